@@ -1,0 +1,36 @@
+"""Where things lie and which pins hold: the only module that knows paths."""
+
+import os
+from pathlib import Path
+
+BENCH_DIR = Path(os.environ.get("BENCH_DIR", "/var/tmp/icecore-bench"))
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent
+
+TOOLS = BENCH_DIR / "tools"      # peers that were installed for the bench
+SETS = BENCH_DIR / "sets"        # data sets, made once and kept
+WORK = BENCH_DIR / "work"        # repositories and restores, thrown away
+LOGS = BENCH_DIR / "logs"
+RESULTS = HERE / "results"
+
+ICECORE_BIN = Path(os.environ.get("ICECORE_BIN", PROJECT / "target/release/icecore"))
+
+# Both peers were the newest that build with rustc 1.95 when they were pinned.
+RUSTIC_VERSION = "0.11.4"
+BUPSTASH_VERSION = "0.12.0"
+BORG_VERSION = "1.4.5"
+
+SEED = 20261121
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+def env_int(name, default):
+    """An integer from the environment; an empty value counts as unset."""
+    return int(os.environ.get(name) or default)
+
+
+def env_flag(name):
+    return os.environ.get(name, "") not in ("", "0")

@@ -1,0 +1,1 @@
+//! Walks trees and reads what is in them.

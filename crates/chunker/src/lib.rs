@@ -1,0 +1,1 @@
+//! Content-defined cutting of files. Pure.

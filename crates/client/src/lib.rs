@@ -1,0 +1,1 @@
+//! Pipelines: backup, restore, forget, reports.

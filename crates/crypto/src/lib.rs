@@ -1,0 +1,1 @@
+//! Keys, ids and sealing. Pure: randomness comes in as bytes.

@@ -1,0 +1,199 @@
+//! One object of a snapshot, as every crate speaks of it. How it lies in a page: `leaf`.
+
+use ids::ObjectId;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// What an object is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Regular file.
+    File = 0,
+    /// Directory.
+    Directory = 1,
+    /// Symbolic link.
+    Symlink = 2,
+    /// Named pipe.
+    Fifo = 3,
+    /// Socket: recorded, restored as a socket inode.
+    Socket = 4,
+    /// Character device.
+    CharDevice = 5,
+    /// Block device.
+    BlockDevice = 6,
+}
+
+impl Kind {
+    /// The kind with this number; `None` when there is none.
+    pub fn from_u8(value: u8) -> Option<Self> {
+        use Kind::*;
+        [File, Directory, Symlink, Fifo, Socket, CharDevice, BlockDevice].get(usize::from(value)).copied()
+    }
+}
+
+/// A time of the file system: seconds since 1970 (may be negative) and nanoseconds (0..10^9).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub struct Time {
+    /// Seconds since 1970-01-01 UTC.
+    pub secs: i64,
+    /// Nanoseconds, always counted forward.
+    pub nanos: u32,
+}
+
+/// An extended attribute; POSIX ACLs and capabilities are such attributes too.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct Xattr {
+    /// Full name with its namespace, e.g. `user.mime_type`.
+    pub name: Vec<u8>,
+    /// Value as the kernel gave it.
+    pub value: Vec<u8>,
+}
+
+/// What many entries have in common: a page stores each distinct one once.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct Attributes {
+    /// What the object is.
+    pub kind: Kind,
+    /// Permission bits with setuid, setgid and sticky (12 bits).
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Owner's name at the time; empty when unknown.
+    pub user: Vec<u8>,
+    /// Group's name at the time; empty when unknown.
+    pub group: Vec<u8>,
+    /// Number of the file system inside this snapshot, in the order met.
+    pub device: u32,
+    /// Inode flags, see `INODE_*`.
+    pub inode_flags: u32,
+    /// Extended attributes sorted by name.
+    pub xattrs: Vec<Xattr>,
+}
+
+/// Inode flag: cannot be changed (`chattr +i`).
+pub const INODE_IMMUTABLE: u32 = 1;
+/// Inode flag: can only be appended to (`chattr +a`).
+pub const INODE_APPEND: u32 = 2;
+/// Inode flag: not for dump (`chattr +d`).
+pub const INODE_NODUMP: u32 = 4;
+
+/// Status: was young when read; the next backup reads it again whatever its times say.
+pub const STATUS_RACY: u8 = 1;
+/// Status: changed while it was read, even after retries.
+pub const STATUS_CHANGED: u8 = 2;
+/// Status: parts could not be read; they are holes here.
+pub const STATUS_PARTIAL: u8 = 4;
+
+/// A run of a file's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Segment {
+    /// Bytes of a chunk: its id and its length.
+    Data(ObjectId, u32),
+    /// A hole of this many bytes.
+    Hole(u64),
+}
+
+impl Segment {
+    /// Bytes of the file that it covers.
+    pub fn length(&self) -> u64 {
+        match self {
+            Segment::Data(_, length) => u64::from(*length),
+            Segment::Hole(length) => *length,
+        }
+    }
+}
+
+/// What is in an object.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Content {
+    /// Nothing (directories, devices, empty files).
+    #[default]
+    None,
+    /// The bytes themselves: tiny files, link targets.
+    Inline(Vec<u8>),
+    /// Runs in file order.
+    Segments(Arc<[Segment]>),
+    /// Pages that list the runs, in file order: for files of very many chunks.
+    Lists(Arc<[ObjectId]>),
+}
+
+/// One object of a snapshot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Names joined by `/`, no leading one; any bytes but NUL. Sorts by [`compare_paths`].
+    pub path: Vec<u8>,
+    /// What it has in common with others.
+    pub attributes: Arc<Attributes>,
+    /// Length in bytes; of a symlink the target's; 0 for the rest.
+    pub size: u64,
+    /// Last change of the content.
+    pub mtime: Time,
+    /// Last change of the inode; only compared, never restored.
+    pub ctime: Time,
+    /// Inode number; with `device` it names a hard-link group when `links` > 1.
+    pub inode: u64,
+    /// Number of hard links.
+    pub links: u32,
+    /// Device number as `st_rdev` (devices only).
+    pub rdev: u64,
+    /// `STATUS_*` bits.
+    pub status: u8,
+    /// What is in it.
+    pub content: Content,
+}
+
+impl Entry {
+    /// The last name of the path.
+    pub fn name(&self) -> &[u8] {
+        let start = self.path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        &self.path[start..]
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        self.attributes.kind
+    }
+}
+
+/// Orders paths as a walk meets them: `/` sorts below every other byte, so that what is in a
+/// directory follows it at once.
+pub fn compare_paths(left: &[u8], right: &[u8]) -> Ordering {
+    let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    match (left.get(common), right.get(common)) {
+        (None, None) => Ordering::Equal,
+        (None, Some(_)) => Ordering::Less,
+        (Some(_), None) => Ordering::Greater,
+        (Some(b'/'), Some(_)) => Ordering::Less,
+        (Some(_), Some(b'/')) => Ordering::Greater,
+        (Some(a), Some(b)) => a.cmp(b),
+    }
+}
+
+/// Whether `path` may stand in a snapshot: relative, no empty, `.` or `..` names, no NUL.
+pub fn is_clean_path(path: &[u8]) -> bool {
+    !path.contains(&0)
+        && path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_directory_follows_it_at_once() {
+        let mut paths: Vec<&[u8]> = vec![b"a.b", b"a/z", b"a", b"a-b", b"a/b/c", b"a/b"];
+        paths.sort_by(|a, b| compare_paths(a, b));
+        assert_eq!(paths, [&b"a"[..], b"a/b", b"a/b/c", b"a/z", b"a-b", b"a.b"]);
+    }
+
+    #[test]
+    fn hostile_paths_are_not_clean() {
+        for path in [&b""[..], b"/etc", b"a//b", b"a/", b"../x", b"a/..", b"a/./b", b"a\0b"] {
+            assert!(!is_clean_path(path), "{path:?}");
+        }
+        assert!(is_clean_path(b"a/..b/\xff\n"));
+    }
+}

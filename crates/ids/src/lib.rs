@@ -1,0 +1,117 @@
+//! Names of things: newtypes for ids and places, so that no function mixes them up.
+//!
+//! Nothing here knows how an id is made (that is `crypto`) or stored (that is `format`).
+
+use std::fmt;
+
+macro_rules! byte_id {
+    ($(#[$doc:meta])* $name:ident, $len:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub [u8; $len]);
+
+        impl $name {
+            /// Length in bytes.
+            pub const LEN: usize = $len;
+
+            /// The id whose bytes are `bytes`; `None` when the length is wrong.
+            pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+                bytes.try_into().ok().map(Self)
+            }
+
+            /// The id written as lower-case hex; `None` when `text` is not exactly that.
+            pub fn from_hex(text: &str) -> Option<Self> {
+                decode_hex(text).and_then(|bytes| Self::from_slice(&bytes))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+    };
+}
+
+byte_id!(
+    /// Name of a chunk or page: a keyed hash of its type and plaintext.
+    /// 24 bytes: a collision costs 2^96 work even to who holds the key.
+    ObjectId, 24
+);
+byte_id!(
+    /// Name of a snapshot: hash of its manifest.
+    SnapshotId, 16
+);
+byte_id!(
+    /// Name of a writing session: random.
+    SessionId, 16
+);
+byte_id!(
+    /// Name of a repository: random, given at `init`.
+    RepositoryId, 16
+);
+byte_id!(
+    /// Name of a key slot: random.
+    KeyId, 8
+);
+
+/// Number of a container; a repository never uses one twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ContainerNo(pub u64);
+
+impl fmt::Display for ContainerNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:010x}", self.0)
+    }
+}
+
+/// Where a record lies: container, first byte, length in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Place {
+    /// The container.
+    pub container: ContainerNo,
+    /// Offset of the record's first byte in the container.
+    pub offset: u32,
+    /// Length of the record in bytes, header included.
+    pub length: u32,
+}
+
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if digits.len() % 2 != 0 {
+        return None;
+    }
+    digits.chunks_exact(2).map(|pair| Some(hex_digit(pair[0])? << 4 | hex_digit(pair[1])?)).collect()
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_is_read_back() {
+        let id = KeyId([0, 1, 0x7f, 0x80, 0xff, 5, 6, 7]);
+        assert_eq!(KeyId::from_hex(&id.to_string()), Some(id));
+    }
+
+    #[test]
+    fn bad_hex_is_refused() {
+        for text in ["", "0", "00", "zz00000000000000", "00000000000000000", "+000000000000000"] {
+            assert_eq!(KeyId::from_hex(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Writes trees back through directory handles.

@@ -1,0 +1,1 @@
+//! The snapshot tree: entries sorted by path, cut into pages by content.

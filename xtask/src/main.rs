@@ -1,0 +1,2 @@
+//! Developer commands and checks of the house.
+fn main() {}
