@@ -5,22 +5,23 @@ name and renamed, so a broken-off run never leaves half a set behind.
 """
 
 import json
-import os
 import shutil
 import sys
+from contextlib import contextmanager
 
-#import blobs
+import blobs
 import sourcesets
-#import tree5m
+import tree5m
+import trees
 from settings import SETS
 
 MAKERS = {
     "small": sourcesets.make_small,
-#    "middle": blobs.make_middle,
-#    "large": blobs.make_large,
+    "middle": blobs.make_middle,
+    "large": blobs.make_large,
     "releases": sourcesets.make_releases,
-#    "vm": blobs.make_vm,
-#    "tree5m": tree5m.make,
+    "vm": blobs.make_vm,
+    "tree5m": tree5m.make,
 }
 # Words and file contents of the generated sets are drawn from SMALL.
 NEEDS_SMALL = {"middle", "large", "vm"}
@@ -64,48 +65,32 @@ def ensure(name):
 
 
 def write_manifest(name, facts):
-    facts = {"set": name, **measure(path(name)), **facts}
+    facts = {"set": name, **trees.measure(path(name)), **facts}
     temporary = manifest_path(name).with_suffix(".tmp")
     temporary.write_text(json.dumps(facts, indent=1) + "\n")
     temporary.rename(manifest_path(name))
     return facts
 
 
-def measure(folder):
-    """Counts names, not inodes: what a tree walk meets."""
-    facts = {"files": 0, "directories": 1, "symlinks": 0, "other": 0, "bytes": 0}
-    for entry in walk(folder):
-        if entry.is_symlink():
-            facts["symlinks"] += 1
-        elif entry.is_dir():
-            facts["directories"] += 1
-        elif entry.is_file():
-            facts["files"] += 1
-            facts["bytes"] += entry.stat().st_size
-        else:
-            facts["other"] += 1
-    return facts
-
-
-def walk(folder):
-    """Every entry below the folder, depth first, without recursion limits."""
-    pending = [os.fspath(folder)]
-    while pending:
-        with os.scandir(pending.pop()) as entries:
-            for entry in entries:
-                yield entry
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
-
-
-def regular_files(folder):
-    """(path, size) of all regular files, sorted: the order everything is seeded by."""
-    return sorted((e.path, e.stat(follow_symlinks=False).st_size) for e in walk(folder)
-                  if e.is_file(follow_symlinks=False))
-
-
 def generations(name):
+    """gen1, gen2, …; puts back what a broken-off run left at `current`."""
+    current = path(name) / "current"
+    if current.exists():
+        numbers = {int(p.name[3:]) for p in path(name).glob("gen*")}
+        missing = min(set(range(1, len(numbers) + 2)) - numbers)
+        current.rename(path(name) / f"gen{missing}")
     return sorted(path(name).glob("gen*"))
+
+
+@contextmanager
+def as_current(folder):
+    """Renames a generation to the path at which all of them are backed up."""
+    current = folder.parent / "current"
+    folder.rename(current)
+    try:
+        yield current
+    finally:
+        current.rename(folder)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ RESULTS = HERE / "results"
 
 ICECORE_BIN = Path(os.environ.get("ICECORE_BIN", PROJECT / "target/release/icecore"))
 
-# Both peers were the newest that build with rustc 1.95 when they were pinned.
-RUSTIC_VERSION = "0.11.4"
-BUPSTASH_VERSION = "0.12.0"
-BORG_VERSION = "1.4.5"
+# The newest that build with rustc 1.95 when they were pinned; of restic whatever the
+# system has, as long as it compresses.
+PINS = {"rustic": "0.11.4", "bupstash": "0.12.0", "borg": "1.4.5", "restic": "0.14.0"}
 
 SEED = 20261121
 

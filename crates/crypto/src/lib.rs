@@ -1,1 +1,41 @@
 //! Keys, ids and sealing. Pure: randomness comes in as bytes.
+//!
+//! Read in this order: [`domain`] (the secrets a repository starts from), [`ring`] (what a writer
+//! and a reader hold), [`object_id`] (names of chunks and pages), [`session`] (sealing of records),
+//! [`slot`] (how a password opens all this). Why each choice was made, what is promised to whom and
+//! every byte layout: `docs/CRYPTO.md`.
+//!
+//! Nothing here reads a file, a clock or a random source: the caller passes random bytes in, so
+//! that every output can be fixed in a test.
+
+pub mod context;
+pub mod domain;
+mod error;
+pub mod nonce;
+pub mod object_id;
+pub mod padding;
+pub mod recipient;
+pub mod recovery;
+pub mod ring;
+pub mod session;
+pub mod sign;
+pub mod slot;
+#[cfg(test)]
+mod testing;
+
+pub use domain::{DomainSecret, KeyMaterial, Privacy};
+pub use error::Error;
+pub use nonce::{Nonce, NonceCounter};
+pub use object_id::IdKey;
+pub use recipient::{RecipientPublic, RecipientSecret};
+pub use recovery::{recovery_from_text, recovery_to_text};
+pub use ring::{ChunkerKey, KeyRing, ReaderKeys, WriterKeys};
+pub use session::{Cipher, SealedSession, SessionKey, TAG_LEN};
+pub use sign::{RootVerifyKey, SIGNATURE_LEN, Signer, VerifyKey};
+pub use slot::{
+    KdfParams, Role, SlotInfo, SlotSecret, create_slot, open_slot, slot_info,
+    verify_slot_certificate,
+};
+
+/// A source of random bytes that the caller lends: it fills the whole slice.
+pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);

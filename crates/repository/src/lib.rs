@@ -1,1 +1,26 @@
-//! Containers, chunk index, lease, snapshots, reclaim and check over a small Storage trait.
+//! Containers, chunk index, lease, snapshots, reclaim and scrub over a small [`storage::Storage`].
+//!
+//! This engine moves sealed records and reads only what lies in the clear: it cannot decrypt,
+//! by its dependencies. Order of every commit: containers durable, then the index, then the
+//! snapshot. Start reading at [`Repository`], then `session`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod check;
+pub mod config;
+pub mod container;
+mod error;
+pub mod index;
+pub mod lease;
+pub mod local;
+mod pins;
+pub mod rebuild;
+pub mod reclaim;
+mod repository;
+pub mod session;
+pub mod snapshots;
+pub mod storage;
+mod system;
+
+pub use error::{Error, Result};
+pub use repository::Repository;

@@ -1,0 +1,148 @@
+"""The claims 1 to 5 of "What it must show", judged from measured figures only.
+
+Every claim is a sentence, a figure of one run, and a limit. What was not measured is
+said to be so: it is neither PASS nor FAIL.
+"""
+
+from dataclasses import dataclass
+
+from figures import Figures
+
+US = "icecore"
+PEERS = ["restic", "rustic", "borg", "bupstash", "kopia"]
+PLAIN_SETS = ["small", "large", "middle"]
+COMPRESSING_PEERS = ["restic", "rustic", "borg", "bupstash"]
+
+# claim -> what has to be measured for it
+NEEDS = {
+    1: (["small", "large", "middle", "versions"], ["first", "cold-first"]),
+    2: (["small"], ["second", "changed", "cold-second"]),
+    3: (["small", "large"], ["restore"]),
+    4: (["small", "tree5m"], ["first", "second", "restore", "check"]),
+    5: (["small"], ["check", "reclaim"]),
+}
+
+
+@dataclass
+class Verdict:
+    claim: int
+    sentence: str
+    figure: float | None
+    limit: float
+    at_least: bool = False
+    against: str = ""
+
+    @property
+    def state(self):
+        if self.figure is None:
+            return "NOT MEASURED"
+        held = self.figure >= self.limit if self.at_least else self.figure <= self.limit
+        return "PASS" if held else "FAIL"
+
+
+def apply_needs(arguments):
+    """Narrows the command line to one claim; peers are no use for the memory of ours."""
+    arguments.sets, arguments.ops = NEEDS[arguments.claim]
+    if arguments.claim == 4:
+        arguments.tools = [US]
+
+
+def judge(results):
+    figures = Figures(results)
+    return [verdict for claim in (first_backup, second_backup, restore, memory, upkeep)
+            for verdict in claim(figures)]
+
+
+def first_backup(f):
+    for name in PLAIN_SETS:
+        yield Verdict(1, f"{name} first: time of tar + zstd -1", f.ratio(name, "first", US, "tar"), 0.9)
+    for name, factor in (("small", 2), ("large", 1.5), ("middle", 1.5)):
+        yield faster(1, f, name, "first", COMPRESSING_PEERS, factor)
+    yield faster(1, f, "small", "first", ["restic"], 4)
+    for name in PLAIN_SETS:
+        yield smallest(f, name, "first", 1.03)
+    # Equal to the smallest is not smaller than it: hence a limit just below 1.
+    yield versions_smallest(f)
+    yield Verdict(1, "small cold first: time of reading the files",
+                  f.ratio("small", "cold-first", US, "read"), 1.1)
+
+
+def second_backup(f):
+    for operation, limit in (("second", 1.5), ("changed", 3), ("cold-second", 1)):
+        yield Verdict(2, f"small {operation}: time of find",
+                      f.ratio("small", operation, US, "find"), limit)
+
+
+def restore(f):
+    yield Verdict(3, "small restore: time of zstd -dc + tar x", f.ratio("small", "restore", US, "tar"), 1)
+    yield Verdict(3, "large restore: time of cp -a", f.ratio("large", "restore", US, "cp"), 1)
+    for name in ("small", "large"):
+        yield faster(3, f, name, "restore", PEERS, 1)
+        yield Verdict(3, f"{name} restore: differences from the source",
+                      differences(f, name), 0)
+
+
+def memory(f):
+    for name, limit in (("small", 150), ("tree5m", 200)):
+        for operation in ("first", "second"):
+            yield peak(f, name, operation, limit)
+    for operation in ("restore", "check"):
+        yield peak(f, "small", operation, 200)
+
+
+def upkeep(f):
+    yield faster(5, f, "small", "check", PEERS, 2)
+    yield faster(5, f, "small", "reclaim", PEERS, 1)
+    after = f.value("small", "reclaim", US, "repo_mib")
+    fresh = f.value("small", "reclaim", US, "fresh_mib")
+    yield Verdict(5, "small reclaim: repository, of a fresh one",
+                  after / fresh if after and fresh else None, 1.1)
+
+
+def faster(claim, f, name, operation, peers, factor):
+    """How many times faster than the fastest of the peers."""
+    best = f.lowest(name, operation, peers)
+    ratio = f.ratio(name, operation, best[0], US) if best else None
+    return Verdict(claim, f"{name} {operation}: times faster than the fastest peer"
+                   if len(peers) > 1 else f"{name} {operation}: times faster than {peers[0]}",
+                   ratio, factor, at_least=True, against=best[0] if best else "")
+
+
+def smallest(f, name, operation, limit):
+    ours = f.value(name, operation, US, "repo_mib")
+    best = f.lowest(name, operation, COMPRESSING_PEERS, "repo_mib")
+    return Verdict(1, f"{name} {operation}: repository, of the smallest peer's",
+                   ours / best[1] if ours and best else None, limit,
+                   against=best[0] if best else "")
+
+
+def versions_smallest(f):
+    """Both series together, against each peer that did both."""
+    def total(tool):
+        sizes = [f.value(name, "series", tool, "repo_mib") for name in ("releases", "vm")]
+        return None if None in sizes else sum(sizes)
+
+    ours, theirs = total(US), {t: total(t) for t in COMPRESSING_PEERS if total(t)}
+    best = min(theirs, key=theirs.get) if theirs else ""
+    return Verdict(1, "versions: repositories, of the smallest peer's",
+                   ours / theirs[best] if ours and best else None, 0.9999, against=best)
+
+
+def peak(f, name, operation, limit):
+    return Verdict(4, f"{name} {operation}: peak memory, MiB",
+                   f.largest(name, operation, US, "peak_mib"), limit)
+
+
+def differences(f, name):
+    counts = [len(run["differences"]) for run in f.of(name, "restore", US)
+              if "differences" in run]
+    return max(counts) if counts else None
+
+
+def table(verdicts):
+    rows = ["| claim | what | measured | bar | against | verdict |", "|---|---|---|---|---|---|"]
+    for v in verdicts:
+        measured = "" if v.figure is None else f"{v.figure:.2f}"
+        bar = f"{'≥' if v.at_least else '≤'} {v.limit:g}"
+        rows.append(f"| {v.claim} | {v.sentence} | {measured} | {bar} | {v.against} | {v.state} |")
+    return "\n".join(rows) + "\n"

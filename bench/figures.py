@@ -1,0 +1,79 @@
+"""Medians and ratios from the raw runs: everything that is said rests on these."""
+
+from statistics import median
+
+# Above these a single run is marked as doubtful.
+FOREIGN_SHARE = 0.10         # CPU time of others, of all the cores had meanwhile
+READ_SHARE = 0.02            # bytes from disk in a warm run, of the bytes of the set
+
+
+REFERENCES = ("icecore", "tar", "find", "cp", "read")
+
+TITLES = {"first": "First backup", "second": "Second backup, nothing changed",
+          "changed": "Backup, 1 % of the files changed", "restore": "Restore",
+          "check": "Check, all data read", "reclaim": "Forget 9 of 10 snapshots and reclaim",
+          "cold-first": "First backup, cold cache",
+          "cold-second": "Second backup, cold cache", "series": "All generations in turn"}
+
+
+class Figures:
+    def __init__(self, results):
+        self.results = results
+        self.runs = [run for run in results["runs"] if run["ok"]]
+
+    def of(self, set_name, operation, tool):
+        return [run for run in self.runs if run["set"] == set_name
+                and run["operation"] == operation and run["tool"] == tool]
+
+    def value(self, set_name, operation, tool, key="wall_s"):
+        """The median, or None when it was not measured."""
+        values = [run[key] for run in self.of(set_name, operation, tool) if key in run]
+        return median(values) if values else None
+
+    def largest(self, set_name, operation, tool, key):
+        """Limits hold for the worst run, not for the median."""
+        values = [run[key] for run in self.of(set_name, operation, tool) if key in run]
+        return max(values) if values else None
+
+    def ratio(self, set_name, operation, tool, other, key="wall_s"):
+        """Median of the ratios within each round: a slow round slows both sides."""
+        theirs = {run["round"]: run[key] for run in self.of(set_name, operation, other)
+                  if run.get(key)}
+        ratios = [run[key] / theirs[run["round"]]
+                  for run in self.of(set_name, operation, tool)
+                  if run["round"] in theirs and key in run]
+        return median(ratios) if ratios else None
+
+    def lowest(self, set_name, operation, tools, key="wall_s"):
+        """(tool, median) of the best of several tools, or None."""
+        values = [(self.value(set_name, operation, tool, key), tool) for tool in tools]
+        values = [(value, tool) for value, tool in values if value is not None]
+        return min(values)[::-1] if values else None
+
+    def tools_of(self, set_name, operation):
+        return [tool for tool in self.names("tool") if self.of(set_name, operation, tool)]
+
+    def reference(self, set_name, operation):
+        """Ours where it ran; else a baseline, else whoever ran first."""
+        tools = self.tools_of(set_name, operation)
+        return next((tool for tool in REFERENCES if tool in tools), tools[0])
+
+    def names(self, key):
+        """Sets, operations or tools that have runs, in order of appearance."""
+        return list(dict.fromkeys(run[key] for run in self.results["runs"]))
+
+    def doubtful(self):
+        """Sentences about runs that something disturbed."""
+        cores = self.results["machine"]["cores"]
+        for run in self.runs:
+            label = f"round {run['round']}, {run['set']} {run['operation']} {run['tool']}"
+            if run["foreign_cpu_s"] > FOREIGN_SHARE * run["wall_s"] * cores:
+                yield f"{label}: others used {run['foreign_cpu_s']} s of CPU"
+            if self.read_too_much(run):
+                yield f"{label}: read {run['read_mib']} MiB from disk"
+
+    def read_too_much(self, run):
+        if run["operation"].startswith("cold") or run["set"] not in self.results["sets"]:
+            return False
+        size_mib = self.results["sets"][run["set"]]["bytes"] / 2**20
+        return run["read_mib"] > READ_SHARE * size_mib

@@ -1,0 +1,39 @@
+"""What a reader must know of the machine to weigh the figures."""
+
+import os
+import platform
+import subprocess
+
+from settings import BENCH_DIR, GIB
+
+
+def describe():
+    return {"cpu": cpu_model(), "cores": os.cpu_count(),
+            "memory_gib": round(memory_bytes() / GIB, 1),
+            "kernel": platform.release(), "system": system_name(),
+            "file_system": file_system(), "python": platform.python_version()}
+
+
+def cpu_model():
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def memory_bytes():
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def system_name():
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        return platform.system()
+
+
+def file_system():
+    BENCH_DIR.mkdir(parents=True, exist_ok=True)
+    return subprocess.run(["findmnt", "-no", "FSTYPE,OPTIONS", "-T", BENCH_DIR],
+                          capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,141 @@
+"""The bench: measures Icecore and its peers in one go.
+
+    run.py                                   everything, three rounds
+    run.py --sets small --tools icecore,bupstash,tar --ops first,second --rounds 3
+    run.py --claim 2                         what one claim needs, then PASS or FAIL
+    run.py --render a.json b.json --out x    joins results of several runs
+Environment: BENCH_DIR, ICECORE_BIN, ROUNDS, QUICK=1 (one round, only SMALL).
+"""
+
+import argparse
+import datetime
+import json
+import sys
+from pathlib import Path
+
+import claims
+import commands
+import datasets
+import machine
+import peers
+import report
+from rounds import Round
+from settings import RESULTS, env_flag, env_int
+
+SETS = ["small", "middle", "large", "versions"]
+OPERATIONS = ["first", "second", "changed", "restore", "check", "reclaim",
+              "cold-first", "cold-second"]
+# Changing files in place is made for SMALL; nobody restores five million empty files here.
+ONLY_SMALL = {"changed", "reclaim", "cold-first", "cold-second"}
+TREE5M = ["first", "second"]
+
+
+def main():
+    arguments = parse()
+    if arguments.render:
+        return show(join(arguments.render), arguments)
+    if arguments.claim:
+        claims.apply_needs(arguments)
+    return show(measure(arguments), arguments)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    quick = env_flag("QUICK")
+    today = datetime.date.today().isoformat()
+    parser.add_argument("--sets", type=words, default=["small"] if quick else SETS,
+                        help="small, middle, large, versions, tree5m")
+    parser.add_argument("--tools", type=words, default=list(commands.TOOLS))
+    parser.add_argument("--ops", type=words, default=OPERATIONS)
+    parser.add_argument("--rounds", type=int, default=1 if quick else env_int("ROUNDS", 3))
+    parser.add_argument("--verify", type=words, default=["icecore"],
+                        help="tools whose restores are compared with the source")
+    parser.add_argument("--claim", type=int, choices=sorted(claims.NEEDS))
+    parser.add_argument("--keep", action="store_true",
+                        help="keep the repositories, and go on from those that were kept")
+    parser.add_argument("--no-install", action="store_true",
+                        help="measure the peers that are there, install none")
+    parser.add_argument("--out", type=Path, default=RESULTS / today,
+                        help="results go to OUT.md, OUT.json, OUT.svg")
+    parser.add_argument("--render", type=Path, nargs="+", metavar="JSON")
+    return parser.parse_args()
+
+
+def words(text):
+    return [word for word in text.split(",") if word]
+
+
+def measure(arguments):
+    if not arguments.no_install:
+        peers.install_missing(arguments.tools)
+    tools = peers.found(arguments.tools)
+    names = datasets.expand(arguments.sets)
+    results = {"machine": machine.describe(), "tools": tools, "rounds": arguments.rounds,
+               "sets": {name: datasets.ensure(name) for name in names}, "runs": []}
+    for number in range(1, arguments.rounds + 1):
+        for name in names:
+            one_round(name, tools, number, arguments, results)
+    return results
+
+
+def one_round(name, tools, number, arguments, results):
+    def record(facts):
+        results["runs"].append(facts)
+        print(line(facts), flush=True)
+        # After every run, so that a bench that is broken off keeps what it has.
+        save(results, arguments.out)
+
+    this = Round(name, tools, number, record, arguments.verify)
+    if not arguments.keep:
+        this.clean()
+    this.run(operations_of(name, arguments.ops))
+    if not arguments.keep:
+        this.clean()
+
+
+def operations_of(name, wanted):
+    if name in datasets.SERIES:
+        return ["series"]
+    if name == "tree5m":
+        return [o for o in wanted if o in TREE5M]
+    return [o for o in wanted if name == "small" or o not in ONLY_SMALL]
+
+
+def line(facts):
+    stored = f"{facts['repo_mib']:8.0f} MiB stored" if "repo_mib" in facts else ""
+    state = "" if facts["ok"] else " FAILED"
+    return (f"{facts['round']} {facts['set']:8} {facts['operation']:11} {facts['tool']:9}"
+            f"{facts['wall_s']:8.2f} s {facts['peak_mib']:7.0f} MiB peak "
+            f"{facts['foreign_cpu_s']:6.1f} s of others {stored}{state}")
+
+
+def save(results, out):
+    out.parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{out}.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+def join(files):
+    """The runs of several results; of equal facts the last file's hold."""
+    parts = [json.loads(file.read_text()) for file in files]
+    joined = {**parts[-1], "runs": []}
+    for number, part in enumerate(parts):
+        joined["sets"] = {**part["sets"], **joined["sets"]}
+        joined["tools"] = {**part["tools"], **joined["tools"]}
+        # Ratios are taken within a round: rounds of different runs stay apart.
+        joined["runs"] += [{**run, "round": f"{number}.{run['round']}"} for run in part["runs"]]
+    return joined
+
+
+def show(results, arguments):
+    """Exit code 1: a claim is broken, or one that was asked for could not be measured."""
+    save(results, arguments.out)
+    report.write(results, arguments.out)
+    verdicts = [v for v in claims.judge(results) if arguments.claim in (None, v.claim)]
+    print(claims.table(verdicts))
+    bad = {"FAIL", "NOT MEASURED"} if arguments.claim else {"FAIL"}
+    return int(any(v.state in bad for v in verdicts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

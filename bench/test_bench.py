@@ -1,0 +1,105 @@
+"""`python3 -m unittest discover bench`: the bench's own arithmetic, without data sets."""
+
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import claims
+import compare
+import counts
+import measure
+import textlike
+import zoo
+from figures import Figures
+
+
+def result(tool, wall, round_=1, **more):
+    return {"set": "small", "operation": "first", "tool": tool, "round": round_, "ok": True,
+            "wall_s": wall, "foreign_cpu_s": 0, "read_mib": 0, **more}
+
+
+def figures(*runs):
+    return Figures({"runs": list(runs), "sets": {}, "machine": {"cores": 2}})
+
+
+def verdict(runs, part):
+    return next(v for v in claims.judge({"runs": runs, "sets": {}, "machine": {"cores": 2}})
+                if part in v.sentence)
+
+
+class Claims(unittest.TestCase):
+    def test_ratios_are_taken_within_a_round(self):
+        f = figures(result("icecore", 1, 1), result("tar", 2, 1),
+                    result("icecore", 10, 2), result("tar", 20, 2))
+        self.assertEqual(f.ratio("small", "first", "icecore", "tar"), 0.5)
+
+    def test_a_failed_run_is_no_figure(self):
+        runs = [result("icecore", 1), {**result("tar", 2), "ok": False}]
+        self.assertEqual(verdict(runs, "small first: time of tar").state, "NOT MEASURED")
+
+    def test_the_fastest_peer_is_the_one_to_beat(self):
+        runs = [result("icecore", 10), result("restic", 50), result("bupstash", 19)]
+        found = verdict(runs, "small first: times faster than the fastest")
+        self.assertEqual((found.against, found.state), ("bupstash", "FAIL"))
+        runs[0]["wall_s"] = 9
+        self.assertEqual(verdict(runs, "small first: times faster than the fastest").state, "PASS")
+
+    def test_memory_limits_hold_for_the_worst_round(self):
+        runs = [result("icecore", 1, 1, peak_mib=100), result("icecore", 1, 2, peak_mib=151)]
+        self.assertEqual(verdict(runs, "small first: peak").state, "FAIL")
+
+
+class Measuring(unittest.TestCase):
+    def run_line(self, line):
+        with open(os.devnull, "wb") as log:
+            return measure.run(line, dict(os.environ), log, {})
+
+    def test_memory_of_processes_that_run_together_adds_up(self):
+        one = f"{sys.executable} -c 'b = bytearray(100 << 20); import time; time.sleep(0.7)'"
+        facts = self.run_line(f"{one} & {one}; wait")
+        self.assertGreater(facts["peak_mib"], 200)
+        self.assertLess(facts["peak_process_mib"], 200)
+
+    def test_a_failure_in_a_pipeline_is_seen(self):
+        self.assertEqual(self.run_line("false | true")["exit"], 1)
+
+    def test_strace_summaries_are_read_with_and_without_errors(self):
+        text = " 50.0  0.1  10  7      openat\n 50.0  0.1  10  5  2 statx\n100.0 0.2 10 12 2 total\n"
+        self.assertEqual(counts.parse(text), {"openat": 7, "statx": 5})
+
+
+class Comparing(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR"))
+        self.addCleanup(folder.cleanup)
+        self.a, self.b = Path(folder.name, "a"), Path(folder.name, "b")
+        for one in (self.a, self.b):
+            zoo.make(one)
+
+    def test_equal_trees_have_no_differences(self):
+        self.assertEqual(compare.differences(self.a, self.b), [])
+
+    def test_a_lost_nanosecond_hard_link_and_xattr_are_seen(self):
+        os.utime(self.b / "fifo", ns=(1, zoo.NANOSECOND_TIME + 1))
+        (self.b / "third-name").unlink()
+        (self.b / "third-name").write_bytes((self.a / "third-name").read_bytes())
+        os.removexattr(self.b / "attributes", "user.bench")
+        text = "\n".join(compare.differences(self.a, self.b))
+        for part in ("fifo: mtime_ns", "third-name: no hard link", "attributes: xattrs"):
+            self.assertIn(part, text)
+
+
+class Generating(unittest.TestCase):
+    def test_the_same_seed_gives_the_same_text(self):
+        words = [b"one", b"two", b"three"]
+        textlike.POOL_BYTES = 1000
+        self.assertEqual(textlike.line_pool(words, 1), textlike.line_pool(words, 1))
+        self.assertNotEqual(textlike.line_pool(words, 1), textlike.line_pool(words, 2))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,46 @@
+//! How fast the walk alone is: `walk [-t THREADS] [-x] PATH...` prints entries per second.
+
+use capture::walk::{Event, Options, Root, Walk};
+use std::time::Instant;
+
+fn main() {
+    let mut options = Options::default();
+    let mut roots = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "-t" => options.threads = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(2),
+            "-x" => options.one_file_system = true,
+            "-p" => return print(roots, options),
+            path => roots.push(Root::at(path.as_bytes())),
+        }
+    }
+    let start = Instant::now();
+    let mut walk = Walk::start(&roots, options).expect("roots are absolute");
+    let (mut entries, mut problems, mut bytes) = (0_u64, 0_u64, 0_u64);
+    while let Some(event) = walk.next() {
+        match event {
+            Event::Entry(found) => {
+                entries += 1;
+                bytes += found.row.size;
+            }
+            Event::Problem { .. } => problems += 1,
+        }
+    }
+    let secs = start.elapsed().as_secs_f64();
+    println!(
+        "{entries} entries, {problems} problems, {bytes} bytes, {secs:.3} s, {:.0} entries/s, {} rows ahead at most",
+        entries as f64 / secs,
+        walk.most_rows_ahead()
+    );
+}
+
+fn print(roots: Vec<Root>, options: Options) {
+    let mut walk = Walk::start(&roots, options).expect("roots are absolute");
+    while let Some(event) = walk.next() {
+        match event {
+            Event::Entry(found) => println!("{}", String::from_utf8_lossy(found.path)),
+            Event::Problem { problem, .. } => eprintln!("{problem}"),
+        }
+    }
+}

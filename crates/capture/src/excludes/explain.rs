@@ -1,0 +1,171 @@
+//! Why a path is in the backup or not: for `icecore explain PATH`.
+
+use super::layer::{GITIGNORE, Layer, Verdict};
+use super::{Excludes, Rule};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What becomes of a path, and by which rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// It is part of the backup.
+    pub included: bool,
+    /// The pattern that decided; `None`: no pattern speaks of it, or it is not below the root.
+    pub by: Option<Rule>,
+    /// The path that the pattern matched: `path` or a directory above it.
+    pub matched: Vec<u8>,
+}
+
+/// What patterns do to `path`, which lies in the root `root` (both absolute). Size, age and
+/// file-system limits are not looked at. The root itself is always in.
+pub fn explain(excludes: &Excludes, gitignore: bool, root: &[u8], path: &[u8]) -> Decision {
+    let inside = path.strip_prefix(root).filter(|rest| {
+        rest.is_empty() || rest.starts_with(b"/") || root.ends_with(b"/")
+    });
+    let Some(inside) = inside else {
+        return Decision { included: false, by: None, matched: path.to_vec() };
+    };
+    let mut state = Decision { included: true, by: None, matched: path.to_vec() };
+    let (mut here, mut layers) = (root.to_vec(), None);
+    for name in inside.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+        if gitignore {
+            layers = layer_of(&here, layers);
+        }
+        if !here.ends_with(b"/") {
+            here.push(b'/');
+        }
+        here.extend_from_slice(name);
+        let is_directory = here.len() < path.len() || is_directory(&here);
+        if let Some((verdict, rule)) = decide(excludes, layers.as_deref(), &here, is_directory) {
+            state = Decision {
+                included: verdict == Verdict::Keep,
+                by: Some(rule.clone()),
+                matched: here.clone(),
+            };
+        }
+        if !state.included {
+            break;
+        }
+    }
+    state
+}
+
+/// The user's patterns first, then the `.gitignore` files.
+pub(crate) fn decide<'a>(
+    excludes: &'a Excludes,
+    layers: Option<&'a Layer>,
+    path: &[u8],
+    is_directory: bool,
+) -> Option<(Verdict, &'a Rule)> {
+    let own = excludes.decide(path, is_directory);
+    own.or_else(|| layers?.decide(path, is_directory))
+}
+
+fn layer_of(directory: &[u8], outer: Option<Arc<Layer>>) -> Option<Arc<Layer>> {
+    let file = Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(GITIGNORE));
+    match std::fs::read(file) {
+        Ok(text) => Some(Arc::new(Layer::new(directory.to_vec(), &text, outer))),
+        Err(_) => outer,
+    }
+}
+
+fn is_directory(path: &[u8]) -> bool {
+    let metadata = std::fs::symlink_metadata(Path::new(OsStr::from_bytes(path)));
+    metadata.is_ok_and(|metadata| metadata.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn excludes(patterns: &[&str]) -> Excludes {
+        let mut builder = Excludes::builder();
+        for pattern in patterns {
+            builder.pattern(pattern).unwrap();
+        }
+        builder.build().unwrap()
+    }
+
+    #[test]
+    fn patterns_mean_what_gitignore_says() {
+        // patterns, path (a trailing slash marks a directory), left out?
+        let table: &[(&[&str], &[u8], bool)] = &[
+            (&["*.o"], b"/a/b/x.o", true),
+            (&["*.o", "!keep.o"], b"/a/keep.o", false),
+            (&["!keep.o", "*.o"], b"/a/keep.o", true),
+            (&["/a"], b"/a/", true),
+            (&["/a"], b"/b/a", false),
+            (&["a/b"], b"/a/b", true),
+            (&["a/b"], b"/x/a/b", false),
+            (&["build/"], b"/x/build/", true),
+            (&["build/"], b"/x/build", false),
+            (&["**/cache"], b"/x/y/cache/", true),
+            (&["/x/**/z"], b"/x/z", true),
+            (&["/x/**/z"], b"/x/1/2/z", true),
+            (&["/x/**"], b"/x/", false),
+            (&["/x/**"], b"/x/y", true),
+            (&["/x/*/z"], b"/x/1/2/z", false),
+            (&["[ab]?"], b"/a1", true),
+            (&["[!ab]?"], b"/a1", false),
+            (&["#x"], b"/#x", true),
+            (&["\\!x"], b"/!x", true),
+            (&["x*y"], b"/x\xffy", true),
+            (&["x?y"], b"/x\xffy", true),
+            (&["*"], b"/\xff\xfe\n", true),
+            (&["\u{e9}"], "/\u{e9}".as_bytes(), true),
+        ];
+        for (patterns, path, left_out) in table {
+            let rules = excludes(patterns);
+            let name = path.strip_suffix(b"/").unwrap_or(path);
+            let verdict = decide(&rules, None, name, path.ends_with(b"/")).map(|found| found.0);
+            let found = verdict == Some(Verdict::LeaveOut);
+            assert_eq!(found, *left_out, "{patterns:?} {:?}", String::from_utf8_lossy(path));
+        }
+    }
+
+    #[test]
+    fn what_lies_in_an_excluded_directory_cannot_be_brought_back() {
+        let rules = excludes(&["/a/b/", "!/a/b/c"]);
+        let decision = explain(&rules, false, b"/", b"/a/b/c");
+        assert!(!decision.included);
+        assert_eq!(decision.matched, b"/a/b");
+        assert_eq!(decision.by.unwrap().pattern, "/a/b/");
+    }
+
+    #[test]
+    fn explain_names_file_and_line_and_the_innermost_gitignore_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("in")).unwrap();
+        std::fs::write(folder.path().join(".gitignore"), "# all\n\n*.log\r\n[\n").unwrap();
+        std::fs::write(folder.path().join("in/.gitignore"), "!good.log\n").unwrap();
+        let root = folder.path().as_os_str().as_bytes();
+        let at = |name: &str| [root, b"/", name.as_bytes()].concat();
+        let bad = explain(&Excludes::none(), true, root, &at("in/bad.log"));
+        let rule = bad.by.clone().unwrap();
+        assert!(!bad.included);
+        assert_eq!((rule.pattern.as_str(), rule.line), ("*.log", 3));
+        assert!(rule.file.unwrap().ends_with(".gitignore"));
+        assert!(explain(&Excludes::none(), true, root, &at("in/good.log")).included);
+        assert!(explain(&Excludes::none(), false, root, &at("in/bad.log")).included);
+        assert!(!explain(&excludes(&["*.log"]), true, root, &at("in/good.log")).included);
+        assert!(!explain(&Excludes::none(), true, root, b"/elsewhere").included);
+    }
+
+    #[test]
+    fn patterns_of_a_file_are_read_with_comments_and_bad_ones_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("patterns");
+        std::fs::write(&file, "\u{feff}# comment\n*.tmp\n\n!a.tmp\n").unwrap();
+        let mut builder = Excludes::builder();
+        builder.file(&file).unwrap();
+        let rules = builder.build().unwrap();
+        assert_eq!(explain(&rules, false, b"/", b"/b.tmp").by.unwrap().line, 2);
+        assert!(explain(&rules, false, b"/", b"/a.tmp").included);
+        std::fs::write(&file, "ok\n{a\n").unwrap();
+        let error = Excludes::builder().file(&file).unwrap_err().to_string();
+        assert!(error.contains(":2)"), "{error}");
+        assert!(Excludes::builder().file(Path::new("/nonexistent")).is_err());
+    }
+}

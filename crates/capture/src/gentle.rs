@@ -1,0 +1,38 @@
+//! Staying out of the way of what the machine is for.
+
+use crate::syscalls;
+use rustix::io::Result;
+use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
+
+/// Lowers the priority: `by` steps of nice, and the idle class for I/O when asked.
+/// Call it before any thread is started: threads inherit what their parent has.
+pub fn be_nice(by: i32, idle_io: bool) -> Result<()> {
+    if by != 0 {
+        nice(by)?;
+    }
+    if idle_io { syscalls::set_io_idle() } else { Ok(()) }
+}
+
+/// Raises the soft limit of open files to the hard one: the walk keeps directories open.
+pub fn raise_open_files() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_can_be_nice() {
+        // nice and ioprio are per thread on Linux: the other tests do not notice.
+        std::thread::spawn(|| be_nice(1, true).unwrap()).join().unwrap();
+    }
+
+    #[test]
+    fn the_limit_of_open_files_can_be_raised() {
+        raise_open_files().unwrap();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
+}

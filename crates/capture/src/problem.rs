@@ -1,0 +1,55 @@
+//! What went wrong with one object. Problems are data: they never cost the neighbours.
+
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// What was attempted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Asking for the attributes of an object.
+    Inspect,
+    /// Opening a directory or listing its names.
+    List,
+    /// Opening a file.
+    Open,
+    /// Reading a file or a link target.
+    Read,
+    /// Reading extended attributes.
+    Xattrs,
+    /// Reading a file of patterns.
+    Patterns,
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Operation::Inspect => "inspect",
+            Operation::List => "list",
+            Operation::Open => "open",
+            Operation::Read => "read",
+            Operation::Xattrs => "read the extended attributes of",
+            Operation::Patterns => "read the patterns in",
+        })
+    }
+}
+
+/// One object that could not be taken, or not wholly.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("cannot {operation} {}: {error}", OsStr::from_bytes(.path).display())]
+pub struct Problem {
+    /// Where it is on this machine (not in the snapshot).
+    pub path: Vec<u8>,
+    /// What was attempted.
+    pub operation: Operation,
+    /// What the kernel said.
+    pub error: Errno,
+}
+
+impl Problem {
+    /// The object was there when its directory was listed and is gone now. No fault of anybody:
+    /// counted, not complained about.
+    pub fn vanished(&self) -> bool {
+        matches!(self.error, Errno::NOENT | Errno::STALE)
+    }
+}

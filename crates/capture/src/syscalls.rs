@@ -1,0 +1,46 @@
+//! Calls that rustix does not have. The only unsafe code of this crate.
+#![allow(unsafe_code, reason = "raw system calls that rustix 1.1 lacks")]
+
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::{Errno, Result};
+
+/// Class and priority as `ioprio_set` takes them: class in the upper bits.
+const IOPRIO_CLASS_IDLE: libc::c_int = 3 << 13;
+const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+/// `cachestat` has one number on every architecture (since Linux 6.5).
+const SYS_CACHESTAT: libc::c_long = 451;
+
+fn check(result: libc::c_long) -> Result<()> {
+    if result == -1 { Err(last_error()) } else { Ok(()) }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
+}
+
+/// Puts the calling thread, and threads it starts later, into the idle I/O class.
+pub(crate) fn set_io_idle() -> Result<()> {
+    // SAFETY: three integers; 0 means the calling thread. No memory is touched.
+    check(unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE) })
+}
+
+/// Writes the dirty pages of a file back and waits, without its metadata and without a flush.
+pub(crate) fn write_back(file: BorrowedFd<'_>) -> Result<()> {
+    let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+        | libc::SYNC_FILE_RANGE_WRITE
+        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: a borrowed, hence open, descriptor and integers (0, 0 = the whole file).
+    check(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, all) }.into())
+}
+
+/// Pages of a range of a file that are in the page cache.
+pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<u64> {
+    let range = [offset, length];
+    let mut answer = [0_u64; 5]; // struct cachestat: cache, dirty, writeback, evicted, recent
+    // SAFETY: both pointers are to live arrays of the size that the kernel reads and writes
+    // (struct cachestat_range is two u64, struct cachestat five).
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), answer.as_mut_ptr(), 0)
+    };
+    check(result).map(|()| answer[0])
+}

@@ -1,0 +1,133 @@
+//! A unit of work and its result: up to [`ROWS_A_UNIT`] rows of one directory.
+
+use super::directory::Directory;
+use super::names::{Names, Place};
+use super::plan::Node;
+use super::row::{NO_UNIT, Row};
+use super::units::UnitId;
+use crate::excludes::Layer;
+use crate::problem::Problem;
+use std::sync::Arc;
+
+/// Names of one directory that are inspected in one go: few enough that a big directory is
+/// shared among the workers, enough that the sharing costs nothing.
+pub(super) const ROWS_A_UNIT: usize = 1024;
+
+/// What a worker is to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Inspect one child of a directory that is only passed through.
+    Pass {
+        /// The directory.
+        node: Arc<Node>,
+        /// Which child.
+        index: usize,
+    },
+    /// List a directory, inspect its first names.
+    List {
+        /// The directory.
+        directory: Arc<Directory>,
+        /// What holds in it.
+        around: Around,
+        /// The user named it: a cache tag does not keep us out.
+        is_root: bool,
+    },
+    /// Inspect more names of a listed directory.
+    More {
+        /// The directory and its names.
+        listing: Arc<Listing>,
+        /// The first name to inspect.
+        from: usize,
+    },
+}
+
+/// What holds in a directory by where it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Around {
+    /// The mount that it is on.
+    pub(super) mount: u64,
+    /// The device that it is on.
+    pub(super) device: u64,
+    /// The `.gitignore` files on the way to it.
+    pub(super) layers: Option<Arc<Layer>>,
+    /// Roots below it.
+    pub(super) plan: Option<Arc<Node>>,
+}
+
+/// A directory whose names are known.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) directory: Arc<Directory>,
+    pub(super) names: Names,
+    pub(super) around: Around,
+    /// Path on this machine, when patterns want it.
+    pub(super) path: Vec<u8>,
+    /// Name in the snapshot of the only name, when it is another one (`--as`).
+    pub(super) shown: Option<Vec<u8>>,
+}
+
+impl Listing {
+    pub(super) fn of(directory: Arc<Directory>, names: Names) -> Self {
+        Listing { directory, names, around: Around::default(), path: Vec::new(), shown: None }
+    }
+}
+
+/// A problem, the row that it stands before, and the name that it is about (`None`: the
+/// directory itself).
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) before_row: usize,
+    pub(super) place: Option<Place>,
+    pub(super) problem: Problem,
+}
+
+/// Objects that were met and left out, by reason.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// By a pattern.
+    pub by_pattern: u64,
+    /// Larger than the limit.
+    pub by_size: u64,
+    /// Older or younger than the limits.
+    pub by_age: u64,
+    /// Marked `nodump`.
+    pub by_nodump: u64,
+    /// Directories whose content is left out for their cache tag.
+    pub cache_directories: u64,
+    /// Directories not entered: other file systems, pseudo file systems, cycles.
+    pub not_entered: u64,
+}
+
+impl std::ops::AddAssign for LeftOut {
+    fn add_assign(&mut self, more: Self) {
+        self.by_pattern += more.by_pattern;
+        self.by_size += more.by_size;
+        self.by_age += more.by_age;
+        self.by_nodump += more.by_nodump;
+        self.cache_directories += more.cache_directories;
+        self.not_entered += more.not_entered;
+    }
+}
+
+/// Rows of one directory.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) listing: Arc<Listing>,
+    pub(super) rows: Vec<Row>,
+    pub(super) troubles: Vec<Trouble>,
+    pub(super) left_out: LeftOut,
+    /// The unit with the next names of this directory.
+    pub(super) next: UnitId,
+}
+
+impl Chunk {
+    pub(super) fn of(listing: Arc<Listing>) -> Self {
+        let (rows, troubles) = (Vec::new(), Vec::new());
+        Chunk { listing, rows, troubles, left_out: LeftOut::default(), next: NO_UNIT }
+    }
+
+    /// What it counts for against the look-ahead; an empty one is not free.
+    pub(super) fn weight(&self) -> usize {
+        1 + self.rows.len() + self.troubles.len()
+    }
+}

@@ -1,0 +1,213 @@
+//! Directories as places to open things in: every call is relative to one, so that paths may
+//! be of any length and nobody swaps a parent under our feet.
+//!
+//! A tree may be deeper than there are descriptors: [`Handles`] keeps the latest ones open;
+//! one that was closed is opened again along its chain of parents.
+
+use parking_lot::Mutex;
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, Result};
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString};
+use std::sync::{Arc, Weak};
+
+/// Never more open directories than this, and never more than half of what the process may have.
+const MOST_HANDLES: u64 = 4096;
+/// Enough to go on with when the process may have hardly any.
+const FEWEST_HANDLES: u64 = 16;
+
+/// A directory of the walk. Cheap to share; closes itself with its last user.
+#[derive(Debug)]
+pub struct Directory {
+    parent: Option<Arc<Directory>>,
+    /// Last name; of a starting point the absolute path.
+    name: Box<CStr>,
+    /// Device and inode; `None` for a starting point, which is taken as it is.
+    identity: Option<(u64, u64)>,
+    handle: Mutex<Option<Arc<OwnedFd>>>,
+    handles: Arc<Handles>,
+}
+
+impl Directory {
+    /// A starting point: an absolute path, links in it are followed.
+    pub fn starting_at(path: &[u8], handles: &Arc<Handles>) -> Result<Arc<Self>> {
+        let name = CString::new(path).map_err(|_| Errno::INVAL)?.into_boxed_c_str();
+        let handles = handles.clone();
+        Ok(Arc::new(Directory { parent: None, name, identity: None, handle: Mutex::default(), handles }))
+    }
+
+    /// The directory of this name in `parent`.
+    pub(super) fn child(parent: &Arc<Self>, name: &CStr, identity: (u64, u64)) -> Arc<Self> {
+        Arc::new(Directory {
+            parent: Some(parent.clone()),
+            name: name.into(),
+            identity: Some(identity),
+            handle: Mutex::default(),
+            handles: parent.handles.clone(),
+        })
+    }
+
+    /// Where it is on this machine, made from the names of its parents.
+    pub fn path(&self) -> Vec<u8> {
+        let mut names = vec![self.name.to_bytes()];
+        let mut above = &self.parent;
+        while let Some(directory) = above {
+            names.push(directory.name.to_bytes());
+            above = &directory.parent;
+        }
+        names.iter().rev().fold(Vec::new(), |path, name| join(path, name))
+    }
+
+    /// Where `name` in it is on this machine.
+    pub fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        join(self.path(), name)
+    }
+
+    /// Whether one of its parents is this inode.
+    pub(super) fn parent_is_within(&self, identity: (u64, u64)) -> bool {
+        let mut here = self.parent.as_deref();
+        while let Some(directory) = here {
+            if directory.identity == Some(identity) {
+                return true;
+            }
+            here = directory.parent.as_deref();
+        }
+        false
+    }
+
+    /// An open descriptor of it. It stays good for as long as the caller holds it.
+    pub fn handle(self: &Arc<Self>) -> Result<Arc<OwnedFd>> {
+        let mut closed = Vec::new();
+        let mut here = self;
+        let mut open = loop {
+            if let Some(handle) = here.handle.lock().clone() {
+                break Some(handle);
+            }
+            closed.push(here);
+            match &here.parent {
+                Some(parent) => here = parent,
+                None => break None,
+            }
+        };
+        while let Some(directory) = closed.pop() {
+            open = Some(directory.open_in(open.as_deref())?);
+        }
+        open.ok_or(Errno::BADF)
+    }
+
+    fn open_in(self: &Arc<Self>, parent: Option<&OwnedFd>) -> Result<Arc<OwnedFd>> {
+        let descriptor = match parent {
+            Some(parent) => open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW)?,
+            None => open_quietly(CWD, &self.name, OFlags::DIRECTORY)?,
+        };
+        let handle = Arc::new(descriptor);
+        *self.handle.lock() = Some(handle.clone());
+        self.handles.opened(self);
+        Ok(handle)
+    }
+
+    /// Opens it once more in another way, only for the caller.
+    pub(super) fn open_again(&self, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match &self.parent {
+            Some(parent) => openat(&*parent.handle()?, &*self.name, flags | OFlags::NOFOLLOW, Mode::empty()),
+            None => openat(CWD, &*self.name, flags, Mode::empty()),
+        }
+    }
+
+    /// Closes it; whoever needs it later opens it again.
+    pub(super) fn close(&self) {
+        let handle = self.handle.lock().take();
+        drop(handle);
+    }
+}
+
+/// A chain of ten thousand parents must not be dropped by ten thousand nested calls.
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let mut above = self.parent.take();
+        while let Some(directory) = above {
+            above = Arc::into_inner(directory).and_then(|mut last| last.parent.take());
+        }
+    }
+}
+
+fn join(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// Opens for reading without moving the access time, where that is allowed: it is to the owner
+/// and to root.
+pub(crate) fn open_quietly(parent: impl rustix::fd::AsFd, name: &CStr, flags: OFlags) -> Result<OwnedFd> {
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
+    match openat(&parent, name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => openat(&parent, name, flags, Mode::empty()),
+        result => result,
+    }
+}
+
+/// The directories that are open, oldest first.
+#[derive(Debug)]
+pub struct Handles {
+    most: usize,
+    open: Mutex<VecDeque<Weak<Directory>>>,
+}
+
+impl Handles {
+    /// As many as the process may have, within reason.
+    pub fn new() -> Arc<Self> {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let most = (limit.unwrap_or(u64::MAX) / 2).clamp(FEWEST_HANDLES, MOST_HANDLES);
+        Self::with_most(most as usize)
+    }
+
+    pub(super) fn with_most(most: usize) -> Arc<Self> {
+        Arc::new(Handles { most, open: Mutex::default() })
+    }
+
+    fn opened(&self, directory: &Arc<Directory>) {
+        let mut open = self.open.lock();
+        open.push_back(Arc::downgrade(directory));
+        let oldest = if open.len() > self.most { open.pop_front() } else { None };
+        drop(open);
+        if let Some(oldest) = oldest.and_then(|weak| weak.upgrade()) {
+            oldest.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn a_chain_longer_than_the_descriptors_opens_at_both_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let handles = Handles::with_most(16);
+        let top = Directory::starting_at(folder.path().as_os_str().as_bytes(), &handles).unwrap();
+        let mut chain = vec![top];
+        for _ in 0..3000 {
+            let last = chain.last().unwrap();
+            let handle = last.handle().unwrap();
+            rustix::fs::mkdirat(&*handle, c"d", Mode::RWXU).unwrap();
+            let stat = statx(&*handle, c"d", AtFlags::empty(), StatxFlags::INO).unwrap();
+            let identity = (super::super::row::device_of(&stat), stat.stx_ino);
+            chain.push(Directory::child(last, c"d", identity));
+        }
+        for directory in chain.iter().rev().step_by(100) {
+            let stat = statx(&*directory.handle().unwrap(), c"", AtFlags::EMPTY_PATH, StatxFlags::INO).unwrap();
+            assert!(directory.identity.is_none_or(|(_, inode)| inode == stat.stx_ino));
+        }
+        assert!(handles.open.lock().len() <= 16);
+        assert!(chain[3000].path().ends_with(b"/d/d"));
+        drop(chain);
+        crate::testing::remove_deep(folder.path());
+    }
+}

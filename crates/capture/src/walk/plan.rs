@@ -1,0 +1,190 @@
+//! From the roots that the user names to a tree of names: which directories are only passed
+//! through, and where a root begins. A root inside another root is a place that the walk of
+//! the outer one must reach whatever stands in its way (a mount point, an exclude).
+
+use std::sync::Arc;
+
+/// A root to walk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Absolute path on this machine. A link as last name is stored as a link.
+    pub source: Vec<u8>,
+    /// Path in the snapshot; `None`: the same as on this machine.
+    pub shown_as: Option<Vec<u8>>,
+}
+
+impl Root {
+    /// A root that keeps its path.
+    pub fn at(source: &[u8]) -> Self {
+        Root { source: source.to_vec(), shown_as: None }
+    }
+}
+
+/// Roots that cannot be walked together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RootError {
+    /// Relative, or with `..`, or with a NUL.
+    #[error("'{}' is not an absolute path without '..'; give the full path", String::from_utf8_lossy(.0))]
+    NotAbsolute(Vec<u8>),
+    /// Two sources for one path of the snapshot.
+    #[error("'{}' and '{}' would both be '/{}' in the snapshot; give one another path with --as",
+        String::from_utf8_lossy(.0), String::from_utf8_lossy(.1), String::from_utf8_lossy(.2))]
+    Collision(Vec<u8>, Vec<u8>, Vec<u8>),
+}
+
+/// One name on the way to roots.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// Name in the snapshot.
+    pub(super) name: Vec<u8>,
+    /// Absolute path of what stands for it on this machine; `None`: nothing does.
+    pub(super) source: Option<Vec<u8>>,
+    /// Everything below is wanted.
+    pub(super) is_root: bool,
+    /// Sorted by name.
+    pub(super) children: Vec<Arc<Node>>,
+}
+
+impl Node {
+    pub(super) fn child(&self, name: &[u8]) -> Option<&Arc<Node>> {
+        let found = self.children.binary_search_by(|child| child.name.as_slice().cmp(name)).ok()?;
+        Some(&self.children[found])
+    }
+
+    fn child_mut(&mut self, name: &[u8]) -> &mut Node {
+        let position = match self.children.binary_search_by(|child| child.name.as_slice().cmp(name)) {
+            Ok(found) => found,
+            Err(gap) => {
+                self.children.insert(gap, Arc::new(Node { name: name.to_vec(), ..Node::default() }));
+                gap
+            }
+        };
+        Arc::make_mut(&mut self.children[position])
+    }
+}
+
+/// The tree of all roots. Its top is the snapshot's own top, with the empty path.
+pub(super) fn plan(roots: &[Root]) -> Result<Arc<Node>, RootError> {
+    let mut top = Node::default();
+    // Outer ones first, so that an inner one finds what it lies in.
+    let mut placed = roots.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    placed.sort_by(|a, b| a.shown.cmp(&b.shown));
+    for root in &placed {
+        insert(&mut top, root)?;
+    }
+    Ok(Arc::new(top))
+}
+
+struct Placed {
+    source: Vec<Vec<u8>>,
+    shown: Vec<Vec<u8>>,
+    keeps_path: bool,
+}
+
+fn place(root: &Root) -> Result<Placed, RootError> {
+    if root.source.first() != Some(&b'/') {
+        return Err(RootError::NotAbsolute(root.source.clone()));
+    }
+    let source = names_of(&root.source)?;
+    let shown = root.shown_as.as_deref().map_or(Ok(source.clone()), names_of)?;
+    Ok(Placed { keeps_path: source == shown, source, shown })
+}
+
+fn names_of(path: &[u8]) -> Result<Vec<Vec<u8>>, RootError> {
+    let names = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+    let names: Vec<_> = names.map(<[u8]>::to_vec).collect();
+    if names.iter().any(|name| name == b".." || name.contains(&0)) {
+        return Err(RootError::NotAbsolute(path.to_vec()));
+    }
+    Ok(names)
+}
+
+fn insert(top: &mut Node, root: &Placed) -> Result<(), RootError> {
+    let mut node = top;
+    let mut outer: Option<Vec<u8>> = None; // source of the root that we are in
+    for depth in 0..=root.shown.len() {
+        if depth > 0 {
+            let name = &root.shown[depth - 1];
+            outer = outer.map(|above| below(&above, name));
+            node = node.child_mut(name);
+        }
+        if node.is_root {
+            outer = node.source.clone();
+        } else if root.keeps_path && outer.is_none() {
+            node.source = Some(absolute(&root.source[..depth]));
+        } else if outer.is_some() {
+            node.source = outer.clone();
+        }
+    }
+    let source = absolute(&root.source);
+    match outer {
+        Some(other) if other != source => Err(RootError::Collision(other, source, root.shown.join(&b'/'))),
+        _ => {
+            node.is_root = true;
+            node.source = Some(source);
+            Ok(())
+        }
+    }
+}
+
+fn absolute(names: &[Vec<u8>]) -> Vec<u8> {
+    [b"/".as_slice(), &names.join(&b'/')].concat()
+}
+
+fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
+    [path, slash, name].concat()
+}
+
+/// Directory and name of an absolute path; the top is `.` in itself.
+pub(super) fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(_) if path == b"/" => (b"/", b"."),
+        Some(0) => (b"/", &path[1..]),
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b".", path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(source: &str, shown: &str) -> Root {
+        Root { source: source.into(), shown_as: Some(shown.into()) }
+    }
+
+    #[test]
+    fn parents_are_passed_through_and_inner_roots_are_merged() {
+        let top = plan(&[Root::at(b"/b/c/d"), Root::at(b"//b/./c/"), Root::at(b"/a")]).unwrap();
+        let names: Vec<_> = top.children.iter().map(|child| child.name.clone()).collect();
+        assert_eq!(names, [b"a", b"b"]);
+        let parent = top.child(b"b").unwrap();
+        assert!(!parent.is_root && !top.is_root);
+        assert_eq!(parent.source.as_deref(), Some(&b"/b"[..]));
+        let root = parent.child(b"c").unwrap();
+        assert!(root.is_root && root.child(b"d").unwrap().is_root);
+    }
+
+    #[test]
+    fn a_root_shown_elsewhere_has_made_up_parents() {
+        let top = plan(&[mapped("/srv/data", "backup/x"), Root::at(b"/backup/y")]).unwrap();
+        let backup = top.child(b"backup").unwrap();
+        assert_eq!(backup.source.as_deref(), Some(&b"/backup"[..]));
+        assert_eq!(backup.child(b"x").unwrap().source.as_deref(), Some(&b"/srv/data"[..]));
+        let alone = plan(&[mapped("/srv/data", "backup/x")]).unwrap();
+        assert_eq!(alone.child(b"backup").unwrap().source, None);
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_refused() {
+        let one = [mapped("/a", "x"), mapped("/b", "x")];
+        assert!(matches!(plan(&one), Err(RootError::Collision(..))));
+        let inside = [mapped("/a", "x"), mapped("/b", "x/y")];
+        assert!(matches!(plan(&inside), Err(RootError::Collision(..))));
+        assert!(plan(&[mapped("/a", "x"), mapped("/a/y", "x/y"), mapped("/a", "z")]).is_ok());
+        for path in ["a", "", "/a/../b"] {
+            assert!(matches!(plan(&[Root::at(path.as_bytes())]), Err(RootError::NotAbsolute(_))));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Who works on what, and how far ahead of the consumer.
+//!
+//! Three rules: workers take units in the order of the walk; they stop when [`LOOKAHEAD`] rows
+//! lie unread; but the first unit of all, when the consumer waits for it, may always run. So
+//! memory is bounded and nobody waits for ever.
+
+use super::chunk::{Chunk, Job};
+use super::units::{UnitId, Units};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Rows that may lie unread: 32,768 × about 150 bytes = 5 MB.
+pub(super) const LOOKAHEAD: usize = 32 * 1024;
+/// Idle workers are woken when this few rows are left, not for each that is read.
+const REFILL: usize = LOOKAHEAD / 2;
+/// A waiting consumer is woken for this many rows: a switch of threads costs as much as ten rows.
+const WORTH_WAKING: usize = 256;
+/// … but it looks by itself after this time, should the rest be slow.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+struct State {
+    units: Units<Job, Box<Chunk>>,
+    /// Weight of the chunks that are done and not taken.
+    ahead: usize,
+    most_ahead: usize,
+    /// What the consumer waits for.
+    wanted: Option<UnitId>,
+    idle: usize,
+    stopped: bool,
+}
+
+/// What workers and the consumer share.
+pub(super) struct Scheduler {
+    state: Mutex<State>,
+    work: Condvar,
+    result: Condvar,
+}
+
+/// What a worker hands in: the chunk, and what is to be done below its rows.
+pub(super) struct Finished {
+    pub(super) unit: UnitId,
+    pub(super) chunk: Box<Chunk>,
+    pub(super) below: Vec<(usize, Job)>,
+}
+
+impl Scheduler {
+    pub(super) fn starting_with(job: Job) -> Self {
+        let units = Units::starting_with(job);
+        let state = State { units, ahead: 0, most_ahead: 0, wanted: None, idle: 0, stopped: false };
+        Scheduler { state: Mutex::new(state), work: Condvar::new(), result: Condvar::new() }
+    }
+
+    /// Hands in a result and waits for the next unit; `None` when the walk is over.
+    pub(super) fn exchange(&self, finished: Option<Finished>) -> Option<(UnitId, Job)> {
+        let mut state = self.state.lock();
+        if let Some(finished) = finished {
+            state.link(finished);
+        }
+        while !state.stopped {
+            if let Some(claimed) = state.claim() {
+                self.wake_others(&state);
+                return Some(claimed);
+            }
+            self.wake_consumer_if(state.has_wanted());
+            state.idle += 1;
+            self.work.wait(&mut state);
+            state.idle -= 1;
+        }
+        None
+    }
+
+    fn wake_others(&self, state: &State) {
+        if state.idle > 0 && state.units.pending() > 0 && state.ahead < LOOKAHEAD {
+            self.work.notify_one();
+        }
+        self.wake_consumer_if(state.ahead >= WORTH_WAKING && state.has_wanted());
+    }
+
+    fn wake_consumer_if(&self, condition: bool) {
+        if condition {
+            self.result.notify_one();
+        }
+    }
+
+    /// More of the same directory, to be worked on at once by others.
+    pub(super) fn add_after(&self, running: UnitId, job: Job) -> UnitId {
+        let mut state = self.state.lock();
+        let id = state.units.insert_after(running, job);
+        if state.idle > 0 {
+            self.work.notify_one();
+        }
+        id
+    }
+
+    /// The result of a unit; waits for it. `None` when the workers are gone.
+    pub(super) fn take(&self, id: UnitId) -> Option<Box<Chunk>> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(chunk) = state.units.take(id) {
+                state.wanted = None;
+                state.ahead -= chunk.weight();
+                self.refill(&state);
+                return Some(chunk);
+            }
+            if state.stopped {
+                return None;
+            }
+            self.wait_for(id, &mut state);
+        }
+    }
+
+    fn wait_for(&self, id: UnitId, state: &mut MutexGuard<'_, State>) {
+        state.wanted = Some(id);
+        if state.idle > 0 && state.units.pending() > 0 {
+            self.work.notify_one();
+        }
+        self.result.wait_for(state, PATIENCE);
+    }
+
+    fn refill(&self, state: &State) {
+        if state.idle > 0 && state.units.pending() > 0 && state.ahead <= REFILL {
+            self.work.notify_all();
+        }
+    }
+
+    /// Ends the walk, whatever is left of it.
+    pub(super) fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.work.notify_all();
+        self.result.notify_all();
+    }
+
+    /// The most rows that ever lay unread.
+    pub(super) fn most_ahead(&self) -> usize {
+        self.state.lock().most_ahead
+    }
+}
+
+impl State {
+    fn claim(&mut self) -> Option<(UnitId, Job)> {
+        if self.ahead < LOOKAHEAD {
+            return self.units.claim(false);
+        }
+        let starving = self.wanted.is_some_and(|id| !self.units.is_done(id));
+        if starving { self.units.claim(true) } else { None }
+    }
+
+    fn has_wanted(&self) -> bool {
+        self.wanted.is_some_and(|id| self.units.is_done(id))
+    }
+
+    fn link(&mut self, finished: Finished) {
+        let Finished { unit, mut chunk, below } = finished;
+        for (row, job) in below {
+            chunk.rows[row].child = self.units.insert_before(unit, job);
+        }
+        self.ahead += chunk.weight();
+        self.most_ahead = self.most_ahead.max(self.ahead);
+        self.units.finish(unit, chunk);
+    }
+}

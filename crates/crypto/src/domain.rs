@@ -1,0 +1,134 @@
+//! The secrets a repository starts from. Only a full key holds them.
+
+use ids::RepositoryId;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::context::{self, derive};
+use crate::{ChunkerKey, IdKey, Random, RecipientSecret, RootVerifyKey, Signer};
+
+/// The secret of a dedup domain: ids, cut points and the root signing key derive from it.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct DomainSecret([u8; 32]);
+
+impl DomainSecret {
+    /// A secret from 32 bytes that nobody can guess.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, for a key slot.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Names chunks and pages of this domain.
+    pub fn id_key(&self) -> IdKey {
+        IdKey::from_seed(*derive(context::OBJECT_ID, &[&self.0]))
+    }
+
+    /// Decides where files of this domain are cut.
+    pub fn chunker_key(&self) -> ChunkerKey {
+        ChunkerKey(*derive(context::CHUNKER, &[&self.0]))
+    }
+
+    /// Certifies the signing keys of slots.
+    pub(crate) fn root_signer(&self) -> Signer {
+        Signer::from_seed(*derive(context::ROOT_SIGNING, &[&self.0]))
+    }
+}
+
+/// How much the sizes of chunks may tell; fixed when a repository is made. It stands in every
+/// slot, so that a storage operator cannot lower it by editing the repository's settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Privacy {
+    /// Keyed Gear cutting, the fast one.
+    #[default]
+    Standard = 1,
+    /// Cut points that leak nothing of the key.
+    Hardened = 2,
+}
+
+impl Privacy {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Standard, Self::Hardened]
+            .into_iter()
+            .find(|privacy| *privacy as u8 == byte)
+    }
+}
+
+/// Everything there is to know about a domain: what a full slot seals.
+#[derive(Clone)]
+pub struct KeyMaterial {
+    /// The domain's secret.
+    pub domain: DomainSecret,
+    /// Opens the sessions that writers seal.
+    pub recipient: RecipientSecret,
+    /// The repository all this belongs to.
+    pub repository: RepositoryId,
+    /// How files are cut.
+    pub privacy: Privacy,
+}
+
+impl KeyMaterial {
+    /// A new domain in a new repository, `Privacy::Standard`.
+    pub fn generate(random: Random<'_>) -> Self {
+        let repository = RepositoryId(draw(random));
+        let domain = DomainSecret::from_bytes(draw(random));
+        let recipient = RecipientSecret::from_bytes(draw(random));
+        Self {
+            domain,
+            recipient,
+            repository,
+            privacy: Privacy::Standard,
+        }
+    }
+
+    /// The same secrets with another privacy level. Only for a repository that is being made:
+    /// changing it later would cut every file anew.
+    pub fn with_privacy(self, privacy: Privacy) -> Self {
+        Self { privacy, ..self }
+    }
+
+    /// The key that every slot's certificate is checked with; public.
+    pub fn root_verify_key(&self) -> RootVerifyKey {
+        RootVerifyKey(self.domain.root_signer().public())
+    }
+}
+
+/// `N` bytes from `random`.
+pub(crate) fn draw<const N: usize>(random: Random<'_>) -> [u8; N] {
+    let mut bytes = [0; N];
+    random(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{counting_random, hex};
+
+    #[test]
+    fn keys_of_a_fixed_secret_are_fixed() {
+        let secret = DomainSecret::from_bytes([7; 32]);
+        assert_eq!(
+            hex(&secret.chunker_key().0),
+            "63ef29cc0f5ebce2d7f9b311272c1582ecfe7150adc4edb3548db497540a4c62"
+        );
+        assert_eq!(
+            hex(secret.root_signer().public().as_bytes()),
+            "2c45a0c0378c370aeb104d22e0142143f9766ce8bd16d29fa764af4d86105b1a"
+        );
+        assert_eq!(
+            hex(secret.id_key().seed()),
+            "b40d4ccb3cef00b4515af71ce00b25e3c1d4bd4e2149133e8e72ea78431cfe01"
+        );
+    }
+
+    #[test]
+    fn generated_parts_differ_from_each_other() {
+        let material = KeyMaterial::generate(&mut counting_random(1));
+        assert_ne!(material.domain.as_bytes(), material.recipient.as_bytes());
+        assert_eq!(material.privacy, Privacy::Standard);
+    }
+}

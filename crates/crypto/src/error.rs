@@ -1,0 +1,47 @@
+//! What can go wrong, with the facts a caller needs to tell the user what to do next.
+
+/// Every failure of this crate. None of them carries secret bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The password, recovery key or recipient secret does not fit what it was tried on.
+    #[error("the password or key does not open this")]
+    WrongKey,
+    /// Bytes are not what was written: flipped, cut short, swapped or forged.
+    #[error("damaged or forged: {what}")]
+    Damaged {
+        /// The part that failed, for a log line.
+        what: &'static str,
+    },
+    /// The session has used up its nonces or bytes; go on with a new session.
+    #[error("the session has reached its limit; start a new one")]
+    SessionFull,
+    /// A signature was not made by this key over these bytes.
+    #[error("the signature does not match")]
+    BadSignature,
+    /// Cost parameters of the password hash outside the allowed range.
+    #[error("password hash parameters out of range: {what}")]
+    KdfLimits {
+        /// The parameter that is out of range.
+        what: &'static str,
+    },
+    /// Not enough memory to run the password hash with its parameters.
+    #[error("not enough memory for the password hash")]
+    OutOfMemory,
+    /// A slot's label is too long or holds control characters.
+    #[error("a key's label is at most 64 bytes of text without control characters")]
+    BadLabel,
+    /// An empty password would protect nothing.
+    #[error("the password is empty")]
+    EmptyPassword,
+    /// A recovery key was mistyped: wrong length, character or checksum.
+    #[error("not a valid recovery key: {what}")]
+    BadRecoveryText {
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+/// Shorthand for [`Error::Damaged`].
+pub(crate) const fn damaged(what: &'static str) -> Error {
+    Error::Damaged { what }
+}

@@ -1,0 +1,168 @@
+//! Key slots: small files, each of which one password or recovery key opens.
+//!
+//! The clear part (role, label, costs, verify key) can be read without a password and is signed by
+//! the domain's root key; it is also bound into the sealed part. Checks run from cheap to dear: a
+//! slot that was tampered with never gets the password hash to run with its parameters.
+
+mod kdf;
+mod layout;
+mod payload;
+#[cfg(test)]
+mod tests;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use ids::{KeyId, RepositoryId};
+use zeroize::Zeroizing;
+
+use crate::context::{self, derive};
+use crate::domain::draw;
+use crate::recipient::SingleUseKey;
+use crate::{
+    Error, KeyMaterial, KeyRing, Privacy, Random, RootVerifyKey, Signer, VerifyKey, error::damaged,
+};
+use kdf::Kdf;
+pub use kdf::KdfParams;
+use layout::{Certified, Clear, Label, Slot};
+pub use layout::{MAX_LABEL_LEN, SLOT_LEN};
+
+/// What a slot's holder may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Role {
+    /// Write, read, and create further slots.
+    Full = 1,
+    /// Write only: back up, and read nothing back.
+    WriteOnly = 2,
+}
+
+impl Role {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Full, Self::WriteOnly]
+            .into_iter()
+            .find(|role| *role as u8 == byte)
+    }
+}
+
+/// What opens a slot.
+#[derive(Clone, Copy)]
+pub enum SlotSecret<'a> {
+    /// Something a person remembers; made costly to guess by Argon2id.
+    Password(&'a [u8]),
+    /// 32 random bytes; guessing is hopeless, so that nothing needs to be costly.
+    Recovery([u8; 32]),
+}
+
+/// What a slot tells without a password. Believe it only after [`verify_slot_certificate`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlotInfo {
+    /// The slot's name.
+    pub id: KeyId,
+    /// What its holder may do.
+    pub role: Role,
+    /// A text for people.
+    pub label: String,
+    /// When it was made, in seconds since 1970, by the maker's clock.
+    pub created_secs: i64,
+    /// The cost of a password guess; `None` for a recovery key.
+    pub kdf: Option<KdfParams>,
+    /// Checks the manifests its holder signs.
+    pub verify_key: VerifyKey,
+    /// The root that certified it, as the slot claims.
+    pub root: RootVerifyKey,
+    /// The repository it belongs to.
+    pub repository: RepositoryId,
+    /// How its repository cuts files.
+    pub privacy: Privacy,
+}
+
+/// A new slot of [`SLOT_LEN`] bytes, with a signing key of its own.
+///
+/// # Errors
+/// [`Error::EmptyPassword`], [`Error::BadLabel`], [`Error::KdfLimits`], [`Error::OutOfMemory`].
+pub fn create_slot(
+    material: &KeyMaterial,
+    role: Role,
+    secret: SlotSecret<'_>,
+    params: KdfParams,
+    random: Random<'_>,
+    label: &str,
+    created_secs: i64,
+) -> Result<Vec<u8>, Error> {
+    let (id, salt) = (KeyId(draw(random)), draw(random));
+    let seed = Zeroizing::new(draw::<32>(random));
+    let root = material.domain.root_signer();
+    let clear = Clear {
+        role,
+        kdf: Kdf::for_secret(&secret, params)?,
+        privacy: material.privacy,
+        created_secs,
+        id,
+        repository: material.repository,
+        salt,
+        root: RootVerifyKey(root.public()),
+        verify_key: Signer::from_seed(*seed).public(),
+        label: Label::new(label)?,
+    };
+    let certified = Certified::sign(clear, &root);
+    let kek = certified.clear.kdf.kek(&secret, &salt)?;
+    let mut sealed = payload::encode(material, role, &seed);
+    sealing_key(&kek).seal(&certified.encode(), &mut sealed);
+    Ok(Slot::join(certified, *commitment(&kek), &sealed).encode())
+}
+
+/// What `secret` opens.
+///
+/// # Errors
+/// [`Error::WrongKey`] when the secret does not fit; [`Error::Damaged`] when the slot is not as it
+/// was made; [`Error::KdfLimits`] when it asks for more work than any slot should.
+pub fn open_slot(bytes: &[u8], secret: SlotSecret<'_>) -> Result<(SlotInfo, KeyRing), Error> {
+    let mut slot = Slot::decode(bytes)?;
+    slot.certified.verify(&slot.certified.clear.root)?;
+    let kek = slot
+        .certified
+        .clear
+        .kdf
+        .kek(&secret, &slot.certified.clear.salt)?;
+    verify_slices_are_equal(&slot.commitment, &commitment(&kek)[..])
+        .map_err(|_| Error::WrongKey)?;
+    let aad = slot.certified.encode();
+    let plain = sealing_key(&kek).open(&aad, &mut slot.sealed[..]);
+    let ring = payload::decode(
+        &slot.certified.clear,
+        plain.ok_or(damaged("a slot's secrets"))?,
+    )?;
+    Ok((slot.certified.clear.info(), ring))
+}
+
+/// What a slot says about itself, without any check of who wrote it.
+///
+/// # Errors
+/// [`Error::Damaged`] when the bytes are no slot.
+pub fn slot_info(bytes: &[u8]) -> Result<SlotInfo, Error> {
+    Ok(Slot::decode(bytes)?.certified.clear.info())
+}
+
+/// What a slot says about itself, provided that the holder of `root`'s secret made it.
+///
+/// # Errors
+/// [`Error::Damaged`] when the bytes are no slot, [`Error::BadSignature`] when somebody else made
+/// it.
+pub fn verify_slot_certificate(bytes: &[u8], root: &RootVerifyKey) -> Result<SlotInfo, Error> {
+    let certified = Slot::decode(bytes)?.certified;
+    if certified.clear.root != *root {
+        return Err(Error::BadSignature);
+    }
+    certified.verify(root).map_err(|_| Error::BadSignature)?;
+    Ok(certified.clear.info())
+}
+
+/// AES-GCM alone does not commit to its key: one could make a slot that two passwords open, and
+/// try many passwords with one slot (a partitioning oracle). The tag ties the slot to one key.
+fn commitment(kek: &[u8; 32]) -> Zeroizing<[u8; 32]> {
+    derive(context::SLOT_COMMITMENT, &[kek])
+}
+
+/// A key for one message, since the salt of every slot is fresh.
+fn sealing_key(kek: &[u8; 32]) -> SingleUseKey {
+    SingleUseKey::new(derive(context::SLOT_SEALING, &[kek]))
+}

@@ -1,0 +1,276 @@
+//! Tests of slots: fixed bytes, roles, and that nothing changed is ever accepted.
+
+use proptest::prelude::*;
+
+use super::layout::checksum;
+use super::*;
+use crate::testing::{CHEAP, counting_random, hex, material};
+use crate::{Cipher, SessionKey};
+
+const PASSWORD: SlotSecret<'_> = SlotSecret::Password(b"correct horse");
+const RECOVERY: SlotSecret<'_> = SlotSecret::Recovery([0x3c; 32]);
+const CREATED_SECS: i64 = 1_795_000_000;
+
+fn slot(role: Role, secret: SlotSecret<'_>) -> Vec<u8> {
+    let mut random = counting_random(100);
+    create_slot(
+        &material(),
+        role,
+        secret,
+        CHEAP,
+        &mut random,
+        "laptop",
+        CREATED_SECS,
+    )
+    .expect("fits")
+}
+
+/// `bytes` after somebody who knows the format changed them.
+fn with_new_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    let checked = bytes.len() - 16;
+    let sum = checksum(&bytes[..checked]);
+    bytes[checked..].copy_from_slice(&sum);
+    bytes
+}
+
+#[test]
+fn slots_of_fixed_secrets_are_fixed() {
+    let of = |role, secret| hex(&slot(role, secret));
+    assert_eq!(
+        of(Role::Full, PASSWORD),
+        include_str!("golden/full.hex").trim()
+    );
+    assert_eq!(
+        of(Role::WriteOnly, RECOVERY),
+        include_str!("golden/write_only.hex").trim()
+    );
+}
+
+#[test]
+fn a_slot_tells_about_itself_without_a_password() {
+    let info = slot_info(&slot(Role::WriteOnly, PASSWORD)).expect("intact");
+    assert_eq!(
+        (info.role, info.label.as_str()),
+        (Role::WriteOnly, "laptop")
+    );
+    assert_eq!((info.created_secs, info.kdf), (CREATED_SECS, Some(CHEAP)));
+    assert_eq!(info.repository, material().repository);
+    assert_eq!(info.root, material().root_verify_key());
+    assert_eq!(
+        slot_info(&slot(Role::Full, RECOVERY)).map(|info| info.kdf),
+        Ok(None)
+    );
+}
+
+#[test]
+fn a_full_slot_gives_back_all_secrets() {
+    for secret in [PASSWORD, RECOVERY] {
+        let (info, ring) = open_slot(&slot(Role::Full, secret), secret).expect("right secret");
+        let reader = ring.reader.expect("a full key reads");
+        assert_eq!(
+            reader.material().domain.as_bytes(),
+            material().domain.as_bytes()
+        );
+        assert_eq!(
+            reader.material().recipient.as_bytes(),
+            material().recipient.as_bytes()
+        );
+        assert_eq!(ring.writer.signer.public(), info.verify_key);
+    }
+}
+
+#[test]
+fn a_write_only_slot_names_and_cuts_alike_and_reads_nothing() {
+    let bytes = slot(Role::WriteOnly, PASSWORD);
+    let (_, ring) = open_slot(&bytes, PASSWORD).expect("right password");
+    assert!(ring.reader.is_none());
+    assert_eq!(
+        ring.writer.ids.chunk_id(b"x"),
+        material().domain.id_key().chunk_id(b"x")
+    );
+    assert_eq!(ring.writer.chunker.0, material().domain.chunker_key().0);
+    assert_eq!(ring.writer.recipient, material().recipient.public());
+}
+
+#[test]
+fn the_payload_of_a_write_only_slot_holds_no_secret_of_a_reader() {
+    let payload = payload::encode(&material(), Role::WriteOnly, &[0; 32]);
+    for secret in [
+        material().domain.as_bytes(),
+        material().recipient.as_bytes(),
+    ] {
+        assert!(!payload.windows(32).any(|window| window == secret));
+    }
+}
+
+#[test]
+fn a_full_key_opens_what_a_write_only_key_sealed() {
+    let (_, writer) = open_slot(&slot(Role::WriteOnly, PASSWORD), PASSWORD).expect("opens");
+    let (_, full) = open_slot(&slot(Role::Full, RECOVERY), RECOVERY).expect("opens");
+    let key = SessionKey::new(ids::SessionId([1; 16]), [2; 32], Cipher::fastest());
+    let sealed = key.seal_for(&writer.writer.recipient, writer.writer.repository, [3; 32]);
+    assert!(
+        full.reader
+            .expect("full")
+            .open_session(sealed.as_bytes())
+            .is_ok()
+    );
+}
+
+#[test]
+fn a_wrong_password_is_told_from_damage() {
+    let bytes = slot(Role::Full, PASSWORD);
+    let open = |secret| open_slot(&bytes, secret).map(|_| ()).unwrap_err();
+    assert_eq!(open(SlotSecret::Password(b"wrong")), Error::WrongKey);
+    assert_eq!(open(SlotSecret::Password(b"")), Error::WrongKey);
+    assert_eq!(open(RECOVERY), Error::WrongKey);
+    let recovery = slot(Role::Full, RECOVERY);
+    let wrong = open_slot(&recovery, SlotSecret::Recovery([0; 32])).map(|_| ());
+    assert_eq!(wrong, Err(Error::WrongKey));
+}
+
+#[test]
+fn every_flipped_byte_is_damage() {
+    let good = slot(Role::Full, PASSWORD);
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 0x20;
+        let opened = open_slot(&bad, PASSWORD).map(|_| ());
+        assert!(
+            matches!(opened, Err(Error::Damaged { .. })),
+            "byte {at}: {opened:?}"
+        );
+        assert!(slot_info(&bad).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn every_byte_changed_by_somebody_who_fixes_the_checksum_is_refused() {
+    for role in [Role::Full, Role::WriteOnly] {
+        let good = slot(role, PASSWORD);
+        for at in 0..good.len() - 16 {
+            let mut bad = good.clone();
+            bad[at] ^= 0x01;
+            assert!(
+                open_slot(&with_new_checksum(bad), PASSWORD).is_err(),
+                "byte {at}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_truncation_or_extension_is_accepted() {
+    let good = slot(Role::Full, PASSWORD);
+    assert_eq!(good.len(), SLOT_LEN);
+    for len in 0..good.len() {
+        assert!(open_slot(&good[..len], PASSWORD).is_err(), "length {len}");
+    }
+    for len in 16..good.len() {
+        assert!(
+            slot_info(&with_new_checksum(good[..len].to_vec())).is_err(),
+            "length {len}"
+        );
+    }
+    assert!(slot_info(&[&good[..], &[0]].concat()).is_err());
+}
+
+#[test]
+fn greedy_costs_in_a_forged_slot_are_never_run() {
+    let mut bytes = slot(Role::Full, PASSWORD);
+    bytes[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+    let opened = open_slot(&with_new_checksum(bytes), PASSWORD).map(|_| ());
+    assert_eq!(opened, Err(damaged("a slot's certificate")));
+}
+
+#[test]
+fn only_the_root_of_the_repository_certifies_slots() {
+    let bytes = slot(Role::WriteOnly, PASSWORD);
+    assert!(verify_slot_certificate(&bytes, &material().root_verify_key()).is_ok());
+    let stranger = KeyMaterial::generate(&mut counting_random(200));
+    let refused = verify_slot_certificate(&bytes, &stranger.root_verify_key());
+    assert_eq!(refused, Err(Error::BadSignature));
+}
+
+#[test]
+fn a_slot_certified_by_a_root_of_its_own_is_not_trusted() {
+    let mut thief = material();
+    thief.domain = crate::DomainSecret::from_bytes([0xee; 32]);
+    let mut random = counting_random(1);
+    let forged =
+        create_slot(&thief, Role::Full, PASSWORD, CHEAP, &mut random, "", 0).expect("fits");
+    let verified = verify_slot_certificate(&forged, &material().root_verify_key());
+    assert_eq!(verified, Err(Error::BadSignature));
+}
+
+#[test]
+fn slots_of_both_roles_have_one_length() {
+    assert_eq!(
+        slot(Role::Full, PASSWORD).len(),
+        slot(Role::WriteOnly, RECOVERY).len()
+    );
+}
+
+#[test]
+fn labels_that_are_long_or_talk_to_the_terminal_are_refused() {
+    let create = |label: &str| {
+        let mut random = counting_random(0);
+        create_slot(
+            &material(),
+            Role::Full,
+            RECOVERY,
+            CHEAP,
+            &mut random,
+            label,
+            0,
+        )
+        .map(|_| ())
+    };
+    assert_eq!(create(&"x".repeat(64)), Ok(()));
+    assert_eq!(create(&"x".repeat(65)), Err(Error::BadLabel));
+    assert_eq!(create("\u{1b}[2J"), Err(Error::BadLabel));
+}
+
+#[test]
+fn an_empty_password_is_refused() {
+    let mut random = counting_random(0);
+    let empty = SlotSecret::Password(b"");
+    let made = create_slot(&material(), Role::Full, empty, CHEAP, &mut random, "", 0);
+    assert_eq!(made, Err(Error::EmptyPassword));
+}
+
+#[test]
+fn privacy_survives_in_the_slot() {
+    let material = material().with_privacy(Privacy::Hardened);
+    let mut random = counting_random(0);
+    let bytes = create_slot(
+        &material,
+        Role::WriteOnly,
+        RECOVERY,
+        CHEAP,
+        &mut random,
+        "",
+        0,
+    );
+    let (_, ring) = open_slot(&bytes.expect("fits"), RECOVERY).expect("opens");
+    assert_eq!(ring.writer.privacy, Privacy::Hardened);
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_are_no_slot(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        prop_assert!(slot_info(&bytes).is_err());
+    }
+
+    #[test]
+    fn random_fields_with_a_right_checksum_never_panic(
+        at in 8..SLOT_LEN - 16,
+        noise in proptest::collection::vec(any::<u8>(), 1..64),
+    ) {
+        let mut bytes = slot(Role::Full, RECOVERY);
+        let end = (at + noise.len()).min(bytes.len());
+        bytes[at..end].copy_from_slice(&noise[..end - at]);
+        let _ = slot_info(&with_new_checksum(bytes.clone()));
+        let _ = open_slot(&with_new_checksum(bytes), RECOVERY).map(|_| ());
+    }
+}

@@ -1,0 +1,421 @@
+//! Leaf pages: entries in path order.
+//!
+//! Paths share their beginning with the entry before; what many entries have in common stands
+//! once in a table; times and inodes are differences to the entry before. A file of one chunk
+//! that is the next reference costs no byte for its content.
+
+use crate::entry::{Attributes, Content, Entry, Kind, Segment, Time, Xattr, is_clean_path};
+use crate::limits::{
+    INLINE_BYTES_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAGE_REFS_MAX, PATH_BYTES_MAX,
+    XATTR_BYTES_MAX, XATTRS_MAX,
+};
+use crate::list::{SegmentReader, put_segments};
+use crate::page::{Page, PageKind};
+use crate::wire::{Reader, put_signed, put_string, put_varint};
+use crate::{Error, Result};
+use ids::ObjectId;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What is in an entry, the low three bits of its tag.
+mod tag {
+    pub(super) const NONE: u8 = 0;
+    pub(super) const INLINE: u8 = 1;
+    /// One chunk as long as the file, and the next reference.
+    pub(super) const NEXT: u8 = 2;
+    pub(super) const SEGMENTS: u8 = 3;
+    pub(super) const LISTS: u8 = 4;
+    pub(super) const CONTENT: u8 = 7;
+    /// Has a link count other than 1.
+    pub(super) const LINKS: u8 = 8;
+    pub(super) const DEVICE: u8 = 16;
+    pub(super) const STATUS: u8 = 32;
+    pub(super) const KNOWN: u8 = 63;
+}
+
+/// References of a page under construction: each id once, by position.
+#[derive(Default)]
+pub struct Refs {
+    ids: Vec<ObjectId>,
+    positions: HashMap<ObjectId, u32>,
+}
+
+impl Refs {
+    /// 0 when `id` is new and so becomes the next reference, else its position + 1.
+    pub fn code(&mut self, id: ObjectId) -> u64 {
+        if let Some(position) = self.positions.get(&id) {
+            return u64::from(*position) + 1;
+        }
+        self.positions.insert(id, self.ids.len() as u32);
+        self.ids.push(id);
+        0
+    }
+
+    /// The references in order.
+    pub fn into_ids(self) -> Vec<ObjectId> {
+        self.ids
+    }
+
+    fn contains(&self, id: &ObjectId) -> bool {
+        self.positions.contains_key(id)
+    }
+}
+
+/// Reads references by the codes of [`Refs::code`].
+pub(crate) struct RefCursor<'a> {
+    refs: &'a [ObjectId],
+    next: usize,
+}
+
+impl<'a> RefCursor<'a> {
+    pub(crate) fn new(refs: &'a [ObjectId]) -> Self {
+        Self { refs, next: 0 }
+    }
+
+    pub(crate) fn get(&mut self, code: u64) -> Result<ObjectId> {
+        let position = match code.checked_sub(1) {
+            Some(position) => usize::try_from(position).unwrap_or(usize::MAX),
+            None => self.advance(),
+        };
+        self.refs.get(position).copied().ok_or(Error::Invalid { what: "reference of a page" })
+    }
+
+    fn advance(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Every reference must have been met: a page cannot keep alive what no entry names.
+    pub(crate) fn end(&self) -> Result<()> {
+        if self.next == self.refs.len() { Ok(()) } else { Err(Error::Invalid { what: "references of a page" }) }
+    }
+}
+
+/// Entries on their way into a leaf page.
+#[derive(Default)]
+pub struct LeafBuilder {
+    rows: Vec<u8>,
+    refs: Refs,
+    table: Vec<Arc<Attributes>>,
+    lookup: HashMap<Arc<Attributes>, u32>,
+    count: u64,
+    path: Vec<u8>,
+    before: Before,
+}
+
+/// The numbers of the entry before, which the next one is told against.
+#[derive(Default)]
+struct Before {
+    mtime: i64,
+    ctime: i64,
+    inode: u64,
+}
+
+impl LeafBuilder {
+    /// Number of entries so far.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there is none yet.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes so far: payload and references.
+    pub fn bytes(&self) -> usize {
+        self.rows.len() + self.refs.ids.len() * ObjectId::LEN
+    }
+
+    /// Appends `entry`, whose path sorts after all before it.
+    pub fn push(&mut self, entry: &Entry) {
+        let attributes = self.attributes_index(&entry.attributes);
+        let mut tag = content_tag(entry, &self.refs);
+        tag |= if entry.links != 1 { tag::LINKS } else { 0 };
+        tag |= if entry.rdev != 0 { tag::DEVICE } else { 0 };
+        tag |= if entry.status != 0 { tag::STATUS } else { 0 };
+        self.put_path(&entry.path);
+        self.rows.push(tag);
+        put_varint(&mut self.rows, attributes.into());
+        put_varint(&mut self.rows, entry.size);
+        self.put_numbers(entry);
+        self.put_rare(entry, tag);
+        self.put_content(entry, tag);
+        self.count += 1;
+    }
+
+    /// The page of the entries so far; the builder is empty again.
+    pub fn finish(&mut self) -> Page {
+        let built = std::mem::take(self);
+        let mut payload = Vec::with_capacity(built.rows.len() + 64 * built.table.len() + 16);
+        put_varint(&mut payload, built.table.len() as u64);
+        built.table.iter().for_each(|attributes| put_attributes(&mut payload, attributes));
+        put_varint(&mut payload, built.count);
+        payload.extend_from_slice(&built.rows);
+        Page { kind: PageKind::Leaf, refs: built.refs.into_ids(), payload }
+    }
+
+    fn attributes_index(&mut self, attributes: &Arc<Attributes>) -> u32 {
+        // Neighbours mostly share one allocation: no hashing then.
+        if let Some(last) = self.table.last()
+            && Arc::ptr_eq(last, attributes)
+        {
+            return self.table.len() as u32 - 1;
+        }
+        if let Some(index) = self.lookup.get(attributes) {
+            return *index;
+        }
+        let index = self.table.len() as u32;
+        self.table.push(attributes.clone());
+        self.lookup.insert(attributes.clone(), index);
+        index
+    }
+
+    fn put_path(&mut self, path: &[u8]) {
+        let shared = self.path.iter().zip(path).take_while(|(a, b)| a == b).count();
+        let (_, suffix) = path.split_at(shared);
+        put_varint(&mut self.rows, shared as u64);
+        put_string(&mut self.rows, suffix);
+        self.path.truncate(shared);
+        self.path.extend_from_slice(suffix);
+    }
+
+    fn put_numbers(&mut self, entry: &Entry) {
+        put_signed(&mut self.rows, entry.mtime.secs.wrapping_sub(self.before.mtime));
+        put_varint(&mut self.rows, entry.mtime.nanos.into());
+        put_signed(&mut self.rows, entry.ctime.secs.wrapping_sub(self.before.ctime));
+        put_varint(&mut self.rows, entry.ctime.nanos.into());
+        put_signed(&mut self.rows, entry.inode.wrapping_sub(self.before.inode) as i64);
+        self.before =
+            Before { mtime: entry.mtime.secs, ctime: entry.ctime.secs, inode: entry.inode };
+    }
+
+    fn put_rare(&mut self, entry: &Entry, tag: u8) {
+        if tag & tag::LINKS != 0 {
+            put_varint(&mut self.rows, entry.links.into());
+        }
+        if tag & tag::DEVICE != 0 {
+            put_varint(&mut self.rows, entry.rdev);
+        }
+        if tag & tag::STATUS != 0 {
+            self.rows.push(entry.status);
+        }
+    }
+
+    fn put_content(&mut self, entry: &Entry, tag: u8) {
+        match &entry.content {
+            Content::None => {}
+            Content::Inline(bytes) => put_string(&mut self.rows, bytes),
+            Content::Segments(segments) if tag & tag::CONTENT == tag::NEXT => {
+                segments.iter().for_each(|segment| {
+                    if let Segment::Data(id, _) = segment {
+                        self.refs.code(*id);
+                    }
+                });
+            }
+            Content::Segments(segments) => put_segments(&mut self.rows, &mut self.refs, segments),
+            Content::Lists(lists) => {
+                put_varint(&mut self.rows, lists.len() as u64);
+                for id in lists.iter() {
+                    let code = self.refs.code(*id);
+                    put_varint(&mut self.rows, code);
+                }
+            }
+        }
+    }
+}
+
+fn content_tag(entry: &Entry, refs: &Refs) -> u8 {
+    match &entry.content {
+        Content::None => tag::NONE,
+        Content::Inline(_) => tag::INLINE,
+        Content::Lists(_) => tag::LISTS,
+        Content::Segments(segments) => match segments.as_ref() {
+            [Segment::Data(id, length)]
+                if u64::from(*length) == entry.size && !refs.contains(id) =>
+            {
+                tag::NEXT
+            }
+            _ => tag::SEGMENTS,
+        },
+    }
+}
+
+fn put_attributes(out: &mut Vec<u8>, attributes: &Attributes) {
+    out.push(attributes.kind as u8);
+    for value in [u32::from(attributes.mode), attributes.uid, attributes.gid] {
+        put_varint(out, value.into());
+    }
+    put_string(out, &attributes.user);
+    put_string(out, &attributes.group);
+    put_varint(out, attributes.device.into());
+    put_varint(out, attributes.inode_flags.into());
+    put_varint(out, attributes.xattrs.len() as u64);
+    for xattr in &attributes.xattrs {
+        put_string(out, &xattr.name);
+        put_string(out, &xattr.value);
+    }
+}
+
+/// Reads the entries of a leaf page in order.
+pub struct LeafReader<'a> {
+    reader: Reader<'a>,
+    refs: RefCursor<'a>,
+    table: Vec<Arc<Attributes>>,
+    left: usize,
+    path: Vec<u8>,
+    before: Before,
+}
+
+impl<'a> LeafReader<'a> {
+    /// Reads `payload`, whose page refers to `refs`.
+    pub fn new(refs: &'a [ObjectId], payload: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(payload, "leaf page");
+        let kinds = reader.count(PAGE_ENTRIES_MAX)?;
+        let table = (0..kinds).map(|_| attributes(&mut reader)).collect::<Result<Vec<_>>>()?;
+        let left = reader.count(PAGE_ENTRIES_MAX)?;
+        let (refs, path, before) = (RefCursor::new(refs), Vec::new(), Before::default());
+        Ok(Self { reader, refs, table, left, path, before })
+    }
+
+    /// The next entry, or `None` at the end.
+    pub fn next_entry(&mut self) -> Result<Option<Entry>> {
+        let Some(left) = self.left.checked_sub(1) else {
+            self.refs.end()?;
+            return self.reader.end().map(|()| None);
+        };
+        self.left = left;
+        self.entry().map(Some)
+    }
+
+    fn entry(&mut self) -> Result<Entry> {
+        self.read_path()?;
+        let tag = self.reader.u8()?;
+        let attributes = self.attributes_at()?;
+        let size = self.reader.varint()?;
+        let (mtime, ctime, inode) = self.numbers()?;
+        let links = self.rare(tag & tag::LINKS, 1, |reader| reader.varint_u32())?;
+        let rdev = self.rare(tag & tag::DEVICE, 0, |reader| reader.varint())?;
+        let status = self.rare(tag & tag::STATUS, 0, |reader| reader.u8())?;
+        if tag & !tag::KNOWN != 0 {
+            return Err(self.reader.invalid());
+        }
+        let content = self.content(tag & tag::CONTENT, size)?;
+        if !content_fits(attributes.kind, &content, size) {
+            return Err(self.reader.invalid());
+        }
+        let path = self.path.clone();
+        Ok(Entry { path, attributes, size, mtime, ctime, inode, links, rdev, status, content })
+    }
+
+    fn read_path(&mut self) -> Result<()> {
+        let shared = self.reader.count(self.path.len())?;
+        let suffix = self.reader.string(PATH_BYTES_MAX)?;
+        let before = std::mem::replace(&mut self.path, Vec::with_capacity(shared + suffix.len()));
+        self.path.extend_from_slice(before.get(..shared).unwrap_or_default());
+        self.path.extend_from_slice(suffix);
+        let rises = before.is_empty() || crate::entry::compare_paths(&before, &self.path).is_lt();
+        if !rises || self.path.len() > PATH_BYTES_MAX || !is_clean_path(&self.path) {
+            return Err(self.reader.invalid());
+        }
+        Ok(())
+    }
+
+    fn attributes_at(&mut self) -> Result<Arc<Attributes>> {
+        let index = self.reader.count(PAGE_ENTRIES_MAX)?;
+        self.table.get(index).cloned().ok_or(self.reader.invalid())
+    }
+
+    fn numbers(&mut self) -> Result<(Time, Time, u64)> {
+        let mtime = self.time(self.before.mtime)?;
+        let ctime = self.time(self.before.ctime)?;
+        let inode = self.before.inode.wrapping_add(self.reader.signed()? as u64);
+        self.before = Before { mtime: mtime.secs, ctime: ctime.secs, inode };
+        Ok((mtime, ctime, inode))
+    }
+
+    fn time(&mut self, before: i64) -> Result<Time> {
+        let secs = before.wrapping_add(self.reader.signed()?);
+        let nanos = self.reader.varint_u32()?;
+        if nanos >= 1_000_000_000 {
+            return Err(self.reader.invalid());
+        }
+        Ok(Time { secs, nanos })
+    }
+
+    fn rare<T>(
+        &mut self,
+        present: u8,
+        default: T,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+    ) -> Result<T> {
+        if present == 0 { Ok(default) } else { read(&mut self.reader) }
+    }
+
+    fn content(&mut self, tag: u8, size: u64) -> Result<Content> {
+        match tag {
+            tag::NONE => Ok(Content::None),
+            tag::INLINE => Ok(Content::Inline(self.reader.string(INLINE_BYTES_MAX)?.to_vec())),
+            tag::NEXT => {
+                let length = u32::try_from(size).map_err(|_| self.reader.invalid())?;
+                let id = self.refs.get(0)?;
+                Ok(Content::Segments(Arc::new([Segment::Data(id, length)])))
+            }
+            tag::SEGMENTS => {
+                let segments = SegmentReader::read(&mut self.reader, &mut self.refs)?;
+                Ok(Content::Segments(segments.into()))
+            }
+            tag::LISTS => self.lists(),
+            _ => Err(self.reader.invalid()),
+        }
+    }
+
+    fn lists(&mut self) -> Result<Content> {
+        let count = self.reader.count(PAGE_REFS_MAX)?;
+        let mut lists = Vec::with_capacity(count.min(self.reader.remaining()));
+        for _ in 0..count {
+            let code = self.reader.varint()?;
+            lists.push(self.refs.get(code)?);
+        }
+        Ok(Content::Lists(lists.into()))
+    }
+}
+
+/// Whether `content` can be that of a `kind` of `size` bytes: only files have chunks, and their
+/// runs add up to their size.
+fn content_fits(kind: Kind, content: &Content, size: u64) -> bool {
+    match (kind, content) {
+        (Kind::File, Content::None) => size == 0,
+        (Kind::File | Kind::Symlink, Content::Inline(bytes)) => bytes.len() as u64 == size,
+        (Kind::File, Content::Segments(segments)) => {
+            let total = segments.iter().try_fold(0u64, |sum, run| sum.checked_add(run.length()));
+            total == Some(size)
+        }
+        (Kind::File, Content::Lists(_)) => true,
+        (Kind::Symlink, _) => false,
+        (_, content) => *content == Content::None && size == 0,
+    }
+}
+
+fn attributes(reader: &mut Reader<'_>) -> Result<Arc<Attributes>> {
+    let kind = Kind::from_u8(reader.u8()?).ok_or(reader.invalid())?;
+    let mode = u16::try_from(reader.varint()?).map_err(|_| reader.invalid())?;
+    if mode > 0o7777 {
+        return Err(reader.invalid());
+    }
+    let (uid, gid) = (reader.varint_u32()?, reader.varint_u32()?);
+    let user = reader.string(OWNER_BYTES_MAX)?.to_vec();
+    let group = reader.string(OWNER_BYTES_MAX)?.to_vec();
+    let (device, inode_flags) = (reader.varint_u32()?, reader.varint_u32()?);
+    let count = reader.count(XATTRS_MAX)?;
+    let xattrs = (0..count).map(|_| xattr(reader)).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Attributes { kind, mode, uid, gid, user, group, device, inode_flags, xattrs }))
+}
+
+fn xattr(reader: &mut Reader<'_>) -> Result<Xattr> {
+    let name = reader.string(XATTR_BYTES_MAX)?.to_vec();
+    Ok(Xattr { name, value: reader.string(XATTR_BYTES_MAX)?.to_vec() })
+}
+
+#[cfg(test)]
+mod tests;

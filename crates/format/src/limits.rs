@@ -1,0 +1,34 @@
+//! The largest values that a decoder believes. `docs/FORMAT.md` has the same table.
+
+/// Longest path of an entry in bytes: deeper than any real tree, shorter than a bomb.
+pub const PATH_BYTES_MAX: usize = 1 << 20;
+/// Longest inline content in bytes.
+pub const INLINE_BYTES_MAX: usize = 64 << 10;
+/// Longest name or value of an extended attribute in bytes (the kernel's own limit).
+pub const XATTR_BYTES_MAX: usize = 64 << 10;
+/// Most extended attributes of one object.
+pub const XATTRS_MAX: usize = 4096;
+/// Longest owner name in bytes.
+pub const OWNER_BYTES_MAX: usize = 256;
+/// Most plaintext of one record in bytes.
+pub const RECORD_PLAIN_MAX: usize = 16 << 20;
+/// Most sealed bytes of one record: incompressible plaintext, its padding (at most 12 %), the tag.
+pub const RECORD_SEALED_MAX: usize = RECORD_PLAIN_MAX + RECORD_PLAIN_MAX / 8 + 64;
+/// Longest clear part of one record in bytes: 256 Ki ids.
+pub const RECORD_CLEAR_MAX: usize = 8 << 20;
+/// Most objects in one record.
+pub const RECORD_OBJECTS_MAX: usize = 1 << 16;
+/// Largest chunk in bytes.
+pub const CHUNK_BYTES_MAX: usize = 8 << 20;
+/// Most references of one page.
+pub const PAGE_REFS_MAX: usize = 1 << 17;
+/// Most entries or children of one page.
+pub const PAGE_ENTRIES_MAX: usize = 1 << 16;
+/// Most levels of a snapshot tree: 2 entries a page would hold 2^48 entries.
+pub const TREE_LEVELS_MAX: u8 = 48;
+/// Largest container in bytes; offsets in it are 32 bits.
+pub const CONTAINER_BYTES_MAX: u64 = 1 << 32;
+/// Most records in one container.
+pub const CONTAINER_RECORDS_MAX: usize = 1 << 20;
+/// Longest sealed part of a manifest in bytes.
+pub const MANIFEST_BODY_MAX: usize = 1 << 20;

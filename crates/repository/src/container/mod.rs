@@ -1,0 +1,80 @@
+//! Containers as files: names, writing, reading, walking over damage.
+
+pub mod read;
+pub(crate) mod write;
+
+use crate::Result;
+use crate::storage::Storage;
+use ids::ContainerNo;
+
+/// Directory of all containers.
+pub const DIRECTORY: &str = "containers";
+/// Containers per directory: 2^8.
+const SHARD_BITS: u32 = 8;
+const SUFFIX: &str = ".ice";
+const PART_SUFFIX: &str = ".part";
+
+/// Size in bytes at which a container is finished: large enough that syncs are few, small enough
+/// that rewriting one is quick.
+pub const TARGET_BYTES: u64 = 64 << 20;
+
+/// Name of the container `number`.
+pub fn name(number: ContainerNo) -> String {
+    format!("{}/{number}{SUFFIX}", shard(number))
+}
+
+pub(crate) fn part_name(number: ContainerNo) -> String {
+    format!("{}/{number}{PART_SUFFIX}", shard(number))
+}
+
+fn shard(number: ContainerNo) -> String {
+    format!("{DIRECTORY}/{:08x}", number.0 >> SHARD_BITS)
+}
+
+/// A file found among the containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// Its number.
+    pub number: ContainerNo,
+    /// Whether it was finished.
+    pub finished: bool,
+}
+
+/// All containers with numbers from `first` on, in order.
+pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<Found>> {
+    let first_shard = format!("{:08x}", first.0 >> SHARD_BITS);
+    let mut found = Vec::new();
+    for shard in storage.list(DIRECTORY)? {
+        if shard < first_shard {
+            continue;
+        }
+        let names = storage.list(&format!("{DIRECTORY}/{shard}"))?;
+        found.extend(names.iter().filter_map(|name| parse(name)).filter(|file| file.number >= first));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn parse(name: &str) -> Option<Found> {
+    let (digits, finished) = match (name.strip_suffix(SUFFIX), name.strip_suffix(PART_SUFFIX)) {
+        (Some(digits), _) => (digits, true),
+        (None, Some(digits)) => (digits, false),
+        (None, None) => return None,
+    };
+    let number = ContainerNo(u64::from_str_radix(digits, 16).ok()?);
+    Some(Found { number, finished })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        let number = ContainerNo(0x1234);
+        assert_eq!(name(number), "containers/00000012/0000001234.ice");
+        assert_eq!(parse("0000001234.ice"), Some(Found { number, finished: true }));
+        assert_eq!(parse("0000001234.part"), Some(Found { number, finished: false }));
+        assert_eq!(parse("lost+found"), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! Reading containers: one record, the list of records, or all that can be made out of a
+//! damaged one.
+
+use crate::container::{name, part_name};
+use crate::storage::{FileReader, Storage, StorageError};
+use crate::{Error, Result};
+use format::container::{self, HEADER_BYTES, Header, Row, TRAILER_BYTES};
+use format::record::{self, MAGIC};
+use ids::{ContainerNo, Place, RepositoryId};
+
+/// An open container.
+pub struct ContainerReader {
+    file: Box<dyn FileReader>,
+    name: String,
+    number: ContainerNo,
+}
+
+/// What a walk over a container found.
+#[derive(Default, Debug)]
+pub struct Walk {
+    /// Records whose checksum is good.
+    pub rows: Vec<Row>,
+    /// Stretches that are no good record: offset and length in bytes.
+    pub damaged: Vec<(u64, u64)>,
+}
+
+impl ContainerReader {
+    /// Opens the finished container `number`.
+    pub fn open(storage: &dyn Storage, number: ContainerNo) -> Result<Self> {
+        Self::open_named(storage, number, name(number))
+    }
+
+    /// Opens what an interrupted session left of the container `number`.
+    pub(crate) fn open_part(storage: &dyn Storage, number: ContainerNo) -> Result<Self> {
+        Self::open_named(storage, number, part_name(number))
+    }
+
+    fn open_named(storage: &dyn Storage, number: ContainerNo, name: String) -> Result<Self> {
+        let gone = |error: StorageError| {
+            if error.is_not_found() { Error::ContainerMissing(number) } else { error.into() }
+        };
+        let file = storage.open(&name).map_err(gone)?;
+        Ok(Self { file, name, number })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> ContainerNo {
+        self.number
+    }
+
+    /// Its length in bytes.
+    pub fn length(&self) -> Result<u64> {
+        Ok(self.file.length()?)
+    }
+
+    /// Reads the bytes at `place` into `buffer`.
+    pub fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.clear();
+        buffer.resize(place.length as usize, 0);
+        Ok(self.file.read_exact_at(buffer, place.offset.into())?)
+    }
+
+    /// Whether the container is whole at both ends and is the one of `repository`.
+    pub fn header(&self, repository: RepositoryId) -> Result<Header> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        let header = Header::decode(&bytes).map_err(|reason| self.damaged(reason))?;
+        if header.repository != repository || header.number != self.number {
+            return Err(self.damaged(format::Error::Invalid { what: "container header" }));
+        }
+        Ok(header)
+    }
+
+    /// The records, as the footer lists them.
+    pub fn rows(&self) -> Result<Vec<Row>> {
+        let length = self.length()?;
+        let damaged = |reason| self.damaged(reason);
+        let mut trailer = [0; TRAILER_BYTES];
+        let end = length.checked_sub(TRAILER_BYTES as u64).ok_or(EARLY).map_err(damaged)?;
+        self.file.read_exact_at(&mut trailer, end)?;
+        let footer_bytes = container::footer_bytes(&trailer).map_err(damaged)?;
+        let start = end.checked_sub(footer_bytes as u64).ok_or(EARLY).map_err(damaged)?;
+        let mut footer = vec![0; footer_bytes];
+        self.file.read_exact_at(&mut footer, start)?;
+        container::decode_footer(&footer, &trailer, length).map_err(damaged)
+    }
+
+    /// The header and clear part of the record at `row`.
+    pub fn associated(&self, row: &Row) -> Result<Vec<u8>> {
+        let mut head = vec![0; record::HEADER_BYTES];
+        self.file.read_exact_at(&mut head, row.offset.into())?;
+        let header = record::Header::decode(&head).map_err(|reason| self.damaged(reason))?;
+        if header.record_bytes() != row.length as usize {
+            return Err(self.damaged(format::Error::Invalid { what: "record length" }));
+        }
+        head.resize(header.associated_bytes(), 0);
+        self.file.read_exact_at(
+            &mut head[record::HEADER_BYTES..],
+            u64::from(row.offset) + record::HEADER_BYTES as u64,
+        )?;
+        Ok(head)
+    }
+
+    /// Walks over all bytes, footer or not, and says which records are good. `visit` gets each
+    /// good record.
+    pub fn walk(&self, mut visit: impl FnMut(Place, &record::Record<'_>)) -> Result<Walk> {
+        let length = self.length()?;
+        let mut walk = Walk::default();
+        let mut buffer = Vec::new();
+        let mut offset = HEADER_BYTES as u64;
+        while offset < length {
+            match self.good_record(offset, length, &mut buffer)? {
+                Some(header) => {
+                    let bytes = header.record_bytes() as u32;
+                    let place = Place { container: self.number, offset: offset as u32, length: bytes };
+                    let row = Row { kind: header.kind as u8, offset: place.offset, length: bytes };
+                    if let Ok(record) = record::split(&buffer) {
+                        visit(place, &record);
+                    }
+                    walk.rows.push(row);
+                    offset += u64::from(bytes);
+                }
+                None if self.is_footer(offset, length)? => break,
+                None => {
+                    let next = self.next_good(offset + 1, length, &mut buffer)?;
+                    walk.damaged.push((offset, next - offset));
+                    offset = next;
+                }
+            }
+        }
+        Ok(walk)
+    }
+
+    /// The record at `offset`, read into `buffer`, if it is good.
+    fn good_record(
+        &self,
+        offset: u64,
+        length: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<record::Header>> {
+        if offset + record::HEADER_BYTES as u64 > length {
+            return Ok(None);
+        }
+        let mut head = [0; record::HEADER_BYTES];
+        self.file.read_exact_at(&mut head, offset)?;
+        let Ok(header) = record::Header::decode(&head) else { return Ok(None) };
+        let bytes = header.record_bytes();
+        if offset + bytes as u64 > length {
+            return Ok(None);
+        }
+        buffer.resize(bytes, 0);
+        self.file.read_exact_at(buffer, offset)?;
+        Ok(record::verify(buffer).is_ok().then_some(header))
+    }
+
+    fn is_footer(&self, offset: u64, length: u64) -> Result<bool> {
+        let Some(footer_bytes) = (length - offset).checked_sub(TRAILER_BYTES as u64) else {
+            return Ok(false);
+        };
+        let mut trailer = [0; TRAILER_BYTES];
+        self.file.read_exact_at(&mut trailer, length - TRAILER_BYTES as u64)?;
+        Ok(container::footer_bytes(&trailer) == Ok(footer_bytes as usize))
+    }
+
+    /// The next offset from `offset` on at which something good begins, or the end.
+    fn next_good(&self, mut offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<u64> {
+        /// Bytes that are searched at once.
+        const WINDOW_BYTES: u64 = 1 << 20;
+        let mut window = Vec::new();
+        while offset < length {
+            let bytes = WINDOW_BYTES.min(length - offset);
+            window.resize(bytes as usize, 0);
+            self.file.read_exact_at(&mut window, offset)?;
+            for at in memchr::memmem::find_iter(&window, &MAGIC) {
+                if self.good_record(offset + at as u64, length, buffer)?.is_some() {
+                    return Ok(offset + at as u64);
+                }
+            }
+            if bytes < WINDOW_BYTES {
+                break;
+            }
+            // The magic may lie across two windows.
+            offset += bytes - (MAGIC.len() as u64 - 1);
+        }
+        Ok(length)
+    }
+
+    fn damaged(&self, reason: format::Error) -> Error {
+        Error::damaged(&self.name, reason)
+    }
+}
+
+const EARLY: format::Error = format::Error::Truncated { what: "container" };

@@ -1,0 +1,89 @@
+//! What can go wrong in the engine. Facts; the words for people are made by the binary.
+
+use crate::storage::StorageError;
+use ids::{ContainerNo, ObjectId, SnapshotId};
+
+/// Result of the engine.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why the engine could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file operation failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// There is no repository here.
+    #[error("there is no repository at {location}")]
+    NoRepository {
+        /// Where was looked.
+        location: String,
+    },
+    /// There is one already.
+    #[error("there already is a repository at {location}")]
+    Exists {
+        /// Where was looked.
+        location: String,
+    },
+    /// Another process writes.
+    #[error("the repository is in use by {holder}")]
+    InUse {
+        /// Who said to hold the lease.
+        holder: String,
+    },
+    /// The lease was taken over: nothing may be written any more.
+    #[error("the lease was lost to {holder}; nothing of this run was published")]
+    LeaseLost {
+        /// Who holds it now.
+        holder: String,
+    },
+    /// The index, a cache, is damaged.
+    #[error("the chunk index is damaged: {name}")]
+    IndexDamaged {
+        /// The file.
+        name: String,
+    },
+    /// Bytes are not what they should be.
+    #[error("{name} is damaged: {reason}")]
+    Damaged {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        reason: format::Error,
+    },
+    /// A container is not there.
+    #[error("container {0} is missing")]
+    ContainerMissing(ContainerNo),
+    /// An object is in no container that is known.
+    #[error("object {0} is missing")]
+    ObjectMissing(ObjectId),
+    /// A snapshot is not there.
+    #[error("snapshot {0} is missing")]
+    SnapshotMissing(SnapshotId),
+    /// The repository needs a feature that this program does not have.
+    #[error("the repository uses features {0:#x} that this program does not know")]
+    UnknownFeatures(u64),
+    /// Reclaim saw something it does not understand and so deleted nothing.
+    #[error("reclaim stopped and deleted nothing: {0}")]
+    Doubt(String),
+    /// A thread of the session died; a bug.
+    #[error("the container writer stopped")]
+    WriterGone,
+}
+
+impl Error {
+    /// The error for `name` whose bytes do not decode.
+    pub fn damaged(name: &str, reason: format::Error) -> Self {
+        Self::Damaged { name: name.to_owned(), reason }
+    }
+
+    /// Whether the storage is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Storage(error) if error.is_full())
+    }
+
+    /// Whether a container is gone: the index may be older than a reclaim.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::ContainerMissing(_))
+    }
+}

@@ -1,0 +1,162 @@
+//! The chunk index: where an id lies. A cache of what the containers say, so it can always be
+//! rebuilt; but while it is there it must not lie, hence checksums on every page.
+//!
+//! It is a few immutable sorted runs ([`run`]) and a small file, `index/state`, that names them.
+//! Runs are merged when they grow alike in size, so that there are O(log n) of them.
+
+pub(crate) mod run;
+pub(crate) mod state;
+
+use crate::Result;
+use crate::storage::Storage;
+use ids::{ObjectId, Place};
+use run::{Prefix, Row, RunReader, RunWriter};
+use state::State;
+use std::sync::Arc;
+
+/// A run is merged with the one before it unless that one is this many times larger.
+const SIZE_RATIO: u64 = 4;
+
+/// The published index as of one moment.
+pub struct Index {
+    /// What the state file says.
+    pub(crate) state: State,
+    runs: Vec<Arc<RunReader>>,
+}
+
+impl Index {
+    /// The index that `state` names.
+    pub(crate) fn open(storage: &dyn Storage, state: State) -> Result<Self> {
+        let open = |number: &u64| RunReader::open(storage, &run_name(*number)).map(Arc::new);
+        let runs = state.runs.iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { state, runs })
+    }
+
+    /// Number of ids (twice those that two runs hold).
+    pub fn entries(&self) -> u64 {
+        self.runs.iter().map(|run| run.entries()).sum()
+    }
+
+    /// Whether and where `id` lies. Asks the filters first: for ids that mostly are new.
+    pub fn find(&self, id: &ObjectId) -> Result<Option<Place>> {
+        let prefix = prefix_of(id);
+        for run in self.runs.iter().rev() {
+            if run.may_contain(&prefix)?
+                && let Some(place) = run.find(&prefix)?
+            {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where each of `ids` lies, in their order. Reads every page of the index at most once: for
+    /// many ids that mostly exist.
+    pub fn find_many(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {
+        let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+        order.sort_unstable_by_key(|at| ids[*at as usize]);
+        let mut places = vec![None; ids.len()];
+        for run in self.runs.iter().rev() {
+            let mut cursor = run.cursor();
+            for at in &order {
+                let at = *at as usize;
+                if places[at].is_none() {
+                    places[at] = cursor.find(&prefix_of(&ids[at]))?;
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Calls `visit` with every row, sorted by prefix; newest first where runs hold it twice.
+    pub(crate) fn visit(&self, mut visit: impl FnMut(Row) -> Result<()>) -> Result<()> {
+        let mut before = None;
+        Merge::new(&self.runs)?.for_each(|row| {
+            if before.replace(row.prefix) == Some(row.prefix) { Ok(()) } else { visit(row) }
+        })
+    }
+
+    /// Index with `run` (a published one) added, merging runs of like size; nothing is durable
+    /// before the new state is.
+    pub(crate) fn plan_merge(&self, added: Arc<RunReader>) -> (Vec<u64>, Vec<Arc<RunReader>>) {
+        let mut keep = self.state.runs.clone();
+        let mut merged = vec![added];
+        let mut entries = merged[0].entries();
+        while let (Some(last), Some(_)) = (self.runs.get(keep.len().wrapping_sub(1)), keep.last()) {
+            if last.entries() >= entries * SIZE_RATIO {
+                break;
+            }
+            entries += last.entries();
+            merged.insert(0, last.clone());
+            keep.pop();
+        }
+        (keep, merged)
+    }
+}
+
+/// Writes one run from `runs` (oldest first), each prefix once, as `keep` maps its place:
+/// `None` drops it. Nothing is written when nothing is left.
+pub(crate) fn merge_runs(
+    storage: &dyn Storage,
+    name: &str,
+    runs: &[Arc<RunReader>],
+    mut keep: impl FnMut(Place) -> Option<Place>,
+) -> Result<bool> {
+    let total = runs.iter().map(|run| run.entries()).sum();
+    let mut writer = RunWriter::create(storage, name, total)?;
+    let mut before = None;
+    Merge::new(runs)?.for_each(|row| {
+        if before == Some(row.prefix) {
+            return Ok(());
+        }
+        match keep(row.place) {
+            Some(place) => {
+                before = Some(row.prefix);
+                writer.push(Row { prefix: row.prefix, place })
+            }
+            None => Ok(()),
+        }
+    })?;
+    writer.finish(storage)
+}
+
+/// Name of the run with this number.
+pub(crate) fn run_name(number: u64) -> String {
+    format!("index/run-{number:010x}")
+}
+
+pub(crate) fn prefix_of(id: &ObjectId) -> Prefix {
+    let mut prefix = [0; run::PREFIX_BYTES];
+    prefix.copy_from_slice(&id.0[..run::PREFIX_BYTES]);
+    prefix
+}
+
+/// Reads several runs as one sorted stream; of equal prefixes the newest run's comes first.
+struct Merge<'a> {
+    streams: Vec<run::Stream<'a>>,
+    heads: Vec<Option<Row>>,
+}
+
+impl<'a> Merge<'a> {
+    fn new(runs: &'a [Arc<RunReader>]) -> Result<Self> {
+        let mut streams: Vec<_> = runs.iter().rev().map(|run| run.stream()).collect();
+        let heads = streams.iter_mut().map(run::Stream::next_row).collect::<Result<_>>()?;
+        Ok(Self { streams, heads })
+    }
+
+    fn for_each(mut self, mut visit: impl FnMut(Row) -> Result<()>) -> Result<()> {
+        while let Some(at) = self.smallest() {
+            if let Some(row) = self.heads[at] {
+                visit(row)?;
+            }
+            self.heads[at] = self.streams[at].next_row()?;
+        }
+        Ok(())
+    }
+
+    fn smallest(&self) -> Option<usize> {
+        let heads = self.heads.iter().enumerate();
+        let some = heads.filter_map(|(at, head)| head.map(|row| (row.prefix, at)));
+        some.min().map(|(_, at)| at)
+    }
+}

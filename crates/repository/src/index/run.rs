@@ -1,0 +1,424 @@
+//! A run: rows of (id prefix, place), sorted, in pages of 4 KiB that carry a checksum each.
+//!
+//! ```text
+//! header (64) | pages (4096 each, 170 rows of 24 bytes) | fence (first 8 bytes of each page) | filter | trailer sum
+//! ```
+//! 12 bytes of an id are enough to tell 10^14 of them apart by chance; who reads the record sees
+//! the whole id.
+
+use crate::storage::{FileReader, FileWriter, Storage};
+use crate::{Error, Result};
+use format::wire::{Reader, checksum};
+use ids::{ContainerNo, Place};
+
+/// Bytes of an id that the index keeps.
+pub(crate) const PREFIX_BYTES: usize = 12;
+/// The first bytes of an id.
+pub(crate) type Prefix = [u8; PREFIX_BYTES];
+
+const MAGIC: [u8; 8] = *b"ICERUN01";
+const HEADER_BYTES: usize = 64;
+const PAGE_BYTES: usize = 4096;
+/// Prefix 12, container 5, offset 4, length 3.
+const ROW_BYTES: usize = 24;
+const ROWS_PER_PAGE: usize = (PAGE_BYTES - PAGE_HEADER_BYTES) / ROW_BYTES;
+/// Count 2, reserved 6, checksum 8.
+const PAGE_HEADER_BYTES: usize = 16;
+/// A block of the filter: one cache line.
+const FILTER_BLOCK_BYTES: usize = 64;
+/// 16 bits a key: one false "maybe" in about 2,000.
+const FILTER_BITS_PER_KEY: u64 = 16;
+const FILTER_PROBES: u32 = 6;
+/// Pages that a stream reads at once: 256 KiB.
+const STREAM_PAGES: usize = 64;
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) prefix: Prefix,
+    pub(crate) place: Place,
+}
+
+impl Row {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.prefix);
+        out.extend_from_slice(&self.place.container.0.to_le_bytes()[..5]);
+        out.extend_from_slice(&self.place.offset.to_le_bytes());
+        out.extend_from_slice(&self.place.length.to_le_bytes()[..3]);
+    }
+
+    fn decode(row: &[u8; ROW_BYTES]) -> Self {
+        let mut prefix = [0; PREFIX_BYTES];
+        prefix.copy_from_slice(&row[..12]);
+        let number = |bytes: &[u8]| {
+            bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
+        };
+        let place = Place {
+            container: ContainerNo(number(&row[12..17])),
+            offset: number(&row[17..21]) as u32,
+            length: number(&row[21..24]) as u32,
+        };
+        Self { prefix, place }
+    }
+}
+
+/// Writes a run; rows come sorted.
+pub(crate) struct RunWriter {
+    file: Box<dyn FileWriter>,
+    name: String,
+    page: Vec<u8>,
+    rows_in_page: usize,
+    entries: u64,
+    fence: Vec<u8>,
+    filter: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl RunWriter {
+    /// A run of at most `total` rows, to be called `name`.
+    pub(crate) fn create(storage: &dyn Storage, name: &str, total: u64) -> Result<Self> {
+        let part = part_name(name);
+        storage.remove(&part)?;
+        let mut file = storage.create(&part)?;
+        // The header's place: it is known only at the end, so it stands in the trailer.
+        file.append(&[&MAGIC, &[0; HEADER_BYTES - MAGIC.len()]])?;
+        let blocks = (total * FILTER_BITS_PER_KEY).div_ceil(FILTER_BLOCK_BYTES as u64 * 8).max(1);
+        Ok(Self {
+            file,
+            name: name.to_owned(),
+            page: Vec::with_capacity(PAGE_BYTES),
+            rows_in_page: 0,
+            entries: 0,
+            fence: Vec::new(),
+            filter: vec![0; blocks as usize * FILTER_BLOCK_BYTES],
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Appends a row, whose prefix is larger than all before.
+    pub(crate) fn push(&mut self, row: Row) -> Result<()> {
+        if self.rows_in_page == 0 {
+            self.fence.extend_from_slice(&row.prefix[..8]);
+        }
+        row.encode(&mut self.page);
+        set_filter(&mut self.filter, &row.prefix);
+        self.entries += 1;
+        self.rows_in_page += 1;
+        if self.rows_in_page == ROWS_PER_PAGE { self.flush_page() } else { Ok(()) }
+    }
+
+    /// Makes the run durable under its name; `false` when it had no row and is not kept.
+    pub(crate) fn finish(mut self, storage: &dyn Storage) -> Result<bool> {
+        if self.rows_in_page > 0 {
+            self.flush_page()?;
+        }
+        let part = part_name(&self.name);
+        if self.entries == 0 {
+            storage.remove(&part)?;
+            return Ok(false);
+        }
+        let trailer = self.trailer();
+        self.file.append(&[&self.buffer, &self.fence, &self.filter, &trailer])?;
+        self.file.sync()?;
+        storage.publish(&part, &self.name)?;
+        Ok(true)
+    }
+
+    fn flush_page(&mut self) -> Result<()> {
+        self.page.resize(PAGE_BYTES - PAGE_HEADER_BYTES, 0);
+        let count = (self.rows_in_page as u16).to_le_bytes();
+        let sum = checksum(&[&count, &self.page]);
+        for part in [&count[..], &[0; 6], &sum[..8], &self.page] {
+            self.buffer.extend_from_slice(part);
+        }
+        self.page.clear();
+        self.rows_in_page = 0;
+        if self.buffer.len() >= STREAM_PAGES * PAGE_BYTES {
+            self.file.append(&[&self.buffer])?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Entries, filter length, and a checksum over fence, filter and these.
+    fn trailer(&self) -> Vec<u8> {
+        let mut trailer = self.entries.to_le_bytes().to_vec();
+        trailer.extend_from_slice(&(self.filter.len() as u64).to_le_bytes());
+        let sum = checksum(&[&self.fence, &self.filter, &trailer]);
+        trailer.extend_from_slice(&sum);
+        trailer
+    }
+}
+
+const TRAILER_BYTES: usize = 8 + 8 + 16;
+
+/// Reads a run.
+pub(crate) struct RunReader {
+    file: Box<dyn FileReader>,
+    name: String,
+    entries: u64,
+    fence: Vec<u64>,
+    filter_offset: u64,
+    filter_bytes: usize,
+    filter: std::sync::OnceLock<Vec<u8>>,
+}
+
+impl RunReader {
+    /// Opens the run `name`.
+    pub(crate) fn open(storage: &dyn Storage, name: &str) -> Result<Self> {
+        let file = storage.open(name)?;
+        let damaged = || Error::IndexDamaged { name: name.to_owned() };
+        let length = file.length()?;
+        let mut trailer = [0; TRAILER_BYTES];
+        let end = length.checked_sub(TRAILER_BYTES as u64).ok_or_else(damaged)?;
+        file.read_exact_at(&mut trailer, end)?;
+        let mut reader = Reader::new(&trailer, "index run");
+        let (Ok(entries), Ok(filter_bytes)) = (reader.u64(), reader.u64()) else {
+            return Err(damaged());
+        };
+        let pages = entries.div_ceil(ROWS_PER_PAGE as u64);
+        let fence_offset = HEADER_BYTES as u64 + pages.saturating_mul(PAGE_BYTES as u64);
+        let filter_offset = fence_offset.saturating_add(pages.saturating_mul(8));
+        if filter_offset.saturating_add(filter_bytes) != end || entries == 0 {
+            return Err(damaged());
+        }
+        let mut fence = vec![0; pages as usize * 8];
+        file.read_exact_at(&mut fence, fence_offset)?;
+        let fence = fence.as_chunks::<8>().0.iter().map(|first| u64::from_be_bytes(*first)).collect();
+        Ok(Self {
+            file,
+            name: name.to_owned(),
+            entries,
+            fence,
+            filter_offset,
+            filter_bytes: filter_bytes as usize,
+            filter: std::sync::OnceLock::new(),
+        })
+    }
+
+    /// Number of rows.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Whether the run may have `prefix`; `false` is certain. Loads the filter when first asked:
+    /// readers that only restore never do.
+    pub(crate) fn may_contain(&self, prefix: &Prefix) -> Result<bool> {
+        let filter = match self.filter.get() {
+            Some(filter) => filter,
+            None => {
+                let loaded = self.load_filter()?;
+                self.filter.get_or_init(|| loaded)
+            }
+        };
+        Ok(test_filter(filter, prefix))
+    }
+
+    /// Where `prefix` lies.
+    pub(crate) fn find(&self, prefix: &Prefix) -> Result<Option<Place>> {
+        self.cursor().find(prefix)
+    }
+
+    /// A cursor that keeps the page it read last.
+    pub(crate) fn cursor(&self) -> Cursor<'_> {
+        Cursor { run: self, at: usize::MAX, page: Vec::new() }
+    }
+
+    /// All rows in order.
+    pub(crate) fn stream(&self) -> Stream<'_> {
+        Stream { run: self, next_page: 0, rows: Vec::new(), at: 0 }
+    }
+
+    fn load_filter(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.filter_bytes];
+        self.file.read_exact_at(&mut bytes, self.filter_offset)?;
+        self.check_tail(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// A filter that lost bits would say "new" of what is there: only a waste. But it shares its
+    /// checksum with the fence, which must be right.
+    fn check_tail(&self, filter: &[u8]) -> Result<()> {
+        let fence: Vec<u8> = self.fence.iter().flat_map(|first| first.to_be_bytes()).collect();
+        let mut trailer = [0; TRAILER_BYTES];
+        self.file.read_exact_at(&mut trailer, self.filter_offset + filter.len() as u64)?;
+        if checksum(&[&fence, filter, &trailer[..16]]) == trailer[16..] { Ok(()) } else { Err(self.damaged()) }
+    }
+
+    fn damaged(&self) -> Error {
+        Error::IndexDamaged { name: self.name.clone() }
+    }
+
+    fn rows_of(&self, page: &[u8], rows: &mut Vec<Row>) -> Result<()> {
+        let (header, body) = page.split_at(PAGE_HEADER_BYTES);
+        let count = usize::from(u16::from_le_bytes([header[0], header[1]]));
+        if checksum(&[&header[..2], body])[..8] != header[8..16] || count > ROWS_PER_PAGE {
+            return Err(self.damaged());
+        }
+        rows.extend(body.as_chunks::<ROW_BYTES>().0.iter().take(count).map(Row::decode));
+        Ok(())
+    }
+}
+
+/// Finds rows one after the other.
+pub(crate) struct Cursor<'a> {
+    run: &'a RunReader,
+    at: usize,
+    page: Vec<Row>,
+}
+
+impl Cursor<'_> {
+    /// Where `prefix` lies. Cheap when it is in the page of the call before.
+    pub(crate) fn find(&mut self, prefix: &Prefix) -> Result<Option<Place>> {
+        let mut first = [0; 8];
+        first.copy_from_slice(&prefix[..8]);
+        let first = u64::from_be_bytes(first);
+        // Equal first bytes may lie at the end of the page before: look from the last page that
+        // begins below, up to the last that begins at it.
+        let start = self.run.fence.partition_point(|fence| *fence < first).saturating_sub(1);
+        let end = self.run.fence.partition_point(|fence| *fence <= first);
+        for page in start..end.max(start + 1) {
+            self.load(page)?;
+            if let Ok(at) = self.page.binary_search_by_key(prefix, |row| row.prefix) {
+                return Ok(Some(self.page[at].place));
+            }
+        }
+        Ok(None)
+    }
+
+    fn load(&mut self, page: usize) -> Result<()> {
+        if self.at == page {
+            return Ok(());
+        }
+        let mut bytes = [0; PAGE_BYTES];
+        self.run.file.read_exact_at(&mut bytes, (HEADER_BYTES + page * PAGE_BYTES) as u64)?;
+        self.page.clear();
+        self.at = usize::MAX;
+        self.run.rows_of(&bytes, &mut self.page)?;
+        self.at = page;
+        Ok(())
+    }
+}
+
+/// Reads all rows in order.
+pub(crate) struct Stream<'a> {
+    run: &'a RunReader,
+    next_page: usize,
+    rows: Vec<Row>,
+    at: usize,
+}
+
+impl Stream<'_> {
+    /// The next row.
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row>> {
+        if self.at == self.rows.len() && !self.load()? {
+            return Ok(None);
+        }
+        self.at += 1;
+        Ok(self.rows.get(self.at - 1).copied())
+    }
+
+    fn load(&mut self) -> Result<bool> {
+        let count = STREAM_PAGES.min(self.run.fence.len() - self.next_page);
+        let mut bytes = vec![0; count * PAGE_BYTES];
+        let offset = HEADER_BYTES + self.next_page * PAGE_BYTES;
+        self.run.file.read_exact_at(&mut bytes, offset as u64)?;
+        (self.at, self.next_page) = (0, self.next_page + count);
+        self.rows.clear();
+        bytes.chunks_exact(PAGE_BYTES).try_for_each(|page| self.run.rows_of(page, &mut self.rows))?;
+        Ok(count > 0)
+    }
+}
+
+fn part_name(name: &str) -> String {
+    format!("{name}.part")
+}
+
+/// Block and probe bits of a prefix. It is a hash already, so its own bits serve.
+fn probes(filter_bytes: usize, prefix: &Prefix) -> (usize, impl Iterator<Item = usize> + use<>) {
+    let low = u32::from_le_bytes([prefix[8], prefix[9], prefix[10], prefix[11]]);
+    let high = u64::from_le_bytes([
+        prefix[0], prefix[1], prefix[2], prefix[3], prefix[4], prefix[5], prefix[6], prefix[7],
+    ]);
+    let blocks = (filter_bytes / FILTER_BLOCK_BYTES).max(1) as u64;
+    let block = ((u64::from(low) * blocks) >> 32) as usize * FILTER_BLOCK_BYTES;
+    let bits = (0..FILTER_PROBES).map(move |probe| (high >> (9 * probe)) as usize % 512);
+    (block, bits)
+}
+
+fn set_filter(filter: &mut [u8], prefix: &Prefix) {
+    let (block, bits) = probes(filter.len(), prefix);
+    bits.for_each(|bit| filter[block + bit / 8] |= 1 << (bit % 8));
+}
+
+fn test_filter(filter: &[u8], prefix: &Prefix) -> bool {
+    let (block, mut bits) = probes(filter.len(), prefix);
+    bits.all(|bit| filter.get(block + bit / 8).is_none_or(|byte| byte & 1 << (bit % 8) != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::LocalStorage;
+
+    fn row(number: u64) -> Row {
+        let mut prefix = [0; PREFIX_BYTES];
+        let hash = checksum(&[&number.to_le_bytes()]);
+        prefix.copy_from_slice(&hash[..PREFIX_BYTES]);
+        let place = Place { container: ContainerNo(number), offset: 5, length: 0xff_ffff };
+        Row { prefix, place }
+    }
+
+    fn run_of(count: u64) -> (tempfile::TempDir, LocalStorage, Vec<Row>) {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(directory.path()).unwrap();
+        let mut rows: Vec<Row> = (0..count).map(row).collect();
+        rows.sort_by_key(|row| row.prefix);
+        let mut writer = RunWriter::create(&storage, "run", count).unwrap();
+        rows.iter().for_each(|row| writer.push(*row).unwrap());
+        writer.finish(&storage).unwrap();
+        (directory, storage, rows)
+    }
+
+    #[test]
+    fn every_row_is_found_and_others_are_not() {
+        let (_directory, storage, rows) = run_of(10_000);
+        let run = RunReader::open(&storage, "run").unwrap();
+        for row in &rows {
+            assert!(run.may_contain(&row.prefix).unwrap());
+            assert_eq!(run.find(&row.prefix).unwrap(), Some(row.place));
+        }
+        let others = (10_000..20_000).map(row);
+        let maybe = others.filter(|row| run.may_contain(&row.prefix).unwrap()).count();
+        assert!(maybe < 100, "{maybe} of 10,000 pass the filter");
+        assert_eq!(run.find(&row(20_001).prefix).unwrap(), None);
+    }
+
+    #[test]
+    fn a_stream_reads_all_in_order() {
+        let (_directory, storage, rows) = run_of(20_000);
+        let run = RunReader::open(&storage, "run").unwrap();
+        let mut stream = run.stream();
+        rows.iter().for_each(|row| assert_eq!(stream.next_row().unwrap().as_ref(), Some(row)));
+        assert_eq!(stream.next_row().unwrap(), None);
+    }
+
+    #[test]
+    fn damage_is_an_error_and_not_a_wrong_answer() {
+        let (directory, storage, rows) = run_of(300);
+        let path = directory.path().join("run");
+        let good = std::fs::read(&path).unwrap();
+        for at in (HEADER_BYTES..good.len()).step_by(7) {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            std::fs::write(&path, &bad).unwrap();
+            let Ok(run) = RunReader::open(&storage, "run") else { continue };
+            let all_right = rows.iter().all(|row| {
+                let maybe = run.may_contain(&row.prefix);
+                let found = run.find(&row.prefix);
+                maybe.is_err() || found.is_err() || found.is_ok_and(|found| found == Some(row.place))
+            });
+            assert!(all_right, "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! `index/state`: which runs are the index, and which numbers were given out. Replaced as a
+//! whole, so that a reader sees one moment.
+
+use crate::storage::{Storage, read_small};
+use crate::{Error, Result};
+use format::wire::{Reader, checksum};
+use ids::ContainerNo;
+
+const NAME: &str = "index/state";
+const MAGIC: [u8; 8] = *b"ICESTAT1";
+const BYTES_MAX: usize = 1 << 20;
+
+/// What the state file says.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct State {
+    /// Containers below this number are in the index; no container of this number or above was
+    /// ever named by a snapshot.
+    pub(crate) next_container: ContainerNoOrZero,
+    /// Number for the next run.
+    pub(crate) next_run: u64,
+    /// Number for the next snapshot.
+    pub(crate) next_snapshot: u64,
+    /// Numbers of the runs, oldest first.
+    pub(crate) runs: Vec<u64>,
+}
+
+/// A container number as the state counts it.
+pub(crate) type ContainerNoOrZero = u64;
+
+impl State {
+    /// Reads the state.
+    pub(crate) fn read(storage: &dyn Storage) -> Result<Self> {
+        let bytes = read_small(storage, NAME, BYTES_MAX)?;
+        Self::decode(&bytes).ok_or(Error::IndexDamaged { name: NAME.into() })
+    }
+
+    /// Durably replaces the state.
+    pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
+        Ok(storage.put(NAME, &self.encode())?)
+    }
+
+    /// The number of a container that is newer than all the state knows.
+    pub(crate) fn first_unknown(&self) -> ContainerNo {
+        ContainerNo(self.next_container)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        for value in [self.next_container, self.next_run, self.next_snapshot] {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.runs.len() as u64).to_le_bytes());
+        self.runs.iter().for_each(|run| out.extend_from_slice(&run.to_le_bytes()));
+        let sum = checksum(&[&out]);
+        out.extend_from_slice(&sum);
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (body, sum) = bytes.split_last_chunk::<16>()?;
+        if checksum(&[body]) != *sum {
+            return None;
+        }
+        let mut reader = Reader::new(body, "index state");
+        if reader.array() != Ok(MAGIC) {
+            return None;
+        }
+        let next_container = reader.u64().ok()?;
+        let (next_run, next_snapshot) = (reader.u64().ok()?, reader.u64().ok()?);
+        let count = reader.u64().ok()?;
+        let runs = (0..count).map(|_| reader.u64().ok()).collect::<Option<_>>()?;
+        reader.end().ok()?;
+        Some(Self { next_container, next_run, next_snapshot, runs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_back_and_flips_are_found() {
+        let state = State { next_container: 5, next_run: 3, next_snapshot: 9, runs: vec![1, 2] };
+        let bytes = state.encode();
+        assert_eq!(State::decode(&bytes), Some(state));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(State::decode(&damaged), None);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The lease: who may write. A lock that the system takes back from the dead, and a generation
+//! that fences out who lost it without noticing.
+
+use crate::storage::{LockGuard, Storage, StorageError, read_small};
+use crate::{Error, Result};
+use format::wire::{Reader, checksum};
+use std::sync::Arc;
+
+const LOCK: &str = "lock";
+const NAME: &str = "lease";
+const BYTES_MAX: usize = 4096;
+const HOLDER_BYTES_MAX: usize = 1024;
+
+/// The right to write, until it is dropped.
+pub struct Lease {
+    storage: Arc<dyn Storage>,
+    _lock: Box<dyn LockGuard>,
+    generation: u64,
+    holder: String,
+}
+
+impl Lease {
+    /// Takes the lease for `holder` (host, process, purpose); an error says who has it.
+    pub fn acquire(storage: &Arc<dyn Storage>, holder: &str) -> Result<Self> {
+        let Some(lock) = storage.try_lock(LOCK)? else {
+            let current = read(&**storage).ok().flatten();
+            let holder = current.map_or_else(|| "another process".into(), |(_, holder)| holder);
+            return Err(Error::InUse { holder });
+        };
+        let generation = read(&**storage)?.map_or(0, |(generation, _)| generation) + 1;
+        let end = holder.floor_char_boundary(HOLDER_BYTES_MAX);
+        let holder = holder[..end].to_owned();
+        storage.put(NAME, &encode(generation, &holder))?;
+        Ok(Self { storage: storage.clone(), _lock: lock, generation, holder })
+    }
+
+    /// Number of this lease; every later one has a higher one.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Fails when somebody has taken the lease since: asked before anything is published.
+    pub fn verify(&self) -> Result<()> {
+        match read(&*self.storage)? {
+            Some((generation, holder)) if (generation, &holder) == (self.generation, &self.holder) => Ok(()),
+            Some((_, holder)) => Err(Error::LeaseLost { holder }),
+            None => Err(Error::LeaseLost { holder: "nobody".into() }),
+        }
+    }
+}
+
+fn encode(generation: u64, holder: &str) -> Vec<u8> {
+    let mut out = generation.to_le_bytes().to_vec();
+    out.extend_from_slice(holder.as_bytes());
+    let sum = checksum(&[&out]);
+    out.extend_from_slice(&sum);
+    out
+}
+
+fn read(storage: &dyn Storage) -> Result<Option<(u64, String)>> {
+    match read_small(storage, NAME, BYTES_MAX) {
+        Ok(bytes) => decode(&bytes).map(Some).map_err(|reason| Error::damaged(NAME, reason)),
+        Err(StorageError { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn decode(bytes: &[u8]) -> format::Result<(u64, String)> {
+    let mut reader = Reader::new(bytes, "lease");
+    let Some((body, sum)) = bytes.split_last_chunk::<16>() else { return Err(reader.invalid()) };
+    if checksum(&[body]) != *sum {
+        return Err(format::Error::Checksum { what: "lease" });
+    }
+    let generation = reader.u64()?;
+    Ok((generation, String::from_utf8_lossy(&body[8..]).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::LocalStorage;
+
+    fn storage() -> (tempfile::TempDir, Arc<dyn Storage>) {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = Arc::new(LocalStorage::open(directory.path()).unwrap());
+        (directory, storage)
+    }
+
+    #[test]
+    fn the_second_is_told_who_has_it() {
+        let (_directory, storage) = storage();
+        let lease = Lease::acquire(&storage, "host-a backup").unwrap();
+        let refused = Lease::acquire(&storage, "host-b").err().unwrap();
+        assert!(refused.to_string().contains("host-a backup"), "{refused}");
+        drop(lease);
+        assert_eq!(Lease::acquire(&storage, "host-b").unwrap().generation(), 2);
+    }
+
+    #[test]
+    fn who_lost_the_lease_is_fenced() {
+        let (_directory, storage) = storage();
+        let lease = Lease::acquire(&storage, "old").unwrap();
+        lease.verify().unwrap();
+        storage.put(NAME, &encode(9, "new")).unwrap();
+        assert!(matches!(lease.verify(), Err(Error::LeaseLost { holder }) if holder == "new"));
+    }
+}

@@ -1,0 +1,280 @@
+//! Storage in a directory of a local file system.
+//!
+//! The directory is opened once and every file relative to that handle: when something is
+//! mounted over the path later, nothing is written to the wrong place.
+
+use crate::storage::{FileReader, FileWriter, LockGuard, Storage, StorageError, StorageResult};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{self, Advice, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+
+/// Write-back is started after this many bytes, so that the final sync is short: 8 MiB.
+const WRITE_BACK_BYTES: u64 = 8 << 20;
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// A directory that holds a repository.
+pub struct LocalStorage {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+impl LocalStorage {
+    /// Opens the directory `path`, which must exist.
+    pub fn open(path: &Path) -> StorageResult<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let root = fs::open(path, flags, Mode::empty())
+            .map_err(|error| StorageError::new("open", &path.to_string_lossy(), error))?;
+        Ok(Self { root, path: path.to_owned() })
+    }
+
+    /// Makes the directory `path` with its parents when it is missing, and opens it.
+    pub fn create(path: &Path) -> StorageResult<Self> {
+        std::fs::create_dir_all(path)
+            .map_err(|error| StorageError::new("create", &path.to_string_lossy(), error))?;
+        Self::open(path)
+    }
+
+    fn open_file(&self, operation: &'static str, name: &str, flags: OFlags) -> StorageResult<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        fs::openat(&self.root, name, flags, Mode::from_raw_mode(FILE_MODE))
+            .map_err(|error| StorageError::new(operation, name, error))
+    }
+
+    fn sync_parent(&self, name: &str) -> StorageResult<()> {
+        let parent = name.rsplit_once('/').map_or(".", |(parent, _)| parent);
+        let directory = self.open_file("sync", parent, OFlags::DIRECTORY | OFlags::RDONLY)?;
+        match fs::fsync(&directory) {
+            // Some network file systems cannot sync a directory; their renames are synchronous.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(error) => Err(StorageError::new("sync directory of", name, error)),
+        }
+    }
+}
+
+impl Storage for LocalStorage {
+    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = self.open_file("create", name, flags)?;
+        Ok(Box::new(LocalWriter { file, name: name.to_owned(), length: 0, started: 0 }))
+    }
+
+    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
+        let file = self.open_file("open", name, OFlags::RDONLY)?;
+        Ok(Box::new(LocalReader { file, name: name.to_owned() }))
+    }
+
+    fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
+        fs::renameat(&self.root, from, &self.root, to)
+            .map_err(|error| StorageError::new("rename", from, error))?;
+        self.sync_parent(to)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
+        let part = format!("{name}.new");
+        self.remove(&part)?;
+        let mut file = self.create(&part)?;
+        file.append(&[bytes])?;
+        file.sync()?;
+        self.publish(&part, name)
+    }
+
+    fn remove(&self, name: &str) -> StorageResult<()> {
+        match fs::unlinkat(&self.root, name, AtFlags::empty()) {
+            Ok(()) => self.sync_parent(name),
+            Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(StorageError::new("remove", name, error)),
+        }
+    }
+
+    fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
+        let failed = |error| StorageError::new("list", directory, error);
+        let handle = self.open_file("list", directory, OFlags::DIRECTORY | OFlags::RDONLY)?;
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(&handle).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_string_lossy();
+            if !matches!(name.as_ref(), "." | "..") {
+                names.push(name.into_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create_directory(&self, name: &str) -> StorageResult<()> {
+        for (end, _) in name.match_indices('/').chain([(name.len(), "")]) {
+            let part = name.get(..end).unwrap_or(name);
+            match fs::mkdirat(&self.root, part, Mode::from_raw_mode(DIRECTORY_MODE)) {
+                Ok(()) => self.sync_parent(part)?,
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(StorageError::new("create directory", part, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
+        let file = self.open_file("lock", name, OFlags::RDWR | OFlags::CREATE)?;
+        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Box::new(LocalLock { _file: file }))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(StorageError::new("lock", name, error)),
+        }
+    }
+
+    fn free_bytes(&self) -> StorageResult<u64> {
+        let status = fs::fstatvfs(&self.root)
+            .map_err(|error| StorageError::new("ask for the free space of", ".", error))?;
+        Ok(status.f_bavail.saturating_mul(status.f_frsize))
+    }
+
+    fn describe(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+struct LocalLock {
+    _file: OwnedFd,
+}
+
+impl LockGuard for LocalLock {}
+
+struct LocalWriter {
+    file: OwnedFd,
+    name: String,
+    length: u64,
+    started: u64,
+}
+
+impl LocalWriter {
+    fn write_some(&self, parts: &[&[u8]], skip: usize) -> rustix::io::Result<usize> {
+        let mut left = skip;
+        let mut slices = Vec::with_capacity(parts.len());
+        for part in parts {
+            let cut = left.min(part.len());
+            left -= cut;
+            slices.extend(part.get(cut..).filter(|rest| !rest.is_empty()).map(IoSlice::new));
+        }
+        rustix::io::pwritev(&self.file, &slices, self.length + skip as u64)
+    }
+
+    fn start_write_back(&mut self) {
+        if self.length - self.started < WRITE_BACK_BYTES {
+            return;
+        }
+        crate::system::start_write_back(self.file.as_fd(), self.started, self.length - self.started);
+        self.started = self.length;
+    }
+}
+
+impl FileWriter for LocalWriter {
+    fn append(&mut self, parts: &[&[u8]]) -> StorageResult<()> {
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        let mut written = 0;
+        while written < total {
+            match self.write_some(parts, written) {
+                Ok(0) => return Err(StorageError::new("write", &self.name, Errno::IO)),
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(StorageError::new("write", &self.name, error)),
+            }
+        }
+        self.length += total as u64;
+        self.start_write_back();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> StorageResult<()> {
+        fs::fdatasync(&self.file).map_err(|error| StorageError::new("sync", &self.name, error))?;
+        // What was written will not be read soon: the host keeps its cache for its own files.
+        let _ = fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+        Ok(())
+    }
+}
+
+struct LocalReader {
+    file: OwnedFd,
+    name: String,
+}
+
+impl FileReader for LocalReader {
+    fn length(&self) -> StorageResult<u64> {
+        let status = fs::fstat(&self.file)
+            .map_err(|error| StorageError::new("ask for the length of", &self.name, error))?;
+        Ok(status.st_size as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let Some(rest) = buffer.get_mut(done..) else { break };
+            match rustix::io::pread(&self.file, rest, offset + done as u64) {
+                Ok(0) => {
+                    let end = io::Error::from(io::ErrorKind::UnexpectedEof);
+                    return Err(StorageError::new("read", &self.name, end));
+                }
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(StorageError::new("read", &self.name, error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::read_small;
+
+    fn storage() -> (tempfile::TempDir, LocalStorage) {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(directory.path()).unwrap();
+        (directory, storage)
+    }
+
+    #[test]
+    fn a_file_has_its_name_only_when_published() {
+        let (_directory, storage) = storage();
+        storage.create_directory("a/b").unwrap();
+        let mut file = storage.create("a/b/x.part").unwrap();
+        file.append(&[b"one", b"", b"two"]).unwrap();
+        file.append(&[b"three"]).unwrap();
+        file.sync().unwrap();
+        assert!(storage.open("a/b/x").unwrap_err().is_not_found());
+        storage.publish("a/b/x.part", "a/b/x").unwrap();
+        assert_eq!(read_small(&storage, "a/b/x", 100).unwrap(), b"onetwothree");
+        assert_eq!(storage.list("a/b").unwrap(), ["x"]);
+        assert!(read_small(&storage, "a/b/x", 5).is_err(), "a limit is kept");
+    }
+
+    #[test]
+    fn a_put_replaces_the_whole_file() {
+        let (_directory, storage) = storage();
+        storage.put("state", b"first and long").unwrap();
+        storage.put("state", b"second").unwrap();
+        assert_eq!(read_small(&storage, "state", 100).unwrap(), b"second");
+        storage.remove("state").unwrap();
+        storage.remove("state").unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_had_by_one() {
+        let (directory, storage) = storage();
+        let other = LocalStorage::open(directory.path()).unwrap();
+        let held = storage.try_lock("lock").unwrap();
+        assert!(held.is_some());
+        assert!(other.try_lock("lock").unwrap().is_none());
+        drop(held);
+        assert!(other.try_lock("lock").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_missing_directory_is_an_error_and_not_empty() {
+        let (_directory, storage) = storage();
+        assert!(storage.list("nothing").unwrap_err().is_not_found());
+    }
+}

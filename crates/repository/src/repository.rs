@@ -1,0 +1,244 @@
+//! A repository, open. Readers need nothing else; writers begin a [`Session`] under a lease.
+
+use crate::config::Config;
+use crate::container::read::ContainerReader;
+use crate::index::Index;
+use crate::index::state::State;
+use crate::lease::Lease;
+use crate::pins::Pins;
+use crate::session::Session;
+use crate::snapshots::{self, SnapshotRef, Stored};
+use crate::storage::{Storage, read_small};
+use crate::{Error, Result, container};
+use format::record::SealedRecord;
+use ids::{ContainerNo, KeyId, ObjectId, Place};
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Containers kept open for reading.
+const OPEN_CONTAINERS_MAX: usize = 64;
+/// Readers look at the index again at most this often when files vanish under them.
+const REFRESH_MAX: usize = 8;
+const KEYS: &str = "keys";
+const KEY_BYTES_MAX: usize = 64 << 10;
+
+/// An open repository.
+pub struct Repository {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) config: Config,
+    pub(crate) index: RwLock<Arc<Index>>,
+    pub(crate) pins: Mutex<Pins>,
+    /// Held while the index or the list of snapshots changes.
+    pub(crate) commit: Mutex<()>,
+    pub(crate) next_container: AtomicU64,
+    pub(crate) next_snapshot: AtomicU64,
+    open: Mutex<VecDeque<Arc<ContainerReader>>>,
+}
+
+impl Repository {
+    /// Makes a repository in `storage`; `slots` are its first key slots.
+    pub fn init(storage: Arc<dyn Storage>, config: Config, slots: &[(KeyId, Vec<u8>)]) -> Result<Self> {
+        if Config::exists(&*storage)? {
+            return Err(Error::Exists { location: storage.describe() });
+        }
+        for directory in [KEYS, container::DIRECTORY, "index"] {
+            storage.create_directory(directory)?;
+        }
+        snapshots::create_directory(&*storage)?;
+        for (id, slot) in slots {
+            storage.put(&format!("{KEYS}/{id}"), slot)?;
+        }
+        State { next_container: 1, next_run: 1, next_snapshot: 1, runs: Vec::new() }.write(&*storage)?;
+        config.write(&*storage)?;
+        Self::open(storage)
+    }
+
+    /// Opens the repository in `storage`. Costs the same at any size.
+    pub fn open(storage: Arc<dyn Storage>) -> Result<Self> {
+        let config = Config::read(&*storage)?;
+        let index = open_index(&*storage)?;
+        Ok(Self::assemble(storage, config, index))
+    }
+
+    pub(crate) fn assemble(storage: Arc<dyn Storage>, config: Config, index: Index) -> Self {
+        Self {
+            next_container: AtomicU64::new(index.state.next_container),
+            next_snapshot: AtomicU64::new(index.state.next_snapshot),
+            storage,
+            config,
+            index: RwLock::new(Arc::new(index)),
+            pins: Mutex::default(),
+            commit: Mutex::new(()),
+            open: Mutex::default(),
+        }
+    }
+
+    /// What it is.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where it lies.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    /// The index as of now.
+    pub fn index(&self) -> Arc<Index> {
+        self.index.read().clone()
+    }
+
+    /// Looks at the index on the disk again: another process may have changed it.
+    pub fn refresh(&self) -> Result<()> {
+        let index = open_index(&*self.storage)?;
+        self.next_container.fetch_max(index.state.next_container, Ordering::Relaxed);
+        self.next_snapshot.fetch_max(index.state.next_snapshot, Ordering::Relaxed);
+        *self.index.write() = Arc::new(index);
+        Ok(())
+    }
+
+    /// The key slots.
+    pub fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
+        let ids = self.storage.list(KEYS)?.into_iter().filter_map(|name| KeyId::from_hex(&name));
+        let read = |id: KeyId| Ok((id, read_small(&*self.storage, &format!("{KEYS}/{id}"), KEY_BYTES_MAX)?));
+        ids.map(read).collect()
+    }
+
+    /// Durably adds or replaces a key slot.
+    pub fn put_key_slot(&self, _lease: &Lease, id: KeyId, slot: &[u8]) -> Result<()> {
+        Ok(self.storage.put(&format!("{KEYS}/{id}"), slot)?)
+    }
+
+    /// Durably removes a key slot.
+    pub fn remove_key_slot(&self, _lease: &Lease, id: KeyId) -> Result<()> {
+        Ok(self.storage.remove(&format!("{KEYS}/{id}"))?)
+    }
+
+    /// Takes the lease, sees what other processes did, and settles what a dead one left behind.
+    pub fn lease(&self, holder: &str) -> Result<Arc<Lease>> {
+        let lease = Lease::acquire(&self.storage, holder)?;
+        self.refresh()?;
+        crate::rebuild::recover(self, &lease)?;
+        Ok(Arc::new(lease))
+    }
+
+    /// Begins a session that builds on the tree `base` and whose key `session_record` holds.
+    pub fn begin(
+        self: &Arc<Self>,
+        lease: &Arc<Lease>,
+        base: Option<ObjectId>,
+        session_record: SealedRecord,
+    ) -> Session {
+        let number = {
+            // Under the commit lock: reclaim either sees the base pinned or has not yet looked.
+            let _commit = self.commit.lock();
+            self.pins.lock().begin(base)
+        };
+        Session::new(self.clone(), lease.clone(), number, session_record)
+    }
+
+    /// All snapshots.
+    pub fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
+        snapshots::list(&*self.storage)
+    }
+
+    /// One snapshot.
+    pub fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
+        snapshots::read(&*self.storage, name)
+    }
+
+    /// Forgets snapshots: durably notes it in the pool, so that a rebuild does not bring them
+    /// back, then removes them. `tombstone` is the record that says so.
+    pub fn forget(&self, lease: &Lease, names: &[SnapshotRef], tombstone: &SealedRecord) -> Result<()> {
+        let _commit = self.commit.lock();
+        lease.verify()?;
+        let number = self.allocate_container();
+        let header = self.container_header(number, lease);
+        let mut writer = container::write::ContainerWriter::create(&*self.storage, header)?;
+        let sum = tombstone.checksum();
+        writer.append(tombstone.kind, &[&tombstone.associated, &tombstone.sealed, &sum])?;
+        writer.sync()?;
+        writer.publish(&*self.storage)?;
+        lease.verify()?;
+        names.iter().try_for_each(|name| snapshots::remove(&*self.storage, *name))
+    }
+
+    /// Reads the record at `place`.
+    pub fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
+        self.container(place.container)?.read(place, buffer)
+    }
+
+    /// Finds and reads the record that holds `id`, even while reclaim moves it.
+    pub fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<Place> {
+        for _ in 0..REFRESH_MAX {
+            let Some(place) = self.index().find_many(&[*id])?[0] else { break };
+            match self.read(place, buffer) {
+                Err(error) if error.is_gone() => self.refresh_after(place.container)?,
+                result => return result.map(|()| place),
+            }
+        }
+        Err(Error::ObjectMissing(*id))
+    }
+
+    /// Forgets an open container that vanished, and looks at the index again.
+    pub fn refresh_after(&self, gone: ContainerNo) -> Result<()> {
+        self.open.lock().retain(|reader| reader.number() != gone);
+        self.refresh()
+    }
+
+    /// The container `number`, open.
+    pub fn container(&self, number: ContainerNo) -> Result<Arc<ContainerReader>> {
+        if let Some(reader) = self.open.lock().iter().find(|reader| reader.number() == number) {
+            return Ok(reader.clone());
+        }
+        let reader = Arc::new(ContainerReader::open(&*self.storage, number)?);
+        let mut open = self.open.lock();
+        open.push_front(reader.clone());
+        open.truncate(OPEN_CONTAINERS_MAX);
+        Ok(reader)
+    }
+
+    /// Lets go of the open containers `numbers`, so that their space comes back.
+    pub(crate) fn close(&self, numbers: &[ContainerNo]) {
+        self.open.lock().retain(|reader| !numbers.contains(&reader.number()));
+    }
+
+    pub(crate) fn allocate_container(&self) -> ContainerNo {
+        ContainerNo(self.next_container.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn container_header(&self, number: ContainerNo, lease: &Lease) -> format::container::Header {
+        let repository = self.config.repository;
+        format::container::Header { repository, number, generation: lease.generation() }
+    }
+
+    /// Durably replaces the state of the index and uses it from now on. The commit lock is held.
+    pub(crate) fn publish_index(&self, state: State) -> Result<()> {
+        let index = Index::open(&*self.storage, state)?;
+        index.state.write(&*self.storage)?;
+        *self.index.write() = Arc::new(index);
+        Ok(())
+    }
+}
+
+/// Opens the index; a writer may replace runs between our two looks.
+fn open_index(storage: &dyn Storage) -> Result<Index> {
+    let mut last = None;
+    for _ in 0..REFRESH_MAX {
+        let state = State::read(storage).map_err(no_index)?;
+        match Index::open(storage, state) {
+            Err(Error::Storage(error)) if error.is_not_found() => last = Some(error),
+            result => return result,
+        }
+    }
+    Err(last.map_or(Error::IndexDamaged { name: "index".into() }, |error| no_index(error.into())))
+}
+
+fn no_index(error: Error) -> Error {
+    match error {
+        Error::Storage(error) if error.is_not_found() => Error::IndexDamaged { name: error.name },
+        other => other,
+    }
+}

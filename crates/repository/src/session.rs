@@ -1,0 +1,380 @@
+//! A writing session: takes sealed records in, and publishes them as one snapshot.
+//!
+//! Records are appended by many threads; finished containers are made durable by a thread of
+//! their own, so that nobody waits for the disk before it is full.
+
+use crate::container::TARGET_BYTES;
+use crate::container::read::ContainerReader;
+use crate::container::write::ContainerWriter;
+use crate::index::run::{Prefix, Row, RunReader, RunWriter};
+use crate::index::{merge_runs, prefix_of, run_name};
+use crate::lease::Lease;
+use crate::pins::SessionNo;
+use crate::snapshots::{self, SnapshotRef};
+use crate::storage::Storage;
+use crate::{Error, Repository, Result};
+use format::container::Row as ContainerRow;
+use format::record::{RecordKind, SealedRecord, verify};
+use ids::{ContainerNo, ObjectId, Place};
+use parking_lot::Mutex;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Ids kept in memory before they are written as a run: about 16 MB.
+const FRESH_MAX: usize = 1 << 18;
+/// Containers that may wait for the disk.
+const SYNC_QUEUE: usize = 1;
+
+/// A session. Dropped without a commit it publishes nothing; what it stored is found and used by
+/// the next one.
+pub struct Session {
+    repository: Arc<Repository>,
+    lease: Arc<Lease>,
+    number: SessionNo,
+    session_record: SealedRecord,
+    fresh: Mutex<Fresh>,
+    seen: Mutex<FxHashSet<ContainerNo>>,
+    current: Mutex<Option<ContainerWriter>>,
+    syncer: Mutex<Option<Syncer>>,
+    stored_bytes: std::sync::atomic::AtomicU64,
+}
+
+/// What this session itself stored.
+#[derive(Default)]
+struct Fresh {
+    /// Promised by a caller, not yet appended.
+    claimed: FxHashSet<Prefix>,
+    placed: FxHashMap<Prefix, Place>,
+    /// Sorted runs that did not fit the memory.
+    spilled: Vec<(String, Arc<RunReader>)>,
+}
+
+/// What a session did.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    /// The snapshot.
+    pub snapshot: SnapshotRef,
+    /// Bytes that were appended to containers.
+    pub stored_bytes: u64,
+}
+
+impl Session {
+    pub(crate) fn new(
+        repository: Arc<Repository>,
+        lease: Arc<Lease>,
+        number: SessionNo,
+        session_record: SealedRecord,
+    ) -> Self {
+        Self {
+            repository,
+            lease,
+            number,
+            session_record,
+            fresh: Mutex::default(),
+            seen: Mutex::default(),
+            current: Mutex::new(None),
+            syncer: Mutex::new(None),
+            stored_bytes: Default::default(),
+        }
+    }
+
+    /// Whether `id` has to be stored. After a `true` the caller must append it: nobody else will.
+    pub fn claim(&self, id: &ObjectId) -> Result<bool> {
+        let prefix = prefix_of(id);
+        let mut fresh = self.fresh.lock();
+        if fresh.placed.contains_key(&prefix) || fresh.claimed.contains(&prefix) {
+            return Ok(false);
+        }
+        for (_, run) in &fresh.spilled {
+            if run.may_contain(&prefix)? && run.find(&prefix)?.is_some() {
+                return Ok(false);
+            }
+        }
+        if self.is_stored(id)? {
+            return Ok(false);
+        }
+        fresh.claimed.insert(prefix);
+        Ok(true)
+    }
+
+    /// Appends a record, each of whose ids was claimed.
+    pub fn append(&self, record: &SealedRecord) -> Result<()> {
+        let sum = record.checksum();
+        let place = self.write(record.kind, &[&record.associated, &record.sealed, &sum])?;
+        let mut fresh = self.fresh.lock();
+        for id in &record.ids {
+            let prefix = prefix_of(id);
+            fresh.claimed.remove(&prefix);
+            fresh.placed.insert(prefix, place);
+        }
+        if fresh.placed.len() >= FRESH_MAX {
+            self.spill(&mut fresh)?;
+        }
+        Ok(())
+    }
+
+    /// The number for the snapshot of this session.
+    pub fn next_snapshot(&self) -> u64 {
+        self.repository.next_snapshot.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Bytes appended to containers so far.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stored_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Publishes all that was appended as the snapshot of `manifest`.
+    pub fn commit(self, manifest: &SealedRecord) -> Result<Committed> {
+        let sum = manifest.checksum();
+        self.write(manifest.kind, &[&manifest.associated, &manifest.sealed, &sum])?;
+        let renumbered = self.finish_containers()?;
+        let repository = self.repository.clone();
+        let _commit = repository.commit.lock();
+        self.lease.verify()?;
+        self.publish_index(&renumbered)?;
+        // The last look before the one step that makes it visible.
+        self.lease.verify()?;
+        let snapshot = snapshots::write(&*repository.storage, &self.session_record, manifest)?;
+        Ok(Committed { snapshot, stored_bytes: self.stored_bytes() })
+    }
+
+    /// Whether a published container holds `id` and will go on to.
+    fn is_stored(&self, id: &ObjectId) -> Result<bool> {
+        let Some(place) = self.repository.index().find(id)? else { return Ok(false) };
+        if !self.seen.lock().contains(&place.container) && !self.exists(place)? {
+            return Ok(false);
+        }
+        Ok(self.repository.pins.lock().pin(self.number, place.container))
+    }
+
+    /// An index may be older than the containers: nothing is promised before its container was
+    /// looked at once.
+    fn exists(&self, place: Place) -> Result<bool> {
+        let reader = match self.repository.container(place.container) {
+            Err(Error::ContainerMissing(_)) => return Ok(false),
+            result => result?,
+        };
+        let end = u64::from(place.offset) + u64::from(place.length);
+        let whole = reader.header(self.repository.config.repository).is_ok() && reader.length()? >= end;
+        if whole {
+            self.seen.lock().insert(place.container);
+        }
+        Ok(whole)
+    }
+
+    fn write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
+        let mut current = self.current.lock();
+        let writer = match &mut *current {
+            Some(writer) => writer,
+            none => none.insert(self.start_container()?),
+        };
+        let place = writer.append(kind, parts)?;
+        self.stored_bytes.fetch_add(place.length.into(), Ordering::Relaxed);
+        if writer.length() >= TARGET_BYTES
+            && let Some(full) = current.take()
+        {
+            self.send_to_sync(full)?;
+        }
+        Ok(place)
+    }
+
+    fn start_container(&self) -> Result<ContainerWriter> {
+        let number = self.repository.allocate_container();
+        self.repository.pins.lock().writes(self.number, number.0);
+        let header = self.repository.container_header(number, &self.lease);
+        let mut writer = ContainerWriter::create(&*self.repository.storage, header)?;
+        let record = &self.session_record;
+        writer.append(record.kind, &[&record.associated, &record.sealed, &record.checksum()])?;
+        Ok(writer)
+    }
+
+    fn send_to_sync(&self, full: ContainerWriter) -> Result<()> {
+        let mut syncer = self.syncer.lock();
+        let syncer = syncer.get_or_insert_with(|| Syncer::start(self.repository.clone(), self.lease.clone()));
+        syncer.send(full)
+    }
+
+    /// Waits until every container is durable. Returns those that had to be written again.
+    fn finish_containers(&self) -> Result<FxHashMap<ContainerNo, ContainerNo>> {
+        if let Some(last) = self.current.lock().take() {
+            self.send_to_sync(last)?;
+        }
+        match self.syncer.lock().take() {
+            Some(syncer) => syncer.finish(),
+            None => Ok(FxHashMap::default()),
+        }
+    }
+
+    /// Writes what is in memory as a run of this session's own.
+    fn spill(&self, fresh: &mut Fresh) -> Result<()> {
+        let name = format!("index/spill-{:x}-{:x}", self.number, fresh.spilled.len());
+        write_run(&*self.repository.storage, &name, &mut fresh.placed)?;
+        let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
+        fresh.spilled.push((name, run));
+        Ok(())
+    }
+
+    /// Adds what this session stored to the index. The commit lock is held.
+    fn publish_index(&self, renumbered: &FxHashMap<ContainerNo, ContainerNo>) -> Result<()> {
+        let storage = &*self.repository.storage;
+        let mut fresh = self.fresh.lock();
+        if !fresh.spilled.is_empty() && !fresh.placed.is_empty() {
+            self.spill(&mut fresh)?;
+        }
+        let index = self.repository.index();
+        let mut state = index.state.clone();
+        let unsettled = self.repository.pins.lock().first_unsettled(Some(self.number));
+        let allocated = self.repository.next_container.load(Ordering::Relaxed);
+        state.next_container = unsettled.unwrap_or(allocated).min(allocated);
+        state.next_snapshot = self.repository.next_snapshot.load(Ordering::Relaxed);
+        let renumber = |place: Place| {
+            let container = *renumbered.get(&place.container).unwrap_or(&place.container);
+            Some(Place { container, ..place })
+        };
+        let mine = self.own_runs(&mut fresh, &mut state.next_run)?;
+        if !mine.is_empty() {
+            add_runs(storage, &index, &mut state, mine, renumber)?;
+        }
+        let old = index.state.runs.clone();
+        self.repository.publish_index(state.clone())?;
+        remove_runs(storage, old.iter().filter(|run| !state.runs.contains(run)))?;
+        fresh.spilled.drain(..).try_for_each(|(name, _)| Ok(storage.remove(&name)?))
+    }
+
+    fn own_runs(&self, fresh: &mut Fresh, next_run: &mut u64) -> Result<Vec<Arc<RunReader>>> {
+        if !fresh.spilled.is_empty() {
+            return Ok(fresh.spilled.iter().map(|(_, run)| run.clone()).collect());
+        }
+        if fresh.placed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let storage = &*self.repository.storage;
+        let name = format!("index/spill-{:x}-{:x}", self.number, *next_run);
+        write_run(storage, &name, &mut fresh.placed)?;
+        let run = Arc::new(RunReader::open(storage, &name)?);
+        fresh.spilled.push((name, run.clone()));
+        Ok(vec![run])
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Not committed: the syncer still finishes what it was given, for the next session.
+        if let Some(syncer) = self.syncer.lock().take() {
+            let _ = syncer.finish();
+        }
+        self.repository.pins.lock().end(self.number);
+    }
+}
+
+/// Merges `mine` with published runs of like size into one new run of `state`.
+pub(crate) fn add_runs(
+    storage: &dyn Storage,
+    index: &crate::index::Index,
+    state: &mut crate::index::state::State,
+    mine: Vec<Arc<RunReader>>,
+    place: impl FnMut(Place) -> Option<Place>,
+) -> Result<()> {
+    let added = mine.iter().max_by_key(|run| run.entries()).cloned();
+    let Some(added) = added else { return Ok(()) };
+    let (keep, mut merged) = index.plan_merge(added);
+    merged.pop();
+    merged.extend(mine);
+    let number = state.next_run;
+    state.next_run += 1;
+    state.runs = keep;
+    if merge_runs(storage, &run_name(number), &merged, place)? {
+        state.runs.push(number);
+    }
+    Ok(())
+}
+
+/// Durably removes runs that no state names any more.
+pub(crate) fn remove_runs<'a>(storage: &dyn Storage, mut runs: impl Iterator<Item = &'a u64>) -> Result<()> {
+    runs.try_for_each(|run| Ok(storage.remove(&run_name(*run))?))
+}
+
+/// Writes `placed` as the run `name` and empties it.
+pub(crate) fn write_run(
+    storage: &dyn Storage,
+    name: &str,
+    placed: &mut FxHashMap<Prefix, Place>,
+) -> Result<()> {
+    let mut rows: Vec<Row> = placed.drain().map(|(prefix, place)| Row { prefix, place }).collect();
+    rows.sort_unstable_by_key(|row| row.prefix);
+    storage.remove(name)?;
+    let mut writer = RunWriter::create(storage, name, rows.len() as u64)?;
+    rows.into_iter().try_for_each(|row| writer.push(row))?;
+    writer.finish(storage).map(|_| ())
+}
+
+/// The thread that makes full containers durable.
+struct Syncer {
+    queue: SyncSender<ContainerWriter>,
+    thread: JoinHandle<Result<FxHashMap<ContainerNo, ContainerNo>>>,
+}
+
+impl Syncer {
+    fn start(repository: Arc<Repository>, lease: Arc<Lease>) -> Self {
+        let (queue, full) = sync_channel(SYNC_QUEUE);
+        let thread = std::thread::spawn(move || sync_all(&repository, &lease, &full));
+        Self { queue, thread }
+    }
+
+    fn send(&self, full: ContainerWriter) -> Result<()> {
+        self.queue.send(full).map_err(|_| Error::WriterGone)
+    }
+
+    fn finish(self) -> Result<FxHashMap<ContainerNo, ContainerNo>> {
+        drop(self.queue);
+        self.thread.join().unwrap_or(Err(Error::WriterGone))
+    }
+}
+
+fn sync_all(
+    repository: &Repository,
+    lease: &Lease,
+    full: &Receiver<ContainerWriter>,
+) -> Result<FxHashMap<ContainerNo, ContainerNo>> {
+    let mut renumbered = FxHashMap::default();
+    for mut writer in full {
+        let number = writer.number();
+        if writer.sync().is_ok() {
+            writer.publish(&*repository.storage)?;
+        } else {
+            // A failed sync is never tried again: the file is abandoned and its records are
+            // written elsewhere, each checked on the way.
+            let copy = write_again(repository, lease, number, writer.rows())?;
+            renumbered.insert(number, copy);
+        }
+    }
+    Ok(renumbered)
+}
+
+/// Copies the records of an unpublished container to a new one, at the same offsets.
+fn write_again(
+    repository: &Repository,
+    lease: &Lease,
+    lost: ContainerNo,
+    rows: &[ContainerRow],
+) -> Result<ContainerNo> {
+    let source = ContainerReader::open_part(&*repository.storage, lost)?;
+    let number = repository.allocate_container();
+    let header = repository.container_header(number, lease);
+    let mut copy = ContainerWriter::create(&*repository.storage, header)?;
+    let mut buffer = Vec::new();
+    for row in rows {
+        let place = Place { container: lost, offset: row.offset, length: row.length };
+        source.read(place, &mut buffer)?;
+        let record = verify(&buffer)
+            .map_err(|reason| Error::damaged(&crate::container::part_name(lost), reason))?;
+        copy.append(record.header.kind, &[&buffer])?;
+    }
+    copy.sync()?;
+    copy.publish(&*repository.storage)?;
+    repository.storage.remove(&crate::container::part_name(lost))?;
+    Ok(number)
+}

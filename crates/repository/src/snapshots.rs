@@ -1,0 +1,109 @@
+//! The directory `snapshots`: a file per snapshot, with its manifest record and the session
+//! record that opens it. Written last of all: while it is not there, the snapshot is not.
+
+use crate::storage::{Storage, read_small};
+use crate::{Error, Result};
+use format::manifest::{self, Head, SIGNATURE_BYTES};
+use format::record::{self, RecordKind, SealedRecord};
+use ids::SnapshotId;
+
+const DIRECTORY: &str = "snapshots";
+const BYTES_MAX: usize = 2 << 20;
+
+/// Name of a snapshot file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnapshotRef {
+    /// Its number.
+    pub sequence: u64,
+    /// Its id.
+    pub id: SnapshotId,
+}
+
+/// A stored snapshot: what lies in the clear, and the sealed manifest.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its name.
+    pub name: SnapshotRef,
+    /// Its head; the signature is not verified here.
+    pub head: Head,
+    /// Signature over the head.
+    pub signature: [u8; SIGNATURE_BYTES],
+    /// Clear part of the session record.
+    pub session: Vec<u8>,
+    /// The manifest record.
+    pub record: Vec<u8>,
+}
+
+/// Makes the directory.
+pub(crate) fn create_directory(storage: &dyn Storage) -> Result<()> {
+    Ok(storage.create_directory(DIRECTORY)?)
+}
+
+/// All snapshots in the order in which they were made.
+pub fn list(storage: &dyn Storage) -> Result<Vec<SnapshotRef>> {
+    let names = storage.list(DIRECTORY)?;
+    let mut found: Vec<_> = names.iter().filter_map(|name| parse(name)).collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Reads one snapshot; damage and a content that is not its name's are errors.
+pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<Stored> {
+    let file = file_name(name);
+    let bytes = read_small(storage, &file, BYTES_MAX).map_err(|error| {
+        if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error.into() }
+    })?;
+    decode(name, &bytes).map_err(|reason| Error::damaged(&file, reason))
+}
+
+/// Durably writes a snapshot.
+pub(crate) fn write(
+    storage: &dyn Storage,
+    session: &SealedRecord,
+    manifest: &SealedRecord,
+) -> Result<SnapshotRef> {
+    let bytes = [session.to_bytes(), manifest.to_bytes()].concat();
+    write_bytes(storage, &manifest.associated, &bytes)
+}
+
+/// Durably writes a snapshot from the bytes of its two records.
+pub(crate) fn write_bytes(
+    storage: &dyn Storage,
+    manifest_associated: &[u8],
+    bytes: &[u8],
+) -> Result<SnapshotRef> {
+    let clear = &manifest_associated[record::HEADER_BYTES..];
+    let (head, _) = Head::decode(clear).map_err(|reason| Error::damaged("manifest", reason))?;
+    let name = SnapshotRef { sequence: head.sequence, id: manifest::snapshot_id(clear) };
+    storage.put(&file_name(name), bytes)?;
+    Ok(name)
+}
+
+/// Durably removes a snapshot's file.
+pub(crate) fn remove(storage: &dyn Storage, name: SnapshotRef) -> Result<()> {
+    Ok(storage.remove(&file_name(name))?)
+}
+
+fn file_name(name: SnapshotRef) -> String {
+    format!("{DIRECTORY}/{:010x}-{}", name.sequence, name.id)
+}
+
+fn parse(name: &str) -> Option<SnapshotRef> {
+    let (sequence, id) = name.split_once('-')?;
+    let sequence = u64::from_str_radix(sequence, 16).ok()?;
+    Some(SnapshotRef { sequence, id: SnapshotId::from_hex(id)? })
+}
+
+fn decode(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
+    let session = record::verify(bytes)?;
+    let rest = bytes.get(session.header.record_bytes()..).unwrap_or_default();
+    let manifest = record::verify(rest)?;
+    let kinds = (session.header.kind, manifest.header.kind);
+    let (head, signature) = Head::decode(manifest.clear)?;
+    let same = manifest::snapshot_id(manifest.clear) == name.id && head.sequence == name.sequence;
+    if kinds != (RecordKind::Session, RecordKind::Manifest) || !same {
+        return Err(format::Error::Invalid { what: "snapshot" });
+    }
+    let session = session.clear.to_vec();
+    Ok(Stored { name, head, signature, session, record: rest.to_vec() })
+}

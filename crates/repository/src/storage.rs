@@ -1,0 +1,119 @@
+//! What the engine asks of a place to store: a handful of verbs on named files.
+//!
+//! Names are relative, parts joined by `/`. The verbs say what is durable when they return; the
+//! engine believes nothing else. Implemented by [`crate::local`]; a simulated one can lose all
+//! that was not made durable.
+
+use std::fmt;
+use std::io;
+
+/// Why a file operation failed: on what, doing what, and the system's reason.
+#[derive(Debug)]
+pub struct StorageError {
+    /// The verb.
+    pub operation: &'static str,
+    /// The file's name in the storage.
+    pub name: String,
+    /// The system's reason.
+    pub source: io::Error,
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}: {}", self.operation, self.name, self.source)
+    }
+}
+
+impl std::error::Error for StorageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl StorageError {
+    /// An error of `operation` on `name`.
+    pub fn new(operation: &'static str, name: &str, source: impl Into<io::Error>) -> Self {
+        Self { operation, name: name.to_owned(), source: source.into() }
+    }
+
+    /// Whether the file does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Whether the storage is full.
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self.source.kind(), StorageFull | QuotaExceeded)
+    }
+}
+
+/// Result of a file operation.
+pub type StorageResult<T> = Result<T, StorageError>;
+
+/// A file that is being written. Nothing of it is durable before [`FileWriter::sync`] returns.
+pub trait FileWriter: Send {
+    /// Appends `parts`, one after the other.
+    fn append(&mut self, parts: &[&[u8]]) -> StorageResult<()>;
+
+    /// Makes the content durable. After an error the file is lost: never call it again.
+    fn sync(&mut self) -> StorageResult<()>;
+}
+
+/// A file that is read at any offset.
+pub trait FileReader: Send + Sync {
+    /// Length in bytes.
+    fn length(&self) -> StorageResult<u64>;
+
+    /// Fills `buffer` from `offset`; an end of file before that is an error.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()>;
+}
+
+/// A lock that is held while this lives. The system takes it back when the process dies.
+pub trait LockGuard: Send + Sync {}
+
+/// Named files.
+pub trait Storage: Send + Sync {
+    /// A new file; an error when there is one of that name.
+    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>>;
+
+    /// An existing file.
+    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>>;
+
+    /// Gives a synced file its final name and makes the name durable.
+    fn publish(&self, from: &str, to: &str) -> StorageResult<()>;
+
+    /// Durably writes a small file as a whole: readers see the old or the new one.
+    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()>;
+
+    /// Durably removes a file; fine when there is none.
+    fn remove(&self, name: &str) -> StorageResult<()>;
+
+    /// Names in a directory (sub-directories too), sorted. A missing directory is an error.
+    fn list(&self, directory: &str) -> StorageResult<Vec<String>>;
+
+    /// Makes a directory with its parents; fine when it exists.
+    fn create_directory(&self, name: &str) -> StorageResult<()>;
+
+    /// Takes the lock `name`, or `None` when somebody else has it.
+    fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>>;
+
+    /// Bytes that can still be written.
+    fn free_bytes(&self) -> StorageResult<u64>;
+
+    /// Where this is, for people.
+    fn describe(&self) -> String;
+}
+
+/// The content of the small file `name`, at most `limit` bytes.
+pub fn read_small(storage: &dyn Storage, name: &str, limit: usize) -> StorageResult<Vec<u8>> {
+    let file = storage.open(name)?;
+    let length = file.length()?;
+    if length > limit as u64 {
+        let reason = format!("it has {length} bytes, more than {limit}");
+        return Err(StorageError::new("read", name, io::Error::new(io::ErrorKind::InvalidData, reason)));
+    }
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}

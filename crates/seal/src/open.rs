@@ -1,0 +1,134 @@
+//! Opening records. The seal is checked first: what is decompressed was written by a writer of
+//! this repository, and its size was bound by the seal.
+
+use crate::sealer::PACKED_LENGTH_BYTES;
+use crate::{Error, Result};
+use crypto::{ReaderKeys, SessionKey};
+use format::record::{self, Codec, Header, Record, RecordKind};
+use ids::{ObjectId, SessionId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Session keys kept; a repository of many small backups has many.
+const SESSIONS_MAX: usize = 4096;
+
+/// Opens records. Used by many threads.
+pub struct Opener {
+    keys: ReaderKeys,
+    sessions: Mutex<HashMap<SessionId, Arc<SessionKey>>>,
+}
+
+/// The plaintext of a record.
+pub struct Opened {
+    /// What it holds.
+    pub kind: RecordKind,
+    /// The ids of its objects.
+    pub ids: Vec<ObjectId>,
+    /// All payloads and their lengths.
+    plain: Vec<u8>,
+    /// Where each payload begins and ends.
+    ranges: Vec<std::ops::Range<u32>>,
+}
+
+impl Opened {
+    /// The payload of object number `at`.
+    pub fn payload(&self, at: usize) -> &[u8] {
+        let range = self.ranges.get(at).cloned().unwrap_or(0..0);
+        self.plain.get(range.start as usize..range.end as usize).unwrap_or_default()
+    }
+
+    /// The payload of `id`.
+    pub fn find(&self, id: &ObjectId) -> Option<&[u8]> {
+        self.ids.iter().position(|other| other == id).map(|at| self.payload(at))
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.plain.len() + self.ids.len() * (ObjectId::LEN + 8)
+    }
+}
+
+impl Opener {
+    /// An opener with `keys`.
+    pub fn new(keys: ReaderKeys) -> Self {
+        Self { keys, sessions: Mutex::default() }
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> &ReaderKeys {
+        &self.keys
+    }
+
+    /// Whether the key of `session` is known already.
+    pub fn knows(&self, session: &SessionId) -> bool {
+        self.lock().contains_key(session)
+    }
+
+    /// Learns a session key from the clear part of a session record.
+    pub fn learn(&self, sealed: &[u8]) -> Result<()> {
+        let key = self.keys.open_session(sealed)?;
+        let mut sessions = self.lock();
+        if sessions.len() >= SESSIONS_MAX {
+            sessions.clear();
+        }
+        sessions.insert(key.session(), Arc::new(key));
+        Ok(())
+    }
+
+    /// Opens a record whose session is known. `bytes` is used up: it is decrypted in place.
+    pub fn open(&self, bytes: &mut [u8], unpacker: &mut zstd::bulk::Decompressor<'static>) -> Result<Opened> {
+        let Record { header, .. } = record::split(bytes)?;
+        let ids = record::object_ids(&record::split(bytes)?)?;
+        let key = self.lock().get(&header.session).cloned();
+        let key = key.ok_or(crypto::Error::WrongKey)?;
+        let (associated, rest) = bytes.split_at_mut(header.associated_bytes());
+        let sealed = &mut rest[..header.sealed_bytes as usize];
+        let plain = unseal(&key, &header, associated, sealed, unpacker)?;
+        let ranges = ranges(&plain, ids.len())?;
+        Ok(Opened { kind: header.kind, ids, plain, ranges })
+    }
+
+    /// Opens a record that holds one sealed part and no objects.
+    pub fn open_single(&self, bytes: &mut [u8], unpacker: &mut zstd::bulk::Decompressor<'static>) -> Result<Vec<u8>> {
+        Ok(self.open(bytes, unpacker)?.plain)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Arc<SessionKey>>> {
+        // A panic elsewhere leaves the map whole: it is only ever inserted into or cleared.
+        self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Decrypts and decompresses.
+pub(crate) fn unseal(
+    key: &SessionKey,
+    header: &Header,
+    associated: &[u8],
+    sealed: &mut [u8],
+    unpacker: &mut zstd::bulk::Decompressor<'static>,
+) -> Result<Vec<u8>> {
+    let padded = key.open_in_place(header.nonce, associated, sealed)?;
+    let (rest, length) = padded.split_last_chunk::<PACKED_LENGTH_BYTES>().ok_or(Error::Decompress)?;
+    let packed = rest.get(..u32::from_le_bytes(*length) as usize).ok_or(Error::Decompress)?;
+    let plain = match header.codec {
+        Codec::Raw => packed.to_vec(),
+        Codec::Zstd => unpacker
+            .decompress(packed, header.plain_bytes as usize)
+            .map_err(|_| Error::Decompress)?,
+    };
+    if plain.len() == header.plain_bytes as usize { Ok(plain) } else { Err(Error::Decompress) }
+}
+
+fn ranges(plain: &[u8], objects: usize) -> Result<Vec<std::ops::Range<u32>>> {
+    if objects == 0 {
+        return Ok(Vec::new());
+    }
+    let mut end = 0;
+    let payloads = record::payloads(plain, objects)?;
+    let next = payloads.iter().map(|payload| {
+        let start = end;
+        end += payload.len() as u32;
+        start..end
+    });
+    Ok(next.collect())
+}

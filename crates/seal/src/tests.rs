@@ -1,0 +1,98 @@
+//! Tests: what is sealed is opened, what is damaged is not.
+use super::*;
+use crypto::{Cipher, KdfParams, KeyMaterial, KeyRing, Role, SlotSecret, create_slot, open_slot};
+use format::page::{Page, PageKind};
+use format::record::{RecordKind, verify};
+use ids::ObjectId;
+
+fn ring() -> KeyRing {
+    let mut next = 0u8;
+    let mut random = |bytes: &mut [u8]| {
+        bytes.iter_mut().for_each(|byte| {
+            next = next.wrapping_mul(5).wrapping_add(3);
+            *byte = next;
+        });
+    };
+    let material = KeyMaterial::generate(&mut random);
+    let secret = SlotSecret::Recovery([7; 32]);
+    let slot = create_slot(&material, Role::Full, secret, KdfParams::default(), &mut random, "test", 0);
+    open_slot(&slot.unwrap(), SlotSecret::Recovery([7; 32])).unwrap().1
+}
+
+fn sealed(ring: &KeyRing) -> (Sealer, format::record::SealedRecord, Vec<ObjectId>) {
+    let sealer = Sealer::new(&ring.writer, [9; 80], Cipher::Aes256Gcm);
+    let mut block = Block::new(RecordKind::Data);
+    let chunks = [&b"hello"[..], &[0; 100_000], b""];
+    let ids: Vec<_> = chunks.iter().map(|chunk| ring.writer.ids.chunk_id(chunk)).collect();
+    ids.iter().zip(chunks).for_each(|(id, chunk)| block.push_chunk(*id, chunk));
+    let mut record = Sealer::empty_record();
+    sealer.seal_block(&mut block, &mut Packer::new(1).unwrap(), &mut record).unwrap();
+    assert!(block.is_empty());
+    (sealer, record, ids)
+}
+
+fn opener(ring: &KeyRing, sealer: &Sealer) -> Opener {
+    let opener = Opener::new(ring.reader.clone().unwrap());
+    let session = sealer.session_record().to_bytes();
+    opener.learn(verify(&session).unwrap().clear).unwrap();
+    opener
+}
+
+#[test]
+fn what_is_sealed_is_opened() {
+    let ring = ring();
+    let (sealer, record, ids) = sealed(&ring);
+    let mut unpacker = zstd::bulk::Decompressor::new().unwrap();
+    sealer.verify(&record, &mut unpacker, |bytes| ring.writer.ids.chunk_id(bytes)).unwrap();
+    let mut bytes = record.to_bytes();
+    assert!(verify(&bytes).is_ok());
+    assert!(bytes.len() < 1000, "zeros compress");
+    let opened = opener(&ring, &sealer).open(&mut bytes, &mut unpacker).unwrap();
+    assert_eq!(opened.ids, ids);
+    assert_eq!(opened.payload(0), b"hello");
+    assert_eq!(opened.find(&ids[1]).unwrap(), [0; 100_000]);
+    assert_eq!(opened.payload(2), b"");
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let ring = ring();
+    let (sealer, record, _) = sealed(&ring);
+    let opener = opener(&ring, &sealer);
+    let good = record.to_bytes();
+    let mut unpacker = zstd::bulk::Decompressor::new().unwrap();
+    // The last 16 bytes are the checksum for who has no key; the seal does not cover it.
+    for bit in 0..(good.len() - 16) * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(opener.open(&mut bad, &mut unpacker).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn a_wrong_name_is_found_before_it_is_stored() {
+    let ring = ring();
+    let (sealer, record, ids) = sealed(&ring);
+    let mut unpacker = zstd::bulk::Decompressor::new().unwrap();
+    let wrong = sealer.verify(&record, &mut unpacker, |_| ids[0]);
+    assert_eq!(wrong, Err(Error::WrongContent(ids[1])));
+}
+
+#[test]
+fn pages_keep_their_references_in_the_clear() {
+    let ring = ring();
+    let (sealer, _, ids) = sealed(&ring);
+    let page = Page { kind: PageKind::Leaf, refs: ids.clone(), payload: b"secret names".to_vec() };
+    let id = ring.writer.ids.page_id(page.kind as u8, &page.refs, &page.payload);
+    let mut block = Block::new(RecordKind::Pages);
+    block.push_page(id, &page);
+    let mut record = Sealer::empty_record();
+    sealer.seal_block(&mut block, &mut Packer::new(1).unwrap(), &mut record).unwrap();
+    let mut bytes = record.to_bytes();
+    let heads = format::page::heads(&verify(&bytes).unwrap()).unwrap();
+    assert_eq!(heads[0].refs().collect::<Vec<_>>(), ids);
+    assert!(!bytes.windows(6).any(|window| window == b"secret"));
+    let mut unpacker = zstd::bulk::Decompressor::new().unwrap();
+    let opened = opener(&ring, &sealer).open(&mut bytes, &mut unpacker).unwrap();
+    assert_eq!(opened.find(&id).unwrap(), page.payload);
+}
