@@ -100,12 +100,13 @@ def upkeep(f):
 
 
 def faster(claim, f, name, operation, peers, factor):
-    """How many times faster than the fastest of the peers."""
-    best = f.lowest(name, operation, peers)
-    ratio = f.ratio(name, operation, best[0], US) if best else None
-    return Verdict(claim, f"{name} {operation}: times faster than the fastest peer"
-                   if len(peers) > 1 else f"{name} {operation}: times faster than {peers[0]}",
-                   ratio, factor, at_least=True, against=best[0] if best else "")
+    """How many times faster than the peer that comes nearest."""
+    ratios = [(ratio, peer) for peer in peers
+              if (ratio := f.ratio(name, operation, peer, US)) is not None]
+    ratio, peer = min(ratios) if ratios else (None, "")
+    rival = "the fastest peer" if len(peers) > 1 else peers[0]
+    return Verdict(claim, f"{name} {operation}: times faster than {rival}", ratio, factor,
+                   at_least=True, against=peer)
 
 
 def smallest(f, name, operation, limit):

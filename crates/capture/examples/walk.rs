@@ -5,15 +5,19 @@ use std::time::Instant;
 
 fn main() {
     let mut options = Options::default();
+    let mut print_paths = false;
     let mut roots = Vec::new();
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "-t" => options.threads = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(2),
             "-x" => options.one_file_system = true,
-            "-p" => return print(roots, options),
+            "-p" => print_paths = true,
             path => roots.push(Root::at(path.as_bytes())),
         }
+    }
+    if print_paths {
+        return print(roots, options);
     }
     let start = Instant::now();
     let mut walk = Walk::start(&roots, options).expect("roots are absolute");

@@ -1,1 +1,123 @@
-//! x
+//! What walking and reading cost alone: for `icecore bench walk|read`.
+
+use crate::read::{LargeFile, Piece, ReadOptions, SmallRead};
+use crate::walk::{Directory, Event, Options, Root, RootError, Row, Walk};
+use crossbeam_channel::{Receiver, bounded};
+use format::entry::Kind;
+use std::ffi::CString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Files up to this size are read in one go.
+const SMALL_BYTES: u64 = 1024 * 1024;
+/// Files handed to a reader at a time.
+const BATCH: usize = 64;
+
+/// What was done and how long it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Objects met.
+    pub entries: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Regular files among them.
+    pub files: u64,
+    /// Bytes: of a walk those that the files have, of a read those that were read.
+    pub bytes: u64,
+    /// Objects that could not be taken.
+    pub problems: u64,
+    /// Wall time in seconds.
+    pub secs: f64,
+}
+
+/// Walks and looks at every row.
+pub fn bench_walk(roots: &[Root], threads: usize) -> Result<Figures, RootError> {
+    let mut bytes = 0;
+    let mut figures = measure(roots, threads, |_, _, row| bytes += row.size)?;
+    figures.bytes = bytes;
+    Ok(figures)
+}
+
+type Batch = Vec<(Arc<Directory>, CString, Row)>;
+
+/// Walks and reads every file with `threads` more threads, into nothing.
+pub fn bench_read(roots: &[Root], threads: usize) -> Result<Figures, RootError> {
+    let (bytes, problems) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (sender, receiver) = bounded::<Batch>(4 * threads.max(1));
+    let start = Instant::now();
+    let mut figures = std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| read_batches(receiver.clone(), &bytes, &problems));
+        }
+        let mut batch = Batch::new();
+        let figures = measure(roots, threads, |directory, name, row| {
+            batch.push((directory.clone(), name.into(), row.clone()));
+            if batch.len() >= BATCH {
+                let _ = sender.send(std::mem::take(&mut batch)); // the readers live as long as we
+            }
+        });
+        let _ = sender.send(batch);
+        drop(sender);
+        figures
+    })?;
+    figures.bytes = bytes.into_inner();
+    figures.problems += problems.into_inner();
+    figures.secs = start.elapsed().as_secs_f64();
+    Ok(figures)
+}
+
+fn measure(
+    roots: &[Root],
+    threads: usize,
+    mut file: impl FnMut(&Arc<Directory>, &std::ffi::CStr, &Row),
+) -> Result<Figures, RootError> {
+    let start = Instant::now();
+    let mut walk = Walk::start(roots, Options { threads, ..Options::default() })?;
+    let mut figures = Figures::default();
+    while let Some(event) = walk.next() {
+        let Event::Entry(found) = event else {
+            figures.problems += 1;
+            continue;
+        };
+        figures.entries += 1;
+        figures.directories += u64::from(found.row.kind == Kind::Directory);
+        if found.row.kind == Kind::File {
+            figures.files += 1;
+            file(found.directory, found.name, found.row);
+        }
+    }
+    figures.secs = start.elapsed().as_secs_f64();
+    Ok(figures)
+}
+
+fn read_batches(batches: Receiver<Batch>, bytes: &AtomicU64, problems: &AtomicU64) {
+    let (reader, mut buffer) = (SmallRead::default(), Vec::new());
+    for (directory, name, row) in batches.into_iter().flatten() {
+        let read = if row.size <= SMALL_BYTES {
+            reader.run(&directory, &name, &row, &mut buffer).map(|read| read.outcome.row.size)
+        } else {
+            read_large(&directory, &name, &row, &mut buffer, &reader.options)
+        };
+        match read {
+            Ok(length) => bytes.fetch_add(length, Ordering::Relaxed),
+            Err(_) => problems.fetch_add(1, Ordering::Relaxed),
+        };
+    }
+}
+
+fn read_large(
+    directory: &Arc<Directory>,
+    name: &std::ffi::CStr,
+    row: &Row,
+    buffer: &mut Vec<u8>,
+    options: &ReadOptions,
+) -> Result<u64, crate::Problem> {
+    let room = SMALL_BYTES as usize;
+    if buffer.len() < room {
+        buffer.resize(room, 0);
+    }
+    let mut file = LargeFile::open(directory, name, row, options)?;
+    while file.next(&mut buffer[..room])? != Piece::End {}
+    Ok(file.finish()?.row.size)
+}

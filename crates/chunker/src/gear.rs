@@ -3,7 +3,7 @@
 
 use crate::{Params, Part, WINDOW};
 
-const CONTEXT: &str = "icecore 2026 gear table v1";
+pub(crate) const CONTEXT: &str = "icecore 2026 gear table v1";
 /// Places that one lane searches at a time. Small, since what lies behind a cut is hashed in vain.
 const LANE: usize = 1024;
 /// One step needs the result of the step before; four lanes keep the processor busy meanwhile.
@@ -19,7 +19,11 @@ pub(crate) struct Gear {
 impl Gear {
     pub(crate) fn new(key: &[u8; 32], params: Params) -> Self {
         let mask = |part: Part| spread(part.bits(params));
-        Self { table: table(key), hard: mask(Part::Hard), easy: mask(Part::Easy) }
+        Self {
+            table: table(key),
+            hard: mask(Part::Hard),
+            easy: mask(Part::Easy),
+        }
     }
 
     /// The first cut `n` with `first <= n < last`; there are at least 64 bytes before `first`.
@@ -62,7 +66,7 @@ impl Gear {
         false
     }
 
-    pub(crate) fn one_by_one(&self, data: &[u8], first: usize, last: usize, mask: u64) -> Option<usize> {
+    fn one_by_one(&self, data: &[u8], first: usize, last: usize, mask: u64) -> Option<usize> {
         let mut hash = self.warm(data, first);
         let found = data[first - 1..last - 1].iter().position(|byte| {
             hash = self.step(hash, *byte);
@@ -73,7 +77,9 @@ impl Gear {
 
     /// The hash of all of the window but its last byte, for a cut at `n`.
     fn warm(&self, data: &[u8], n: usize) -> u64 {
-        data[n - WINDOW..n - 1].iter().fold(0, |hash, byte| self.step(hash, *byte))
+        data[n - WINDOW..n - 1]
+            .iter()
+            .fold(0, |hash, byte| self.step(hash, *byte))
     }
 
     #[inline(always)]
@@ -83,7 +89,9 @@ impl Gear {
 }
 
 fn table(key: &[u8; 32]) -> [u64; 256] {
-    let mut random = blake3::Hasher::new_derive_key(CONTEXT).update(key).finalize_xof();
+    let mut random = blake3::Hasher::new_derive_key(CONTEXT)
+        .update(key)
+        .finalize_xof();
     std::array::from_fn(|_| {
         let mut bytes = [0; 8];
         random.fill(&mut bytes);
@@ -117,7 +125,11 @@ mod tests {
         for first in (64..1 << 19).step_by(7777) {
             let mask = spread(14);
             let slow = gear.one_by_one(&data, first, data.len(), mask);
-            let gear = Gear { easy: mask, table: gear.table, hard: 0 };
+            let gear = Gear {
+                easy: mask,
+                table: gear.table,
+                hard: 0,
+            };
             assert_eq!(gear.search(&data, first, data.len(), Part::Easy), slow);
         }
     }

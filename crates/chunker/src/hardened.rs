@@ -11,10 +11,15 @@ use aws_lc_rs::cipher::{AES_128, StreamingEncryptingKey, UnboundCipherKey};
 use crate::polynomial::Polynomial;
 use crate::{Params, Part, WINDOW};
 
-const CONTEXT: &str = "icecore 2026 hardened chunker v1";
+pub(crate) const CONTEXT: &str = "icecore 2026 hardened chunker v1";
 const AES_LEN: usize = 16;
 /// Places that are decided together: 4 KiB for AES at a time.
 const BATCH: usize = 256;
+/// A hash needs the one before; a second lane keeps the processor busy meanwhile.
+const LANES: usize = 2;
+/// Places of one lane before the lanes move on: long against the 64 steps that start a lane, short
+/// against a chunk.
+const SPAN: usize = 2048;
 
 pub(crate) struct Hardened {
     fingerprints: [Fingerprint; 2],
@@ -29,7 +34,10 @@ struct Fingerprint {
 
 impl Fingerprint {
     fn new(polynomial: Polynomial) -> Self {
-        Self { reduce: polynomial.reduce_table(), leave: polynomial.leave_table() }
+        Self {
+            reduce: polynomial.reduce_table(),
+            leave: polynomial.leave_table(),
+        }
     }
 
     #[inline(always)]
@@ -40,13 +48,17 @@ impl Fingerprint {
 
     /// The hash of the `WINDOW` bytes before place `n`.
     fn at(&self, data: &[u8], n: usize) -> u64 {
-        data[n - WINDOW..n].iter().fold(0, |hash, byte| self.step(hash, *byte, 0))
+        data[n - WINDOW..n]
+            .iter()
+            .fold(0, |hash, byte| self.step(hash, *byte, 0))
     }
 }
 
 impl Hardened {
     pub(crate) fn new(key: &[u8; 32], params: Params) -> Self {
-        let mut random = blake3::Hasher::new_derive_key(CONTEXT).update(key).finalize_xof();
+        let mut random = blake3::Hasher::new_derive_key(CONTEXT)
+            .update(key)
+            .finalize_xof();
         let mut aes_key = [0; AES_LEN];
         random.fill(&mut aes_key);
         let mut next = || {
@@ -55,7 +67,11 @@ impl Hardened {
             u64::from_le_bytes(bytes)
         };
         let fingerprints = std::array::from_fn(|_| Fingerprint::new(Polynomial::draw(&mut next)));
-        Self { fingerprints, aes_key, params }
+        Self {
+            fingerprints,
+            aes_key,
+            params,
+        }
     }
 
     /// The first cut `n` with `first <= n < last`; there are at least 64 bytes before `first`.
@@ -66,8 +82,17 @@ impl Hardened {
         last: usize,
         part: Part,
     ) -> Option<usize> {
-        let mut search = Search::new(self, data, first, part);
-        (first..last).step_by(BATCH).find_map(|at| search.batch(at, last.min(at + BATCH)))
+        Search::new(self, data, part).run(first, last)
+    }
+
+    /// Writes the hashes of a place into its block and goes on to the next place.
+    #[inline(always)]
+    fn step(&self, block: &mut [u8], hashes: &mut Hashes, (enters, leaves): (&u8, &u8)) {
+        let [one, two] = &self.fingerprints;
+        block[..8].copy_from_slice(&hashes[0].to_le_bytes());
+        block[8..].copy_from_slice(&hashes[1].to_le_bytes());
+        hashes[0] = one.step(hashes[0], *enters, *leaves);
+        hashes[1] = two.step(hashes[1], *enters, *leaves);
     }
 
     fn aes(&self) -> StreamingEncryptingKey {
@@ -76,54 +101,154 @@ impl Hardened {
     }
 }
 
-/// A search under way: the hashes just before the next place.
+/// A search under way.
 struct Search<'a> {
     chunker: &'a Hardened,
     data: &'a [u8],
     aes: StreamingEncryptingKey,
     mask: u32,
-    hashes: [u64; 2],
     blocks: [u8; BATCH * AES_LEN],
     decisions: [u8; (BATCH + 1) * AES_LEN],
 }
 
+/// The hashes of the next place.
+type Hashes = [u64; 2];
+
 impl<'a> Search<'a> {
-    fn new(chunker: &'a Hardened, data: &'a [u8], first: usize, part: Part) -> Self {
-        let hashes = [0, 1].map(|i| chunker.fingerprints[i].at(data, first));
+    fn new(chunker: &'a Hardened, data: &'a [u8], part: Part) -> Self {
         Self {
             chunker,
             data,
             aes: chunker.aes(),
             mask: (1 << part.bits(chunker.params)) - 1,
-            hashes,
             blocks: [0; BATCH * AES_LEN],
             decisions: [0; (BATCH + 1) * AES_LEN],
         }
     }
 
-    /// The first cut `n` with `first <= n < last`, at most a batch of places.
-    fn batch(&mut self, first: usize, last: usize) -> Option<usize> {
-        self.hash(first, last);
-        let used = (last - first) * AES_LEN;
-        // The mode is bulk encryption of single blocks: every block is decided for itself.
-        self.aes.update(&self.blocks[..used], &mut self.decisions).expect("room for every block");
-        let low = |block: &[u8]| u32::from_le_bytes([block[0], block[1], block[2], block[3]]);
-        let mut decisions = self.decisions[..used].chunks_exact(AES_LEN);
-        decisions.position(|block| low(block) & self.mask == 0).map(|place| first + place)
+    fn run(&mut self, first: usize, last: usize) -> Option<usize> {
+        let mut at = first;
+        while last - at >= LANES * SPAN {
+            if let Some(cut) = self.side_by_side(at) {
+                return Some(cut);
+            }
+            at += LANES * SPAN;
+        }
+        self.one_lane(at, last)
     }
 
-    /// Fills `blocks` with the hashes of the places, and goes one step further.
-    fn hash(&mut self, first: usize, last: usize) {
-        let [one, two] = &self.chunker.fingerprints;
-        let [mut a, mut b] = self.hashes;
-        let leaves = &self.data[first - WINDOW..last - WINDOW];
-        let moves = self.data[first..last].iter().zip(leaves);
-        for (block, (enters, leaves)) in self.blocks.chunks_exact_mut(AES_LEN).zip(moves) {
-            block[..8].copy_from_slice(&a.to_le_bytes());
-            block[8..].copy_from_slice(&b.to_le_bytes());
-            a = one.step(a, *enters, *leaves);
-            b = two.step(b, *enters, *leaves);
+    /// The first cut in the `LANES * SPAN` places from `first` on. The second lane's first cut
+    /// waits until the first lane has found none.
+    fn side_by_side(&mut self, first: usize) -> Option<usize> {
+        let mut hashes = [self.warm(first), self.warm(first + SPAN)];
+        let mut later = None;
+        for at in (first..first + SPAN).step_by(BATCH / LANES) {
+            self.hash_lanes(at, &mut hashes);
+            self.decide(BATCH);
+            if let Some(place) = self.first_cut(0, BATCH / LANES) {
+                return Some(at + place);
+            }
+            let second = || {
+                self.first_cut(BATCH / LANES, BATCH)
+                    .map(|place| at + SPAN + place)
+            };
+            later = later.or_else(second);
         }
-        self.hashes = [a, b];
+        later
+    }
+
+    fn one_lane(&mut self, first: usize, last: usize) -> Option<usize> {
+        let mut hashes = self.warm(first);
+        (first..last).step_by(BATCH).find_map(|at| {
+            let count = BATCH.min(last - at);
+            self.hash_lane(at, count, &mut hashes);
+            self.decide(count);
+            self.first_cut(0, count).map(|place| at + place)
+        })
+    }
+
+    fn warm(&self, place: usize) -> Hashes {
+        [0, 1].map(|i| self.chunker.fingerprints[i].at(self.data, place))
+    }
+
+    /// Encrypts the first `count` blocks. The mode is bulk encryption of single blocks: every one
+    /// is decided for itself.
+    fn decide(&mut self, count: usize) {
+        let blocks = &self.blocks[..count * AES_LEN];
+        self.aes
+            .update(blocks, &mut self.decisions)
+            .expect("room for every block");
+    }
+
+    /// The first decision for a cut among the blocks `from..to`, counted from `from`.
+    fn first_cut(&self, from: usize, to: usize) -> Option<usize> {
+        let low = |block: &[u8]| u32::from_le_bytes([block[0], block[1], block[2], block[3]]);
+        let mut decisions = self.decisions[from * AES_LEN..to * AES_LEN].chunks_exact(AES_LEN);
+        decisions.position(|block| low(block) & self.mask == 0)
+    }
+
+    /// Fills the first `count` blocks with the hashes of the places from `first` on.
+    fn hash_lane(&mut self, first: usize, count: usize, hashes: &mut Hashes) {
+        let moves = moves(self.data, first, count);
+        for (block, bytes) in self.blocks.chunks_exact_mut(AES_LEN).zip(moves) {
+            self.chunker.step(block, hashes, bytes);
+        }
+    }
+
+    /// Fills one half of the blocks from `first` on, the other from `first + SPAN` on.
+    fn hash_lanes(&mut self, first: usize, hashes: &mut [Hashes; LANES]) {
+        const COUNT: usize = BATCH / LANES;
+        let (one, two) = self.blocks.split_at_mut(COUNT * AES_LEN);
+        let (mut a, mut b) = (hashes[0], hashes[1]);
+        let blocks = one
+            .chunks_exact_mut(AES_LEN)
+            .zip(two.chunks_exact_mut(AES_LEN));
+        let moves = moves(self.data, first, COUNT).zip(moves(self.data, first + SPAN, COUNT));
+        for ((block_a, block_b), (bytes_a, bytes_b)) in blocks.zip(moves) {
+            self.chunker.step(block_a, &mut a, bytes_a);
+            self.chunker.step(block_b, &mut b, bytes_b);
+        }
+        *hashes = [a, b];
+    }
+}
+
+/// The bytes that enter and leave the window behind each of `count` places from `first` on.
+fn moves(data: &[u8], first: usize, count: usize) -> impl Iterator<Item = (&u8, &u8)> {
+    let leaves = &data[first - WINDOW..first - WINDOW + count];
+    data[first..first + count].iter().zip(leaves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_hangs_on_its_window_alone() {
+        let hardened = Hardened::new(&[1; 32], Params::DEFAULT);
+        let data = crate::tests::noise(4096);
+        let search = Search::new(&hardened, &data, Part::Easy);
+        let (mut rolled, mut block) = (search.warm(64), [0; AES_LEN]);
+        for (place, bytes) in (64..4000).zip(moves(&data, 64, 4000 - 64)) {
+            assert_eq!(rolled, search.warm(place));
+            hardened.step(&mut block, &mut rolled, bytes);
+        }
+    }
+
+    #[test]
+    fn two_lanes_find_what_one_finds() {
+        let params = Params {
+            min: 64,
+            average: 4096,
+            max: 1 << 20,
+        };
+        let hardened = Hardened::new(&[1; 32], params);
+        let data = crate::tests::noise(1 << 17);
+        let mut search = Search::new(&hardened, &data, Part::Hard);
+        for first in (64..data.len() - 100).step_by(1777) {
+            assert_eq!(
+                search.run(first, data.len()),
+                search.one_lane(first, data.len())
+            );
+        }
     }
 }

@@ -36,7 +36,6 @@ use plan::Node;
 pub use plan::{Root, RootError};
 use row::NO_UNIT;
 pub use row::{NotEntered, Row};
-pub(crate) use row::{device_of, kind_of, time_of};
 use rustc_hash::FxHashMap;
 use schedule::Scheduler;
 use std::ffi::CStr;

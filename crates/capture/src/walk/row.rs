@@ -82,6 +82,17 @@ impl Row {
         }
     }
 
+    /// The same object as it is now.
+    pub(crate) fn refreshed(&self, stat: &Statx) -> Self {
+        Row::from_statx(stat, self.place)
+    }
+
+    /// Nothing tells that its content is another one.
+    pub fn is_same_content(&self, other: &Row) -> bool {
+        let key = |row: &Row| (row.size, row.mtime, row.ctime, row.inode, row.device);
+        key(self) == key(other)
+    }
+
     /// A plain directory of root's: stands where `--as` names a place that no disk has.
     pub(super) fn made_up(place: Place) -> Self {
         Row {
@@ -112,11 +123,11 @@ impl Row {
     }
 }
 
-pub(crate) fn device_of(stat: &Statx) -> u64 {
+fn device_of(stat: &Statx) -> u64 {
     rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
 }
 
-pub(crate) fn kind_of(stat: &Statx) -> Kind {
+fn kind_of(stat: &Statx) -> Kind {
     match FileType::from_raw_mode(stat.stx_mode.into()) {
         FileType::Directory => Kind::Directory,
         FileType::Symlink => Kind::Symlink,
@@ -128,7 +139,7 @@ pub(crate) fn kind_of(stat: &Statx) -> Kind {
     }
 }
 
-pub(crate) fn time_of(stamp: &StatxTimestamp) -> Time {
+fn time_of(stamp: &StatxTimestamp) -> Time {
     Time { secs: stamp.tv_sec, nanos: stamp.tv_nsec }
 }
 

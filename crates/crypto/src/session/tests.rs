@@ -169,6 +169,14 @@ fn fresh_ephemeral_bytes_give_other_sealed_bytes() {
     assert_ne!(again, sealed_session());
 }
 
+#[test]
+fn threads_may_share_keys() {
+    fn shared<T: Send + Sync>() {}
+    shared::<SessionKey>();
+    shared::<NonceCounter>();
+    shared::<crate::KeyRing>();
+}
+
 proptest! {
     #[test]
     fn any_record_opens_to_what_it_was(

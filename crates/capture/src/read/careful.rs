@@ -1,0 +1,134 @@
+//! Reading around damage: what can be read is read, what cannot is told.
+
+use rustix::io::{Errno, Result};
+
+/// What is tried alone after a read has failed: a sector, a page.
+const SMALLEST: u64 = 4096;
+/// What is given up at once in the middle of a dead area, where every try may take seconds.
+const LARGEST: u64 = 64 * 1024;
+
+/// What one read gave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Got {
+    /// This many bytes.
+    Data(usize),
+    /// This many bytes are lost; the caller takes zeros for them.
+    Lost(u64),
+    /// The file ends here.
+    End,
+}
+
+/// Remembers where the damage was met.
+#[derive(Debug)]
+pub(super) struct Careful {
+    /// Up to here it reads in small steps.
+    until: u64,
+    /// What the next failure gives up.
+    skip: u64,
+}
+
+impl Default for Careful {
+    fn default() -> Self {
+        Careful { until: 0, skip: SMALLEST }
+    }
+}
+
+impl Careful {
+    /// Reads at `offset` through `read`, a `pread` that may fail. Failures other than of the
+    /// medium are the caller's.
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut [u8],
+        offset: u64,
+        mut read: impl FnMut(&mut [u8], u64) -> Result<usize>,
+    ) -> Result<Got> {
+        loop {
+            let step = self.step(offset, buffer.len());
+            match read(&mut buffer[..step], offset) {
+                Ok(0) => return Ok(Got::End),
+                Ok(length) => {
+                    self.skip = SMALLEST;
+                    return Ok(Got::Data(length));
+                }
+                Err(Errno::INTR) => {}
+                Err(error) if !is_damage(error) => return Err(error),
+                Err(_) if step as u64 > SMALLEST => self.until = offset + step as u64,
+                Err(_) => return Ok(self.give_up(offset, buffer.len())),
+            }
+        }
+    }
+
+    /// To the next multiple of the smallest step where there is damage.
+    fn step(&self, offset: u64, wanted: usize) -> usize {
+        let small = (SMALLEST - offset % SMALLEST) as usize;
+        if offset < self.until { wanted.min(small) } else { wanted }
+    }
+
+    fn give_up(&mut self, offset: u64, wanted: usize) -> Got {
+        let length = (self.skip - offset % SMALLEST).min(wanted as u64);
+        self.until = self.until.max(offset + length + SMALLEST);
+        self.skip = (self.skip * 2).min(LARGEST);
+        Got::Lost(length)
+    }
+}
+
+/// The medium, its network, or a check sum of the file system.
+fn is_damage(error: Errno) -> bool {
+    matches!(error, Errno::IO | Errno::ILSEQ | Errno::BADMSG | Errno::UCLEAN | Errno::NODATA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a file of `size` bytes of which `bad` cannot be read; gives what is lost.
+    fn lost(size: u64, bad: std::ops::Range<u64>, buffer: usize) -> Vec<(u64, u64)> {
+        let (mut careful, mut offset, mut lost) = (Careful::default(), 0, Vec::new());
+        let mut buffer = vec![0; buffer];
+        while offset < size {
+            let wanted = buffer.len().min((size - offset) as usize);
+            let got = careful.read(&mut buffer[..wanted], offset, |buffer, at| {
+                let end = at + buffer.len() as u64;
+                if at < bad.end && bad.start < end { Err(Errno::IO) } else { Ok(buffer.len()) }
+            });
+            match got.unwrap() {
+                Got::Data(length) => offset += length as u64,
+                Got::Lost(length) => {
+                    lost.push((offset, length));
+                    offset += length;
+                }
+                Got::End => unreachable!(),
+            }
+        }
+        lost
+    }
+
+    #[test]
+    fn one_bad_page_costs_one_page() {
+        assert_eq!(lost(1 << 20, 8192..8200, 1 << 18), [(8192, 4096)]);
+        assert_eq!(lost(10_000, 9000..9001, 1 << 18), [(8192, 10_000 - 8192)]);
+        assert_eq!(lost(100, 0..1, 1 << 18), [(0, 100)]);
+    }
+
+    #[test]
+    fn a_dead_area_is_given_up_in_growing_steps() {
+        let lost = lost(8 << 20, 1 << 20..2 << 20, 1 << 18);
+        let steps: Vec<_> = lost.iter().map(|(_, length)| length / 4096).collect();
+        assert_eq!(steps[..6], [1, 2, 4, 8, 16, 16]);
+        assert_eq!(lost[0].0, 1 << 20);
+        let end = lost.last().map(|(offset, length)| offset + length).unwrap();
+        assert!(end >= 2 << 20 && end < (2 << 20) + LARGEST);
+    }
+
+    #[test]
+    fn what_is_no_damage_is_an_error_and_interrupts_are_tried_again() {
+        let mut careful = Careful::default();
+        assert_eq!(careful.read(&mut [0; 8], 0, |_, _| Err(Errno::PERM)), Err(Errno::PERM));
+        let mut tries = 0;
+        let got = careful.read(&mut [0; 8], 0, |_, _| {
+            tries += 1;
+            if tries < 3 { Err(Errno::INTR) } else { Ok(8) }
+        });
+        assert_eq!(got, Ok(Got::Data(8)));
+    }
+}

@@ -1,0 +1,120 @@
+//! Reading what is in an object without being fooled by those who change it meanwhile.
+//!
+//! - [`SmallRead`]: a whole file in one call, five system calls for a file at rest.
+//! - [`LargeFile`]: piece by piece, holes in no time.
+//! - [`link_target`]: where a symbolic link points.
+//! - [`RacyWindow`]: files too young to be trusted next time.
+//!
+//! Files are opened in their directory and never through a link, never block, and are checked
+//! to be regular after opening: a FIFO that took a file's place is let go. The page cache is
+//! left as it was found.
+
+mod careful;
+mod large;
+mod page_cache;
+mod racy;
+mod small;
+#[cfg(test)]
+mod tests;
+
+pub use large::{LargeFile, Piece};
+pub use racy::{RacyWindow, racy};
+pub use small::{SmallOutcome, SmallRead};
+
+use crate::problem::{Operation, Problem};
+use crate::syscalls;
+use crate::walk::{Directory, Row, open_quietly};
+use format::entry::{Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, Time};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, fstatfs, readlinkat, statx};
+use rustix::io::{Errno, Result};
+use std::ffi::CStr;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How to read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOptions {
+    /// How often a small file that changes while it is read is read again.
+    pub retries: u32,
+    /// What is young.
+    pub window: RacyWindow,
+    /// Write young files back before they are read, so that a later store is seen in their
+    /// times: costs a wait for the disk per young file, saves reading it again next time.
+    pub sync_young: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { retries: 2, window: RacyWindow::of_this_machine(), sync_young: false }
+    }
+}
+
+/// How reading went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Attributes of what was read, asked for last. Its `size` is what was really read.
+    pub row: Row,
+    /// `STATUS_*` bits of `format::entry`.
+    pub status: u8,
+    /// Ranges that could not be read; they read as zeros.
+    pub lost: Vec<Range<u64>>,
+}
+
+impl Outcome {
+    /// It changed while it was read.
+    pub fn changed(&self) -> bool {
+        self.status & STATUS_CHANGED != 0
+    }
+}
+
+/// A problem with `name` in `directory`.
+pub(crate) fn problem(directory: &Directory, name: &CStr, operation: Operation) -> impl Fn(Errno) -> Problem {
+    move |error| Problem { path: directory.path_of(name.to_bytes()), operation, error }
+}
+
+/// Where a symbolic link points.
+pub fn link_target(directory: &Arc<Directory>, name: &CStr) -> std::result::Result<Vec<u8>, Problem> {
+    let target = directory.handle().and_then(|handle| readlinkat(&*handle, name, Vec::new()));
+    target.map(std::ffi::CString::into_bytes).map_err(problem(directory, name, Operation::Read))
+}
+
+fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
+    let result = open_quietly(&*directory.handle()?, name, OFlags::NOFOLLOW | OFlags::NONBLOCK);
+    // A link or a socket took its place: the file that was met is gone.
+    result.map_err(|error| if matches!(error, Errno::LOOP | Errno::NXIO) { Errno::STALE } else { error })
+}
+
+/// The attributes now; an error when it is no regular file (any more).
+fn inspect(file: &OwnedFd, met: &Row) -> Result<Row> {
+    let now = met.refreshed(&statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?);
+    if now.kind == Kind::File { Ok(now) } else { Err(Errno::STALE) }
+}
+
+/// Before a young file is read: writes it back if wanted. Says whether later stores through
+/// mappings will be seen in its times.
+fn settle(file: &OwnedFd, met: &Row, start: Time, options: &ReadOptions) -> bool {
+    options.sync_young
+        && racy(met.ctime, start, options.window)
+        && has_write_back(file)
+        && syscalls::write_back(file.as_fd()).is_ok()
+}
+
+/// On tmpfs and ramfs pages are never cleaned, so a store through a mapping is never seen.
+fn has_write_back(file: &OwnedFd) -> bool {
+    const TMPFS: u32 = 0x0102_1994;
+    const RAMFS: u32 = 0x8584_58f6;
+    fstatfs(file).is_ok_and(|answer| !matches!(answer.f_type as u32, TMPFS | RAMFS))
+}
+
+/// The status of what was read from `start` on: `now` are its times after the read.
+fn status_of(now: &Row, start: Time, settled: bool, options: &ReadOptions, changed: bool, partial: bool) -> u8 {
+    // Even a settled file is racy within the grain of the clock.
+    let window = if settled { RacyWindow::CLOCK_GRAIN } else { options.window };
+    let bits = [
+        (racy(now.ctime, start, window), STATUS_RACY),
+        (changed, STATUS_CHANGED),
+        (partial, STATUS_PARTIAL),
+    ];
+    bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum()
+}

@@ -1,0 +1,78 @@
+//! Files too young to be trusted.
+//!
+//! A store through a shared mapping moves a file's times only when it dirties a clean page. A
+//! store into a page that is dirty already, after our read, is never seen in any time
+//! (`shared/research/scale.md` 4.2). Dirty pages are written back after a known time at most:
+//! a file whose ctime is younger than that may change unseen, so it is read again next time.
+
+use format::entry::Time;
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Write-back itself takes its time on a busy disk.
+const MARGIN: Duration = Duration::from_secs(25);
+/// 30 s + 5 s, what kernels come with, and the margin.
+const FALLBACK: Duration = Duration::from_secs(60);
+
+/// How long a file is young.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RacyWindow(pub Duration);
+
+impl RacyWindow {
+    /// Stores within a tick of the clock may leave equal times (4 ms at 250 Hz, 10 ms at 100,
+    /// a second and two on old file systems).
+    pub(super) const CLOCK_GRAIN: RacyWindow = RacyWindow(Duration::from_secs(2));
+
+    /// By the kernel's write-back settings: `dirty_expire` + `dirty_writeback` + 25 s. Read once.
+    pub fn of_this_machine() -> Self {
+        static WINDOW: OnceLock<Duration> = OnceLock::new();
+        RacyWindow(*WINDOW.get_or_init(|| write_back_time().map_or(FALLBACK, |time| time + MARGIN)))
+    }
+}
+
+fn write_back_time() -> Option<Duration> {
+    let expire = centisecs("/proc/sys/vm/dirty_expire_centisecs")?;
+    let period = centisecs("/proc/sys/vm/dirty_writeback_centisecs")?;
+    // Without a period nothing is written back by age: there is no bound to rely on, and an
+    // hour is as far as we go.
+    (period > Duration::ZERO).then_some(expire + period).or(Some(Duration::from_secs(3600)))
+}
+
+fn centisecs(file: &str) -> Option<Duration> {
+    let number: u64 = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    Some(Duration::from_millis(number.saturating_mul(10)))
+}
+
+/// Whether a file with this ctime, read at `read_time`, may change unseen. A ctime in the
+/// future is young.
+pub fn racy(ctime: Time, read_time: Time, window: RacyWindow) -> bool {
+    let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
+    nanos(read_time) - nanos(ctime) < window.0.as_nanos() as i128
+}
+
+/// The clock that file times come from.
+pub(super) fn now() -> Time {
+    let now = clock_gettime(ClockId::Realtime);
+    Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn young_and_future_files_are_racy_and_old_ones_are_not() {
+        let at = |secs, nanos| Time { secs, nanos };
+        let window = RacyWindow(Duration::from_secs(60));
+        assert!(racy(at(1000, 0), at(1059, 999_999_999), window));
+        assert!(!racy(at(1000, 0), at(1060, 0), window));
+        assert!(racy(at(2000, 0), at(1000, 0), window));
+        assert!(!racy(at(i64::MIN, 0), at(i64::MAX, 0), window));
+    }
+
+    #[test]
+    fn the_window_of_this_machine_is_at_least_the_margin() {
+        assert!(RacyWindow::of_this_machine().0 >= MARGIN);
+    }
+}

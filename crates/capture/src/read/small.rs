@@ -1,0 +1,133 @@
+//! A whole file at once: open, preadv2, statx, flistxattr, close — and no other call for a file
+//! at rest.
+
+use super::careful::{Careful, Got};
+use super::page_cache::read_at;
+use super::racy::now;
+use super::{Outcome, ReadOptions, inspect, open_file, problem, settle, status_of};
+use crate::problem::{Operation, Problem};
+use crate::walk::{Directory, Row};
+use crate::xattrs::{self, Xattrs};
+use format::entry::Time;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::{Errno, Result};
+use std::ffi::CStr;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A small file, read.
+#[derive(Debug)]
+pub struct SmallOutcome {
+    /// How it went; `outcome.row.size` bytes are in the buffer.
+    pub outcome: Outcome,
+    /// Its extended attributes.
+    pub xattrs: Xattrs,
+}
+
+/// Reads files that fit in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SmallRead {
+    /// How.
+    pub options: ReadOptions,
+}
+
+/// One reading of the file.
+struct Attempt {
+    length: usize,
+    lost: Vec<Range<u64>>,
+    row: Row,
+    changed: bool,
+}
+
+impl SmallRead {
+    /// Reads `name` in `directory`, which the walk met as `met`. The bytes are the first
+    /// `outcome.row.size` of `buffer`, which grows and never shrinks: give the same one again.
+    pub fn run(
+        &self,
+        directory: &Arc<Directory>,
+        name: &CStr,
+        met: &Row,
+        buffer: &mut Vec<u8>,
+    ) -> std::result::Result<SmallOutcome, Problem> {
+        let fail = |operation| problem(directory, name, operation);
+        let mut met = met.clone();
+        let mut tries = 0;
+        loop {
+            let file = open_file(directory, name).map_err(fail(Operation::Open))?;
+            let start = now();
+            let settled = settle(&file, &met, start, &self.options);
+            let attempt = read_once(&file, &met, buffer).map_err(fail(Operation::Read))?;
+            if attempt.changed && tries < self.options.retries {
+                tries += 1;
+                met = attempt.row;
+                continue;
+            }
+            let xattrs = xattrs::of_file(file.as_fd());
+            return Ok(SmallOutcome { outcome: self.outcome(attempt, start, settled), xattrs });
+        }
+    }
+
+    fn outcome(&self, attempt: Attempt, start: Time, settled: bool) -> Outcome {
+        let partial = !attempt.lost.is_empty();
+        let status = status_of(&attempt.row, start, settled, &self.options, attempt.changed, partial);
+        let mut row = attempt.row;
+        row.size = attempt.length as u64;
+        Outcome { row, status, lost: attempt.lost }
+    }
+}
+
+/// Reads as many bytes as the file had when it was met last, never more: a log that grows
+/// faster than we read has an end.
+fn read_once(file: &OwnedFd, met: &Row, buffer: &mut Vec<u8>) -> Result<Attempt> {
+    let wanted = usize::try_from(met.size).map_err(|_| Errno::FBIG)?;
+    if buffer.len() < wanted {
+        buffer.resize(wanted, 0);
+    }
+    let (length, lost) = fill(&mut buffer[..wanted], |part, offset| read_at(file, part, offset, met.device))?;
+    let row = inspect(file, met)?;
+    let changed = length != wanted || !row.is_same_content(met);
+    Ok(Attempt { length, lost, row, changed })
+}
+
+fn fill(
+    buffer: &mut [u8],
+    mut read: impl FnMut(&mut [u8], u64) -> Result<usize>,
+) -> Result<(usize, Vec<Range<u64>>)> {
+    let (mut careful, mut length, mut lost) = (Careful::default(), 0, Vec::new());
+    while length < buffer.len() {
+        match careful.read(&mut buffer[length..], length as u64, &mut read)? {
+            Got::End => break,
+            Got::Data(more) => length += more,
+            Got::Lost(gap) => {
+                let end = length + gap as usize;
+                buffer[length..end].fill(0);
+                super::large::add_lost(&mut lost, length as u64..end as u64);
+                length = end;
+            }
+        }
+    }
+    Ok((length, lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_small_file_has_zeros_where_it_is_lost() {
+        let mut buffer = vec![7; 20_000];
+        let (length, lost) = fill(&mut buffer, |part, offset| {
+            if offset < 12_000 && offset + part.len() as u64 > 5000 {
+                return Err(Errno::IO);
+            }
+            part.fill(9);
+            Ok(part.len())
+        })
+        .unwrap();
+        assert_eq!(length, 20_000);
+        assert_eq!(lost, [4096..12_288]);
+        assert!(buffer[..4096].iter().all(|byte| *byte == 9));
+        assert!(buffer[4096..12_288].iter().all(|byte| *byte == 0));
+        assert!(buffer[12_288..].iter().all(|byte| *byte == 9));
+    }
+}

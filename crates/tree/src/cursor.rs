@@ -1,0 +1,264 @@
+//! Reading a tree in order, from any path.
+//!
+//! Pages are not trusted: levels must fall, first paths must be as announced, and paths must
+//! rise, so that no hostile tree makes a reader run in circles.
+
+use crate::{PageData, PageSource};
+use format::entry::{Entry, compare_paths};
+use format::inner::{self, Child};
+use format::leaf::LeafReader;
+use format::page::PageKind;
+use ids::ObjectId;
+use std::collections::VecDeque;
+
+/// A place in a tree. Children are read from pages only when the cursor comes to them.
+pub struct Cursor<'a, S: PageSource> {
+    source: &'a S,
+    /// Unread children by level, the root's first; each with the level of its pages.
+    stack: Vec<(u8, VecDeque<Child>)>,
+    /// Unread entries of the current leaf.
+    leaf: VecDeque<Entry>,
+    last: Vec<u8>,
+}
+
+impl<'a, S: PageSource> Cursor<'a, S> {
+    /// A cursor at the first entry of the tree with this root page and level.
+    pub fn new(source: &'a S, root: ObjectId, level: u8) -> Self {
+        let root = Child { id: root, first: Vec::new(), sums: inner::Sums::EMPTY };
+        let stack = vec![(level, VecDeque::from([root]))];
+        Self { source, stack, leaf: VecDeque::new(), last: Vec::new() }
+    }
+
+    /// The next entry.
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, S::Error> {
+        loop {
+            if let Some(entry) = self.leaf.pop_front() {
+                return self.rises(&entry.path).map(|()| Some(entry));
+            }
+            if self.next_leaf()?.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next entry, which stays the next one.
+    pub fn peek(&mut self) -> Result<Option<&Entry>, S::Error> {
+        while self.leaf.is_empty() && self.next_leaf()?.is_some() {}
+        Ok(self.leaf.front())
+    }
+
+    /// Goes to the next leaf page, whose entries come next. Only when no entry waits; returns the
+    /// page as the page above names it.
+    pub fn next_leaf(&mut self) -> Result<Option<Child>, S::Error> {
+        debug_assert!(self.leaf.is_empty(), "entries of a page are not skipped by accident");
+        while let Some((level, child)) = self.pop_child() {
+            if level > 0 {
+                self.descend(level, &child)?;
+                continue;
+            }
+            let page = self.source.get(&child.id)?;
+            self.leaf = read_leaf(&page)?;
+            return Ok(Some(child));
+        }
+        Ok(None)
+    }
+
+    /// Entries of the current page that wait.
+    pub fn waiting(&self) -> &VecDeque<Entry> {
+        &self.leaf
+    }
+
+    /// Takes all waiting entries at once.
+    pub fn take_waiting(&mut self) -> VecDeque<Entry> {
+        if let Some(entry) = self.leaf.back() {
+            self.last.clone_from(&entry.path);
+        }
+        std::mem::take(&mut self.leaf)
+    }
+
+    /// Goes forward to the first entry whose path is `path` or sorts after it.
+    pub fn seek(&mut self, path: &[u8]) -> Result<(), S::Error> {
+        self.seek_by(|other| compare_paths(other, path).is_lt())
+    }
+
+    /// Goes forward past everything below the directory `path`.
+    pub fn skip_below(&mut self, path: &[u8]) -> Result<(), S::Error> {
+        self.seek_by(|other| compare_paths(other, path).is_le() || is_below(other, path))
+    }
+
+    /// Goes forward while `before` says that a path lies before the goal.
+    fn seek_by(&mut self, before: impl Fn(&[u8]) -> bool) -> Result<(), S::Error> {
+        loop {
+            while self.leaf.front().is_some_and(|entry| before(&entry.path)) {
+                self.leaf.pop_front();
+            }
+            if !self.leaf.is_empty() {
+                return Ok(());
+            }
+            // A child can be skipped when the one after it still begins before the goal.
+            while let Some((_, children)) = self.stack.last_mut()
+                && children.get(1).is_some_and(|next| before(&next.first))
+            {
+                children.pop_front();
+            }
+            let Some((level, child)) = self.pop_child() else { return Ok(()) };
+            if level > 0 {
+                self.descend(level, &child)?;
+            } else {
+                self.leaf = read_leaf(&*self.source.get(&child.id)?)?;
+            }
+        }
+    }
+
+    /// Pages that begin exactly here, the largest first: what could be skipped as a whole. Empty
+    /// inside of a leaf.
+    pub(crate) fn heads(&mut self) -> Result<Vec<ObjectId>, S::Error> {
+        let mut heads = Vec::new();
+        if !self.leaf.is_empty() {
+            return Ok(heads);
+        }
+        self.drop_finished();
+        let Some((level, children)) = self.stack.last() else { return Ok(heads) };
+        let mut level = *level;
+        let mut id = children.front().map(|child| child.id);
+        while let Some(head) = id {
+            heads.push(head);
+            if level == 0 {
+                break;
+            }
+            let (below, children) = decode_inner(&*self.source.get(&head)?, level)?;
+            (level, id) = (below, children.first().map(|child| child.id));
+        }
+        Ok(heads)
+    }
+
+    /// Skips the page `id`, which is one of [`Cursor::heads`].
+    pub(crate) fn skip_head(&mut self, id: &ObjectId) -> Result<(), S::Error> {
+        while let Some((level, child)) = self.pop_child() {
+            if child.id == *id {
+                return Ok(());
+            }
+            if level == 0 {
+                return Err(invalid().into());
+            }
+            self.descend(level, &child)?;
+        }
+        Ok(())
+    }
+
+    fn pop_child(&mut self) -> Option<(u8, Child)> {
+        self.drop_finished();
+        let (level, children) = self.stack.last_mut()?;
+        children.pop_front().map(|child| (*level, child))
+    }
+
+    fn drop_finished(&mut self) {
+        while self.stack.last().is_some_and(|(_, children)| children.is_empty()) {
+            self.stack.pop();
+        }
+    }
+
+    fn descend(&mut self, level: u8, child: &Child) -> Result<(), S::Error> {
+        let page = self.source.get(&child.id)?;
+        let (below, children) = decode_inner(&page, level)?;
+        self.stack.push((below, children.into()));
+        Ok(())
+    }
+
+    fn rises(&mut self, path: &[u8]) -> Result<(), S::Error> {
+        if !self.last.is_empty() && compare_paths(&self.last, path).is_ge() {
+            return Err(invalid().into());
+        }
+        self.last.clear();
+        self.last.extend_from_slice(path);
+        Ok(())
+    }
+}
+
+/// Whether `path` lies below the directory `directory`; everything lies below the empty path.
+pub fn is_below(path: &[u8], directory: &[u8]) -> bool {
+    directory.is_empty()
+        || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+fn decode_inner(page: &PageData, level: u8) -> Result<(u8, Vec<Child>), format::Error> {
+    let (found, children) = inner::decode(&page.refs, &page.payload)?;
+    if page.kind != PageKind::Inner || found != level {
+        return Err(invalid());
+    }
+    Ok((level - 1, children))
+}
+
+fn read_leaf(page: &PageData) -> Result<VecDeque<Entry>, format::Error> {
+    if page.kind != PageKind::Leaf {
+        return Err(invalid());
+    }
+    let mut reader = LeafReader::new(&page.refs, &page.payload)?;
+    let mut entries = VecDeque::new();
+    while let Some(entry) = reader.next_entry()? {
+        entries.push_back(entry);
+    }
+    Ok(entries)
+}
+
+fn invalid() -> format::Error {
+    format::Error::Invalid { what: "snapshot tree" }
+}
+
+/// The entry at `path`, if there is one.
+pub fn find<S: PageSource>(source: &S, root: ObjectId, level: u8, path: &[u8]) -> Result<Option<Entry>, S::Error> {
+    let mut cursor = Cursor::new(source, root, level);
+    cursor.seek(path)?;
+    Ok(cursor.next_entry()?.filter(|entry| entry.path == path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Store, build, entries};
+
+    #[test]
+    fn all_entries_come_in_order() {
+        let store = Store::default();
+        let all = entries(10_000);
+        let root = build(&store, &all);
+        let mut cursor = Cursor::new(&store, root.id, root.level);
+        for entry in &all {
+            assert_eq!(cursor.next_entry().unwrap().as_ref(), Some(entry));
+        }
+        assert_eq!(cursor.next_entry().unwrap(), None);
+    }
+
+    #[test]
+    fn a_lookup_reads_few_pages() {
+        let store = Store::default();
+        let all = entries(20_000);
+        let root = build(&store, &all);
+        for entry in all.iter().step_by(997) {
+            store.reset_reads();
+            assert_eq!(find(&store, root.id, root.level, &entry.path).unwrap().as_ref(), Some(entry));
+            assert!(store.reads() <= 4, "{} pages read", store.reads());
+        }
+        assert_eq!(find(&store, root.id, root.level, b"nothing").unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_below_a_directory_is_skipped() {
+        let store = Store::default();
+        let root = build(&store, &entries(10_000));
+        let mut cursor = Cursor::new(&store, root.id, root.level);
+        cursor.seek(b"d003").unwrap();
+        let directory = cursor.next_entry().unwrap().unwrap();
+        assert_eq!(directory.path, b"d003");
+        cursor.skip_below(&directory.path).unwrap();
+        assert_eq!(cursor.next_entry().unwrap().unwrap().path, b"d004");
+    }
+
+    #[test]
+    fn a_page_that_names_itself_is_refused() {
+        let store = Store::default();
+        let root = store.put_cycle();
+        let mut cursor = Cursor::new(&store, root, 5);
+        assert!(cursor.next_entry().is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! What differs between two trees, in time proportional to the difference.
+
+use crate::PageSource;
+use crate::cursor::Cursor;
+use format::entry::{Entry, compare_paths};
+use std::cmp::Ordering;
+
+/// A difference between two trees.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Only in the second.
+    Added(Entry),
+    /// Only in the first.
+    Removed(Entry),
+    /// In both, not equal.
+    Modified(Entry, Entry),
+}
+
+/// Calls `visit` for every difference from `left` to `right`, in path order. Both cursors stand
+/// at the start of a page or tree.
+pub fn diff<S: PageSource>(
+    left: &mut Cursor<'_, S>,
+    right: &mut Cursor<'_, S>,
+    mut visit: impl FnMut(Change) -> Result<(), S::Error>,
+) -> Result<(), S::Error> {
+    loop {
+        if skip_equal(left, right)? {
+            continue;
+        }
+        let order = match (left.peek()?, right.peek()?) {
+            (None, None) => return Ok(()),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(a), Some(b)) => compare_paths(&a.path, &b.path),
+        };
+        let a = if order.is_le() { left.next_entry()? } else { None };
+        let b = if order.is_ge() { right.next_entry()? } else { None };
+        match (a, b) {
+            (Some(a), Some(b)) if a != b => visit(Change::Modified(a, b))?,
+            (Some(a), None) => visit(Change::Removed(a))?,
+            (None, Some(b)) => visit(Change::Added(b))?,
+            _ => {}
+        }
+    }
+}
+
+/// Skips the largest page that begins here in both trees.
+fn skip_equal<S: PageSource>(left: &mut Cursor<'_, S>, right: &mut Cursor<'_, S>) -> Result<bool, S::Error> {
+    if !left.waiting().is_empty() || !right.waiting().is_empty() {
+        return Ok(false);
+    }
+    let (of_left, of_right) = (left.heads()?, right.heads()?);
+    let Some(same) = of_left.iter().find(|id| of_right.contains(id)) else { return Ok(false) };
+    left.skip_head(same)?;
+    right.skip_head(same)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Store, build, entries};
+
+    fn changes(store: &Store, before: &[Entry], after: &[Entry]) -> Vec<Change> {
+        let (a, b) = (build(store, before), build(store, after));
+        store.reset_reads();
+        let mut found = Vec::new();
+        let mut left = Cursor::new(store, a.id, a.level);
+        let mut right = Cursor::new(store, b.id, b.level);
+        diff(&mut left, &mut right, |change| {
+            found.push(change);
+            Ok(())
+        })
+        .unwrap();
+        found
+    }
+
+    #[test]
+    fn every_kind_of_change_is_found() {
+        let store = Store::default();
+        let before = entries(8_000);
+        let mut after = before.clone();
+        after[4_000].mtime.secs = 77;
+        let removed = after.remove(100);
+        let mut added = after[7_000].clone();
+        added.path.extend_from_slice(b"+");
+        after.insert(7_001, added.clone());
+        let expected = [
+            Change::Removed(removed),
+            Change::Modified(before[4_000].clone(), after[3_999].clone()),
+            Change::Added(added),
+        ];
+        assert_eq!(changes(&store, &before, &after), expected);
+    }
+
+    #[test]
+    fn equal_trees_cost_one_look() {
+        let store = Store::default();
+        let all = entries(20_000);
+        assert!(changes(&store, &all, &all).is_empty());
+        assert!(store.reads() < 10, "{} pages read", store.reads());
+    }
+
+    #[test]
+    fn a_small_change_reads_few_pages() {
+        let store = Store::default();
+        let before = entries(20_000);
+        let mut after = before.clone();
+        after[9_999].mtime.secs = 1;
+        assert_eq!(changes(&store, &before, &after).len(), 1);
+        assert!(store.reads() < 30, "{} pages read", store.reads());
+    }
+
+    #[test]
+    fn everything_differs_from_nothing() {
+        let store = Store::default();
+        let all = entries(1_000);
+        assert_eq!(changes(&store, &[], &all).len(), 1_000);
+        assert_eq!(changes(&store, &all, &[]).len(), 1_000);
+    }
+}
