@@ -104,7 +104,7 @@ class GroupMemory:
 
 
 def drop_caches():
-    """Forgets all page cache and inodes. The host may still have them: see README."""
+    """Forgets page cache and inodes. A virtual disk's host may still have them."""
     os.sync()
     with open("/proc/sys/vm/drop_caches", "w") as file:
         file.write("3")

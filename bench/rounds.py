@@ -4,7 +4,6 @@ Within one operation the tools run directly after one another, so that a slow mi
 the machine meets them all; every round starts with another tool.
 """
 
-import shutil
 import sys
 from contextlib import ExitStack
 
@@ -14,7 +13,7 @@ import datasets
 import measure
 import mutate
 from pin import Pinned
-from repository import Repository, ToolFailed
+from repository import Repository, ToolFailed, delete
 from settings import MIB, WORK
 
 RECLAIM_SNAPSHOTS = 10       # the claim: forget 9 of 10
@@ -95,7 +94,8 @@ class Round:
 
     def restore_once(self, repository):
         self.prepare(repository)
-        measure.warm(repository.repo)
+        repository.empty_target()
+        repository.warm()
         facts = repository.restore(self.source)
         if repository.tool in self.verify:
             facts["differences"] = compare.check(self.source, repository.target)
@@ -107,7 +107,7 @@ class Round:
 
     def check_once(self, repository):
         self.prepare(repository)
-        measure.warm(repository.repo)
+        repository.warm()
         return repository.run("check", self.source)
 
     def reclaim(self):
@@ -132,7 +132,7 @@ class Round:
         repository.fresh(self.source)
         repository.must("backup", self.source)
         size = repository.size_bytes()
-        shutil.rmtree(repository.home)
+        delete(repository.home)
         repository.snapshots = 0
         return round(size / MIB, 1)
 
@@ -186,4 +186,4 @@ class Round:
                 self.prepare(repository)
 
     def clean(self):
-        shutil.rmtree(WORK / self.set, ignore_errors=True)
+        delete(WORK / self.set)

@@ -1,2 +1,56 @@
 //! Developer commands and checks of the house.
-fn main() {}
+//!
+//! `cargo xtask floors` and `cargo xtask tidy` also run as tests of this crate, so that
+//! `cargo test --workspace` finds a wrong arrow. `cargo xtask crash` kills the real binary.
+
+mod crash;
+mod files;
+mod floors;
+mod purity;
+mod source;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask floors            a crate depends only on lower floors; pure crates do no I/O
+cargo xtask tidy              documents name paths that exist; files and functions stay small
+cargo xtask crash [OPTIONS]   kill -9 at random moments, then compare every acknowledged snapshot
+    --runs N        commands to start and kill (default 200)
+    --seconds S     stop after this time, however many runs that were
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --verify-every K   check and restore after this many runs (default 10)
+    --binary PATH   the icecore to kill (default target/release/icecore)
+    --keep          leave the working directory behind
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    match command {
+        "floors" => report("floors", floors::problems()),
+        "tidy" => report("tidy", tidy::problems()),
+        "crash" => crash::main(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        other => {
+            eprintln!("unknown command: {other}\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn report(name: &str, problems: Vec<String>) -> ExitCode {
+    if problems.is_empty() {
+        println!("{name}: all well");
+        return ExitCode::SUCCESS;
+    }
+    problems.iter().for_each(|problem| eprintln!("{name}: {problem}"));
+    eprintln!("{name}: {} problems", problems.len());
+    ExitCode::FAILURE
+}

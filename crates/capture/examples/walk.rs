@@ -1,6 +1,8 @@
-//! How fast the walk alone is: `walk [-t THREADS] [-x] PATH...` prints entries per second.
+//! How fast the walk alone is: `walk [-t THREADS] [-x] [-p] [-e PATTERNS] PATH...` prints entries per second.
 
+use capture::excludes::Excludes;
 use capture::walk::{Event, Options, Root, Walk};
+use std::sync::Arc;
 use std::time::Instant;
 
 fn main() {
@@ -12,6 +14,7 @@ fn main() {
         match argument.as_str() {
             "-t" => options.threads = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(2),
             "-x" => options.one_file_system = true,
+            "-e" => options.excludes = patterns_in(&arguments.next().unwrap_or_default()),
             "-p" => print_paths = true,
             path => roots.push(Root::at(path.as_bytes())),
         }
@@ -47,4 +50,10 @@ fn print(roots: Vec<Root>, options: Options) {
             Event::Problem { problem, .. } => eprintln!("{problem}"),
         }
     }
+}
+
+fn patterns_in(file: &str) -> Arc<Excludes> {
+    let mut builder = Excludes::builder();
+    builder.file(file.as_ref()).expect("patterns are good");
+    Arc::new(builder.build().expect("patterns are good"))
 }

@@ -1,7 +1,7 @@
 //! What walking and reading cost alone: for `icecore bench walk|read`.
 
 use crate::read::{LargeFile, Piece, ReadOptions, SmallRead};
-use crate::walk::{Directory, Event, Options, Root, RootError, Row, Walk};
+use crate::walk::{Directory, Event, Options, Root, Row, Walk, WalkError};
 use crossbeam_channel::{Receiver, bounded};
 use format::entry::Kind;
 use std::ffi::CString;
@@ -32,7 +32,7 @@ pub struct Figures {
 }
 
 /// Walks and looks at every row.
-pub fn bench_walk(roots: &[Root], threads: usize) -> Result<Figures, RootError> {
+pub fn bench_walk(roots: &[Root], threads: usize) -> Result<Figures, WalkError> {
     let mut bytes = 0;
     let mut figures = measure(roots, threads, |_, _, row| bytes += row.size)?;
     figures.bytes = bytes;
@@ -42,7 +42,7 @@ pub fn bench_walk(roots: &[Root], threads: usize) -> Result<Figures, RootError> 
 type Batch = Vec<(Arc<Directory>, CString, Row)>;
 
 /// Walks and reads every file with `threads` more threads, into nothing.
-pub fn bench_read(roots: &[Root], threads: usize) -> Result<Figures, RootError> {
+pub fn bench_read(roots: &[Root], threads: usize) -> Result<Figures, WalkError> {
     let (bytes, problems) = (AtomicU64::new(0), AtomicU64::new(0));
     let (sender, receiver) = bounded::<Batch>(4 * threads.max(1));
     let start = Instant::now();
@@ -71,9 +71,15 @@ fn measure(
     roots: &[Root],
     threads: usize,
     mut file: impl FnMut(&Arc<Directory>, &std::ffi::CStr, &Row),
-) -> Result<Figures, RootError> {
+) -> Result<Figures, WalkError> {
     let start = Instant::now();
-    let mut walk = Walk::start(roots, Options { threads, ..Options::default() })?;
+    let mut walk = Walk::start(
+        roots,
+        Options {
+            threads,
+            ..Options::default()
+        },
+    )?;
     let mut figures = Figures::default();
     while let Some(event) = walk.next() {
         let Event::Entry(found) = event else {
@@ -95,7 +101,9 @@ fn read_batches(batches: Receiver<Batch>, bytes: &AtomicU64, problems: &AtomicU6
     let (reader, mut buffer) = (SmallRead::default(), Vec::new());
     for (directory, name, row) in batches.into_iter().flatten() {
         let read = if row.size <= SMALL_BYTES {
-            reader.run(&directory, &name, &row, &mut buffer).map(|read| read.outcome.row.size)
+            reader
+                .run(&directory, &name, &row, &mut buffer)
+                .map(|read| read.outcome.row.size)
         } else {
             read_large(&directory, &name, &row, &mut buffer, &reader.options)
         };

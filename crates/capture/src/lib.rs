@@ -5,7 +5,7 @@
 //! - [`excludes`]: patterns, `.gitignore` files, and why a path is in or out.
 //! - [`read`]: small and large files, symlink targets, the racy rule.
 //! - [`xattrs`], [`owners`]: the rest of an object's attributes.
-//! - [`bench`]: what walking and reading cost alone.
+//! - [`mod@bench`]: what walking and reading cost alone.
 //! - [`gentle`]: nice and idle I/O.
 
 pub mod bench;

@@ -11,7 +11,11 @@ const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 const SYS_CACHESTAT: libc::c_long = 451;
 
 fn check(result: libc::c_long) -> Result<()> {
-    if result == -1 { Err(last_error()) } else { Ok(()) }
+    if result == -1 {
+        Err(last_error())
+    } else {
+        Ok(())
+    }
 }
 
 fn last_error() -> Errno {
@@ -21,7 +25,14 @@ fn last_error() -> Errno {
 /// Puts the calling thread, and threads it starts later, into the idle I/O class.
 pub(crate) fn set_io_idle() -> Result<()> {
     // SAFETY: three integers; 0 means the calling thread. No memory is touched.
-    check(unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE) })
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_ioprio_set,
+            IOPRIO_WHO_PROCESS,
+            0,
+            IOPRIO_CLASS_IDLE,
+        )
+    })
 }
 
 /// Writes the dirty pages of a file back and waits, without its metadata and without a flush.
@@ -40,7 +51,60 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Re
     // SAFETY: both pointers are to live arrays of the size that the kernel reads and writes
     // (struct cachestat_range is two u64, struct cachestat five).
     let result = unsafe {
-        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), answer.as_mut_ptr(), 0)
+        libc::syscall(
+            SYS_CACHESTAT,
+            file.as_raw_fd(),
+            range.as_ptr(),
+            answer.as_mut_ptr(),
+            0,
+        )
     };
     check(result).map(|()| answer[0])
+}
+
+/// Gives up root in this thread alone (glibc's wrapper would do it in all).
+#[cfg(test)]
+pub(crate) fn become_user(uid: u32) {
+    // SAFETY: three integers; no memory is touched.
+    check(unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) }).unwrap();
+}
+
+/// The first byte of a file through a shared mapping, for the test of the racy rule.
+#[cfg(test)]
+pub(crate) struct SharedByte(*mut u8);
+
+#[cfg(test)]
+impl SharedByte {
+    const LENGTH: usize = 4096;
+
+    /// The file must have a page.
+    pub(crate) fn of(file: &std::fs::File) -> Self {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice; nothing else knows it.
+        let address = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                Self::LENGTH,
+                access,
+                MapFlags::SHARED,
+                file,
+                0,
+            )
+        };
+        SharedByte(address.unwrap().cast())
+    }
+
+    pub(crate) fn store(&self, value: u8) {
+        // SAFETY: the mapping lives as long as self and has at least one byte.
+        unsafe { self.0.write_volatile(value) }
+    }
+}
+
+#[cfg(test)]
+impl Drop for SharedByte {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `of` with this length, and nobody uses it after self.
+        let _ = unsafe { rustix::mm::munmap(self.0.cast(), Self::LENGTH) };
+    }
 }

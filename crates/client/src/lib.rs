@@ -1,1 +1,16 @@
-//! Pipelines: backup, restore, forget, reports.
+//! Pipelines against a repository: backup, restore, forget, check, and their reports.
+//!
+//! Start reading at [`archive`] (a repository with keys), then [`backup`].
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod archive;
+pub mod backup;
+mod blocks;
+mod error;
+pub mod manifest;
+pub mod pages;
+pub mod report;
+
+pub use archive::Archive;
+pub use error::{Error, Result};

@@ -1,1 +1,54 @@
-//! Writes trees back through directory handles.
+//! Writes the objects of a snapshot into a target directory, and nothing outside it.
+//!
+//! The caller fetches and plans; this crate creates. Every call works through the handle of a
+//! directory below [`Target`]'s root, on one checked name, and never follows a symlink:
+//!
+//! | promise | kept by |
+//! |---|---|
+//! | nothing is written outside the root | `openat2` beneath, no symlinks; `O_EXCL`, `O_NOFOLLOW`; names checked (`names`) |
+//! | a crash leaves the old file or the new one | a temporary name and `renameat` where something existed (`replace`) |
+//! | two entries never fall on one object | what was born since the start is not replaced (`replace`) |
+//! | nobody gains a right for a moment | owner, mode, ACL, capability, in this order (`metadata`) |
+//! | what could not be set is said | [`Degraded`], by path |
+//!
+//! Order of a restore: [`Target::directory`], what is in it in any order and from any thread,
+//! hard links, [`Target::finish_directory`] from the leaves upward. A file's mtime is set after
+//! all but the inode flags: who finds size and mtime equal finds a finished file.
+//!
+//! All threads must have the file-system ids, capabilities and umask of the thread that opened the
+//! target: they are read once. The umask is not changed (it belongs to the whole process); where
+//! it took bits away, one more `fchmod` brings them back.
+
+mod acl;
+mod cache;
+mod caller;
+mod delete;
+mod directory;
+mod file;
+mod flags;
+mod handle;
+mod link;
+mod metadata;
+mod names;
+mod node;
+mod open_file;
+mod options;
+mod owners;
+mod problem;
+mod replace;
+mod system;
+mod target;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod xattrs;
+
+pub use delete::Removed;
+pub use directory::{DirHandle, Directory};
+pub use open_file::{Begun, OpenFile};
+pub use options::{Options, Overwrite, Owners};
+pub use problem::{Attribute, Cause, Degradations, Degraded, Operation, Outcome, Problem};
+pub use target::Target;
+pub use verify::Difference;

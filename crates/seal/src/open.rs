@@ -4,6 +4,7 @@
 use crate::sealer::PACKED_LENGTH_BYTES;
 use crate::{Error, Result};
 use crypto::{ReaderKeys, SessionKey};
+use format::page::PageKind;
 use format::record::{self, Codec, Header, Record, RecordKind};
 use ids::{ObjectId, SessionId};
 use std::collections::HashMap;
@@ -28,6 +29,8 @@ pub struct Opened {
     plain: Vec<u8>,
     /// Where each payload begins and ends.
     ranges: Vec<std::ops::Range<u32>>,
+    /// Of pages: what they are and what they refer to.
+    pages: Vec<(PageKind, Vec<ObjectId>)>,
 }
 
 impl Opened {
@@ -37,6 +40,11 @@ impl Opened {
         self.plain.get(range.start as usize..range.end as usize).unwrap_or_default()
     }
 
+    /// Kind and references of page number `at`; `None` for chunks.
+    pub fn page_head(&self, at: usize) -> Option<(PageKind, &[ObjectId])> {
+        self.pages.get(at).map(|(kind, refs)| (*kind, &refs[..]))
+    }
+
     /// The payload of `id`.
     pub fn find(&self, id: &ObjectId) -> Option<&[u8]> {
         self.ids.iter().position(|other| other == id).map(|at| self.payload(at))
@@ -44,7 +52,8 @@ impl Opened {
 
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.plain.len() + self.ids.len() * (ObjectId::LEN + 8)
+        let refs: usize = self.pages.iter().map(|(_, refs)| refs.len()).sum();
+        self.plain.len() + (self.ids.len() + refs) * (ObjectId::LEN + 8)
     }
 }
 
@@ -77,15 +86,17 @@ impl Opener {
 
     /// Opens a record whose session is known. `bytes` is used up: it is decrypted in place.
     pub fn open(&self, bytes: &mut [u8], unpacker: &mut zstd::bulk::Decompressor<'static>) -> Result<Opened> {
-        let Record { header, .. } = record::split(bytes)?;
-        let ids = record::object_ids(&record::split(bytes)?)?;
+        let record = record::split(bytes)?;
+        let ids = record::object_ids(&record)?;
+        let pages = page_heads(&record)?;
+        let header = record.header;
         let key = self.lock().get(&header.session).cloned();
         let key = key.ok_or(crypto::Error::WrongKey)?;
         let (associated, rest) = bytes.split_at_mut(header.associated_bytes());
         let sealed = &mut rest[..header.sealed_bytes as usize];
         let plain = unseal(&key, &header, associated, sealed, unpacker)?;
         let ranges = ranges(&plain, ids.len())?;
-        Ok(Opened { kind: header.kind, ids, plain, ranges })
+        Ok(Opened { kind: header.kind, ids, plain, ranges, pages })
     }
 
     /// Opens a record that holds one sealed part and no objects.
@@ -117,6 +128,14 @@ pub(crate) fn unseal(
             .map_err(|_| Error::Decompress)?,
     };
     if plain.len() == header.plain_bytes as usize { Ok(plain) } else { Err(Error::Decompress) }
+}
+
+fn page_heads(record: &Record<'_>) -> Result<Vec<(PageKind, Vec<ObjectId>)>> {
+    if record.header.kind != RecordKind::Pages {
+        return Ok(Vec::new());
+    }
+    let heads = format::page::heads(record)?;
+    Ok(heads.iter().map(|head| (head.kind, head.refs().collect())).collect())
 }
 
 fn ranges(plain: &[u8], objects: usize) -> Result<Vec<std::ops::Range<u32>>> {

@@ -21,15 +21,26 @@ pub struct Decision {
 /// What patterns do to `path`, which lies in the root `root` (both absolute). Size, age and
 /// file-system limits are not looked at. The root itself is always in.
 pub fn explain(excludes: &Excludes, gitignore: bool, root: &[u8], path: &[u8]) -> Decision {
-    let inside = path.strip_prefix(root).filter(|rest| {
-        rest.is_empty() || rest.starts_with(b"/") || root.ends_with(b"/")
-    });
+    let inside = path
+        .strip_prefix(root)
+        .filter(|rest| rest.is_empty() || rest.starts_with(b"/") || root.ends_with(b"/"));
     let Some(inside) = inside else {
-        return Decision { included: false, by: None, matched: path.to_vec() };
+        return Decision {
+            included: false,
+            by: None,
+            matched: path.to_vec(),
+        };
     };
-    let mut state = Decision { included: true, by: None, matched: path.to_vec() };
+    let mut state = Decision {
+        included: true,
+        by: None,
+        matched: path.to_vec(),
+    };
     let (mut here, mut layers) = (root.to_vec(), None);
-    for name in inside.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+    for name in inside
+        .split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty())
+    {
         if gitignore {
             layers = layer_of(&here, layers);
         }
@@ -121,7 +132,12 @@ mod tests {
             let name = path.strip_suffix(b"/").unwrap_or(path);
             let verdict = decide(&rules, None, name, path.ends_with(b"/")).map(|found| found.0);
             let found = verdict == Some(Verdict::LeaveOut);
-            assert_eq!(found, *left_out, "{patterns:?} {:?}", String::from_utf8_lossy(path));
+            assert_eq!(
+                found,
+                *left_out,
+                "{patterns:?} {:?}",
+                String::from_utf8_lossy(path)
+            );
         }
     }
 

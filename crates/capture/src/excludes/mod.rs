@@ -15,10 +15,10 @@ mod rules;
 
 pub(crate) use explain::decide;
 pub use explain::{Decision, explain};
-pub(crate) use layer::{GITIGNORE, Verdict};
 pub use layer::Layer;
-pub use rules::{PatternError, Rule};
+pub(crate) use layer::{GITIGNORE, Verdict};
 use rules::RuleSet;
+pub use rules::{PatternError, Rule};
 use std::path::Path;
 
 /// The patterns of the user, in the order given.
@@ -44,7 +44,8 @@ impl Excludes {
     }
 
     pub(crate) fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
-        self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory)
+        self.rules
+            .decide(path.strip_prefix(b"/").unwrap_or(path), is_directory)
     }
 }
 
@@ -57,21 +58,29 @@ pub struct ExcludesBuilder {
 impl ExcludesBuilder {
     /// One pattern, as of `--exclude`. Given on a command line it is never a comment.
     pub fn pattern(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
-        let escaped = if pattern.starts_with('#') { format!("\\{pattern}") } else { pattern.into() };
+        let escaped = if pattern.starts_with('#') {
+            format!("\\{pattern}")
+        } else {
+            pattern.into()
+        };
         self.builder.add(None, 0, &escaped)?;
         Ok(self)
     }
 
     /// A file of patterns, one a line, as of `--exclude-from`.
     pub fn file(&mut self, file: &Path) -> Result<&mut Self, PatternError> {
-        let text = std::fs::read(file)
-            .map_err(|error| PatternError::Unreadable { file: file.into(), error })?;
+        let text = std::fs::read(file).map_err(|error| PatternError::Unreadable {
+            file: file.into(),
+            error,
+        })?;
         self.builder.add_lines(file, &text)?;
         Ok(self)
     }
 
     /// The patterns, ready for matching.
     pub fn build(self) -> Result<Excludes, PatternError> {
-        Ok(Excludes { rules: self.builder.build()? })
+        Ok(Excludes {
+            rules: self.builder.build()?,
+        })
     }
 }

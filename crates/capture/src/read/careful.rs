@@ -4,8 +4,10 @@ use rustix::io::{Errno, Result};
 
 /// What is tried alone after a read has failed: a sector, a page.
 const SMALLEST: u64 = 4096;
-/// What is given up at once in the middle of a dead area, where every try may take seconds.
-const LARGEST: u64 = 64 * 1024;
+/// After this many failures in a row it is a dead area, in which every try may take seconds…
+const DEAD_AFTER: u32 = 8;
+/// … so more is given up at once.
+const DEAD_STEP: u64 = 64 * 1024;
 
 /// What one read gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,18 +21,12 @@ pub(super) enum Got {
 }
 
 /// Remembers where the damage was met.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Careful {
     /// Up to here it reads in small steps.
     until: u64,
-    /// What the next failure gives up.
-    skip: u64,
-}
-
-impl Default for Careful {
-    fn default() -> Self {
-        Careful { until: 0, skip: SMALLEST }
-    }
+    /// Failures in a row.
+    failures: u32,
 }
 
 impl Careful {
@@ -47,7 +43,7 @@ impl Careful {
             match read(&mut buffer[..step], offset) {
                 Ok(0) => return Ok(Got::End),
                 Ok(length) => {
-                    self.skip = SMALLEST;
+                    self.failures = 0;
                     return Ok(Got::Data(length));
                 }
                 Err(Errno::INTR) => {}
@@ -61,20 +57,32 @@ impl Careful {
     /// To the next multiple of the smallest step where there is damage.
     fn step(&self, offset: u64, wanted: usize) -> usize {
         let small = (SMALLEST - offset % SMALLEST) as usize;
-        if offset < self.until { wanted.min(small) } else { wanted }
+        if offset < self.until {
+            wanted.min(small)
+        } else {
+            wanted
+        }
     }
 
     fn give_up(&mut self, offset: u64, wanted: usize) -> Got {
-        let length = (self.skip - offset % SMALLEST).min(wanted as u64);
+        let area = if self.failures < DEAD_AFTER {
+            SMALLEST
+        } else {
+            DEAD_STEP
+        };
+        self.failures += 1;
+        let length = (area - offset % SMALLEST).min(wanted as u64);
         self.until = self.until.max(offset + length + SMALLEST);
-        self.skip = (self.skip * 2).min(LARGEST);
         Got::Lost(length)
     }
 }
 
 /// The medium, its network, or a check sum of the file system.
 fn is_damage(error: Errno) -> bool {
-    matches!(error, Errno::IO | Errno::ILSEQ | Errno::BADMSG | Errno::UCLEAN | Errno::NODATA)
+    matches!(
+        error,
+        Errno::IO | Errno::ILSEQ | Errno::BADMSG | Errno::UCLEAN | Errno::NODATA | Errno::REMOTEIO
+    )
 }
 
 #[cfg(test)]
@@ -89,7 +97,11 @@ mod tests {
             let wanted = buffer.len().min((size - offset) as usize);
             let got = careful.read(&mut buffer[..wanted], offset, |buffer, at| {
                 let end = at + buffer.len() as u64;
-                if at < bad.end && bad.start < end { Err(Errno::IO) } else { Ok(buffer.len()) }
+                if at < bad.end && bad.start < end {
+                    Err(Errno::IO)
+                } else {
+                    Ok(buffer.len())
+                }
             });
             match got.unwrap() {
                 Got::Data(length) => offset += length as u64,
@@ -111,19 +123,22 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_area_is_given_up_in_growing_steps() {
+    fn a_dead_area_is_given_up_in_larger_steps() {
         let lost = lost(8 << 20, 1 << 20..2 << 20, 1 << 18);
         let steps: Vec<_> = lost.iter().map(|(_, length)| length / 4096).collect();
-        assert_eq!(steps[..6], [1, 2, 4, 8, 16, 16]);
+        assert_eq!(steps[..10], [1, 1, 1, 1, 1, 1, 1, 1, 16, 16]);
         assert_eq!(lost[0].0, 1 << 20);
         let end = lost.last().map(|(offset, length)| offset + length).unwrap();
-        assert!(end >= 2 << 20 && end < (2 << 20) + LARGEST);
+        assert!((2 << 20..(2 << 20) + DEAD_STEP).contains(&end));
     }
 
     #[test]
     fn what_is_no_damage_is_an_error_and_interrupts_are_tried_again() {
         let mut careful = Careful::default();
-        assert_eq!(careful.read(&mut [0; 8], 0, |_, _| Err(Errno::PERM)), Err(Errno::PERM));
+        assert_eq!(
+            careful.read(&mut [0; 8], 0, |_, _| Err(Errno::PERM)),
+            Err(Errno::PERM)
+        );
         let mut tries = 0;
         let got = careful.read(&mut [0; 8], 0, |_, _| {
             tries += 1;

@@ -25,10 +25,22 @@ pub struct SmallOutcome {
 }
 
 /// Reads files that fit in memory.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct SmallRead {
     /// How.
     pub options: ReadOptions,
+    /// Larger files are refused (`FBIG`); one that grows beyond while it is read is not read
+    /// again but marked changed: the caller may take it as a `LargeFile`.
+    pub most_bytes: u64,
+}
+
+impl Default for SmallRead {
+    fn default() -> Self {
+        SmallRead {
+            options: ReadOptions::default(),
+            most_bytes: 16 * 1024 * 1024,
+        }
+    }
 }
 
 /// One reading of the file.
@@ -50,6 +62,9 @@ impl SmallRead {
         buffer: &mut Vec<u8>,
     ) -> std::result::Result<SmallOutcome, Problem> {
         let fail = |operation| problem(directory, name, operation);
+        if met.size > self.most_bytes {
+            return Err(fail(Operation::Read)(Errno::FBIG));
+        }
         let mut met = met.clone();
         let mut tries = 0;
         loop {
@@ -57,22 +72,39 @@ impl SmallRead {
             let start = now();
             let settled = settle(&file, &met, start, &self.options);
             let attempt = read_once(&file, &met, buffer).map_err(fail(Operation::Read))?;
-            if attempt.changed && tries < self.options.retries {
+            if attempt.changed
+                && tries < self.options.retries
+                && attempt.row.size <= self.most_bytes
+            {
                 tries += 1;
                 met = attempt.row;
                 continue;
             }
             let xattrs = xattrs::of_file(file.as_fd());
-            return Ok(SmallOutcome { outcome: self.outcome(attempt, start, settled), xattrs });
+            return Ok(SmallOutcome {
+                outcome: self.outcome(attempt, start, settled),
+                xattrs,
+            });
         }
     }
 
     fn outcome(&self, attempt: Attempt, start: Time, settled: bool) -> Outcome {
         let partial = !attempt.lost.is_empty();
-        let status = status_of(&attempt.row, start, settled, &self.options, attempt.changed, partial);
+        let status = status_of(
+            &attempt.row,
+            start,
+            settled,
+            &self.options,
+            attempt.changed,
+            partial,
+        );
         let mut row = attempt.row;
         row.size = attempt.length as u64;
-        Outcome { row, status, lost: attempt.lost }
+        Outcome {
+            row,
+            status,
+            lost: attempt.lost,
+        }
     }
 }
 
@@ -83,10 +115,17 @@ fn read_once(file: &OwnedFd, met: &Row, buffer: &mut Vec<u8>) -> Result<Attempt>
     if buffer.len() < wanted {
         buffer.resize(wanted, 0);
     }
-    let (length, lost) = fill(&mut buffer[..wanted], |part, offset| read_at(file, part, offset, met.device))?;
+    let (length, lost) = fill(&mut buffer[..wanted], |part, offset| {
+        read_at(file, part, offset, met.device)
+    })?;
     let row = inspect(file, met)?;
     let changed = length != wanted || !row.is_same_content(met);
-    Ok(Attempt { length, lost, row, changed })
+    Ok(Attempt {
+        length,
+        lost,
+        row,
+        changed,
+    })
 }
 
 fn fill(
@@ -125,7 +164,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(length, 20_000);
-        assert_eq!(lost, [4096..12_288]);
+        assert_eq!(lost, vec![4096_u64..12_288]);
         assert!(buffer[..4096].iter().all(|byte| *byte == 9));
         assert!(buffer[4096..12_288].iter().all(|byte| *byte == 0));
         assert!(buffer[12_288..].iter().all(|byte| *byte == 9));

@@ -1,1 +1,356 @@
-//! Tests of reading.
+//! Tests of reading files that are at rest, that change, and that are not what they were.
+
+use super::*;
+use crate::syscalls::{SharedByte, cached_pages, write_back};
+use crate::testing::{bytes, met};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const CALM: ReadOptions = ReadOptions {
+    retries: 2,
+    window: RacyWindow(Duration::ZERO),
+    sync_young: false,
+};
+
+fn folder_with(name: &str, content: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(name), content).unwrap();
+    folder
+}
+
+fn small(
+    folder: &Path,
+    options: ReadOptions,
+    between: impl FnOnce(),
+) -> (std::result::Result<SmallOutcome, Problem>, Vec<u8>) {
+    let (directory, row) = met(folder, c"f");
+    between();
+    let mut buffer = Vec::new();
+    let result = SmallRead {
+        options,
+        ..SmallRead::default()
+    }
+    .run(&directory, c"f", &row, &mut buffer);
+    if let Ok(read) = &result {
+        buffer.truncate(read.outcome.row.size as usize);
+    }
+    (result, buffer)
+}
+
+#[test]
+fn a_file_at_rest_is_read_whole_and_bears_no_mark() {
+    let folder = folder_with("f", b"hello");
+    let (result, bytes) = small(folder.path(), CALM, || ());
+    assert_eq!(bytes, b"hello");
+    assert_eq!(result.unwrap().outcome.status, 0);
+}
+
+#[test]
+fn a_young_file_is_marked_racy() {
+    let folder = folder_with("f", b"");
+    let (result, _) = small(folder.path(), ReadOptions::default(), || ());
+    assert_eq!(result.unwrap().outcome.status, STATUS_RACY);
+}
+
+#[test]
+fn a_file_that_grew_or_shrank_since_it_was_met_is_read_again() {
+    for content in [&b"much longer than before"[..], b"", b"x"] {
+        let folder = folder_with("f", b"before");
+        let path = folder.path().join("f");
+        let (result, bytes) = small(folder.path(), CALM, || fs::write(&path, content).unwrap());
+        assert_eq!(bytes, content);
+        assert_eq!(result.unwrap().outcome.status, 0);
+        let once = ReadOptions { retries: 0, ..CALM };
+        let folder = folder_with("f", b"before");
+        let path = folder.path().join("f");
+        let (result, bytes) = small(folder.path(), once, || fs::write(&path, content).unwrap());
+        let outcome = result.unwrap().outcome;
+        assert!(outcome.changed());
+        assert_eq!(bytes, content[..content.len().min(6)]);
+        assert_eq!(outcome.row.size, bytes.len() as u64);
+    }
+}
+
+#[test]
+fn a_small_file_that_becomes_huge_does_not_fill_the_memory() {
+    let folder = folder_with("f", b"before");
+    let (directory, row) = met(folder.path(), c"f");
+    File::options()
+        .write(true)
+        .open(folder.path().join("f"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    let (reader, mut buffer) = (
+        SmallRead {
+            options: CALM,
+            ..SmallRead::default()
+        },
+        Vec::new(),
+    );
+    let outcome = reader
+        .run(&directory, c"f", &row, &mut buffer)
+        .unwrap()
+        .outcome;
+    assert!(outcome.changed());
+    assert_eq!((buffer.len(), outcome.row.size), (6, 6));
+    let (_, row) = met(folder.path(), c"f");
+    assert_eq!(
+        reader
+            .run(&directory, c"f", &row, &mut buffer)
+            .unwrap_err()
+            .error,
+        Errno::FBIG
+    );
+}
+
+#[test]
+fn a_log_that_never_rests_is_read_to_an_end() {
+    let folder = folder_with("f", &[b'x'; 100_000]);
+    let (directory, row) = met(folder.path(), c"f");
+    let mut log = File::options()
+        .append(true)
+        .open(folder.path().join("f"))
+        .unwrap();
+    let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    let (mut buffer, mut length) = (vec![0; 4096], 0);
+    while let Piece::Data { length: more, .. } = file.next(&mut buffer).unwrap() {
+        log.write_all(&[b'y'; 8192]).unwrap();
+        length += more;
+    }
+    assert_eq!(length, 100_000);
+    let outcome = file.finish().unwrap();
+    assert!(outcome.changed());
+    assert_eq!(outcome.row.size, 100_000);
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_read_has_its_real_length() {
+    let folder = folder_with("f", &[b'x'; 100_000]);
+    let (directory, row) = met(folder.path(), c"f");
+    let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    let mut buffer = vec![0; 4096];
+    assert_eq!(
+        file.next(&mut buffer).unwrap(),
+        Piece::Data {
+            offset: 0,
+            length: 4096
+        }
+    );
+    File::options()
+        .write(true)
+        .open(folder.path().join("f"))
+        .unwrap()
+        .set_len(5000)
+        .unwrap();
+    assert_eq!(
+        file.next(&mut buffer).unwrap(),
+        Piece::Data {
+            offset: 4096,
+            length: 904
+        }
+    );
+    assert_eq!(file.next(&mut buffer).unwrap(), Piece::End);
+    let outcome = file.finish().unwrap();
+    assert!(outcome.changed());
+    assert_eq!(outcome.row.size, 5000);
+}
+
+#[test]
+fn another_file_in_its_place_is_taken_and_another_kind_is_not() {
+    let folder = folder_with("f", b"before");
+    let path = folder.path().join("f");
+    let (result, bytes) = small(folder.path(), CALM, || {
+        fs::write(folder.path().join("new"), b"after!").unwrap();
+        fs::rename(folder.path().join("new"), &path).unwrap();
+    });
+    assert_eq!(bytes, b"after!");
+    assert_eq!(result.unwrap().outcome.status, 0);
+    let replace: [&dyn Fn(); 3] = [
+        &|| std::os::unix::fs::symlink("/etc/passwd", &path).unwrap(),
+        &|| {
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                &path,
+                rustix::fs::FileType::Fifo,
+                rustix::fs::Mode::RUSR,
+                0,
+            )
+            .unwrap()
+        },
+        &|| fs::create_dir(&path).unwrap(),
+    ];
+    for replace in replace {
+        let folder_now = || {
+            let _ = fs::remove_file(&path);
+            replace();
+        };
+        fs::write(&path, b"before").unwrap();
+        let (result, _) = small(folder.path(), CALM, folder_now);
+        assert!(result.is_err());
+        let _ = fs::remove_file(&path);
+    }
+}
+
+#[test]
+fn a_vanished_file_is_a_problem_that_says_so() {
+    let folder = folder_with("f", b"x");
+    let path = folder.path().join("f");
+    let (result, _) = small(folder.path(), CALM, || fs::remove_file(&path).unwrap());
+    let problem = result.unwrap_err();
+    assert!(problem.vanished());
+    assert_eq!(problem.path, bytes(&path));
+}
+
+#[test]
+fn a_sparse_terabyte_takes_no_time() {
+    let folder = folder_with("f", b"");
+    let file = File::options()
+        .write(true)
+        .open(folder.path().join("f"))
+        .unwrap();
+    file.set_len(1 << 40).unwrap();
+    let middle = 1 << 39;
+    rustix::io::pwrite(&file, b"middle", middle).unwrap();
+    let (directory, row) = met(folder.path(), c"f");
+    assert!(row.is_sparse());
+    let start = Instant::now();
+    let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    let (mut buffer, mut end, mut read) = (vec![1; 1 << 20], 0, 0);
+    loop {
+        match file.next(&mut buffer).unwrap() {
+            Piece::End => break,
+            Piece::Hole { offset, length } => {
+                assert_eq!(offset, end);
+                end += length;
+            }
+            Piece::Data { offset, length } => {
+                assert_eq!(offset, end);
+                assert_eq!(&buffer[..6], b"middle");
+                (end, read) = (end + length as u64, read + length);
+            }
+            Piece::Lost { .. } => unreachable!(),
+        }
+    }
+    assert_eq!((end, file.finish().unwrap().status), (1 << 40, 0));
+    assert!(read <= 1 << 16);
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn reading_can_go_on_where_it_was_interrupted() {
+    let folder = folder_with("f", b"0123456789");
+    let (directory, row) = met(folder.path(), c"f");
+    let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    file.skip_to(4);
+    let mut buffer = [0; 64];
+    assert_eq!(
+        file.next(&mut buffer).unwrap(),
+        Piece::Data {
+            offset: 4,
+            length: 6
+        }
+    );
+    assert_eq!(&buffer[..6], b"456789");
+    assert_eq!(file.finish().unwrap().status, 0);
+}
+
+#[test]
+fn the_page_cache_is_left_as_it_was_found() {
+    let folder = folder_with("f", &vec![b'x'; 1 << 20]);
+    let file = File::open(folder.path().join("f")).unwrap();
+    let (directory, row) = met(folder.path(), c"f");
+    let cached = || cached_pages(file.as_fd(), 0, 1 << 20);
+    let drop_pages = || {
+        file.sync_all().unwrap();
+        fadvise_dont_need(&file);
+        cached()
+    };
+    let Ok(0) = drop_pages() else { return }; // no cachestat, or a file system in memory
+    let mut buffer = vec![0; 1 << 20];
+    SmallRead {
+        options: CALM,
+        ..SmallRead::default()
+    }
+    .run(&directory, c"f", &row, &mut buffer)
+    .unwrap();
+    assert_eq!(cached(), Ok(0));
+    let mut large = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    while large.next(&mut buffer[..100_000]).unwrap() != Piece::End {}
+    assert_eq!(cached(), Ok(0));
+    fs::read(folder.path().join("f")).unwrap();
+    assert_eq!(cached(), Ok(256));
+    SmallRead {
+        options: CALM,
+        ..SmallRead::default()
+    }
+    .run(&directory, c"f", &row, &mut buffer)
+    .unwrap();
+    assert_eq!(cached(), Ok(256));
+}
+
+fn fadvise_dont_need(file: &File) {
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
+/// A store through a mapping after our read moves no time: only the mark tells (scale.md 4.2).
+#[test]
+fn a_store_through_a_mapping_after_the_read_is_caught_by_the_mark() {
+    let folder = folder_with("f", &[1; 4096]);
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(folder.path().join("f"))
+        .unwrap();
+    let mapping = SharedByte::of(&file);
+    mapping.store(2);
+    let (result, bytes) = small(folder.path(), ReadOptions::default(), || ());
+    let outcome = result.unwrap().outcome;
+    assert_eq!(bytes[0], 2);
+    mapping.store(3);
+    write_back(file.as_fd()).unwrap();
+    let (_, row) = met(folder.path(), c"f");
+    // On most file systems the times are the same now though the content is not.
+    assert!(outcome.status & STATUS_RACY != 0 || !row.is_same_content(&outcome.row));
+}
+
+#[test]
+fn a_young_file_that_is_written_back_first_shows_later_stores_in_its_times() {
+    let folder = folder_with("f", &[1; 4096]);
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(folder.path().join("f"))
+        .unwrap();
+    if !has_write_back(&file.try_clone().unwrap().into()) {
+        return;
+    }
+    let mapping = SharedByte::of(&file);
+    mapping.store(2);
+    let options = ReadOptions {
+        sync_young: true,
+        ..ReadOptions::default()
+    };
+    let (result, _) = small(folder.path(), options, || ());
+    let outcome = result.unwrap().outcome;
+    std::thread::sleep(Duration::from_millis(20)); // a tick of the clock
+    mapping.store(3);
+    let (_, row) = met(folder.path(), c"f");
+    assert!(!row.is_same_content(&outcome.row));
+}
+
+#[test]
+fn where_a_link_points_is_bytes() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let target = [b"/\xff\n".as_slice(), &[b'x'; 2000]].concat();
+    std::os::unix::fs::symlink(
+        std::ffi::OsStr::from_bytes(&target),
+        folder.path().join("l"),
+    )
+    .unwrap();
+    let (directory, _) = met(folder.path(), c"l");
+    assert_eq!(link_target(&directory, c"l").unwrap(), target);
+}

@@ -30,11 +30,16 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A starting point: an absolute path, links in it are followed.
-    pub fn starting_at(path: &[u8], handles: &Arc<Handles>) -> Result<Arc<Self>> {
-        let name = CString::new(path).map_err(|_| Errno::INVAL)?.into_boxed_c_str();
-        let handles = handles.clone();
-        Ok(Arc::new(Directory { parent: None, name, identity: None, handle: Mutex::default(), handles }))
+    /// A starting point: an absolute path, links in it are followed. One with a NUL in it is
+    /// no path of anything: it cannot be opened.
+    pub fn starting_at(path: &[u8], handles: &Arc<Handles>) -> Arc<Self> {
+        Arc::new(Directory {
+            parent: None,
+            name: CString::new(path).unwrap_or_default().into_boxed_c_str(),
+            identity: None,
+            handle: Mutex::default(),
+            handles: handles.clone(),
+        })
     }
 
     /// The directory of this name in `parent`.
@@ -56,7 +61,10 @@ impl Directory {
             names.push(directory.name.to_bytes());
             above = &directory.parent;
         }
-        names.iter().rev().fold(Vec::new(), |path, name| join(path, name))
+        names
+            .iter()
+            .rev()
+            .fold(Vec::new(), |path, name| join(path, name))
     }
 
     /// Where `name` in it is on this machine.
@@ -97,21 +105,40 @@ impl Directory {
     }
 
     fn open_in(self: &Arc<Self>, parent: Option<&OwnedFd>) -> Result<Arc<OwnedFd>> {
-        let descriptor = match parent {
-            Some(parent) => open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW)?,
-            None => open_quietly(CWD, &self.name, OFlags::DIRECTORY)?,
-        };
-        let handle = Arc::new(descriptor);
+        let handle = Arc::new(self.sparing_descriptors(|| match parent {
+            Some(parent) => open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW),
+            None => open_quietly(CWD, &self.name, OFlags::DIRECTORY),
+        })?);
         *self.handle.lock() = Some(handle.clone());
         self.handles.opened(self);
         Ok(handle)
+    }
+
+    /// Opens something. When the process has no descriptor left, the walk gives up its own:
+    /// they can be opened again, and a directory must not be lost for want of a number.
+    pub(crate) fn sparing_descriptors(
+        &self,
+        open: impl Fn() -> Result<OwnedFd>,
+    ) -> Result<OwnedFd> {
+        match open() {
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.handles.close_all();
+                open()
+            }
+            result => result,
+        }
     }
 
     /// Opens it once more in another way, only for the caller.
     pub(super) fn open_again(&self, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match &self.parent {
-            Some(parent) => openat(&*parent.handle()?, &*self.name, flags | OFlags::NOFOLLOW, Mode::empty()),
+            Some(parent) => openat(
+                &*parent.handle()?,
+                &*self.name,
+                flags | OFlags::NOFOLLOW,
+                Mode::empty(),
+            ),
             None => openat(CWD, &*self.name, flags, Mode::empty()),
         }
     }
@@ -133,7 +160,11 @@ impl Drop for Directory {
     }
 }
 
+/// `.` is how the root of all is opened in itself; nobody wants to read it.
 fn join(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
+    if name == b"." {
+        return path;
+    }
     if !path.is_empty() && !path.ends_with(b"/") {
         path.push(b'/');
     }
@@ -143,7 +174,11 @@ fn join(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
 
 /// Opens for reading without moving the access time, where that is allowed: it is to the owner
 /// and to root.
-pub(crate) fn open_quietly(parent: impl rustix::fd::AsFd, name: &CStr, flags: OFlags) -> Result<OwnedFd> {
+pub(crate) fn open_quietly(
+    parent: impl rustix::fd::AsFd,
+    name: &CStr,
+    flags: OFlags,
+) -> Result<OwnedFd> {
     let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC;
     match openat(&parent, name, flags | OFlags::NOATIME, Mode::empty()) {
         Err(Errno::PERM) => openat(&parent, name, flags, Mode::empty()),
@@ -167,17 +202,31 @@ impl Handles {
     }
 
     pub(super) fn with_most(most: usize) -> Arc<Self> {
-        Arc::new(Handles { most, open: Mutex::default() })
+        Arc::new(Handles {
+            most,
+            open: Mutex::default(),
+        })
     }
 
     fn opened(&self, directory: &Arc<Directory>) {
         let mut open = self.open.lock();
         open.push_back(Arc::downgrade(directory));
-        let oldest = if open.len() > self.most { open.pop_front() } else { None };
+        let oldest = if open.len() > self.most {
+            open.pop_front()
+        } else {
+            None
+        };
         drop(open);
         if let Some(oldest) = oldest.and_then(|weak| weak.upgrade()) {
             oldest.close();
         }
+    }
+
+    fn close_all(&self) {
+        let all = std::mem::take(&mut *self.open.lock());
+        all.iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|directory| directory.close());
     }
 }
 
@@ -191,7 +240,7 @@ mod tests {
     fn a_chain_longer_than_the_descriptors_opens_at_both_ends() {
         let folder = tempfile::tempdir().unwrap();
         let handles = Handles::with_most(16);
-        let top = Directory::starting_at(folder.path().as_os_str().as_bytes(), &handles).unwrap();
+        let top = Directory::starting_at(folder.path().as_os_str().as_bytes(), &handles);
         let mut chain = vec![top];
         for _ in 0..3000 {
             let last = chain.last().unwrap();
@@ -202,12 +251,53 @@ mod tests {
             chain.push(Directory::child(last, c"d", identity));
         }
         for directory in chain.iter().rev().step_by(100) {
-            let stat = statx(&*directory.handle().unwrap(), c"", AtFlags::EMPTY_PATH, StatxFlags::INO).unwrap();
-            assert!(directory.identity.is_none_or(|(_, inode)| inode == stat.stx_ino));
+            let stat = statx(
+                &*directory.handle().unwrap(),
+                c"",
+                AtFlags::EMPTY_PATH,
+                StatxFlags::INO,
+            )
+            .unwrap();
+            assert!(
+                directory
+                    .identity
+                    .is_none_or(|(_, inode)| inode == stat.stx_ino)
+            );
         }
         assert!(handles.open.lock().len() <= 16);
         assert!(chain[3000].path().ends_with(b"/d/d"));
         drop(chain);
         crate::testing::remove_deep(folder.path());
+    }
+
+    #[test]
+    fn when_descriptors_run_out_the_walk_gives_up_its_own() {
+        let handles = Handles::with_most(16);
+        let top = Directory::starting_at(b"/", &handles);
+        drop(top.handle().unwrap());
+        let tries = std::cell::Cell::new(0);
+        let opened = top.sparing_descriptors(|| {
+            tries.set(tries.get() + 1);
+            if top.handle.lock().is_some() {
+                Err(Errno::MFILE)
+            } else {
+                open_quietly(CWD, c"/", OFlags::DIRECTORY)
+            }
+        });
+        assert!(opened.is_ok());
+        assert_eq!(tries.get(), 2);
+    }
+
+    #[test]
+    fn paths_are_put_together_as_people_write_them() {
+        let handles = Handles::new();
+        let top = Directory::starting_at(b"/", &handles);
+        let root = Directory::child(&top, c".", (0, 0));
+        assert_eq!(root.path(), b"/");
+        assert_eq!(root.path_of(b"etc"), b"/etc");
+        assert_eq!(
+            Directory::child(&root, c"etc", (0, 0)).path_of(b"\xff"),
+            b"/etc/\xff"
+        );
     }
 }

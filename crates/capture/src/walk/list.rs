@@ -28,7 +28,12 @@ pub(super) struct Lister {
 impl Lister {
     /// Fills in the names of a directory, sorted, and the patterns that hold in it. Says
     /// whether it is a cache directory: then only the tag is left of its names.
-    pub(super) fn list(&mut self, listing: &mut Listing, tags: bool, gitignore: bool) -> Result<bool> {
+    pub(super) fn list(
+        &mut self,
+        listing: &mut Listing,
+        tags: bool,
+        gitignore: bool,
+    ) -> Result<bool> {
         self.names.clear();
         let read = self.read_names(&listing.directory);
         self.names.sort();
@@ -54,7 +59,8 @@ impl Lister {
         while let Some(entry) = entries.next() {
             let entry = entry?;
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                self.names.push(entry.file_name(), Listed::from_type(entry.file_type()));
+                self.names
+                    .push(entry.file_name(), Listed::from_type(entry.file_type()));
             }
         }
         Ok(())
@@ -74,7 +80,11 @@ fn has_tag(directory: &Arc<Directory>) -> bool {
 }
 
 fn read_start(directory: &Arc<Directory>, name: &std::ffi::CStr, most: usize) -> Result<Vec<u8>> {
-    let file = open_quietly(&*directory.handle()?, name, OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
+    let file = open_quietly(
+        &*directory.handle()?,
+        name,
+        OFlags::NOFOLLOW | OFlags::NONBLOCK,
+    )?;
     let mut bytes = vec![0; most];
     let mut length = 0;
     while length < most {

@@ -17,23 +17,26 @@ mod directory;
 mod list;
 mod names;
 mod options;
+mod pass;
 mod plan;
 mod pseudo;
 mod row;
 mod schedule;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_limits;
 mod units;
 mod worker;
 
 use crate::problem::Problem;
 pub use chunk::LeftOut;
 use chunk::{Chunk, Job, Listing};
-pub use directory::{Directory, Handles};
 pub(crate) use directory::open_quietly;
+pub use directory::{Directory, Handles};
 pub use options::Options;
 use plan::Node;
-pub use plan::{Root, RootError};
+pub use plan::{Root, WalkError};
 use row::NO_UNIT;
 pub use row::{NotEntered, Row};
 use rustc_hash::FxHashMap;
@@ -101,15 +104,10 @@ pub struct Walk {
 
 impl Walk {
     /// Starts to walk.
-    pub fn start(roots: &[Root], options: Options) -> Result<Self, RootError> {
+    pub fn start(roots: &[Root], options: Options) -> Result<Self, WalkError> {
         let top = plan::plan(roots)?;
         let scheduler = Arc::new(Scheduler::starting_with(first_job(top)));
-        let (options, handles) = (Arc::new(options), Handles::new());
-        let workers = (0..options.threads.max(1)).map(|_| {
-            let worker = worker::Worker::new(scheduler.clone(), options.clone(), handles.clone());
-            std::thread::spawn(move || worker.run())
-        });
-        let workers = workers.collect();
+        let workers = start_workers(&scheduler, &Arc::new(options))?;
         Ok(Walk {
             scheduler,
             workers,
@@ -130,7 +128,10 @@ impl Walk {
             Step::Trouble => {
                 let frame = self.frames.last()?;
                 let problem = &frame.chunk.troubles[frame.trouble - 1].problem;
-                Some(Event::Problem { path: &self.path, problem })
+                Some(Event::Problem {
+                    path: &self.path,
+                    problem,
+                })
             }
         }
     }
@@ -152,20 +153,31 @@ impl Walk {
         if self.below != NO_UNIT {
             let unit = std::mem::replace(&mut self.below, NO_UNIT);
             let chunk = self.take(unit);
-            self.frames.push(Frame { chunk, row: 0, trouble: 0, base: self.path.len() });
+            self.frames.push(Frame {
+                chunk,
+                row: 0,
+                trouble: 0,
+                base: self.path.len(),
+            });
         }
         while let Some(frame) = self.frames.last_mut() {
             let chunk = &*frame.chunk;
             let trouble = chunk.troubles.get(frame.trouble);
             if let Some(trouble) = trouble.filter(|trouble| trouble.before_row <= frame.row) {
                 frame.trouble += 1;
-                let name = trouble.place.map_or(&b""[..], |place| shown_name(&chunk.listing, place));
+                let name = trouble
+                    .place
+                    .map_or(&b""[..], |place| shown_name(&chunk.listing, place));
                 set_path(&mut self.path, frame.base, name);
                 return Step::Trouble;
             }
             if let Some(row) = chunk.rows.get(frame.row) {
                 frame.row += 1;
-                set_path(&mut self.path, frame.base, shown_name(&chunk.listing, row.place));
+                set_path(
+                    &mut self.path,
+                    frame.base,
+                    shown_name(&chunk.listing, row.place),
+                );
                 self.below = row.child;
                 return Step::Entry;
             }
@@ -185,7 +197,10 @@ impl Walk {
     }
 
     fn take(&mut self, unit: u32) -> Box<Chunk> {
-        let chunk = self.scheduler.take(unit).expect("a thread of the walk panicked");
+        let chunk = self
+            .scheduler
+            .take(unit)
+            .expect("a thread of the walk panicked");
         self.left_out += chunk.left_out;
         chunk
     }
@@ -211,10 +226,34 @@ impl Drop for Walk {
     }
 }
 
+/// As many as asked for, or as the system gives us.
+fn start_workers(
+    scheduler: &Arc<Scheduler>,
+    options: &Arc<Options>,
+) -> Result<Vec<JoinHandle<()>>, WalkError> {
+    let handles = Handles::new();
+    let mut workers = Vec::new();
+    for _ in 0..options.threads.max(1) {
+        let worker = worker::Worker::new(scheduler.clone(), options.clone(), handles.clone());
+        match std::thread::Builder::new()
+            .name("walk".into())
+            .spawn(move || worker.run())
+        {
+            Ok(started) => workers.push(started),
+            Err(error) if workers.is_empty() => return Err(WalkError::NoThread(error.kind())),
+            Err(_) => break,
+        }
+    }
+    Ok(workers)
+}
+
 /// The top of the snapshot is told only when it is a root itself.
 fn first_job(top: Arc<Node>) -> Job {
     let node = if top.is_root {
-        Arc::new(Node { children: vec![top], ..Node::default() })
+        Arc::new(Node {
+            children: vec![top],
+            ..Node::default()
+        })
     } else {
         top
     };
@@ -222,7 +261,10 @@ fn first_job(top: Arc<Node>) -> Job {
 }
 
 fn shown_name(listing: &Listing, place: names::Place) -> &[u8] {
-    listing.shown.as_deref().unwrap_or_else(|| listing.names.name(place))
+    listing
+        .shown
+        .as_deref()
+        .unwrap_or_else(|| listing.names.name(place))
 }
 
 fn set_path(path: &mut Vec<u8>, base: usize, name: &[u8]) {

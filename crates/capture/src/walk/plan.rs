@@ -16,16 +16,28 @@ pub struct Root {
 impl Root {
     /// A root that keeps its path.
     pub fn at(source: &[u8]) -> Self {
-        Root { source: source.to_vec(), shown_as: None }
+        Root {
+            source: source.to_vec(),
+            shown_as: None,
+        }
     }
 }
 
-/// Roots that cannot be walked together.
+/// What FUSE allows; disk file systems have 255.
+const LONGEST_NAME: usize = 1024;
+
+/// Why a walk cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RootError {
+pub enum WalkError {
     /// Relative, or with `..`, or with a NUL.
     #[error("'{}' is not an absolute path without '..'; give the full path", String::from_utf8_lossy(.0))]
     NotAbsolute(Vec<u8>),
+    /// A name that no file system can have.
+    #[error("'{}' has a name of more than {LONGEST_NAME} bytes", String::from_utf8_lossy(.0))]
+    NameTooLong(Vec<u8>),
+    /// The system gives us not a single thread.
+    #[error("cannot start a thread: {0}")]
+    NoThread(std::io::ErrorKind),
     /// Two sources for one path of the snapshot.
     #[error("'{}' and '{}' would both be '/{}' in the snapshot; give one another path with --as",
         String::from_utf8_lossy(.0), String::from_utf8_lossy(.1), String::from_utf8_lossy(.2))]
@@ -47,15 +59,27 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn child(&self, name: &[u8]) -> Option<&Arc<Node>> {
-        let found = self.children.binary_search_by(|child| child.name.as_slice().cmp(name)).ok()?;
+        let found = self
+            .children
+            .binary_search_by(|child| child.name.as_slice().cmp(name))
+            .ok()?;
         Some(&self.children[found])
     }
 
     fn child_mut(&mut self, name: &[u8]) -> &mut Node {
-        let position = match self.children.binary_search_by(|child| child.name.as_slice().cmp(name)) {
+        let position = match self
+            .children
+            .binary_search_by(|child| child.name.as_slice().cmp(name))
+        {
             Ok(found) => found,
             Err(gap) => {
-                self.children.insert(gap, Arc::new(Node { name: name.to_vec(), ..Node::default() }));
+                self.children.insert(
+                    gap,
+                    Arc::new(Node {
+                        name: name.to_vec(),
+                        ..Node::default()
+                    }),
+                );
                 gap
             }
         };
@@ -64,7 +88,7 @@ impl Node {
 }
 
 /// The tree of all roots. Its top is the snapshot's own top, with the empty path.
-pub(super) fn plan(roots: &[Root]) -> Result<Arc<Node>, RootError> {
+pub(super) fn plan(roots: &[Root]) -> Result<Arc<Node>, WalkError> {
     let mut top = Node::default();
     // Outer ones first, so that an inner one finds what it lies in.
     let mut placed = roots.iter().map(place).collect::<Result<Vec<_>, _>>()?;
@@ -81,25 +105,37 @@ struct Placed {
     keeps_path: bool,
 }
 
-fn place(root: &Root) -> Result<Placed, RootError> {
+fn place(root: &Root) -> Result<Placed, WalkError> {
     if root.source.first() != Some(&b'/') {
-        return Err(RootError::NotAbsolute(root.source.clone()));
+        return Err(WalkError::NotAbsolute(root.source.clone()));
     }
     let source = names_of(&root.source)?;
-    let shown = root.shown_as.as_deref().map_or(Ok(source.clone()), names_of)?;
-    Ok(Placed { keeps_path: source == shown, source, shown })
+    let shown = root
+        .shown_as
+        .as_deref()
+        .map_or(Ok(source.clone()), names_of)?;
+    Ok(Placed {
+        keeps_path: source == shown,
+        source,
+        shown,
+    })
 }
 
-fn names_of(path: &[u8]) -> Result<Vec<Vec<u8>>, RootError> {
-    let names = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+fn names_of(path: &[u8]) -> Result<Vec<Vec<u8>>, WalkError> {
+    let names = path
+        .split(|byte| *byte == b'/')
+        .filter(|name| !matches!(*name, b"" | b"."));
     let names: Vec<_> = names.map(<[u8]>::to_vec).collect();
     if names.iter().any(|name| name == b".." || name.contains(&0)) {
-        return Err(RootError::NotAbsolute(path.to_vec()));
+        return Err(WalkError::NotAbsolute(path.to_vec()));
     }
-    Ok(names)
+    match names.iter().any(|name| name.len() > LONGEST_NAME) {
+        true => Err(WalkError::NameTooLong(path.to_vec())),
+        false => Ok(names),
+    }
 }
 
-fn insert(top: &mut Node, root: &Placed) -> Result<(), RootError> {
+fn insert(top: &mut Node, root: &Placed) -> Result<(), WalkError> {
     let mut node = top;
     let mut outer: Option<Vec<u8>> = None; // source of the root that we are in
     for depth in 0..=root.shown.len() {
@@ -118,7 +154,9 @@ fn insert(top: &mut Node, root: &Placed) -> Result<(), RootError> {
     }
     let source = absolute(&root.source);
     match outer {
-        Some(other) if other != source => Err(RootError::Collision(other, source, root.shown.join(&b'/'))),
+        Some(other) if other != source => {
+            Err(WalkError::Collision(other, source, root.shown.join(&b'/')))
+        }
         _ => {
             node.is_root = true;
             node.source = Some(source);
@@ -151,13 +189,20 @@ mod tests {
     use super::*;
 
     fn mapped(source: &str, shown: &str) -> Root {
-        Root { source: source.into(), shown_as: Some(shown.into()) }
+        Root {
+            source: source.into(),
+            shown_as: Some(shown.into()),
+        }
     }
 
     #[test]
     fn parents_are_passed_through_and_inner_roots_are_merged() {
         let top = plan(&[Root::at(b"/b/c/d"), Root::at(b"//b/./c/"), Root::at(b"/a")]).unwrap();
-        let names: Vec<_> = top.children.iter().map(|child| child.name.clone()).collect();
+        let names: Vec<_> = top
+            .children
+            .iter()
+            .map(|child| child.name.clone())
+            .collect();
         assert_eq!(names, [b"a", b"b"]);
         let parent = top.child(b"b").unwrap();
         assert!(!parent.is_root && !top.is_root);
@@ -171,7 +216,10 @@ mod tests {
         let top = plan(&[mapped("/srv/data", "backup/x"), Root::at(b"/backup/y")]).unwrap();
         let backup = top.child(b"backup").unwrap();
         assert_eq!(backup.source.as_deref(), Some(&b"/backup"[..]));
-        assert_eq!(backup.child(b"x").unwrap().source.as_deref(), Some(&b"/srv/data"[..]));
+        assert_eq!(
+            backup.child(b"x").unwrap().source.as_deref(),
+            Some(&b"/srv/data"[..])
+        );
         let alone = plan(&[mapped("/srv/data", "backup/x")]).unwrap();
         assert_eq!(alone.child(b"backup").unwrap().source, None);
     }
@@ -179,12 +227,17 @@ mod tests {
     #[test]
     fn what_cannot_be_told_apart_is_refused() {
         let one = [mapped("/a", "x"), mapped("/b", "x")];
-        assert!(matches!(plan(&one), Err(RootError::Collision(..))));
+        assert!(matches!(plan(&one), Err(WalkError::Collision(..))));
         let inside = [mapped("/a", "x"), mapped("/b", "x/y")];
-        assert!(matches!(plan(&inside), Err(RootError::Collision(..))));
+        assert!(matches!(plan(&inside), Err(WalkError::Collision(..))));
         assert!(plan(&[mapped("/a", "x"), mapped("/a/y", "x/y"), mapped("/a", "z")]).is_ok());
         for path in ["a", "", "/a/../b"] {
-            assert!(matches!(plan(&[Root::at(path.as_bytes())]), Err(RootError::NotAbsolute(_))));
+            assert!(matches!(
+                plan(&[Root::at(path.as_bytes())]),
+                Err(WalkError::NotAbsolute(_))
+            ));
         }
+        let long = Root::at(&[b"/".as_slice(), &[b'n'; 5000]].concat());
+        assert!(matches!(plan(&[long]), Err(WalkError::NameTooLong(_))));
     }
 }

@@ -5,7 +5,7 @@ use super::directory::{Directory, Handles};
 use super::list::Lister;
 use super::names::{Listed, Names, Place};
 use super::options::Options;
-use super::plan::{Node, split_last};
+use super::plan::Node;
 use super::row::{NotEntered, Row};
 use super::schedule::{Finished, Scheduler};
 use super::units::UnitId;
@@ -14,26 +14,38 @@ use crate::problem::{Operation, Problem};
 use format::entry::Kind;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
-use rustix::io::{Errno, Result};
+use rustix::io::Errno;
 use std::sync::Arc;
 
 /// Attributes that we ask for.
-const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);
+pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);
 
 /// What a worker keeps between units.
 pub(super) struct Worker {
-    scheduler: Arc<Scheduler>,
+    pub(super) scheduler: Arc<Scheduler>,
     options: Arc<Options>,
-    handles: Arc<Handles>,
+    pub(super) handles: Arc<Handles>,
     lister: Lister,
-    below: Vec<(usize, Job)>,
+    /// Jobs for directories among the rows of the unit in work.
+    pub(super) below: Vec<(usize, Job)>,
     path: Vec<u8>,
 }
 
 impl Worker {
-    pub(super) fn new(scheduler: Arc<Scheduler>, options: Arc<Options>, handles: Arc<Handles>) -> Self {
+    pub(super) fn new(
+        scheduler: Arc<Scheduler>,
+        options: Arc<Options>,
+        handles: Arc<Handles>,
+    ) -> Self {
         let (lister, below, path) = (Lister::default(), Vec::new(), Vec::new());
-        Worker { scheduler, options, handles, lister, below, path }
+        Worker {
+            scheduler,
+            options,
+            handles,
+            lister,
+            below,
+            path,
+        }
     }
 
     /// Works until the walk is over.
@@ -42,94 +54,33 @@ impl Worker {
         let mut finished = None;
         while let Some((unit, job)) = self.scheduler.exchange(finished.take()) {
             let chunk = Box::new(self.work(unit, job));
-            finished = Some(Finished { unit, chunk, below: std::mem::take(&mut self.below) });
+            finished = Some(Finished {
+                unit,
+                chunk,
+                below: std::mem::take(&mut self.below),
+            });
         }
     }
 
     fn work(&mut self, unit: UnitId, job: Job) -> Chunk {
         match job {
             Job::Pass { node, index } => self.pass(unit, &node, index),
-            Job::List { directory, around, is_root } => self.list(unit, directory, around, is_root),
+            Job::List {
+                directory,
+                around,
+                is_root,
+            } => self.list(unit, directory, around, is_root),
             Job::More { listing, from } => self.inspect_from(unit, Chunk::of(listing), from),
         }
     }
 
-    /// One child of a directory that is only passed through.
-    fn pass(&mut self, unit: UnitId, node: &Arc<Node>, index: usize) -> Chunk {
-        let Some(child) = node.children.get(index) else {
-            return Chunk::of(self.nowhere(&node.name)); // a node without roots below: the plan has none
-        };
-        let next = (index + 1 < node.children.len())
-            .then(|| self.scheduler.add_after(unit, Job::Pass { node: node.clone(), index: index + 1 }));
-        let mut chunk = self.root_or_parent(child);
-        chunk.next = next.unwrap_or(chunk.next);
-        chunk
-    }
-
-    fn nowhere(&self, name: &[u8]) -> Arc<Listing> {
-        self.lone_listing(b"/", name).unwrap_or_else(|_| unreachable!("'/' has no NUL"))
-    }
-
-    fn lone_listing(&self, directory: &[u8], name: &[u8]) -> Result<Arc<Listing>> {
-        let directory = Directory::starting_at(directory, &self.handles)?;
-        Ok(Arc::new(Listing::of(directory, Names::single(name))))
-    }
-
-    fn root_or_parent(&mut self, node: &Arc<Node>) -> Chunk {
-        let Some(source) = &node.source else { return self.made_up(node) };
-        let (directory, name) = split_last(source);
-        let directory = match Directory::starting_at(directory, &self.handles) {
-            Ok(directory) => directory,
-            Err(_) => return self.made_up(node), // the plan lets no NUL through
-        };
-        let mut listing = Listing::of(directory, Names::single(name));
-        listing.shown = (node.name != name).then(|| node.name.clone());
-        let mut chunk = Chunk::of(Arc::new(listing));
-        let place = chunk.listing.names.places()[0];
-        let follow = if node.is_root { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
-        let stat = chunk.listing.directory.handle().and_then(|handle| {
-            statx(&*handle, chunk.listing.names.c_name(place), follow, WANTED)
-        });
-        match stat {
-            Ok(stat) if node.is_root => self.add_root(&mut chunk, node, place, &stat),
-            Ok(stat) => self.add_parent(&mut chunk, node, Row::from_statx(&stat, place)),
-            // Go on without it, so that every root below tells its own trouble.
-            Err(_) if !node.is_root => return self.made_up(node),
-            Err(error) => trouble(&mut chunk, Some(place), Operation::Inspect, error),
-        }
-        chunk
-    }
-
-    fn made_up(&mut self, node: &Arc<Node>) -> Chunk {
-        let mut chunk = Chunk::of(self.nowhere(&node.name));
-        let row = Row::made_up(chunk.listing.names.places()[0]);
-        self.add_parent(&mut chunk, node, row);
-        chunk
-    }
-
-    fn add_parent(&mut self, chunk: &mut Chunk, node: &Arc<Node>, mut row: Row) {
-        row.is_parent_of_root = true;
-        self.below.push((chunk.rows.len(), Job::Pass { node: node.clone(), index: 0 }));
-        chunk.rows.push(row);
-    }
-
-    fn add_root(&mut self, chunk: &mut Chunk, node: &Arc<Node>, place: Place, stat: &Statx) {
-        let row = Row::from_statx(stat, place);
-        if row.kind == Kind::Directory {
-            let listing = &chunk.listing;
-            let directory = Directory::child(
-                &listing.directory,
-                listing.names.c_name(place),
-                (row.device, row.inode),
-            );
-            let plan = (!node.children.is_empty()).then(|| node.clone());
-            let around = Around { mount: stat.stx_mnt_id, device: row.device, layers: None, plan };
-            self.below.push((chunk.rows.len(), Job::List { directory, around, is_root: true }));
-        }
-        chunk.rows.push(row);
-    }
-
-    fn list(&mut self, unit: UnitId, directory: Arc<Directory>, around: Around, is_root: bool) -> Chunk {
+    fn list(
+        &mut self,
+        unit: UnitId,
+        directory: Arc<Directory>,
+        around: Around,
+        is_root: bool,
+    ) -> Chunk {
         let mut listing = Listing::of(directory, Names::default());
         listing.around = around;
         if self.options.look_at_paths() {
@@ -152,7 +103,10 @@ impl Worker {
         let listing = chunk.listing.clone();
         let end = listing.names.len().min(from + ROWS_A_UNIT);
         if end < listing.names.len() {
-            let more = Job::More { listing: listing.clone(), from: end };
+            let more = Job::More {
+                listing: listing.clone(),
+                from: end,
+            };
             chunk.next = self.scheduler.add_after(unit, more);
         }
         let handle = match listing.directory.handle() {
@@ -174,9 +128,16 @@ impl Worker {
     }
 
     fn inspect(&mut self, chunk: &mut Chunk, listing: &Listing, handle: &OwnedFd, place: Place) {
-        let planned = listing.around.plan.as_ref().and_then(|plan| plan.child(listing.names.name(place)));
+        let planned = listing
+            .around
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.child(listing.names.name(place)));
         let listed = listing.names.listed(place);
-        if planned.is_none() && listed != Listed::Unknown && self.pattern_excludes(listing, place, listed) {
+        if planned.is_none()
+            && listed != Listed::Unknown
+            && self.pattern_excludes(listing, place, listed)
+        {
             chunk.left_out.by_pattern += 1;
             return;
         }
@@ -203,7 +164,14 @@ impl Worker {
         decision.is_some_and(|(verdict, _)| verdict == Verdict::LeaveOut)
     }
 
-    fn add(&mut self, chunk: &mut Chunk, listing: &Listing, place: Place, stat: &Statx, planned: Option<&Arc<Node>>) {
+    fn add(
+        &mut self,
+        chunk: &mut Chunk,
+        listing: &Listing,
+        place: Place,
+        stat: &Statx,
+        planned: Option<&Arc<Node>>,
+    ) {
         if let Some(root) = planned.filter(|node| node.is_root) {
             return self.add_root(chunk, root, place, stat);
         }
@@ -218,9 +186,15 @@ impl Worker {
     }
 
     fn leaves_out(&mut self, chunk: &mut Chunk, listing: &Listing, row: &Row) -> bool {
-        let kind = if row.kind == Kind::Directory { Listed::Directory } else { Listed::Other };
+        let kind = if row.kind == Kind::Directory {
+            Listed::Directory
+        } else {
+            Listed::Other
+        };
         // Where the listing told another type (or none), the patterns have not seen this one.
-        if listing.names.listed(row.place) != kind && self.pattern_excludes(listing, row.place, kind) {
+        if listing.names.listed(row.place) != kind
+            && self.pattern_excludes(listing, row.place, kind)
+        {
             chunk.left_out.by_pattern += 1;
             return true;
         }
@@ -241,11 +215,23 @@ impl Worker {
         let job = match (row.not_entered, planned) {
             (None, _) => {
                 let layers = listing.around.layers.clone();
-                let around = Around { mount, device: row.device, layers, plan: planned.cloned() };
-                Job::List { directory, around, is_root: false }
+                let around = Around {
+                    mount,
+                    device: row.device,
+                    layers,
+                    plan: planned.cloned(),
+                };
+                Job::List {
+                    directory,
+                    around,
+                    is_root: false,
+                }
             }
             // The way to a root that the user named is open even here.
-            (Some(_), Some(node)) => Job::Pass { node: node.clone(), index: 0 },
+            (Some(_), Some(node)) => Job::Pass {
+                node: node.clone(),
+                index: 0,
+            },
             (Some(_), None) => {
                 chunk.left_out.not_entered += 1;
                 return;
@@ -255,7 +241,13 @@ impl Worker {
     }
 
     /// Only a mount can lead to another file system or back up: the rest is not looked at.
-    fn keeps_out(&self, around: &Around, directory: &Arc<Directory>, row: &Row, mount: u64) -> Option<NotEntered> {
+    fn keeps_out(
+        &self,
+        around: &Around,
+        directory: &Arc<Directory>,
+        row: &Row,
+        mount: u64,
+    ) -> Option<NotEntered> {
         if mount == around.mount && row.device == around.device {
             None
         } else if self.options.one_file_system {
@@ -274,20 +266,36 @@ fn missing_roots(chunk: &mut Chunk) {
     for node in listing.around.plan.iter().flat_map(|plan| &plan.children) {
         if listing.names.find(&node.name).is_none() {
             let path = listing.directory.path_of(&node.name);
-            let problem = Problem { path, operation: Operation::Inspect, error: Errno::NOENT };
-            chunk.troubles.push(Trouble { before_row: 0, place: None, problem });
+            let problem = Problem {
+                path,
+                operation: Operation::Inspect,
+                error: Errno::NOENT,
+            };
+            chunk.troubles.push(Trouble {
+                before_row: 0,
+                place: None,
+                problem,
+            });
         }
     }
 }
 
-fn trouble(chunk: &mut Chunk, place: Option<Place>, operation: Operation, error: Errno) {
+pub(super) fn trouble(chunk: &mut Chunk, place: Option<Place>, operation: Operation, error: Errno) {
     let directory = &chunk.listing.directory;
     let path = match place {
         Some(place) => directory.path_of(chunk.listing.names.name(place)),
         None => directory.path(),
     };
-    let problem = Problem { path, operation, error };
-    chunk.troubles.push(Trouble { before_row: chunk.rows.len(), place, problem });
+    let problem = Problem {
+        path,
+        operation,
+        error,
+    };
+    chunk.troubles.push(Trouble {
+        before_row: chunk.rows.len(),
+        place,
+        problem,
+    });
 }
 
 /// A worker that dies must not leave the consumer waiting for ever.

@@ -1,0 +1,68 @@
+# `make help` says what there is.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+# The pinned toolchain, by name: then rustup does not insist on components that cannot be had.
+ifneq ($(shell command -v rustup 2>/dev/null),)
+export RUSTUP_TOOLCHAIN ?= $(shell sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
+endif
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+ICECORE := $(TARGET)/release/icecore
+# Seconds per fuzz target.
+TIME ?= 60
+# Commands that `prove-crash` kills.
+RUNS ?= 10000
+
+.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz
+
+help: ## what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
+
+setup: ## install what is missing (Debian)
+	@.ci/setup
+
+build: setup ## the binary, target/release/icecore
+	cargo build --release --package icecore
+
+demo: build ## all of it once, on real files, each command shown
+	ICECORE="$(ICECORE)" demo/run
+
+test: setup fmt-check lint deny unit crash-smoke fuzz-smoke ## everything that CI runs
+	@echo "== all passed"
+
+fmt: ## format the sources
+	cargo fmt --all
+
+fmt-check:
+	@.ci/optional rustfmt cargo fmt --version -- cargo fmt --all --check
+
+lint:
+	@.ci/optional clippy cargo clippy --version -- cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+deny:
+	@.ci/optional cargo-deny cargo deny --version -- cargo deny --log-level error check bans licenses sources
+
+# Floors and tidiness are among these tests: they are the package xtask.
+unit:
+	cargo test --workspace --no-fail-fast
+
+# A short kill -9 loop; `prove-crash` is the long one.
+crash-smoke:
+	cargo build --profile fast --package icecore
+	cargo run --quiet --package xtask -- crash --runs 50 --seconds 60 --binary $(TARGET)/fast/icecore
+
+fuzz-smoke:
+	@.ci/fuzz 5
+
+bench: setup ## measure against today's peers, writes bench/results
+	python3 bench/run.py
+
+prove-crash: build ## kill -9 10,000 times (RUNS=...)
+	cargo run --package xtask -- crash --runs $(RUNS) --verify-every 25 --binary $(ICECORE)
+
+fuzz: ## fuzz every decoder (TIME=60 seconds each)
+	@.ci/fuzz $(TIME)

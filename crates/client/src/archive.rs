@@ -1,0 +1,193 @@
+//! A repository with keys: what every command opens.
+
+use crate::blocks::BlockCache;
+use crate::{Error, Result};
+use crypto::{
+    Cipher, KdfParams, KeyMaterial, KeyRing, Privacy, ReaderKeys, Role, RootVerifyKey, SlotInfo,
+    SlotSecret,
+};
+use ids::KeyId;
+use repository::Repository;
+use repository::config::Config;
+use repository::lease::Lease;
+use repository::storage::Storage;
+use seal::Opener;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// An open repository and what its key allows.
+pub struct Archive {
+    /// The engine.
+    pub repository: Arc<Repository>,
+    /// The keys.
+    pub keys: KeyRing,
+    /// The slot that was opened.
+    pub slot: SlotInfo,
+    /// Opened records, for who may read.
+    pub(crate) blocks: Option<BlockCache>,
+}
+
+/// What `init` may choose.
+#[derive(Clone, Copy, Debug)]
+pub struct InitOptions {
+    /// What sizes of chunks may tell.
+    pub privacy: Privacy,
+    /// Smallest, average and largest chunk in bytes.
+    pub chunks: chunker::Params,
+    /// Cost of the password.
+    pub kdf: KdfParams,
+}
+
+impl Default for InitOptions {
+    fn default() -> Self {
+        Self { privacy: Privacy::Standard, chunks: chunker::Params::DEFAULT, kdf: KdfParams::DEFAULT }
+    }
+}
+
+impl Archive {
+    /// Makes a repository that `secret` opens.
+    pub fn init(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, options: InitOptions) -> Result<Self> {
+        let mut failed = None;
+        let mut random = |bytes: &mut [u8]| fill_random(bytes, &mut failed);
+        let material = KeyMaterial::generate(&mut random).with_privacy(options.privacy);
+        let slot = crypto::create_slot(&material, Role::Full, secret, options.kdf, &mut random, "first key", now_secs())?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let id = crypto::slot_info(&slot)?.id;
+        let config = Config {
+            repository: material.repository,
+            features: 0,
+            created_secs: now_secs(),
+            privacy: u8::from(options.privacy == Privacy::Hardened),
+            chunk_bytes: [options.chunks.min, options.chunks.average, options.chunks.max],
+            root_key: *material.root_verify_key().as_bytes(),
+        };
+        let repository = Repository::init(storage, config, &[(id, slot.clone())])?;
+        let (slot, keys) = crypto::open_slot(&slot, secret)?;
+        Ok(Self::assemble(repository, slot, keys))
+    }
+
+    /// Opens the repository in `storage` with `secret`.
+    pub fn open(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Self> {
+        let repository = Repository::open(storage)?;
+        let root = RootVerifyKey::from_bytes(repository.config().root_key);
+        for (_, slot) in repository.key_slots()? {
+            match open_slot(&slot, &root, secret) {
+                Ok((info, keys)) => return Ok(Self::assemble(repository, info, keys)),
+                Err(crypto::Error::WrongKey) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::WrongKey)
+    }
+
+    fn assemble(repository: Repository, slot: SlotInfo, keys: KeyRing) -> Self {
+        let repository = Arc::new(repository);
+        let blocks = keys.reader.clone().map(|keys| BlockCache::new(repository.clone(), Opener::new(keys)));
+        Self { repository, keys, slot, blocks }
+    }
+
+    /// Opened records; an error for write-only keys.
+    pub(crate) fn blocks(&self) -> Result<&BlockCache> {
+        self.blocks.as_ref().ok_or(Error::WriteOnly)
+    }
+
+    /// The keys that read; an error for write-only keys.
+    pub fn reader_keys(&self) -> Result<&ReaderKeys> {
+        self.keys.reader.as_ref().ok_or(Error::WriteOnly)
+    }
+
+    /// The right to write, for `purpose`.
+    pub fn lease(&self, purpose: &str) -> Result<Arc<Lease>> {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let holder = format!("{purpose} on {host}, process {}", std::process::id());
+        Ok(self.repository.lease(&holder)?)
+    }
+
+    /// How files are cut in this repository.
+    pub fn chunker(&self) -> Result<chunker::Chunker> {
+        let config = self.repository.config();
+        let [min, average, max] = config.chunk_bytes;
+        let params = chunker::Params { min, average, max };
+        let limit = format::limits::CHUNK_BYTES_MAX as u32;
+        if !params.are_valid() || max > limit {
+            return Err(format::Error::Invalid { what: "chunk sizes in the config" }.into());
+        }
+        let privacy = match self.keys.writer.privacy {
+            Privacy::Standard => chunker::Privacy::Standard,
+            Privacy::Hardened => chunker::Privacy::Hardened,
+        };
+        Ok(chunker::Chunker::new(privacy, &self.keys.writer.chunker.0, params))
+    }
+
+    /// Decides where pages end; belongs to the domain.
+    pub(crate) fn cut_key(&self) -> u64 {
+        let id = self.keys.writer.ids.page_id(0, &[], b"icecore page cut key");
+        id.0.iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte))
+    }
+
+    /// A session's sealer with fresh keys.
+    pub(crate) fn sealer(&self) -> Result<seal::Sealer> {
+        let mut random = [0; 80];
+        getrandom::fill(&mut random)?;
+        Ok(seal::Sealer::new(&self.keys.writer, random, Cipher::fastest()))
+    }
+
+    /// The key slots, those that are certified.
+    pub fn slots(&self) -> Result<Vec<(KeyId, SlotInfo)>> {
+        let root = RootVerifyKey::from_bytes(self.repository.config().root_key);
+        let slots = self.repository.key_slots()?;
+        let checked = slots.into_iter().map(|(id, slot)| {
+            Ok((id, crypto::verify_slot_certificate(&slot, &root)?))
+        });
+        checked.collect()
+    }
+
+    /// Adds a key slot with the same rights or fewer.
+    pub fn add_key(&self, role: Role, secret: SlotSecret<'_>, kdf: KdfParams, label: &str) -> Result<KeyId> {
+        let material = self.reader_keys()?.material();
+        let mut failed = None;
+        let mut random = |bytes: &mut [u8]| fill_random(bytes, &mut failed);
+        let slot = crypto::create_slot(material, role, secret, kdf, &mut random, label, now_secs())?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let id = crypto::slot_info(&slot)?.id;
+        let lease = self.lease("key add")?;
+        self.repository.put_key_slot(&lease, id, &slot)?;
+        Ok(id)
+    }
+
+    /// Removes a key slot; never the last one that reads.
+    pub fn remove_key(&self, id: KeyId) -> Result<()> {
+        self.reader_keys()?;
+        let slots = self.slots()?;
+        if !slots.iter().any(|(other, _)| *other == id) {
+            return Err(Error::NoKey(id));
+        }
+        let readers = slots.iter().filter(|(other, info)| *other != id && info.role == Role::Full);
+        if readers.count() == 0 {
+            return Err(Error::Usage("this is the last key that can read: add another one first".into()));
+        }
+        let lease = self.lease("key remove")?;
+        Ok(self.repository.remove_key_slot(&lease, id)?)
+    }
+}
+
+fn open_slot(slot: &[u8], root: &RootVerifyKey, secret: SlotSecret<'_>) -> std::result::Result<(SlotInfo, KeyRing), crypto::Error> {
+    crypto::verify_slot_certificate(slot, root)?;
+    crypto::open_slot(slot, secret)
+}
+
+/// Fills `bytes`; keeps the first failure for the caller, since a source of bytes cannot fail.
+fn fill_random(bytes: &mut [u8], failed: &mut Option<getrandom::Error>) {
+    if let Err(error) = getrandom::fill(bytes) {
+        failed.get_or_insert(error);
+    }
+}
+
+/// Seconds since 1970 by the clock of this machine.
+pub fn now_secs() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64)
+}

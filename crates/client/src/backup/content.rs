@@ -1,0 +1,220 @@
+//! From bytes to chunks in blocks: cut, name, ask, gather, seal.
+
+use super::queue::Queue;
+use super::tally::{Tally, timed};
+use super::worker::Shared;
+use crate::Result;
+use format::entry::{Content, Segment};
+use format::list;
+use format::record::{RecordKind, SealedRecord};
+use ids::ObjectId;
+use seal::{Block, Packer, Sealer};
+use std::sync::Arc;
+
+/// Plaintext of one record: large enough that small files compress well together, small enough
+/// that restoring one of them costs a millisecond.
+pub(super) const BLOCK_BYTES: usize = 1 << 20;
+/// Runs listed in an entry itself; more go into list pages of about this many.
+const RUNS_INLINE_MAX: usize = 1024;
+
+/// Gathers chunks; one for each worker.
+pub(super) struct ChunkWriter<'a> {
+    shared: &'a Shared<'a>,
+    queue: &'a Queue,
+    block: Block,
+    record: SealedRecord,
+    packer: Packer,
+    verifier: Option<zstd::bulk::Decompressor<'static>>,
+    pub(super) tally: Tally,
+}
+
+/// What became of one object's bytes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stored {
+    pub(super) chunks: u64,
+    pub(super) new_chunks: u64,
+}
+
+impl<'a> ChunkWriter<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Result<Self> {
+        let verifier = match shared.options.verify_blocks {
+            true => Some(zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?),
+            false => None,
+        };
+        Ok(Self {
+            shared,
+            queue,
+            block: Block::new(RecordKind::Data),
+            record: Sealer::empty_record(),
+            packer: Packer::new(shared.options.level)?,
+            verifier,
+            tally: Tally::default(),
+        })
+    }
+
+    /// Names `bytes` as one chunk, and keeps them if they are new.
+    pub(super) fn chunk(&mut self, bytes: &[u8], stored: &mut Stored) -> Result<ObjectId> {
+        let (session, ids) = (self.shared.session, self.shared.ids);
+        let hash_secs = &mut self.tally.report.stages.hash_secs;
+        let (id, is_new) = timed(hash_secs, || {
+            let id = ids.chunk_id(bytes);
+            session.claim(&id).map(|is_new| (id, is_new))
+        })?;
+        let report = &mut self.tally.report;
+        stored.chunks += 1;
+        report.chunks_total += 1;
+        report.bytes_before_dedup += bytes.len() as u64;
+        if is_new {
+            stored.new_chunks += 1;
+            report.chunks_new += 1;
+            report.bytes_after_dedup += bytes.len() as u64;
+            if self.block.is_full_for(bytes.len(), BLOCK_BYTES) {
+                self.pass_on_block()?;
+            }
+            self.block.push_chunk(id, bytes);
+        }
+        Ok(id)
+    }
+
+    /// Seals and stores `block`, whoever gathered it.
+    pub(super) fn seal(&mut self, block: &mut Block) -> Result<()> {
+        let Self { shared, record, packer, tally, verifier, .. } = self;
+        let stages = &mut tally.report.stages;
+        timed(&mut stages.compress_secs, || {
+            shared.sealer.seal_block(block, packer, record)?;
+            match verifier {
+                Some(unpacker) => shared.sealer.verify(record, unpacker, |bytes| shared.ids.chunk_id(bytes)),
+                None => Ok(()),
+            }
+        })?;
+        timed(&mut stages.store_secs, || shared.session.append(record))?;
+        Ok(())
+    }
+
+    /// Stores what was gathered.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let mut block = std::mem::replace(&mut self.block, Block::new(RecordKind::Data));
+        let result = self.seal(&mut block);
+        self.block = block;
+        result
+    }
+
+    fn pass_on_block(&mut self) -> Result<()> {
+        let full = std::mem::replace(&mut self.block, Block::new(RecordKind::Data));
+        match self.queue.offer(full) {
+            None => Ok(()),
+            Some(mut block) => {
+                let result = self.seal(&mut block);
+                self.block = block;
+                result
+            }
+        }
+    }
+}
+
+/// Runs of one file on their way into its entry.
+#[derive(Default)]
+pub(super) struct Runs {
+    runs: Vec<Segment>,
+    lists: Vec<ObjectId>,
+    pub(super) bytes: u64,
+}
+
+impl Runs {
+    pub(super) fn data(&mut self, id: ObjectId, length: u32, shared: &Shared<'_>) -> Result<()> {
+        self.push(Segment::Data(id, length), shared)
+    }
+
+    /// A hole; joined with one before it.
+    pub(super) fn hole(&mut self, length: u64, shared: &Shared<'_>) -> Result<()> {
+        if let Some(Segment::Hole(before)) = self.runs.last_mut() {
+            *before += length;
+            self.bytes += length;
+            return Ok(());
+        }
+        if length == 0 { Ok(()) } else { self.push(Segment::Hole(length), shared) }
+    }
+
+    fn push(&mut self, run: Segment, shared: &Shared<'_>) -> Result<()> {
+        self.bytes += run.length();
+        self.runs.push(run);
+        // Lists end where a chunk's name says so: a file that grew or changed shares most of
+        // them with its past.
+        let ends = matches!(run, Segment::Data(id, _) if id.0[0] == 0);
+        let enough = self.runs.len() >= RUNS_INLINE_MAX / 2 && ends || self.runs.len() >= 4 * RUNS_INLINE_MAX;
+        let is_long = !self.lists.is_empty() || self.runs.len() > RUNS_INLINE_MAX;
+        if enough && is_long { self.cut_list(shared) } else { Ok(()) }
+    }
+
+    fn cut_list(&mut self, shared: &Shared<'_>) -> Result<()> {
+        self.lists.push(shared.pages.put(&list::encode(&self.runs))?);
+        self.runs.clear();
+        Ok(())
+    }
+
+    /// The content that an entry keeps.
+    pub(super) fn finish(mut self, shared: &Shared<'_>) -> Result<Content> {
+        if self.lists.is_empty() && self.runs.len() <= RUNS_INLINE_MAX {
+            let runs: Arc<[Segment]> = self.runs.into();
+            return Ok(if runs.is_empty() { Content::None } else { Content::Segments(runs) });
+        }
+        if !self.runs.is_empty() {
+            self.cut_list(shared)?;
+        }
+        Ok(Content::Lists(self.lists.into()))
+    }
+}
+
+/// A stream of bytes on its way into chunks: keeps what is not cut yet.
+pub(super) struct Cutter {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+/// Room in which a chunk is looked for, at least twice the largest chunk.
+const CUTTER_BYTES: usize = 2 << 20;
+
+impl Cutter {
+    pub(super) fn new() -> Self {
+        Self { buffer: Vec::new(), start: 0 }
+    }
+
+    /// Room for at least one more piece; what is in it is moved to the front.
+    pub(super) fn room(&mut self, shared: &Shared<'_>) -> &mut [u8] {
+        let filled = self.buffer.len() - self.start;
+        self.buffer.copy_within(self.start.., 0);
+        self.start = 0;
+        let most = CUTTER_BYTES.max(2 * shared.chunker.params().max as usize);
+        self.buffer.resize(most.max(filled + most / 2), 0);
+        &mut self.buffer[filled..]
+    }
+
+    /// Says how many bytes of [`Cutter::room`] were filled; `unfilled` is the rest of it.
+    pub(super) fn filled(&mut self, bytes: usize, room: usize) {
+        let length = self.buffer.len() - (room - bytes);
+        self.buffer.truncate(length);
+    }
+
+    /// Cuts as far as the bytes tell; all of them when `at_end`.
+    pub(super) fn cut(
+        &mut self,
+        at_end: bool,
+        writer: &mut ChunkWriter<'_>,
+        runs: &mut Runs,
+        stored: &mut Stored,
+    ) -> Result<()> {
+        let shared = writer.shared;
+        loop {
+            let rest = &self.buffer[self.start..];
+            let hash_secs = &mut writer.tally.report.stages.hash_secs;
+            let cut = timed(hash_secs, || shared.chunker.next_cut(rest, at_end));
+            let Some(length) = cut.filter(|length| *length > 0) else { return Ok(()) };
+            let id = writer.chunk(&rest[..length], stored)?;
+            runs.data(id, length as u32, shared)?;
+            self.start += length;
+        }
+    }
+}

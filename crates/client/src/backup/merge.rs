@@ -1,0 +1,264 @@
+//! Merging the walk with the snapshot before: two sorted streams, side by side, in constant
+//! memory. Decides what has to be read.
+
+use super::Monitor;
+use super::batch::{Batch, Item, Job};
+use super::tally::Tally;
+use crate::backup::Options;
+use crate::pages::PageReader;
+use crate::{Error, Result};
+use capture::Problem;
+use capture::owners::OwnerNames;
+use capture::walk::{Found, Row};
+use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, compare_paths};
+use format::inner::Child;
+use format::manifest::Head;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tree::Cursor;
+
+/// Distinct attributes remembered, so that entries share them.
+const ATTRIBUTES_MAX: usize = 4096;
+/// Waits shorter than this are the cost of asking.
+const WAIT_MIN: Duration = Duration::from_micros(20);
+
+/// The merge.
+pub(super) struct Merge<'a> {
+    full: bool,
+    ignore_inode: bool,
+    previous: Option<Previous<'a>>,
+    owners: OwnerNames,
+    attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
+    /// Files with more than one name that are being read in this run.
+    linked: FxHashSet<(u64, u64)>,
+    tally: Tally,
+}
+
+type AttributeKey = (Kind, u16, u32, u32, u32, u32);
+
+/// The snapshot before, as far as it was not merged yet.
+struct Previous<'a> {
+    cursor: Cursor<'a, PageReader<'a>>,
+    page: Option<Child>,
+    waiting: VecDeque<Entry>,
+    /// Entries of the current page that were met unchanged, all from its first one on; `None`
+    /// once something else came between.
+    matched: Option<Vec<Entry>>,
+}
+
+impl<'a> Merge<'a> {
+    pub(super) fn new(options: &Options, pages: Option<&'a PageReader<'a>>, head: Option<Head>) -> Self {
+        let previous = pages.zip(head).map(|(pages, head)| Previous {
+            cursor: Cursor::new(pages, head.root, head.level),
+            page: None,
+            waiting: VecDeque::new(),
+            matched: Some(Vec::new()),
+        });
+        Self {
+            full: options.full,
+            ignore_inode: options.ignore_inode,
+            previous,
+            owners: OwnerNames::of_this_machine(),
+            attributes: FxHashMap::default(),
+            linked: FxHashSet::default(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// One object of the walk.
+    pub(super) fn entry(&mut self, found: &Found<'_>, batch: &mut Batch, monitor: &dyn Monitor) -> Result<()> {
+        if found.path.is_empty() {
+            // The root of everything has no name of its own.
+            return Ok(());
+        }
+        self.tally.report.objects_inspected += 1;
+        if found.row.kind == Kind::File {
+            self.tally.report.bytes_inspected += found.row.size;
+        }
+        let before = self.before(found.path, batch, monitor)?;
+        match before {
+            Some(before) if !self.full && self.is_unchanged(&before, found) => self.unchanged(before, batch),
+            before => self.changed(found, before, batch),
+        }
+        Ok(())
+    }
+
+    /// Something that the walk could not tell of.
+    pub(super) fn problem(&mut self, _path: &[u8], problem: &Problem, monitor: &dyn Monitor) {
+        if problem.vanished() {
+            self.tally.report.objects_vanished += 1;
+            return;
+        }
+        self.tally.report.objects_inspected += 1;
+        self.tally.report.objects_failed += 1;
+        monitor.problem(problem);
+    }
+
+    /// The walk is at its end: what is left of the snapshot before is no more.
+    pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn Monitor) -> Result<()> {
+        self.flush(batch);
+        while self.next_before(monitor)?.is_some() {
+            self.tally.report.objects_expired += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn waited(&mut self, time: Duration) {
+        if time >= WAIT_MIN {
+            self.tally.report.stages.walk_wait_secs += time.as_secs_f64();
+        }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally.clone()
+    }
+
+    /// The entry of the snapshot before at `path`; passes over those that are no more.
+    fn before(&mut self, path: &[u8], batch: &mut Batch, monitor: &dyn Monitor) -> Result<Option<Entry>> {
+        loop {
+            self.load_page(batch, monitor)?;
+            let Some(previous) = &mut self.previous else { return Ok(None) };
+            let Some(front) = previous.waiting.front() else { return Ok(None) };
+            match compare_paths(&front.path, path) {
+                Ordering::Greater => return Ok(None),
+                Ordering::Equal => return Ok(previous.waiting.pop_front()),
+                Ordering::Less => {
+                    previous.waiting.pop_front();
+                    self.tally.report.objects_expired += 1;
+                    self.flush(batch);
+                }
+            }
+        }
+    }
+
+    fn next_before(&mut self, monitor: &dyn Monitor) -> Result<Option<Entry>> {
+        self.load_page(&mut Batch::default(), monitor)?;
+        Ok(self.previous.as_mut().and_then(|previous| previous.waiting.pop_front()))
+    }
+
+    /// Goes to the next page of the snapshot before when the current one is used up. A page whose
+    /// entries all were met unchanged goes on as a page.
+    fn load_page(&mut self, batch: &mut Batch, monitor: &dyn Monitor) -> Result<()> {
+        let Some(previous) = &mut self.previous else { return Ok(()) };
+        if !previous.waiting.is_empty() {
+            return Ok(());
+        }
+        if let (Some(page), Some(matched)) = (previous.page.take(), &mut previous.matched)
+            && !matched.is_empty()
+            && matched.len() as u64 == page.sums.entries
+        {
+            batch.push(Item::Page(page, std::mem::take(matched)));
+        }
+        self.flush(batch);
+        let Some(previous) = &mut self.previous else { return Ok(()) };
+        match previous.cursor.next_leaf() {
+            Ok(page) => {
+                previous.page = page;
+                previous.waiting = previous.cursor.take_waiting();
+                previous.matched = Some(Vec::new());
+            }
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(error) => {
+                // The old tree is damaged: go on without it. All that follows is read again, and
+                // what is missing is stored again.
+                monitor.note(&format!("the snapshot before cannot be read ({error}): files are read again"));
+                self.previous = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn unchanged(&mut self, before: Entry, batch: &mut Batch) {
+        match self.previous.as_mut().and_then(|previous| previous.matched.as_mut()) {
+            Some(matched) => matched.push(before),
+            None => batch.push(Item::Unchanged(before)),
+        }
+    }
+
+    /// What was held back in the hope of a whole page goes on entry by entry.
+    fn flush(&mut self, batch: &mut Batch) {
+        let Some(previous) = &mut self.previous else { return };
+        let held = previous.matched.take().unwrap_or_default();
+        held.into_iter().for_each(|entry| batch.push(Item::Unchanged(entry)));
+    }
+
+    fn changed(&mut self, found: &Found<'_>, before: Option<Entry>, batch: &mut Batch) {
+        self.flush(batch);
+        let row = found.row;
+        let job = Box::new(Job {
+            entry: self.new_entry(found),
+            directory: found.directory.clone(),
+            name: found.name.to_owned(),
+            row: row.clone(),
+            previous: before,
+        });
+        let has_more_names = row.kind == Kind::File && row.links > 1;
+        let is_further_name = has_more_names && !self.linked.insert((row.device, row.inode));
+        batch.push(if is_further_name { Item::Link(job) } else { Item::Job(job) });
+    }
+
+    fn is_unchanged(&self, before: &Entry, found: &Found<'_>) -> bool {
+        const AGAIN: u8 = STATUS_RACY | STATUS_CHANGED | STATUS_PARTIAL;
+        let row = found.row;
+        let attributes = &before.attributes;
+        attributes.kind == row.kind
+            && before.mtime == row.mtime
+            && before.ctime == row.ctime
+            && (row.kind != Kind::File || before.size == row.size)
+            && (self.ignore_inode || before.inode == row.inode)
+            && before.status & AGAIN == 0
+            && attributes.mode == row.mode
+            && (attributes.uid, attributes.gid) == (row.uid, row.gid)
+            && attributes.device == found.device
+            && attributes.inode_flags == row.inode_flags
+            && before.links == links_of(row)
+    }
+
+    fn new_entry(&mut self, found: &Found<'_>) -> Entry {
+        let row = found.row;
+        Entry {
+            path: found.path.to_vec(),
+            attributes: self.attributes_of(found),
+            size: if row.kind == Kind::File { row.size } else { 0 },
+            mtime: row.mtime,
+            ctime: row.ctime,
+            inode: row.inode,
+            links: links_of(row),
+            rdev: row.rdev,
+            status: 0,
+            content: Content::None,
+        }
+    }
+
+    fn attributes_of(&mut self, found: &Found<'_>) -> Arc<Attributes> {
+        let row = found.row;
+        let key = (row.kind, row.mode, row.uid, row.gid, found.device, row.inode_flags);
+        if let Some(known) = self.attributes.get(&key) {
+            return known.clone();
+        }
+        let attributes = Arc::new(Attributes {
+            kind: row.kind,
+            mode: row.mode,
+            uid: row.uid,
+            gid: row.gid,
+            user: self.owners.user(row.uid).to_vec(),
+            group: self.owners.group(row.gid).to_vec(),
+            device: found.device,
+            inode_flags: row.inode_flags,
+            xattrs: Vec::new(),
+        });
+        if self.attributes.len() >= ATTRIBUTES_MAX {
+            self.attributes.clear();
+        }
+        self.attributes.insert(key, attributes.clone());
+        attributes
+    }
+}
+
+/// Link counts of directories only mirror their sub-directories.
+fn links_of(row: &Row) -> u32 {
+    if row.kind == Kind::Directory { 1 } else { row.links }
+}

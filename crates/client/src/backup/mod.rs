@@ -1,0 +1,323 @@
+//! Backup: walk, merge with the snapshot before, read what changed, store what is new.
+//!
+//! ```text
+//!  walk ──▶ merge (this thread) ──▶ queue ──▶ workers: read, cut, hash, compress, seal ──▶ session
+//!                    │ batches in order                        │
+//!                    └────────────▶ order ◀────────────────────┘
+//!                                     └──▶ tree builder ──▶ pages ──▶ session
+//! ```
+//! Batches go to the workers and come back in the order of the walk, at most a fixed number of
+//! them under way, so memory does not grow with the number of objects. Read [`run`] first, then
+//! `merge`, `worker`, `order`.
+
+mod batch;
+mod content;
+mod merge;
+mod order;
+mod queue;
+mod stream;
+mod tally;
+mod worker;
+
+use crate::manifest::{self, Body, NewManifest};
+use crate::pages::{PageReader, PageWriter};
+use crate::report::Report;
+use crate::{Archive, Error, Result};
+use batch::{Batch, Item};
+use capture::Problem;
+use capture::read::ReadOptions;
+use capture::walk::{Event, Root, Walk};
+use format::entry::Time;
+use merge::Merge;
+use order::Order;
+use queue::Queue;
+use repository::snapshots::{SnapshotRef, Stored};
+use seal::Sealer;
+pub use stream::run_stream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tally::Tally;
+use worker::Shared;
+
+/// What to back up, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Trees to back up.
+    pub roots: Vec<Root>,
+    /// Name of this machine in the repository.
+    pub node: String,
+    /// The paths as the user means them; with the node they name the source.
+    pub paths: Vec<String>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// What the walk goes into and leaves out.
+    pub walk: capture::walk::Options,
+    /// How files are read.
+    pub read: ReadOptions,
+    /// Threads that read, compress and seal.
+    pub threads: usize,
+    /// Zstandard level.
+    pub level: i32,
+    /// Read everything, whatever its times say.
+    pub full: bool,
+    /// Inode numbers mean nothing on this file system.
+    pub ignore_inode: bool,
+    /// Open every record again before it is stored.
+    pub verify_blocks: bool,
+}
+
+/// How a backup ended.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The snapshot.
+    pub snapshot: SnapshotRef,
+    /// What it did.
+    pub report: Report,
+    /// Whether parts of the source could not be read.
+    pub partial: bool,
+}
+
+/// What a backup tells while it runs. Called by many threads.
+pub trait Monitor: Sync {
+    /// An object could not be read, or not wholly.
+    fn problem(&self, problem: &Problem);
+    /// Something that a person should know: why a snapshot could not be built upon, for one.
+    fn note(&self, text: &str);
+}
+
+/// Where a backup is; read by who shows it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Objects that the walk met.
+    pub objects: AtomicU64,
+    /// Bytes of objects dealt with.
+    pub bytes: AtomicU64,
+    /// Bytes read.
+    pub bytes_read: AtomicU64,
+    /// Set to stop: what was stored so far is found by the next backup.
+    pub cancel: AtomicBool,
+    current: parking_lot::Mutex<Vec<u8>>,
+}
+
+impl Progress {
+    /// The path that is dealt with.
+    pub fn current(&self) -> Vec<u8> {
+        self.current.lock().clone()
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+    }
+}
+
+/// Backs up, and publishes a snapshot.
+pub fn run(archive: &Archive, options: &Options, progress: &Progress, monitor: &dyn Monitor) -> Result<Done> {
+    let begun = Begun::new();
+    let lease = archive.lease("backup")?;
+    let source = manifest::source_id(archive, &options.node, &options.paths);
+    let previous = manifest::newest_of(archive, &source)?;
+    let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
+    let sealer = archive.sealer()?;
+    let base = previous.as_ref().map(|stored| stored.head.root);
+    let session = archive.repository.begin(&lease, base, sealer.session_record());
+    let ids = &archive.keys.writer.ids;
+    let writer = PageWriter::new(&session, &sealer, ids)?;
+    let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &writer)?;
+    let previous_head = previous.as_ref().map(|stored| stored.head);
+    let merge = Merge::new(options, pages.as_ref(), previous_head);
+    let order = Order::new(&writer, archive.cut_key());
+    let (root, mut tally) = pipeline(options, &shared, merge, order)?;
+    drop(shared);
+    tally.report.bytes_of_pages = writer.finish()?;
+    drop(writer);
+    let manifest = NewManifest {
+        source,
+        previous: previous_head,
+        previous_id: previous.as_ref().map(|stored| stored.name.id),
+        time: begun.time,
+        root,
+    };
+    finish(archive, options, session, &sealer, manifest, tally, begun)
+}
+
+/// When a backup began, and what the process had cost until then.
+pub(crate) struct Begun {
+    pub(crate) time: Time,
+    clock: Instant,
+    cost: tally::Meter,
+}
+
+impl Begun {
+    pub(crate) fn new() -> Self {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let time = Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos() };
+        Self { time, clock: Instant::now(), cost: tally::Meter::start() }
+    }
+}
+
+/// Completes the report, signs the manifest and publishes.
+fn finish(
+    archive: &Archive,
+    options: &Options,
+    session: repository::session::Session,
+    sealer: &Sealer,
+    manifest: NewManifest,
+    tally: Tally,
+    begun: Begun,
+) -> Result<Done> {
+    let mut report = tally.report;
+    report.bytes_transferred = session.stored_bytes();
+    report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
+    report.cost = begun.cost.read();
+    let partial = report.objects_failed > 0;
+    let body = Body {
+        node: options.node.clone(),
+        paths: options.paths.clone(),
+        tags: options.tags.clone(),
+        partial,
+        program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
+        report: report.clone(),
+    };
+    let before = Instant::now();
+    let committed = manifest::commit(archive, session, sealer, manifest, &body)?;
+    // The stored report cannot know what storing it took; the one that is shown does.
+    report.stages.commit_secs = before.elapsed().as_secs_f64();
+    report.bytes_transferred = committed.stored_bytes;
+    report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
+    report.cost = begun.cost.read();
+    Ok(Done { snapshot: committed.snapshot, report, partial })
+}
+
+fn previous_pages<'a>(
+    archive: &'a Archive,
+    options: &Options,
+    previous: Option<&Stored>,
+    monitor: &dyn Monitor,
+) -> Result<Option<PageReader<'a>>> {
+    if previous.is_none() || options.full {
+        return Ok(None);
+    }
+    match PageReader::new(archive) {
+        Ok(pages) => Ok(Some(pages)),
+        Err(Error::WriteOnly) => {
+            monitor.note("this key cannot read: all files are read again, what is stored is not sent");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs walk, workers and order until the source is done.
+fn pipeline(
+    options: &Options,
+    shared: &Shared<'_>,
+    mut merge: Merge<'_>,
+    mut order: Order<'_>,
+) -> Result<(tree::Root, Tally)> {
+    let mut walk = Walk::start(&options.roots, options.walk.clone())?;
+    let queue = Queue::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..options.threads.max(1)).map(|_| scope.spawn(|| worker::run(shared, &queue))).collect();
+        let fed = feed(&mut walk, &mut merge, &mut order, shared, &queue);
+        let drained = fed.and_then(|()| order.drain());
+        // Closed in any case: workers that wait must not wait for ever.
+        queue.close();
+        let mut tally = Tally::default();
+        let mut failed = None;
+        for worker in workers {
+            match worker.join().unwrap_or(Err(Error::ThreadGone)) {
+                Ok(of_worker) => tally.add(&of_worker),
+                Err(error) => failed = Some(error),
+            }
+        }
+        // What stopped a worker is the reason; that its batch never came back is the result.
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        drained?;
+        tally.add(&merge.tally());
+        tally.leave_out(&walk.left_out());
+        let (root, of_order) = order.finish()?;
+        tally.add(&of_order);
+        if tally.report.objects_inspected == 0 {
+            return Err(Error::NothingRead(options.paths.join(", ")));
+        }
+        Ok((root, tally))
+    })
+}
+
+/// Moves batches from the walk to the workers and on to the tree.
+fn feed(
+    walk: &mut Walk,
+    merge: &mut Merge<'_>,
+    order: &mut Order<'_>,
+    shared: &Shared<'_>,
+    queue: &Queue,
+) -> Result<()> {
+    let mut batch = Batch::default();
+    loop {
+        let before = Instant::now();
+        let event = walk.next();
+        // Only waits are worth a look at the clock's difference; most calls take nanoseconds.
+        merge.waited(before.elapsed());
+        match event {
+            Some(Event::Entry(found)) => merge.entry(&found, &mut batch, shared.monitor)?,
+            Some(Event::Problem { path, problem }) => merge.problem(path, problem, shared.monitor),
+            None => break,
+        }
+        if batch.is_full() {
+            shared.progress.check()?;
+            shared.show(&batch);
+            order.send(std::mem::take(&mut batch), queue)?;
+        }
+    }
+    merge.end(&mut batch, shared.monitor)?;
+    order.send(batch, queue)
+}
+
+/// What a backup would do, without doing it: counts, and the paths that would be read.
+pub fn dry_run(
+    archive: &Archive,
+    options: &Options,
+    monitor: &dyn Monitor,
+    mut would_read: impl FnMut(&[u8]),
+) -> Result<Report> {
+    let source = manifest::source_id(archive, &options.node, &options.paths);
+    let previous = manifest::newest_of(archive, &source)?;
+    let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
+    let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head));
+    let mut walk = Walk::start(&options.roots, options.walk.clone())?;
+    let mut batch = Batch::default();
+    let mut tally = Tally::default();
+    while let Some(event) = walk.next() {
+        match event {
+            Event::Entry(found) => merge.entry(&found, &mut batch, monitor)?,
+            Event::Problem { path, problem } => merge.problem(path, problem, monitor),
+        }
+        count_dry(&mut batch, &mut tally, &mut would_read);
+    }
+    merge.end(&mut batch, monitor)?;
+    count_dry(&mut batch, &mut tally, &mut would_read);
+    tally.add(&merge.tally());
+    tally.leave_out(&walk.left_out());
+    Ok(tally.report)
+}
+
+fn count_dry(batch: &mut Batch, tally: &mut Tally, would_read: &mut impl FnMut(&[u8])) {
+    for item in batch.take() {
+        match item {
+            Item::Unchanged(_) => tally.report.objects_unchanged += 1,
+            Item::Page(_, entries) => tally.report.objects_unchanged += entries.len() as u64,
+            Item::Job(job) => {
+                would_read(&job.entry.path);
+                tally.report.objects_backed_up += 1;
+            }
+            Item::Link(job) => {
+                would_read(&job.entry.path);
+                tally.report.objects_backed_up += 1;
+            }
+            Item::Done(_) | Item::Failed | Item::Vanished => {}
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Back in order: batches come back from the workers in any order and leave in that of the
+//! walk, into the tree.
+
+use super::batch::{Batch, Item, Job, Read};
+use super::queue::Queue;
+use super::tally::Tally;
+use crate::pages::PageWriter;
+use crate::{Error, Result};
+use format::entry::{Attributes, Content, Entry, Kind, Time};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Instant;
+use tree::Builder;
+
+/// Batches under way: what bounds the memory between walk and tree.
+const BATCHES_MAX: usize = 48;
+
+/// A batch under way.
+enum Pending {
+    Ready(Batch),
+    AtWorker(Receiver<Batch>),
+}
+
+/// What the other names of a file take over from the first.
+struct Linked {
+    attributes: Arc<Attributes>,
+    size: u64,
+    mtime: Time,
+    ctime: Time,
+    status: u8,
+    content: Content,
+    names_left: u32,
+}
+
+/// Batches under way, and the tree that they end in.
+pub(super) struct Order<'a> {
+    pending: VecDeque<Pending>,
+    builder: Builder<&'a PageWriter<'a>>,
+    linked: FxHashMap<(u32, u64), Linked>,
+    tally: Tally,
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn new(pages: &'a PageWriter<'a>, cut_key: u64) -> Self {
+        let builder = Builder::new(pages, cut_key);
+        Self { pending: VecDeque::new(), builder, linked: FxHashMap::default(), tally: Tally::default() }
+    }
+
+    /// Sends a batch on its way. Waits for the oldest one when too many are.
+    pub(super) fn send(&mut self, batch: Batch, queue: &Queue) -> Result<()> {
+        if batch.has_jobs() {
+            let (reply, answer) = sync_channel(1);
+            queue.push(batch, reply)?;
+            self.pending.push_back(Pending::AtWorker(answer));
+        } else {
+            self.pending.push_back(Pending::Ready(batch));
+        }
+        self.take_ready()?;
+        while self.pending.len() >= BATCHES_MAX {
+            self.take_one()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all batches.
+    pub(super) fn drain(&mut self) -> Result<()> {
+        while !self.pending.is_empty() {
+            self.take_one()?;
+        }
+        Ok(())
+    }
+
+    /// The root of the tree, and what was counted.
+    pub(super) fn finish(self) -> Result<(tree::Root, Tally)> {
+        let (root, _) = self.builder.finish()?;
+        Ok((root, self.tally))
+    }
+
+    /// Takes what is ready at the front, without waiting.
+    fn take_ready(&mut self) -> Result<()> {
+        while let Some(front) = self.pending.front_mut() {
+            if let Pending::AtWorker(answer) = front {
+                let Ok(batch) = answer.try_recv() else { return Ok(()) };
+                *front = Pending::Ready(batch);
+            }
+            self.take_one()?;
+        }
+        Ok(())
+    }
+
+    fn take_one(&mut self) -> Result<()> {
+        let batch = match self.pending.pop_front() {
+            Some(Pending::Ready(batch)) => batch,
+            Some(Pending::AtWorker(answer)) => {
+                let before = Instant::now();
+                let batch = answer.recv().map_err(|_| Error::ThreadGone)?;
+                self.tally.report.stages.order_wait_secs += before.elapsed().as_secs_f64();
+                batch
+            }
+            None => return Ok(()),
+        };
+        { batch }.take().into_iter().try_for_each(|item| self.item(item))
+    }
+
+    fn item(&mut self, item: Item) -> Result<()> {
+        let report = &mut self.tally.report;
+        match item {
+            Item::Unchanged(entry) => {
+                report.objects_unchanged += 1;
+                self.builder.push(&entry)
+            }
+            Item::Page(page, entries) => {
+                report.objects_unchanged += entries.len() as u64;
+                if self.builder.at_boundary() {
+                    return self.builder.push_page(page);
+                }
+                entries.iter().try_for_each(|entry| self.builder.push(entry))
+            }
+            Item::Done(read) => self.read(*read),
+            Item::Link(job) => self.link(*job),
+            Item::Failed | Item::Job(_) => {
+                report.objects_failed += 1;
+                Ok(())
+            }
+            Item::Vanished => {
+                report.objects_inspected = report.objects_inspected.wrapping_sub(1);
+                report.objects_vanished += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn read(&mut self, read: Read) -> Result<()> {
+        if read.updated {
+            self.tally.report.objects_updated += 1;
+        } else {
+            self.tally.report.objects_backed_up += 1;
+        }
+        let entry = read.entry;
+        if entry.kind() == Kind::File && entry.links > 1 {
+            let linked = Linked {
+                attributes: entry.attributes.clone(),
+                size: entry.size,
+                mtime: entry.mtime,
+                ctime: entry.ctime,
+                status: entry.status,
+                content: entry.content.clone(),
+                names_left: entry.links - 1,
+            };
+            self.linked.insert((entry.attributes.device, entry.inode), linked);
+        }
+        self.builder.push(&entry)
+    }
+
+    /// A further name of a file: all but the path is the first one's.
+    fn link(&mut self, job: Job) -> Result<()> {
+        let key = (job.entry.attributes.device, job.entry.inode);
+        let Some(first) = self.linked.get_mut(&key) else {
+            // The first name could not be read, so neither can this one.
+            self.tally.report.objects_failed += 1;
+            return Ok(());
+        };
+        let entry = Entry {
+            attributes: first.attributes.clone(),
+            size: first.size,
+            mtime: first.mtime,
+            ctime: first.ctime,
+            status: first.status,
+            content: first.content.clone(),
+            ..job.entry
+        };
+        first.names_left = first.names_left.saturating_sub(1);
+        if first.names_left == 0 {
+            self.linked.remove(&key);
+        }
+        self.tally.report.objects_backed_up += 1;
+        self.builder.push(&entry)
+    }
+}

@@ -1,0 +1,141 @@
+//! Backup of a stream: what a program prints becomes a file in a snapshot of its own.
+
+use super::content::{ChunkWriter, Cutter, Runs, Stored};
+use super::queue::Queue;
+use super::tally::Tally;
+use super::worker::Shared;
+use super::{Begun, Done, Monitor, Options, Progress, finish};
+use crate::manifest::{self, NewManifest};
+use crate::pages::PageWriter;
+use crate::{Archive, Error, Result};
+use format::entry::{Attributes, Content, Entry, Kind};
+use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tree::Builder;
+
+/// Backs up what `input` gives, as the file `name`. `confirm` is asked at its end, before anything
+/// is published: a command that failed makes no snapshot.
+pub fn run_stream(
+    archive: &Archive,
+    options: &Options,
+    name: &[u8],
+    input: &mut dyn Read,
+    confirm: &mut dyn FnMut() -> Result<()>,
+    progress: &Progress,
+    monitor: &dyn Monitor,
+) -> Result<Done> {
+    if !format::entry::is_clean_path(name) {
+        return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
+    }
+    let begun = Begun::new();
+    let lease = archive.lease("backup")?;
+    let source = manifest::source_id(archive, &options.node, &options.paths);
+    let previous = manifest::newest_of(archive, &source)?;
+    let sealer = archive.sealer()?;
+    let session = archive.repository.begin(&lease, None, sealer.session_record());
+    let pages = PageWriter::new(&session, &sealer, &archive.keys.writer.ids)?;
+    let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &pages)?;
+    let (content, size, mut tally) = store(&shared, input)?;
+    confirm()?;
+    drop(shared);
+    let mut builder = Builder::new(&pages, archive.cut_key());
+    for entry in entries(name, content, size, begun.time) {
+        builder.push(&entry)?;
+    }
+    let (root, _) = builder.finish()?;
+    tally.report.bytes_of_pages = pages.finish()?;
+    tally.report.objects_inspected = 1;
+    tally.report.objects_backed_up = 1;
+    tally.report.bytes_inspected = size;
+    drop(pages);
+    let manifest = NewManifest {
+        source,
+        previous: previous.as_ref().map(|stored| stored.head),
+        previous_id: previous.as_ref().map(|stored| stored.name.id),
+        time: begun.time,
+        root,
+    };
+    finish(archive, options, session, &sealer, manifest, tally, begun)
+}
+
+/// Stores the stream with helpers that seal while it is read.
+fn store(shared: &Shared<'_>, input: &mut dyn Read) -> Result<(Content, u64, Tally)> {
+    let queue = Queue::default();
+    std::thread::scope(|scope| {
+        let helpers = shared.options.threads.saturating_sub(1);
+        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(|| super::worker::run(shared, &queue))).collect();
+        let stored = read_all(shared, &queue, input);
+        queue.close();
+        let mut tally = Tally::default();
+        for helper in helpers {
+            tally.add(&helper.join().unwrap_or(Err(Error::ThreadGone))?);
+        }
+        let (content, size, own) = stored?;
+        tally.add(&own);
+        Ok((content, size, tally))
+    })
+}
+
+fn read_all(shared: &Shared<'_>, queue: &Queue, input: &mut dyn Read) -> Result<(Content, u64, Tally)> {
+    let mut writer = ChunkWriter::new(shared, queue)?;
+    let (mut cutter, mut runs, mut stored) = (Cutter::new(), Runs::default(), Stored::default());
+    loop {
+        shared.progress.check()?;
+        let room = cutter.room(shared);
+        let available = room.len();
+        let length = match input.read(room) {
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
+            Err(source) => return Err(Error::File { path: "the input".into(), source }),
+        };
+        cutter.filled(length, available);
+        writer.tally.report.bytes_processed += length as u64;
+        shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
+        shared.progress.bytes.fetch_add(length as u64, Ordering::Relaxed);
+        cutter.cut(length == 0, &mut writer, &mut runs, &mut stored)?;
+        if length == 0 {
+            break;
+        }
+    }
+    writer.flush()?;
+    let size = runs.bytes;
+    Ok((runs.finish(shared)?, size, writer.tally))
+}
+
+/// The entries of the snapshot: the directories that the name asks for, and the file.
+fn entries(name: &[u8], content: Content, size: u64, time: format::entry::Time) -> Vec<Entry> {
+    let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut entries: Vec<_> =
+        slashes.map(|end| entry(&name[..end], Kind::Directory, Content::None, 0, time)).collect();
+    entries.push(entry(name, Kind::File, content, size, time));
+    entries
+}
+
+fn entry(path: &[u8], kind: Kind, content: Content, size: u64, time: format::entry::Time) -> Entry {
+    let mode = if kind == Kind::Directory { 0o700 } else { 0o600 };
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let attributes = Arc::new(Attributes {
+        kind,
+        mode,
+        uid,
+        gid,
+        user: Vec::new(),
+        group: Vec::new(),
+        device: 0,
+        inode_flags: 0,
+        xattrs: Vec::new(),
+    });
+    Entry {
+        path: path.to_vec(),
+        attributes,
+        size,
+        mtime: time,
+        ctime: time,
+        inode: 0,
+        links: 1,
+        rdev: 0,
+        status: 0,
+        content,
+    }
+}

@@ -1,0 +1,127 @@
+//! Counting: each thread has its own tally, added up at the end.
+
+use crate::report::{Cost, Report, Stages};
+use capture::walk::LeftOut;
+use std::time::{Duration, Instant};
+
+/// What one thread counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) report: Report,
+}
+
+impl Tally {
+    /// Adds what another thread counted.
+    pub(super) fn add(&mut self, other: &Self) {
+        let (sum, more) = (&mut self.report, &other.report);
+        // Wrapping: a thread may take back what another one counted.
+        let add = |left: &mut u64, right: u64| *left = left.wrapping_add(right);
+        add(&mut sum.objects_inspected, more.objects_inspected);
+        add(&mut sum.objects_backed_up, more.objects_backed_up);
+        add(&mut sum.objects_updated, more.objects_updated);
+        add(&mut sum.objects_unchanged, more.objects_unchanged);
+        add(&mut sum.objects_failed, more.objects_failed);
+        add(&mut sum.objects_skipped, more.objects_skipped);
+        add(&mut sum.objects_vanished, more.objects_vanished);
+        add(&mut sum.objects_expired, more.objects_expired);
+        add(&mut sum.objects_deduplicated, more.objects_deduplicated);
+        add(&mut sum.objects_encrypted, more.objects_encrypted);
+        add(&mut sum.objects_grew_on_compress, more.objects_grew_on_compress);
+        add(&mut sum.objects_changed_during_read, more.objects_changed_during_read);
+        add(&mut sum.retries, more.retries);
+        add(&mut sum.bytes_inspected, more.bytes_inspected);
+        add(&mut sum.bytes_processed, more.bytes_processed);
+        add(&mut sum.bytes_before_dedup, more.bytes_before_dedup);
+        add(&mut sum.bytes_after_dedup, more.bytes_after_dedup);
+        add(&mut sum.chunks_total, more.chunks_total);
+        add(&mut sum.chunks_new, more.chunks_new);
+        sum.transfer_secs += more.transfer_secs;
+        add_stages(&mut sum.stages, &more.stages);
+    }
+
+    /// Notes what the walk left out.
+    pub(super) fn leave_out(&mut self, left_out: &LeftOut) {
+        let by_rule = left_out.by_size + left_out.by_age + left_out.by_nodump;
+        self.report.objects_skipped += by_rule;
+        self.report.objects_inspected += by_rule;
+        self.report.objects_excluded += left_out.by_pattern;
+    }
+}
+
+fn add_stages(sum: &mut Stages, more: &Stages) {
+    sum.walk_wait_secs += more.walk_wait_secs;
+    sum.read_secs += more.read_secs;
+    sum.hash_secs += more.hash_secs;
+    sum.compress_secs += more.compress_secs;
+    sum.store_secs += more.store_secs;
+    sum.reader_wait_secs += more.reader_wait_secs;
+    sum.order_wait_secs += more.order_wait_secs;
+}
+
+/// Adds the time of `work` to `secs`.
+pub(super) fn timed<T>(secs: &mut f64, work: impl FnOnce() -> T) -> T {
+    let before = Instant::now();
+    let result = work();
+    *secs += before.elapsed().as_secs_f64();
+    result
+}
+
+/// Measures what the process costs from some moment on.
+pub(super) struct Meter {
+    start: Cost,
+    clock: Instant,
+}
+
+impl Meter {
+    pub(super) fn start() -> Self {
+        Self { start: usage(), clock: Instant::now() }
+    }
+
+    pub(super) fn read(&self) -> Cost {
+        let (now, start) = (usage(), &self.start);
+        Cost {
+            user_secs: now.user_secs - start.user_secs,
+            system_secs: now.system_secs - start.system_secs,
+            peak_memory_bytes: now.peak_memory_bytes,
+            memory_byte_secs: now.memory_byte_secs * self.clock.elapsed().as_secs_f64(),
+            minor_faults: now.minor_faults.saturating_sub(start.minor_faults),
+            major_faults: now.major_faults.saturating_sub(start.major_faults),
+            io_calls: now.io_calls.saturating_sub(start.io_calls),
+            disk_read_bytes: now.disk_read_bytes.saturating_sub(start.disk_read_bytes),
+            disk_written_bytes: now.disk_written_bytes.saturating_sub(start.disk_written_bytes),
+        }
+    }
+}
+
+/// What the process used so far; `memory_byte_secs` is the memory in use now.
+fn usage() -> Cost {
+    let mut cost = Cost::default();
+    if let Ok(stat) = std::fs::read_to_string("/proc/self/stat") {
+        read_stat(&stat, &mut cost);
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    cost.peak_memory_bytes = field(&status, "VmHWM:") * 1024;
+    cost.memory_byte_secs = (field(&status, "VmRSS:") * 1024) as f64;
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    cost.io_calls = field(&io, "syscr:") + field(&io, "syscw:");
+    cost.disk_read_bytes = field(&io, "\nread_bytes:");
+    cost.disk_written_bytes = field(&io, "\nwrite_bytes:");
+    cost
+}
+
+/// Fields by their number in proc(5): 10 and 12 are faults, 14 and 15 times in ticks.
+fn read_stat(stat: &str, cost: &mut Cost) {
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields: Vec<u64> = after_name.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
+    let get = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
+    let tick = Duration::from_secs(1) / rustix::param::clock_ticks_per_second() as u32;
+    cost.minor_faults = get(10);
+    cost.major_faults = get(12);
+    cost.user_secs = get(14) as f64 * tick.as_secs_f64();
+    cost.system_secs = get(15) as f64 * tick.as_secs_f64();
+}
+
+fn field(text: &str, name: &str) -> u64 {
+    let value = text.split_once(name).and_then(|(_, rest)| rest.split_whitespace().next());
+    value.and_then(|value| value.parse().ok()).unwrap_or(0)
+}

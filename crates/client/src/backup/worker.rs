@@ -1,0 +1,338 @@
+//! A worker: reads the objects of batches, and stores what is new of them.
+
+use super::batch::{Batch, Item, Job, Read};
+use super::content::{ChunkWriter, Cutter, Runs, Stored};
+use super::queue::{Queue, Task};
+use super::tally::{Tally, timed};
+use super::{Monitor, Options, Progress};
+use crate::pages::PageWriter;
+use crate::{Archive, Result};
+use capture::Problem;
+use capture::read::{LargeFile, Outcome, Piece, SmallRead, link_target};
+use capture::xattrs::{self, Xattrs};
+use chunker::Chunker;
+use crypto::IdKey;
+use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, Segment};
+use repository::session::Session;
+use seal::Sealer;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Larger files are read piece by piece.
+const SMALL_BYTES_MAX: u64 = 1 << 20;
+/// Files up to this many bytes lie in their entry: less than what naming a chunk costs.
+const INLINE_BYTES_MAX: usize = 48;
+
+/// What all workers share.
+pub(super) struct Shared<'a> {
+    pub(super) options: &'a Options,
+    pub(super) progress: &'a Progress,
+    pub(super) monitor: &'a dyn Monitor,
+    pub(super) session: &'a Session,
+    pub(super) sealer: &'a Sealer,
+    pub(super) pages: &'a PageWriter<'a>,
+    pub(super) ids: &'a IdKey,
+    pub(super) chunker: Chunker,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(
+        archive: &'a Archive,
+        options: &'a Options,
+        progress: &'a Progress,
+        monitor: &'a dyn Monitor,
+        session: &'a Session,
+        sealer: &'a Sealer,
+        pages: &'a PageWriter<'a>,
+    ) -> Result<Self> {
+        let (ids, chunker) = (&archive.keys.writer.ids, archive.chunker()?);
+        Ok(Self { options, progress, monitor, session, sealer, pages, ids, chunker })
+    }
+
+    /// Shows where the walk is.
+    pub(super) fn show(&self, batch: &Batch) {
+        let (mut objects, mut bytes) = (0, 0);
+        for item in batch.items() {
+            match item {
+                Item::Page(_, entries) => {
+                    objects += entries.len() as u64;
+                    bytes += entries.iter().map(|entry| entry.size).sum::<u64>();
+                }
+                Item::Unchanged(entry) => (objects, bytes) = (objects + 1, bytes + entry.size),
+                _ => objects += 1,
+            }
+        }
+        self.progress.objects.fetch_add(objects, Ordering::Relaxed);
+        self.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Works until the queue is closed.
+pub(super) fn run(shared: &Shared<'_>, queue: &Queue) -> Result<Tally> {
+    let result = Worker::new(shared, queue).and_then(Worker::work);
+    if result.is_err() {
+        queue.fail();
+    }
+    result
+}
+
+struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    queue: &'a Queue,
+    writer: ChunkWriter<'a>,
+    buffer: Vec<u8>,
+    cutter: Cutter,
+    reader: SmallRead,
+}
+
+/// Why an object is not in the snapshot.
+enum Missing {
+    /// The world's fault; the neighbours go on.
+    Object(Problem),
+    /// The repository's fault; the backup stops.
+    Repository(crate::Error),
+}
+
+impl From<crate::Error> for Missing {
+    fn from(error: crate::Error) -> Self {
+        Missing::Repository(error)
+    }
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Result<Self> {
+        let writer = ChunkWriter::new(shared, queue)?;
+        let reader = SmallRead { options: shared.options.read, ..SmallRead::default() };
+        Ok(Self { shared, queue, writer, buffer: Vec::new(), cutter: Cutter::new(), reader })
+    }
+
+    fn work(mut self) -> Result<Tally> {
+        loop {
+            let before = Instant::now();
+            let task = self.queue.next();
+            self.writer.tally.report.stages.reader_wait_secs += before.elapsed().as_secs_f64();
+            match task {
+                Some(Task::Read(batch, reply)) => {
+                    // Nobody waits any more when the backup has failed elsewhere.
+                    let _ = reply.send(self.batch(batch)?);
+                }
+                Some(Task::Seal(mut block)) => self.writer.seal(&mut block)?,
+                None => break,
+            }
+        }
+        self.writer.flush()?;
+        let report = &mut self.writer.tally.report;
+        report.transfer_secs = report.stages.store_secs;
+        Ok(self.writer.tally)
+    }
+
+    fn batch(&mut self, mut batch: Batch) -> Result<Batch> {
+        self.shared.progress.check()?;
+        for item in batch.items_mut() {
+            if matches!(item, Item::Job(_))
+                && let Item::Job(job) = std::mem::replace(item, Item::Failed)
+            {
+                *item = self.job(*job)?;
+            }
+        }
+        Ok(batch)
+    }
+
+    fn job(&mut self, job: Job) -> Result<Item> {
+        let previous = job.previous.clone();
+        match self.object(job) {
+            Ok(entry) => {
+                let updated = previous.is_some_and(|before| same_content(&before, &entry));
+                Ok(Item::Done(Box::new(Read { entry, updated })))
+            }
+            Err(Missing::Object(problem)) if problem.vanished() => Ok(Item::Vanished),
+            Err(Missing::Object(problem)) => {
+                self.shared.monitor.problem(&problem);
+                Ok(Item::Failed)
+            }
+            Err(Missing::Repository(error)) => Err(error),
+        }
+    }
+
+    fn object(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
+        match job.row.kind {
+            Kind::File if job.row.size > SMALL_BYTES_MAX => self.large_file(job),
+            Kind::File => self.small_file(job),
+            Kind::Symlink => self.symlink(job),
+            _ => self.other(job),
+        }
+    }
+
+    fn small_file(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
+        let (reader, buffer) = (self.reader, &mut self.buffer);
+        let read_secs = &mut self.writer.tally.report.stages.read_secs;
+        let read = timed(read_secs, || reader.run(&job.directory, &job.name, &job.row, buffer));
+        let read = read.map_err(Missing::Object)?;
+        let size = read.outcome.row.size as usize;
+        self.note_read(size as u64, &read.outcome);
+        let content = self.small_content(size)?;
+        Ok(self.complete(job, content, &read.outcome, read.xattrs))
+    }
+
+    /// The content of a small file, whose bytes are in the buffer.
+    fn small_content(&mut self, size: usize) -> Result<Content> {
+        let mut bytes = std::mem::take(&mut self.buffer);
+        let result = self.small_bytes(&bytes[..size]);
+        std::mem::swap(&mut self.buffer, &mut bytes);
+        result
+    }
+
+    fn small_bytes(&mut self, bytes: &[u8]) -> Result<Content> {
+        if bytes.is_empty() {
+            return Ok(Content::None);
+        }
+        if bytes.len() <= INLINE_BYTES_MAX {
+            return Ok(Content::Inline(bytes.to_vec()));
+        }
+        let mut stored = Stored::default();
+        let content = if bytes.len() <= self.shared.chunker.params().average as usize {
+            let id = self.writer.chunk(bytes, &mut stored)?;
+            Content::Segments(Arc::new([Segment::Data(id, bytes.len() as u32)]))
+        } else {
+            self.cut_bytes(bytes, &mut stored)?
+        };
+        self.count(stored);
+        Ok(content)
+    }
+
+    fn cut_bytes(&mut self, mut rest: &[u8], stored: &mut Stored) -> Result<Content> {
+        let mut runs = Runs::default();
+        while let Some(length) = self.shared.chunker.next_cut(rest, true).filter(|length| *length > 0) {
+            let (chunk, tail) = rest.split_at(length);
+            let id = self.writer.chunk(chunk, stored)?;
+            runs.data(id, length as u32, self.shared)?;
+            rest = tail;
+        }
+        runs.finish(self.shared)
+    }
+
+    fn large_file(&mut self, mut job: Job) -> std::result::Result<Entry, Missing> {
+        let mut tries = 0;
+        loop {
+            let file = LargeFile::open(&job.directory, &job.name, &job.row, &self.reader.options);
+            let mut file = file.map_err(Missing::Object)?;
+            let xattrs = file.xattrs();
+            let content = self.large_content(&mut file)?;
+            let outcome = file.finish().map_err(Missing::Object)?;
+            if outcome.changed() && tries < self.reader.options.retries {
+                tries += 1;
+                self.writer.tally.report.retries += 1;
+                job.row = outcome.row;
+                continue;
+            }
+            self.note_read(0, &outcome);
+            return Ok(self.complete(job, content, &outcome, xattrs));
+        }
+    }
+
+    fn large_content(&mut self, file: &mut LargeFile) -> std::result::Result<Content, Missing> {
+        let shared = self.shared;
+        let (mut runs, mut stored) = (Runs::default(), Stored::default());
+        self.cutter = Cutter::new();
+        loop {
+            shared.progress.check()?;
+            let room = self.cutter.room(shared);
+            let available = room.len();
+            let read_secs = &mut self.writer.tally.report.stages.read_secs;
+            let piece = timed(read_secs, || file.next(room)).map_err(Missing::Object)?;
+            let length = if let Piece::Data { length, .. } = piece { length } else { 0 };
+            self.cutter.filled(length, available);
+            shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
+            self.writer.tally.report.bytes_processed += length as u64;
+            let at_end = !matches!(piece, Piece::Data { .. });
+            self.cutter.cut(at_end, &mut self.writer, &mut runs, &mut stored)?;
+            match piece {
+                Piece::Data { .. } => {}
+                Piece::Hole { length, .. } | Piece::Lost { length, .. } => runs.hole(length, shared)?,
+                Piece::End => break,
+            }
+        }
+        self.count(stored);
+        Ok(runs.finish(shared)?)
+    }
+
+    fn symlink(&mut self, mut job: Job) -> std::result::Result<Entry, Missing> {
+        let target = link_target(&job.directory, &job.name).map_err(Missing::Object)?;
+        job.entry.size = target.len() as u64;
+        job.entry.content = Content::Inline(target);
+        self.other(job)
+    }
+
+    /// Everything that is never opened.
+    fn other(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
+        let xattrs = xattrs::of_object(&job.directory, &job.name);
+        self.report_xattrs(&job, &xattrs);
+        Ok(with_xattrs(job.entry, xattrs))
+    }
+
+    /// The entry of a file that was read: its attributes are those at the end of the reading.
+    fn complete(&mut self, job: Job, content: Content, outcome: &Outcome, xattrs: Xattrs) -> Entry {
+        self.report_xattrs(&job, &xattrs);
+        for lost in &outcome.lost {
+            self.writer.tally.report.bytes_processed =
+                self.writer.tally.report.bytes_processed.saturating_sub(lost.end - lost.start);
+        }
+        if outcome.status & STATUS_CHANGED != 0 {
+            self.writer.tally.report.objects_changed_during_read += 1;
+        }
+        let row = &outcome.row;
+        let mut entry = Entry {
+            size: row.size,
+            mtime: row.mtime,
+            ctime: row.ctime,
+            inode: row.inode,
+            status: outcome.status,
+            content,
+            ..job.entry
+        };
+        let same = (row.mode, row.uid, row.gid) == (job.row.mode, job.row.uid, job.row.gid);
+        if !same {
+            let old = entry.attributes.as_ref().clone();
+            let (mode, uid, gid) = (row.mode, row.uid, row.gid);
+            entry.attributes = Arc::new(Attributes { mode, uid, gid, ..old });
+        }
+        with_xattrs(entry, xattrs)
+    }
+
+    fn report_xattrs(&self, job: &Job, xattrs: &Xattrs) {
+        if xattrs.error.is_some()
+            && let Some(problem) = xattrs.problem(job.directory.path_of(job.name.to_bytes()))
+        {
+            self.shared.monitor.problem(&problem);
+        }
+    }
+
+    fn note_read(&mut self, bytes: u64, outcome: &Outcome) {
+        self.writer.tally.report.bytes_processed += bytes;
+        self.shared.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.progress.bytes.fetch_add(outcome.row.size, Ordering::Relaxed);
+    }
+
+    fn count(&mut self, stored: Stored) {
+        let report = &mut self.writer.tally.report;
+        if stored.new_chunks > 0 {
+            report.objects_encrypted += 1;
+        } else if stored.chunks > 0 {
+            report.objects_deduplicated += 1;
+        }
+    }
+}
+
+fn with_xattrs(mut entry: Entry, xattrs: Xattrs) -> Entry {
+    if !xattrs.list.is_empty() {
+        let old = entry.attributes.as_ref().clone();
+        entry.attributes = Arc::new(Attributes { xattrs: xattrs.list, ..old });
+    }
+    entry
+}
+
+/// Whether only attributes differ.
+fn same_content(before: &Entry, now: &Entry) -> bool {
+    before.kind() == now.kind() && before.size == now.size && before.content == now.content
+}

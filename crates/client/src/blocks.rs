@@ -1,0 +1,133 @@
+//! Opened records, the latest of them kept: pages and small chunks share records, and who wants
+//! one mostly wants its neighbours next.
+
+use crate::{Error, Result};
+use format::record::{self, RecordKind};
+use ids::{ContainerNo, ObjectId, Place};
+use repository::Repository;
+use seal::{Opened, Opener};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Plaintext kept in memory.
+const CACHE_BYTES: usize = 24 << 20;
+
+/// Fetches, opens and keeps records.
+pub(crate) struct BlockCache {
+    repository: Arc<Repository>,
+    opener: Opener,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// Latest first.
+    blocks: VecDeque<(Place, Arc<Opened>)>,
+    bytes: usize,
+}
+
+/// What a thread needs to open records; not shared.
+pub(crate) struct Scratch {
+    bytes: Vec<u8>,
+    unpacker: zstd::bulk::Decompressor<'static>,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Self> {
+        let unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
+        Ok(Self { bytes: Vec::new(), unpacker })
+    }
+}
+
+impl BlockCache {
+    pub(crate) fn new(repository: Arc<Repository>, opener: Opener) -> Self {
+        Self { repository, opener, kept: Mutex::default() }
+    }
+
+    pub(crate) fn opener(&self) -> &Opener {
+        &self.opener
+    }
+
+    pub(crate) fn repository(&self) -> &Arc<Repository> {
+        &self.repository
+    }
+
+    /// The record that holds `id`.
+    pub(crate) fn containing(&self, id: &ObjectId, scratch: &mut Scratch) -> Result<Arc<Opened>> {
+        if let Some(opened) = self.kept_with(id) {
+            return Ok(opened);
+        }
+        let place = self.repository.fetch(id, &mut scratch.bytes)?;
+        let opened = Arc::new(self.open_fetched(place, scratch)?);
+        self.keep(place, &opened);
+        Ok(opened)
+    }
+
+    /// The payload of `id`, its content checked against its name by `name`.
+    pub(crate) fn object(
+        &self,
+        id: &ObjectId,
+        scratch: &mut Scratch,
+        name: impl Fn(&[u8]) -> ObjectId,
+    ) -> Result<Vec<u8>> {
+        let opened = self.containing(id, scratch)?;
+        let payload = opened.find(id).ok_or(repository::Error::ObjectMissing(*id))?;
+        if name(payload) == *id { Ok(payload.to_vec()) } else { Err(Error::WrongContent(*id)) }
+    }
+
+    /// Reads and opens the record at `place`; nothing is kept.
+    pub(crate) fn open_at(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
+        self.repository.read(place, &mut scratch.bytes)?;
+        self.open_fetched(place, scratch)
+    }
+
+    fn open_fetched(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
+        let session = record::split(&scratch.bytes)?.header.session;
+        if !self.opener.knows(&session) {
+            self.learn_sessions(place.container)?;
+        }
+        Ok(self.opener.open(&mut scratch.bytes, &mut scratch.unpacker)?)
+    }
+
+    /// Learns the session keys that a container holds: they stand before what they seal.
+    pub(crate) fn learn_sessions(&self, container: ContainerNo) -> Result<()> {
+        let reader = self.repository.container(container)?;
+        let rows = match reader.rows() {
+            Ok(rows) => rows,
+            // The footer is damaged: the records still say what they are.
+            Err(_) => reader.walk(|_, _| ())?.rows,
+        };
+        for row in rows.iter().filter(|row| row.is(RecordKind::Session)) {
+            let associated = reader.associated(row)?;
+            self.opener.learn(record::head_only(&associated)?.clear)?;
+        }
+        Ok(())
+    }
+
+    fn kept_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {
+        let mut kept = self.lock();
+        let at = kept.blocks.iter().position(|(_, opened)| opened.ids.contains(id))?;
+        let block = kept.blocks.remove(at)?;
+        let opened = block.1.clone();
+        kept.blocks.push_front(block);
+        Some(opened)
+    }
+
+    fn keep(&self, place: Place, opened: &Arc<Opened>) {
+        let mut kept = self.lock();
+        if kept.blocks.iter().any(|(other, _)| *other == place) {
+            return;
+        }
+        kept.bytes += opened.bytes();
+        kept.blocks.push_front((place, opened.clone()));
+        while kept.bytes > CACHE_BYTES
+            && let Some((_, last)) = kept.blocks.pop_back()
+        {
+            kept.bytes -= last.bytes();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,74 @@
+//! What can go wrong above the engine.
+
+use ids::{KeyId, ObjectId, SnapshotId};
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a pipeline could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The engine failed.
+    #[error(transparent)]
+    Repository(#[from] repository::Error),
+    /// Keys or seals.
+    #[error(transparent)]
+    Crypto(#[from] crypto::Error),
+    /// A record could not be made or opened.
+    #[error(transparent)]
+    Seal(#[from] seal::Error),
+    /// Bytes are not what they should be.
+    #[error(transparent)]
+    Format(#[from] format::Error),
+    /// What to back up does not make sense.
+    #[error(transparent)]
+    Roots(#[from] capture::walk::WalkError),
+    /// The operating system would not give random bytes.
+    #[error("no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The key may only write.
+    #[error("this key can back up but not read")]
+    WriteOnly,
+    /// No slot opens with this password.
+    #[error("no key of the repository opens with this password")]
+    WrongKey,
+    /// An object has other content than its name says.
+    #[error("object {0} has other content than its name says")]
+    WrongContent(ObjectId),
+    /// A manifest is not signed by a key of this repository.
+    #[error("snapshot {0} is not signed by a key of this repository")]
+    Forged(SnapshotId),
+    /// No key with this id.
+    #[error("there is no key {0}")]
+    NoKey(KeyId),
+    /// No snapshot fits what was asked for.
+    #[error("no snapshot matches {0}")]
+    NoSnapshot(String),
+    /// More than one snapshot fits.
+    #[error("{0} matches more than one snapshot")]
+    Ambiguous(String),
+    /// No such path in a snapshot.
+    #[error("{0} is not in the snapshot")]
+    NoPath(String),
+    /// A thread of the pipeline panicked; a bug.
+    #[error("a thread of the pipeline stopped")]
+    ThreadGone,
+    /// Stopped because the user asked for it.
+    #[error("cancelled")]
+    Cancelled,
+    /// A file of this machine could not be used.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Nothing to back up could be read.
+    #[error("nothing could be read of {0}")]
+    NothingRead(String),
+    /// Asked for something that is not allowed or makes no sense.
+    #[error("{0}")]
+    Usage(String),
+}

@@ -1,0 +1,135 @@
+//! Pages of snapshot trees: read through the cache of opened records, written into records of
+//! their own.
+
+use crate::blocks::{BlockCache, Scratch};
+use crate::{Archive, Error, Result};
+use crypto::IdKey;
+use format::page::{Page, PageKind};
+use format::record::{RecordKind, SealedRecord};
+use ids::ObjectId;
+use repository::session::Session;
+use seal::{Block, Packer, Sealer};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use tree::{PageData, PageSink, PageSource};
+
+/// Plaintext of one record of pages. Smaller than one of chunks: who looks up one entry opens a
+/// few of them.
+const PAGE_BLOCK_BYTES: usize = 512 << 10;
+/// Pages are small, and better compressed than quickly.
+const PAGE_LEVEL: i32 = 3;
+/// Decoded pages kept: a path of inner pages and some leaves.
+const PAGES_MAX: usize = 256;
+
+/// Reads pages.
+pub struct PageReader<'a> {
+    blocks: &'a BlockCache,
+    ids: &'a IdKey,
+    state: Mutex<State>,
+}
+
+struct State {
+    scratch: Scratch,
+    latest: VecDeque<(ObjectId, Arc<PageData>)>,
+}
+
+impl<'a> PageReader<'a> {
+    /// Reads pages of `archive`.
+    pub fn new(archive: &'a Archive) -> Result<Self> {
+        let state = State { scratch: Scratch::new()?, latest: VecDeque::new() };
+        Ok(Self { blocks: archive.blocks()?, ids: &archive.keys.writer.ids, state: Mutex::new(state) })
+    }
+
+    fn load(&self, id: &ObjectId, state: &mut State) -> Result<Arc<PageData>> {
+        let opened = self.blocks.containing(id, &mut state.scratch)?;
+        let at = opened.ids.iter().position(|other| other == id);
+        let at = at.ok_or(repository::Error::ObjectMissing(*id))?;
+        let (kind, refs) = opened.page_head(at).ok_or(format::Error::Invalid { what: "page" })?;
+        let payload = opened.payload(at);
+        if self.ids.page_id(kind as u8, refs, payload) != *id {
+            return Err(Error::WrongContent(*id));
+        }
+        Ok(Arc::new(PageData { kind, refs: refs.to_vec(), payload: payload.to_vec() }))
+    }
+}
+
+impl PageSource for PageReader<'_> {
+    type Error = Error;
+
+    fn get(&self, id: &ObjectId) -> Result<Arc<PageData>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, page)) = state.latest.iter().find(|(other, _)| other == id) {
+            return Ok(page.clone());
+        }
+        let page = self.load(id, &mut state)?;
+        // Leaves are read once; inner pages are what is asked for again.
+        if page.kind == PageKind::Inner {
+            state.latest.push_front((*id, page.clone()));
+            state.latest.truncate(PAGES_MAX);
+        }
+        Ok(page)
+    }
+}
+
+/// Writes pages that are new. Shared by the threads of a backup.
+pub(crate) struct PageWriter<'a> {
+    session: &'a Session,
+    sealer: &'a Sealer,
+    ids: &'a IdKey,
+    state: Mutex<WriterState>,
+}
+
+struct WriterState {
+    block: Block,
+    packer: Packer,
+    record: SealedRecord,
+    plain_bytes: u64,
+}
+
+impl<'a> PageWriter<'a> {
+    pub(crate) fn new(session: &'a Session, sealer: &'a Sealer, ids: &'a IdKey) -> Result<Self> {
+        let state = WriterState {
+            block: Block::new(RecordKind::Pages),
+            packer: Packer::new(PAGE_LEVEL)?,
+            record: Sealer::empty_record(),
+            plain_bytes: 0,
+        };
+        Ok(Self { session, sealer, ids, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn put(&self, page: &Page) -> Result<ObjectId> {
+        let id = self.ids.page_id(page.kind as u8, &page.refs, &page.payload);
+        if self.session.claim(&id)? {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let bytes = page.payload.len() + page.refs.len() * ObjectId::LEN;
+            if state.block.is_full_for(bytes, PAGE_BLOCK_BYTES) {
+                self.seal(&mut state)?;
+            }
+            state.plain_bytes += bytes as u64;
+            state.block.push_page(id, page);
+        }
+        Ok(id)
+    }
+
+    /// Stores what waits. Returns the bytes of all pages written.
+    pub(crate) fn finish(&self) -> Result<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.block.is_empty() {
+            self.seal(&mut state)?;
+        }
+        Ok(state.plain_bytes)
+    }
+
+    fn seal(&self, state: &mut WriterState) -> Result<()> {
+        self.sealer.seal_block(&mut state.block, &mut state.packer, &mut state.record)?;
+        Ok(self.session.append(&state.record)?)
+    }
+}
+
+impl PageSink for &PageWriter<'_> {
+    type Error = Error;
+
+    fn put(&mut self, page: Page) -> Result<ObjectId> {
+        PageWriter::put(self, &page)
+    }
+}

@@ -1,0 +1,247 @@
+//! Handles of directories: making, keeping, reopening them.
+
+use crate::caller::Caller;
+use crate::flags;
+use crate::names;
+use crate::options::Overwrite;
+use crate::problem::{Cause, Operation, Problem};
+use crate::system::{self, DIRECTORY, ONLY_PATH};
+use crate::target::Target;
+use format::entry::{Entry, Time};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx};
+use rustix::io::Errno;
+use std::sync::{Arc, OnceLock};
+
+const ACCESS_ACL: &str = "system.posix_acl_access";
+const DEFAULT_ACL: &str = "system.posix_acl_default";
+
+/// How often another thread (or an attacker) may change a name under our hands.
+const MAX_ATTEMPTS: usize = 8;
+
+/// An open directory below the target's root, and what creation in it gives by itself.
+pub struct Directory {
+    /// `None` only in a dry run: it would have been made.
+    pub(crate) fd: Option<OwnedFd>,
+    /// Nobody else can reach what is in it: made by us, mode 0700.
+    pub(crate) private: bool,
+    /// Group of what is created in it; `None` when the mount options decide.
+    pub(crate) group: Option<u32>,
+    /// New objects inherit an ACL here, which must go again.
+    pub(crate) gives_acl: bool,
+    /// Number of its file system.
+    pub(crate) device: u64,
+    /// Spellings are one name here; asked for when a name is taken.
+    pub(crate) folds: OnceLock<bool>,
+}
+
+/// A directory that objects can be created in; keeps it open as long as it is held.
+pub type DirHandle = Arc<Directory>;
+
+impl Directory {
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(crate) fn missing() -> Self {
+        let folds = OnceLock::new();
+        Directory { fd: None, private: false, group: None, gives_acl: false, device: 0, folds }
+    }
+
+    pub(crate) fn describe(fd: OwnedFd, caller: &Caller, begun: Time) -> Result<Self, Errno> {
+        let stat = system::look_at(fd.as_fd())?;
+        let private = system::born(&stat) > begun
+            && stat.stx_uid == caller.uid
+            && system::mode(&stat) & 0o077 == 0;
+        let gives_acl = !private && rustix::fs::fgetxattr_query(&fd, DEFAULT_ACL).is_ok();
+        let group = group_of_new(&stat, caller);
+        let device = system::device(&stat);
+        Ok(Directory { fd: Some(fd), private, group, gives_acl, device, folds: OnceLock::new() })
+    }
+}
+
+/// New objects get the directory's group if it is setgid or mounted with `grpid`, else the
+/// caller's. The mount option cannot be asked for: unless both are the same, nobody knows.
+fn group_of_new(stat: &Statx, caller: &Caller) -> Option<u32> {
+    let inherits = system::mode(stat) & 0o2000 != 0;
+    (inherits || stat.stx_gid == caller.gid).then_some(stat.stx_gid)
+}
+
+impl Target {
+    /// The directory of this entry, made (0700 until it is finished) or kept if there is one.
+    /// Something else at its name is replaced as the options say. An empty path is the root.
+    pub fn directory(&self, entry: &Entry) -> Result<DirHandle, Problem> {
+        names::check_directory(&entry.path, Operation::Create)?;
+        self.obtain(&entry.path)
+    }
+
+    /// The directory that `path` is in; missing ones are made with mode 0700. They stay so unless
+    /// the caller finishes them.
+    pub fn parent_of(&self, path: &[u8]) -> Result<DirHandle, Problem> {
+        let (parent, _) = names::split(path, Operation::Create)?;
+        self.obtain(parent)
+    }
+
+    /// Walks up to a directory that is known, then down again; not by calling itself, paths may
+    /// have thousands of names.
+    fn obtain(&self, path: &[u8]) -> Result<DirHandle, Problem> {
+        let mut ends = Vec::new();
+        let mut end = path.len();
+        let mut handle = loop {
+            match self.known(&path[..end]) {
+                Some(handle) => break handle,
+                None => ends.push(end),
+            }
+            end = path[..end].iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        };
+        while let Some(end) = ends.pop() {
+            handle = self.make_or_keep(&handle, &path[..end])?;
+            self.0.cache.lock().put(&path[..end], &handle);
+            self.note_system(&handle);
+        }
+        Ok(handle)
+    }
+
+    fn known(&self, path: &[u8]) -> Option<DirHandle> {
+        if path.is_empty() {
+            return Some(self.0.root.clone());
+        }
+        self.0.cache.lock().get(path)
+    }
+
+    fn make_or_keep(&self, parent: &DirHandle, path: &[u8]) -> Result<DirHandle, Problem> {
+        let (_, name) = names::split(path, Operation::Create)?;
+        let problem = |error: Errno| Problem::new(path, Operation::Create, error);
+        let Some(fd) = self.0.writable(parent) else {
+            return self.rehearse_directory(parent, name, path);
+        };
+        for _ in 0..MAX_ATTEMPTS {
+            match rustix::fs::mkdirat(fd, name, Mode::RWXU) {
+                Ok(()) => return self.enter_new(parent, fd, name).map_err(problem),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(problem(error)),
+            }
+            match self.enter_existing(fd, name) {
+                Ok(directory) => {
+                    self.refuse_other_spelling(parent, fd, name, path)?;
+                    return Ok(Arc::new(directory));
+                }
+                Err(Errno::NOTDIR | Errno::LOOP) => self.clear_for_directory(fd, name, path)?,
+                Err(Errno::NOENT) => {} // gone meanwhile
+                Err(error) => return Err(problem(error)),
+            }
+        }
+        Err(problem(Errno::AGAIN))
+    }
+
+    fn enter_new(
+        &self,
+        parent: &Directory,
+        fd: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<DirHandle, Errno> {
+        let open = rustix::fs::openat(fd, name, DIRECTORY, Mode::empty())?;
+        if parent.gives_acl {
+            remove_acl(open.as_fd());
+        }
+        Ok(Arc::new(Directory::describe(open, &self.0.caller, self.0.begun)?))
+    }
+
+    /// An existing directory, made so that we can create in it: flags and mode come back when it
+    /// is finished.
+    fn enter_existing(&self, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Directory, Errno> {
+        let open = open_child(fd, name, &self.0.caller)?;
+        loosen(open.as_fd(), &self.0.caller)?;
+        Directory::describe(open, &self.0.caller, self.0.begun)
+    }
+
+    /// Something that is no directory has the name of one.
+    fn clear_for_directory(
+        &self,
+        fd: BorrowedFd<'_>,
+        name: &[u8],
+        path: &[u8],
+    ) -> Result<(), Problem> {
+        let problem = |cause: Cause| Problem::new(path, Operation::Replace, cause);
+        let stat = match system::look(fd, name) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(problem(error.into())),
+        };
+        if self.0.is_ours(&stat) {
+            return Err(problem(Cause::Collision));
+        }
+        if self.0.options.overwrite == Overwrite::Never {
+            return Err(problem(Cause::Occupied));
+        }
+        flags::unlock(fd, name, &stat);
+        match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
+            // A directory by now: the next attempt keeps it.
+            Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
+            Err(error) => Err(problem(error.into())),
+        }
+    }
+
+    fn rehearse_directory(
+        &self,
+        parent: &Directory,
+        name: &[u8],
+        path: &[u8],
+    ) -> Result<DirHandle, Problem> {
+        let Some(fd) = parent.fd() else { return Ok(Arc::new(Directory::missing())) };
+        let directory = match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
+            Ok(open) => Directory::describe(open, &self.0.caller, self.0.begun),
+            Err(_) => Ok(Directory::missing()),
+        };
+        directory.map(Arc::new).map_err(|e| Problem::new(path, Operation::Inspect, e))
+    }
+
+    /// An existing directory below the root, for looking only: nothing is made or changed.
+    pub(crate) fn existing(&self, path: &[u8], operation: Operation) -> Result<OwnedFd, Problem> {
+        names::check_directory(path, operation)?;
+        let problem = |error: Errno| Problem::new(path, operation, error);
+        let root = self.0.root.fd().ok_or(problem(Errno::NOENT))?;
+        let path = if path.is_empty() { b"." } else { path };
+        system::open_beneath(root, path, OFlags::PATH).map_err(problem)
+    }
+}
+
+/// An inherited ACL: errors are met again, and told, when the entry's own attributes are set.
+pub(crate) fn remove_acl(object: BorrowedFd<'_>) {
+    for name in [ACCESS_ACL, DEFAULT_ACL] {
+        let _ = rustix::fs::fremovexattr(object, name);
+    }
+}
+
+/// Opens a directory by name; one of ours that we may not read is opened up first.
+pub(crate) fn open_child(
+    fd: BorrowedFd<'_>,
+    name: &[u8],
+    caller: &Caller,
+) -> Result<OwnedFd, Errno> {
+    match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            let object = rustix::fs::openat(fd, name, ONLY_PATH | OFlags::DIRECTORY, Mode::empty())?;
+            let stat = system::look_at(object.as_fd())?;
+            if stat.stx_uid != caller.uid {
+                return Err(Errno::ACCESS);
+            }
+            crate::handle::Handle::path(object.as_fd()).set_mode(system::mode(&stat) | 0o700)?;
+            rustix::fs::openat(fd, name, DIRECTORY, Mode::empty())
+        }
+        result => result,
+    }
+}
+
+/// Takes away what would keep us from changing the names in an open directory.
+pub(crate) fn loosen(open: BorrowedFd<'_>, caller: &Caller) -> Result<(), Errno> {
+    let stat = system::look_at(open)?;
+    if flags::are_locked(&stat) {
+        let _ = flags::clear_locks(open); // creating will say so if it did not help
+    }
+    let mode = system::mode(&stat);
+    if !caller.may_all && stat.stx_uid == caller.uid && mode & 0o700 != 0o700 {
+        rustix::fs::fchmod(open, Mode::from_raw_mode(mode | 0o700))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Regular files: creating them, and small ones whole.
+
+use crate::directory::Directory;
+use crate::handle::Handle;
+use crate::metadata::Now;
+use crate::problem::{Operation, Outcome, Problem};
+use crate::replace::{Existing, Place, Placed};
+use crate::system;
+use crate::target::Target;
+use format::entry::Entry;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+
+/// Only ever a new inode, never through a link.
+const CREATE: OFlags = OFlags::CREATE
+    .union(OFlags::EXCL)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::WRONLY)
+    .union(OFlags::CLOEXEC);
+
+const ACCESS_ACL: &str = "system.posix_acl_access";
+
+impl Target {
+    /// A whole file in one go. A file of the caller's own under a free name costs four calls:
+    /// open, write, set the time, close (three when it is empty).
+    pub fn small_file(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+        content: &[u8],
+    ) -> Result<Outcome, Problem> {
+        let (file, place) = match self.create(parent, entry)? {
+            Placed::New(file, place) => (file, place),
+            Placed::Settled(outcome) => return Ok(outcome),
+        };
+        if let Err(error) = system::write_all(file.as_fd(), content) {
+            self.abandon(parent, entry, &place);
+            return Err(Problem::new(&entry.path, Operation::Write, error));
+        }
+        self.complete(parent, file.as_fd(), entry, &place)
+    }
+
+    pub(crate) fn create(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+    ) -> Result<Placed<OwnedFd>, Problem> {
+        let mode = Mode::from_raw_mode(self.early_mode(parent, entry));
+        let make = |fd: BorrowedFd<'_>, name: &[u8]| rustix::fs::openat(fd, name, CREATE, mode);
+        self.place(parent, entry, Existing::MayStay, make)
+    }
+
+    /// The mode to create with: the final one where nobody can come in between, else nothing for
+    /// others until owner and ACL stand. Setuid and setgid come after the owner. With attributes
+    /// to come, the owner must be able to write.
+    fn early_mode(&self, parent: &Directory, entry: &Entry) -> u32 {
+        let mode = u32::from(entry.attributes.mode) & 0o777;
+        let (uid, gid) = self.0.owners.of(&entry.attributes);
+        let own = uid == self.0.caller.uid && parent.group == Some(gid);
+        let plain = entry.attributes.xattrs.is_empty() && !parent.gives_acl;
+        if plain && (own || parent.private) { mode } else { 0o600 }
+    }
+
+    /// Attributes, the final name, inode flags.
+    pub(crate) fn complete(
+        &self,
+        parent: &Directory,
+        file: BorrowedFd<'_>,
+        entry: &Entry,
+        place: &Place,
+    ) -> Result<Outcome, Problem> {
+        if parent.gives_acl {
+            let _ = rustix::fs::fremovexattr(file, ACCESS_ACL); // a filesystem without has none
+        }
+        self.apply(Handle::open(file), entry, self.after_creation(parent, entry));
+        self.commit_or_abandon(parent, entry, place)?;
+        self.set_flags(file, entry, 0);
+        Ok(place.outcome())
+    }
+
+    fn after_creation(&self, parent: &Directory, entry: &Entry) -> Now {
+        let caller = &self.0.caller;
+        let mode = self.early_mode(parent, entry) & !caller.umask;
+        let mode = (!parent.gives_acl).then_some(mode);
+        Now { uid: caller.uid, gid: parent.group, mode, kept: false }
+    }
+}

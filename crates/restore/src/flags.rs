@@ -1,0 +1,103 @@
+//! Inode flags: immutable, append-only, no-dump. Set last, cleared first.
+
+use crate::problem::Attribute;
+use crate::system::{self, READ};
+use crate::target::Target;
+use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{IFlags, Mode, Statx, StatxAttributes, ioctl_getflags, ioctl_setflags};
+use rustix::io::{Errno, Result};
+
+/// `FS_CASEFOLD_FL`, which rustix does not name.
+const CASEFOLD: u32 = 0x4000_0000;
+
+const LOCKS: IFlags = IFlags::IMMUTABLE.union(IFlags::APPEND);
+const RECORDED: IFlags = LOCKS.union(IFlags::NODUMP);
+
+/// The recorded bits in the kernel's words.
+fn wanted(recorded: u32) -> IFlags {
+    let pairs = [
+        (INODE_IMMUTABLE, IFlags::IMMUTABLE),
+        (INODE_APPEND, IFlags::APPEND),
+        (INODE_NODUMP, IFlags::NODUMP),
+    ];
+    pairs.iter().filter(|(bit, _)| recorded & bit != 0).map(|(_, flag)| *flag).collect()
+}
+
+/// The recorded bits of an object on disk (free with any `statx`).
+pub(crate) fn recorded(stat: &Statx) -> u32 {
+    let pairs = [
+        (StatxAttributes::IMMUTABLE, INODE_IMMUTABLE),
+        (StatxAttributes::APPEND, INODE_APPEND),
+        (StatxAttributes::NODUMP, INODE_NODUMP),
+    ];
+    let set = pairs.iter().filter(|(flag, _)| stat.stx_attributes.contains(*flag));
+    set.fold(0, |bits, (_, bit)| bits | bit)
+}
+
+/// Whether flags forbid to change it.
+pub(crate) fn are_locked(stat: &Statx) -> bool {
+    recorded(stat) & (INODE_IMMUTABLE | INODE_APPEND) != 0
+}
+
+pub(crate) fn clear_locks(object: BorrowedFd<'_>) -> Result<()> {
+    let now = ioctl_getflags(object)?;
+    ioctl_setflags(object, now.difference(LOCKS))
+}
+
+/// Lets the object at a name be replaced, changed or removed, if it is locked. What it does not
+/// achieve, the operation that follows reports.
+pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) {
+    let openable = rustix::fs::FileType::from_raw_mode(u32::from(stat.stx_mode));
+    if !are_locked(stat) || !(openable.is_file() || openable.is_dir()) {
+        return;
+    }
+    if let Ok(object) = rustix::fs::openat(directory, name, READ, Mode::empty()) {
+        let _ = clear_locks(object.as_fd());
+    }
+}
+
+/// Whether names that differ in case or spelling are one name in this directory.
+pub(crate) fn folds(directory: BorrowedFd<'_>) -> bool {
+    let flagged = ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0);
+    flagged || rustix::fs::fstatfs(directory).is_ok_and(|fs| FOLDING.contains(&(fs.f_type as u32)))
+}
+
+/// File systems that fold without a flag: msdos, exfat, ntfs, ntfs3, smb, cifs, smb2, hfs, hfs+.
+const FOLDING: [u32; 9] = [
+    0x4d44, 0x2011_bab0, 0x5346_544e, 0x7366_746e, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x4244, 0x482b,
+];
+
+impl Target {
+    /// Sets the entry's flags on an open object, if `now` is not what it wants.
+    pub(crate) fn set_flags(&self, object: BorrowedFd<'_>, entry: &Entry, now: u32) {
+        if now == entry.attributes.inode_flags {
+            return;
+        }
+        if let Err(error) = put(object, wanted(entry.attributes.inode_flags)) {
+            self.degrade(entry, Attribute::InodeFlags, error);
+        }
+    }
+}
+
+fn put(object: BorrowedFd<'_>, wanted: IFlags) -> Result<()> {
+    let now = ioctl_getflags(object)?;
+    let flags = now.difference(RECORDED).union(wanted);
+    if flags == now {
+        return Ok(());
+    }
+    match ioctl_setflags(object, flags) {
+        Err(Errno::NOTTY) => Err(Errno::OPNOTSUPP), // the same, in words a user understands
+        result => result,
+    }
+}
+
+/// Flags of the object at a name, set through a descriptor of its own.
+pub(crate) fn set_at(target: &Target, directory: BorrowedFd<'_>, name: &[u8], entry: &Entry) {
+    let open = system::look(directory, name)
+        .and_then(|now| Ok((rustix::fs::openat(directory, name, READ, Mode::empty())?, now)));
+    match open {
+        Ok((object, now)) => target.set_flags(object.as_fd(), entry, recorded(&now)),
+        Err(error) => target.degrade(entry, Attribute::InodeFlags, error),
+    }
+}

@@ -1,0 +1,109 @@
+//! Further names of a file that is restored already.
+
+use crate::directory::Directory;
+use crate::flags;
+use crate::names;
+use crate::problem::{Cause, Operation, Outcome, Problem};
+use crate::replace::{Existing, Placed};
+use crate::system;
+use crate::target::Target;
+use format::entry::Entry;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+
+/// Refusals after which a copy of the content is the answer: too many links, another file system,
+/// none at all (FAT), a locked or foreign file (protected hard links), first name missing.
+const COPY_INSTEAD: [Errno; 7] = [
+    Errno::MLINK,
+    Errno::XDEV,
+    Errno::OPNOTSUPP,
+    Errno::PERM,
+    Errno::NOENT,
+    Errno::ACCESS,
+    Errno::NOTDIR,
+];
+
+/// The name that exists: a directory and a name in it.
+struct Source<'a> {
+    directory: OwnedFd,
+    name: &'a [u8],
+}
+
+impl Target {
+    /// Links the entry's name to what `existing` (a path of the snapshot) is. A symlink there is
+    /// linked itself, never followed.
+    pub fn hard_link(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+        existing: &[u8],
+    ) -> Result<Outcome, Problem> {
+        let (directory, name) = names::split(existing, Operation::Link)?;
+        let source = match self.existing(directory, Operation::Link) {
+            Ok(directory) => Source { directory, name },
+            Err(_) if self.0.options.dry_run => return Ok(Outcome::Created),
+            Err(problem) if wants_copy(&problem) => return Ok(Outcome::NeedsCopy),
+            Err(problem) => return Err(problem),
+        };
+        if parent.fd().is_some_and(|fd| source.is_at(fd, entry.name())) {
+            return Ok(Outcome::Unchanged);
+        }
+        let make = |fd: BorrowedFd<'_>, name: &[u8]| self.link(&source, fd, name, entry);
+        match self.place(parent, entry, Existing::MustGo, make) {
+            Ok(Placed::New((), place)) => {
+                self.commit_or_abandon(parent, entry, &place)?;
+                Ok(place.outcome())
+            }
+            Ok(Placed::Settled(outcome)) => Ok(outcome),
+            Err(problem) if wants_copy(&problem) => Ok(Outcome::NeedsCopy),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    fn link(
+        &self,
+        source: &Source<'_>,
+        fd: BorrowedFd<'_>,
+        name: &[u8],
+        entry: &Entry,
+    ) -> Result<(), Errno> {
+        match source.link(fd, name) {
+            Err(Errno::PERM) if entry.attributes.inode_flags != 0 => {
+                self.link_locked(source, fd, name, entry)
+            }
+            result => result,
+        }
+    }
+
+    /// Immutable files take no further name: lifted for the moment of the link.
+    fn link_locked(
+        &self,
+        source: &Source<'_>,
+        fd: BorrowedFd<'_>,
+        name: &[u8],
+        entry: &Entry,
+    ) -> Result<(), Errno> {
+        let directory = source.directory.as_fd();
+        flags::unlock(directory, source.name, &system::look(directory, source.name)?);
+        let result = source.link(fd, name);
+        flags::set_at(self, directory, source.name, entry);
+        result
+    }
+}
+
+impl Source<'_> {
+    fn link(&self, fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+        rustix::fs::linkat(&self.directory, self.name, fd, name, AtFlags::empty())
+    }
+
+    fn is_at(&self, fd: BorrowedFd<'_>, name: &[u8]) -> bool {
+        let Ok(there) = system::look(fd, name) else { return false };
+        let here = system::look(self.directory.as_fd(), self.name);
+        here.is_ok_and(|here| system::same_inode(&here, &there))
+    }
+}
+
+fn wants_copy(problem: &Problem) -> bool {
+    matches!(problem.error, Cause::System(error) if COPY_INSTEAD.contains(&error))
+}

@@ -1,0 +1,111 @@
+//! Attributes in the one safe order: owner, `user.*`, mode, ACLs and labels, capabilities, mtime.
+//! Inode flags come after the object has its final name (`flags`).
+
+use crate::directory::Directory;
+use crate::flags;
+use crate::handle::Handle;
+use crate::options::Overwrite;
+use crate::problem::{Attribute, Operation, Problem};
+use crate::system;
+use crate::target::Target;
+use format::entry::{Entry, Kind};
+use rustix::fs::Statx;
+use rustix::io::Errno;
+
+/// Setuid and setgid.
+const SET_ID: u32 = 0o6000;
+
+/// What an object has before its attributes are set.
+#[derive(Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) uid: u32,
+    /// `None`: not known.
+    pub(crate) gid: Option<u32>,
+    /// `None`: not known.
+    pub(crate) mode: Option<u32>,
+    /// It was there before the restore: foreign attributes may be on it.
+    pub(crate) kept: bool,
+}
+
+impl Now {
+    pub(crate) fn of(stat: &Statx, kept: bool) -> Self {
+        let mode = Some(system::mode(stat));
+        Now { uid: stat.stx_uid, gid: Some(stat.stx_gid), mode, kept }
+    }
+}
+
+impl Target {
+    /// The attributes of a directory after all below it is done. A directory that was there
+    /// before stays as it is with [`Overwrite::Never`].
+    pub fn finish_directory(&self, entry: &Entry) -> Result<(), Problem> {
+        if self.0.options.dry_run {
+            return Ok(());
+        }
+        let handle = self.directory(entry)?;
+        self.0.cache.lock().forget(&entry.path);
+        self.finish_open(&handle, entry)
+            .map_err(|error| Problem::new(&entry.path, Operation::Inspect, error))
+    }
+
+    fn finish_open(&self, handle: &Directory, entry: &Entry) -> Result<(), Errno> {
+        let Some(fd) = handle.fd() else { return Ok(()) };
+        let stat = system::look_at(fd)?;
+        let kept = !self.0.is_ours(&stat);
+        if kept && self.0.options.overwrite == Overwrite::Never {
+            return Ok(());
+        }
+        self.apply(Handle::open(fd), entry, Now::of(&stat, kept));
+        self.set_flags(fd, entry, flags::recorded(&stat));
+        Ok(())
+    }
+
+    /// Sets all but the inode flags. What cannot be set is a degradation, never an error.
+    pub(crate) fn apply(&self, handle: Handle<'_>, entry: &Entry, now: Now) {
+        let mode = self.set_owner(handle, entry, now);
+        if now.kept {
+            self.remove_other_xattrs(handle, entry);
+        }
+        self.set_user_xattrs(handle, entry);
+        self.set_mode(handle, entry, now, mode);
+        self.set_late_xattrs(handle, entry, mode);
+        if let Err(error) = handle.set_mtime(entry.mtime) {
+            self.degrade(entry, Attribute::Mtime, error);
+        }
+    }
+
+    /// Gives the mode that the object may have with the owner it got: setuid for another user
+    /// than recorded would be a right that nobody granted.
+    fn set_owner(&self, handle: Handle<'_>, entry: &Entry, now: Now) -> u32 {
+        let (uid, gid) = self.0.owners.of(&entry.attributes);
+        let mode = u32::from(entry.attributes.mode);
+        if now.uid == uid && now.gid == Some(gid) {
+            return mode;
+        }
+        match self.change_owner(handle, now, uid, gid) {
+            Ok(()) => mode,
+            Err(error) => {
+                self.degrade_owner(entry, error);
+                mode & !SET_ID
+            }
+        }
+    }
+
+    /// A plain user can at most choose among its own groups.
+    fn change_owner(&self, handle: Handle<'_>, now: Now, uid: u32, gid: u32) -> Result<(), Errno> {
+        if !self.0.caller.may_chown && uid != now.uid {
+            return Err(Errno::PERM);
+        }
+        handle.set_owner(uid, gid)
+    }
+
+    /// Symlinks have none. Changing an owner may have cleared setuid: set again, whatever it was.
+    fn set_mode(&self, handle: Handle<'_>, entry: &Entry, now: Now, mode: u32) {
+        let known = now.mode == Some(mode) && mode & SET_ID == 0;
+        if entry.kind() == Kind::Symlink || known {
+            return;
+        }
+        if let Err(error) = handle.set_mode(mode) {
+            self.degrade(entry, Attribute::Mode, error);
+        }
+    }
+}

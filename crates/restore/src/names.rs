@@ -1,0 +1,64 @@
+//! Names are single components. Checked here again, whatever the format has checked: this is the
+//! last gate before the kernel.
+
+use crate::problem::{Cause, Operation, Problem};
+use format::entry::is_clean_path;
+
+/// The path's parent (empty: the root) and its last name.
+pub(crate) fn split(path: &[u8], operation: Operation) -> Result<(&[u8], &[u8]), Problem> {
+    if !is_clean_path(path) {
+        return Err(Problem::new(path, operation, Cause::UnsafePath));
+    }
+    Ok(match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (&[], path),
+    })
+}
+
+/// The last name alone; only its own bytes are looked at, the rest was checked when the parent
+/// was opened.
+pub(crate) fn last(path: &[u8], operation: Operation) -> Result<&[u8], Problem> {
+    let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let name = &path[start..];
+    if is_clean_path(name) {
+        return Ok(name);
+    }
+    Err(Problem::new(path, operation, Cause::UnsafePath))
+}
+
+/// A clean path or the root (empty).
+pub(crate) fn check_directory(path: &[u8], operation: Operation) -> Result<(), Problem> {
+    if path.is_empty() || is_clean_path(path) {
+        return Ok(());
+    }
+    Err(Problem::new(path, operation, Cause::UnsafePath))
+}
+
+pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if directory.is_empty() {
+        return name.to_vec();
+    }
+    [directory, b"/", name].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_do_not_pass() {
+        for path in [&b""[..], b"/", b"/a", b"a/..", b"..", b".", b"a\0b", b"a/"] {
+            assert!(split(path, Operation::Create).is_err(), "{path:?}");
+            // `/a` ends in a clean name: the parent's path is what refuses it.
+            assert!(last(path, Operation::Create).is_err() || path == b"/a", "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_falls_into_parent_and_name() {
+        assert_eq!(split(b"a/b/c", Operation::Create), Ok((&b"a/b"[..], &b"c"[..])));
+        assert_eq!(split(b"c", Operation::Create), Ok((&b""[..], &b"c"[..])));
+        assert_eq!(join(b"", b"c"), b"c");
+        assert_eq!(join(b"a", b"c"), b"a/c");
+    }
+}

@@ -1,0 +1,110 @@
+//! A file written in pieces, in any order, by several threads.
+
+use crate::directory::DirHandle;
+use crate::problem::{Cause, Operation, Outcome, Problem};
+use crate::replace::{Place, Placed};
+use crate::system;
+use crate::target::Target;
+use format::entry::Entry;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+/// Zeros for file systems that cannot allocate.
+static ZEROS: [u8; 65_536] = [0; 65_536];
+
+/// What came of beginning a file.
+pub enum Begun {
+    /// Nothing to write: it is unchanged, kept, or this is a dry run.
+    Settled(Outcome),
+    /// Write to it, then finish it.
+    Open(OpenFile),
+}
+
+/// A file that is being written. Dropped without [`OpenFile::finish`], it is taken away again.
+pub struct OpenFile {
+    target: Target,
+    parent: DirHandle,
+    file: OwnedFd,
+    entry: Entry,
+    place: Place,
+    finished: bool,
+}
+
+impl Target {
+    /// Creates the file in its full length, as one hole.
+    pub fn begin_file(&self, parent: &DirHandle, entry: &Entry) -> Result<Begun, Problem> {
+        let (file, place) = match self.create(parent, entry)? {
+            Placed::New(file, place) => (file, place),
+            Placed::Settled(outcome) => return Ok(Begun::Settled(outcome)),
+        };
+        let file = OpenFile {
+            target: self.clone(),
+            parent: parent.clone(),
+            file,
+            entry: Entry { content: Default::default(), ..entry.clone() },
+            place,
+            finished: false,
+        };
+        if entry.size > 0 {
+            rustix::fs::ftruncate(&file.file, entry.size).map_err(|e| file.problem(e))?;
+        }
+        Ok(Begun::Open(file))
+    }
+}
+
+impl OpenFile {
+    fn problem(&self, error: impl Into<Cause>) -> Problem {
+        Problem::new(&self.entry.path, Operation::Write, error)
+    }
+
+    fn check_range(&self, offset: u64, length: u64) -> Result<(), Problem> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.entry.size => Ok(()),
+            _ => Err(self.problem(Cause::BeyondEnd)),
+        }
+    }
+
+    /// Writes a piece. Pieces do not overlap; their order does not matter.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
+        self.check_range(offset, bytes.len() as u64)?;
+        system::write_all_at(self.file.as_fd(), offset, bytes).map_err(|e| self.problem(e))
+    }
+
+    /// A run of zeros: nothing to do for a sparse file, allocated otherwise.
+    pub fn hole(&self, offset: u64, length: u64) -> Result<(), Problem> {
+        self.check_range(offset, length)?;
+        if self.target.0.options.sparse || length == 0 {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, length) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(offset, length),
+            result => result.map_err(|e| self.problem(e)),
+        }
+    }
+
+    fn write_zeros(&self, mut offset: u64, mut length: u64) -> Result<(), Problem> {
+        while length > 0 {
+            let piece = length.min(ZEROS.len() as u64);
+            self.write_at(offset, &ZEROS[..piece as usize])?;
+            offset += piece;
+            length -= piece;
+        }
+        Ok(())
+    }
+
+    /// All is written: attributes, the final name, inode flags. The entry is the one that it was
+    /// begun with.
+    pub fn finish(mut self, entry: &Entry) -> Result<Outcome, Problem> {
+        self.finished = true; // from here on `complete` takes it away if it must
+        self.target.complete(&self.parent, self.file.as_fd(), entry, &self.place)
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.target.abandon(&self.parent, &self.entry, &self.place);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What the caller may choose.
+
+/// What happens to an object that is there already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Overwrite {
+    /// It is replaced.
+    Always,
+    /// It is replaced unless kind, size and mtime are equal; then only its mode, owner and inode
+    /// flags are put right.
+    #[default]
+    IfChanged,
+    /// It stays as it is, directories with their attributes too.
+    Never,
+}
+
+/// Which owner a restored object gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Owners {
+    /// Who has the recorded name on this machine; the recorded number where nobody has it.
+    /// (Numbers inside ACLs stay as recorded.)
+    #[default]
+    ByName,
+    /// The recorded numbers.
+    ById,
+}
+
+/// How to restore.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What happens to an object that is there already.
+    pub overwrite: Overwrite,
+    /// Directories in the way may be removed with all they contain. What the snapshot does not
+    /// have is removed by [`crate::Target::delete_others`], which the caller calls.
+    pub delete: bool,
+    /// Nothing is changed; outcomes say what would have been done.
+    pub dry_run: bool,
+    /// Which owners to set.
+    pub owners: Owners,
+    /// Holes take no space. Otherwise they are allocated.
+    pub sparse: bool,
+    /// [`crate::Target::sync`] makes the restore durable.
+    pub sync: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            overwrite: Overwrite::default(),
+            delete: false,
+            dry_run: false,
+            owners: Owners::default(),
+            sparse: true,
+            sync: true,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Numbers of users and groups by their names, from `/etc/passwd` and `/etc/group`, read once.
+//!
+//! Not through NSS, as in `capture::owners`: a lookup may hang on a directory server. An owner
+//! that only such a server knows is restored by number.
+
+use crate::options::Owners;
+use format::entry::Attributes;
+use rustc_hash::FxHashMap;
+use std::path::Path;
+
+/// From recorded owner to the owner here.
+#[derive(Debug, Default)]
+pub(crate) struct OwnerIds {
+    users: FxHashMap<Vec<u8>, u32>,
+    groups: FxHashMap<Vec<u8>, u32>,
+}
+
+impl OwnerIds {
+    pub(crate) fn for_option(owners: Owners) -> Self {
+        match owners {
+            Owners::ById => Self::default(), // nobody has a name: numbers stay
+            Owners::ByName => Self::from_files(Path::new("/etc/passwd"), Path::new("/etc/group")),
+        }
+    }
+
+    fn from_files(passwd: &Path, group: &Path) -> Self {
+        OwnerIds { users: numbers_in(passwd), groups: numbers_in(group) }
+    }
+
+    /// User and group that the object gets here.
+    pub(crate) fn of(&self, attributes: &Attributes) -> (u32, u32) {
+        let uid = self.users.get(&attributes.user).copied().unwrap_or(attributes.uid);
+        let gid = self.groups.get(&attributes.group).copied().unwrap_or(attributes.gid);
+        (uid, gid)
+    }
+}
+
+fn numbers_in(file: &Path) -> FxHashMap<Vec<u8>, u32> {
+    let text = std::fs::read(file).unwrap_or_default();
+    let mut numbers = FxHashMap::default();
+    for (name, number) in text.split(|byte| *byte == b'\n').filter_map(name_and_number) {
+        numbers.entry(name).or_insert(number); // the first wins, as in the C library
+    }
+    numbers
+}
+
+/// Of `name:password:number:…`, the form of both files.
+fn name_and_number(line: &[u8]) -> Option<(Vec<u8>, u32)> {
+    let mut fields = line.split(|byte| *byte == b':');
+    let name = fields.next()?;
+    let number = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+    (!name.is_empty() && !name.starts_with(b"#")).then(|| (name.to_vec(), number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_name_known_here_wins_over_the_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("passwd");
+        std::fs::write(&file, "alice:x:77:7\nbroken\nalice:x:78:7\n").unwrap();
+        let ids = OwnerIds::from_files(&file, Path::new("/nonexistent"));
+        let mut entry = testing::file("f", 0o644);
+        testing::change(&mut entry, |a| (a.uid, a.gid, a.user) = (5, 6, b"alice".to_vec()));
+        assert_eq!(ids.of(&entry.attributes), (77, 6));
+        testing::change(&mut entry, |a| a.user = b"bob".to_vec());
+        assert_eq!(ids.of(&entry.attributes), (5, 6));
+    }
+}

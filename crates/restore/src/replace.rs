@@ -1,0 +1,266 @@
+//! Putting an object where its name is free, and what happens where it is not.
+//!
+//! 1. Creation is exclusive: a free name costs no further call, a taken one is noticed.
+//! 2. A taken name is judged: what was born since the restore began belongs to another entry and
+//!    stays (duplicate paths; names that fold together). Birth times cannot be set, and are later
+//!    than the start for whatever we made; a stranger's new file is spared too. Where a file
+//!    system folds names, what is there must also be spelled as the entry: a resumed restore finds
+//!    the other spelling with an old birth time.
+//! 3. What may be replaced is replaced by `renameat` from a temporary name in the same directory:
+//!    a crash leaves the old object or the new one.
+
+use crate::delete::Remover;
+use crate::directory::Directory;
+use crate::flags;
+use crate::handle::Handle;
+use crate::metadata::Now;
+use crate::names;
+use crate::options::Overwrite;
+use crate::problem::{Cause, Operation, Outcome, Problem};
+use crate::system::{self, ONLY_PATH};
+use crate::target::Target;
+use format::entry::{Content, Entry, Kind};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, Mode, Statx};
+use rustix::io::Errno;
+
+/// How often a name may be freed and taken under our hands.
+const MAX_ATTEMPTS: usize = 8;
+
+/// Whether an object that is equal to the entry is as good as the new one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    MayStay,
+    /// A hard link is wanted: an equal file of its own is not that.
+    MustGo,
+}
+
+/// Where a new object stands until it is committed.
+pub(crate) struct Place {
+    /// The temporary name, and what is to be replaced.
+    over: Option<(Vec<u8>, Box<Statx>)>,
+}
+
+/// What came of trying to create.
+pub(crate) enum Placed<T> {
+    New(T, Place),
+    Settled(Outcome),
+}
+
+/// What to do about a taken name.
+enum Verdict {
+    Settled(Outcome),
+    Replace(Box<Statx>),
+    Free,
+}
+
+impl Place {
+    /// The name under which the object stands now.
+    pub(crate) fn name<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
+        self.over.as_ref().map_or(entry.name(), |(name, _)| name)
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        if self.over.is_some() { Outcome::Replaced } else { Outcome::Created }
+    }
+}
+
+impl Target {
+    /// Calls `make` with a name that is free, if the options let us write at all.
+    pub(crate) fn place<T>(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+        existing: Existing,
+        mut make: impl FnMut(BorrowedFd<'_>, &[u8]) -> Result<T, Errno>,
+    ) -> Result<Placed<T>, Problem> {
+        let name = names::last(&entry.path, Operation::Create)?;
+        let Some(fd) = self.0.writable(parent) else {
+            return self.rehearse(parent, entry, existing).map(Placed::Settled);
+        };
+        for _ in 0..MAX_ATTEMPTS {
+            match make(fd, name) {
+                Ok(new) => return Ok(Placed::New(new, Place { over: None })),
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(Problem::new(&entry.path, Operation::Create, error)),
+            }
+            match self.judge(parent, fd, entry, existing)? {
+                Verdict::Settled(outcome) => return Ok(Placed::Settled(outcome)),
+                Verdict::Replace(old) => return self.place_aside(fd, entry, old, make),
+                Verdict::Free => {}
+            }
+        }
+        Err(Problem::new(&entry.path, Operation::Create, Errno::AGAIN))
+    }
+
+    fn place_aside<T>(
+        &self,
+        fd: BorrowedFd<'_>,
+        entry: &Entry,
+        old: Box<Statx>,
+        mut make: impl FnMut(BorrowedFd<'_>, &[u8]) -> Result<T, Errno>,
+    ) -> Result<Placed<T>, Problem> {
+        loop {
+            let name = self.temporary_name();
+            match make(fd, &name) {
+                Ok(new) => return Ok(Placed::New(new, Place { over: Some((name, old)) })),
+                Err(Errno::EXIST) => {} // left by a crash of a process with our number
+                Err(error) => return Err(Problem::new(&entry.path, Operation::Create, error)),
+            }
+        }
+    }
+
+    fn judge(
+        &self,
+        parent: &Directory,
+        fd: BorrowedFd<'_>,
+        entry: &Entry,
+        existing: Existing,
+    ) -> Result<Verdict, Problem> {
+        let name = entry.name();
+        let may_stay = existing == Existing::MayStay;
+        let problem = |cause: Cause| Problem::new(&entry.path, Operation::Replace, cause);
+        let stat = match system::look(fd, name) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(Verdict::Free),
+            Err(error) => return Err(problem(error.into())),
+        };
+        if self.0.is_ours(&stat) {
+            return Err(problem(Cause::Collision));
+        }
+        self.refuse_other_spelling(parent, fd, name, &entry.path)?;
+        match self.0.options.overwrite {
+            Overwrite::Never => Ok(Verdict::Settled(Outcome::Kept)),
+            Overwrite::IfChanged if may_stay && is_same(fd, name, &stat, entry) => {
+                self.put_right(fd, name, &stat, entry);
+                Ok(Verdict::Settled(Outcome::Unchanged))
+            }
+            _ => Ok(Verdict::Replace(Box::new(stat))),
+        }
+    }
+
+    /// Where names fold, the object found may be listed under another spelling. Costs a listing
+    /// for each taken name, but only on file systems that fold.
+    pub(crate) fn refuse_other_spelling(
+        &self,
+        parent: &Directory,
+        fd: BorrowedFd<'_>,
+        name: &[u8],
+        path: &[u8],
+    ) -> Result<(), Problem> {
+        if !*parent.folds.get_or_init(|| flags::folds(fd)) {
+            return Ok(());
+        }
+        let exact = system::list(fd, 1, &|listed| listed != name)
+            .map_err(|error| Problem::new(path, Operation::Inspect, error))?;
+        if exact.is_empty() {
+            return Err(Problem::new(path, Operation::Create, Cause::Collision));
+        }
+        Ok(())
+    }
+
+    /// What would happen.
+    fn rehearse(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+        existing: Existing,
+    ) -> Result<Outcome, Problem> {
+        let Some(fd) = parent.fd() else { return Ok(Outcome::Created) };
+        Ok(match self.judge(parent, fd, entry, existing)? {
+            Verdict::Settled(outcome) => outcome,
+            Verdict::Replace(_) => Outcome::Replaced,
+            Verdict::Free => Outcome::Created,
+        })
+    }
+
+    /// Content is equal; owner, mode and flags may not be. (Ours had their mtime set after all
+    /// the rest: extended attributes are only looked at when something else differs.)
+    fn put_right(&self, fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) {
+        let mode = u32::from(entry.attributes.mode);
+        let owner = (stat.stx_uid, stat.stx_gid) == self.0.owners.of(&entry.attributes);
+        let flagged = flags::recorded(stat) != entry.attributes.inode_flags;
+        let right = owner && (entry.kind() == Kind::Symlink || system::mode(stat) == mode);
+        if self.0.options.dry_run || (right && !flagged) {
+            return;
+        }
+        if !right && let Ok(object) = rustix::fs::openat(fd, name, ONLY_PATH, Mode::empty()) {
+            flags::unlock(fd, name, stat);
+            self.apply(Handle::path(object.as_fd()), entry, Now::of(stat, true));
+        }
+        if matches!(entry.kind(), Kind::File) {
+            flags::set_at(self, fd, name, entry);
+        }
+    }
+
+    /// Gives the new object its name.
+    pub(crate) fn commit(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+        place: &Place,
+    ) -> Result<(), Problem> {
+        let (Some((temporary, old)), Some(fd)) = (&place.over, parent.fd()) else { return Ok(()) };
+        self.make_way(fd, entry, old)?;
+        rustix::fs::renameat(fd, &temporary[..], fd, entry.name())
+            .map_err(|error| Problem::new(&entry.path, Operation::Replace, error))
+    }
+
+    /// `renameat` replaces all but directories and what is locked.
+    fn make_way(&self, fd: BorrowedFd<'_>, entry: &Entry, old: &Statx) -> Result<(), Problem> {
+        let name = entry.name();
+        if system::kind(old) != Some(Kind::Directory) {
+            flags::unlock(fd, name, old);
+            return Ok(());
+        }
+        if self.0.options.delete {
+            return Remover::new(self, fd).remove(name, &entry.path).map(|_| ());
+        }
+        let cause = match rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOTEMPTY) => Cause::NotEmpty,
+            Err(error) => error.into(),
+        };
+        Err(Problem::new(&entry.path, Operation::Replace, cause))
+    }
+
+    /// Takes an unfinished object away again, by name in its directory. Nothing to say when that
+    /// fails: what made us give up is what is reported.
+    pub(crate) fn abandon(&self, parent: &Directory, entry: &Entry, place: &Place) {
+        if let Some(fd) = parent.fd() {
+            let _ = rustix::fs::unlinkat(fd, place.name(entry), AtFlags::empty());
+        }
+    }
+
+    /// Commits; takes the object away when that fails.
+    pub(crate) fn commit_or_abandon(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+        place: &Place,
+    ) -> Result<(), Problem> {
+        let result = self.commit(parent, entry, place);
+        if result.is_err() {
+            self.abandon(parent, entry, place);
+        }
+        result
+    }
+}
+
+/// Kind, size and mtime equal; of symlinks the target, of devices the number.
+pub(crate) fn is_same(fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) -> bool {
+    let alike = system::kind(stat) == Some(entry.kind()) && system::mtime(stat) == entry.mtime;
+    alike
+        && match entry.kind() {
+            Kind::File => stat.stx_size == entry.size,
+            Kind::CharDevice | Kind::BlockDevice => system::rdev(stat) == entry.rdev,
+            Kind::Symlink => has_target(fd, name, entry),
+            Kind::Directory | Kind::Fifo | Kind::Socket => true,
+        }
+}
+
+/// Whether the symlink leads where the entry says.
+pub(crate) fn has_target(fd: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> bool {
+    let Content::Inline(target) = &entry.content else { return false };
+    rustix::fs::readlinkat(fd, name, Vec::new()).is_ok_and(|found| found.as_bytes() == target)
+}

@@ -1,0 +1,202 @@
+//! System calls in the form that this crate needs.
+
+use format::entry::{Kind, Time};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::io::{Errno, Result};
+
+/// Every directory is opened with these: the last name is never followed.
+pub(crate) const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// To look at an object without opening it.
+pub(crate) const ONLY_PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// To read an object; neither a FIFO nor a terminal blocks or attaches.
+pub(crate) const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// `PATH_MAX` is 4,096 with the final NUL; a piece of a path stays below it.
+const MAX_PIECE: usize = 4_000;
+
+/// What is at the name, links not followed.
+pub(crate) fn look(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Statx> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+}
+
+/// What an open object is.
+pub(crate) fn look_at(object: BorrowedFd<'_>) -> Result<Statx> {
+    let want = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    rustix::fs::statx(object, "", AtFlags::EMPTY_PATH, want)
+}
+
+pub(crate) fn file_type(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(u32::from(stat.stx_mode))
+}
+
+/// Its kind in the words of a snapshot.
+pub(crate) fn kind(stat: &Statx) -> Option<Kind> {
+    Some(match file_type(stat) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice => Kind::CharDevice,
+        FileType::BlockDevice => Kind::BlockDevice,
+        _ => return None,
+    })
+}
+
+/// The 12 permission bits.
+pub(crate) fn mode(stat: &Statx) -> u32 {
+    u32::from(stat.stx_mode) & 0o7777
+}
+
+pub(crate) fn mtime(stat: &Statx) -> Time {
+    Time { secs: stat.stx_mtime.tv_sec, nanos: stat.stx_mtime.tv_nsec }
+}
+
+/// When the inode came to be. File systems that do not record it (NFS 3, FAT on old kernels) give
+/// the last change instead, which is never earlier.
+pub(crate) fn born(stat: &Statx) -> Time {
+    let recorded = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let time = if recorded { stat.stx_btime } else { stat.stx_ctime };
+    Time { secs: time.tv_sec, nanos: time.tv_nsec }
+}
+
+/// Number of the file system.
+pub(crate) fn device(stat: &Statx) -> u64 {
+    rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
+}
+
+/// Device number of a device node.
+pub(crate) fn rdev(stat: &Statx) -> u64 {
+    rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor)
+}
+
+pub(crate) fn same_inode(left: &Statx, right: &Statx) -> bool {
+    left.stx_ino == right.stx_ino && device(left) == device(right)
+}
+
+/// Opens the directory at `path` below `root` without following any symlink, piece by piece
+/// where the path is longer than the kernel takes.
+pub(crate) fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
+    let (mut piece, mut rest) = first_piece(path);
+    let mut open = open_piece(root, piece, flags)?;
+    while !rest.is_empty() {
+        (piece, rest) = first_piece(rest);
+        open = open_piece(open.as_fd(), piece, flags)?;
+    }
+    Ok(open)
+}
+
+/// Cuts at the last `/` that lets the piece fit.
+fn first_piece(path: &[u8]) -> (&[u8], &[u8]) {
+    if path.len() <= MAX_PIECE {
+        return (path, &[]);
+    }
+    match path[..MAX_PIECE].iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (path, &[]), // one endless name: the kernel refuses it
+    }
+}
+
+fn open_piece(from: BorrowedFd<'_>, piece: &[u8], flags: OFlags) -> Result<OwnedFd> {
+    let resolve =
+        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(from, piece, DIRECTORY | flags, Mode::empty(), resolve) {
+        // Before Linux 5.6, or a sandbox that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => open_name_by_name(from, piece, flags),
+        result => result,
+    }
+}
+
+/// The same with the means of old kernels: each name on its own, none followed.
+fn open_name_by_name(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
+    let mut open = None::<OwnedFd>;
+    for name in path.split(|byte| *byte == b'/') {
+        let at = open.as_ref().map_or(from, |fd| fd.as_fd());
+        open = Some(rustix::fs::openat(at, name, DIRECTORY | flags, Mode::empty())?);
+    }
+    open.ok_or(Errno::NOENT)
+}
+
+/// Up to `limit` names in the directory, in no order, without those in `except`.
+pub(crate) fn list(
+    directory: BorrowedFd<'_>,
+    limit: usize,
+    except: &dyn Fn(&[u8]) -> bool,
+) -> Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for item in Dir::read_from(directory)? {
+        let item = item?;
+        let name = item.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") && !except(name) {
+            names.push(name.to_vec());
+        }
+        if names.len() >= limit {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+/// Writes all of it, at the file's position.
+pub(crate) fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(file, bytes) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of it at an offset.
+pub(crate) fn write_all_at(file: BorrowedFd<'_>, mut offset: u64, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(file, bytes, offset) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_path_is_cut_between_names() {
+        let path = vec![&b"abcdefg"[..]; 1_500].join(&b'/');
+        let (piece, rest) = first_piece(&path);
+        assert!(piece.len() <= MAX_PIECE && piece.len() > MAX_PIECE - 9);
+        assert_eq!([piece, rest].join(&b'/'), path);
+    }
+
+    #[test]
+    fn old_kernels_refuse_symlinks_too() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a", folder.path().join("link")).unwrap();
+        let root = std::fs::File::open(folder.path()).unwrap();
+        let flags = OFlags::RDONLY;
+        assert!(open_name_by_name(root.as_fd(), b"a/b", flags).is_ok());
+        assert!(open_name_by_name(root.as_fd(), b"link/b", flags).is_err());
+        assert!(open_beneath(root.as_fd(), b"link/b", flags).is_err());
+        assert!(open_beneath(root.as_fd(), b"../..", flags).is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! The target: its root handle and what all threads share.
+
+use crate::cache::Cache;
+use crate::caller::Caller;
+use crate::directory::{DirHandle, Directory};
+use crate::options::Options;
+use crate::owners::OwnerIds;
+use crate::problem::{Attribute, Degradations, Degraded, Operation, Problem};
+use crate::system;
+use format::entry::{Entry, Time};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A directory that a snapshot is restored into. Cheap to clone; every call from any thread.
+#[derive(Clone)]
+pub struct Target(pub(crate) Arc<Shared>);
+
+/// What the threads of one restore share.
+pub(crate) struct Shared {
+    pub(crate) root: DirHandle,
+    pub(crate) options: Options,
+    pub(crate) caller: Caller,
+    pub(crate) owners: OwnerIds,
+    pub(crate) cache: Mutex<Cache>,
+    /// What was born later was born by this restore (or by a stranger meanwhile).
+    pub(crate) begun: Time,
+    degraded: Mutex<Degradations>,
+    owner_reported: AtomicBool,
+    temporaries: AtomicU64,
+    /// One open directory of each file system met, for `sync`.
+    systems: Mutex<FxHashMap<u64, DirHandle>>,
+}
+
+impl Target {
+    /// Opens the root directory, and makes it (mode 0700) where it is missing. Its own path may
+    /// lead over symlinks, it is the user's; below it none is followed.
+    pub fn open(path: &Path, options: Options) -> Result<Self, Problem> {
+        let problem = |e: Errno| Problem::new(path.as_os_str().as_bytes(), Operation::Open, e);
+        let caller = Caller::current();
+        let begun = begin().map_err(problem)?;
+        let root = open_root(path, &options).map_err(problem)?;
+        let root = match root {
+            Some(fd) => Directory::describe(fd, &caller, begun).map_err(problem)?,
+            None => Directory::missing(),
+        };
+        Ok(Target(Arc::new(Shared {
+            root: Arc::new(root),
+            owners: OwnerIds::for_option(options.owners),
+            options,
+            caller,
+            cache: Mutex::default(),
+            begun,
+            degraded: Mutex::default(),
+            owner_reported: AtomicBool::new(false),
+            temporaries: AtomicU64::new(0),
+            systems: Mutex::default(),
+        })))
+    }
+
+    /// What could not be set since the last call.
+    pub fn take_degraded(&self) -> Degradations {
+        std::mem::take(&mut self.0.degraded.lock())
+    }
+
+    /// Waits until what was restored is on the disks, and gives errors of writing back that no
+    /// call has seen. Does nothing unless the options ask for it.
+    pub fn sync(&self) -> Result<(), Problem> {
+        if !self.0.options.sync || self.0.options.dry_run {
+            return Ok(());
+        }
+        let systems: Vec<DirHandle> = self.0.systems.lock().values().cloned().collect();
+        for handle in systems.iter().chain([&self.0.root]) {
+            let Some(fd) = handle.fd() else { continue };
+            rustix::fs::syncfs(fd).map_err(|e| Problem::new(b"", Operation::Sync, e))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn degrade(&self, entry: &Entry, attribute: Attribute, error: Errno) {
+        self.0.degraded.lock().push(Degraded { path: entry.path.clone(), attribute, error });
+    }
+
+    /// Owners are one degradation per restore: a plain user can set none of them.
+    pub(crate) fn degrade_owner(&self, entry: &Entry, error: Errno) {
+        if !self.0.owner_reported.swap(true, Ordering::Relaxed) {
+            self.degrade(entry, Attribute::Owner, error);
+        }
+    }
+
+    /// A name for what takes an existing object's place. Left over only by a crash; then it is
+    /// what `delete_others` removes.
+    pub(crate) fn temporary_name(&self) -> Vec<u8> {
+        let number = self.0.temporaries.fetch_add(1, Ordering::Relaxed);
+        format!(".icecore-{}-{number}.part", std::process::id()).into_bytes()
+    }
+
+    /// Remembers a directory of each file system, so that `sync` reaches it.
+    pub(crate) fn note_system(&self, handle: &DirHandle) {
+        if handle.device != self.0.root.device {
+            self.0.systems.lock().entry(handle.device).or_insert_with(|| handle.clone());
+        }
+    }
+}
+
+fn open_root(path: &Path, options: &Options) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) if options.dry_run => Ok(None),
+        Err(Errno::NOENT) => {
+            make_root(path)?;
+            rustix::fs::open(path, flags, Mode::empty()).map(Some)
+        }
+        result => result.map(Some),
+    }
+}
+
+fn make_root(path: &Path) -> Result<(), Errno> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).map_err(errno)?;
+    }
+    std::fs::DirBuilder::new().mode(0o700).create(path).map_err(errno)
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// The moment after which whatever is born is ours. Inodes are stamped with the coarse clock
+/// (up to 10 ms behind) or with the fine one: we wait until the coarse one has passed this
+/// moment, so that nothing old is later and nothing new is earlier.
+fn begin() -> Result<Time, Errno> {
+    let begun = clock_gettime(ClockId::Realtime);
+    loop {
+        let coarse = clock_gettime(ClockId::RealtimeCoarse);
+        if (coarse.tv_sec, coarse.tv_nsec) > (begun.tv_sec, begun.tv_nsec) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let nanos = u32::try_from(begun.tv_nsec).map_err(|_| Errno::INVAL)?;
+    Ok(Time { secs: begun.tv_sec, nanos })
+}
+
+impl Shared {
+    /// Created since the restore began.
+    pub(crate) fn is_ours(&self, stat: &rustix::fs::Statx) -> bool {
+        system::born(stat) > self.begun
+    }
+
+    /// `None` where nothing may be written: dry run, or the directory does not exist in it.
+    pub(crate) fn writable<'a>(
+        &self,
+        directory: &'a Directory,
+    ) -> Option<rustix::fd::BorrowedFd<'a>> {
+        if self.options.dry_run { None } else { directory.fd.as_ref().map(AsFd::as_fd) }
+    }
+}

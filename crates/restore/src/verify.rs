@@ -1,0 +1,131 @@
+//! Looking at what is there: before writing (unchanged?) and after (as recorded?).
+
+use crate::flags;
+use crate::handle::Handle;
+use crate::names;
+use crate::problem::{Attribute, Cause, Operation, Problem};
+use crate::replace;
+use crate::system::{self, ONLY_PATH, READ};
+use crate::target::Target;
+use crate::xattrs;
+use format::entry::{Entry, Kind};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, Mode, Statx};
+use rustix::io::Errno;
+use std::fs::File;
+
+/// An attribute that is not as recorded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// Path below the target.
+    pub path: Vec<u8>,
+    /// What differs.
+    pub attribute: Attribute,
+}
+
+/// The object of an entry as it is on disk.
+struct Found {
+    directory: OwnedFd,
+    object: OwnedFd,
+    stat: Statx,
+}
+
+impl Target {
+    /// Whether the object is there with the same kind, size and mtime (symlinks: the same target):
+    /// a resumed restore need not fetch it. True as well for hard links, whichever inode it is.
+    pub fn unchanged(&self, entry: &Entry) -> bool {
+        let Ok((directory, name)) = names::split(&entry.path, Operation::Inspect) else {
+            return false;
+        };
+        let Ok(open) = self.existing(directory, Operation::Inspect) else { return false };
+        system::look(open.as_fd(), name)
+            .is_ok_and(|stat| replace::is_same(open.as_fd(), name, &stat, entry))
+    }
+
+    /// Compares all attributes with what is on disk. Owners are not compared when the caller
+    /// may not set them (that is one degradation for the whole restore); links, inode numbers and
+    /// ctime never.
+    pub fn compare_metadata(&self, entry: &Entry) -> Vec<Difference> {
+        let differing = match self.find(&entry.path) {
+            Ok(found) => self.differing(&found, entry),
+            Err(_) => vec![Attribute::Presence],
+        };
+        let path = || entry.path.clone();
+        differing.into_iter().map(|attribute| Difference { path: path(), attribute }).collect()
+    }
+
+    /// A restored regular file, to read its content.
+    pub fn open_for_verify(&self, path: &[u8]) -> Result<File, Problem> {
+        let problem = |cause: Cause| Problem::new(path, Operation::Open, cause);
+        let (directory, name) = names::split(path, Operation::Open)?;
+        let open = self.existing(directory, Operation::Open)?;
+        let file = rustix::fs::openat(&open, name, READ, Mode::empty())
+            .map_err(|error| problem(error.into()))?;
+        let stat = system::look_at(file.as_fd()).map_err(|error| problem(error.into()))?;
+        if system::file_type(&stat) != FileType::RegularFile {
+            return Err(problem(Cause::WrongKind));
+        }
+        Ok(file.into())
+    }
+
+    fn find(&self, path: &[u8]) -> Result<Found, Problem> {
+        let (directory, name) = match path {
+            b"" => (path, &b"."[..]), // the root itself
+            _ => names::split(path, Operation::Inspect)?,
+        };
+        let problem = |error: Errno| Problem::new(path, Operation::Inspect, error);
+        let directory = self.existing(directory, Operation::Inspect)?;
+        let object =
+            rustix::fs::openat(&directory, name, ONLY_PATH, Mode::empty()).map_err(problem)?;
+        let stat = system::look_at(object.as_fd()).map_err(problem)?;
+        Ok(Found { directory, object, stat })
+    }
+
+    fn differing(&self, found: &Found, entry: &Entry) -> Vec<Attribute> {
+        if system::kind(&found.stat) != Some(entry.kind()) {
+            return vec![Attribute::Kind];
+        }
+        let mut list = self.differing_numbers(&found.stat, entry);
+        let directory = found.directory.as_fd();
+        if entry.kind() == Kind::Symlink && !replace::has_target(directory, entry.name(), entry) {
+            list.push(Attribute::LinkTarget);
+        }
+        list.extend(differing_xattrs(found.object.as_fd(), entry).map(Attribute::Xattr));
+        list
+    }
+
+    fn differing_numbers(&self, stat: &Statx, entry: &Entry) -> Vec<Attribute> {
+        let kind = entry.kind();
+        let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
+        let owner = (stat.stx_uid, stat.stx_gid) != self.0.owners.of(&entry.attributes);
+        let may_chown = self.0.caller.may_chown;
+        // Without the owner setuid and setgid are dropped, and that is right.
+        let bits = if owner && !may_chown { 0o1777 } else { 0o7777 };
+        let mode = (system::mode(stat) ^ u32::from(entry.attributes.mode)) & bits;
+        [
+            (owner && may_chown, Attribute::Owner),
+            (mode != 0 && kind != Kind::Symlink, Attribute::Mode),
+            (kind == Kind::File && stat.stx_size != entry.size, Attribute::Size),
+            (system::mtime(stat) != entry.mtime, Attribute::Mtime),
+            (device && system::rdev(stat) != entry.rdev, Attribute::Device),
+            (flags::recorded(stat) != entry.attributes.inode_flags, Attribute::InodeFlags),
+        ]
+        .into_iter()
+        .filter_map(|(differs, attribute)| differs.then_some(attribute))
+        .collect()
+    }
+}
+
+/// Names of recorded attributes with another value, and of the user's that are not recorded.
+fn differing_xattrs(object: BorrowedFd<'_>, entry: &Entry) -> impl Iterator<Item = Vec<u8>> {
+    let handle = Handle::path(object);
+    let recorded = &entry.attributes.xattrs;
+    let wrong = recorded.iter().filter(move |xattr| {
+        !matches!(xattrs::value(handle, &xattr.name), Ok(Some(value)) if value == xattr.value)
+    });
+    let there = xattrs::names(handle).unwrap_or_default().into_iter();
+    let foreign = there.filter(|name| {
+        xattrs::is_ours_to_remove(name) && !recorded.iter().any(|xattr| xattr.name == *name)
+    });
+    wrong.map(|xattr| xattr.name.clone()).chain(foreign)
+}

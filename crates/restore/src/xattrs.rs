@@ -1,0 +1,102 @@
+//! Extended attributes: in groups, because the order matters; compared and cleaned on objects
+//! that were there before.
+
+use crate::acl;
+use crate::handle::Handle;
+use crate::problem::Attribute;
+use crate::target::Target;
+use format::entry::{Entry, Xattr};
+use rustix::io::{Errno, Result};
+
+/// Largest value and largest list of names that Linux knows (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
+const MAX_BYTES: usize = 65_536;
+
+/// What must wait until mode and owner stand: both reset or depend on them.
+pub(crate) fn comes_after_mode(name: &[u8]) -> bool {
+    !name.starts_with(b"user.")
+}
+
+/// Changing the owner clears it, so does a write: the very last.
+fn is_capability(name: &[u8]) -> bool {
+    name == b"security.capability"
+}
+
+/// Attributes that are the user's; others (labels of the system, of the file system) are not
+/// removed from what was there before.
+pub(crate) fn is_ours_to_remove(name: &[u8]) -> bool {
+    name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_") || is_capability(name)
+}
+
+/// All names on an object.
+pub(crate) fn names(handle: Handle<'_>) -> Result<Vec<Vec<u8>>> {
+    let mut buffer = vec![0; MAX_BYTES];
+    let length = handle.xattr_names(&mut buffer)?;
+    let names = buffer[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.map(<[u8]>::to_vec).collect())
+}
+
+/// A value; `None` when the object does not have it.
+pub(crate) fn value(handle: Handle<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut buffer = vec![0; MAX_BYTES];
+    match handle.xattr(name, &mut buffer) {
+        Ok(length) => {
+            buffer.truncate(length);
+            Ok(Some(buffer))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Target {
+    /// `user.*`: before the mode, since a plain user must be able to write to the object.
+    pub(crate) fn set_user_xattrs(&self, handle: Handle<'_>, entry: &Entry) {
+        let early = |x: &&Xattr| !comes_after_mode(&x.name);
+        entry.attributes.xattrs.iter().filter(early).for_each(|x| {
+            self.set_xattr(handle, entry, x);
+        });
+    }
+
+    /// ACLs and labels, then capabilities: after the mode.
+    pub(crate) fn set_late_xattrs(&self, handle: Handle<'_>, entry: &Entry, mode: u32) {
+        let late = || entry.attributes.xattrs.iter().filter(|x| comes_after_mode(&x.name));
+        for xattr in late().filter(|x| !is_capability(&x.name)) {
+            let set = self.set_xattr(handle, entry, xattr);
+            if !set && xattr.name == b"system.posix_acl_access" {
+                narrow_without_acl(handle, xattr, mode);
+            }
+        }
+        late().filter(|x| is_capability(&x.name)).for_each(|x| _ = self.set_xattr(handle, entry, x));
+    }
+
+    fn set_xattr(&self, handle: Handle<'_>, entry: &Entry, xattr: &Xattr) -> bool {
+        let result = handle.set_xattr(&xattr.name, &xattr.value);
+        if let Err(error) = result {
+            self.degrade(entry, Attribute::Xattr(xattr.name.clone()), error);
+        }
+        result.is_ok()
+    }
+
+    /// On an object that was there before: what the entry does not have goes.
+    pub(crate) fn remove_other_xattrs(&self, handle: Handle<'_>, entry: &Entry) {
+        let wanted = |name: &[u8]| entry.attributes.xattrs.iter().any(|x| x.name == name);
+        for name in names(handle).unwrap_or_default() {
+            if wanted(&name) || !is_ours_to_remove(&name) {
+                continue;
+            }
+            if let Err(error) = handle.remove_xattr(&name) {
+                self.degrade(entry, Attribute::Xattr(name), error);
+            }
+        }
+    }
+}
+
+/// With an ACL the group bits of the mode are its mask. Where the ACL did not take, they would
+/// give the owning group what the mask allows to others: it gets its own bits instead.
+fn narrow_without_acl(handle: Handle<'_>, xattr: &Xattr, mode: u32) {
+    let Some(group) = acl::owning_group_bits(&xattr.value) else { return };
+    let narrowed = (mode & !0o070) | (mode & (group << 3));
+    if narrowed != mode {
+        let _ = handle.set_mode(narrowed); // the missing ACL itself is reported
+    }
+}

@@ -1,0 +1,248 @@
+//! `kill -9` at random moments of backup, forget and reclaim.
+//!
+//! A model remembers the tree of every backup that was reported done. After every few runs
+//! `check` must find nothing, every remembered snapshot that was not forgotten must restore as it
+//! was, and no command may ask for a manual unlock.
+
+mod icecore;
+mod random;
+mod tree;
+
+use icecore::{Ended, Icecore, acknowledged, told};
+use random::Random;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Snapshots that `forget` keeps.
+const KEEP: usize = 3;
+/// Remembered snapshots restored per verification; the newest always.
+const RESTORES_MAX: usize = 4;
+
+struct Options {
+    runs: u64,
+    limit: Option<Duration>,
+    seed: u64,
+    verify_every: u64,
+    binary: PathBuf,
+    keep: bool,
+}
+
+/// What a command usually takes, so that kills fall all over it.
+struct Usual {
+    backup: Duration,
+    forget: Duration,
+    reclaim: Duration,
+}
+
+#[derive(Default)]
+struct Counts {
+    killed: u64,
+    done: u64,
+    verified: u64,
+    restored: u64,
+}
+
+struct Model {
+    icecore: Icecore,
+    source: PathBuf,
+    work: PathBuf,
+    random: Random,
+    usual: Usual,
+    counts: Counts,
+    /// Acknowledged and not forgotten: id and tree.
+    remembered: Vec<(String, tree::Copy)>,
+}
+
+pub(crate) fn main(arguments: &[String]) -> ExitCode {
+    let result = options(arguments).and_then(|options| run(&options));
+    match result {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("crash: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(arguments: &[String]) -> Result<Options, String> {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    let target = std::env::var("CARGO_TARGET_DIR").map_or_else(|_| crate::files::root().join("target"), PathBuf::from);
+    let binary = target.join("release").join("icecore");
+    let mut options = Options { runs: 200, limit: None, seed: clock, verify_every: 10, binary, keep: false };
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        if name == "--keep" {
+            options.keep = true;
+            continue;
+        }
+        let value = rest.next().ok_or(format!("{name} needs a value"))?;
+        let number = || value.parse::<u64>().map_err(|error| format!("{name} {value}: {error}"));
+        match name.as_str() {
+            "--runs" => options.runs = number()?,
+            "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
+            "--seed" => options.seed = number()?,
+            "--verify-every" => options.verify_every = number()?.max(1),
+            "--binary" => options.binary = PathBuf::from(value),
+            _ => return Err(format!("unknown option {name}")),
+        }
+    }
+    Ok(options)
+}
+
+fn run(options: &Options) -> Result<String, String> {
+    let work = std::env::temp_dir().join(format!("icecore-crash-{}", std::process::id()));
+    println!("seed {}, in {}", options.seed, work.display());
+    let start = Instant::now();
+    let result = rounds(options, &work, start);
+    if result.is_ok() && !options.keep {
+        std::fs::remove_dir_all(&work).map_err(failed("remove the working directory"))?;
+    }
+    let counts = result.map_err(|error| format!("{error}\nseed {}; left as it is: {}", options.seed, work.display()))?;
+    let Counts { killed, done, verified, restored } = counts;
+    let secs = start.elapsed().as_secs();
+    Ok(format!(
+        "{killed} commands killed, {done} finished, {verified} checks clean, {restored} snapshots restored as they were, {secs} s"
+    ))
+}
+
+fn rounds(options: &Options, work: &Path, start: Instant) -> Result<Counts, String> {
+    let mut model = Model::start(options, work)?;
+    for round in 1..=options.runs {
+        if options.limit.is_some_and(|limit| start.elapsed() >= limit) {
+            break;
+        }
+        model.round().map_err(|error| format!("round {round}: {error}"))?;
+        if round % options.verify_every == 0 {
+            model.verify(round).map_err(|error| format!("after round {round}: {error}"))?;
+        }
+    }
+    model.verify(0)?;
+    Ok(model.counts)
+}
+
+fn failed(what: &str) -> impl Fn(std::io::Error) -> String + '_ {
+    move |error| format!("cannot {what}: {error}")
+}
+
+impl Model {
+    fn start(options: &Options, work: &Path) -> Result<Self, String> {
+        let (source, repository) = (work.join("source"), work.join("repository"));
+        let mut random = Random::new(options.seed);
+        tree::create(&source, &mut random).map_err(failed("make the tree"))?;
+        let icecore = Icecore { binary: options.binary.clone(), repository };
+        let location = icecore.repository.to_string_lossy().into_owned();
+        icecore.run(&["init", "--repo", &location])?;
+        let usual = Usual { backup: Duration::ZERO, forget: Duration::ZERO, reclaim: Duration::ZERO };
+        let (work, counts, remembered) = (work.to_owned(), Counts::default(), Vec::new());
+        let mut model = Self { icecore, source, work, random, usual, counts, remembered };
+        model.measure()?;
+        Ok(model)
+    }
+
+    /// One of each, not killed: how long it takes.
+    fn measure(&mut self) -> Result<(), String> {
+        self.backup(Duration::from_secs(600))?;
+        if self.remembered.is_empty() {
+            return Err("a backup that was not killed gave no summary with a snapshot id".to_owned());
+        }
+        self.usual.forget = self.icecore.run(&["forget", "--keep-last", "3"])?.1;
+        self.usual.reclaim = self.icecore.run(&["reclaim"])?.1;
+        Ok(())
+    }
+
+    fn round(&mut self) -> Result<(), String> {
+        tree::mutate(&self.source, &mut self.random).map_err(failed("change the tree"))?;
+        match self.random.below(8) {
+            0 => self.forget(),
+            1 => self.reclaim(),
+            _ => {
+                let delay = self.delay(self.usual.backup);
+                self.backup(delay)
+            }
+        }
+    }
+
+    /// A moment in the usual time of a command, or a little behind it.
+    fn delay(&mut self, usual: Duration) -> Duration {
+        let longest = (usual + usual / 4).max(Duration::from_millis(5));
+        Duration::from_nanos(self.random.below(longest.as_nanos() as u64))
+    }
+
+    fn backup(&mut self, delay: Duration) -> Result<(), String> {
+        let before = tree::copy(&self.source).map_err(failed("read the tree"))?;
+        let source = self.source.to_string_lossy().into_owned();
+        let arguments = ["backup", &source, "--json"];
+        match self.icecore.run_and_kill(&arguments, delay)? {
+            Ended::Killed => self.counts.killed += 1,
+            Ended::Done(output, elapsed) => {
+                self.counts.done += 1;
+                let id = acknowledged(&output).ok_or_else(|| told(&arguments, &output))?;
+                self.remembered.push((id, before));
+                self.usual.backup = (self.usual.backup + elapsed) / 2;
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) -> Result<(), String> {
+        // A backup that was killed after its commit is there too, and counts as one that is kept.
+        let listed = self.icecore.snapshots()?;
+        let kept = &listed[listed.len().saturating_sub(KEEP)..];
+        self.remembered.retain(|(id, _)| kept.iter().any(|other| same(id, other)));
+        self.killed(&["forget", "--keep-last", "3"], self.usual.forget)
+    }
+
+    fn reclaim(&mut self) -> Result<(), String> {
+        self.killed(&["reclaim"], self.usual.reclaim)
+    }
+
+    fn killed(&mut self, arguments: &[&str], usual: Duration) -> Result<(), String> {
+        let delay = self.delay(usual);
+        match self.icecore.run_and_kill(arguments, delay)? {
+            Ended::Killed => self.counts.killed += 1,
+            Ended::Done(output, _) if output.status.success() => self.counts.done += 1,
+            Ended::Done(output, _) => return Err(told(arguments, &output)),
+        }
+        Ok(())
+    }
+
+    /// `check` finds nothing, and what was acknowledged is there.
+    fn verify(&mut self, round: u64) -> Result<(), String> {
+        let whole = round == 0 || self.random.one_in(4);
+        self.icecore.run(if whole { &["check", "--read-data"][..] } else { &["check"] })?;
+        let listed = self.icecore.snapshots()?;
+        for (id, _) in &self.remembered {
+            if !listed.iter().any(|other| same(id, other)) {
+                return Err(format!("snapshot {id} was acknowledged and is not there"));
+            }
+        }
+        let skipped = if round == 0 { 0 } else { self.remembered.len().saturating_sub(RESTORES_MAX) };
+        for (id, was) in self.remembered.iter().skip(skipped) {
+            restores_as_it_was(&self.icecore, id, was, &self.work.join("restored"))?;
+            self.counts.restored += 1;
+        }
+        self.counts.verified += 1;
+        Ok(())
+    }
+}
+
+fn restores_as_it_was(icecore: &Icecore, id: &str, was: &tree::Copy, target: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(target).map_err(failed("make the target"))?;
+    icecore.restore(id, target)?;
+    let root = tree::find_root(target).ok_or(format!("snapshot {id} restored without its top folder"))?;
+    let found = tree::copy(&root).map_err(failed("read what was restored"))?;
+    let differences = tree::differences(was, &found);
+    if !differences.is_empty() {
+        return Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")));
+    }
+    std::fs::remove_dir_all(target).map_err(failed("remove what was restored"))
+}
+
+/// Whether two spellings of an id, one perhaps shortened, are the same.
+fn same(one: &str, other: &str) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}

@@ -1,0 +1,198 @@
+//! Style that is executed: what a reader must be able to rely on.
+
+use crate::{files, source};
+
+/// Lines of a file that are no tests.
+const FILE_LINES_MAX: usize = 600;
+/// Lines of a function.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Functions that are longer for now: `path name`, one a line. The list may only shrink.
+const EXCEPTIONS: &str = "xtask/long-functions.txt";
+/// Lower this when the list shrinks; never raise it.
+const EXCEPTIONS_MAX: usize = 0;
+
+/// What is untidy in this repository.
+pub(crate) fn problems() -> Vec<String> {
+    let sources = files::with_extension("rs");
+    let documents = files::with_extension("md");
+    let mut problems = Vec::new();
+    problems.extend(sources.iter().flat_map(|(path, text)| in_source(path, text)));
+    problems.extend(long_functions(&sources));
+    problems.extend(documents.iter().flat_map(|(path, text)| in_document(path, text)));
+    problems.extend(documents.iter().flat_map(|(path, text)| missing_paths(path, text)));
+    problems.extend(files::all().iter().flat_map(|path| machine_paths(path)));
+    problems
+}
+
+fn in_source(path: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let all = source::code_only(text);
+    let code = source::without_tests(&all);
+    let lines = code.lines().zip(text.lines());
+    // What stands under `#[cfg(test)]` is blank now, but so are comments: count those again.
+    let counted = lines.filter(|(code, text)| !code.trim().is_empty() || text.trim_start().starts_with("//"));
+    let count = counted.count();
+    if count > FILE_LINES_MAX && !source::is_test_file(path) {
+        problems.push(format!("{path} has {count} lines, more than {FILE_LINES_MAX}: split it"));
+    }
+    for (number, line) in all.lines().enumerate() {
+        for word in ["todo!", "unimplemented!", "#[ignore"] {
+            if line.contains(word) {
+                problems.push(format!("{path}:{}: {word} is not for what is committed", number + 1));
+            }
+        }
+    }
+    problems
+}
+
+fn long_functions(sources: &[(String, String)]) -> Vec<String> {
+    let text = files::read(EXCEPTIONS).unwrap_or_default();
+    let excepted: Vec<&str> =
+        text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let mut problems = Vec::new();
+    let mut long = Vec::new();
+    for (path, text) in sources {
+        let code = source::code_only(text);
+        for function in source::functions(&code) {
+            if function.lines > FUNCTION_LINES_MAX {
+                let name = format!("{path} {}", function.name);
+                if !excepted.contains(&name.as_str()) {
+                    let (line, lines) = (function.line, function.lines);
+                    problems.push(format!("{name} (line {line}) has {lines} lines, more than {FUNCTION_LINES_MAX}"));
+                }
+                long.push(name);
+            }
+        }
+    }
+    let stale = excepted.iter().filter(|name| !long.iter().any(|other| other == *name));
+    problems.extend(stale.map(|name| format!("{EXCEPTIONS}: {name} is short now: remove it and lower the limit")));
+    if excepted.len() > EXCEPTIONS_MAX {
+        problems.push(format!("{EXCEPTIONS} grew over {EXCEPTIONS_MAX}"));
+    }
+    problems
+}
+
+fn in_document(path: &str, text: &str) -> Vec<String> {
+    let headings = outside_fences(text).filter(|line| line.starts_with("# ")).count();
+    if headings == 1 { Vec::new() } else { vec![format!("{path} has {headings} first headings, not one")] }
+}
+
+/// The lines of a document that are not in a fenced block.
+fn outside_fences(text: &str) -> impl Iterator<Item = &str> {
+    let mut fenced = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    })
+}
+
+/// Paths of this repository that a document names and that do not exist.
+fn missing_paths(document: &str, text: &str) -> Vec<String> {
+    let folder = document.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut problems = Vec::new();
+    for line in outside_fences(text) {
+        let spans = line.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
+        let named = spans.filter(|word| is_path(word)).map(|word| (word.to_owned(), "names"));
+        let linked = links(line).map(|link| (files_relative(folder, &link), "links to"));
+        for (path, how) in named.chain(linked) {
+            if !files::root().join(&path).exists() {
+                problems.push(format!("{document} {how} {path}, which does not exist"));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether `word` is meant as a path from the top folder.
+fn is_path(word: &str) -> bool {
+    const TOP: [&str; 10] = [
+        "crates/", "docs/", "xtask/", "fuzz/", "bench/", "demo/", ".ci/", "tests/", "console/", ".cargo/",
+    ];
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    // What is made, and so is not there in a fresh copy.
+    let made = ["fuzz/corpus", "fuzz/target", "fuzz/artifacts", "bench/results/"];
+    TOP.iter().any(|top| word.starts_with(top))
+        && word.chars().all(plain)
+        && !made.iter().any(|made| word.starts_with(made))
+}
+
+fn links(line: &str) -> impl Iterator<Item = String> + '_ {
+    let parts = line.split("](").skip(1).filter_map(|part| part.split([')', '#']).next());
+    let local = parts.filter(|link| !link.is_empty() && !link.contains("://") && !link.starts_with("mailto:"));
+    local.map(str::to_owned)
+}
+
+fn files_relative(folder: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
+
+/// Paths of the machine on which a file was written.
+fn machine_paths(path: &str) -> Vec<String> {
+    // Spelled in halves, so that this file does not find itself.
+    let roots = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+    let Some(text) = files::read(path) else { return Vec::new() };
+    let mut problems = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let hit = roots.iter().any(|root| line.match_indices(root).any(|(at, _)| begins(line, at)));
+        if hit {
+            problems.push(format!("{path}:{} carries a path of one machine", number + 1));
+        }
+    }
+    problems
+}
+
+/// Whether a path begins at `at`, and does not only go on there.
+fn begins(line: &str, at: usize) -> bool {
+    let before = line[..at].chars().next_back().unwrap_or(' ');
+    !before.is_alphanumeric() && !"._-~}$".contains(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        assert_eq!(problems(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn untidy_sources_are_found() {
+        let mark = concat!("to", "do!()");
+        assert_eq!(in_source("a.rs", &format!("fn f() {{ {mark} }}")).len(), 1);
+        assert_eq!(in_source("a.rs", &format!("// {mark}\n")).len(), 0);
+        assert_eq!(in_source("a.rs", &"x;\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
+        let tests = format!("#[cfg(test)]\nmod t {{\n{}}}", "x;\n".repeat(FILE_LINES_MAX));
+        assert_eq!(in_source("a.rs", &tests).len(), 0);
+    }
+
+    #[test]
+    fn a_long_function_is_found() {
+        let text = format!("fn f() {{\n{}}}", "x;\n".repeat(FUNCTION_LINES_MAX));
+        assert_eq!(long_functions(&[("a.rs".to_owned(), text)]).len(), 1);
+    }
+
+    #[test]
+    fn untidy_documents_are_found() {
+        assert_eq!(in_document("a.md", "# One\n```\n# no\n```\n"), Vec::<String>::new());
+        assert_eq!(in_document("a.md", "# One\n# Two\n").len(), 1);
+        assert_eq!(missing_paths("a.md", "see `crates/nowhere` and [x](docs/none.md)").len(), 2);
+        assert_eq!(missing_paths("docs/a.md", "`crates/ids` [x](../README.md#top) `index/state`").len(), 0);
+    }
+
+    #[test]
+    fn a_path_of_a_machine_begins_somewhere() {
+        assert!(begins("see /x/", 4));
+        assert!(!begins("~/x/", 1));
+        assert!(!begins("p/x/", 1));
+    }
+}
