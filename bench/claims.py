@@ -55,7 +55,8 @@ def judge(results):
 
 def first_backup(f):
     for name in PLAIN_SETS:
-        yield Verdict(1, f"{name} first: time of tar + zstd -1", f.ratio(name, "first", US, "tar"), 0.9)
+        yield Verdict(1, f"{name} first: time of tar + zstd -1",
+                      f.ratio(name, "first", US, "tar"), 0.9)
     for name, factor in (("small", 2), ("large", 1.5), ("middle", 1.5)):
         yield faster(1, f, name, "first", COMPRESSING_PEERS, factor)
     yield faster(1, f, "small", "first", ["restic"], 4)
@@ -74,7 +75,8 @@ def second_backup(f):
 
 
 def restore(f):
-    yield Verdict(3, "small restore: time of zstd -dc + tar x", f.ratio("small", "restore", US, "tar"), 1)
+    yield Verdict(3, "small restore: time of zstd -dc + tar x",
+                  f.ratio("small", "restore", US, "tar"), 1)
     yield Verdict(3, "large restore: time of cp -a", f.ratio("large", "restore", US, "cp"), 1)
     for name in ("small", "large"):
         yield faster(3, f, name, "restore", PEERS, 1)

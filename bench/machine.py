@@ -36,4 +36,4 @@ def system_name():
 def file_system():
     BENCH_DIR.mkdir(parents=True, exist_ok=True)
     return subprocess.run(["findmnt", "-no", "FSTYPE,OPTIONS", "-T", BENCH_DIR],
-                          capture_output=True, text=True).stdout.strip()
+                          capture_output=True, text=True).stdout.replace("   ", " ").strip()

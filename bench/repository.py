@@ -52,14 +52,15 @@ class Repository:
 
     def must(self, line, source):
         """An untimed line that everything after depends on."""
-        result = self.run(line, source)
+        result = self.backup(source) if line == "backup" else self.run(line, source)
         if result["exit"] not in self.spec.fine:
             raise ToolFailed(f"{self.tool} {line}: exit {result['exit']}, see {self.log_path()}")
 
     def backup(self, source):
         result = self.run("backup", source)
-        self.snapshots += 1
-        (self.home / "snapshots").write_text(f"{self.snapshots}\n")
+        if result["exit"] in self.spec.fine:
+            self.snapshots += 1
+            (self.home / "snapshots").write_text(f"{self.snapshots}\n")
         return result
 
     def run(self, line, source):

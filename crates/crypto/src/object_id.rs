@@ -1,4 +1,5 @@
-//! Names of chunks and pages: keyed BLAKE3 of type and plaintext, cut to 24 bytes.
+//! Names of chunks and pages: keyed BLAKE3 of type and plaintext, cut to 24 bytes, of which the
+//! last bit tells the type, so that who has no key can tell pages from chunks.
 //!
 //! The type is bound by a key of its own, not by a prefix: hashing then reads the plaintext where
 //! it lies. Spoofing an object of one type as another broke two other systems (CVE-2016-10099,
@@ -30,7 +31,7 @@ impl IdKey {
 
     /// The id of a chunk of file content.
     pub fn chunk_id(&self, plaintext: &[u8]) -> ObjectId {
-        shorten(blake3::keyed_hash(&self.chunk, plaintext))
+        shorten(blake3::keyed_hash(&self.chunk, plaintext), false)
     }
 
     /// The id of a page: its kind, the ids it refers to in order, and its payload. The count of
@@ -43,14 +44,14 @@ impl IdKey {
         for id in refs {
             hasher.update(&id.0);
         }
-        shorten(hasher.update(payload).finalize())
+        shorten(hasher.update(payload).finalize(), true)
     }
 }
 
-fn shorten(hash: blake3::Hash) -> ObjectId {
+fn shorten(hash: blake3::Hash, is_page: bool) -> ObjectId {
     let mut id = ObjectId([0; ObjectId::LEN]);
     id.0.copy_from_slice(&hash.as_bytes()[..ObjectId::LEN]);
-    id
+    id.with_type(is_page)
 }
 
 #[cfg(test)]
@@ -66,15 +67,15 @@ mod tests {
         let child = key().chunk_id(b"hello");
         assert_eq!(
             child.to_string(),
-            "5636265c7082c2c223bec91207c1810a17d3b9ecbf2c62db"
+            "5636265c7082c2c223bec91207c1810a17d3b9ecbf2c62da"
         );
         assert_eq!(
             key().chunk_id(b"").to_string(),
-            "02a5f859b84ee0e1af3febc18f526e0c66a33d63a1c33f11"
+            "02a5f859b84ee0e1af3febc18f526e0c66a33d63a1c33f10"
         );
         assert_eq!(
             key().page_id(1, &[child], b"names").to_string(),
-            "7d101a7d066510e8f9fba185f917625e8e65b3b75d0dd9c3"
+            "e09345b7fc6e0b19dcee224e081dde149cb4410787384355"
         );
     }
 
@@ -82,7 +83,9 @@ mod tests {
     fn a_chunk_is_the_keyed_hash_of_its_plaintext_under_the_chunk_key() {
         let chunk_key = blake3::derive_key("icecore 2026 chunk id v1", &[3; 32]);
         let expected = blake3::keyed_hash(&chunk_key, b"hello");
-        assert_eq!(key().chunk_id(b"hello").0, expected.as_bytes()[..24]);
+        let id = key().chunk_id(b"hello");
+        assert_eq!(id.0[..23], expected.as_bytes()[..23]);
+        assert!(!id.is_page() && key().page_id(1, &[], b"").is_page());
     }
 
     #[test]

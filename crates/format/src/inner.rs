@@ -65,7 +65,8 @@ pub fn decode(refs: &[ObjectId], payload: &[u8]) -> Result<(u8, Vec<Child>)> {
     let mut reader = Reader::new(payload, "inner page");
     let level = reader.u8()?;
     let count = reader.count(PAGE_ENTRIES_MAX)?;
-    if level == 0 || level > TREE_LEVELS_MAX || count != refs.len() || count == 0 {
+    let all_pages = refs.iter().all(ObjectId::is_page);
+    if level == 0 || level > TREE_LEVELS_MAX || count != refs.len() || count == 0 || !all_pages {
         return Err(reader.invalid());
     }
     let mut children: Vec<Child> = Vec::with_capacity(count);
@@ -98,7 +99,7 @@ mod tests {
 
     fn samples() -> Vec<Child> {
         let sums = Sums { entries: 3, bytes: 1 << 50, newest_secs: -1 };
-        let child = |byte, first: &[u8]| Child { id: ObjectId([byte; 24]), first: first.to_vec(), sums };
+        let child = |byte, first: &[u8]| Child { id: ObjectId([byte; 24]).with_type(true), first: first.to_vec(), sums };
         vec![child(1, b"a"), child(2, b"a/bc"), child(3, b"a/bd")]
     }
 

@@ -72,12 +72,23 @@ impl<'a> RefCursor<'a> {
         Self { refs, next: 0 }
     }
 
-    pub(crate) fn get(&mut self, code: u64) -> Result<ObjectId> {
+    /// A reference that must be a chunk.
+    pub(crate) fn chunk(&mut self, code: u64) -> Result<ObjectId> {
+        self.get(code, false)
+    }
+
+    /// A reference that must be a page.
+    pub(crate) fn page(&mut self, code: u64) -> Result<ObjectId> {
+        self.get(code, true)
+    }
+
+    fn get(&mut self, code: u64, is_page: bool) -> Result<ObjectId> {
         let position = match code.checked_sub(1) {
             Some(position) => usize::try_from(position).unwrap_or(usize::MAX),
             None => self.advance(),
         };
-        self.refs.get(position).copied().ok_or(Error::Invalid { what: "reference of a page" })
+        let id = self.refs.get(position).filter(|id| id.is_page() == is_page);
+        id.copied().ok_or(Error::Invalid { what: "reference of a page" })
     }
 
     fn advance(&mut self) -> usize {
@@ -358,7 +369,7 @@ impl<'a> LeafReader<'a> {
             tag::INLINE => Ok(Content::Inline(self.reader.string(INLINE_BYTES_MAX)?.to_vec())),
             tag::NEXT => {
                 let length = u32::try_from(size).map_err(|_| self.reader.invalid())?;
-                let id = self.refs.get(0)?;
+                let id = self.refs.chunk(0)?;
                 Ok(Content::Segments(Arc::new([Segment::Data(id, length)])))
             }
             tag::SEGMENTS => {
@@ -375,7 +386,7 @@ impl<'a> LeafReader<'a> {
         let mut lists = Vec::with_capacity(count.min(self.reader.remaining()));
         for _ in 0..count {
             let code = self.reader.varint()?;
-            lists.push(self.refs.get(code)?);
+            lists.push(self.refs.page(code)?);
         }
         Ok(Content::Lists(lists.into()))
     }

@@ -45,7 +45,7 @@ impl SegmentReader {
             return Err(reader.invalid());
         }
         let code = reader.varint()?;
-        Ok(Segment::Data(refs.get(code)?, length as u32))
+        Ok(Segment::Data(refs.chunk(code)?, length as u32))
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn runs_are_read_back() {
-        let data = |byte| Segment::Data(ObjectId([byte; 24]), 5);
+        let data = |byte| Segment::Data(ObjectId([byte; 24]).with_type(false), 5);
         let segments = [data(1), data(2), Segment::Hole(u64::MAX >> 1), data(1)];
         let page = encode(&segments);
         assert_eq!(page.refs.len(), 2);

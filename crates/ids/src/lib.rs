@@ -41,9 +41,24 @@ macro_rules! byte_id {
 
 byte_id!(
     /// Name of a chunk or page: a keyed hash of its type and plaintext.
-    /// 24 bytes: a collision costs 2^96 work even to who holds the key.
+    /// 24 bytes: a collision costs 2^95 work even to who holds the key. The last bit tells pages
+    /// from chunks.
     ObjectId, 24
 );
+impl ObjectId {
+    /// Whether it names a page; else it names a chunk.
+    pub fn is_page(&self) -> bool {
+        self.0[Self::LEN - 1] & 1 == 1
+    }
+
+    /// The same hash as the name of a page or a chunk.
+    #[must_use]
+    pub fn with_type(mut self, is_page: bool) -> Self {
+        self.0[Self::LEN - 1] = self.0[Self::LEN - 1] & !1 | u8::from(is_page);
+        self
+    }
+}
+
 byte_id!(
     /// Name of a snapshot: hash of its manifest.
     SnapshotId, 16

@@ -1,17 +1,22 @@
 //! Making the index and the list of snapshots from the containers alone, and settling what an
 //! interrupted session left behind.
 
+use crate::check::Damage;
+use crate::config::Config;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container::{self, Found, part_name};
-use crate::index::prefix_of;
 use crate::index::run::{Prefix, RunReader};
+use crate::index::state::State;
+use crate::index::{Index, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::session::{add_runs, remove_runs, write_run};
-use crate::{Error, Repository, Result};
+use crate::storage::Storage;
+use crate::{Error, Repository, Result, snapshots};
 use format::container::Row;
+use format::manifest;
 use format::record::{self, RecordKind};
-use ids::{ContainerNo, Place};
+use ids::{ContainerNo, Place, SessionId, SnapshotId};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,6 +59,166 @@ fn remove_strays(repository: &Repository) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a rebuild found.
+#[derive(Debug, Default)]
+pub struct Rebuilt {
+    /// Containers read.
+    pub containers: u64,
+    /// Ids now in the index.
+    pub objects: u64,
+    /// Stretches of containers that are no good record.
+    pub damages: Vec<crate::check::Damage>,
+    /// Manifests found, each with the key record of its session.
+    pub manifests: Vec<FoundManifest>,
+    /// Clear parts of the tombstones found.
+    pub tombstones: Vec<Vec<u8>>,
+}
+
+/// A manifest that lies in a container.
+#[derive(Clone, Debug)]
+pub struct FoundManifest {
+    /// The snapshot that it makes.
+    pub id: SnapshotId,
+    /// Its clear part: head and signature.
+    pub clear: Vec<u8>,
+    /// Its session record and itself, as a snapshot file holds them.
+    pub file: Vec<u8>,
+}
+
+/// Makes the index anew from all containers, reading every byte: what is damaged is left out, so
+/// that the next backup stores it again.
+pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, Lease, Rebuilt)> {
+    let config = Config::read(&**storage)?;
+    let lease = Lease::acquire(storage, holder)?;
+    let mut state = State::read(&**storage).unwrap_or_default();
+    storage.create_directory("index")?;
+    snapshots::create_directory(&**storage)?;
+    state.runs.iter().try_for_each(|run| storage.remove(&run_name(*run)))?;
+    let files = container::list(&**storage, ContainerNo(0))?;
+    let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
+    state = State {
+        next_container: state.next_container.max(last),
+        next_run: state.next_run.max(highest_run(&**storage)? + 1),
+        next_snapshot: state.next_snapshot.max(1),
+        damage_epoch: state.damage_epoch + 1,
+        runs: Vec::new(),
+    };
+    state.write(&**storage)?;
+    let index = Index::open(&**storage, state.clone())?;
+    let repository = Repository::assemble(storage.clone(), config, index);
+    let mut found = Rebuilt::default();
+    let mut runs = Vec::new();
+    let mut placed = FxHashMap::default();
+    for file in files {
+        read_container(&repository, &lease, file, &mut placed, &mut found)?;
+        if placed.len() >= PLACED_MAX {
+            runs.push(spill(&repository, &mut placed, runs.len())?);
+        }
+    }
+    if !placed.is_empty() {
+        runs.push(spill(&repository, &mut placed, runs.len())?);
+    }
+    state.next_container = repository.next_container.load(Ordering::Relaxed);
+    let index = repository.index();
+    add_runs(&**storage, &index, &mut state, runs, Some)?;
+    repository.publish_index(state)?;
+    found.objects = repository.index().entries();
+    remove_strays(&repository)?;
+    Ok((repository, lease, found))
+}
+
+impl Repository {
+    /// Durably brings back a snapshot that lies in a container.
+    pub fn restore_manifest(&self, lease: &Lease, found: &FoundManifest) -> Result<()> {
+        lease.verify()?;
+        let session = record::verify(&found.file).map_err(|reason| Error::damaged("manifest", reason))?;
+        let manifest = &found.file[session.header.record_bytes()..];
+        let record = record::split(manifest).map_err(|reason| Error::damaged("manifest", reason))?;
+        snapshots::write_bytes(&*self.storage, record.associated, &found.file)?;
+        Ok(())
+    }
+
+    /// Makes sure that no snapshot number is used twice.
+    pub fn settle_snapshot_numbers(&self, lease: &Lease) -> Result<()> {
+        lease.verify()?;
+        let last = self.snapshots()?.last().map_or(0, |name| name.sequence);
+        let mut state = self.index().state.clone();
+        state.next_snapshot = state.next_snapshot.max(last + 1);
+        self.next_snapshot.fetch_max(state.next_snapshot, Ordering::Relaxed);
+        self.publish_index(state)
+    }
+}
+
+/// Ids kept in memory before they are written as a run.
+const PLACED_MAX: usize = 1 << 18;
+
+fn spill(repository: &Repository, placed: &mut FxHashMap<Prefix, Place>, number: usize) -> Result<Arc<RunReader>> {
+    let name = format!("index/spill-rebuild-{number:x}");
+    write_run(&*repository.storage, &name, placed)?;
+    Ok(Arc::new(RunReader::open(&*repository.storage, &name)?))
+}
+
+fn highest_run(storage: &dyn Storage) -> Result<u64> {
+    let names = storage.list("index")?;
+    let numbers = names.iter().filter_map(|name| u64::from_str_radix(name.strip_prefix("run-")?, 16).ok());
+    Ok(numbers.max().unwrap_or(0))
+}
+
+/// Reads all of one container: its objects go into `placed`, manifests and damage into `found`.
+fn read_container(
+    repository: &Repository,
+    lease: &Lease,
+    file: Found,
+    placed: &mut FxHashMap<Prefix, Place>,
+    found: &mut Rebuilt,
+) -> Result<()> {
+    if !file.finished {
+        return settle(repository, lease, file, placed);
+    }
+    found.containers += 1;
+    let damage = |range, reason: String| Damage { container: file.number, range, reason };
+    let reader = match ContainerReader::open(&*repository.storage, file.number) {
+        Ok(reader) => reader,
+        Err(error) => {
+            found.damages.push(damage(None, error.to_string()));
+            return Ok(());
+        }
+    };
+    let mut sessions: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
+    let mut others = Vec::new();
+    let walk = reader.walk(|place, record| match record.header.kind {
+        RecordKind::Data | RecordKind::Pages => {
+            let ids = record::object_ids(record).unwrap_or_default();
+            placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+        }
+        RecordKind::Session => {
+            sessions.insert(record.header.session, whole(record));
+        }
+        RecordKind::Manifest => others.push((record.header.session, record.clear.to_vec(), whole(record))),
+        RecordKind::Tombstone => found.tombstones.push(record.clear.to_vec()),
+    });
+    match walk {
+        Ok(walk) => {
+            let broken = walk.damaged.iter();
+            found.damages.extend(broken.map(|range| damage(Some(*range), "no good record".into())));
+        }
+        Err(error) => found.damages.push(damage(None, error.to_string())),
+    }
+    for (session, clear, manifest) in others {
+        if let Some(key) = sessions.get(&session) {
+            let id = manifest::snapshot_id(&clear);
+            found.manifests.push(FoundManifest { id, clear, file: [&key[..], &manifest].concat() });
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a record that was verified.
+fn whole(record: &record::Record<'_>) -> Vec<u8> {
+    let sum = format::wire::checksum(&[record.associated, record.sealed]);
+    [record.associated, record.sealed, &sum].concat()
 }
 
 fn settle(

@@ -50,7 +50,7 @@ impl Repository {
         for (id, slot) in slots {
             storage.put(&format!("{KEYS}/{id}"), slot)?;
         }
-        State { next_container: 1, next_run: 1, next_snapshot: 1, runs: Vec::new() }.write(&*storage)?;
+        State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }.write(&*storage)?;
         config.write(&*storage)?;
         Self::open(storage)
     }
@@ -88,6 +88,11 @@ impl Repository {
     /// The index as of now.
     pub fn index(&self) -> Arc<Index> {
         self.index.read().clone()
+    }
+
+    /// Rises whenever something may have been lost: see `rebuild`.
+    pub fn damage_epoch(&self) -> u64 {
+        self.index().state.damage_epoch
     }
 
     /// Looks at the index on the disk again: another process may have changed it.

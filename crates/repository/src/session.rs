@@ -100,6 +100,11 @@ impl Session {
         Ok(true)
     }
 
+    /// Whether `id` is stored already and will go on to be: for who cites it without storing.
+    pub fn holds(&self, id: &ObjectId) -> Result<bool> {
+        self.is_stored(id)
+    }
+
     /// Appends a record, each of whose ids was claimed.
     pub fn append(&self, record: &SealedRecord) -> Result<()> {
         let sum = record.checksum();

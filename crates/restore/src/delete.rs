@@ -9,7 +9,7 @@ use crate::system;
 use crate::target::Target;
 use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, StatxAttributes};
+use rustix::fs::{AtFlags, FileType, Mode, StatxAttributes};
 use rustix::io::Errno;
 
 /// Names that are held in memory at a time, for each level.
@@ -40,7 +40,11 @@ impl Target {
             Err(problem) if problem.error == Cause::System(Errno::NOENT) => return Vec::new(),
             Err(problem) => return vec![Err(problem)],
         };
-        self.delete_in(open.as_fd(), directory, keep)
+        // The handle is for looking only; listing needs one of its own.
+        match rustix::fs::openat(&open, ".", system::DIRECTORY, Mode::empty()) {
+            Ok(open) => self.delete_in(open.as_fd(), directory, keep),
+            Err(error) => vec![Err(Problem::new(directory, Operation::Remove, error))],
+        }
     }
 
     fn delete_in(
@@ -69,12 +73,23 @@ impl Target {
         }
     }
 
-    fn delete_one(&self, top: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<Removed, Problem> {
+    fn delete_one(
+        &self,
+        top: BorrowedFd<'_>,
+        name: &[u8],
+        path: &[u8],
+    ) -> Result<Removed, Problem> {
         if self.0.options.dry_run {
-            return Ok(Removed { path: path.to_vec(), objects: 1 });
+            return Ok(Removed {
+                path: path.to_vec(),
+                objects: 1,
+            });
         }
         let objects = Remover::new(self, top).remove(name, path)?;
-        Ok(Removed { path: path.to_vec(), objects })
+        Ok(Removed {
+            path: path.to_vec(),
+            objects,
+        })
     }
 }
 
@@ -109,7 +124,14 @@ enum Step {
 
 impl<'a> Remover<'a> {
     pub(crate) fn new(target: &'a Target, top: BorrowedFd<'a>) -> Self {
-        Remover { target, top, levels: Vec::new(), moved: Vec::new(), removed: 0, problem: None }
+        Remover {
+            target,
+            top,
+            levels: Vec::new(),
+            moved: Vec::new(),
+            removed: 0,
+            problem: None,
+        }
     }
 
     /// Gives the number of objects removed.
@@ -132,7 +154,9 @@ impl<'a> Remover<'a> {
     }
 
     fn here(&self) -> BorrowedFd<'_> {
-        self.levels.last().map_or(self.top, |level| level.fd.as_fd())
+        self.levels
+            .last()
+            .map_or(self.top, |level| level.fd.as_fd())
     }
 
     fn visit(&mut self, name: Vec<u8>, path: Vec<u8>) {
@@ -142,7 +166,13 @@ impl<'a> Remover<'a> {
             Step::Stuck(cause) => self.stuck(name, &path, cause),
             Step::Enter(fd) => {
                 let (waiting, stuck) = Default::default();
-                self.levels.push(Level { fd, name, path, waiting, stuck });
+                self.levels.push(Level {
+                    fd,
+                    name,
+                    path,
+                    waiting,
+                    stuck,
+                });
             }
         }
     }
@@ -185,7 +215,9 @@ impl<'a> Remover<'a> {
 
     /// All in it is gone, or cannot go.
     fn leave(&mut self) {
-        let Some(level) = self.levels.pop() else { return };
+        let Some(level) = self.levels.pop() else {
+            return;
+        };
         if !level.stuck.is_empty() {
             self.stay(level.name);
             return;
@@ -203,7 +235,8 @@ impl<'a> Remover<'a> {
     }
 
     fn stuck(&mut self, name: Vec<u8>, path: &[u8], cause: Cause) {
-        self.problem.get_or_insert_with(|| Problem::new(path, Operation::Remove, cause));
+        self.problem
+            .get_or_insert_with(|| Problem::new(path, Operation::Remove, cause));
         self.stay(name);
     }
 

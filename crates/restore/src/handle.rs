@@ -1,7 +1,7 @@
 //! One object whose attributes are set: open, or only held by its path descriptor.
 
 use rustix::fd::{AsRawFd, BorrowedFd};
-use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, Uid, UTIME_OMIT, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Result;
 
 /// Symlinks, FIFOs and devices are never opened: `O_PATH` holds them, and calls that want a real
@@ -14,11 +14,17 @@ pub(crate) struct Handle<'a> {
 
 impl<'a> Handle<'a> {
     pub(crate) fn open(fd: BorrowedFd<'a>) -> Self {
-        Handle { fd, only_path: false }
+        Handle {
+            fd,
+            only_path: false,
+        }
     }
 
     pub(crate) fn path(fd: BorrowedFd<'a>) -> Self {
-        Handle { fd, only_path: true }
+        Handle {
+            fd,
+            only_path: true,
+        }
     }
 
     fn name(&self) -> String {
@@ -43,8 +49,14 @@ impl<'a> Handle<'a> {
 
     pub(crate) fn set_mtime(&self, mtime: format::entry::Time) -> Result<()> {
         let times = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-            last_modification: Timespec { tv_sec: mtime.secs, tv_nsec: i64::from(mtime.nanos) },
+            last_access: Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            },
+            last_modification: Timespec {
+                tv_sec: mtime.secs,
+                tv_nsec: i64::from(mtime.nanos),
+            },
         };
         if self.only_path {
             return rustix::fs::utimensat(self.fd, "", &times, AtFlags::EMPTY_PATH);

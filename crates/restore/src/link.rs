@@ -85,7 +85,11 @@ impl Target {
         entry: &Entry,
     ) -> Result<(), Errno> {
         let directory = source.directory.as_fd();
-        flags::unlock(directory, source.name, &system::look(directory, source.name)?);
+        flags::unlock(
+            directory,
+            source.name,
+            &system::look(directory, source.name)?,
+        );
         let result = source.link(fd, name);
         flags::set_at(self, directory, source.name, entry);
         result
@@ -98,7 +102,9 @@ impl Source<'_> {
     }
 
     fn is_at(&self, fd: BorrowedFd<'_>, name: &[u8]) -> bool {
-        let Ok(there) = system::look(fd, name) else { return false };
+        let Ok(there) = system::look(fd, name) else {
+            return false;
+        };
         let here = system::look(self.directory.as_fd(), self.name);
         here.is_ok_and(|here| system::same_inode(&here, &there))
     }

@@ -45,7 +45,9 @@ impl Target {
             Placed::New((), place) => place,
             Placed::Settled(outcome) => return Ok(outcome),
         };
-        let Some(fd) = parent.fd() else { return Ok(place.outcome()) };
+        let Some(fd) = parent.fd() else {
+            return Ok(place.outcome());
+        };
         if let Err(error) = self.dress(parent, fd, entry, &place) {
             self.abandon(parent, entry, &place);
             return Err(Problem::new(&entry.path, Operation::Create, error));

@@ -61,7 +61,11 @@ impl Place {
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        if self.over.is_some() { Outcome::Replaced } else { Outcome::Created }
+        if self.over.is_some() {
+            Outcome::Replaced
+        } else {
+            Outcome::Created
+        }
     }
 }
 
@@ -103,7 +107,14 @@ impl Target {
         loop {
             let name = self.temporary_name();
             match make(fd, &name) {
-                Ok(new) => return Ok(Placed::New(new, Place { over: Some((name, old)) })),
+                Ok(new) => {
+                    return Ok(Placed::New(
+                        new,
+                        Place {
+                            over: Some((name, old)),
+                        },
+                    ));
+                }
                 Err(Errno::EXIST) => {} // left by a crash of a process with our number
                 Err(error) => return Err(Problem::new(&entry.path, Operation::Create, error)),
             }
@@ -166,7 +177,9 @@ impl Target {
         entry: &Entry,
         existing: Existing,
     ) -> Result<Outcome, Problem> {
-        let Some(fd) = parent.fd() else { return Ok(Outcome::Created) };
+        let Some(fd) = parent.fd() else {
+            return Ok(Outcome::Created);
+        };
         Ok(match self.judge(parent, fd, entry, existing)? {
             Verdict::Settled(outcome) => outcome,
             Verdict::Replace(_) => Outcome::Replaced,
@@ -200,7 +213,9 @@ impl Target {
         entry: &Entry,
         place: &Place,
     ) -> Result<(), Problem> {
-        let (Some((temporary, old)), Some(fd)) = (&place.over, parent.fd()) else { return Ok(()) };
+        let (Some((temporary, old)), Some(fd)) = (&place.over, parent.fd()) else {
+            return Ok(());
+        };
         self.make_way(fd, entry, old)?;
         rustix::fs::renameat(fd, &temporary[..], fd, entry.name())
             .map_err(|error| Problem::new(&entry.path, Operation::Replace, error))
@@ -261,6 +276,8 @@ pub(crate) fn is_same(fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Ent
 
 /// Whether the symlink leads where the entry says.
 pub(crate) fn has_target(fd: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> bool {
-    let Content::Inline(target) = &entry.content else { return false };
+    let Content::Inline(target) = &entry.content else {
+        return false;
+    };
     rustix::fs::readlinkat(fd, name, Vec::new()).is_ok_and(|found| found.as_bytes() == target)
 }

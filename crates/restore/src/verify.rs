@@ -37,7 +37,9 @@ impl Target {
         let Ok((directory, name)) = names::split(&entry.path, Operation::Inspect) else {
             return false;
         };
-        let Ok(open) = self.existing(directory, Operation::Inspect) else { return false };
+        let Ok(open) = self.existing(directory, Operation::Inspect) else {
+            return false;
+        };
         system::look(open.as_fd(), name)
             .is_ok_and(|stat| replace::is_same(open.as_fd(), name, &stat, entry))
     }
@@ -51,7 +53,13 @@ impl Target {
             Err(_) => vec![Attribute::Presence],
         };
         let path = || entry.path.clone();
-        differing.into_iter().map(|attribute| Difference { path: path(), attribute }).collect()
+        differing
+            .into_iter()
+            .map(|attribute| Difference {
+                path: path(),
+                attribute,
+            })
+            .collect()
     }
 
     /// A restored regular file, to read its content.
@@ -78,7 +86,11 @@ impl Target {
         let object =
             rustix::fs::openat(&directory, name, ONLY_PATH, Mode::empty()).map_err(problem)?;
         let stat = system::look_at(object.as_fd()).map_err(problem)?;
-        Ok(Found { directory, object, stat })
+        Ok(Found {
+            directory,
+            object,
+            stat,
+        })
     }
 
     fn differing(&self, found: &Found, entry: &Entry) -> Vec<Attribute> {
@@ -105,10 +117,19 @@ impl Target {
         [
             (owner && may_chown, Attribute::Owner),
             (mode != 0 && kind != Kind::Symlink, Attribute::Mode),
-            (kind == Kind::File && stat.stx_size != entry.size, Attribute::Size),
+            (
+                kind == Kind::File && stat.stx_size != entry.size,
+                Attribute::Size,
+            ),
             (system::mtime(stat) != entry.mtime, Attribute::Mtime),
-            (device && system::rdev(stat) != entry.rdev, Attribute::Device),
-            (flags::recorded(stat) != entry.attributes.inode_flags, Attribute::InodeFlags),
+            (
+                device && system::rdev(stat) != entry.rdev,
+                Attribute::Device,
+            ),
+            (
+                flags::recorded(stat) != entry.attributes.inode_flags,
+                Attribute::InodeFlags,
+            ),
         ]
         .into_iter()
         .filter_map(|(differs, attribute)| differs.then_some(attribute))

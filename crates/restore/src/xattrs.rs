@@ -31,7 +31,9 @@ pub(crate) fn is_ours_to_remove(name: &[u8]) -> bool {
 pub(crate) fn names(handle: Handle<'_>) -> Result<Vec<Vec<u8>>> {
     let mut buffer = vec![0; MAX_BYTES];
     let length = handle.xattr_names(&mut buffer)?;
-    let names = buffer[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let names = buffer[..length]
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty());
     Ok(names.map(<[u8]>::to_vec).collect())
 }
 
@@ -59,14 +61,22 @@ impl Target {
 
     /// ACLs and labels, then capabilities: after the mode.
     pub(crate) fn set_late_xattrs(&self, handle: Handle<'_>, entry: &Entry, mode: u32) {
-        let late = || entry.attributes.xattrs.iter().filter(|x| comes_after_mode(&x.name));
+        let late = || {
+            entry
+                .attributes
+                .xattrs
+                .iter()
+                .filter(|x| comes_after_mode(&x.name))
+        };
         for xattr in late().filter(|x| !is_capability(&x.name)) {
             let set = self.set_xattr(handle, entry, xattr);
             if !set && xattr.name == b"system.posix_acl_access" {
                 narrow_without_acl(handle, xattr, mode);
             }
         }
-        late().filter(|x| is_capability(&x.name)).for_each(|x| _ = self.set_xattr(handle, entry, x));
+        late()
+            .filter(|x| is_capability(&x.name))
+            .for_each(|x| _ = self.set_xattr(handle, entry, x));
     }
 
     fn set_xattr(&self, handle: Handle<'_>, entry: &Entry, xattr: &Xattr) -> bool {
@@ -94,7 +104,9 @@ impl Target {
 /// With an ACL the group bits of the mode are its mask. Where the ACL did not take, they would
 /// give the owning group what the mask allows to others: it gets its own bits instead.
 fn narrow_without_acl(handle: Handle<'_>, xattr: &Xattr, mode: u32) {
-    let Some(group) = acl::owning_group_bits(&xattr.value) else { return };
+    let Some(group) = acl::owning_group_bits(&xattr.value) else {
+        return;
+    };
     let narrowed = (mode & !0o070) | (mode & (group << 3));
     if narrowed != mode {
         let _ = handle.set_mode(narrowed); // the missing ACL itself is reported

@@ -48,9 +48,10 @@ impl PageSink for &Store {
         let mut id = [0; 24];
         id[..16].copy_from_slice(&sum(0));
         id[16..].copy_from_slice(&sum(1)[..8]);
+        let id = ObjectId(id).with_type(true);
         let data = PageData { kind: page.kind, refs: page.refs, payload: page.payload };
-        self.pages.borrow_mut().insert(ObjectId(id), Arc::new(data));
-        Ok(ObjectId(id))
+        self.pages.borrow_mut().insert(id, Arc::new(data));
+        Ok(id)
     }
 }
 

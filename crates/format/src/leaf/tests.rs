@@ -31,13 +31,13 @@ fn entry(path: &[u8], kind: Kind, size: u64, content: Content) -> Entry {
 }
 
 fn data(byte: u8, length: u32) -> Segment {
-    Segment::Data(ObjectId([byte; 24]), length)
+    Segment::Data(ObjectId([byte; 24]).with_type(false), length)
 }
 
 fn samples() -> Vec<Entry> {
     let one: Arc<[Segment]> = Arc::new([data(1, 10)]);
     let runs: Arc<[Segment]> = Arc::new([data(2, 7), Segment::Hole(1 << 40), data(1, 10), data(2, 7)]);
-    let lists: Arc<[ObjectId]> = Arc::new([ObjectId([8; 24]), ObjectId([9; 24])]);
+    let lists: Arc<[ObjectId]> = Arc::new([ObjectId([9; 24]), ObjectId([11; 24])]);
     let mut linked = entry(b"dir/c", Kind::File, 10, Content::Segments(one.clone()));
     (linked.links, linked.status, linked.inode) = (70_000, 3, 5);
     let mut device = entry(b"dir\xff", Kind::CharDevice, 0, Content::None);

@@ -32,6 +32,11 @@ impl Index {
         Ok(Self { state, runs })
     }
 
+    /// The runs, oldest first.
+    pub(crate) fn runs(&self) -> &[Arc<RunReader>] {
+        &self.runs
+    }
+
     /// Number of ids (twice those that two runs hold).
     pub fn entries(&self) -> u64 {
         self.runs.iter().map(|run| run.entries()).sum()

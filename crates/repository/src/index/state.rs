@@ -20,6 +20,9 @@ pub(crate) struct State {
     pub(crate) next_run: u64,
     /// Number for the next snapshot.
     pub(crate) next_snapshot: u64,
+    /// Rises whenever something may have been lost: who builds on a snapshot of an earlier epoch
+    /// looks whether what it cites is still there.
+    pub(crate) damage_epoch: u64,
     /// Numbers of the runs, oldest first.
     pub(crate) runs: Vec<u64>,
 }
@@ -46,7 +49,7 @@ impl State {
 
     fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        for value in [self.next_container, self.next_run, self.next_snapshot] {
+        for value in [self.next_container, self.next_run, self.next_snapshot, self.damage_epoch] {
             out.extend_from_slice(&value.to_le_bytes());
         }
         out.extend_from_slice(&(self.runs.len() as u64).to_le_bytes());
@@ -67,10 +70,11 @@ impl State {
         }
         let next_container = reader.u64().ok()?;
         let (next_run, next_snapshot) = (reader.u64().ok()?, reader.u64().ok()?);
+        let damage_epoch = reader.u64().ok()?;
         let count = reader.u64().ok()?;
         let runs = (0..count).map(|_| reader.u64().ok()).collect::<Option<_>>()?;
         reader.end().ok()?;
-        Some(Self { next_container, next_run, next_snapshot, runs })
+        Some(Self { next_container, next_run, next_snapshot, damage_epoch, runs })
     }
 }
 
@@ -80,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_state_is_read_back_and_flips_are_found() {
-        let state = State { next_container: 5, next_run: 3, next_snapshot: 9, runs: vec![1, 2] };
+        let state = State { next_container: 5, next_run: 3, next_snapshot: 9, damage_epoch: 1, runs: vec![1, 2] };
         let bytes = state.encode();
         assert_eq!(State::decode(&bytes), Some(state));
         for bit in 0..bytes.len() * 8 {

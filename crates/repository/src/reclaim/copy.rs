@@ -1,0 +1,251 @@
+//! Copying what lives out of condemned containers, as it is: sealed records need no key to be
+//! moved. Each is checked on the way.
+
+use super::{Live, Repacker};
+use crate::container::TARGET_BYTES;
+use crate::container::read::ContainerReader;
+use crate::container::write::ContainerWriter;
+use crate::index::run::{Prefix, RunReader};
+use crate::index::{merge_runs, prefix_of, run_name};
+use crate::lease::Lease;
+use crate::session::{remove_runs, write_run};
+use crate::{Error, Repository, Result};
+use format::container::Row;
+use format::manifest;
+use format::record::{self, Record, RecordKind, SealedRecord};
+use ids::{ContainerNo, ObjectId, Place, SessionId, SnapshotId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// A record is repacked when less of it than this lives, in per cent of its objects.
+const REPACK_BELOW_PERCENT: usize = 80;
+/// Ids kept in memory before they are written as a run.
+const PLACED_MAX: usize = 1 << 18;
+
+/// Copies records.
+pub(super) struct Copier<'a, 'r> {
+    repository: &'a Repository,
+    lease: &'a Lease,
+    live: &'a Live,
+    repacker: Option<&'r mut dyn Repacker>,
+    writer: Option<ContainerWriter>,
+    /// Sessions whose key record is in the current output container.
+    sessions_here: FxHashSet<SessionId>,
+    /// Key records of the container that is copied.
+    session_records: FxHashMap<SessionId, Vec<u8>>,
+    snapshots: Option<FxHashSet<SnapshotId>>,
+    placed: FxHashMap<Prefix, Place>,
+    copied: Copied,
+}
+
+/// What was copied.
+#[derive(Default)]
+pub(super) struct Copied {
+    runs: Vec<(String, Arc<RunReader>)>,
+    pub(super) bytes: u64,
+}
+
+impl<'a, 'r> Copier<'a, 'r> {
+    pub(super) fn new(
+        repository: &'a Repository,
+        lease: &'a Lease,
+        live: &'a Live,
+        repacker: Option<&'r mut dyn Repacker>,
+    ) -> Self {
+        Self {
+            repository,
+            lease,
+            live,
+            repacker,
+            writer: None,
+            sessions_here: FxHashSet::default(),
+            session_records: FxHashMap::default(),
+            snapshots: None,
+            placed: FxHashMap::default(),
+            copied: Copied::default(),
+        }
+    }
+
+    /// Copies what lives in the container `number`.
+    pub(super) fn container(&mut self, number: ContainerNo) -> Result<()> {
+        let reader = ContainerReader::open(&*self.repository.storage, number)?;
+        reader.header(self.repository.config.repository)?;
+        let rows = reader.rows()?;
+        self.session_records.clear();
+        rows.iter().try_for_each(|row| self.record(&reader, row))
+    }
+
+    /// Makes all copies durable.
+    pub(super) fn finish(mut self) -> Result<Copied> {
+        self.take_repacked(true)?;
+        self.finish_container()?;
+        if !self.placed.is_empty() {
+            self.spill()?;
+        }
+        Ok(self.copied)
+    }
+
+    fn record(&mut self, reader: &ContainerReader, row: &Row) -> Result<()> {
+        if row.is(RecordKind::Data) || row.is(RecordKind::Pages) {
+            return self.objects(reader, row);
+        }
+        let bytes = read_good(reader, row)?;
+        let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
+        match record.header.kind {
+            RecordKind::Session => {
+                let session = session_of(&record);
+                self.session_records.insert(session, bytes);
+                Ok(())
+            }
+            RecordKind::Manifest if self.is_snapshot(&record)? => self.copy(&record, &bytes, &[]),
+            // A tombstone is small, and as long as it is there no rebuild brings back the dead.
+            RecordKind::Tombstone => self.copy(&record, &bytes, &[]),
+            _ => Ok(()),
+        }
+    }
+
+    fn objects(&mut self, reader: &ContainerReader, row: &Row) -> Result<()> {
+        let associated = reader.associated(row)?;
+        let head = record::head_only(&associated).map_err(|reason| damaged(reader, reason))?;
+        let ids = record::object_ids(&head).map_err(|reason| damaged(reader, reason))?;
+        let lives = self.lives(&ids, reader.number())?;
+        let count = lives.iter().filter(|lives| **lives).count();
+        if count == 0 {
+            return Ok(());
+        }
+        let bytes = read_good(reader, row)?;
+        let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
+        if count * 100 < ids.len() * REPACK_BELOW_PERCENT
+            && let Some(repacker) = &mut self.repacker
+        {
+            repacker.add(&bytes, &lives)?;
+            return self.take_repacked(false);
+        }
+        self.copy(&record, &bytes, &ids)
+    }
+
+    /// Which of `ids` live here: what a later copy elsewhere holds as well may die here.
+    fn lives(&self, ids: &[ObjectId], here: ContainerNo) -> Result<Vec<bool>> {
+        let places = self.repository.index().find_many(ids)?;
+        let both = ids.iter().zip(places);
+        both.map(|(id, place)| match place {
+            _ if !self.live.contains(id) => Ok(false),
+            Some(place) => Ok(place.container == here),
+            None => Err(Error::Doubt(format!("object {id} lives, but the index does not have it"))),
+        })
+        .collect()
+    }
+
+    fn is_snapshot(&mut self, record: &Record<'_>) -> Result<bool> {
+        if self.snapshots.is_none() {
+            let names = self.repository.snapshots()?;
+            self.snapshots = Some(names.into_iter().map(|name| name.id).collect());
+        }
+        let id = manifest::snapshot_id(record.clear);
+        Ok(self.snapshots.as_ref().is_some_and(|snapshots| snapshots.contains(&id)))
+    }
+
+    /// Copies a record as it is, with the key record of its session before it.
+    fn copy(&mut self, record: &Record<'_>, bytes: &[u8], ids: &[ObjectId]) -> Result<()> {
+        let session = record.header.session;
+        let key_record = self.session_records.get(&session).cloned();
+        let key_record = key_record
+            .ok_or_else(|| Error::Doubt(format!("the key of session {session} is not in its container")))?;
+        self.append(session, &key_record, record.header.kind, &[bytes], ids)
+    }
+
+    fn take_repacked(&mut self, end: bool) -> Result<()> {
+        let Some(repacker) = &mut self.repacker else { return Ok(()) };
+        let Some(record) = repacker.take(end)? else { return Ok(()) };
+        let session = repacker.session_record();
+        let header = record::Header::decode(&session.associated);
+        let session_id = header.map_err(|reason| Error::damaged("session record", reason))?.session;
+        let SealedRecord { kind, ids, associated, sealed } = &record;
+        let sum = record.checksum();
+        self.append(session_id, &session.to_bytes(), *kind, &[associated, sealed, &sum], ids)?;
+        self.take_repacked(end)
+    }
+
+    fn append(
+        &mut self,
+        session: SessionId,
+        key_record: &[u8],
+        kind: RecordKind,
+        parts: &[&[u8]],
+        ids: &[ObjectId],
+    ) -> Result<()> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let number = self.repository.allocate_container();
+                let header = self.repository.container_header(number, self.lease);
+                none.insert(ContainerWriter::create(&*self.repository.storage, header)?)
+            }
+        };
+        if self.sessions_here.insert(session) {
+            writer.append(RecordKind::Session, &[key_record])?;
+        }
+        let place = writer.append(kind, parts)?;
+        self.placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+        if writer.length() >= TARGET_BYTES {
+            self.finish_container()?;
+        }
+        if self.placed.len() >= PLACED_MAX { self.spill() } else { Ok(()) }
+    }
+
+    fn finish_container(&mut self) -> Result<()> {
+        self.sessions_here.clear();
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        writer.sync()?;
+        self.copied.bytes += writer.length();
+        writer.publish(&*self.repository.storage).map(|_| ())
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        let name = format!("index/spill-reclaim-{:x}", self.copied.runs.len());
+        write_run(&*self.repository.storage, &name, &mut self.placed)?;
+        let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
+        self.copied.runs.push((name, run));
+        Ok(())
+    }
+}
+
+impl Copied {
+    /// Lets the index point to the copies, and to nothing in `condemned` any more.
+    pub(super) fn publish(&self, repository: &Repository, lease: &Lease, condemned: &[ContainerNo]) -> Result<()> {
+        let _commit = repository.commit.lock();
+        lease.verify()?;
+        let storage = &*repository.storage;
+        let condemned: FxHashSet<_> = condemned.iter().copied().collect();
+        let index = repository.index();
+        let mut state = index.state.clone();
+        let number = state.next_run;
+        state.next_run += 1;
+        let mut runs = index.runs().to_vec();
+        runs.extend(self.runs.iter().map(|(_, run)| run.clone()));
+        let keep = |place: Place| (!condemned.contains(&place.container)).then_some(place);
+        let written = merge_runs(storage, &run_name(number), &runs, keep)?;
+        state.runs = if written { vec![number] } else { Vec::new() };
+        let allocated = repository.next_container.load(std::sync::atomic::Ordering::Relaxed);
+        let unsettled = repository.pins.lock().first_unsettled(None);
+        state.next_container = unsettled.unwrap_or(allocated).min(allocated);
+        repository.publish_index(state)?;
+        remove_runs(storage, index.state.runs.iter())?;
+        self.runs.iter().try_for_each(|(name, _)| Ok(storage.remove(name)?))
+    }
+}
+
+fn read_good(reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+    reader.read(place, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn session_of(record: &Record<'_>) -> SessionId {
+    record.header.session
+}
+
+fn damaged(reader: &ContainerReader, reason: format::Error) -> Error {
+    Error::damaged(&crate::container::name(reader.number()), reason)
+}

@@ -1,0 +1,140 @@
+//! Marking: every object that a snapshot reaches, by walking pages through what they show in the
+//! clear.
+
+use crate::index::prefix_of;
+use crate::index::run::Prefix;
+use crate::snapshots::SnapshotRef;
+use crate::{Error, Repository, Result};
+use format::page::heads;
+use format::record;
+use ids::{ContainerNo, ObjectId, Place};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Records whose page heads are kept: neighbours in a tree mostly are neighbours at rest.
+const RECORDS_MAX: usize = 64;
+/// Marked chunks are sorted and made unique whenever this many came.
+const COMPACT_EVERY: usize = 1 << 20;
+
+/// The objects that are reached.
+#[derive(Default)]
+pub(super) struct Live {
+    pages: FxHashSet<Prefix>,
+    chunks: Vec<Prefix>,
+    sorted: usize,
+}
+
+impl Live {
+    /// Whether `id` is reached.
+    pub(super) fn contains(&self, id: &ObjectId) -> bool {
+        let prefix = prefix_of(id);
+        if id.is_page() { self.pages.contains(&prefix) } else { self.chunks.binary_search(&prefix).is_ok() }
+    }
+
+    /// All prefixes in order.
+    pub(super) fn sorted(&self) -> Vec<Prefix> {
+        let mut pages: Vec<_> = self.pages.iter().copied().collect();
+        pages.sort_unstable();
+        let mut all = Vec::with_capacity(pages.len() + self.chunks.len());
+        let (mut pages, mut chunks) = (pages.into_iter().peekable(), self.chunks.iter().copied().peekable());
+        loop {
+            let next = match (pages.peek(), chunks.peek()) {
+                (Some(page), Some(chunk)) if page < chunk => pages.next(),
+                (Some(_), None) => pages.next(),
+                (_, Some(_)) => chunks.next(),
+                (None, None) => return all,
+            };
+            all.extend(next);
+        }
+    }
+
+    fn add_chunk(&mut self, prefix: Prefix) {
+        self.chunks.push(prefix);
+        if self.chunks.len() - self.sorted >= COMPACT_EVERY.max(self.sorted) {
+            self.compact();
+        }
+    }
+
+    fn compact(&mut self) {
+        self.chunks.sort_unstable();
+        self.chunks.dedup();
+        self.sorted = self.chunks.len();
+    }
+}
+
+/// Marks everything that the snapshots of now and the running sessions reach. Returns these
+/// snapshots. Any error is an error of the whole: an object that cannot be seen is not dead.
+pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<SnapshotRef>> {
+    let snapshots = repository.snapshots()?;
+    let mut roots = repository.pins.lock().roots();
+    for name in &snapshots {
+        roots.push(repository.snapshot(*name)?.head.root);
+    }
+    let mut reader = HeadReader { repository, latest: VecDeque::new() };
+    for root in roots {
+        if !root.is_page() {
+            return Err(Error::Doubt("the root of a snapshot is no page".into()));
+        }
+        mark_tree(&mut reader, root, live)?;
+    }
+    live.compact();
+    Ok(snapshots)
+}
+
+fn mark_tree(reader: &mut HeadReader<'_>, root: ObjectId, live: &mut Live) -> Result<()> {
+    let mut stack = vec![root];
+    while let Some(page) = stack.pop() {
+        if !live.pages.insert(prefix_of(&page)) {
+            continue;
+        }
+        for id in reader.refs(&page)?.iter() {
+            if id.is_page() {
+                stack.push(*id);
+            } else {
+                live.add_chunk(prefix_of(id));
+            }
+        }
+    }
+    Ok(())
+}
+
+type Heads = FxHashMap<ObjectId, Arc<[ObjectId]>>;
+
+/// Reads what pages refer to.
+struct HeadReader<'a> {
+    repository: &'a Repository,
+    latest: VecDeque<(Place, Arc<Heads>)>,
+}
+
+impl HeadReader<'_> {
+    fn refs(&mut self, page: &ObjectId) -> Result<Arc<[ObjectId]>> {
+        let known = self.latest.iter().find_map(|(_, heads)| heads.get(page));
+        if let Some(refs) = known {
+            return Ok(refs.clone());
+        }
+        let place = self.repository.index().find_many(&[*page])?[0];
+        let place = place.ok_or(Error::ObjectMissing(*page))?;
+        let heads = Arc::new(self.read(place)?);
+        let refs = heads.get(page).cloned().ok_or(Error::ObjectMissing(*page))?;
+        self.latest.push_front((place, heads));
+        self.latest.truncate(RECORDS_MAX);
+        Ok(refs)
+    }
+
+    /// The heads of a record; its checksum is verified: a reference that lost a bit would let
+    /// the object that it named die.
+    fn read(&self, place: Place) -> Result<Heads> {
+        let mut bytes = Vec::new();
+        self.repository.read(place, &mut bytes)?;
+        let name = container_name(place.container);
+        let damaged = |reason| Error::damaged(&name, reason);
+        let record = record::verify(&bytes).map_err(damaged)?;
+        let heads = heads(&record).map_err(damaged)?;
+        Ok(heads.iter().map(|head| (head.id, head.refs().collect())).collect())
+    }
+}
+
+fn container_name(number: ContainerNo) -> String {
+    crate::container::name(number)
+}

@@ -1,0 +1,136 @@
+//! Reclaim: gives the space of forgotten snapshots back, while backups run in the same process.
+//!
+//! `plan` marks what the snapshots reach and says which containers are worth rewriting; `execute`
+//! copies what lives in them, makes that durable, lets the index point there, and only then
+//! removes the old files. It deletes nothing when it has any doubt. Needs no key: pages show what
+//! they refer to. Who has a key may lend a [`Repacker`], which takes dead objects out of records
+//! that also hold live ones.
+
+mod copy;
+mod live;
+mod plan;
+
+use crate::lease::Lease;
+use crate::{Error, Repository, Result};
+use copy::Copier;
+use format::record::SealedRecord;
+use ids::ContainerNo;
+use live::Live;
+use plan::Plan;
+
+/// How often plans are made anew since a backup ended meanwhile; the last time no backup can end.
+const PLANS_MAX: usize = 3;
+
+/// What reclaim may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Dead bytes that may stay, in per cent of all.
+    pub max_waste_percent: f64,
+    /// Say what would be done, and do nothing.
+    pub dry_run: bool,
+}
+
+/// Takes dead objects out of records. Implemented by who has the keys.
+pub trait Repacker {
+    /// The record that tells readers the key of the records that come out.
+    fn session_record(&self) -> SealedRecord;
+
+    /// Takes the objects of `record` for which `live` says so.
+    fn add(&mut self, record: &[u8], live: &[bool]) -> Result<()>;
+
+    /// A record of what was taken, once there is enough for one, or at the `end`.
+    fn take(&mut self, end: bool) -> Result<Option<SealedRecord>>;
+}
+
+/// What reclaim did, or would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Containers before.
+    pub containers: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Objects that some snapshot reaches.
+    pub live_objects: u64,
+    /// Objects that none does.
+    pub dead_objects: u64,
+    /// Containers in which nothing lived.
+    pub containers_removed: u64,
+    /// Containers whose live records were copied.
+    pub containers_rewritten: u64,
+    /// Bytes copied.
+    pub bytes_copied: u64,
+    /// Bytes that came back.
+    pub bytes_freed: u64,
+    /// Dead bytes that stay, by estimate.
+    pub bytes_wasted: u64,
+}
+
+/// Reclaims space.
+pub fn run(
+    repository: &Repository,
+    lease: &Lease,
+    options: Options,
+    repacker: Option<&mut dyn Repacker>,
+) -> Result<Outcome> {
+    let mut live = Live::default();
+    let (plan, condemned) = decide(repository, &mut live, options)?;
+    let mut outcome = plan.outcome();
+    if options.dry_run || condemned.is_empty() {
+        return Ok(outcome);
+    }
+    let mut copier = Copier::new(repository, lease, &live, repacker);
+    let copied = condemned.iter().try_for_each(|number| copier.container(*number));
+    let copied = copied.and_then(|()| copier.finish());
+    let copied = match copied {
+        Ok(copied) => copied,
+        Err(error) => {
+            // Nothing was deleted and the index knows nothing of the copies.
+            repository.pins.lock().pardon(&condemned);
+            return Err(error);
+        }
+    };
+    copied.publish(repository, lease, &condemned)?;
+    outcome.bytes_copied = copied.bytes;
+    outcome.bytes_freed = plan.bytes_of(&condemned).saturating_sub(copied.bytes);
+    remove(repository, lease, &condemned)?;
+    Ok(outcome)
+}
+
+/// Marks, plans and condemns. Backups may end while this marks: then it marks what they added.
+fn decide(repository: &Repository, live: &mut Live, options: Options) -> Result<(Plan, Vec<ContainerNo>)> {
+    for attempt in 1.. {
+        let snapshots = live::mark(repository, live)?;
+        let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;
+        let _commit = repository.commit.lock();
+        if repository.snapshots()? != snapshots {
+            if attempt < PLANS_MAX {
+                continue;
+            }
+            // Nobody can commit now: what is marked stays true.
+            let snapshots = live::mark(repository, live)?;
+            let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;
+            let condemned = condemn(repository, &plan, options);
+            return Ok((plan, condemned));
+        }
+        let condemned = condemn(repository, &plan, options);
+        return Ok((plan, condemned));
+    }
+    Err(Error::Doubt("no plan could be made".into()))
+}
+
+fn condemn(repository: &Repository, plan: &Plan, options: Options) -> Vec<ContainerNo> {
+    if options.dry_run {
+        return Vec::new();
+    }
+    repository.pins.lock().condemn(&plan.candidates())
+}
+
+/// Removes the files. The index points elsewhere already, durably.
+fn remove(repository: &Repository, lease: &Lease, condemned: &[ContainerNo]) -> Result<()> {
+    for number in condemned {
+        lease.verify()?;
+        repository.storage.remove(&crate::container::name(*number))?;
+    }
+    repository.close(condemned);
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Planning: which containers are worth rewriting.
+
+use super::{Live, Outcome};
+use crate::container::{self, TARGET_BYTES};
+use crate::snapshots::SnapshotRef;
+use crate::{Error, Repository, Result};
+use ids::ContainerNo;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::Ordering;
+
+/// Containers below this size are put together once there are several: an eighth of a full one.
+const SMALL_BYTES: u64 = TARGET_BYTES / 8;
+/// So many of them are "several".
+const SMALL_MIN: usize = 8;
+
+/// What is known of one container.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    bytes: u64,
+    objects: u64,
+    live: u64,
+}
+
+impl Usage {
+    /// Bytes that are dead, taking all objects for equally large.
+    fn dead_bytes(&self) -> u64 {
+        match self.objects {
+            0 => 0,
+            objects => (self.bytes as f64 * (objects - self.live) as f64 / objects as f64) as u64,
+        }
+    }
+}
+
+/// A plan.
+pub(super) struct Plan {
+    usage: FxHashMap<ContainerNo, Usage>,
+    candidates: Vec<ContainerNo>,
+    outcome: Outcome,
+}
+
+impl Plan {
+    /// Plans so that at most `max_waste_percent` of the bytes are dead afterwards.
+    pub(super) fn new(
+        repository: &Repository,
+        live: &Live,
+        snapshots: &[SnapshotRef],
+        max_waste_percent: f64,
+    ) -> Result<Self> {
+        let mut usage = containers(repository)?;
+        let (live_objects, dead_objects) = count(repository, live, &mut usage)?;
+        if live_objects == 0 && !snapshots.is_empty() {
+            return Err(Error::Doubt("there are snapshots, but nothing seems to live".into()));
+        }
+        let mut plan = Self { usage, candidates: Vec::new(), outcome: Outcome::default() };
+        plan.choose(max_waste_percent);
+        plan.summarize(live_objects, dead_objects);
+        Ok(plan)
+    }
+
+    /// Containers to be rewritten or removed.
+    pub(super) fn candidates(&self) -> Vec<ContainerNo> {
+        self.candidates.clone()
+    }
+
+    /// What would come of it.
+    pub(super) fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Bytes of these containers.
+    pub(super) fn bytes_of(&self, numbers: &[ContainerNo]) -> u64 {
+        numbers.iter().filter_map(|number| self.usage.get(number)).map(|usage| usage.bytes).sum()
+    }
+
+    fn choose(&mut self, max_waste_percent: f64) {
+        let total: u64 = self.usage.values().map(|usage| usage.bytes).sum();
+        let mut waste: u64 = self.usage.values().map(Usage::dead_bytes).sum();
+        let allowed = (total as f64 * max_waste_percent.clamp(0.0, 100.0) / 100.0) as u64;
+        let mut order: Vec<_> = self.usage.iter().map(|(number, usage)| (*number, *usage)).collect();
+        let share = |usage: &Usage| usage.dead_bytes() as f64 / usage.bytes.max(1) as f64;
+        order.sort_by(|(a, of_a), (b, of_b)| share(of_b).total_cmp(&share(of_a)).then(a.cmp(b)));
+        for (number, usage) in &order {
+            let all_dead = usage.objects > 0 && usage.live == 0;
+            if all_dead || waste > allowed && usage.dead_bytes() > 0 {
+                waste -= usage.dead_bytes();
+                self.candidates.push(*number);
+            }
+        }
+        self.add_small(&order);
+        self.candidates.sort_unstable();
+        self.outcome.bytes_wasted = waste;
+    }
+
+    fn add_small(&mut self, order: &[(ContainerNo, Usage)]) {
+        let small = order.iter().filter(|(number, usage)| {
+            usage.bytes < SMALL_BYTES && !self.candidates.contains(number)
+        });
+        let small: Vec<_> = small.map(|(number, _)| *number).collect();
+        if small.len() >= SMALL_MIN {
+            self.candidates.extend(small);
+        }
+    }
+
+    fn summarize(&mut self, live_objects: u64, dead_objects: u64) {
+        let candidates = self.candidates.iter().filter_map(|number| self.usage.get(number));
+        let (removed, rewritten): (Vec<&Usage>, Vec<&Usage>) =
+            candidates.partition(|usage| usage.live == 0);
+        self.outcome = Outcome {
+            containers: self.usage.len() as u64,
+            bytes: self.usage.values().map(|usage| usage.bytes).sum(),
+            live_objects,
+            dead_objects,
+            containers_removed: removed.len() as u64,
+            containers_rewritten: rewritten.len() as u64,
+            bytes_freed: removed.iter().chain(&rewritten).map(|usage| usage.dead_bytes()).sum::<u64>(),
+            ..self.outcome
+        };
+    }
+}
+
+/// The containers that are settled: no running session still writes them or any before them.
+fn containers(repository: &Repository) -> Result<FxHashMap<ContainerNo, Usage>> {
+    let allocated = repository.next_container.load(Ordering::Relaxed);
+    let unsettled = repository.pins.lock().first_unsettled(None);
+    let first_unsettled = unsettled.unwrap_or(allocated).min(repository.index().state.next_container);
+    let mut usage = FxHashMap::default();
+    for file in container::list(&*repository.storage, ContainerNo(0))? {
+        if file.finished && file.number.0 < first_unsettled {
+            let bytes = repository.storage.open(&container::name(file.number))?.length()?;
+            usage.insert(file.number, Usage { bytes, ..Usage::default() });
+        }
+    }
+    Ok(usage)
+}
+
+/// Counts objects by container: the index and the marks are both sorted, so one pass over both
+/// does. An object that lives and is nowhere is a doubt.
+fn count(repository: &Repository, live: &Live, usage: &mut FxHashMap<ContainerNo, Usage>) -> Result<(u64, u64)> {
+    let live = live.sorted();
+    let mut marks = live.iter().peekable();
+    let (mut found, mut dead) = (0u64, 0u64);
+    repository.index().visit(|row| {
+        while marks.peek().is_some_and(|mark| **mark < row.prefix) {
+            return Err(missing());
+        }
+        let lives = marks.next_if(|mark| **mark == row.prefix).is_some();
+        found += u64::from(lives);
+        dead += u64::from(!lives);
+        if let Some(usage) = usage.get_mut(&row.place.container) {
+            usage.objects += 1;
+            usage.live += u64::from(lives);
+        } else if lives && row.place.container.0 < repository.index().state.next_container {
+            return Err(Error::ContainerMissing(row.place.container));
+        }
+        Ok(())
+    })?;
+    if marks.next().is_some() { Err(missing()) } else { Ok((found, dead)) }
+}
+
+fn missing() -> Error {
+    Error::Doubt("an object of a snapshot is in no container; run 'icecore check'".into())
+}

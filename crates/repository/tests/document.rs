@@ -1,0 +1,116 @@
+//! `docs/FORMAT.md` and the files of a real repository say the same.
+
+use ids::{KeyId, RepositoryId};
+use repository::Repository;
+use repository::config::Config;
+use repository::lease::Lease;
+use repository::local::LocalStorage;
+use repository::storage::Storage;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A layout table: offset and length of each field, which follow each other without gaps.
+fn layout(title: &str) -> Vec<(usize, usize, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/FORMAT.md");
+    let text = std::fs::read_to_string(path).expect("docs/FORMAT.md");
+    let lines = text.lines().skip_while(|line| *line != title).skip(2);
+    let rows = lines.skip(2).take_while(|line| line.starts_with('|'));
+    let mut end = 0;
+    let mut fields = Vec::new();
+    for row in rows {
+        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let (offset, length): (usize, usize) =
+            (cells[0].parse().expect("an offset"), cells[1].parse().expect("a length"));
+        assert_eq!(offset, end, "{title} {}", cells[2]);
+        end += length;
+        fields.push((offset, length, cells[2].to_owned()));
+    }
+    assert!(!fields.is_empty(), "no table after {title:?}");
+    fields
+}
+
+fn assert_layout(title: &str, bytes: &[u8], expected: &[&[u8]]) {
+    let fields = layout(title);
+    assert_eq!(fields.len(), expected.len(), "{title} number of fields");
+    for ((offset, length, name), expected) in fields.iter().zip(expected) {
+        assert_eq!(bytes.get(*offset..offset + length), Some(*expected), "{title} {name}");
+    }
+    let length: usize = fields.iter().map(|(_, length, _)| length).sum();
+    assert_eq!(length, bytes.len(), "{title} length");
+}
+
+fn config() -> Config {
+    Config {
+        repository: RepositoryId([1; 16]),
+        features: 0,
+        created_secs: -2,
+        privacy: 1,
+        chunk_bytes: [3, 4, 5],
+        root_key: [6; 32],
+    }
+}
+
+fn made() -> (tempfile::TempDir, Arc<dyn Storage>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).expect("a storage"));
+    let slot = [(KeyId([0xab; 8]), vec![1, 2, 3])];
+    drop(Repository::init(storage.clone(), config(), &slot).expect("a repository"));
+    (folder, storage)
+}
+
+#[test]
+fn the_config_is_laid_out_as_told() {
+    let (folder, _) = made();
+    let bytes = std::fs::read(folder.path().join("config")).expect("config");
+    let sum = format::wire::checksum(&[&bytes[..bytes.len() - 16]]);
+    let expected: [&[u8]; 9] = [
+        b"ICEREPO1",
+        &[1; 16],
+        &[0; 8],
+        &(-2i64).to_le_bytes(),
+        &[1],
+        &[3, 0, 0, 0],
+        &[4, 0, 0, 0],
+        &[5, 0, 0, 0],
+        &[6; 32],
+    ];
+    assert_layout("Config:", &bytes, &[&expected[..], &[&sum]].concat());
+}
+
+#[test]
+fn the_index_state_is_laid_out_as_told() {
+    let (folder, _) = made();
+    let bytes = std::fs::read(folder.path().join("index/state")).expect("state");
+    let (body, sum) = bytes.split_at(bytes.len() - 16);
+    assert_eq!(sum, format::wire::checksum(&[body]));
+    let one = 1u64.to_le_bytes();
+    assert_layout("Index state:", body, &[b"ICESTAT1", &one, &one, &one, &[0; 8]]);
+}
+
+#[test]
+fn the_lease_is_as_told() {
+    let (folder, storage) = made();
+    let lease = Lease::acquire(&storage, "somebody").expect("the lease");
+    assert_eq!(lease.generation(), 1);
+    let bytes = std::fs::read(folder.path().join("lease")).expect("lease");
+    let body = [&1u64.to_le_bytes()[..], b"somebody"].concat();
+    assert_eq!(bytes, [&body[..], &format::wire::checksum(&[&body])].concat());
+}
+
+#[test]
+fn files_lie_where_told() {
+    let (folder, _) = made();
+    for name in ["config", "index/state", "keys/abababababababab", "containers", "snapshots"] {
+        assert!(folder.path().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn the_run_adds_up_as_told() {
+    let page = layout("Run page:");
+    let row = layout("Run row:");
+    let length = |fields: &[(usize, usize, String)]| fields.iter().map(|field| field.1).sum::<usize>();
+    assert_eq!(length(&page), 4096);
+    assert_eq!(page.last().expect("rows").1, 170 * length(&row));
+    assert_eq!(length(&layout("Run trailer:")), 32);
+}
