@@ -4,14 +4,15 @@ import os
 import platform
 import subprocess
 
-from settings import BENCH_DIR, GIB
+from settings import BENCH_DIR, GIB, TARGETS
 
 
 def describe():
     return {"cpu": cpu_model(), "cores": os.cpu_count(),
             "memory_gib": round(memory_bytes() / GIB, 1),
             "kernel": platform.release(), "system": system_name(),
-            "file_system": file_system(), "python": platform.python_version()}
+            "file_system": file_system(BENCH_DIR),
+            "restores_go_to": file_system(TARGETS), "python": platform.python_version()}
 
 
 def cpu_model():
@@ -33,7 +34,7 @@ def system_name():
         return platform.system()
 
 
-def file_system():
-    BENCH_DIR.mkdir(parents=True, exist_ok=True)
-    return subprocess.run(["findmnt", "-no", "FSTYPE,OPTIONS", "-T", BENCH_DIR],
+def file_system(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    return subprocess.run(["findmnt", "-no", "FSTYPE,OPTIONS", "-T", folder],
                           capture_output=True, text=True).stdout.replace("   ", " ").strip()

@@ -18,7 +18,8 @@ def write(results, out):
 def heading(results, out):
     machine = results["machine"]
     facts = (f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
-             f"{machine['system']}, kernel {machine['kernel']}, {machine['file_system']}")
+             f"{machine['system']}, kernel {machine['kernel']}, {machine['file_system']}; "
+             f"restores go to {machine.get('restores_go_to', 'the same')}")
     sets = "".join(f"| {name} | {set_line(facts_of)} |\n"
                    for name, facts_of in results["sets"].items())
     return (f"# Bench {Path(out).name}\n\n{facts}.\n\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import commands
 import measure
 import peers
-from settings import BENCH_DIR, WORK
+from settings import TARGETS, WORK
 
 MANY_INODES = 20_000         # fewer are stepped over in no time
 INODE_REST_S = 62            # RECENTCY_MIN of ext4, and a little
@@ -22,7 +22,7 @@ class Repository:
         self.home = WORK / set_name / tool
         self.repo = self.home / "repo"
         self.state = self.home / "state"
-        self.target = self.home / "restored"
+        self.target = TARGETS / set_name / tool / "restored"
         self.snapshots = 0
         if (self.home / "snapshots").exists():
             self.snapshots = int((self.home / "snapshots").read_text())
@@ -101,15 +101,17 @@ def delete(folder):
     and whoever creates files steps over all of them: `tar x` took 158 s of system time
     instead of 40 s after a restore had been deleted. So: write everything out, and wait.
     """
-    before = free_inodes()
+    if not folder.exists():
+        return
+    before = free_inodes(folder.parent)
     shutil.rmtree(folder, ignore_errors=True)
     os.sync()
-    if free_inodes() - before > MANY_INODES:
+    if free_inodes(folder.parent) - before > MANY_INODES:
         time.sleep(INODE_REST_S)
 
 
-def free_inodes():
-    return os.statvfs(BENCH_DIR).f_ffree
+def free_inodes(folder):
+    return os.statvfs(folder).f_ffree
 
 
 class ToolFailed(Exception):

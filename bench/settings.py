@@ -11,6 +11,8 @@ TOOLS = BENCH_DIR / "tools"      # peers that were installed for the bench
 SETS = BENCH_DIR / "sets"        # data sets, made once and kept
 WORK = BENCH_DIR / "work"        # repositories and restores, thrown away
 LOGS = BENCH_DIR / "logs"
+# Where restores go: a file system of its own keeps others' deletions out of the figures.
+TARGETS = Path(os.environ.get("BENCH_TARGET") or WORK)
 RESULTS = HERE / "results"
 
 ICECORE_BIN = Path(os.environ.get("ICECORE_BIN", PROJECT / "target/release/icecore"))

@@ -70,16 +70,28 @@ impl Archive {
 
     /// Opens the repository in `storage` with `secret`.
     pub fn open(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Self> {
-        let repository = Repository::open(storage)?;
-        let root = RootVerifyKey::from_bytes(repository.config().root_key);
-        for (_, slot) in repository.key_slots()? {
+        Self::with(Repository::open(storage)?, secret)
+    }
+
+    /// An open repository with what `secret` opens.
+    pub(crate) fn with(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
+        let (slot, keys) = Self::unlock(&**repository.storage(), secret)?;
+        Ok(Self::assemble(repository, slot, keys))
+    }
+
+    /// Opens the first slot that `secret` fits. A damaged slot does not keep another from opening.
+    pub(crate) fn unlock(storage: &dyn Storage, secret: SlotSecret<'_>) -> Result<(SlotInfo, KeyRing)> {
+        let config = Config::read(storage)?;
+        let root = RootVerifyKey::from_bytes(config.root_key);
+        let mut damaged = None;
+        for (_, slot) in repository::repository::key_slots(storage)? {
             match open_slot(&slot, &root, secret) {
-                Ok((info, keys)) => return Ok(Self::assemble(repository, info, keys)),
-                Err(crypto::Error::WrongKey) => {}
-                Err(error) => return Err(error.into()),
+                Ok((info, keys)) if info.repository == config.repository => return Ok((info, keys)),
+                Ok(_) | Err(crypto::Error::WrongKey) => {}
+                Err(error) => damaged = Some(error),
             }
         }
-        Err(Error::WrongKey)
+        Err(damaged.map_or(Error::WrongKey, Error::from))
     }
 
     fn assemble(repository: Repository, slot: SlotInfo, keys: KeyRing) -> Self {
@@ -137,11 +149,10 @@ impl Archive {
     /// The key slots, those that are certified.
     pub fn slots(&self) -> Result<Vec<(KeyId, SlotInfo)>> {
         let root = RootVerifyKey::from_bytes(self.repository.config().root_key);
-        let slots = self.repository.key_slots()?;
-        let checked = slots.into_iter().map(|(id, slot)| {
-            Ok((id, crypto::verify_slot_certificate(&slot, &root)?))
-        });
-        checked.collect()
+        // A damaged slot is as good as none; `check` tells of it.
+        let slots = self.repository.key_slots()?.into_iter();
+        let good = slots.filter_map(|(id, slot)| Some((id, crypto::verify_slot_certificate(&slot, &root).ok()?)));
+        Ok(good.collect())
     }
 
     /// Adds a key slot with the same rights or fewer.

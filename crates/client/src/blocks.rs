@@ -48,10 +48,6 @@ impl BlockCache {
         &self.opener
     }
 
-    pub(crate) fn repository(&self) -> &Arc<Repository> {
-        &self.repository
-    }
-
     /// The record that holds `id`.
     pub(crate) fn containing(&self, id: &ObjectId, scratch: &mut Scratch) -> Result<Arc<Opened>> {
         if let Some(opened) = self.kept_with(id) {
@@ -79,6 +75,20 @@ impl BlockCache {
     pub(crate) fn open_at(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
         self.repository.read(place, &mut scratch.bytes)?;
         self.open_fetched(place, scratch)
+    }
+
+    /// Opens the bytes of a record of `container`; they are used up.
+    pub(crate) fn open_bytes(&self, container: ContainerNo, bytes: &mut [u8], scratch: &mut Scratch) -> Result<Opened> {
+        let session = record::split(bytes)?.header.session;
+        if !self.opener.knows(&session) {
+            self.learn_sessions(container)?;
+        }
+        self.open_known(bytes, scratch)
+    }
+
+    /// Opens the bytes of a record whose session is known; they are used up.
+    pub(crate) fn open_known(&self, bytes: &mut [u8], scratch: &mut Scratch) -> Result<Opened> {
+        Ok(self.opener.open(bytes, &mut scratch.unpacker)?)
     }
 
     fn open_fetched(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {

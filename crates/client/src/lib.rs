@@ -7,10 +7,14 @@
 pub mod archive;
 pub mod backup;
 mod blocks;
+pub mod check;
 mod error;
 pub mod manifest;
 pub mod pages;
+pub mod rebuild;
+pub mod reclaim;
 pub mod report;
+pub mod restore;
 
 pub use archive::Archive;
 pub use error::{Error, Result};

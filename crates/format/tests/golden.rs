@@ -56,8 +56,12 @@ fn every_golden_file_is_used() {
     }
 }
 
-fn id(byte: u8) -> ObjectId {
-    ObjectId([byte; 24])
+fn chunk(byte: u8) -> ObjectId {
+    ObjectId([byte; 24]).with_type(false)
+}
+
+fn page(byte: u8) -> ObjectId {
+    ObjectId([byte; 24]).with_type(true)
 }
 
 fn record(kind: RecordKind, objects: u32, clear: Vec<u8>, sealed: Vec<u8>) -> SealedRecord {
@@ -76,14 +80,14 @@ fn record(kind: RecordKind, objects: u32, clear: Vec<u8>, sealed: Vec<u8>) -> Se
 }
 
 fn data_record() -> Vec<u8> {
-    let clear = [id(1).0, id(2).0].concat();
+    let clear = [chunk(2).0, chunk(4).0].concat();
     record(RecordKind::Data, 2, clear, (0..100).collect()).to_bytes()
 }
 
 fn pages_record() -> Vec<u8> {
     let mut clear = Vec::new();
-    put_head(&mut clear, PageKind::Leaf, id(7), &[id(1), id(2)]);
-    put_head(&mut clear, PageKind::Inner, id(8), &[id(7)]);
+    put_head(&mut clear, PageKind::Leaf, page(7), &[chunk(2), chunk(4)]);
+    put_head(&mut clear, PageKind::Inner, page(9), &[page(7)]);
     record(RecordKind::Pages, 2, clear, vec![0xee; 40]).to_bytes()
 }
 
@@ -125,10 +129,10 @@ fn again_container(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A page as one file: its head, then its payload.
-fn flat(page: &Page) -> Vec<u8> {
+fn flat(contents: &Page) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put_head(&mut bytes, page.kind, id(99), &page.refs);
-    bytes.extend_from_slice(&page.payload);
+    put_head(&mut bytes, contents.kind, page(99), &contents.refs);
+    bytes.extend_from_slice(&contents.payload);
     bytes
 }
 
@@ -141,10 +145,10 @@ fn parts(bytes: &[u8]) -> (Vec<ObjectId>, &[u8]) {
 
 fn runs() -> Vec<Segment> {
     vec![
-        Segment::Data(id(1), 5),
-        Segment::Data(id(2), 8 << 20),
+        Segment::Data(chunk(2), 5),
+        Segment::Data(chunk(4), 8 << 20),
         Segment::Hole(1 << 40),
-        Segment::Data(id(1), 5),
+        Segment::Data(chunk(2), 5),
     ]
 }
 
@@ -156,12 +160,12 @@ fn again_list(bytes: &[u8]) -> Vec<u8> {
 fn inner_page() -> Page {
     let child = |byte, first: &[u8], entries, newest_secs| {
         let sums = Sums { entries, bytes: 1 << 50, newest_secs };
-        Child { id: id(byte), first: first.to_vec(), sums }
+        Child { id: page(byte), first: first.to_vec(), sums }
     };
     let children = [
         child(1, b"a", 3, -1),
-        child(2, b"a/b\xff", 1 << 33, 0),
-        child(3, b"a/c", 1, i64::MAX),
+        child(3, b"a/b\xff", 1 << 33, 0),
+        child(5, b"a/c", 1, i64::MAX),
     ];
     inner::encode(2, &children)
 }
@@ -194,9 +198,9 @@ fn entry(path: &[u8], kind: Kind, size: u64, content: Content) -> Entry {
 }
 
 fn leaf_page() -> Page {
-    let one: Arc<[Segment]> = Arc::new([Segment::Data(id(10), 4)]);
+    let one: Arc<[Segment]> = Arc::new([Segment::Data(chunk(10), 4)]);
     let total = runs().iter().map(Segment::length).sum();
-    let lists: Arc<[ObjectId]> = Arc::new([id(11), id(12)]);
+    let lists: Arc<[ObjectId]> = Arc::new([page(11), page(13)]);
     let mut linked = entry(b"d/c", Kind::File, 4, Content::Segments(one.clone()));
     (linked.links, linked.status) = (70_000, 7);
     let mut device = entry(b"d/g", Kind::BlockDevice, 0, Content::None);
@@ -233,19 +237,19 @@ fn again_leaf(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The snapshot that the golden manifest head names.
-const SNAPSHOT: &str = "";
+const SNAPSHOT: &str = "349c740881d35a58b7b61c3ded4437ea";
 
 fn manifest_head() -> Vec<u8> {
     let head = manifest::Head {
         sequence: 5,
-        source: id(1),
+        source: page(1),
         source_sequence: 2,
         previous: SnapshotId([2; 16]),
         time_secs: 1_795_000_000,
         time_nanos: 3,
-        root: id(4),
+        root: page(5),
         level: 3,
-        body: id(5),
+        body: page(7),
         writer: KeyId([6; 8]),
     };
     [&head.encode()[..], &[9; manifest::SIGNATURE_BYTES]].concat()

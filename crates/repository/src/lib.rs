@@ -16,7 +16,8 @@ pub mod local;
 mod pins;
 pub mod rebuild;
 pub mod reclaim;
-mod repository;
+#[allow(clippy::module_inception, reason = "the crate's main noun")]
+pub mod repository;
 pub mod session;
 pub mod snapshots;
 pub mod storage;

@@ -106,9 +106,7 @@ impl Repository {
 
     /// The key slots.
     pub fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
-        let ids = self.storage.list(KEYS)?.into_iter().filter_map(|name| KeyId::from_hex(&name));
-        let read = |id: KeyId| Ok((id, read_small(&*self.storage, &format!("{KEYS}/{id}"), KEY_BYTES_MAX)?));
-        ids.map(read).collect()
+        key_slots(&*self.storage)
     }
 
     /// Durably adds or replaces a key slot.
@@ -226,6 +224,13 @@ impl Repository {
         *self.index.write() = Arc::new(index);
         Ok(())
     }
+}
+
+/// The key slots in `storage`.
+pub fn key_slots(storage: &dyn Storage) -> Result<Vec<(KeyId, Vec<u8>)>> {
+    let ids = storage.list(KEYS)?.into_iter().filter_map(|name| KeyId::from_hex(&name));
+    let read = |id: KeyId| Ok((id, read_small(storage, &format!("{KEYS}/{id}"), KEY_BYTES_MAX)?));
+    ids.map(read).collect()
 }
 
 /// Opens the index; a writer may replace runs between our two looks.

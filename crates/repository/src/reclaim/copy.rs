@@ -93,7 +93,10 @@ impl<'a, 'r> Copier<'a, 'r> {
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         match record.header.kind {
             RecordKind::Session => {
-                let session = session_of(&record);
+                if let Some(repacker) = &mut self.repacker {
+                    repacker.learn(record.clear)?;
+                }
+                let session = record.header.session;
                 self.session_records.insert(session, bytes);
                 Ok(())
             }
@@ -240,10 +243,6 @@ fn read_good(reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
     let place = Place { container: reader.number(), offset: row.offset, length: row.length };
     reader.read(place, &mut bytes)?;
     Ok(bytes)
-}
-
-fn session_of(record: &Record<'_>) -> SessionId {
-    record.header.session
 }
 
 fn damaged(reader: &ContainerReader, reason: format::Error) -> Error {

@@ -35,6 +35,10 @@ pub trait Repacker {
     /// The record that tells readers the key of the records that come out.
     fn session_record(&self) -> SealedRecord;
 
+    /// Learns the key of a session from the clear part of its record, before any of its records
+    /// are added.
+    fn learn(&mut self, session: &[u8]) -> Result<()>;
+
     /// Takes the objects of `record` for which `live` says so.
     fn add(&mut self, record: &[u8], live: &[bool]) -> Result<()>;
 

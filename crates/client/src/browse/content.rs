@@ -1,0 +1,89 @@
+//! The bytes of a file: for `cat`, `dump` and whoever shows one.
+
+use crate::blocks::Scratch;
+use crate::pages::PageReader;
+use crate::{Archive, Error, Result};
+use format::entry::{Content, Entry, Segment};
+use format::list;
+use ids::ObjectId;
+use std::io::Write;
+use tree::PageSource;
+
+/// Zeros written at a time for a hole.
+const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Reads the content of files, each chunk checked against its name.
+pub struct ContentReader<'a> {
+    archive: &'a Archive,
+    pages: &'a PageReader<'a>,
+    scratch: Scratch,
+}
+
+impl<'a> ContentReader<'a> {
+    /// A reader of files in `archive`.
+    pub fn new(archive: &'a Archive, pages: &'a PageReader<'a>) -> Result<Self> {
+        Ok(Self { archive, pages, scratch: Scratch::new()? })
+    }
+
+    /// Writes the content of `entry` to `output`; holes are zeros. Exactly as many bytes as its
+    /// size says, or an error.
+    pub fn copy(&mut self, entry: &Entry, output: &mut dyn Write) -> Result<()> {
+        match &entry.content {
+            Content::None => ends_at(entry, 0),
+            Content::Inline(bytes) => write(output, bytes),
+            Content::Segments(segments) => {
+                ends_at(entry, segments.iter().map(Segment::length).fold(0, u64::saturating_add))?;
+                segments.iter().try_for_each(|segment| self.segment(segment, output))
+            }
+            Content::Lists(lists) => {
+                let mut length = 0_u64;
+                for id in lists.iter() {
+                    for segment in read_list(self.pages, id)? {
+                        length = length.saturating_add(segment.length());
+                        self.segment(&segment, output)?;
+                    }
+                }
+                ends_at(entry, length)
+            }
+        }
+    }
+
+    fn segment(&mut self, segment: &Segment, output: &mut dyn Write) -> Result<()> {
+        let (id, length) = match segment {
+            Segment::Hole(length) => return self.zeros(*length, output),
+            Segment::Data(id, length) => (id, *length),
+        };
+        let name = |bytes: &[u8]| self.archive.keys.writer.ids.chunk_id(bytes);
+        let bytes = self.archive.blocks()?.object(id, &mut self.scratch, name)?;
+        if bytes.len() != length as usize {
+            return Err(Error::WrongContent(*id));
+        }
+        write(output, &bytes)
+    }
+
+    fn zeros(&self, mut length: u64, output: &mut dyn Write) -> Result<()> {
+        while length > 0 {
+            let some = length.min(ZEROS.len() as u64);
+            write(output, &ZEROS[..some as usize])?;
+            length -= some;
+        }
+        Ok(())
+    }
+}
+
+/// The runs in a list page.
+pub(crate) fn read_list(pages: &PageReader<'_>, id: &ObjectId) -> Result<Vec<Segment>> {
+    let page = pages.get(id)?;
+    if page.kind != format::page::PageKind::List {
+        return Err(Error::WrongContent(*id));
+    }
+    Ok(list::decode(&page.refs, &page.payload)?)
+}
+
+fn ends_at(entry: &Entry, length: u64) -> Result<()> {
+    if length == entry.size { Ok(()) } else { Err(format::Error::Invalid { what: "length of a file" }.into()) }
+}
+
+fn write(output: &mut dyn Write, bytes: &[u8]) -> Result<()> {
+    output.write_all(bytes).map_err(|source| Error::File { path: "the output".into(), source })
+}

@@ -1,0 +1,36 @@
+//! What is in a directory of a snapshot.
+
+use super::{cursor, entry};
+use crate::manifest::Snapshot;
+use crate::pages::PageReader;
+use crate::Result;
+use format::entry::{Entry, Kind};
+
+/// Calls `visit` for what lies in the directory `path`, not for what lies in directories there.
+/// Of anything that is no directory, `visit` sees the thing itself.
+pub fn children(
+    pages: &PageReader<'_>,
+    snapshot: &Snapshot,
+    path: &[u8],
+    mut visit: impl FnMut(Entry) -> Result<()>,
+) -> Result<()> {
+    let mut cursor = cursor(pages, snapshot);
+    if !path.is_empty() {
+        let found = entry(pages, snapshot, path)?;
+        if found.kind() != Kind::Directory {
+            return visit(found);
+        }
+        cursor.seek(path)?;
+        cursor.next_entry()?;
+    }
+    while let Some(child) = cursor.next_entry()? {
+        if !tree::cursor::is_below(&child.path, path) {
+            break;
+        }
+        if child.kind() == Kind::Directory {
+            cursor.skip_below(&child.path)?;
+        }
+        visit(child)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Check: do all snapshots restore? Structure always, every stored byte when asked for. Reads
+//! only, needs no lease.
+
+mod damage;
+mod data;
+mod structure;
+
+use crate::backup::Progress;
+use crate::{Archive, Result};
+use serde::Serialize;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// How to check.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Share of the containers to read wholly, in per cent; none when `None`.
+    pub read_data_percent: Option<f64>,
+    /// Threads that read; 0 for one per core.
+    pub threads: usize,
+}
+
+/// What is wrong, and whom it concerns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Damage {
+    /// What is wrong.
+    pub what: String,
+    /// Snapshots that need it.
+    pub snapshots: Vec<String>,
+    /// Paths that need it, the first ones; escaping is for who prints.
+    #[serde(skip)]
+    pub paths: Vec<Vec<u8>>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Snapshots checked.
+    pub snapshots: u64,
+    /// Pages of trees read.
+    pub pages: u64,
+    /// Distinct chunks that the snapshots need.
+    pub chunks: u64,
+    /// Containers looked at.
+    pub containers: u64,
+    /// Containers read wholly.
+    pub containers_read: u64,
+    /// Bytes read of them.
+    pub bytes_read: u64,
+    /// What is wrong; nothing is right when this is empty and the check ended.
+    pub damages: Vec<Damage>,
+    /// Wall time.
+    pub elapsed_secs: f64,
+}
+
+/// Checks the repository.
+pub fn run(archive: &Archive, options: &Options, progress: &Progress) -> Result<Report> {
+    let begun = Instant::now();
+    archive.repository.refresh()?;
+    let mut report = Report::default();
+    let found = structure::check(archive, progress, &mut report)?;
+    let bad = data::check(archive, options, progress, &mut report)?;
+    damage::attribute(archive, &found, bad, &mut report)?;
+    report.elapsed_secs = begun.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+pub(crate) fn cancelled(progress: &Progress) -> Result<()> {
+    if progress.cancel.load(Ordering::Relaxed) { Err(crate::Error::Cancelled) } else { Ok(()) }
+}

@@ -1,0 +1,110 @@
+//! Structure: every snapshot is signed, its pages are what their names say, and every chunk that
+//! they need is in the index.
+
+use super::{Damage, Report, cancelled};
+use crate::backup::Progress;
+use crate::manifest::{ManifestReader, Snapshot};
+use crate::pages::PageReader;
+use crate::{Archive, Result};
+use format::page::PageKind;
+use ids::ObjectId;
+use repository::check::{Wanted, missing};
+use rustc_hash::FxHashSet;
+use tree::PageSource;
+
+/// Chunks are sorted and made unique whenever this many came.
+const COMPACT_EVERY: usize = 1 << 20;
+
+/// What the structure says.
+pub(super) struct Found {
+    pub(super) snapshots: Vec<Snapshot>,
+    /// Pages that cannot be read.
+    pub(super) bad_pages: FxHashSet<ObjectId>,
+    /// Chunks that the index does not have.
+    pub(super) missing: FxHashSet<Wanted>,
+}
+
+#[derive(Default)]
+struct Walk {
+    pages: FxHashSet<ObjectId>,
+    bad_pages: FxHashSet<ObjectId>,
+    chunks: Vec<Wanted>,
+    sorted: usize,
+}
+
+pub(super) fn check(archive: &Archive, progress: &Progress, report: &mut Report) -> Result<Found> {
+    let mut reader = ManifestReader::new(archive)?;
+    let damages = &mut report.damages;
+    let snapshots = reader.all(|name, error| {
+        let what = format!("snapshot {}: {error}", name.id);
+        damages.push(Damage { what, snapshots: vec![name.id.to_string()], ..Damage::default() });
+    })?;
+    check_chains(&snapshots, report);
+    let pages = PageReader::new(archive)?;
+    let mut walk = Walk::default();
+    for snapshot in &snapshots {
+        walk.tree(&pages, snapshot.head.root, progress, report)?;
+    }
+    walk.compact();
+    report.snapshots = snapshots.len() as u64;
+    report.pages = walk.pages.len() as u64;
+    report.chunks = walk.chunks.len() as u64;
+    let missing = missing(&archive.repository, &walk.chunks)?.into_iter().collect();
+    Ok(Found { snapshots, bad_pages: walk.bad_pages, missing })
+}
+
+/// Two snapshots of one source with one number: somebody replayed or forked the chain.
+fn check_chains(snapshots: &[Snapshot], report: &mut Report) {
+    let mut seen = FxHashSet::default();
+    for snapshot in snapshots {
+        if !seen.insert((snapshot.head.source, snapshot.head.source_sequence)) {
+            let what = format!(
+                "two snapshots of one source have the number {}: its history was forked",
+                snapshot.head.source_sequence
+            );
+            let snapshots = vec![snapshot.id().to_string()];
+            report.damages.push(Damage { what, snapshots, ..Damage::default() });
+        }
+    }
+}
+
+impl Walk {
+    fn tree(&mut self, pages: &PageReader<'_>, root: ObjectId, progress: &Progress, report: &mut Report) -> Result<()> {
+        let mut stack = vec![root];
+        while let Some(id) = stack.pop() {
+            if !self.pages.insert(id) {
+                continue;
+            }
+            cancelled(progress)?;
+            let page = match pages.get(&id) {
+                Ok(page) => page,
+                Err(error) => {
+                    self.bad_pages.insert(id);
+                    let what = format!("page {id}: {error}");
+                    report.damages.push(Damage { what, ..Damage::default() });
+                    continue;
+                }
+            };
+            if page.kind != PageKind::Inner {
+                progress.objects.fetch_add(page.refs.len() as u64, std::sync::atomic::Ordering::Relaxed);
+            }
+            // Reversed: the first page below is read next, and its neighbours lie beside it.
+            stack.extend(page.refs.iter().rev().filter(|id| id.is_page()));
+            page.refs.iter().filter(|id| !id.is_page()).for_each(|id| self.add(id));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, id: &ObjectId) {
+        self.chunks.push(Wanted::new(id));
+        if self.chunks.len() - self.sorted >= COMPACT_EVERY.max(self.sorted) {
+            self.compact();
+        }
+    }
+
+    fn compact(&mut self) {
+        self.chunks.sort_unstable();
+        self.chunks.dedup();
+        self.sorted = self.chunks.len();
+    }
+}

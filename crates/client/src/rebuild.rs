@@ -1,0 +1,83 @@
+//! Rebuild: index and snapshot list from the containers alone. Nothing is believed that is not
+//! signed by a key of the repository.
+
+use crate::archive::Archive;
+use crate::Result;
+use crypto::{SlotInfo, SlotSecret};
+use format::manifest::{Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
+use ids::{KeyId, SnapshotId};
+use repository::rebuild::FoundManifest;
+use repository::storage::Storage;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a rebuild did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Containers read.
+    pub containers: u64,
+    /// Objects now in the index.
+    pub objects: u64,
+    /// Snapshots there are now.
+    pub snapshots: u64,
+    /// Snapshots that were not in the list and are again.
+    pub snapshots_restored: u64,
+    /// Manifests without a good signature, left alone.
+    pub forged: u64,
+    /// What is damaged.
+    pub damages: Vec<String>,
+    /// Wall time.
+    pub elapsed_secs: f64,
+}
+
+/// Rebuilds.
+pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> {
+    let begun = Instant::now();
+    // The keys are tried first: who cannot open the repository shall not rebuild it.
+    Archive::unlock(&*storage, secret)?;
+    let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
+    let archive = Archive::with(repository, secret)?;
+    let slots = archive.slots()?;
+    let dead = forgotten(&slots, &found.tombstones);
+    let present: HashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
+    let mut report = Report { containers: found.containers, objects: found.objects, ..Report::default() };
+    for manifest in &found.manifests {
+        if present.contains(&manifest.id) || dead.contains(&manifest.id) {
+            continue;
+        }
+        if is_signed(&slots, manifest) {
+            archive.repository.restore_manifest(&lease, manifest)?;
+            report.snapshots_restored += 1;
+        } else {
+            report.forged += 1;
+        }
+    }
+    archive.repository.settle_snapshot_numbers(&lease)?;
+    report.snapshots = archive.repository.snapshots()?.len() as u64;
+    report.damages = found.damages.iter().map(|damage| format!("container {}: {}", damage.container, damage.reason)).collect();
+    report.elapsed_secs = begun.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+fn is_signed(slots: &[(KeyId, SlotInfo)], manifest: &FoundManifest) -> bool {
+    let Ok((head, signature)) = Head::decode(&manifest.clear) else { return false };
+    let unsigned = &manifest.clear[..UNSIGNED_BYTES];
+    let slot = slots.iter().find(|(id, _)| *id == head.writer);
+    slot.is_some_and(|(_, slot)| slot.verify_key.verify(unsigned, &signature).is_ok())
+}
+
+/// Snapshots that good tombstones name.
+fn forgotten(slots: &[(KeyId, SlotInfo)], tombstones: &[Vec<u8>]) -> HashSet<SnapshotId> {
+    let mut dead = HashSet::new();
+    for clear in tombstones {
+        let Some((signed, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else { continue };
+        let Some((writer, names)) = signed.split_first_chunk::<{ KeyId::LEN }>() else { continue };
+        let slot = slots.iter().find(|(id, _)| id.0 == *writer);
+        if slot.is_some_and(|(_, slot)| slot.verify_key.verify(signed, signature).is_ok()) {
+            dead.extend(names.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id)));
+        }
+    }
+    dead
+}

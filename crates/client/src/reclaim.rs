@@ -1,0 +1,178 @@
+//! Reclaim with keys: records that are partly dead are taken apart and put together anew.
+
+use crate::blocks::{BlockCache, Scratch};
+use crate::{Archive, Result};
+use format::record::{RecordKind, SealedRecord};
+use repository::reclaim::Repacker;
+use seal::{Block, Packer, Sealer};
+use serde::Serialize;
+use std::time::Instant;
+
+/// Plaintext of a repacked record.
+const BLOCK_BYTES: usize = 1 << 20;
+/// Repacked data is old data: worth compressing a little better than in a hurry.
+const LEVEL: i32 = 3;
+
+/// How to reclaim.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Dead bytes that may stay, in per cent of all.
+    pub max_waste_percent: f64,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { max_waste_percent: 5.0, dry_run: false }
+    }
+}
+
+/// What reclaim did, or would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Containers before.
+    pub containers: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Objects that some snapshot reaches.
+    pub live_objects: u64,
+    /// Objects that none does.
+    pub dead_objects: u64,
+    /// Containers in which nothing lived.
+    pub containers_removed: u64,
+    /// Containers whose live records were copied.
+    pub containers_rewritten: u64,
+    /// Bytes copied.
+    pub bytes_copied: u64,
+    /// Bytes that came back.
+    pub bytes_freed: u64,
+    /// Dead bytes that stay, by estimate.
+    pub bytes_wasted: u64,
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// Wall time.
+    pub elapsed_secs: f64,
+}
+
+/// Gives back the space of what no snapshot reaches.
+pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
+    let begun = Instant::now();
+    let lease = archive.lease("reclaim")?;
+    let engine = repository::reclaim::Options {
+        max_waste_percent: options.max_waste_percent,
+        dry_run: options.dry_run,
+    };
+    let mut keyed = match &archive.blocks {
+        Some(blocks) => Some(Keyed::new(archive, blocks)?),
+        None => None,
+    };
+    let repacker = keyed.as_mut().map(|keyed| keyed as &mut dyn Repacker);
+    let done = repository::reclaim::run(&archive.repository, &lease, engine, repacker)?;
+    Ok(Report {
+        containers: done.containers,
+        bytes: done.bytes,
+        live_objects: done.live_objects,
+        dead_objects: done.dead_objects,
+        containers_removed: done.containers_removed,
+        containers_rewritten: done.containers_rewritten,
+        bytes_copied: done.bytes_copied,
+        bytes_freed: done.bytes_freed,
+        bytes_wasted: done.bytes_wasted,
+        dry_run: options.dry_run,
+        elapsed_secs: begun.elapsed().as_secs_f64(),
+    })
+}
+
+/// Opens records, and seals what lives in them under a key of its own.
+struct Keyed<'a> {
+    archive: &'a Archive,
+    blocks: &'a BlockCache,
+    sealer: Sealer,
+    packer: Packer,
+    scratch: Scratch,
+    /// Chunks, and pages: they never share a record.
+    gathering: [Block; 2],
+    failed: Option<crate::Error>,
+}
+
+impl<'a> Keyed<'a> {
+    fn new(archive: &'a Archive, blocks: &'a BlockCache) -> Result<Self> {
+        Ok(Self {
+            archive,
+            blocks,
+            sealer: archive.sealer()?,
+            packer: Packer::new(LEVEL)?,
+            scratch: Scratch::new()?,
+            gathering: [Block::new(RecordKind::Data), Block::new(RecordKind::Pages)],
+            failed: None,
+        })
+    }
+
+    fn gather(&mut self, record: &[u8], live: &[bool]) -> Result<()> {
+        let mut bytes = record.to_vec();
+        let opened = self.blocks.open_known(&mut bytes, &mut self.scratch)?;
+        let ids = &self.archive.keys.writer.ids;
+        for (at, id) in opened.ids.iter().enumerate().filter(|(at, _)| live.get(*at) == Some(&true)) {
+            let payload = opened.payload(at).to_vec();
+            match opened.page_head(at) {
+                Some((kind, refs)) => {
+                    let page = format::page::Page { kind, refs: refs.to_vec(), payload };
+                    check_name(id, ids.page_id(kind as u8, &page.refs, &page.payload))?;
+                    self.gathering[1].push_page(*id, &page);
+                }
+                None => {
+                    check_name(id, ids.chunk_id(&payload))?;
+                    self.gathering[0].push_chunk(*id, &payload);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn seal_next(&mut self, end: bool) -> Result<Option<SealedRecord>> {
+        for block in &mut self.gathering {
+            if block.bytes() >= BLOCK_BYTES || end && !block.is_empty() {
+                let mut record = Sealer::empty_record();
+                self.sealer.seal_block(block, &mut self.packer, &mut record)?;
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The engine knows no keys: what went wrong with them is a doubt to it.
+    fn doubt<T>(&mut self, result: Result<T>) -> repository::Result<T> {
+        result.map_err(|error| {
+            let doubt = repository::Error::Doubt(error.to_string());
+            self.failed = Some(error);
+            doubt
+        })
+    }
+}
+
+/// What is moved is what its name says: damage is not given a fresh seal.
+fn check_name(id: &ids::ObjectId, name: ids::ObjectId) -> Result<()> {
+    if name == *id { Ok(()) } else { Err(crate::Error::WrongContent(*id)) }
+}
+
+impl Repacker for Keyed<'_> {
+    fn session_record(&self) -> SealedRecord {
+        self.sealer.session_record()
+    }
+
+    fn add(&mut self, record: &[u8], live: &[bool]) -> repository::Result<()> {
+        let result = self.gather(record, live);
+        self.doubt(result)
+    }
+
+    fn take(&mut self, end: bool) -> repository::Result<Option<SealedRecord>> {
+        let result = self.seal_next(end);
+        self.doubt(result)
+    }
+
+    fn learn(&mut self, session: &[u8]) -> repository::Result<()> {
+        let result = self.blocks.opener().learn(session).map_err(crate::Error::from);
+        self.doubt(result)
+    }
+}

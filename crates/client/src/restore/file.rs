@@ -1,0 +1,157 @@
+//! A file that is written in pieces by several threads.
+
+use super::work::Shared;
+use format::entry::Entry;
+use parking_lot::Mutex;
+use restore::{Begun, OpenFile, Outcome, Problem};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A file under way.
+pub(super) struct FileJob {
+    pub(super) entry: Entry,
+    /// Its one chunk is all of it.
+    pub(super) is_single: bool,
+    state: Mutex<State>,
+    /// Pieces not written yet, and one while the planner still adds some.
+    left: AtomicUsize,
+    failed: AtomicBool,
+}
+
+enum State {
+    New,
+    Open(Arc<OpenFile>),
+    /// There is nothing to write, or writing failed.
+    Over,
+}
+
+impl FileJob {
+    pub(super) fn new(entry: Entry, is_single: bool) -> Self {
+        let (left, failed) = (AtomicUsize::new(1), AtomicBool::new(false));
+        Self { entry, is_single, state: Mutex::new(State::New), left, failed }
+    }
+
+    /// Another piece will be written.
+    pub(super) fn expect_piece(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes a piece and counts it as done.
+    pub(super) fn write(&self, offset: u64, bytes: &[u8], shared: &Shared<'_>) {
+        if self.is_single {
+            self.write_whole(bytes, shared);
+            return;
+        }
+        if let Some(file) = self.file(shared)
+            && let Err(problem) = file.write_at(offset, bytes)
+        {
+            self.fail(shared, &problem);
+        }
+        self.done(shared);
+    }
+
+    /// A hole of the file.
+    pub(super) fn hole(&self, offset: u64, length: u64, shared: &Shared<'_>) {
+        if let Some(file) = self.file(shared)
+            && let Err(problem) = file.hole(offset, length)
+        {
+            self.fail(shared, &problem);
+        }
+    }
+
+    /// A piece cannot be had: the file is not restored.
+    pub(super) fn lost(&self, shared: &Shared<'_>, text: &str) {
+        if !self.failed.swap(true, Ordering::Relaxed) {
+            shared.failed(&self.entry.path, text);
+        }
+        self.done(shared);
+    }
+
+    /// One piece less to wait for. The last one finishes the file.
+    pub(super) fn done(&self, shared: &Shared<'_>) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 || self.is_single {
+            return;
+        }
+        // A file without any data was never opened.
+        let opened = self.file(shared);
+        drop(opened);
+        let State::Open(file) = std::mem::replace(&mut *self.state.lock(), State::Over) else { return };
+        if self.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        match Arc::into_inner(file).map(|file| file.finish(&self.entry)) {
+            Some(Ok(outcome)) => shared.wrote(&self.entry, outcome),
+            Some(Err(problem)) => self.fail(shared, &problem),
+            None => self.fail_text(shared, "it is still being written; this is a bug"),
+        }
+    }
+
+    fn write_whole(&self, bytes: &[u8], shared: &Shared<'_>) {
+        let written = shared.target.parent_of(&self.entry.path);
+        let written = written.and_then(|parent| shared.target.small_file(&parent, &self.entry, bytes));
+        match written {
+            Ok(outcome) => shared.wrote(&self.entry, outcome),
+            Err(problem) => self.fail(shared, &problem),
+        }
+    }
+
+    /// The open file, opened by who needs it first.
+    fn file(&self, shared: &Shared<'_>) -> Option<Arc<OpenFile>> {
+        let mut state = self.state.lock();
+        if matches!(*state, State::New) {
+            *state = self.open(shared);
+        }
+        match &*state {
+            State::Open(file) => Some(file.clone()),
+            State::New | State::Over => None,
+        }
+    }
+
+    fn open(&self, shared: &Shared<'_>) -> State {
+        let parent = shared.target.parent_of(&self.entry.path);
+        match parent.and_then(|parent| shared.target.begin_file(&parent, &self.entry)) {
+            Ok(Begun::Open(file)) => State::Open(Arc::new(file)),
+            Ok(Begun::Settled(outcome)) => {
+                shared.settled(&self.entry, outcome);
+                State::Over
+            }
+            Err(problem) => {
+                self.fail(shared, &problem);
+                State::Over
+            }
+        }
+    }
+
+    fn fail(&self, shared: &Shared<'_>, problem: &Problem) {
+        shared.note_space(problem);
+        self.fail_text(shared, &problem.to_string());
+    }
+
+    fn fail_text(&self, shared: &Shared<'_>, text: &str) {
+        if !self.failed.swap(true, Ordering::Relaxed) {
+            shared.failed(&self.entry.path, text);
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// A file is there now.
+    pub(super) fn wrote(&self, entry: &Entry, outcome: Outcome) {
+        match outcome {
+            Outcome::Created | Outcome::Replaced => {
+                super::Counters::add(&self.counters.files, 1);
+                super::Counters::add(&self.counters.bytes, entry.size);
+            }
+            other => self.settled(entry, other),
+        }
+    }
+
+    /// Nothing had to be written.
+    pub(super) fn settled(&self, entry: &Entry, outcome: Outcome) {
+        match outcome {
+            Outcome::Kept => super::Counters::add(&self.counters.kept, 1),
+            Outcome::Created | Outcome::Replaced => self.wrote(entry, outcome),
+            Outcome::Unchanged | Outcome::NeedsCopy => super::Counters::add(&self.counters.unchanged, 1),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Restore: entries from the tree, chunks in the order in which they lie, files from many threads.
+//!
+//! ```text
+//!  entries ──▶ windows: which records hold what they need ──▶ queue ──▶ workers: open a record
+//!     │                                                                 once, write all it holds
+//!     └──▶ second pass: hard links, then directories from the leaves upward
+//! ```
+//! Neither the number of objects nor the size of a file makes memory grow. Read [`run`], then
+//! `plan`, `work`, `finish`.
+
+mod entries;
+mod file;
+mod finish;
+mod plan;
+mod verify;
+mod work;
+
+use crate::backup::Progress;
+use crate::manifest::Snapshot;
+use crate::pages::PageReader;
+use crate::{Archive, Error, Result};
+use entries::{Entries, Selection};
+use plan::Planner;
+use restore::{Overwrite, Target};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use work::Shared;
+
+/// How to restore.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What happens to what is there already.
+    pub overwrite: Overwrite,
+    /// Remove what the snapshot does not have.
+    pub delete: bool,
+    /// Read everything again and compare.
+    pub verify: bool,
+    /// Change nothing; count what would be done.
+    pub dry_run: bool,
+    /// Only what these patterns match (as in a `.gitignore`).
+    pub include: Vec<String>,
+    /// All but what these patterns match.
+    pub exclude: Vec<String>,
+    /// Threads that fetch and write; 0 for one per core.
+    pub threads: usize,
+    /// Owners by number instead of by name.
+    pub numeric_owners: bool,
+    /// Do not wait until all is on the disk.
+    pub no_sync: bool,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Regular files written.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links, further names, FIFOs, sockets and devices.
+    pub links: u64,
+    /// Bytes of the files written.
+    pub bytes: u64,
+    /// Objects that were there already, equal.
+    pub unchanged: u64,
+    /// Objects that were there and stay, as asked.
+    pub kept: u64,
+    /// Objects that were removed.
+    pub deleted: u64,
+    /// Objects that could not be restored.
+    pub failed: u64,
+    /// Attributes that could not be set.
+    pub degraded: u64,
+    /// Objects that were read again and compared.
+    pub verified: u64,
+    /// Objects that differ from the snapshot.
+    pub differing: u64,
+    /// Wall time.
+    pub elapsed_secs: f64,
+}
+
+/// What a restore tells while it runs. Called by many threads.
+pub trait Monitor: Sync {
+    /// An object could not be restored, or lacks something; `path` is that in the target.
+    fn problem(&self, path: &[u8], text: &str);
+}
+
+/// Counters that threads share.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) files: AtomicU64,
+    pub(crate) directories: AtomicU64,
+    pub(crate) links: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) unchanged: AtomicU64,
+    pub(crate) kept: AtomicU64,
+    pub(crate) deleted: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) degraded: AtomicU64,
+    pub(crate) verified: AtomicU64,
+    pub(crate) differing: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    fn report(&self, elapsed_secs: f64) -> Report {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Report {
+            files: get(&self.files),
+            directories: get(&self.directories),
+            links: get(&self.links),
+            bytes: get(&self.bytes),
+            unchanged: get(&self.unchanged),
+            kept: get(&self.kept),
+            deleted: get(&self.deleted),
+            failed: get(&self.failed),
+            degraded: get(&self.degraded),
+            verified: get(&self.verified),
+            differing: get(&self.differing),
+            elapsed_secs,
+        }
+    }
+}
+
+/// Restores `subpath` of `snapshot` (all of it when empty) into `target`. A directory's content
+/// lands in `target` itself.
+pub fn run(
+    archive: &Archive,
+    snapshot: &Snapshot,
+    subpath: &[u8],
+    target: &Path,
+    options: &Options,
+    progress: &Progress,
+    monitor: &dyn Monitor,
+) -> Result<Report> {
+    let begun = Instant::now();
+    let pages = PageReader::new(archive)?;
+    let selection = Selection::new(&pages, snapshot, subpath, options)?;
+    let is_new = std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
+    let place = Target::open(target, target_options(options)).map_err(|problem| target_error(target, &problem))?;
+    let counters = Counters::default();
+    let shared = Shared {
+        archive,
+        blocks: archive.blocks()?,
+        target: &place,
+        options,
+        counters: &counters,
+        progress,
+        monitor,
+        is_new,
+    };
+    write_all(&shared, &pages, snapshot, &selection)?;
+    finish::run(&shared, &mut Entries::new(&pages, snapshot, &selection)?)?;
+    place.sync().map_err(|problem| target_error(target, &problem))?;
+    shared.report_degraded();
+    if options.verify && !options.dry_run {
+        verify::run(&shared, &mut Entries::new(&pages, snapshot, &selection)?)?;
+    }
+    Ok(counters.report(begun.elapsed().as_secs_f64()))
+}
+
+/// First pass: everything but further names and the attributes of directories.
+fn write_all(shared: &Shared<'_>, pages: &PageReader<'_>, snapshot: &Snapshot, selection: &Selection) -> Result<()> {
+    let threads = threads(shared.options);
+    let (queue, tasks) = crossbeam_channel::bounded(threads * work::TASKS_PER_THREAD);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                let tasks = tasks.clone();
+                scope.spawn(move || work::run(shared, &tasks))
+            })
+            .collect();
+        drop(tasks);
+        let mut planner = Planner::new(shared, pages, queue);
+        let mut entries = Entries::new(pages, snapshot, selection)?;
+        let planned = planner.all(&mut entries);
+        drop(planner);
+        for worker in workers {
+            worker.join().unwrap_or(Err(Error::ThreadGone))?;
+        }
+        planned
+    })
+}
+
+pub(crate) fn threads(options: &Options) -> usize {
+    match options.threads {
+        0 => std::thread::available_parallelism().map_or(2, usize::from),
+        threads => threads,
+    }
+}
+
+fn target_options(options: &Options) -> restore::Options {
+    restore::Options {
+        overwrite: options.overwrite,
+        delete: options.delete,
+        dry_run: options.dry_run,
+        owners: if options.numeric_owners { restore::Owners::ById } else { restore::Owners::default() },
+        sparse: true,
+        sync: !options.no_sync,
+    }
+}
+
+fn target_error(target: &Path, problem: &restore::Problem) -> Error {
+    let kind = if problem.no_space() { std::io::ErrorKind::StorageFull } else { std::io::ErrorKind::Other };
+    Error::File { path: target.display().to_string(), source: std::io::Error::new(kind, problem.to_string()) }
+}

@@ -1,0 +1,185 @@
+//! Planning in windows: which records hold what the next files need, in the order in which they
+//! lie.
+
+use super::Counters;
+use super::entries::Entries;
+use super::file::FileJob;
+use super::work::{Shared, Task, Use};
+use crate::pages::PageReader;
+use crate::{Error, Result};
+use crossbeam_channel::Sender;
+use format::entry::{Content, Entry, Kind, Segment};
+use format::list;
+use format::page::PageKind;
+use ids::{ObjectId, Place};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tree::PageSource;
+
+/// Objects of a window: neighbours in the tree are neighbours at rest, save for the interleaving
+/// of the threads that wrote them, which a window is much longer than.
+const WINDOW_ENTRIES: usize = 8192;
+/// Pieces of a window.
+const WINDOW_USES: usize = 16384;
+/// Objects without chunks that travel together.
+const PLAIN_MAX: usize = 64;
+
+/// Plans.
+pub(super) struct Planner<'a> {
+    shared: &'a Shared<'a>,
+    pages: &'a PageReader<'a>,
+    queue: Sender<Task>,
+    plain: Vec<Entry>,
+    uses: Vec<Use>,
+    entries: usize,
+    /// Inodes whose first name was met: the others are linked later.
+    linked: FxHashSet<(u32, u64)>,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, pages: &'a PageReader<'a>, queue: Sender<Task>) -> Self {
+        let linked = FxHashSet::default();
+        Self { shared, pages, queue, plain: Vec::new(), uses: Vec::new(), entries: 0, linked }
+    }
+
+    /// Plans everything.
+    pub(super) fn all(&mut self, entries: &mut Entries<'_>) -> Result<()> {
+        while let Some(selected) = entries.next()? {
+            if selected.wanted {
+                self.entry(selected.entry)?;
+            }
+            if self.entries >= WINDOW_ENTRIES || self.uses.len() >= WINDOW_USES {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+
+    fn entry(&mut self, entry: Entry) -> Result<()> {
+        if self.shared.progress.cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        self.entries += 1;
+        self.shared.progress.objects.fetch_add(1, Ordering::Relaxed);
+        self.shared.progress.bytes.fetch_add(entry.size, Ordering::Relaxed);
+        let key = (entry.attributes.device, entry.inode);
+        if entry.kind() == Kind::File && entry.links > 1 && !self.linked.insert(key) {
+            return Ok(());
+        }
+        if entry.kind() == Kind::File && !self.shared.is_new && self.shared.is_unchanged(&entry) {
+            Counters::add(&self.shared.counters.unchanged, 1);
+            return Ok(());
+        }
+        match entry.content.clone() {
+            Content::Segments(segments) => self.file(entry, &segments),
+            Content::Lists(lists) => self.listed_file(entry, &lists),
+            Content::None | Content::Inline(_) => self.plain(entry),
+        }
+    }
+
+    fn plain(&mut self, entry: Entry) -> Result<()> {
+        self.plain.push(entry);
+        if self.plain.len() >= PLAIN_MAX { self.send_plain() } else { Ok(()) }
+    }
+
+    fn send_plain(&mut self) -> Result<()> {
+        if self.plain.is_empty() {
+            return Ok(());
+        }
+        let plain = std::mem::take(&mut self.plain);
+        self.send(Task::Plain(plain))
+    }
+
+    fn file(&mut self, entry: Entry, segments: &[Segment]) -> Result<()> {
+        let is_single = matches!(segments, [Segment::Data(..)]);
+        let job = Arc::new(FileJob::new(entry, is_single));
+        self.segments(&job, segments, 0)?;
+        job.done(self.shared);
+        Ok(())
+    }
+
+    /// A file of very many runs: list by list, window by window.
+    fn listed_file(&mut self, entry: Entry, lists: &[ObjectId]) -> Result<()> {
+        let size = entry.size;
+        let job = Arc::new(FileJob::new(entry, false));
+        let mut offset = 0;
+        for id in lists {
+            let segments = match read_list(self.pages, id) {
+                Ok(segments) => segments,
+                Err(error) => {
+                    job.lost(self.shared, &error.to_string());
+                    return Ok(());
+                }
+            };
+            offset = self.segments(&job, &segments, offset)?;
+            self.flush()?;
+        }
+        if offset == size {
+            job.done(self.shared);
+        } else {
+            job.lost(self.shared, "its runs do not add up to its size");
+        }
+        Ok(())
+    }
+
+    /// Adds runs that begin at `offset`; returns where they end.
+    fn segments(&mut self, job: &Arc<FileJob>, segments: &[Segment], mut offset: u64) -> Result<u64> {
+        for segment in segments {
+            match segment {
+                Segment::Hole(length) if !self.shared.options.dry_run => job.hole(offset, *length, self.shared),
+                Segment::Hole(_) => {}
+                Segment::Data(id, _) => {
+                    job.expect_piece();
+                    self.uses.push(Use { file: job.clone(), id: *id, offset });
+                }
+            }
+            let end = offset.checked_add(segment.length());
+            offset = end.ok_or(format::Error::Invalid { what: "runs of a file" })?;
+        }
+        Ok(offset)
+    }
+
+    /// Sends the window: one task for each record, in the order in which they lie.
+    fn flush(&mut self) -> Result<()> {
+        self.entries = 0;
+        self.send_plain()?;
+        let uses = std::mem::take(&mut self.uses);
+        if self.shared.options.dry_run {
+            uses.iter().for_each(|used| self.shared.would_write(used));
+            return Ok(());
+        }
+        let ids: Vec<_> = uses.iter().map(|used| used.id).collect();
+        let places = self.shared.archive.repository.index().find_many(&ids)?;
+        let mut placed: Vec<(Place, Use)> = Vec::with_capacity(uses.len());
+        for (used, place) in uses.into_iter().zip(places) {
+            match place {
+                Some(place) => placed.push((place, used)),
+                None => used.file.lost(self.shared, &format!("chunk {} is in no container", used.id)),
+            }
+        }
+        placed.sort_by_key(|(place, _)| *place);
+        let mut rest = placed.into_iter().peekable();
+        while let Some((place, first)) = rest.next() {
+            let mut uses = vec![first];
+            while let Some((_, more)) = rest.next_if(|(other, _)| *other == place) {
+                uses.push(more);
+            }
+            self.send(Task::Record(place, uses))?;
+        }
+        Ok(())
+    }
+
+    fn send(&self, task: Task) -> Result<()> {
+        self.queue.send(task).map_err(|_| Error::ThreadGone)
+    }
+}
+
+/// The runs of a list page.
+pub(super) fn read_list(pages: &PageReader<'_>, id: &ObjectId) -> Result<Vec<Segment>> {
+    let page = pages.get(id)?;
+    if page.kind != PageKind::List {
+        return Err(format::Error::Invalid { what: "list page" }.into());
+    }
+    Ok(list::decode(&page.refs, &page.payload)?)
+}

@@ -1,0 +1,51 @@
+//! The command line: what all commands share, and the list of commands.
+
+use crate::commands;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Backs up files into an encrypted, deduplicated repository, and brings them back.
+#[derive(Parser, Debug)]
+#[command(name = "icecore", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Begin with:\n  icecore init --repo /mnt/backup\n  icecore backup --repo /mnt/backup /home /etc\n\nExit codes: icecore help exit-codes")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Debug, Default, Clone)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// The repository: a directory.
+    #[arg(short, long, global = true, value_name = "DIR", env = "ICECORE_REPO", hide_env_values = true)]
+    pub(crate) repo: Option<PathBuf>,
+    /// Read the password (or recovery key) from this file [env: ICECORE_PASSWORD_FILE].
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Run this command to get the password [env: ICECORE_PASSWORD_COMMAND].
+    #[arg(long, global = true, value_name = "COMMAND", conflicts_with = "password_file")]
+    pub(crate) password_command: Option<String>,
+    /// Use this profile of the config file.
+    #[arg(long, global = true, value_name = "NAME", env = "ICECORE_PROFILE")]
+    pub(crate) profile: Option<String>,
+    /// Print one JSON object a line; the last one is a summary or an error.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print only what goes wrong.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// What can be done.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    Init(commands::init::Init),
+    Backup(Box<commands::backup::Backup>),
+    Snapshots(commands::snapshots::Snapshots),
+    Ls(commands::ls::Ls),
+    #[command(name = "exit-codes")]
+    ExitCodes(commands::exit_codes::ExitCodes),
+}

@@ -1,0 +1,239 @@
+//! What the user reads when something fails: what happened, why, and what to type next.
+
+use crate::codes::Code;
+use client::Error;
+use repository::storage::StorageError;
+use serde::Serialize;
+use std::io::{self, ErrorKind};
+
+/// Result of a command.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command ends early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    /// What happened, to what, and why.
+    pub(crate) message: String,
+    /// The next command to type, or what to do.
+    pub(crate) hint: Option<String>,
+    /// Whoever read our output has gone: there is nobody to tell.
+    pub(crate) is_quiet: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, is_quiet: false }
+    }
+
+    /// The command line makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A file of this machine could not be used.
+    pub(crate) fn file(path: &std::path::Path, error: &io::Error) -> Self {
+        let message = format!("{}: {error}", path.display());
+        of_io(error, message)
+    }
+
+    /// The repository at `place` could not be used: fills in what to type.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        let hint = match self.code {
+            Code::NoRepository => format!("Make one: icecore init --repo {}", quoted(place)),
+            Code::InUse => "Wait until it is done and try again. Reading commands work meanwhile.".into(),
+            Code::WrongKey => "Look at ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file; a recovery key works too.".into(),
+            Code::Damage => format!("See what is affected: icecore check --repo {}", quoted(place)),
+            Code::NoSpace => format!("Make room, or give some back: icecore forget --keep-last 10 --repo {0} && icecore reclaim --repo {0}", quoted(place)),
+            Code::Unreachable => format!("Look whether it is mounted: df {}", quoted(place)),
+            _ => return self,
+        };
+        self.hint.get_or_insert(hint);
+        self
+    }
+
+    /// As a line of JSON shows it.
+    pub(crate) fn json(&self) -> Json<'_> {
+        Json {
+            message_type: "error",
+            code: self.code.number(),
+            name: self.code.name(),
+            message: &self.message,
+            hint: self.hint.as_deref(),
+        }
+    }
+
+    /// As people read it.
+    pub(crate) fn text(&self) -> String {
+        let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!(" {hint}"));
+        let message = crate::escape::text(&self.message);
+        format!("Fatal: {message} (exit {}).{}", self.code.number(), crate::escape::text(&hint))
+    }
+}
+
+/// The last line of JSON of a command that failed.
+#[derive(Serialize)]
+pub(crate) struct Json<'a> {
+    message_type: &'static str,
+    code: u8,
+    name: &'static str,
+    message: &'a str,
+    hint: Option<&'a str>,
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Output that could not be written. A reader that went away is no failure worth words.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        let is_quiet = error.kind() == ErrorKind::BrokenPipe;
+        Self { is_quiet, ..of_io(&error, format!("cannot write the output: {error}")) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        match error {
+            Error::Repository(error) => of_repository(&error),
+            Error::Crypto(error) => of_crypto(&error),
+            Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) | Error::Forged(_) => Self::new(Code::Damage, message),
+            Error::Roots(capture::walk::WalkError::NoThread(_)) => Self::new(Code::Failed, message),
+            Error::Roots(_) | Error::Usage(_) => Self::usage(message),
+            Error::WriteOnly => Self::new(Code::NotAllowed, message)
+                .hint("Use a key that can read; the list: icecore key list"),
+            Error::WrongKey => Self::new(Code::WrongKey, message),
+            Error::NoKey(_) => Self::new(Code::Failed, message).hint("All keys: icecore key list"),
+            Error::NoSnapshot(_) | Error::Ambiguous(_) => {
+                Self::new(Code::Failed, message).hint("All snapshots: icecore snapshots")
+            }
+            Error::NoPath(_) => Self::new(Code::Failed, message).hint("Look for it: icecore find NAME"),
+            Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
+            Error::Cancelled => Self::new(Code::Cancelled, "cancelled")
+                .hint("Nothing is lost: the next run finds what was stored."),
+            Error::File { source, .. } => of_io(&source, message),
+            _ => Self::new(Code::Failed, message),
+        }
+    }
+}
+
+impl From<repository::Error> for Failure {
+    fn from(error: repository::Error) -> Self {
+        of_repository(&error)
+    }
+}
+
+impl From<crypto::Error> for Failure {
+    fn from(error: crypto::Error) -> Self {
+        of_crypto(&error)
+    }
+}
+
+fn of_repository(error: &repository::Error) -> Failure {
+    use repository::Error::*;
+    let code = match error {
+        Storage(error) => return of_storage(error),
+        NoRepository { .. } => Code::NoRepository,
+        InUse { .. } | LeaseLost { .. } => Code::InUse,
+        IndexDamaged { .. } => {
+            let failure = Failure::new(Code::Damage, error.to_string());
+            return failure.hint("It can be made anew from the containers: icecore rebuild");
+        }
+        Damaged { .. } | ContainerMissing(_) | ObjectMissing(_) | Doubt(_) => Code::Damage,
+        Exists { .. } => {
+            let failure = Failure::new(Code::Failed, error.to_string());
+            return failure.hint("Use it: icecore backup PATH, or give another place with --repo");
+        }
+        UnknownFeatures(_) => {
+            return Failure::new(Code::Failed, error.to_string()).hint("Use a newer icecore.");
+        }
+        _ => Code::Failed,
+    };
+    Failure::new(code, error.to_string())
+}
+
+fn of_storage(error: &StorageError) -> Failure {
+    of_io(&error.source, error.to_string())
+}
+
+fn of_io(error: &io::Error, message: String) -> Failure {
+    use ErrorKind::*;
+    let code = match error.kind() {
+        PermissionDenied | ReadOnlyFilesystem => Code::NotAllowed,
+        StorageFull | QuotaExceeded => Code::NoSpace,
+        StaleNetworkFileHandle | HostUnreachable | NetworkUnreachable | NetworkDown | NotConnected
+        | TimedOut | ConnectionRefused | ConnectionReset | ConnectionAborted => Code::Unreachable,
+        _ => Code::Failed,
+    };
+    Failure::new(code, message)
+}
+
+fn of_crypto(error: &crypto::Error) -> Failure {
+    use crypto::Error::*;
+    let code = match error {
+        WrongKey => Code::WrongKey,
+        Damaged { .. } | BadSignature | KdfLimits { .. } => Code::Damage,
+        BadLabel | EmptyPassword | BadRecoveryText { .. } => Code::Usage,
+        _ => Code::Failed,
+    };
+    Failure::new(code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error as Io;
+
+    #[test]
+    fn every_error_has_the_code_that_the_documentation_says() {
+        let storage = |kind: ErrorKind| {
+            let error = StorageError::new("open", "x", Io::from(kind));
+            Error::Repository(repository::Error::Storage(error))
+        };
+        let table = [
+            (storage(ErrorKind::StorageFull), Code::NoSpace),
+            (storage(ErrorKind::QuotaExceeded), Code::NoSpace),
+            (storage(ErrorKind::PermissionDenied), Code::NotAllowed),
+            (storage(ErrorKind::StaleNetworkFileHandle), Code::Unreachable),
+            (storage(ErrorKind::NotConnected), Code::Unreachable),
+            (Error::WrongKey, Code::WrongKey),
+            (Error::WriteOnly, Code::NotAllowed),
+            (Error::Cancelled, Code::Cancelled),
+            (Error::Usage("x".into()), Code::Usage),
+            (Error::NoSnapshot("x".into()), Code::Failed),
+            (Error::Crypto(crypto::Error::BadSignature), Code::Damage),
+            (Error::Repository(repository::Error::InUse { holder: "x".into() }), Code::InUse),
+            (Error::Repository(repository::Error::NoRepository { location: "x".into() }), Code::NoRepository),
+        ];
+        for (error, code) in table {
+            let message = error.to_string();
+            assert_eq!(Failure::from(error).code, code, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_failure_says_what_happened_and_what_to_type() {
+        let error = repository::Error::NoRepository { location: "/x y".into() };
+        let text = Failure::from(error).at("/x y").text();
+        assert_eq!(text, "Fatal: there is no repository at /x y (exit 10). Make one: icecore init --repo '/x y'");
+    }
+
+    #[test]
+    fn a_message_of_others_moves_no_terminal() {
+        let failure = Failure::new(Code::Failed, "bad \x1b[2J name");
+        assert!(!failure.text().contains('\x1b'));
+    }
+}

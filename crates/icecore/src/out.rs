@@ -1,0 +1,166 @@
+//! Printing: lines for people, or one JSON object a line. Many threads may print.
+
+use crate::codes::Code;
+use crate::failure::{Failure, Result};
+use serde::Serialize;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Where a command prints.
+pub(crate) struct Out {
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    color: bool,
+    stdout: Mutex<BufWriter<Stdout>>,
+    bar: Mutex<Option<indicatif::ProgressBar>>,
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    message_type: &'static str,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+/// The last line of JSON of a command that ended well, or partly so.
+#[derive(Serialize)]
+struct Summary<'a, T> {
+    message_type: &'static str,
+    code: u8,
+    name: &'static str,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+#[derive(Serialize)]
+struct Note<'a> {
+    message: &'a str,
+}
+
+/// What a summary without content has.
+#[derive(Serialize)]
+pub(crate) struct Nothing {}
+
+/// Colours of terminals.
+#[derive(Clone, Copy)]
+pub(crate) enum Paint {
+    Red = 31,
+    Green = 32,
+    Yellow = 33,
+}
+
+impl Out {
+    pub(crate) fn new(json: bool, quiet: bool) -> Self {
+        let wants_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let color = wants_color && !json && io::stdout().is_terminal();
+        let stdout = Mutex::new(BufWriter::new(io::stdout()));
+        Self { json, quiet, color, stdout, bar: Mutex::new(None) }
+    }
+
+    /// Shows `bar` below everything that is printed from now on; `None` ends it.
+    pub(crate) fn show_bar(&self, bar: Option<indicatif::ProgressBar>) {
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+    }
+
+    /// Coloured on a terminal.
+    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+        if self.color { format!("\x1b[{}m{text}\x1b[0m", paint as u8) } else { text.to_owned() }
+    }
+
+    /// One of many things: a line of JSON of this type, or of text.
+    pub(crate) fn item<T: Serialize>(&self, message_type: &'static str, value: &T, text: impl FnOnce() -> String) -> Result<()> {
+        if self.json { self.write_json(&Line { message_type, value }) } else { self.print(&text()) }
+    }
+
+    /// A line for people only.
+    pub(crate) fn line(&self, text: &str) -> Result<()> {
+        if self.json || self.quiet { Ok(()) } else { self.print(text) }
+    }
+
+    /// A line for people that is the result itself: printed even when quiet.
+    pub(crate) fn print(&self, text: &str) -> Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        let text = format!("{text}\n");
+        self.suspended(|| self.stdout().write_all(text.as_bytes())).map_err(Failure::from)
+    }
+
+    /// The last line: how it ended and what came of it.
+    pub(crate) fn summary<T: Serialize>(&self, code: Code, value: &T) -> Result<Code> {
+        if self.json {
+            let (number, name) = (code.number(), code.name());
+            self.write_json(&Summary { message_type: "summary", code: number, name, value })?;
+        }
+        Ok(code)
+    }
+
+    /// The last line of a command whose output are the bytes of files: on the error stream.
+    pub(crate) fn summary_beside<T: Serialize>(&self, code: Code, value: &T) -> Result<Code> {
+        if self.json {
+            let (number, name) = (code.number(), code.name());
+            let summary = Summary { message_type: "summary", code: number, name, value };
+            eprintln_quietly(&serde_json::to_string(&summary).map_err(io::Error::from)?);
+        }
+        Ok(code)
+    }
+
+    /// Something that a person should know; never part of the result.
+    pub(crate) fn note(&self, message: &str) {
+        self.beside("note", &Note { message }, message);
+    }
+
+    /// Something beside the result: a JSON line, or text on the error stream.
+    pub(crate) fn beside<T: Serialize>(&self, message_type: &'static str, value: &T, text: &str) {
+        if self.json {
+            let _ = self.write_json(&Line { message_type, value }); // told again by the last line
+        } else {
+            let text = crate::escape::text(text);
+            self.suspended(|| eprintln_quietly(&text));
+        }
+    }
+
+    /// Tells the failure, and the code to end with.
+    pub(crate) fn fail(&self, failure: &Failure) -> Code {
+        if failure.is_quiet {
+            return Code::Complete;
+        }
+        if self.json {
+            let _ = self.write_json(&failure.json()).and_then(|()| self.flush().map_err(Failure::from));
+        } else {
+            let _ = self.flush(); // what was printed before comes before
+            self.suspended(|| eprintln_quietly(&failure.text()));
+        }
+        failure.code
+    }
+
+    /// The raw output, for the bytes of files.
+    pub(crate) fn stdout(&self) -> MutexGuard<'_, BufWriter<Stdout>> {
+        self.stdout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        self.stdout().flush()
+    }
+
+    fn write_json<T: Serialize>(&self, value: &T) -> Result<()> {
+        let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
+        line.push(b'\n');
+        Ok(self.stdout().write_all(&line)?)
+    }
+
+    /// Prints with the progress bar out of the way.
+    fn suspended<T>(&self, print: impl FnOnce() -> T) -> T {
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+}
+
+/// `eprintln` panics when nobody reads; this does not care.
+fn eprintln_quietly(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

@@ -1,0 +1,123 @@
+//! Times as people write and read them, in the zone of this machine.
+
+use format::entry::Time;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+/// Reads a time that names a snapshot: `2026-11-20` (until the end of that day),
+/// `2026-11-20 14:00`, `2026-11-20 14:00:05` (until the end of that second), also with `T` and
+/// with a zone.
+pub(crate) fn parse_point(text: &str) -> Option<Time> {
+    parse_point_in(text, &TimeZone::system())
+}
+
+fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
+    let digits = text.as_bytes();
+    let looks_right = digits.len() >= 10 && digits[4] == b'-' && digits[..4].iter().all(u8::is_ascii_digit);
+    if !looks_right {
+        return None;
+    }
+    if text.len() == 10 {
+        let next = text.parse::<Date>().ok()?.tomorrow().ok()?;
+        let end = zone.to_ambiguous_timestamp(next.into()).compatible().ok()?;
+        return end.checked_sub(1.nanosecond()).ok().map(of_timestamp);
+    }
+    if !matches!(digits[10], b' ' | b'T') || text.matches(':').count() == 0 {
+        return None;
+    }
+    let exact = text.parse::<Timestamp>().ok();
+    let stamp = exact.or_else(|| {
+        let local: DateTime = text.parse().ok()?;
+        zone.to_ambiguous_timestamp(local).compatible().ok()
+    })?;
+    let has_seconds = digits.get(16) == Some(&b':');
+    let end = if has_seconds { stamp.checked_add(999_999_999.nanoseconds()).ok()? } else { stamp };
+    Some(of_timestamp(end))
+}
+
+/// Reads a limit of age: a point in time, or an age such as `30d`, `12h`, `2w`, `1y`.
+pub(crate) fn parse_limit(text: &str) -> Result<Time, String> {
+    let now = Timestamp::now();
+    let age = parse_secs(text).map(|secs| Time { secs: now.as_second().saturating_sub(secs as i64), nanos: 0 });
+    age.or_else(|| parse_point(text)).ok_or_else(|| format!("'{text}' is no age or time; write 30d, 12h or 2026-11-20"))
+}
+
+/// Reads a span: `30d`, `12h`, `1y6m`; a month has 30 days and a year 365.
+pub(crate) fn parse_span(text: &str) -> Result<u64, String> {
+    parse_secs(text).ok_or_else(|| format!("'{text}' is no span; write 12h, 30d, 2w, 6m or 1y6m"))
+}
+
+fn parse_secs(text: &str) -> Option<u64> {
+    let (mut rest, mut secs) = (text, 0_u64);
+    while !rest.is_empty() {
+        let end = rest.find(|char: char| !char.is_ascii_digit())?;
+        let number: u64 = rest.get(..end)?.parse().ok()?;
+        let unit = match rest.as_bytes()[end] {
+            b'h' => 3600,
+            b'd' => 24 * 3600,
+            b'w' => 7 * 24 * 3600,
+            b'm' => 30 * 24 * 3600,
+            b'y' => 365 * 24 * 3600,
+            _ => return None,
+        };
+        secs = secs.checked_add(number.checked_mul(unit)?)?;
+        rest = rest.get(end + 1..)?;
+    }
+    (!text.is_empty() && secs <= i64::MAX as u64).then_some(secs)
+}
+
+/// `2026-11-20 14:00:05`.
+pub(crate) fn show(time: Time) -> String {
+    match Timestamp::new(time.secs, time.nanos as i32) {
+        Ok(stamp) => stamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        // Beyond what calendars reach: a file may claim any time.
+        Err(_) => format!("@{}", time.secs),
+    }
+}
+
+/// As JSON shows it: RFC 3339 in UTC with nanoseconds.
+pub(crate) fn json(time: Time) -> String {
+    Timestamp::new(time.secs, time.nanos as i32).map_or_else(|_| format!("@{}", time.secs), |stamp| stamp.to_string())
+}
+
+fn of_timestamp(stamp: Timestamp) -> Time {
+    Time { secs: stamp.as_nanosecond().div_euclid(1_000_000_000) as i64, nanos: stamp.as_nanosecond().rem_euclid(1_000_000_000) as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_berlin(text: &str) -> Option<String> {
+        parse_point_in(text, &TimeZone::get("Europe/Berlin").unwrap()).map(json)
+    }
+
+    #[test]
+    fn points_in_time_are_local_and_reach_to_their_end() {
+        let table = [
+            ("2026-11-20", "2026-11-20T22:59:59.999999999Z"),
+            ("2026-11-20 14:00", "2026-11-20T13:00:00Z"),
+            ("2026-11-20T14:00", "2026-11-20T13:00:00Z"),
+            ("2026-11-20 14:00:05", "2026-11-20T13:00:05.999999999Z"),
+            ("2026-11-20T14:00:00Z", "2026-11-20T14:00:00.999999999Z"),
+            ("2026-11-20T14:00:00+03:00", "2026-11-20T11:00:00.999999999Z"),
+            ("2026-03-29 02:30", "2026-03-29T01:30:00Z"),
+        ];
+        table.iter().for_each(|(text, time)| assert_eq!(in_berlin(text).as_deref(), Some(*time), "{text}"));
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in ["", "now", "2026", "2026-13-01", "2026-11-20 14", "2026-11-20 25:00", "2026-11-20:14:00", "20261120"] {
+            assert_eq!(in_berlin(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn spans_are_read() {
+        let table = [("12h", 43_200), ("30d", 2_592_000), ("1y6m", (365 + 180) * 86_400), ("2w1d", 15 * 86_400)];
+        table.iter().for_each(|(text, secs)| assert_eq!(parse_span(text), Ok(*secs)));
+        ["", "d", "5", "5x", "-5d", "99999999999999999y"].iter().for_each(|text| assert!(parse_span(text).is_err(), "{text}"));
+    }
+}
