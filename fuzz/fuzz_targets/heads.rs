@@ -6,7 +6,9 @@ use format::record::{Codec, HEADER_BYTES, Header, Record, RecordKind};
 use ids::SessionId;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Some((count, clear)) = bytes.split_first_chunk::<2>() else { return };
+    let Some((count, clear)) = bytes.split_first_chunk::<2>() else {
+        return;
+    };
     let header = Header {
         kind: RecordKind::Pages,
         codec: Codec::Raw,
@@ -18,11 +20,21 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         sealed_bytes: 0,
     };
     let associated = [&[0; HEADER_BYTES][..], clear].concat();
-    let record = Record { header, associated: &associated, clear, sealed: &[] };
+    let record = Record {
+        header,
+        associated: &associated,
+        clear,
+        sealed: &[],
+    };
     if let Ok(found) = heads(&record) {
         let mut again = Vec::new();
         for head in found {
-            put_head(&mut again, head.kind, head.id, &head.refs().collect::<Vec<_>>());
+            put_head(
+                &mut again,
+                head.kind,
+                head.id,
+                &head.refs().collect::<Vec<_>>(),
+            );
         }
         assert_eq!(again, clear);
     }

@@ -4,8 +4,15 @@
 use format::inner;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Some((refs, payload)) = icecore_fuzz::page(bytes) else { return };
-    let Ok((level, children)) = inner::decode(&refs, payload) else { return };
+    let Some((refs, payload)) = icecore_fuzz::page(bytes) else {
+        return;
+    };
+    let Ok((level, children)) = inner::decode(&refs, payload) else {
+        return;
+    };
     let page = inner::encode(level, &children);
-    assert_eq!(inner::decode(&page.refs, &page.payload), Ok((level, children)));
+    assert_eq!(
+        inner::decode(&page.refs, &page.payload),
+        Ok((level, children))
+    );
 });

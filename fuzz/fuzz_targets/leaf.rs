@@ -21,11 +21,19 @@ fn read(refs: &[ObjectId], payload: &[u8]) -> Option<Vec<Entry>> {
 }
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Some((refs, payload)) = icecore_fuzz::page(bytes) else { return };
-    let Some(entries) = read(&refs, payload) else { return };
+    let Some((refs, payload)) = icecore_fuzz::page(bytes) else {
+        return;
+    };
+    let Some(entries) = read(&refs, payload) else {
+        return;
+    };
     assert!(entries.iter().all(|entry| is_clean_path(&entry.path)));
     let mut builder = LeafBuilder::default();
     entries.iter().for_each(|entry| builder.push(entry));
     let page = builder.finish();
-    assert_eq!(read(&page.refs, &page.payload).as_ref(), Some(&entries), "encoded and decoded");
+    assert_eq!(
+        read(&page.refs, &page.payload).as_ref(),
+        Some(&entries),
+        "encoded and decoded"
+    );
 });

@@ -1,7 +1,10 @@
 //! Key slots: nothing about them is believed before it is checked.
 #![no_main]
 
-use crypto::{KdfParams, KeyMaterial, Role, SlotSecret, create_slot, open_slot, slot_info, verify_slot_certificate};
+use crypto::{
+    KdfParams, KeyMaterial, Role, SlotSecret, create_slot, open_slot, slot_info,
+    verify_slot_certificate,
+};
 use std::sync::OnceLock;
 
 const SECRET: SlotSecret<'static> = SlotSecret::Recovery([7; 32]);
@@ -17,7 +20,16 @@ fn good() -> &'static [u8] {
             });
         };
         let material = KeyMaterial::generate(&mut random);
-        create_slot(&material, Role::Full, SECRET, KdfParams::default(), &mut random, "fuzz", 0).expect("a slot")
+        create_slot(
+            &material,
+            Role::Full,
+            SECRET,
+            KdfParams::default(),
+            &mut random,
+            "fuzz",
+            0,
+        )
+        .expect("a slot")
     })
 }
 
@@ -36,11 +48,18 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let root = slot_info(good).expect("good").root;
     // The input as it is, and as changes to a good slot; each also with a good checksum.
     let mut changed = good.to_vec();
-    changed.iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
+    changed
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(byte, change)| *byte ^= change);
     for slot in [bytes.to_vec(), summed(bytes), summed(&changed), changed] {
         let certified = verify_slot_certificate(&slot, &root);
         assert!(certified.is_err() || slot_info(&slot).is_ok());
         assert!(open_slot(&slot, SlotSecret::Password(b"p")).is_err());
-        assert_eq!(open_slot(&slot, SECRET).is_ok(), slot == good, "only what was made opens");
+        assert_eq!(
+            open_slot(&slot, SECRET).is_ok(),
+            slot == good,
+            "only what was made opens"
+        );
     }
 });

@@ -1,40 +1,73 @@
-//! A bare backup for profiling: `quick REPO PATH`.
-use client::backup::{Monitor, Options, Progress, run};
+//! Bare pipelines for profiling: `quick backup|restore|check|forget|reclaim REPO [PATH]`.
 use client::archive::{Archive, InitOptions};
+use client::backup::{Monitor, Options, Progress, run};
 use crypto::SlotSecret;
 use repository::local::LocalStorage;
 use std::sync::Arc;
 
 struct Print;
 impl Monitor for Print {
-    fn problem(&self, problem: &capture::Problem) { eprintln!("{problem}"); }
-    fn note(&self, text: &str) { eprintln!("{text}"); }
+    fn problem(&self, problem: &capture::Problem) {
+        eprintln!("{problem}");
+    }
+    fn note(&self, text: &str) {
+        eprintln!("{text}");
+    }
+}
+impl client::restore::Monitor for Print {
+    fn problem(&self, path: &[u8], text: &str) {
+        eprintln!("{}: {text}", String::from_utf8_lossy(path));
+    }
 }
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let path = std::path::Path::new(&args[1]);
+    let path = std::path::Path::new(&args[2]);
     let storage = Arc::new(LocalStorage::create(path).unwrap());
     let secret = SlotSecret::Password(b"x");
     let archive = match Archive::open(storage.clone(), secret) {
         Ok(archive) => archive,
         Err(_) => Archive::init(storage, secret, InitOptions::default()).unwrap(),
     };
-    let level = std::env::var("LEVEL").map_or(1, |level| level.parse().unwrap());
-    let threads = std::env::var("THREADS").map_or(2, |level| level.parse().unwrap());
-    let options = Options {
-        roots: vec![capture::walk::Root::at(args[2].as_bytes())],
-        node: "test".into(),
-        paths: vec![args[2].clone()],
-        tags: Vec::new(),
-        walk: capture::walk::Options { threads, ..Default::default() },
-        read: Default::default(),
-        threads,
-        level,
-        full: false,
-        ignore_inode: false,
-        verify_blocks: false,
-    };
-    let done = run(&archive, &options, &Progress::default(), &Print).unwrap();
-    println!("{:#?}\n{}\n{}", done.report, done.report.bottleneck(), done.report.adds_up());
+    let number = |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
+    let threads = number("THREADS", 2) as usize;
+    let progress = Progress::default();
+    match args[1].as_str() {
+        "backup" => {
+            let options = Options {
+                roots: vec![capture::walk::Root::at(args[3].as_bytes())],
+                node: "test".into(),
+                paths: vec![args[3].clone()],
+                tags: Vec::new(),
+                walk: capture::walk::Options { threads, ..Default::default() },
+                read: Default::default(),
+                threads,
+                level: number("LEVEL", 2),
+                full: false,
+                ignore_inode: false,
+                verify_blocks: number("VERIFY", 0) == 1,
+            };
+            let done = run(&archive, &options, &progress, &Print).unwrap();
+            println!("{:#?}\n{}\n{}", done.report, done.report.bottleneck(), done.report.adds_up());
+        }
+        "restore" => {
+            let mut reader = client::manifest::ManifestReader::new(&archive).unwrap();
+            let name = *archive.repository.snapshots().unwrap().last().unwrap();
+            let snapshot = reader.read(name).unwrap();
+            let options = client::restore::Options {
+                threads,
+                verify: number("VERIFY", 0) == 1,
+                no_sync: number("NOSYNC", 0) == 1,
+                ..Default::default()
+            };
+            let target = std::path::Path::new(&args[3]);
+            println!("{:#?}", client::restore::run(&archive, &snapshot, b"", target, &options, &progress, &Print).unwrap());
+        }
+        "check" => {
+            let options = client::check::Options { read_data_percent: Some(100.0), threads };
+            println!("{:#?}", client::check::run(&archive, &options, &progress).unwrap());
+        }
+        "reclaim" => println!("{:#?}", client::reclaim::run(&archive, &client::reclaim::Options::default()).unwrap()),
+        other => panic!("{other}"),
+    }
 }

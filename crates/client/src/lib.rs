@@ -7,6 +7,7 @@
 pub mod archive;
 pub mod backup;
 mod blocks;
+pub mod browse;
 pub mod check;
 mod error;
 pub mod manifest;
@@ -15,6 +16,7 @@ pub mod rebuild;
 pub mod reclaim;
 pub mod report;
 pub mod restore;
+pub mod select;
 
 pub use archive::Archive;
 pub use error::{Error, Result};

@@ -19,8 +19,10 @@ fn layout(title: &str) -> Vec<(usize, usize, String)> {
     let mut fields = Vec::new();
     for row in rows {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let (offset, length): (usize, usize) =
-            (cells[0].parse().expect("an offset"), cells[1].parse().expect("a length"));
+        let (offset, length): (usize, usize) = (
+            cells[0].parse().expect("an offset"),
+            cells[1].parse().expect("a length"),
+        );
         assert_eq!(offset, end, "{title} {}", cells[2]);
         end += length;
         fields.push((offset, length, cells[2].to_owned()));
@@ -33,7 +35,11 @@ fn assert_layout(title: &str, bytes: &[u8], expected: &[&[u8]]) {
     let fields = layout(title);
     assert_eq!(fields.len(), expected.len(), "{title} number of fields");
     for ((offset, length, name), expected) in fields.iter().zip(expected) {
-        assert_eq!(bytes.get(*offset..offset + length), Some(*expected), "{title} {name}");
+        assert_eq!(
+            bytes.get(*offset..offset + length),
+            Some(*expected),
+            "{title} {name}"
+        );
     }
     let length: usize = fields.iter().map(|(_, length, _)| length).sum();
     assert_eq!(length, bytes.len(), "{title} length");
@@ -84,7 +90,11 @@ fn the_index_state_is_laid_out_as_told() {
     let (body, sum) = bytes.split_at(bytes.len() - 16);
     assert_eq!(sum, format::wire::checksum(&[body]));
     let one = 1u64.to_le_bytes();
-    assert_layout("Index state:", body, &[b"ICESTAT1", &one, &one, &one, &bytes[32..40], &[0; 8]]);
+    assert_layout(
+        "Index state:",
+        body,
+        &[b"ICESTAT1", &one, &one, &one, &bytes[32..40], &[0; 8]],
+    );
 }
 
 #[test]
@@ -94,13 +104,22 @@ fn the_lease_is_as_told() {
     assert_eq!(lease.generation(), 1);
     let bytes = std::fs::read(folder.path().join("lease")).expect("lease");
     let body = [&1u64.to_le_bytes()[..], b"somebody"].concat();
-    assert_eq!(bytes, [&body[..], &format::wire::checksum(&[&body])].concat());
+    assert_eq!(
+        bytes,
+        [&body[..], &format::wire::checksum(&[&body])].concat()
+    );
 }
 
 #[test]
 fn files_lie_where_told() {
     let (folder, _) = made();
-    for name in ["config", "index/state", "keys/abababababababab", "containers", "snapshots"] {
+    for name in [
+        "config",
+        "index/state",
+        "keys/abababababababab",
+        "containers",
+        "snapshots",
+    ] {
         assert!(folder.path().join(name).exists(), "{name}");
     }
 }
@@ -109,7 +128,8 @@ fn files_lie_where_told() {
 fn the_run_adds_up_as_told() {
     let page = layout("Run page:");
     let row = layout("Run row:");
-    let length = |fields: &[(usize, usize, String)]| fields.iter().map(|field| field.1).sum::<usize>();
+    let length =
+        |fields: &[(usize, usize, String)]| fields.iter().map(|field| field.1).sum::<usize>();
     assert_eq!(length(&page), 4096);
     assert_eq!(page.last().expect("rows").1, 170 * length(&row));
     assert_eq!(length(&layout("Run trailer:")), 32);

@@ -99,11 +99,13 @@ pub(crate) struct Remover<'a> {
     top: BorrowedFd<'a>,
     levels: Vec<Level>,
     /// Names beside the top that were too deep where they lay, and their old paths.
-    moved: Vec<(Vec<u8>, Vec<u8>)>,
+    moved: Vec<NameAndPath>,
     removed: u64,
     /// The first thing that went wrong; the rest of the tree is removed all the same.
     problem: Option<Problem>,
 }
+
+type NameAndPath = (Vec<u8>, Vec<u8>);
 
 struct Level {
     fd: OwnedFd,
@@ -249,7 +251,7 @@ impl<'a> Remover<'a> {
 
 impl Level {
     /// The next name and its path; listed again when a batch is used up.
-    fn next(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>, Errno> {
+    fn next(&mut self) -> Result<Option<NameAndPath>, Errno> {
         if self.waiting.is_empty() {
             let stuck = &self.stuck;
             self.waiting = system::list(self.fd.as_fd(), BATCH, &|name| stuck.contains(name))?;

@@ -37,19 +37,35 @@ impl Icecore {
     /// Runs to the end; what is not a success is an error with its output.
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<(String, Duration), String> {
         let start = Instant::now();
-        let output = self.command(arguments).output().map_err(|error| format!("cannot start icecore: {error}"))?;
+        let output = self
+            .command(arguments)
+            .output()
+            .map_err(|error| format!("cannot start icecore: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() { Ok((text, start.elapsed())) } else { Err(told(arguments, &output)) }
+        if output.status.success() {
+            Ok((text, start.elapsed()))
+        } else {
+            Err(told(arguments, &output))
+        }
     }
 
     /// Starts and kills after `delay`, unless it ends before.
-    pub(crate) fn run_and_kill(&self, arguments: &[&str], delay: Duration) -> Result<Ended, String> {
+    pub(crate) fn run_and_kill(
+        &self,
+        arguments: &[&str],
+        delay: Duration,
+    ) -> Result<Ended, String> {
         let start = Instant::now();
-        let mut child = self.command(arguments).spawn().map_err(|error| format!("cannot start icecore: {error}"))?;
+        let mut child = self
+            .command(arguments)
+            .spawn()
+            .map_err(|error| format!("cannot start icecore: {error}"))?;
         while start.elapsed() < delay {
             if let Some(_status) = child.try_wait().map_err(|error| error.to_string())? {
                 let elapsed = start.elapsed();
-                let output = child.wait_with_output().map_err(|error| error.to_string())?;
+                let output = child
+                    .wait_with_output()
+                    .map_err(|error| error.to_string())?;
                 return Ok(Ended::Done(output, elapsed));
             }
             let left = delay.saturating_sub(start.elapsed());
@@ -66,22 +82,31 @@ impl Icecore {
         let mut ids = Vec::new();
         // One array, or a line for each: take whatever objects have an id.
         let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
-        values.filter_map(Result::ok).for_each(|value| gather_ids(&value, &mut ids));
+        values
+            .filter_map(Result::ok)
+            .for_each(|value| gather_ids(&value, &mut ids));
         Ok(ids)
     }
 
     pub(crate) fn restore(&self, snapshot: &str, target: &Path) -> Result<(), String> {
         let target = target.to_string_lossy();
-        self.run(&["restore", snapshot, "--target", &target]).map(|_| ())
+        self.run(&["restore", snapshot, "--target", &target])
+            .map(|_| ())
     }
 }
 
 /// The id in the summary that a backup ends with, if it says that it is done.
 pub(crate) fn acknowledged(output: &Output) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stdout);
-    let last: Value = serde_json::from_str(text.lines().rfind(|line| !line.trim().is_empty())?).ok()?;
-    let is_summary = ["type", "message_type", "kind"].iter().any(|key| last[*key] == "summary");
-    (output.status.success() && is_summary).then(|| id_of(&last)).flatten()
+    let last: Value =
+        serde_json::from_str(text.lines().rfind(|line| !line.trim().is_empty())?).ok()?;
+    (output.status.success() && is_summary(&last))
+        .then(|| id_of(&last))
+        .flatten()
+}
+
+fn is_summary(value: &Value) -> bool {
+    value["message_type"] == "summary"
 }
 
 fn id_of(value: &Value) -> Option<String> {
@@ -95,6 +120,7 @@ fn gather_ids(value: &Value, ids: &mut Vec<String>) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| gather_ids(value, ids)),
         Value::Object(_) if value["snapshots"].is_array() => gather_ids(&value["snapshots"], ids),
+        Value::Object(_) if is_summary(value) => {}
         Value::Object(_) => ids.extend(id_of(value)),
         _ => {}
     }
@@ -103,9 +129,19 @@ fn gather_ids(value: &Value, ids: &mut Vec<String>) {
 /// What a failed command said.
 pub(crate) fn told(arguments: &[&str], output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr].concat();
-    let tail: Vec<_> = String::from_utf8_lossy(&text).lines().rev().take(15).map(str::to_owned).collect();
+    let tail: Vec<_> = String::from_utf8_lossy(&text)
+        .lines()
+        .rev()
+        .take(15)
+        .map(str::to_owned)
+        .collect();
     let tail: Vec<_> = tail.into_iter().rev().collect();
-    format!("icecore {} ended with {}:\n{}", arguments.join(" "), output.status, tail.join("\n"))
+    format!(
+        "icecore {} ended with {}:\n{}",
+        arguments.join(" "),
+        output.status,
+        tail.join("\n")
+    )
 }
 
 #[cfg(test)]
@@ -114,10 +150,15 @@ mod tests {
 
     #[test]
     fn ids_are_found_in_arrays_and_lines() {
-        for text in [r#"[{"id":"a"},{"id":"b"}]"#, "{\"snapshot_id\":\"a\"}\n{\"id\":\"b\"}\n{\"type\":\"summary\"}"] {
+        for text in [
+            r#"[{"id":"a"},{"id":"b"}]"#,
+            "{\"snapshot_id\":\"a\"}\n{\"id\":\"b\"}\n{\"message_type\":\"summary\",\"snapshot_id\":\"c\"}",
+        ] {
             let mut ids = Vec::new();
             let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-            values.filter_map(Result::ok).for_each(|value| gather_ids(&value, &mut ids));
+            values
+                .filter_map(Result::ok)
+                .for_each(|value| gather_ids(&value, &mut ids));
             assert_eq!(ids, ["a", "b"]);
         }
     }

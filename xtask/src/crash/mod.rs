@@ -69,10 +69,20 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    let target = std::env::var("CARGO_TARGET_DIR").map_or_else(|_| crate::files::root().join("target"), PathBuf::from);
+    let clock = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64);
+    let target = std::env::var("CARGO_TARGET_DIR")
+        .map_or_else(|_| crate::files::root().join("target"), PathBuf::from);
     let binary = target.join("release").join("icecore");
-    let mut options = Options { runs: 200, limit: None, seed: clock, verify_every: 10, binary, keep: false };
+    let mut options = Options {
+        runs: 200,
+        limit: None,
+        seed: clock,
+        verify_every: 10,
+        binary,
+        keep: false,
+    };
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         if name == "--keep" {
@@ -80,7 +90,11 @@ fn options(arguments: &[String]) -> Result<Options, String> {
             continue;
         }
         let value = rest.next().ok_or(format!("{name} needs a value"))?;
-        let number = || value.parse::<u64>().map_err(|error| format!("{name} {value}: {error}"));
+        let number = || {
+            value
+                .parse::<u64>()
+                .map_err(|error| format!("{name} {value}: {error}"))
+        };
         match name.as_str() {
             "--runs" => options.runs = number()?,
             "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
@@ -101,8 +115,19 @@ fn run(options: &Options) -> Result<String, String> {
     if result.is_ok() && !options.keep {
         std::fs::remove_dir_all(&work).map_err(failed("remove the working directory"))?;
     }
-    let counts = result.map_err(|error| format!("{error}\nseed {}; left as it is: {}", options.seed, work.display()))?;
-    let Counts { killed, done, verified, restored } = counts;
+    let counts = result.map_err(|error| {
+        format!(
+            "{error}\nseed {}; left as it is: {}",
+            options.seed,
+            work.display()
+        )
+    })?;
+    let Counts {
+        killed,
+        done,
+        verified,
+        restored,
+    } = counts;
     let secs = start.elapsed().as_secs();
     Ok(format!(
         "{killed} commands killed, {done} finished, {verified} checks clean, {restored} snapshots restored as they were, {secs} s"
@@ -115,9 +140,13 @@ fn rounds(options: &Options, work: &Path, start: Instant) -> Result<Counts, Stri
         if options.limit.is_some_and(|limit| start.elapsed() >= limit) {
             break;
         }
-        model.round().map_err(|error| format!("round {round}: {error}"))?;
+        model
+            .round()
+            .map_err(|error| format!("round {round}: {error}"))?;
         if round % options.verify_every == 0 {
-            model.verify(round).map_err(|error| format!("after round {round}: {error}"))?;
+            model
+                .verify(round)
+                .map_err(|error| format!("after round {round}: {error}"))?;
         }
     }
     model.verify(0)?;
@@ -133,12 +162,27 @@ impl Model {
         let (source, repository) = (work.join("source"), work.join("repository"));
         let mut random = Random::new(options.seed);
         tree::create(&source, &mut random).map_err(failed("make the tree"))?;
-        let icecore = Icecore { binary: options.binary.clone(), repository };
+        let icecore = Icecore {
+            binary: options.binary.clone(),
+            repository,
+        };
         let location = icecore.repository.to_string_lossy().into_owned();
         icecore.run(&["init", "--repo", &location])?;
-        let usual = Usual { backup: Duration::ZERO, forget: Duration::ZERO, reclaim: Duration::ZERO };
+        let usual = Usual {
+            backup: Duration::ZERO,
+            forget: Duration::ZERO,
+            reclaim: Duration::ZERO,
+        };
         let (work, counts, remembered) = (work.to_owned(), Counts::default(), Vec::new());
-        let mut model = Self { icecore, source, work, random, usual, counts, remembered };
+        let mut model = Self {
+            icecore,
+            source,
+            work,
+            random,
+            usual,
+            counts,
+            remembered,
+        };
         model.measure()?;
         Ok(model)
     }
@@ -147,7 +191,9 @@ impl Model {
     fn measure(&mut self) -> Result<(), String> {
         self.backup(Duration::from_secs(600))?;
         if self.remembered.is_empty() {
-            return Err("a backup that was not killed gave no summary with a snapshot id".to_owned());
+            return Err(
+                "a backup that was not killed gave no summary with a snapshot id".to_owned(),
+            );
         }
         self.usual.forget = self.icecore.run(&["forget", "--keep-last", "3"])?.1;
         self.usual.reclaim = self.icecore.run(&["reclaim"])?.1;
@@ -192,7 +238,8 @@ impl Model {
         // A backup that was killed after its commit is there too, and counts as one that is kept.
         let listed = self.icecore.snapshots()?;
         let kept = &listed[listed.len().saturating_sub(KEEP)..];
-        self.remembered.retain(|(id, _)| kept.iter().any(|other| same(id, other)));
+        self.remembered
+            .retain(|(id, _)| kept.iter().any(|other| same(id, other)));
         self.killed(&["forget", "--keep-last", "3"], self.usual.forget)
     }
 
@@ -213,14 +260,22 @@ impl Model {
     /// `check` finds nothing, and what was acknowledged is there.
     fn verify(&mut self, round: u64) -> Result<(), String> {
         let whole = round == 0 || self.random.one_in(4);
-        self.icecore.run(if whole { &["check", "--read-data"][..] } else { &["check"] })?;
+        self.icecore.run(if whole {
+            &["check", "--read-data"][..]
+        } else {
+            &["check"]
+        })?;
         let listed = self.icecore.snapshots()?;
         for (id, _) in &self.remembered {
             if !listed.iter().any(|other| same(id, other)) {
                 return Err(format!("snapshot {id} was acknowledged and is not there"));
             }
         }
-        let skipped = if round == 0 { 0 } else { self.remembered.len().saturating_sub(RESTORES_MAX) };
+        let skipped = if round == 0 {
+            0
+        } else {
+            self.remembered.len().saturating_sub(RESTORES_MAX)
+        };
         for (id, was) in self.remembered.iter().skip(skipped) {
             restores_as_it_was(&self.icecore, id, was, &self.work.join("restored"))?;
             self.counts.restored += 1;
@@ -230,14 +285,23 @@ impl Model {
     }
 }
 
-fn restores_as_it_was(icecore: &Icecore, id: &str, was: &tree::Copy, target: &Path) -> Result<(), String> {
+fn restores_as_it_was(
+    icecore: &Icecore,
+    id: &str,
+    was: &tree::Copy,
+    target: &Path,
+) -> Result<(), String> {
     std::fs::create_dir_all(target).map_err(failed("make the target"))?;
     icecore.restore(id, target)?;
-    let root = tree::find_root(target).ok_or(format!("snapshot {id} restored without its top folder"))?;
+    let root =
+        tree::find_root(target).ok_or(format!("snapshot {id} restored without its top folder"))?;
     let found = tree::copy(&root).map_err(failed("read what was restored"))?;
     let differences = tree::differences(was, &found);
     if !differences.is_empty() {
-        return Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")));
+        return Err(format!(
+            "snapshot {id} restores otherwise:\n{}",
+            differences.join("\n")
+        ));
     }
     std::fs::remove_dir_all(target).map_err(failed("remove what was restored"))
 }

@@ -46,7 +46,9 @@ pub(crate) fn create(root: &Path, random: &mut Random) -> io::Result<()> {
 pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
     for _ in 0..1 + random.below(6) {
         let files = files_of(root)?;
-        let picked = files.get(random.below(files.len().max(1) as u64) as usize).cloned();
+        let picked = files
+            .get(random.below(files.len().max(1) as u64) as usize)
+            .cloned();
         match (random.below(8), picked) {
             (0, Some(file)) if files.len() > 5 => fs::remove_file(file)?,
             (1, Some(file)) => append(&file, random)?,
@@ -58,7 +60,11 @@ pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
             }
             (5, Some(file)) => link(root, &file, random)?,
             _ if files.len() < FILES_MAX => {
-                let length = if random.one_in(20) { LARGE_BYTES } else { random.below(FILE_BYTES_MAX) };
+                let length = if random.one_in(20) {
+                    LARGE_BYTES
+                } else {
+                    random.below(FILE_BYTES_MAX)
+                };
                 fs::write(new_path(root, random)?, random.bytes(length))?;
             }
             _ => {}
@@ -69,7 +75,10 @@ pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
 
 fn append(file: &Path, random: &mut Random) -> io::Result<()> {
     let length = random.below(10_000);
-    fs::OpenOptions::new().append(true).open(file)?.write_all(&random.bytes(length))
+    fs::OpenOptions::new()
+        .append(true)
+        .open(file)?
+        .write_all(&random.bytes(length))
 }
 
 fn overwrite(file: &Path, random: &mut Random) -> io::Result<()> {
@@ -84,7 +93,11 @@ fn overwrite(file: &Path, random: &mut Random) -> io::Result<()> {
 
 fn link(root: &Path, target: &Path, random: &mut Random) -> io::Result<()> {
     let path = new_path(root, random)?;
-    if random.one_in(2) { fs::hard_link(target, path) } else { std::os::unix::fs::symlink(target, path) }
+    if random.one_in(2) {
+        fs::hard_link(target, path)
+    } else {
+        std::os::unix::fs::symlink(target, path)
+    }
 }
 
 /// A free name in one of a few folders.
@@ -101,7 +114,9 @@ fn new_path(root: &Path, random: &mut Random) -> io::Result<PathBuf> {
 fn files_of(root: &Path) -> io::Result<Vec<PathBuf>> {
     let is_file = |object: &Object| matches!(object.content, Content::File(_));
     let all = copy(root)?;
-    let files = all.iter().filter(|(path, object)| is_file(object) && !path.ends_with(MARKER));
+    let files = all
+        .iter()
+        .filter(|(path, object)| is_file(object) && !path.ends_with(MARKER));
     Ok(files.map(|(path, _)| root.join(path)).collect())
 }
 
@@ -122,7 +137,11 @@ pub(crate) fn copy(root: &Path) -> io::Result<Copy> {
                 Content::File(fs::read(&path)?.into())
             };
             let mtime = (metadata.mtime(), metadata.mtime_nsec());
-            let object = Object { mode: metadata.mode(), mtime, content };
+            let object = Object {
+                mode: metadata.mode(),
+                mtime,
+                content,
+            };
             found.insert(path.strip_prefix(root).unwrap_or(&path).to_owned(), object);
         }
     }
@@ -137,18 +156,32 @@ pub(crate) fn find_root(target: &Path) -> Option<PathBuf> {
             return Some(folder);
         }
         let entries = fs::read_dir(&folder).ok()?.flatten();
-        waiting.extend(entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()));
+        waiting.extend(
+            entries
+                .map(|entry| entry.path())
+                .filter(|path| path.is_dir() && !path.is_symlink()),
+        );
     }
     None
 }
 
 /// How `found` differs from what it was: the first few differences.
 pub(crate) fn differences(was: &Copy, found: &Copy) -> Vec<String> {
-    let missing = was.keys().filter(|path| !found.contains_key(*path)).map(|path| format!("missing {}", path.display()));
-    let strange = found.keys().filter(|path| !was.contains_key(*path)).map(|path| format!("not expected {}", path.display()));
+    let missing = was
+        .keys()
+        .filter(|path| !found.contains_key(*path))
+        .map(|path| format!("missing {}", path.display()));
+    let strange = found
+        .keys()
+        .filter(|path| !was.contains_key(*path))
+        .map(|path| format!("not expected {}", path.display()));
     let other = was.iter().filter_map(|(path, object)| {
         let found = found.get(path)?;
-        let what = if found.content != object.content { "content" } else { "mode or time" };
+        let what = if found.content != object.content {
+            "content"
+        } else {
+            "mode or time"
+        };
         (found != object).then(|| format!("other {what} {}", path.display()))
     });
     missing.chain(strange).chain(other).take(10).collect()
@@ -173,7 +206,10 @@ mod tests {
         let file = files_of(&one).expect("files").remove(0);
         fs::write(file, b"other").expect("write");
         assert_eq!(differences(&one_copy, &copy(&one).expect("copy")).len(), 1);
-        assert_eq!(find_root(&folder).and_then(|root| root.parent().map(Path::to_owned)), Some(folder.clone()));
+        assert_eq!(
+            find_root(&folder).and_then(|root| root.parent().map(Path::to_owned)),
+            Some(folder.clone())
+        );
         fs::remove_dir_all(folder).expect("remove");
     }
 }

@@ -92,7 +92,7 @@ fn what_a_plain_user_may_delete_goes_even_when_unreadable() {
         std::fs::create_dir_all(place.at("a/b")).unwrap();
         std::fs::write(place.at("a/b/f"), "").unwrap();
         for path in ["a/b", "a"] {
-            std::fs::set_permissions(place.at(path), PermissionsExt::from_mode(0)).unwrap();
+            std::fs::set_permissions(place.at(path), PermissionsExt::from_mode(0o0)).unwrap();
         }
         let removed = place
             .target(Overwrite::Always)

@@ -1,0 +1,120 @@
+//! The flags of `icecore backup`.
+
+use crate::failure::{Failure, Result};
+use crate::{time, units};
+use format::entry::Time;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "Examples:
+  icecore backup /home /etc --exclude '*.tmp' --tag daily
+  icecore backup / --one-file-system --exclude /var/cache
+  icecore backup /snapshots/home --as /home
+  mysqldump shop | icecore backup --stdin shop.sql
+  icecore backup --command shop.dump -- pg_dump -Fc shop
+
+A command that fails makes no snapshot. Exit code 3: stored, but parts could not be read.";
+
+/// Store files, or what a program prints, in a new snapshot.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Backup {
+    /// Files and directories; with --command, the command and its arguments after `--`.
+    #[arg(value_name = "PATH", required_unless_present_any = ["stdin"])]
+    pub(crate) paths: Vec<OsString>,
+    /// Store the standard input as a file of this name.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "paths"])]
+    pub(crate) stdin: Option<OsString>,
+    /// Run a command and store what it prints as a file of this name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) command: Option<OsString>,
+    /// A label; may be given several times.
+    #[arg(long = "tag", value_name = "TAG", value_parser = parse_tag)]
+    pub(crate) tags: Vec<String>,
+    /// Name of this machine in the repository [default: the host name].
+    #[arg(long, value_name = "NAME", value_parser = parse_node)]
+    pub(crate) node: Option<String>,
+    /// Store the one PATH as if it lay here.
+    #[arg(long = "as", value_name = "PATH")]
+    pub(crate) shown_as: Option<PathBuf>,
+    /// Read all files again, whatever their times say.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Tell what would be read, and store nothing.
+    #[arg(short = 'n', long, conflicts_with_all = ["stdin", "command"])]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) choice: Choice,
+    /// Threads that read, compress and encrypt [default: one per processor].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: Option<u16>,
+    /// Zstandard level: 1 is fastest, 19 smallest, negative ones are faster still.
+    #[arg(long, value_name = "LEVEL", default_value_t = 2, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-7..=19))]
+    pub(crate) compression: i32,
+    /// Lower the processor priority by this much.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..=19))]
+    pub(crate) nice: i32,
+    /// Use the disks only when nobody else does.
+    #[arg(long)]
+    pub(crate) idle_io: bool,
+    /// Inode numbers mean nothing on this file system (some network ones).
+    #[arg(long)]
+    pub(crate) ignore_inode: bool,
+    /// Open every record again before it is stored.
+    #[arg(long)]
+    pub(crate) verify_blocks: bool,
+}
+
+/// What is left out of a backup; the same for `explain`.
+#[derive(clap::Args, Debug, Default)]
+pub(crate) struct Choice {
+    /// Leave out what matches: a pattern as in .gitignore; `/` in front is the root of the machine.
+    #[arg(short, long = "exclude", value_name = "PATTERN")]
+    pub(crate) excludes: Vec<String>,
+    /// Leave out what matches a pattern in this file.
+    #[arg(long = "exclude-from", value_name = "FILE")]
+    pub(crate) exclude_files: Vec<PathBuf>,
+    /// Leave out what .gitignore files on the way say.
+    #[arg(long)]
+    pub(crate) gitignore: bool,
+    /// Stay on the file system of each PATH.
+    #[arg(short = 'x', long)]
+    pub(crate) one_file_system: bool,
+    /// Store caches too: directories that a CACHEDIR.TAG marks as such are left out otherwise.
+    #[arg(long)]
+    pub(crate) no_cache_tags: bool,
+    /// Leave out files larger than this: 500M, 10G.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) exclude_larger_than: Option<u64>,
+    /// Leave out files last changed before this: an age (30d, 1y) or a time.
+    #[arg(long = "exclude-older-than", alias = "older-than", value_name = "AGE|TIME", value_parser = time::parse_limit)]
+    pub(crate) older_than: Option<Time>,
+    /// Leave out files last changed after this.
+    #[arg(long = "exclude-newer-than", alias = "newer-than", value_name = "AGE|TIME", value_parser = time::parse_limit)]
+    pub(crate) newer_than: Option<Time>,
+    /// Leave out files marked with `chattr +d`.
+    #[arg(long)]
+    pub(crate) nodump: bool,
+}
+
+impl Backup {
+    /// What clap cannot say.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.shown_as.is_some() && (self.paths.len() != 1 || self.command.is_some()) {
+            return Err(Failure::usage("--as needs exactly one PATH").hint("Back up the paths one by one."));
+        }
+        Ok(())
+    }
+}
+
+/// A tag is a word for people and for policies.
+pub(crate) fn parse_tag(text: &str) -> std::result::Result<String, String> {
+    let is_bad = text.trim().is_empty() || text.contains(',') || text.chars().any(char::is_control);
+    if is_bad { Err("a tag has at least one letter, and no comma or control character".into()) } else { Ok(text.to_owned()) }
+}
+
+/// A name that can stand in `SNAP@node`.
+pub(crate) fn parse_node(text: &str) -> std::result::Result<String, String> {
+    let is_bad = text.trim().is_empty() || text.contains([':', '/', '@']) || text.chars().any(char::is_control);
+    if is_bad { Err("a node name has no ':', '/', '@' or control character".into()) } else { Ok(text.to_owned()) }
+}

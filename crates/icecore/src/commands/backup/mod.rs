@@ -1,0 +1,150 @@
+//! `icecore backup`.
+
+mod flags;
+mod source;
+mod stream;
+
+pub(crate) use flags::{Backup, Choice};
+pub(crate) use source::absolute;
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::escape::{self, JsonPath};
+use crate::failure::{Failure, Result};
+use crate::out::Out;
+use crate::progress::{self, Shown};
+use crate::session_report;
+use capture::{Problem, gentle};
+use client::backup::{Done, Monitor, Options, Progress};
+use client::manifest::ManifestReader;
+use client::report::{Ratios, Report};
+use client::{Archive, backup};
+use serde::Serialize;
+
+/// Snapshots that are looked at for the size of the last run.
+const LOOK_BACK: usize = 50;
+
+impl Backup {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        self.check()?;
+        let options = source::options(self, context)?;
+        self.be_gentle(context)?;
+        let archive = context.open_cancellable()?;
+        if self.dry_run {
+            return dry_run(context, &archive, &options);
+        }
+        let shown = Shown::start(&context.progress, &context.out, total_bytes(&archive, &options));
+        let monitor = Told(&context.out);
+        let done = self.store(&archive, &options, &context.progress, &monitor);
+        drop(shown);
+        report(context, done.map_err(|error| self.failure(context, error))?)
+    }
+
+    fn store(&self, archive: &Archive, options: &Options, progress: &Progress, monitor: &Told<'_>) -> client::Result<Done> {
+        match (&self.stdin, &self.command) {
+            (Some(name), _) => stream::from_stdin(archive, options, name, progress, monitor),
+            (_, Some(name)) => stream::from_command(archive, options, name, &self.paths, progress, monitor),
+            _ => backup::run(archive, options, progress, monitor),
+        }
+    }
+
+    fn failure(&self, context: &Context, error: client::Error) -> Failure {
+        let failure = context.failure(error);
+        match self.command {
+            Some(_) if failure.hint.is_none() => failure.hint("No snapshot was made."),
+            _ => failure,
+        }
+    }
+
+    /// Before any thread of the backup is started.
+    fn be_gentle(&self, context: &Context) -> Result<()> {
+        gentle::be_nice(self.nice, self.idle_io).map_err(|error| {
+            Failure::new(Code::NotAllowed, format!("cannot lower the priority: {error}")).hint("Leave out --nice and --idle-io")
+        })?;
+        if let Err(error) = gentle::raise_open_files() {
+            context.out.note(&format!("the limit of open files stays as it is: {error}"));
+        }
+        Ok(())
+    }
+}
+
+/// What the last backup of the same had, to tell the time left. Only where somebody looks.
+fn total_bytes(archive: &Archive, options: &Options) -> Option<u64> {
+    if !progress::is_on_terminal() {
+        return None;
+    }
+    let mut reader = ManifestReader::new(archive).ok()?;
+    let names = archive.repository.snapshots().ok()?;
+    let bodies = names.into_iter().rev().take(LOOK_BACK).filter_map(|name| reader.read(name).ok());
+    let mut same = bodies.filter(|found| found.body.node == options.node && found.body.paths == options.paths);
+    same.next().map(|found| found.body.report.bytes_inspected)
+}
+
+/// Tells what a backup tells.
+pub(crate) struct Told<'a>(pub(crate) &'a Out);
+
+#[derive(Serialize)]
+struct ToldProblem {
+    #[serde(flatten)]
+    path: JsonPath,
+    operation: String,
+    reason: String,
+}
+
+impl Monitor for Told<'_> {
+    fn problem(&self, problem: &Problem) {
+        let (operation, reason) = (problem.operation.to_string(), problem.error.to_string());
+        let text = format!("cannot {operation} {}: {reason}", escape::escape(&problem.path));
+        let told = ToldProblem { path: JsonPath::as_is(&problem.path), operation, reason };
+        self.0.beside("problem", &told, &text);
+    }
+
+    fn note(&self, text: &str) {
+        self.0.note(text);
+    }
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot_id: Option<String>,
+    dry_run: bool,
+    partial: bool,
+    report: &'a Report,
+    ratios: Ratios,
+    bottleneck: String,
+}
+
+impl<'a> Summary<'a> {
+    fn new(snapshot_id: Option<String>, report: &'a Report) -> Self {
+        let (ratios, bottleneck) = (report.ratios(), report.bottleneck());
+        Self { dry_run: snapshot_id.is_none(), snapshot_id, partial: report.objects_failed > 0, report, ratios, bottleneck }
+    }
+}
+
+fn report(context: &Context, done: Done) -> Result<Code> {
+    let out = &context.out;
+    for line in session_report::lines(&done.report) {
+        out.line(&line)?;
+    }
+    let id = done.snapshot.id.to_string();
+    let state = if done.partial { " (partial: what could not be read is named above)" } else { "" };
+    out.line(&format!("snapshot {} saved{state}", &id[..8]))?;
+    let code = if done.partial { Code::Partial } else { Code::Complete };
+    out.summary(code, &Summary::new(Some(id), &done.report))
+}
+
+fn dry_run(context: &Context, archive: &Archive, options: &Options) -> Result<Code> {
+    let out = &context.out;
+    let mut unwritten = Ok(());
+    let would_read = |path: &[u8]| {
+        if unwritten.is_ok() {
+            unwritten = out.item("would_read", &JsonPath::new(path), || escape::path(path));
+        }
+    };
+    let report = backup::dry_run(archive, options, &Told(out), would_read).map_err(|error| context.failure(error))?;
+    unwritten?;
+    out.line(&format!("would be done: {}", session_report::short(&report)))?;
+    let code = if report.objects_failed > 0 { Code::Partial } else { Code::Complete };
+    out.summary(code, &Summary::new(None, &report))
+}

@@ -1,0 +1,147 @@
+//! From flags to what is backed up and how.
+
+use super::{Backup, Choice};
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Result};
+use capture::excludes::Excludes;
+use capture::walk::Root;
+use client::backup::Options;
+use client::select::clean_path;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// Fewest threads that walk: listing waits for disks more than for processors.
+const WALK_THREADS_MIN: usize = 2;
+
+/// The options that the flags and the profile ask for.
+pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
+    let threads = flags.threads.map_or_else(processors, usize::from);
+    let (roots, paths) = named(flags)?;
+    let tags = if flags.tags.is_empty() { context.profile.tags.clone().unwrap_or_default() } else { flags.tags.clone() };
+    tags.iter().try_for_each(|tag| super::flags::parse_tag(tag).map(drop)).map_err(Failure::usage)?;
+    Ok(Options {
+        roots,
+        node: node(flags, context)?,
+        paths,
+        tags,
+        walk: walk(&flags.choice, context, threads)?,
+        read: Default::default(),
+        threads,
+        level: flags.compression,
+        full: flags.full,
+        ignore_inode: flags.ignore_inode,
+        verify_blocks: flags.verify_blocks,
+    })
+}
+
+/// Processors that we may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn node(flags: &Backup, context: &Context) -> Result<String> {
+    let named = flags.node.clone().or_else(|| context.profile.node.clone());
+    let name = named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    super::flags::parse_node(&name).map_err(|reason| Failure::usage(format!("'{name}': {reason}")).hint("Give another name with --node"))
+}
+
+/// Where to walk, and what the source is called.
+fn named(flags: &Backup) -> Result<(Vec<Root>, Vec<String>)> {
+    if let Some(name) = flags.stdin.as_ref().or(flags.command.as_ref()) {
+        return Ok((Vec::new(), vec![escape::escape(name.as_bytes())]));
+    }
+    let sources = flags.paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
+    let rooted = |path: &PathBuf| [b"/", clean_path(path.as_os_str().as_bytes()).as_slice()].concat();
+    let shown_as = flags.shown_as.as_ref().map(rooted);
+    let shown = |source: &Vec<u8>| escape::escape(shown_as.as_ref().unwrap_or(source));
+    let mut paths: Vec<_> = sources.iter().map(shown).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let roots = sources.into_iter().map(|source| Root { source, shown_as: shown_as.clone() });
+    Ok((roots.collect(), paths))
+}
+
+/// The path as the walk wants it: from `/`, without `.` and `..`. A link as last name stays one.
+pub(crate) fn absolute(path: &OsStr) -> Result<Vec<u8>> {
+    if path.is_empty() {
+        return Err(Failure::usage("a PATH is empty"));
+    }
+    let path = Path::new(path);
+    let full = std::path::absolute(path).map_err(|error| Failure::file(path, &error))?;
+    // `..` behind a link is not the directory above its name: only the system knows.
+    let full = if full.components().any(|part| part == Component::ParentDir) { resolved(&full)? } else { full };
+    let clean: PathBuf = full.components().collect();
+    Ok(OsString::from(clean).into_vec())
+}
+
+fn resolved(path: &Path) -> Result<PathBuf> {
+    let (parent, name) = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => (parent, Some(name)),
+        _ => (path, None), // ends in `..`
+    };
+    let parent = parent.canonicalize().map_err(|error| Failure::file(parent, &error))?;
+    Ok(name.map_or(parent.clone(), |name| parent.join(name)))
+}
+
+/// What the walk goes into and leaves out.
+pub(crate) fn walk(choice: &Choice, context: &Context, threads: usize) -> Result<capture::walk::Options> {
+    Ok(capture::walk::Options {
+        threads: threads.max(WALK_THREADS_MIN),
+        one_file_system: choice.one_file_system,
+        excludes: Arc::new(excludes(choice, context)?),
+        gitignore: choice.gitignore,
+        cache_tags: !choice.no_cache_tags,
+        larger_than: choice.exclude_larger_than,
+        older_than: choice.older_than,
+        newer_than: choice.newer_than,
+        nodump: choice.nodump,
+    })
+}
+
+/// The patterns of the profile, then those of files, then those of the command line: the last
+/// one that matches wins.
+pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
+    let mut builder = Excludes::builder();
+    let failed = |error: capture::excludes::PatternError| Failure::usage(error.to_string());
+    for pattern in context.profile.exclude.iter().flatten() {
+        builder.pattern(pattern).map_err(failed)?;
+    }
+    for file in &choice.exclude_files {
+        builder.file(file).map_err(failed)?;
+    }
+    for pattern in &choice.excludes {
+        builder.pattern(pattern).map_err(failed)?;
+    }
+    builder.build().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(path: &str) -> String {
+        String::from_utf8(absolute(OsStr::new(path)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn paths_are_made_absolute_and_clean() {
+        assert_eq!(shown("/usr//share/./doc/"), "/usr/share/doc");
+        assert_eq!(shown("/"), "/");
+        assert_eq!(shown("/usr/share/.."), std::fs::canonicalize("/usr").unwrap().to_str().unwrap());
+        assert!(shown("Cargo.toml").ends_with("/icecore/Cargo.toml"));
+        assert!(absolute(OsStr::new("")).is_err());
+    }
+
+    #[test]
+    fn a_link_as_last_name_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(folder.join("a")).unwrap();
+        std::os::unix::fs::symlink("/", folder.join("link")).unwrap();
+        let path = folder.join("a/../link");
+        assert_eq!(shown(path.to_str().unwrap()), folder.join("link").to_str().unwrap());
+    }
+}

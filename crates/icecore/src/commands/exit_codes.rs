@@ -1,0 +1,21 @@
+//! `icecore help exit-codes`.
+
+use crate::codes::{self, Code, Row};
+use crate::context::Context;
+use crate::failure::Result;
+use crate::out::Nothing;
+
+/// What each exit code means.
+#[derive(clap::Args, Debug)]
+#[command(after_help = codes::table())]
+pub(crate) struct ExitCodes {}
+
+impl ExitCodes {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        for code in Code::ALL {
+            context.out.item("exit_code", &Row::from(code), String::new)?;
+        }
+        context.out.print(&codes::table())?;
+        context.out.summary(Code::Complete, &Nothing {})
+    }
+}

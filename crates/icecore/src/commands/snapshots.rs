@@ -1,0 +1,130 @@
+//! `icecore snapshots`.
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::out::Paint;
+use crate::{escape, time, units};
+use client::manifest::{ManifestReader, Snapshot};
+use serde::Serialize;
+
+/// List the snapshots.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore snapshots\n  icecore snapshots --node web-1 --tag daily --json")]
+pub(crate) struct Snapshots {
+    #[command(flatten)]
+    filter: Filter,
+}
+
+/// Which snapshots are meant.
+#[derive(clap::Args, Debug, Default, Clone)]
+pub(crate) struct Filter {
+    /// Only of this node.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Only with this tag; given several times: with all of them.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    /// Only of this path.
+    #[arg(long = "path", value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+}
+
+impl Filter {
+    /// Whether `snapshot` is meant.
+    pub(crate) fn takes(&self, snapshot: &Snapshot) -> bool {
+        let body = &snapshot.body;
+        self.node.as_ref().is_none_or(|node| *node == body.node)
+            && self.tags.iter().all(|tag| body.tags.contains(tag))
+            && self.paths.iter().all(|path| body.paths.contains(path))
+    }
+}
+
+/// A snapshot as JSON shows it.
+#[derive(Serialize)]
+pub(crate) struct Shown<'a> {
+    pub(crate) snapshot_id: String,
+    time: String,
+    node: &'a str,
+    paths: &'a [String],
+    tags: &'a [String],
+    partial: bool,
+    program: &'a str,
+    objects: u64,
+    bytes: u64,
+    bytes_stored: u64,
+}
+
+impl<'a> Shown<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        let (body, report) = (&snapshot.body, &snapshot.body.report);
+        Self {
+            snapshot_id: snapshot.id().to_string(),
+            time: time::json(snapshot.time()),
+            node: &body.node,
+            paths: &body.paths,
+            tags: &body.tags,
+            partial: body.partial,
+            program: &body.program,
+            objects: report.objects_inspected,
+            bytes: report.bytes_inspected,
+            bytes_stored: report.bytes_transferred,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Count {
+    snapshots: usize,
+    damaged: usize,
+}
+
+impl Snapshots {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let archive = context.open()?;
+        let mut reader = ManifestReader::new(&archive).map_err(|error| context.failure(error))?;
+        let mut damaged = 0;
+        let all = reader.all(|name, error| {
+            damaged += 1;
+            context.out.note(&format!("snapshot {} cannot be read: {error}", name.id));
+        });
+        let mut all = all.map_err(|error| context.failure(error))?;
+        all.retain(|snapshot| self.filter.takes(snapshot));
+        all.sort_by_key(|snapshot| (snapshot.time(), snapshot.name));
+        context.out.line(&heading())?;
+        for snapshot in &all {
+            context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))?;
+        }
+        context.out.line(&format!("{} snapshots", all.len()))?;
+        let code = if damaged > 0 { Code::Damage } else { Code::Complete };
+        context.out.summary(code, &Count { snapshots: all.len(), damaged })
+    }
+}
+
+fn heading() -> String {
+    format!("{:<10}{:<21}{:<16}{:>12}{:>12}  {}", "ID", "Time", "Node", "Objects", "Size", "Paths and tags")
+}
+
+/// A snapshot as people see it.
+pub(crate) fn row(context: &Context, snapshot: &Snapshot) -> String {
+    let (body, report) = (&snapshot.body, &snapshot.body.report);
+    let mut what: Vec<_> = body.paths.iter().map(|path| escape::text(path)).collect();
+    what.extend(body.tags.iter().map(|tag| format!("[{}]", escape::text(tag))));
+    if body.partial {
+        what.push(context.out.paint(Paint::Yellow, "partial"));
+    }
+    format!(
+        "{:<10}{:<21}{:<16}{:>12}{:>12}  {}",
+        short_id(snapshot),
+        time::show(snapshot.time()),
+        escape::text(&body.node),
+        units::count(report.objects_inspected),
+        units::bytes(report.bytes_inspected),
+        what.join(" ")
+    )
+}
+
+/// Enough digits to name a snapshot.
+pub(crate) fn short_id(snapshot: &Snapshot) -> String {
+    snapshot.id().to_string().chars().take(8).collect()
+}

@@ -1,0 +1,111 @@
+//! What every command works with: the repository, the password, the output.
+
+use crate::cli::Global;
+use crate::failure::{Failure, Result};
+use crate::out::Out;
+use crate::profile::Profile;
+use crate::secret::{self, Ask, Secret};
+use crate::signals::Signalled;
+use client::Archive;
+use client::backup::Progress;
+use client::manifest::Snapshot;
+use client::select::{self, Selector};
+use repository::local::LocalStorage;
+use repository::storage::Storage;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What every command works with.
+pub(crate) struct Context {
+    pub(crate) global: Global,
+    pub(crate) profile: Profile,
+    pub(crate) out: Arc<Out>,
+    pub(crate) progress: Arc<Progress>,
+    signalled: Signalled,
+}
+
+impl Context {
+    pub(crate) fn new(global: Global, out: &Arc<Out>) -> Result<Self> {
+        let profile = Profile::load(global.profile.as_deref())?;
+        let (progress, signalled) = (Arc::default(), Signalled::default());
+        Ok(Self { global, profile, out: out.clone(), progress, signalled })
+    }
+
+    /// The repository's directory.
+    pub(crate) fn repo(&self) -> Result<PathBuf> {
+        let found = self.global.repo.clone().or_else(|| self.profile.repo.clone());
+        found.filter(|path| !path.as_os_str().is_empty()).ok_or_else(|| {
+            let failure = Failure::usage("no repository was named");
+            failure.hint("Give --repo DIR, or set ICECORE_REPO")
+        })
+    }
+
+    /// The repository's directory as text, for hints.
+    pub(crate) fn place(&self) -> String {
+        self.repo().map_or_else(|_| "DIR".to_owned(), |repo| repo.display().to_string())
+    }
+
+    /// The storage of a repository that should exist.
+    pub(crate) fn storage(&self) -> Result<Arc<dyn Storage>> {
+        let repo = self.repo()?;
+        let storage = LocalStorage::open(&repo).map_err(|error| {
+            let location = repo.display().to_string();
+            let missing = error.is_not_found().then_some(repository::Error::NoRepository { location });
+            Failure::from(missing.unwrap_or(error.into())).at(&self.place())
+        })?;
+        Ok(Arc::new(storage))
+    }
+
+    /// The password; a person is asked `ask`.
+    pub(crate) fn secret(&self, ask: Ask) -> Result<Secret> {
+        secret::get(&self.global, &self.profile, ask)
+    }
+
+    /// Opens the repository. Signals are watched from here on: before, a prompt may be open, and
+    /// the terminal itself deals with them.
+    pub(crate) fn open(&self) -> Result<Archive> {
+        let storage = self.storage()?;
+        let secret = self.secret(Ask::Once)?;
+        self.watch_signals();
+        Archive::open(storage, secret.slot()).map_err(|error| self.failure(error))
+    }
+
+    /// As [`Context::open`], for commands that look at `progress.cancel`.
+    pub(crate) fn open_cancellable(&self) -> Result<Archive> {
+        self.signalled.listen();
+        self.open()
+    }
+
+    pub(crate) fn watch_signals(&self) {
+        self.signalled.watch(self.progress.clone(), self.out.clone());
+    }
+
+    /// The error of a command on the repository, with what to type.
+    pub(crate) fn failure(&self, error: client::Error) -> Failure {
+        Failure::from(error).at(&self.place())
+    }
+
+    /// The snapshot that `text` names, and the path in it.
+    pub(crate) fn snapshot_and_path(&self, archive: &Archive, text: &OsStr) -> Result<(Snapshot, Vec<u8>)> {
+        let parsed = Selector::parse_with_path(text.as_bytes(), &crate::time::parse_point);
+        let (selector, path) = parsed.ok_or_else(|| no_selector(text))?;
+        Ok((self.find(archive, &selector)?, path))
+    }
+
+    /// The snapshot that `text` names.
+    pub(crate) fn snapshot(&self, archive: &Archive, text: &str) -> Result<Snapshot> {
+        let selector = Selector::parse(text, &crate::time::parse_point);
+        self.find(archive, &selector.ok_or_else(|| no_selector(text.as_ref()))?)
+    }
+
+    fn find(&self, archive: &Archive, selector: &Selector) -> Result<Snapshot> {
+        select::find(archive, selector, &mut |text| self.out.note(text)).map_err(|error| self.failure(error))
+    }
+}
+
+fn no_selector(text: &OsStr) -> Failure {
+    let failure = Failure::usage(format!("'{}' names no snapshot", text.display()));
+    failure.hint("Write latest, the beginning of an id, or a time such as '2026-11-20 14:00'; with a path: latest:/etc")
+}

@@ -1,0 +1,126 @@
+//! The config file: defaults, and named profiles that override them.
+//!
+//! ```toml
+//! repo = "/mnt/backup"
+//! password-file = "/root/backup.pass"
+//! exclude = ["*.tmp"]
+//!
+//! [profile.laptop]
+//! repo = "/media/disk/backup"
+//! tags = ["laptop"]
+//! ```
+
+use crate::failure::{Failure, Result};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// For all users of a machine.
+const SYSTEM_FILE: &str = "/etc/icecore/config.toml";
+const FILE: &str = "icecore/config.toml";
+
+/// What a profile may say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct Profile {
+    pub(crate) repo: Option<PathBuf>,
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) password_command: Option<String>,
+    pub(crate) exclude: Option<Vec<String>>,
+    pub(crate) tags: Option<Vec<String>>,
+    pub(crate) node: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Config {
+    profile: BTreeMap<String, Profile>,
+    #[serde(flatten)]
+    defaults: BTreeMap<String, toml::Value>,
+}
+
+impl Profile {
+    /// The profile `name` of the first config file that exists; without a name its defaults.
+    pub(crate) fn load(name: Option<&str>) -> Result<Self> {
+        for file in places() {
+            match std::fs::read_to_string(&file) {
+                Ok(text) => return Self::parse(&text, name).map_err(|reason| wrong(&file, &reason)),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => return Err(Failure::file(&file, &error)),
+            }
+        }
+        name.map_or(Ok(Self::default()), |name| {
+            let failure = Failure::usage(format!("there is no profile '{name}': there is no config file"));
+            Err(failure.hint(format!("Write one: {SYSTEM_FILE}")))
+        })
+    }
+
+    fn parse(text: &str, name: Option<&str>) -> std::result::Result<Self, String> {
+        let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
+        let defaults = toml::Table::from_iter(config.defaults);
+        let defaults: Self = defaults.try_into().map_err(|error: toml::de::Error| error.to_string())?;
+        let Some(name) = name else { return Ok(defaults) };
+        let known: Vec<_> = config.profile.keys().cloned().collect();
+        let own = config.profile.get(name).cloned();
+        let own = own.ok_or_else(|| format!("there is no profile '{name}'; there are: {}", known.join(", ")))?;
+        Ok(own.or(defaults))
+    }
+
+    /// A way to get the password that is nearer hides the other one.
+    fn or(self, other: Self) -> Self {
+        let has_password = self.password_file.is_some() || self.password_command.is_some();
+        let password = if has_password { Self::default() } else { other.clone() };
+        Self {
+            repo: self.repo.or(other.repo),
+            password_file: self.password_file.or(password.password_file),
+            password_command: self.password_command.or(password.password_command),
+            exclude: self.exclude.or(other.exclude),
+            tags: self.tags.or(other.tags),
+            node: self.node.or(other.node),
+        }
+    }
+}
+
+/// The user's file, then that of the machine.
+fn places() -> Vec<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+    home.map(|home| home.join(FILE)).into_iter().chain([PathBuf::from(SYSTEM_FILE)]).collect()
+}
+
+fn wrong(file: &Path, reason: &str) -> Failure {
+    Failure::usage(format!("the config file {} makes no sense: {}", file.display(), reason.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        repo = "/a"
+        password-command = "pass show a"
+        tags = ["x"]
+        [profile.b]
+        repo = "/b"
+        password-file = "/b.pass"
+    "#;
+
+    #[test]
+    fn a_profile_overrides_the_defaults() {
+        let plain = Profile::parse(TEXT, None).unwrap();
+        assert_eq!(plain.repo, Some("/a".into()));
+        let named = Profile::parse(TEXT, Some("b")).unwrap();
+        assert_eq!(named.repo, Some("/b".into()));
+        assert_eq!(named.tags, Some(vec!["x".into()]));
+        assert_eq!((named.password_file, named.password_command), (Some("/b.pass".into()), None));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(Profile::parse(TEXT, Some("c")).unwrap_err().contains("there are: b"));
+        assert!(Profile::parse("repos = \"/a\"", None).unwrap_err().contains("repos"));
+        assert!(Profile::parse("[profile.a]\nnodes = 1", Some("a")).unwrap_err().contains("nodes"));
+        assert!(Profile::parse("repo = ", None).is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! Where the password comes from: flags, then the environment, then the profile, then the person
+//! at the terminal. A recovery key is taken wherever a password is.
+
+use crate::cli::Global;
+use crate::codes::Code;
+use crate::failure::{Failure, Result};
+use crate::profile::Profile;
+use crypto::SlotSecret;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use zeroize::Zeroizing;
+
+const PASSWORD: &str = "ICECORE_PASSWORD";
+const PASSWORD_FILE: &str = "ICECORE_PASSWORD_FILE";
+const PASSWORD_COMMAND: &str = "ICECORE_PASSWORD_COMMAND";
+
+/// A password or recovery key; wiped when it is dropped.
+pub(crate) struct Secret(Zeroizing<Vec<u8>>);
+
+impl Secret {
+    /// As slots take it: what reads as a recovery key is one.
+    pub(crate) fn slot(&self) -> SlotSecret<'_> {
+        let text = str::from_utf8(&self.0).ok();
+        match text.and_then(|text| crypto::recovery_from_text(text).ok()) {
+            Some(key) => SlotSecret::Recovery(key),
+            None => SlotSecret::Password(&self.0),
+        }
+    }
+
+    fn new(bytes: Vec<u8>) -> Self {
+        let mut bytes = Zeroizing::new(bytes);
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+            bytes.pop_if(|byte| *byte == b'\r');
+        }
+        Self(bytes)
+    }
+}
+
+/// How often a person is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// To open something.
+    Once,
+    /// To lock something: a typing error would lock it for good.
+    Twice,
+}
+
+/// The password of the repository.
+pub(crate) fn get(global: &Global, profile: &Profile, ask: Ask) -> Result<Secret> {
+    let secret = match given(global, profile)? {
+        Some(secret) => secret,
+        None => prompt("Password of the repository", ask)?,
+    };
+    if secret.0.is_empty() {
+        return Err(Failure::usage("the password is empty").hint("An empty password would protect nothing."));
+    }
+    Ok(secret)
+}
+
+/// What flags, environment or profile say, in this order.
+fn given(global: &Global, profile: &Profile) -> Result<Option<Secret>> {
+    if let Some(file) = &global.password_file {
+        return from_file(file).map(Some);
+    }
+    if let Some(command) = &global.password_command {
+        return from_command(command.as_ref()).map(Some);
+    }
+    if let Some(password) = std::env::var_os(PASSWORD) {
+        return Ok(Some(Secret(Zeroizing::new(password.into_vec()))));
+    }
+    if let Some(file) = variable(PASSWORD_FILE) {
+        return from_file(Path::new(&file)).map(Some);
+    }
+    if let Some(command) = variable(PASSWORD_COMMAND) {
+        return from_command(&command).map(Some);
+    }
+    if let Some(file) = &profile.password_file {
+        return from_file(file).map(Some);
+    }
+    profile.password_command.as_ref().map(|command| from_command(command.as_ref())).transpose()
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The password in `file`, without its line end.
+pub(crate) fn from_file(file: &Path) -> Result<Secret> {
+    let bytes = std::fs::read(file).map_err(|error| {
+        let failure = Failure::file(file, &error);
+        Failure { message: format!("cannot read the password file {}", failure.message), ..failure }
+    })?;
+    Ok(Secret::new(bytes))
+}
+
+/// What the shell command prints.
+fn from_command(command: &OsStr) -> Result<Secret> {
+    let shown = String::from_utf8_lossy(command.as_bytes()).into_owned();
+    let failed = |why: String| {
+        Failure::new(Code::Failed, format!("the password command '{shown}' {why}")).hint("Try it alone first.")
+    };
+    let output = Command::new("sh").arg("-c").arg(command).stdin(Stdio::inherit()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
+    if !output.status.success() {
+        return Err(failed(format!("failed: {}", output.status)));
+    }
+    Ok(Secret::new(output.stdout))
+}
+
+/// Asks the person at the terminal.
+pub(crate) fn prompt(what: &str, ask: Ask) -> Result<Secret> {
+    let first = ask_for(&format!("{what}: "))?;
+    if ask == Ask::Twice && ask_for("The same again: ")? != first {
+        return Err(Failure::usage("the two passwords differ").hint("Nothing was done; try again."));
+    }
+    Ok(Secret(first))
+}
+
+fn ask_for(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
+    let typed = rpassword::prompt_password(prompt).map_err(|error| {
+        let failure = Failure::usage(format!("no password was given, and there is no terminal to ask at: {error}"));
+        failure.hint(format!("Set {PASSWORD_FILE}, {PASSWORD_COMMAND} or {PASSWORD}, or use --password-file FILE"))
+    })?;
+    Ok(Zeroizing::new(typed.into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_end_is_dropped_and_nothing_else() {
+        let kept = |bytes: &[u8]| Secret::new(bytes.to_vec()).0.to_vec();
+        assert_eq!(kept(b"a b \n"), b"a b ");
+        assert_eq!(kept(b"a\r\n"), b"a");
+        assert_eq!(kept(b"a\n\n"), b"a\n");
+        assert_eq!(kept(b"\xff"), b"\xff");
+    }
+
+    #[test]
+    fn what_reads_as_a_recovery_key_is_one() {
+        let text = crypto::recovery_to_text(&[7; 32]);
+        assert!(matches!(Secret::new(text.clone().into_bytes()).slot(), SlotSecret::Recovery(key) if key == [7; 32]));
+        let wrong = text.replacen(&text[..1], if text.starts_with('0') { "1" } else { "0" }, 1);
+        assert!(matches!(Secret::new(wrong.into_bytes()).slot(), SlotSecret::Password(_)));
+    }
+
+    #[test]
+    fn a_password_command_that_fails_gives_no_password() {
+        assert!(from_command(OsStr::new("echo x; exit 3")).is_err());
+        assert_eq!(from_command(OsStr::new("echo x")).unwrap_or_else(|_| Secret::new(vec![])).0.as_slice(), b"x");
+    }
+}

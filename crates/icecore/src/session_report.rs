@@ -1,0 +1,139 @@
+//! The session report for people: the fields administrators know, then what it cost, then what
+//! held it back.
+
+use crate::units::{bytes, clock, count, duration, percent, rate};
+use client::report::Report;
+
+/// Width of the labels.
+const LABEL_WIDTH: usize = 42;
+
+/// The lines of the report.
+pub(crate) fn lines(report: &Report) -> Vec<String> {
+    let fields = objects(report).into_iter().chain(amounts(report));
+    let mut lines: Vec<_> = fields.map(|(label, value)| format!("{:<LABEL_WIDTH$}{value}", format!("{label}:"))).collect();
+    lines.extend(cost(report));
+    lines.push(format!("Where the time went: {}", stages(report)));
+    lines.push(format!("What held it back: {}", report.bottleneck()));
+    lines
+}
+
+type Field = (&'static str, String);
+
+fn objects(report: &Report) -> Vec<Field> {
+    vec![
+        ("Total number of objects inspected", count(report.objects_inspected)),
+        ("Total number of objects backed up", count(report.objects_backed_up)),
+        ("Total number of objects updated", count(report.objects_updated)),
+        ("Total number of objects unchanged", count(report.objects_unchanged)),
+        ("Total number of objects failed", count(report.objects_failed)),
+        ("Total number of objects skipped by rule", count(report.objects_skipped)),
+        ("Total number of objects excluded", count(report.objects_excluded)),
+        ("Total number of objects vanished", count(report.objects_vanished)),
+        ("Total number of objects rebound", count(report.objects_rebound)),
+        ("Total number of objects deleted", count(report.objects_deleted)),
+        ("Total number of objects expired", count(report.objects_expired)),
+        ("Total number of objects encrypted", count(report.objects_encrypted)),
+        ("Total number of objects deduplicated", count(report.objects_deduplicated)),
+        ("Total number of objects grew", count(report.objects_grew_on_compress)),
+        ("Total number of objects changed while read", count(report.objects_changed_during_read)),
+        ("Total number of retries", count(report.retries)),
+    ]
+}
+
+fn amounts(report: &Report) -> Vec<Field> {
+    let ratios = report.ratios();
+    vec![
+        ("Total number of bytes inspected", exact(report.bytes_inspected)),
+        ("Total number of bytes processed", exact(report.bytes_processed)),
+        ("Total bytes before deduplication", exact(report.bytes_before_dedup)),
+        ("Total bytes after deduplication", exact(report.bytes_after_dedup)),
+        ("Total number of bytes transferred", exact(report.bytes_transferred)),
+        ("Data transfer time", format!("{:.2} s", report.transfer_secs)),
+        ("Network data transfer rate", format!("{:.2} KiB/s", ratios.network_rate / 1024.0)),
+        ("Aggregate data transfer rate", format!("{:.2} KiB/s", ratios.aggregate_rate / 1024.0)),
+        ("Objects compressed by", percent(ratios.compressed_by)),
+        ("Deduplication reduction", percent(ratios.dedup_reduction)),
+        ("Total data reduction ratio", percent(ratios.total_reduction)),
+        ("Elapsed processing time", format!("{} ({})", clock(report.elapsed_secs), duration(report.elapsed_secs))),
+    ]
+}
+
+fn exact(value: u64) -> String {
+    if value < 1024 { bytes(value) } else { format!("{} ({} bytes)", bytes(value), count(value)) }
+}
+
+fn cost(report: &Report) -> [String; 2] {
+    let cost = &report.cost;
+    let cpu = cost.user_secs + cost.system_secs;
+    let calls = cost.io_calls as f64;
+    let per_object = calls / report.objects_inspected.max(1) as f64;
+    let gib = report.bytes_processed as f64 / f64::from(1 << 30);
+    let per_gib = if gib > 0.0 { format!("{:.0} per GiB read", calls / gib) } else { "nothing read".to_owned() };
+    [
+        format!(
+            "Cost: {cpu:.2} CPU s ({:.2} user, {:.2} system), peak memory {}, {:.2} GiB s of memory",
+            cost.user_secs,
+            cost.system_secs,
+            bytes(cost.peak_memory_bytes),
+            cost.memory_byte_secs / f64::from(1 << 30),
+        ),
+        format!(
+            "      {} minor and {} major page faults, {} I/O calls ({per_object:.2} per object, {per_gib}), disk: {} read, {} written",
+            count(cost.minor_faults),
+            count(cost.major_faults),
+            count(cost.io_calls),
+            bytes(cost.disk_read_bytes),
+            bytes(cost.disk_written_bytes),
+        ),
+    ]
+}
+
+fn stages(report: &Report) -> String {
+    let stages = &report.stages;
+    let named = [
+        ("read", stages.read_secs),
+        ("hash", stages.hash_secs),
+        ("compress", stages.compress_secs),
+        ("store", stages.store_secs),
+        ("commit", stages.commit_secs),
+        ("waits: walk", stages.walk_wait_secs),
+        ("readers", stages.reader_wait_secs),
+        ("order", stages.order_wait_secs),
+    ];
+    named.map(|(name, secs)| format!("{name} {secs:.2} s")).join(", ")
+}
+
+/// One line, for who is in a hurry.
+pub(crate) fn short(report: &Report) -> String {
+    format!(
+        "{} objects ({} new or changed, {} unchanged, {} failed), {} read, {} stored in {}, {}",
+        count(report.objects_inspected),
+        count(report.objects_backed_up + report.objects_updated),
+        count(report.objects_unchanged),
+        count(report.objects_failed),
+        bytes(report.bytes_processed),
+        bytes(report.bytes_transferred),
+        duration(report.elapsed_secs),
+        rate(report.bytes_inspected as f64 / report.elapsed_secs.max(0.001)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_of_the_seed_is_there() {
+        let text = lines(&Report { bytes_inspected: 470_469_000_000, ..Report::default() }).join("\n");
+        let fields = [
+            "objects inspected", "objects backed up", "objects updated", "objects rebound", "objects deleted",
+            "objects expired", "objects failed", "objects encrypted", "objects deduplicated", "objects grew",
+            "number of retries", "bytes inspected", "bytes processed", "before deduplication", "after deduplication",
+            "bytes transferred", "Data transfer time", "Network data transfer rate", "Aggregate data transfer rate",
+            "Objects compressed by", "Deduplication reduction", "Total data reduction ratio", "Elapsed processing time",
+            "CPU s", "peak memory", "page faults", "per object", "What held it back",
+        ];
+        fields.iter().for_each(|field| assert!(text.contains(field), "{field}"));
+        assert!(text.contains("438.16 GiB"));
+    }
+}
