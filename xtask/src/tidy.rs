@@ -239,8 +239,9 @@ fn files_relative(folder: &str, link: &str) -> String {
 
 /// Paths of the machine on which a file was written.
 fn machine_paths(path: &str) -> Vec<String> {
-    // Spelled in halves, so that this file does not find itself.
-    let roots = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+    // Spelled in halves, so that this file does not find itself. The second with its dot: where
+    // tools keep their things. A file of root's own may stand in an example.
+    let roots = [concat!("/wo", "rk/"), concat!("/ro", "ot/.")];
     let Some(text) = files::read(path) else {
         return Vec::new();
     };

@@ -42,7 +42,10 @@ fn main() {
                 walk: capture::walk::Options { threads, ..Default::default() },
                 read: Default::default(),
                 threads,
-                level: number("LEVEL", 2),
+                level: match number("LEVEL", 0) {
+                    0 => seal::Level::Auto,
+                    level => seal::Level::Fixed(level),
+                },
                 full: false,
                 ignore_inode: false,
                 verify_blocks: number("VERIFY", 0) == 1,

@@ -10,13 +10,16 @@ mod blocks;
 pub mod browse;
 pub mod check;
 mod error;
+pub mod history;
 pub mod manifest;
 pub mod pages;
 pub mod rebuild;
 pub mod reclaim;
 pub mod report;
 pub mod restore;
+pub mod retention;
 pub mod select;
+pub mod tags;
 
 pub use archive::Archive;
 pub use error::{Error, Result};

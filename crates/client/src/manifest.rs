@@ -12,7 +12,7 @@ use format::record::{self, RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
 use repository::session::{Committed, Session};
 use repository::snapshots::{SnapshotRef, Stored};
-use seal::{Packer, Sealer};
+use seal::{Level, Packer, Sealer};
 use serde::{Deserialize, Serialize};
 use tree::Root;
 
@@ -101,7 +101,7 @@ pub(crate) fn commit(archive: &Archive, session: Session, sealer: &Sealer, new: 
     };
     let unsigned = head.encode();
     let clear = [&unsigned[..], &writer.signer.sign(&unsigned)].concat();
-    let record = sealer.seal_single(RecordKind::Manifest, &clear, &bytes, &mut Packer::new(3)?)?;
+    let record = sealer.seal_single(RecordKind::Manifest, &clear, &bytes, &mut Packer::new(Level::Fixed(3))?)?;
     Ok(session.commit(&record)?)
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn tombstone(archive: &Archive, sealer: &Sealer, names: &[SnapshotRef
     clear.extend(names.iter().flat_map(|name| name.id.0));
     let signature = archive.keys.writer.signer.sign(&clear);
     clear.extend_from_slice(&signature);
-    Ok(sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut Packer::new(1)?)?)
+    Ok(sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut Packer::new(Level::Fixed(1))?)?)
 }
 
 /// Reads manifests and checks who signed them.

@@ -8,7 +8,7 @@ use format::page::{Page, PageKind};
 use format::record::{RecordKind, SealedRecord};
 use ids::ObjectId;
 use repository::session::Session;
-use seal::{Block, Packer, Sealer};
+use seal::{Block, Level, Packer, Sealer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tree::{PageData, PageSink, PageSource};
@@ -17,7 +17,7 @@ use tree::{PageData, PageSink, PageSource};
 /// few of them.
 const PAGE_BLOCK_BYTES: usize = 512 << 10;
 /// Pages are small, and better compressed than quickly.
-const PAGE_LEVEL: i32 = 3;
+const PAGE_LEVEL: Level = Level::Fixed(3);
 /// Decoded pages kept: a path of inner pages and some leaves.
 const PAGES_MAX: usize = 256;
 

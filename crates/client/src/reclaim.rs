@@ -4,14 +4,14 @@ use crate::blocks::{BlockCache, Scratch};
 use crate::{Archive, Result};
 use format::record::{RecordKind, SealedRecord};
 use repository::reclaim::Repacker;
-use seal::{Block, Packer, Sealer};
+use seal::{Block, Level, Packer, Sealer};
 use serde::Serialize;
 use std::time::Instant;
 
 /// Plaintext of a repacked record.
-const BLOCK_BYTES: usize = 1 << 20;
+const BLOCK_BYTES: usize = 2 << 20;
 /// Repacked data is old data: worth compressing a little better than in a hurry.
-const LEVEL: i32 = 3;
+const LEVEL: Level = Level::Fixed(3);
 
 /// How to reclaim.
 #[derive(Clone, Copy, Debug)]

@@ -81,6 +81,20 @@ pub(crate) fn json(time: Time) -> String {
     Timestamp::new(time.secs, time.nanos as i32).map_or_else(|_| format!("@{}", time.secs), |stamp| stamp.to_string())
 }
 
+/// What a calendar here shows, for policies.
+pub(crate) fn calendar(time: Time) -> client::retention::Civil {
+    let stamp = Timestamp::new(time.secs, time.nanos as i32).unwrap_or_default();
+    let local = stamp.to_zoned(TimeZone::system());
+    let week = local.date().iso_week_date();
+    client::retention::Civil {
+        year: local.year().into(),
+        month: local.month().unsigned_abs(),
+        day: local.day().unsigned_abs(),
+        hour: local.hour().unsigned_abs(),
+        week: (week.year().into(), week.week().unsigned_abs()),
+    }
+}
+
 fn of_timestamp(stamp: Timestamp) -> Time {
     Time { secs: stamp.as_nanosecond().div_euclid(1_000_000_000) as i64, nanos: stamp.as_nanosecond().rem_euclid(1_000_000_000) as u32 }
 }

@@ -2,7 +2,8 @@
 
 use crate::block::{Block, Packer};
 use crate::{Error, Result};
-use crypto::{Cipher, NonceCounter, SealedSession, SessionKey, TAG_LEN, WriterKeys};
+use crypto::padding::{padme, seven_bits};
+use crypto::{Cipher, NonceCounter, Privacy, SealedSession, SessionKey, TAG_LEN, WriterKeys};
 use format::record::{Codec, HEADER_BYTES, Header, RecordKind, SealedRecord};
 use ids::{ObjectId, SessionId};
 
@@ -14,6 +15,7 @@ pub struct Sealer {
     key: SessionKey,
     nonces: NonceCounter,
     sealed: SealedSession,
+    padded: fn(u64) -> u64,
 }
 
 impl Sealer {
@@ -26,7 +28,11 @@ impl Sealer {
         ephemeral.copy_from_slice(&random[48..]);
         let key = SessionKey::new(SessionId(id), key_bytes, cipher);
         let sealed = key.seal_for(&keys.recipient, keys.repository, ephemeral);
-        Self { key, nonces: NonceCounter::new(), sealed }
+        let padded = match keys.privacy {
+            Privacy::Standard => seven_bits,
+            Privacy::Hardened => padme,
+        };
+        Self { key, nonces: NonceCounter::new(), sealed, padded }
     }
 
     /// The record that tells readers the key. It stands first in every container.
@@ -84,7 +90,7 @@ impl Sealer {
         record: &mut SealedRecord,
     ) -> Result<()> {
         let packed = record.sealed.len();
-        let padded = crypto::padding::padme((packed + PACKED_LENGTH_BYTES) as u64) as usize;
+        let padded = (self.padded)((packed + PACKED_LENGTH_BYTES) as u64) as usize;
         record.sealed.resize(padded - PACKED_LENGTH_BYTES, 0);
         record.sealed.extend_from_slice(&(packed as u32).to_le_bytes());
         let nonce = self.nonces.next(padded)?;

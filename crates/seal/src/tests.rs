@@ -26,7 +26,7 @@ fn sealed(ring: &KeyRing) -> (Sealer, format::record::SealedRecord, Vec<ObjectId
     let ids: Vec<_> = chunks.iter().map(|chunk| ring.writer.ids.chunk_id(chunk)).collect();
     ids.iter().zip(chunks).for_each(|(id, chunk)| block.push_chunk(*id, chunk));
     let mut record = Sealer::empty_record();
-    sealer.seal_block(&mut block, &mut Packer::new(1).unwrap(), &mut record).unwrap();
+    sealer.seal_block(&mut block, &mut Packer::new(Level::Fixed(1)).unwrap(), &mut record).unwrap();
     assert!(block.is_empty());
     (sealer, record, ids)
 }
@@ -87,7 +87,7 @@ fn pages_keep_their_references_in_the_clear() {
     let mut block = Block::new(RecordKind::Pages);
     block.push_page(id, &page);
     let mut record = Sealer::empty_record();
-    sealer.seal_block(&mut block, &mut Packer::new(1).unwrap(), &mut record).unwrap();
+    sealer.seal_block(&mut block, &mut Packer::new(Level::Fixed(1)).unwrap(), &mut record).unwrap();
     let mut bytes = record.to_bytes();
     let heads = format::page::heads(&verify(&bytes).unwrap()).unwrap();
     assert_eq!(heads[0].refs().collect::<Vec<_>>(), ids);

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Snapshots that `forget` keeps.
 const KEEP: usize = 3;
+const FORGET: [&str; 3] = ["forget", "--keep-last", "3"];
+const RECLAIM: [&str; 1] = ["reclaim"];
 /// Remembered snapshots restored per verification; the newest always.
 const RESTORES_MAX: usize = 4;
 
@@ -29,10 +31,25 @@ struct Options {
 }
 
 /// What a command usually takes, so that kills fall all over it.
-struct Usual {
-    backup: Duration,
-    forget: Duration,
-    reclaim: Duration,
+#[derive(Clone, Copy)]
+struct Usual(Duration);
+
+impl Usual {
+    /// It took this long when nobody killed it.
+    fn took(&mut self, elapsed: Duration) {
+        self.0 = (self.0 * 3 + elapsed) / 4;
+    }
+
+    /// It was killed after this time, so it takes longer.
+    fn takes_more_than(&mut self, delay: Duration) {
+        self.0 = self.0.max(delay);
+    }
+
+    /// A moment in that time, or a little behind it.
+    fn moment(self, random: &mut Random) -> Duration {
+        let longest = (self.0 + self.0 / 3).max(Duration::from_millis(5));
+        Duration::from_nanos(random.below(longest.as_nanos() as u64))
+    }
 }
 
 #[derive(Default)]
@@ -48,7 +65,9 @@ struct Model {
     source: PathBuf,
     work: PathBuf,
     random: Random,
-    usual: Usual,
+    backup: Usual,
+    forget: Usual,
+    reclaim: Usual,
     counts: Counts,
     /// Acknowledged and not forgotten: id and tree.
     remembered: Vec<(String, tree::Copy)>,
@@ -108,7 +127,11 @@ fn options(arguments: &[String]) -> Result<Options, String> {
 }
 
 fn run(options: &Options) -> Result<String, String> {
-    let work = std::env::temp_dir().join(format!("icecore-crash-{}", std::process::id()));
+    let work = std::env::temp_dir().join(format!(
+        "icecore-crash-{}-{}",
+        std::process::id(),
+        options.seed
+    ));
     println!("seed {}, in {}", options.seed, work.display());
     let start = Instant::now();
     let result = rounds(options, &work, start);
@@ -168,20 +191,17 @@ impl Model {
         };
         let location = icecore.repository.to_string_lossy().into_owned();
         icecore.run(&["init", "--repo", &location])?;
-        let usual = Usual {
-            backup: Duration::ZERO,
-            forget: Duration::ZERO,
-            reclaim: Duration::ZERO,
-        };
-        let (work, counts, remembered) = (work.to_owned(), Counts::default(), Vec::new());
+        let unknown = Usual(Duration::ZERO);
         let mut model = Self {
             icecore,
             source,
-            work,
+            work: work.to_owned(),
             random,
-            usual,
-            counts,
-            remembered,
+            backup: unknown,
+            forget: unknown,
+            reclaim: unknown,
+            counts: Counts::default(),
+            remembered: Vec::new(),
         };
         model.measure()?;
         Ok(model)
@@ -189,71 +209,57 @@ impl Model {
 
     /// One of each, not killed: how long it takes.
     fn measure(&mut self) -> Result<(), String> {
-        self.backup(Duration::from_secs(600))?;
+        let start = Instant::now();
+        self.back_up(Duration::from_secs(600))?;
+        self.backup = Usual(start.elapsed());
         if self.remembered.is_empty() {
-            return Err(
-                "a backup that was not killed gave no summary with a snapshot id".to_owned(),
-            );
+            return Err("the first backup did not end in ten minutes".to_owned());
         }
-        self.usual.forget = self.icecore.run(&["forget", "--keep-last", "3"])?.1;
-        self.usual.reclaim = self.icecore.run(&["reclaim"])?.1;
+        self.forget = Usual(self.icecore.run(&FORGET)?.1);
+        self.reclaim = Usual(self.icecore.run(&RECLAIM)?.1);
         Ok(())
     }
 
     fn round(&mut self) -> Result<(), String> {
         tree::mutate(&self.source, &mut self.random).map_err(failed("change the tree"))?;
         match self.random.below(8) {
-            0 => self.forget(),
-            1 => self.reclaim(),
+            0 => {
+                self.expect_forgotten()?;
+                let delay = self.forget.moment(&mut self.random);
+                let ended = self.icecore.run_and_kill(&FORGET, delay)?;
+                count(&mut self.counts, &mut self.forget, &FORGET, delay, ended)
+            }
+            1 => {
+                let delay = self.reclaim.moment(&mut self.random);
+                let ended = self.icecore.run_and_kill(&RECLAIM, delay)?;
+                count(&mut self.counts, &mut self.reclaim, &RECLAIM, delay, ended)
+            }
             _ => {
-                let delay = self.delay(self.usual.backup);
-                self.backup(delay)
+                let delay = self.backup.moment(&mut self.random);
+                self.back_up(delay)
             }
         }
     }
 
-    /// A moment in the usual time of a command, or a little behind it.
-    fn delay(&mut self, usual: Duration) -> Duration {
-        let longest = (usual + usual / 4).max(Duration::from_millis(5));
-        Duration::from_nanos(self.random.below(longest.as_nanos() as u64))
-    }
-
-    fn backup(&mut self, delay: Duration) -> Result<(), String> {
+    fn back_up(&mut self, delay: Duration) -> Result<(), String> {
         let before = tree::copy(&self.source).map_err(failed("read the tree"))?;
         let source = self.source.to_string_lossy().into_owned();
         let arguments = ["backup", &source, "--json"];
-        match self.icecore.run_and_kill(&arguments, delay)? {
-            Ended::Killed => self.counts.killed += 1,
-            Ended::Done(output, elapsed) => {
-                self.counts.done += 1;
-                let id = acknowledged(&output).ok_or_else(|| told(&arguments, &output))?;
-                self.remembered.push((id, before));
-                self.usual.backup = (self.usual.backup + elapsed) / 2;
-            }
+        let ended = self.icecore.run_and_kill(&arguments, delay)?;
+        if let Ended::Done(output, _) = &ended {
+            let id = acknowledged(output).ok_or_else(|| told(&arguments, output))?;
+            self.remembered.push((id, before));
         }
-        Ok(())
+        count(&mut self.counts, &mut self.backup, &arguments, delay, ended)
     }
 
-    fn forget(&mut self) -> Result<(), String> {
+    /// What `forget` may remove from now on, killed or not.
+    fn expect_forgotten(&mut self) -> Result<(), String> {
         // A backup that was killed after its commit is there too, and counts as one that is kept.
         let listed = self.icecore.snapshots()?;
         let kept = &listed[listed.len().saturating_sub(KEEP)..];
         self.remembered
             .retain(|(id, _)| kept.iter().any(|other| same(id, other)));
-        self.killed(&["forget", "--keep-last", "3"], self.usual.forget)
-    }
-
-    fn reclaim(&mut self) -> Result<(), String> {
-        self.killed(&["reclaim"], self.usual.reclaim)
-    }
-
-    fn killed(&mut self, arguments: &[&str], usual: Duration) -> Result<(), String> {
-        let delay = self.delay(usual);
-        match self.icecore.run_and_kill(arguments, delay)? {
-            Ended::Killed => self.counts.killed += 1,
-            Ended::Done(output, _) if output.status.success() => self.counts.done += 1,
-            Ended::Done(output, _) => return Err(told(arguments, &output)),
-        }
         Ok(())
     }
 
@@ -285,6 +291,27 @@ impl Model {
     }
 }
 
+fn count(
+    counts: &mut Counts,
+    usual: &mut Usual,
+    arguments: &[&str],
+    delay: Duration,
+    ended: Ended,
+) -> Result<(), String> {
+    match ended {
+        Ended::Killed => {
+            counts.killed += 1;
+            usual.takes_more_than(delay);
+        }
+        Ended::Done(output, elapsed) if output.status.success() => {
+            counts.done += 1;
+            usual.took(elapsed);
+        }
+        Ended::Done(output, _) => return Err(told(arguments, &output)),
+    }
+    Ok(())
+}
+
 fn restores_as_it_was(
     icecore: &Icecore,
     id: &str,
@@ -309,4 +336,48 @@ fn restores_as_it_was(
 /// Whether two spellings of an id, one perhaps shortened, are the same.
 fn same(one: &str, other: &str) -> bool {
     one.starts_with(other) || other.starts_with(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The loop against a stand-in with this fault.
+    fn outcome(fault: &str, seed: u64) -> Result<String, String> {
+        let folder =
+            std::env::temp_dir().join(format!("icecore-fake-{}-{seed}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let binary = folder.join(format!("fake-icecore{fault}"));
+        let fake = crate::files::root().join("xtask/testdata/fake-icecore");
+        std::os::unix::fs::symlink(fake, &binary).expect("a link");
+        let options = Options {
+            runs: 16,
+            limit: None,
+            seed,
+            verify_every: 4,
+            binary,
+            keep: false,
+        };
+        let outcome = run(&options);
+        std::fs::remove_dir_all(&folder).expect("remove");
+        let work = format!("icecore-crash-{}-{seed}", std::process::id());
+        let _ = std::fs::remove_dir_all(std::env::temp_dir().join(work));
+        outcome
+    }
+
+    #[test]
+    fn an_honest_program_passes_the_loop() {
+        assert_eq!(outcome("", 1).map(|_| ()), Ok(()));
+    }
+
+    #[test]
+    fn a_program_that_acknowledges_what_it_lost_is_caught() {
+        let error = outcome("-lossy", 2).expect_err("it loses files");
+        assert!(error.contains("restores otherwise"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_publishes_too_early_is_caught() {
+        assert!(outcome("-early", 3).is_err());
+    }
 }

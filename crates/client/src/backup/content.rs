@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Plaintext of one record: large enough that small files compress well together, small enough
 /// that restoring one of them costs a millisecond.
-pub(super) const BLOCK_BYTES: usize = 1 << 20;
+pub(super) const BLOCK_BYTES: usize = 2 << 20;
 /// Runs listed in an entry itself; more go into list pages of about this many.
 const RUNS_INLINE_MAX: usize = 1024;
 

@@ -56,8 +56,8 @@ pub struct Options {
     pub read: ReadOptions,
     /// Threads that read, compress and seal.
     pub threads: usize,
-    /// Zstandard level.
-    pub level: i32,
+    /// How hard to compress.
+    pub level: seal::Level,
     /// Read everything, whatever its times say.
     pub full: bool,
     /// Inode numbers mean nothing on this file system.

@@ -1,7 +1,11 @@
 //! Looking into snapshots: listing, searching, reading, comparing. Nothing here writes.
 
 pub mod content;
+pub mod diff;
+pub mod find;
+pub mod glob;
 pub mod ls;
+pub mod map;
 
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::{time, units};
 use format::entry::Time;
+use seal::Level;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -48,9 +49,9 @@ pub(crate) struct Backup {
     /// Threads that read, compress and encrypt [default: one per processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
-    /// Zstandard level: 1 is fastest, 19 smallest, negative ones are faster still.
-    #[arg(long, value_name = "LEVEL", default_value_t = 2, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-7..=19))]
-    pub(crate) compression: i32,
+    /// `auto` (by what it gives), or a Zstandard level: 1 is quick, 19 small, negative ones quicker.
+    #[arg(long, value_name = "LEVEL", default_value = "auto", allow_negative_numbers = true, value_parser = parse_level)]
+    pub(crate) compression: Level,
     /// Lower the processor priority by this much.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..=19))]
     pub(crate) nice: i32,
@@ -117,4 +118,12 @@ pub(crate) fn parse_tag(text: &str) -> std::result::Result<String, String> {
 pub(crate) fn parse_node(text: &str) -> std::result::Result<String, String> {
     let is_bad = text.trim().is_empty() || text.contains([':', '/', '@']) || text.chars().any(char::is_control);
     if is_bad { Err("a node name has no ':', '/', '@' or control character".into()) } else { Ok(text.to_owned()) }
+}
+
+fn parse_level(text: &str) -> std::result::Result<Level, String> {
+    if text == "auto" {
+        return Ok(Level::Auto);
+    }
+    let level = text.parse().ok().filter(|level| (-7..=19).contains(level));
+    level.map(Level::Fixed).ok_or_else(|| "write auto, or a level from -7 to 19".into())
 }

@@ -4,8 +4,8 @@ mod flags;
 mod source;
 mod stream;
 
-pub(crate) use flags::{Backup, Choice};
-pub(crate) use source::absolute;
+pub(crate) use flags::{Backup, Choice, parse_tag};
+pub(crate) use source::{absolute, excludes, processors};
 
 use crate::codes::Code;
 use crate::context::Context;

@@ -1,0 +1,82 @@
+//! What differs between two snapshots, as a user sees it.
+
+use super::cursor;
+use super::find::{same_attributes, same_version};
+use crate::manifest::Snapshot;
+use crate::pages::PageReader;
+use crate::Result;
+use format::entry::Entry;
+use tree::Change;
+use tree::cursor::is_below;
+
+/// What kind of difference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Only in the second snapshot.
+    Added,
+    /// Only in the first.
+    Removed,
+    /// Other content.
+    Content,
+    /// The same content; other rights, owner, times or attributes.
+    Attributes,
+    /// Another kind of object.
+    Type,
+}
+
+/// A difference; `before` and `now` as far as there is one.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// What kind.
+    pub kind: Kind,
+    /// In the first snapshot.
+    pub before: Option<Entry>,
+    /// In the second.
+    pub now: Option<Entry>,
+}
+
+impl Difference {
+    /// The path.
+    pub fn path(&self) -> &[u8] {
+        self.now.as_ref().or(self.before.as_ref()).map_or(&[], |entry| &entry.path)
+    }
+
+    fn of(change: Change) -> Option<Self> {
+        Some(match change {
+            Change::Added(now) => Self { kind: Kind::Added, before: None, now: Some(now) },
+            Change::Removed(before) => Self { kind: Kind::Removed, before: Some(before), now: None },
+            Change::Modified(before, now) => {
+                let kind = kind_of(&before, &now)?;
+                Self { kind, before: Some(before), now: Some(now) }
+            }
+        })
+    }
+}
+
+fn kind_of(before: &Entry, now: &Entry) -> Option<Kind> {
+    if before.kind() != now.kind() {
+        Some(Kind::Type)
+    } else if before.content != now.content || before.size != now.size {
+        Some(Kind::Content)
+    } else if before.mtime != now.mtime || !same_attributes(before, now) {
+        Some(Kind::Attributes)
+    } else {
+        debug_assert!(same_version(before, now));
+        None
+    }
+}
+
+/// Calls `visit` for every difference at or below `path`, in order.
+pub fn run(
+    pages: &PageReader<'_>,
+    from: &Snapshot,
+    to: &Snapshot,
+    path: &[u8],
+    mut visit: impl FnMut(Difference) -> Result<()>,
+) -> Result<()> {
+    let (mut left, mut right) = (cursor(pages, from), cursor(pages, to));
+    tree::diff(&mut left, &mut right, |change| match Difference::of(change) {
+        Some(found) if found.path() == path || is_below(found.path(), path) => visit(found),
+        _ => Ok(()),
+    })
+}

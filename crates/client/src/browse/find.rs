@@ -1,0 +1,134 @@
+//! Searching all snapshots: each distinct version of a file once, with the snapshots that have it.
+//!
+//! The first tree of a source is read as a whole, of every later one only what differs.
+
+use super::{below, cursor};
+use crate::manifest::Snapshot;
+use crate::pages::PageReader;
+use crate::Result;
+use format::entry::{Entry, compare_paths};
+use ids::ObjectId;
+use std::collections::{BTreeMap, HashMap};
+use tree::{Change, diff};
+
+/// A version of an object.
+#[derive(Clone, Debug)]
+pub struct Version<'a> {
+    /// The object.
+    pub entry: Entry,
+    /// The snapshots that have it, oldest first.
+    pub snapshots: Vec<&'a Snapshot>,
+}
+
+/// All versions of what `wanted` says, by path and then by time. `snapshots` are in the order of
+/// time.
+pub fn versions<'a>(
+    pages: &PageReader<'_>,
+    snapshots: &'a [Snapshot],
+    wanted: &dyn Fn(&Entry) -> bool,
+) -> Result<Vec<Version<'a>>> {
+    let mut by_source: BTreeMap<ObjectId, Vec<&Snapshot>> = BTreeMap::new();
+    snapshots.iter().for_each(|snapshot| by_source.entry(snapshot.head.source).or_default().push(snapshot));
+    let mut found = Vec::new();
+    for chain in by_source.values() {
+        search(pages, chain, wanted, &mut found)?;
+    }
+    found.sort_by(|a, b| compare_paths(&a.entry.path, &b.entry.path).then_with(|| since(a).cmp(&since(b))));
+    Ok(collapsed(found))
+}
+
+fn since(version: &Version<'_>) -> Option<format::entry::Time> {
+    version.snapshots.first().map(|snapshot| snapshot.time())
+}
+
+/// Versions of one source.
+fn search<'a>(
+    pages: &PageReader<'_>,
+    chain: &[&'a Snapshot],
+    wanted: &dyn Fn(&Entry) -> bool,
+    found: &mut Vec<Version<'a>>,
+) -> Result<()> {
+    let Some(first) = chain.first() else { return Ok(()) };
+    let mut open = Open { found, since: HashMap::new() };
+    below(pages, first, b"", |entry| {
+        if wanted(&entry) {
+            open.begin(entry, 0);
+        }
+        Ok(())
+    })?;
+    for (at, pair) in chain.windows(2).enumerate() {
+        let (mut left, mut right) = (cursor(pages, pair[0]), cursor(pages, pair[1]));
+        diff(&mut left, &mut right, |change| {
+            match change {
+                Change::Added(entry) if wanted(&entry) => open.begin(entry, at + 1),
+                Change::Removed(entry) => open.end(&entry.path, &chain[..=at]),
+                Change::Modified(before, now) if !same_version(&before, &now) => {
+                    open.end(&before.path, &chain[..=at]);
+                    if wanted(&now) {
+                        open.begin(now, at + 1);
+                    }
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+    }
+    open.end_all(chain);
+    Ok(())
+}
+
+/// Versions whose last snapshot is not known yet.
+struct Open<'f, 'a> {
+    found: &'f mut Vec<Version<'a>>,
+    /// By path: the entry, and the number of the first snapshot that has it.
+    since: HashMap<Vec<u8>, (Entry, usize)>,
+}
+
+impl<'a> Open<'_, 'a> {
+    fn begin(&mut self, entry: Entry, at: usize) {
+        self.since.insert(entry.path.clone(), (entry, at));
+    }
+
+    /// The version at `path` was last in the last of `until`.
+    fn end(&mut self, path: &[u8], until: &[&'a Snapshot]) {
+        if let Some((entry, from)) = self.since.remove(path) {
+            self.found.push(Version { entry, snapshots: until.get(from..).unwrap_or_default().to_vec() });
+        }
+    }
+
+    fn end_all(mut self, chain: &[&'a Snapshot]) {
+        for (entry, from) in std::mem::take(&mut self.since).into_values() {
+            self.found.push(Version { entry, snapshots: chain.get(from..).unwrap_or_default().to_vec() });
+        }
+    }
+}
+
+/// Equal versions that came and went, or that several sources have, become one.
+fn collapsed(found: Vec<Version<'_>>) -> Vec<Version<'_>> {
+    let mut all: Vec<Version<'_>> = Vec::with_capacity(found.len());
+    for version in found {
+        let of_path = all.iter_mut().rev().take_while(|other| other.entry.path == version.entry.path);
+        match of_path.into_iter().find(|other| same_version(&other.entry, &version.entry)) {
+            Some(same) => same.snapshots.extend(version.snapshots),
+            None => all.push(version),
+        }
+    }
+    all.iter_mut().for_each(|version| version.snapshots.sort_by_key(|snapshot| (snapshot.time(), snapshot.name)));
+    all
+}
+
+/// Whether a user would call both the same: inode numbers and change times do not count.
+pub fn same_version(a: &Entry, b: &Entry) -> bool {
+    a.content == b.content && a.size == b.size && a.mtime == b.mtime && same_attributes(a, b)
+}
+
+/// Whether kind, rights, owner and extended attributes are equal.
+pub(crate) fn same_attributes(a: &Entry, b: &Entry) -> bool {
+    let (left, right) = (&a.attributes, &b.attributes);
+    left.kind == right.kind
+        && left.mode == right.mode
+        && (left.uid, left.gid) == (right.uid, right.gid)
+        && left.inode_flags == right.inode_flags
+        && left.xattrs == right.xattrs
+        && a.rdev == b.rdev
+}

@@ -1,0 +1,156 @@
+//! Patterns of names for searching: `*`, `?`, `[a-z]`, and `**` across directories. Bytes, not
+//! characters, so that every name can be met.
+
+/// A pattern: without a slash it speaks of names, with one of whole paths.
+#[derive(Clone, Debug)]
+pub struct Glob {
+    pattern: Vec<u8>,
+    of_paths: bool,
+    ignore_case: bool,
+}
+
+impl Glob {
+    /// Reads a pattern.
+    pub fn new(pattern: &[u8], ignore_case: bool) -> Self {
+        let of_paths = pattern.contains(&b'/');
+        let mut pattern = pattern.strip_prefix(b"/").unwrap_or(pattern).to_vec();
+        if ignore_case {
+            pattern.make_ascii_lowercase();
+        }
+        Self { pattern, of_paths, ignore_case }
+    }
+
+    /// Whether the pattern means `path`.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let text = if self.of_paths { path } else { name };
+        if self.ignore_case { matches(&self.pattern, &text.to_ascii_lowercase()) } else { matches(&self.pattern, text) }
+    }
+}
+
+/// Goes back only to the last star, so the time is at most pattern times text.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut of_text) = (0, 0);
+    // Behind the last star of each kind: where the pattern goes on, and the text it was tried at.
+    // A `**` may take slashes, so falling back to it is possible when the `*` behind it is stuck.
+    let (mut star, mut deep): (Option<(usize, usize)>, Option<(usize, usize)>) = (None, None);
+    loop {
+        if at == pattern.len() && of_text == text.len() {
+            return true;
+        }
+        match pattern.get(at) {
+            Some(b'*') if pattern.get(at + 1) == Some(&b'*') => {
+                at += 2;
+                // `**/` also means no directory at all.
+                at += usize::from(pattern.get(at) == Some(&b'/') && (at == 2 || pattern.get(at - 3) == Some(&b'/')));
+                (star, deep) = (None, Some((at, of_text)));
+                continue;
+            }
+            Some(b'*') => {
+                at += 1;
+                star = Some((at, of_text));
+                continue;
+            }
+            Some(_) => {
+                if let Some((taken, next)) = text.get(of_text).and_then(|byte| one(&pattern[at..], *byte)).map(|taken| (taken, of_text + 1)) {
+                    (at, of_text) = (at + taken, next);
+                    continue;
+                }
+            }
+            None => {}
+        }
+        if let Some((after, tried)) = star.filter(|(_, tried)| text.get(*tried).is_some_and(|byte| *byte != b'/')) {
+            star = Some((after, tried + 1));
+            (at, of_text) = (after, tried + 1);
+        } else if let Some((after, tried)) = deep.filter(|(_, tried)| *tried < text.len()) {
+            (star, deep) = (None, Some((after, tried + 1)));
+            (at, of_text) = (after, tried + 1);
+        } else {
+            return false;
+        }
+    }
+}
+
+/// How many bytes of the pattern stand for `byte`, if they do.
+fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+    match pattern {
+        [b'?', ..] => (byte != b'/').then_some(1),
+        [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
+        [b'[', rest @ ..] => match class(rest, byte) {
+            Some((taken, is_in)) => (is_in && byte != b'/').then_some(taken + 1),
+            None => (byte == b'[').then_some(1), // never closed: a plain bracket
+        },
+        [plain, ..] => (*plain == byte).then_some(1),
+        [] => None,
+    }
+}
+
+/// Length of a class behind its `[`, and whether `byte` is in it.
+fn class(text: &[u8], byte: u8) -> Option<(usize, bool)> {
+    let negated = matches!(text.first(), Some(b'!' | b'^'));
+    let (mut at, mut is_in) = (usize::from(negated), false);
+    let first = at;
+    loop {
+        match text.get(at..)? {
+            [b']', ..] if at > first => return Some((at + 1, is_in != negated)),
+            [low, b'-', high, ..] if *high != b']' => {
+                is_in |= (*low..=*high).contains(&byte);
+                at += 3;
+            }
+            [single, ..] => {
+                is_in |= *single == byte;
+                at += 1;
+            }
+            [] => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_shells_mean() {
+        let table: &[(&[u8], &[u8], bool)] = &[
+            (b"*.rs", b"src/main.rs", true),
+            (b"*.rs", b"src/main.rss", false),
+            (b"main", b"src/main", true),
+            (b"main", b"main/src", false),
+            (b"m??n", b"a/main", true),
+            (b"[a-m]ain", b"a/main", true),
+            (b"[!a-m]ain", b"a/main", false),
+            (b"[]]", b"]", true),
+            (b"[x", b"[x", true),
+            (b"\\*", b"*", true),
+            (b"\\*", b"x", false),
+            (b"/etc/*", b"etc/hosts", true),
+            (b"/etc/*", b"etc/ssl/x", false),
+            (b"/etc/**", b"etc/ssl/x", true),
+            (b"/**/x", b"x", true),
+            (b"/**/x", b"a/b/x", true),
+            (b"/a/**/x", b"a/x", true),
+            (b"/a/**/b/*", b"a/1/b/2/b/3", true),
+            (b"/a/**/b/*", b"a/1/b/2/3", false),
+            (b"*\xff*", b"a\xffb", true),
+            (b"*", b"a/\n", true),
+            (b"a*b*c", b"aXbYbZc", true),
+        ];
+        for (pattern, path, expected) in table {
+            assert_eq!(Glob::new(pattern, false).matches(path), *expected, "{} {}", pattern.escape_ascii(), path.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn case_can_be_ignored() {
+        assert!(Glob::new(b"*.JPG", true).matches(b"a/B.jpg"));
+        assert!(!Glob::new(b"*.JPG", false).matches(b"a/B.jpg"));
+    }
+
+    #[test]
+    fn many_stars_do_not_take_for_ever() {
+        let pattern = b"*a".repeat(50);
+        assert!(!Glob::new(&pattern, false).matches(&b"a".repeat(49)));
+        assert!(!Glob::new(&b"**/a*".repeat(30), false).matches(&b"a/".repeat(2000)));
+    }
+}

@@ -1,0 +1,47 @@
+//! What backups did over time, and what the repository holds.
+
+use crate::{Archive, Result};
+use repository::container;
+use ids::ContainerNo;
+use serde::Serialize;
+
+/// What a repository holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Containers.
+    pub containers: u64,
+    /// Bytes in containers.
+    pub container_bytes: u64,
+    /// Chunks and pages in the index.
+    pub objects: u64,
+    /// Keys that open it.
+    pub keys: u64,
+    /// Bytes that the disk can still take.
+    pub free_bytes: u64,
+}
+
+/// What the repository holds now.
+pub fn totals(archive: &Archive) -> Result<Totals> {
+    let repository = &archive.repository;
+    let storage = &**repository.storage();
+    let mut totals = Totals {
+        snapshots: repository.snapshots()?.len() as u64,
+        objects: repository.index().entries(),
+        keys: repository.key_slots()?.len() as u64,
+        free_bytes: storage.free_bytes().map_err(repository::Error::from)?,
+        ..Totals::default()
+    };
+    for file in container::list(storage, ContainerNo(0))?.iter().filter(|file| file.finished) {
+        match repository.container(file.number).and_then(|reader| reader.length()) {
+            Ok(length) => {
+                totals.containers += 1;
+                totals.container_bytes += length;
+            }
+            Err(error) if error.is_gone() => {} // reclaimed meanwhile
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(totals)
+}

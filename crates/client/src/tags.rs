@@ -1,0 +1,78 @@
+//! Changing the labels of snapshots.
+//!
+//! Manifests are signed and never change: a snapshot with other tags is a new record of the same
+//! tree and time, after which the old one is forgotten. Killed in between, both are there.
+
+use crate::manifest::{self, NewManifest, Snapshot};
+use crate::{Archive, Result};
+use format::inner::Sums;
+use repository::snapshots::SnapshotRef;
+use tree::Root;
+
+/// What to change.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// Tags that it shall have.
+    pub add: Vec<String>,
+    /// Tags that it shall not have.
+    pub remove: Vec<String>,
+}
+
+impl Change {
+    /// The tags after the change, without repetitions.
+    fn of(&self, tags: &[String]) -> Vec<String> {
+        let mut new: Vec<String> = Vec::new();
+        for tag in tags.iter().filter(|tag| !self.remove.contains(tag)).chain(&self.add) {
+            if !new.contains(tag) {
+                new.push(tag.clone());
+            }
+        }
+        new
+    }
+}
+
+/// Gives `snapshot` other tags: its new name, or `None` when nothing changes.
+pub fn change(archive: &Archive, snapshot: &Snapshot, change: &Change) -> Result<Option<SnapshotRef>> {
+    let mut body = snapshot.body.clone();
+    body.tags = change.of(&body.tags);
+    if body.tags == snapshot.body.tags {
+        return Ok(None);
+    }
+    let name = publish(archive, snapshot, &body)?;
+    archive.forget(&[snapshot.name])?;
+    Ok(Some(name))
+}
+
+fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Result<SnapshotRef> {
+    let lease = archive.lease("tag")?;
+    let head = &snapshot.head;
+    // Still there under the lease: who forgot it meanwhile meant it.
+    archive.repository.snapshot(snapshot.name)?;
+    let previous = manifest::newest_of(archive, &head.source)?;
+    let sealer = archive.sealer()?;
+    let session = archive.repository.begin(&lease, Some(head.root), sealer.session_record());
+    let new = NewManifest {
+        source: head.source,
+        previous: previous.as_ref().map(|stored| stored.head),
+        previous_id: previous.as_ref().map(|stored| stored.name.id),
+        time: snapshot.time(),
+        root: Root { id: head.root, level: head.level, sums: Sums::EMPTY },
+    };
+    Ok(manifest::commit(archive, session, &sealer, new, body)?.snapshot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn tags_are_added_and_removed_once() {
+        let change = Change { add: words("c a"), remove: words("b x") };
+        assert_eq!(change.of(&words("a b a")), words("a c"));
+        assert_eq!(Change::default().of(&words("a b")), words("a b"));
+    }
+}

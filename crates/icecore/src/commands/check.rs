@@ -1,0 +1,97 @@
+//! `icecore check`.
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::escape::{self, JsonPath};
+use crate::failure::Result;
+use crate::out::Paint;
+use crate::progress::Shown;
+use crate::units;
+use client::check::{self, Damage, Options, Report};
+use serde::Serialize;
+
+/// Look for damage; the exit code is 14 when there is some.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n\nWithout --read-data the structure is checked: that every snapshot has all it needs.")]
+pub(crate) struct Check {
+    /// Also read and verify the data: all of it, or this share of the containers, chosen at random.
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100%", value_parser = parse_percent)]
+    read_data: Option<f64>,
+    /// Threads that read [default: one per processor].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+/// Reads `10%` or `10`.
+pub(crate) fn parse_percent(text: &str) -> std::result::Result<f64, String> {
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| format!("'{text}' is no share; write 10%"))
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    what: &'a str,
+    snapshots: &'a [String],
+    paths: Vec<JsonPath>,
+}
+
+impl Check {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let archive = context.open_cancellable()?;
+        let threads = self.threads.map_or(0, usize::from);
+        let options = Options { read_data_percent: self.read_data, threads };
+        let shown = Shown::start(&context.progress, &context.out, None);
+        let report = check::run(&archive, &options, &context.progress);
+        drop(shown);
+        let report = report.map_err(|error| context.failure(error))?;
+        report.damages.iter().try_for_each(|damage| tell(context, damage))?;
+        context.out.line(&summary(&report))?;
+        let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
+        if code == Code::Damage {
+            context.out.line("What to do: back up the same sources again (what is missing is stored anew), then forget the snapshots that stay damaged.")?;
+        }
+        context.out.summary(code, &report)
+    }
+}
+
+fn tell(context: &Context, damage: &Damage) -> Result<()> {
+    let paths = damage.paths.iter().map(|path| JsonPath::new(path)).collect();
+    let told = Told { what: &damage.what, snapshots: &damage.snapshots, paths };
+    context.out.item("damage", &told, || {
+        let mut text = context.out.paint(Paint::Red, &format!("damage: {}", escape::text(&damage.what)));
+        if !damage.snapshots.is_empty() {
+            text.push_str(&format!("\n  in snapshots: {}", damage.snapshots.join(" ")));
+        }
+        damage.paths.iter().for_each(|path| text.push_str(&format!("\n  {}", escape::path(path))));
+        text
+    })
+}
+
+fn summary(report: &Report) -> String {
+    let found = match report.damages.len() {
+        0 => "no damage".to_owned(),
+        1 => "1 damage".to_owned(),
+        several => format!("{several} damages"),
+    };
+    format!(
+        "{found}: {} snapshots, {} pages, {} chunks, {} containers ({} read, {}) in {}",
+        units::count(report.snapshots),
+        units::count(report.pages),
+        units::count(report.chunks),
+        units::count(report.containers),
+        units::count(report.containers_read),
+        units::bytes(report.bytes_read),
+        units::duration(report.elapsed_secs),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read() {
+        assert_eq!([parse_percent("10%"), parse_percent("2.5"), parse_percent("100%")], [Ok(10.0), Ok(2.5), Ok(100.0)]);
+        ["", "%", "101", "-1", "x", "nan"].iter().for_each(|text| assert!(parse_percent(text).is_err(), "{text}"));
+    }
+}

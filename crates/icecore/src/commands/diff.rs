@@ -1,0 +1,125 @@
+//! `icecore diff`.
+
+use super::ls::{finished, stop};
+use crate::codes::Code;
+use crate::context::Context;
+use crate::escape::{self, JsonPath};
+use crate::failure::{Failure, Result};
+use crate::out::Paint;
+use crate::units;
+use client::browse::diff::{self, Difference, Kind};
+use client::pages::PageReader;
+use serde::Serialize;
+use std::ffi::OsString;
+
+/// Show what differs between two snapshots.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore diff 3fa9c1d2 latest\n  icecore diff 2026-11-01:/etc latest:/etc\n\nSigns: + added, - removed, M other content, U other attributes only, T another kind of object")]
+pub(crate) struct Diff {
+    /// The older snapshot: SNAP[:PATH].
+    #[arg(value_name = "A[:PATH]")]
+    from: OsString,
+    /// The newer snapshot: SNAP[:PATH].
+    #[arg(value_name = "B[:PATH]")]
+    to: OsString,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    path: JsonPath,
+    change: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_before: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+}
+
+#[derive(Default, Serialize)]
+struct Count {
+    added: u64,
+    removed: u64,
+    content: u64,
+    attributes: u64,
+    r#type: u64,
+    bytes_added: u64,
+    bytes_removed: u64,
+}
+
+impl Count {
+    fn add(&mut self, found: &Difference) {
+        let counter = match found.kind {
+            Kind::Added => &mut self.added,
+            Kind::Removed => &mut self.removed,
+            Kind::Content => &mut self.content,
+            Kind::Attributes => &mut self.attributes,
+            Kind::Type => &mut self.r#type,
+        };
+        *counter += 1;
+        if found.kind != Kind::Attributes {
+            let size = |entry: &Option<format::entry::Entry>| entry.as_ref().map_or(0, |entry| entry.size);
+            self.bytes_added = self.bytes_added.saturating_add(size(&found.now));
+            self.bytes_removed = self.bytes_removed.saturating_add(size(&found.before));
+        }
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{} added, {} removed, {} with other content, {} with other attributes, {} of another kind; {} of files came, {} went",
+            units::count(self.added),
+            units::count(self.removed),
+            units::count(self.content),
+            units::count(self.attributes),
+            units::count(self.r#type),
+            units::bytes(self.bytes_added),
+            units::bytes(self.bytes_removed),
+        )
+    }
+}
+
+impl Diff {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let archive = context.open()?;
+        let (from, path) = context.snapshot_and_path(&archive, &self.from)?;
+        let (to, other) = context.snapshot_and_path(&archive, &self.to)?;
+        if path != other {
+            return Err(Failure::usage("the two paths differ").hint("Name the same path in both snapshots, or none."));
+        }
+        let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
+        let (mut count, mut unwritten) = (Count::default(), None);
+        let result = diff::run(&pages, &from, &to, &path, |found| {
+            count.add(&found);
+            let shown = context.out.item("change", &shown(&found), || row(context, &found));
+            shown.map_err(|failure| stop(&mut unwritten, failure))
+        });
+        finished(context, result, unwritten)?;
+        context.out.line(&count.text())?;
+        context.out.summary(Code::Complete, &count)
+    }
+}
+
+fn shown(found: &Difference) -> Shown {
+    Shown {
+        path: JsonPath::new(found.path()),
+        change: match found.kind {
+            Kind::Added => "added",
+            Kind::Removed => "removed",
+            Kind::Content => "content",
+            Kind::Attributes => "attributes",
+            Kind::Type => "type",
+        },
+        size_before: found.before.as_ref().map(|entry| entry.size),
+        size: found.now.as_ref().map(|entry| entry.size),
+    }
+}
+
+fn row(context: &Context, found: &Difference) -> String {
+    let (sign, paint) = match found.kind {
+        Kind::Added => ("+", Paint::Green),
+        Kind::Removed => ("-", Paint::Red),
+        Kind::Content => ("M", Paint::Yellow),
+        Kind::Attributes => ("U", Paint::Yellow),
+        Kind::Type => ("T", Paint::Yellow),
+    };
+    context.out.paint(paint, &format!("{sign}    {}", escape::path(found.path())))
+}

@@ -1,0 +1,119 @@
+//! `icecore find`.
+
+use super::ls::{self, kind_name};
+use super::snapshots::Filter;
+use crate::codes::Code;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Result;
+use crate::{time, units};
+use client::browse::find::{self, Version};
+use client::browse::glob::Glob;
+use client::manifest::{ManifestReader, Snapshot};
+use client::pages::PageReader;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+/// Look for a file in all snapshots: every version once, file first, then time.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash speaks of names, one with a slash of whole paths.")]
+pub(crate) struct Find {
+    /// Name or path, with *, ?, [a-z] and ** (across directories).
+    #[arg(value_name = "PATTERN", required = true)]
+    patterns: Vec<OsString>,
+    /// Small and large letters are the same.
+    #[arg(short, long)]
+    ignore_case: bool,
+    /// Show mode, owner and size of each version.
+    #[arg(short, long)]
+    long: bool,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    entry: ls::Shown,
+    snapshots: Vec<String>,
+    first_seen: String,
+    last_seen: String,
+}
+
+#[derive(Serialize)]
+struct Count {
+    files: usize,
+    versions: usize,
+    snapshots: usize,
+}
+
+impl Find {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let archive = context.open()?;
+        let failed = |error| context.failure(error);
+        let mut snapshots = readable(context, &mut ManifestReader::new(&archive).map_err(failed)?)?;
+        snapshots.retain(|snapshot| self.filter.takes(snapshot));
+        let globs: Vec<_> = self.patterns.iter().map(|pattern| Glob::new(pattern.as_bytes(), self.ignore_case)).collect();
+        let pages = PageReader::new(&archive).map_err(failed)?;
+        let wanted = |entry: &format::entry::Entry| globs.iter().any(|glob| glob.matches(&entry.path));
+        let versions = find::versions(&pages, &snapshots, &wanted).map_err(failed)?;
+        let files = self.show(context, &versions)?;
+        let count = Count { files, versions: versions.len(), snapshots: snapshots.len() };
+        context.out.summary(Code::Complete, &count)
+    }
+
+    /// The path once, then its versions. Returns the number of paths.
+    fn show(&self, context: &Context, versions: &[Version<'_>]) -> Result<usize> {
+        let mut last: Option<&[u8]> = None;
+        let mut files = 0;
+        for version in versions {
+            if last != Some(&version.entry.path) {
+                files += 1;
+                context.out.print(&escape::path(&version.entry.path))?;
+            }
+            last = Some(&version.entry.path);
+            context.out.item("version", &shown(version), || self.row(version))?;
+        }
+        Ok(files)
+    }
+
+    fn row(&self, version: &Version<'_>) -> String {
+        let entry = &version.entry;
+        let what = if self.long { format!("{} {:04o} {}", kind_name(entry.kind()), entry.attributes.mode, owner(entry)) } else { kind_name(entry.kind()).to_owned() };
+        let (first, last) = (version.snapshots.first(), version.snapshots.last());
+        let seen = |snapshot: Option<&&Snapshot>| snapshot.map_or_else(String::new, |found| time::show(found.time()));
+        format!(
+            "    {}  {:>11}  {what}  in {} snapshots, {} to {} ({})",
+            time::show(entry.mtime),
+            units::bytes(entry.size),
+            version.snapshots.len(),
+            seen(first),
+            seen(last),
+            last.map_or_else(String::new, |found| super::snapshots::short_id(found)),
+        )
+    }
+}
+
+fn owner(entry: &format::entry::Entry) -> String {
+    format!("{}:{}", entry.attributes.uid, entry.attributes.gid)
+}
+
+fn shown(version: &Version<'_>) -> Shown {
+    let seen = |snapshot: Option<&&Snapshot>| snapshot.map_or_else(String::new, |found| time::json(found.time()));
+    Shown {
+        entry: ls::Shown::new(&version.entry),
+        snapshots: version.snapshots.iter().map(|snapshot| snapshot.id().to_string()).collect(),
+        first_seen: seen(version.snapshots.first()),
+        last_seen: seen(version.snapshots.last()),
+    }
+}
+
+/// All snapshots that can be read, oldest first; the others are told.
+pub(crate) fn readable(context: &Context, reader: &mut ManifestReader<'_>) -> Result<Vec<Snapshot>> {
+    let all = reader.all(|name, error| context.out.note(&format!("snapshot {} cannot be read: {error}", name.id)));
+    let mut all = all.map_err(|error| context.failure(error))?;
+    all.sort_by_key(|snapshot| (snapshot.time(), snapshot.name));
+    Ok(all)
+}
+

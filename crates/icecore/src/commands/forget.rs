@@ -1,0 +1,227 @@
+//! `icecore forget`.
+
+use super::backup::parse_tag;
+use super::snapshots::{Filter, short_id};
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::out::Paint;
+use crate::{escape, time};
+use client::Archive;
+use client::manifest::{ManifestReader, Snapshot};
+use client::retention::{self, Decision, Group, Keep, Policy};
+use repository::snapshots::SnapshotRef;
+use serde::Serialize;
+
+const EXAMPLES: &str = "Examples:
+  icecore forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
+  icecore forget --keep-last 3 --node web-1
+  icecore forget --keep-within 30d --keep-tag release
+  icecore forget 3fa9c1d2
+
+Policies look at each source (node and paths) by itself. The space comes back with `icecore reclaim`.";
+
+/// Forget snapshots: by name, or by a policy that says which to keep.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Forget {
+    /// Snapshots to forget.
+    #[arg(value_name = "SNAP")]
+    snapshots: Vec<String>,
+    #[command(flatten)]
+    keep: KeepFlags,
+    #[command(flatten)]
+    filter: Filter,
+    /// Say what would be forgotten and why the rest stays, and do nothing.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+/// What to keep. N is a number, or `unlimited`.
+#[derive(clap::Args, Debug, Default)]
+#[command(next_help_heading = "What to keep (N is a number or `unlimited`)")]
+struct KeepFlags {
+    /// The newest N.
+    #[arg(long, value_name = "N", value_parser = parse_keep)]
+    keep_last: Option<Keep>,
+    /// The newest of each of the last N hours that have one.
+    #[arg(long, value_name = "N", value_parser = parse_keep)]
+    keep_hourly: Option<Keep>,
+    /// The newest of each of the last N days that have one.
+    #[arg(long, value_name = "N", value_parser = parse_keep)]
+    keep_daily: Option<Keep>,
+    /// The newest of each of the last N weeks (Monday to Sunday) that have one.
+    #[arg(long, value_name = "N", value_parser = parse_keep)]
+    keep_weekly: Option<Keep>,
+    /// The newest of each of the last N months that have one.
+    #[arg(long, value_name = "N", value_parser = parse_keep)]
+    keep_monthly: Option<Keep>,
+    /// The newest of each of the last N years that have one.
+    #[arg(long, value_name = "N", value_parser = parse_keep)]
+    keep_yearly: Option<Keep>,
+    /// What is at most this much older than the newest: 12h, 30d, 1y6m.
+    #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
+    keep_within: Option<u64>,
+    /// What has all of these tags (joined by commas); may be given several times.
+    #[arg(long, value_name = "TAG[,TAG]", value_parser = parse_tags)]
+    keep_tag: Vec<Tags>,
+}
+
+#[derive(Clone, Debug)]
+struct Tags(Vec<String>);
+
+/// 0 is refused: who writes it hardly means that nothing shall be kept by this rule.
+fn parse_keep(text: &str) -> std::result::Result<Keep, String> {
+    match text {
+        "unlimited" | "-1" => Ok(Keep::All),
+        _ => match text.parse() {
+            Ok(number) if number > 0 => Ok(Keep::Newest(number)),
+            _ => Err(format!("'{text}' is no number of snapshots; write 1 or more, or unlimited")),
+        },
+    }
+}
+
+fn parse_tags(text: &str) -> std::result::Result<Tags, String> {
+    text.split(',').map(parse_tag).collect::<std::result::Result<_, _>>().map(Tags)
+}
+
+impl KeepFlags {
+    fn policy(&self) -> Policy {
+        Policy {
+            last: self.keep_last.unwrap_or_default(),
+            hourly: self.keep_hourly.unwrap_or_default(),
+            daily: self.keep_daily.unwrap_or_default(),
+            weekly: self.keep_weekly.unwrap_or_default(),
+            monthly: self.keep_monthly.unwrap_or_default(),
+            yearly: self.keep_yearly.unwrap_or_default(),
+            within_secs: self.keep_within,
+            tags: self.keep_tag.iter().map(|tags| tags.0.clone()).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Decided<'a> {
+    snapshot_id: String,
+    time: String,
+    node: &'a str,
+    paths: &'a [String],
+    tags: &'a [String],
+    action: &'static str,
+    reasons: &'a [String],
+}
+
+impl<'a> Decided<'a> {
+    fn new(snapshot: &'a Snapshot, reasons: &'a [String]) -> Self {
+        let (body, time) = (&snapshot.body, time::json(snapshot.time()));
+        let action = if reasons.is_empty() { "remove" } else { "keep" };
+        Self { snapshot_id: snapshot.id().to_string(), time, node: &body.node, paths: &body.paths, tags: &body.tags, action, reasons }
+    }
+}
+
+#[derive(Serialize)]
+struct Count {
+    kept: usize,
+    removed: usize,
+    dry_run: bool,
+}
+
+impl Forget {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let policy = self.keep.policy();
+        self.check(&policy)?;
+        let archive = context.open()?;
+        let (kept, removed) = if self.snapshots.is_empty() {
+            self.by_policy(context, &archive, &policy)?
+        } else {
+            (0, self.by_name(context, &archive)?)
+        };
+        if !self.dry_run {
+            archive.forget(&removed).map_err(|error| context.failure(error))?;
+        }
+        let count = Count { kept, removed: removed.len(), dry_run: self.dry_run };
+        let verb = if self.dry_run { "would forget" } else { "forgot" };
+        context.out.line(&format!("{verb} {} snapshots; the space comes back with: icecore reclaim", count.removed))?;
+        context.out.summary(Code::Complete, &count)
+    }
+
+    /// Never deletes all for want of a policy.
+    fn check(&self, policy: &Policy) -> Result<()> {
+        let example = "For example: icecore forget --keep-daily 7 --keep-weekly 5 --dry-run";
+        match (self.snapshots.is_empty(), policy.is_empty()) {
+            (true, true) => Err(Failure::usage("neither a policy nor a snapshot was given; nothing was forgotten").hint(example)),
+            (false, false) => Err(Failure::usage("a policy and snapshots cannot be given together").hint(example)),
+            _ => Ok(()),
+        }
+    }
+
+    fn by_name(&self, context: &Context, archive: &Archive) -> Result<Vec<SnapshotRef>> {
+        let mut names = Vec::new();
+        for text in &self.snapshots {
+            let snapshot = context.snapshot(archive, text)?;
+            if !names.contains(&snapshot.name) {
+                names.push(snapshot.name);
+                show(context, &snapshot, &[])?;
+            }
+        }
+        Ok(names)
+    }
+
+    fn by_policy(&self, context: &Context, archive: &Archive, policy: &Policy) -> Result<(usize, Vec<SnapshotRef>)> {
+        let mut reader = ManifestReader::new(archive).map_err(|error| context.failure(error))?;
+        let mut all = super::find::readable(context, &mut reader)?;
+        all.retain(|snapshot| self.filter.takes(snapshot));
+        let groups = retention::apply(policy, &all, &time::calendar);
+        refuse_to_empty(&groups)?;
+        let mut removed = Vec::new();
+        for group in &groups {
+            context.out.line(&format!("{} of {}:", paths(group), escape::text(group.node)))?;
+            for Decision { snapshot, reasons } in &group.decisions {
+                show(context, snapshot, reasons)?;
+                removed.extend(reasons.is_empty().then_some(snapshot.name));
+            }
+        }
+        Ok((all.len() - removed.len(), removed))
+    }
+}
+
+fn paths(group: &Group<'_>) -> String {
+    group.paths.iter().map(|path| escape::text(path)).collect::<Vec<_>>().join(" ")
+}
+
+/// A tag that nothing has, and a source loses all: a mistake, not a wish.
+fn refuse_to_empty(groups: &[Group<'_>]) -> Result<()> {
+    let Some(group) = groups.iter().find(|group| group.loses_all()) else { return Ok(()) };
+    let failure = Failure::usage(format!("the policy would keep nothing of {} of {}; nothing was forgotten", paths(group), group.node));
+    Err(failure.hint("Keep some: --keep-last 1; or name what to forget: icecore forget SNAP..."))
+}
+
+fn show(context: &Context, snapshot: &Snapshot, reasons: &[String]) -> Result<()> {
+    let row = || {
+        let sign = if reasons.is_empty() { context.out.paint(Paint::Red, "remove") } else { context.out.paint(Paint::Green, "keep  ") };
+        let tags: Vec<_> = snapshot.body.tags.iter().map(|tag| format!("[{}]", escape::text(tag))).collect();
+        let text = format!("  {sign} {}  {}  {} {}", short_id(snapshot), time::show(snapshot.time()), reasons.join(", "), tags.join(" "));
+        text.trim_end().to_owned()
+    };
+    if context.out.quiet && !context.out.json {
+        return Ok(());
+    }
+    context.out.item("decision", &Decided::new(snapshot, reasons), row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_to_keep_are_read_and_nonsense_fails_closed() {
+        assert_eq!([parse_keep("7"), parse_keep("unlimited"), parse_keep("-1")], [Ok(Keep::Newest(7)), Ok(Keep::All), Ok(Keep::All)]);
+        ["", "0", "-2", "x", "99999999999"].iter().for_each(|text| assert!(parse_keep(text).is_err(), "{text}"));
+    }
+
+    #[test]
+    fn empty_tags_fail_closed() {
+        assert_eq!(parse_tags("a,b").unwrap().0, ["a", "b"]);
+        ["", ",", "a,", " "].iter().for_each(|text| assert!(parse_tags(text).is_err(), "{text}"));
+    }
+}

@@ -1,0 +1,115 @@
+//! `icecore map`.
+
+use super::ls::{finished, kind_name, stop};
+use crate::codes::Code;
+use crate::context::Context;
+use crate::escape::{self, JsonPath};
+use crate::failure::Result;
+use crate::time;
+use client::browse::{self, map::{self, Extent}};
+use client::pages::PageReader;
+use format::entry::{Entry, STATUS_CHANGED, STATUS_PARTIAL};
+use serde::Serialize;
+use std::ffi::OsString;
+
+/// List everything that a snapshot holds, for machines: CSV, or JSON lines with --json.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore map latest > snapshot.csv\n  icecore map latest:/srv --json | jq 'select(.size > 1000000)'")]
+pub(crate) struct Map {
+    /// Snapshot, with or without a path: SNAP[:PATH].
+    #[arg(value_name = "SNAP[:PATH]")]
+    snapshot: OsString,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    path: JsonPath,
+    r#type: &'static str,
+    mode: String,
+    uid: u32,
+    gid: u32,
+    size: u64,
+    mtime: String,
+    chunks: u64,
+    bytes: u64,
+    status: &'static str,
+}
+
+#[derive(Default, Serialize)]
+struct Count {
+    entries: u64,
+    size: u64,
+    chunks: u64,
+    bytes: u64,
+}
+
+impl Map {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let archive = context.open()?;
+        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot)?;
+        let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
+        context.out.print("path,type,mode,owner,size,mtime,chunks,bytes,status")?;
+        let (mut count, mut unwritten) = (Count::default(), None);
+        let result = browse::below(&pages, &snapshot, &path, |entry| {
+            let extent = map::extent(&pages, &entry)?;
+            count.entries += 1;
+            count.size = count.size.saturating_add(entry.size);
+            count.chunks += extent.chunks;
+            count.bytes = count.bytes.saturating_add(extent.data_bytes);
+            let row = shown(&entry, extent);
+            let shown = context.out.item("object", &row, || csv(&entry, &row));
+            shown.map_err(|failure| stop(&mut unwritten, failure))
+        });
+        finished(context, result, unwritten)?;
+        context.out.summary(Code::Complete, &count)
+    }
+}
+
+fn shown(entry: &Entry, extent: Extent) -> Shown {
+    let attributes = &entry.attributes;
+    Shown {
+        path: JsonPath::new(&entry.path),
+        r#type: kind_name(entry.kind()),
+        mode: format!("{:04o}", attributes.mode),
+        uid: attributes.uid,
+        gid: attributes.gid,
+        size: entry.size,
+        mtime: time::json(entry.mtime),
+        chunks: extent.chunks,
+        bytes: extent.data_bytes,
+        status: status(entry.status),
+    }
+}
+
+/// How sure the content is.
+fn status(bits: u8) -> &'static str {
+    match bits {
+        bits if bits & STATUS_PARTIAL != 0 => "partial",
+        bits if bits & STATUS_CHANGED != 0 => "changed",
+        _ => "",
+    }
+}
+
+fn csv(entry: &Entry, row: &Shown) -> String {
+    let path = quoted(&escape::path(&entry.path));
+    let Shown { r#type, mode, uid, gid, size, mtime, chunks, bytes, status, .. } = row;
+    format!("{path},{type},{mode},{uid}:{gid},{size},{mtime},{chunks},{bytes},{status}")
+}
+
+/// RFC 4180. What a spreadsheet would take for a formula begins with `=`, `+`, `-` or `@`; ours
+/// begins with a slash.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_needed() {
+        assert_eq!(quoted("/plain name"), "/plain name");
+        assert_eq!(quoted("/a,\"b\""), "\"/a,\"\"b\"\"\"");
+    }
+}

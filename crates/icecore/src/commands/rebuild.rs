@@ -1,0 +1,37 @@
+//! `icecore rebuild`.
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Result};
+use crate::secret::Ask;
+use crate::units;
+use client::rebuild;
+
+/// Make the chunk index and the list of snapshots anew, from the containers alone.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore rebuild\n\nSnapshots that were forgotten stay forgotten. Run it when `check` or another command says so.")]
+pub(crate) struct Rebuild {}
+
+impl Rebuild {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let storage = context.storage()?;
+        let secret = context.secret(Ask::Once)?;
+        context.watch_signals();
+        let report = rebuild::run(storage, secret.slot()).map_err(|error| Failure::from(error).at(&context.place()))?;
+        for damage in &report.damages {
+            context.out.print(&format!("damage: {}", escape::text(damage)))?;
+        }
+        context.out.line(&format!(
+            "{} containers read: {} objects in the index, {} snapshots ({} found again, {} forged and left alone) in {}",
+            units::count(report.containers),
+            units::count(report.objects),
+            units::count(report.snapshots),
+            units::count(report.snapshots_restored),
+            units::count(report.forged),
+            units::duration(report.elapsed_secs),
+        ))?;
+        let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
+        context.out.summary(code, &report)
+    }
+}

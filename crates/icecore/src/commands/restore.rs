@@ -1,0 +1,178 @@
+//! `icecore restore`.
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::escape::{self, JsonPath};
+use crate::failure::Result;
+use crate::out::Out;
+use crate::progress::Shown;
+use crate::units;
+use client::restore::{self, Monitor, Options, Report};
+use ::restore::Overwrite;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "Examples:
+  icecore restore latest --target /tmp/out
+  icecore restore latest@web-1:/etc --target /etc --overwrite if-changed
+  icecore restore '2026-11-20 14:00:/home/me' --target /home/me --delete --dry-run
+  icecore restore latest --target /tmp/out --include '*.pdf' --verify
+
+The content of a named directory lands in the target itself. What is there and equal stays, so a
+restore that was interrupted goes on where it was. Exit code 3: parts could not be restored.";
+
+/// Bring back a snapshot or a part of it.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Restore {
+    /// Snapshot, with or without a path: SNAP[:PATH].
+    #[arg(value_name = "SNAP[:PATH]")]
+    snapshot: OsString,
+    /// Where to.
+    #[arg(short, long, value_name = "DIR")]
+    target: PathBuf,
+    /// Only what matches: a pattern as in .gitignore.
+    #[arg(short, long = "include", value_name = "PATTERN")]
+    includes: Vec<String>,
+    /// Not what matches.
+    #[arg(short, long = "exclude", value_name = "PATTERN")]
+    excludes: Vec<String>,
+    /// What happens to what is there already.
+    #[arg(long, value_enum, default_value = "if-changed")]
+    overwrite: When,
+    /// Remove what is in the target and not in the snapshot.
+    #[arg(long)]
+    delete: bool,
+    /// Read everything again and compare.
+    #[arg(long)]
+    verify: bool,
+    /// Change nothing; count what would be done.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Owners by number, not by name.
+    #[arg(long)]
+    numeric_owners: bool,
+    /// Do not wait until all is on the disk.
+    #[arg(long)]
+    no_sync: bool,
+    /// Threads that read and write [default: one per processor].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+/// When something that is there is replaced.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum When {
+    /// In any case.
+    Always,
+    /// Unless kind, size and time are equal.
+    IfChanged,
+    /// Not at all.
+    Never,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    snapshot_id: String,
+    target: JsonPath,
+    dry_run: bool,
+    report: &'a Report,
+}
+
+impl Restore {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let archive = context.open_cancellable()?;
+        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot)?;
+        let total = path.is_empty().then_some(snapshot.body.report.bytes_inspected).filter(|bytes| *bytes > 0);
+        let shown = Shown::start(&context.progress, &context.out, total);
+        let told = Told(&context.out);
+        let report = restore::run(&archive, &snapshot, &path, &self.target, &self.options(), &context.progress, &told);
+        drop(shown);
+        let report = report.map_err(|error| context.failure(error))?;
+        context.out.line(&text(&report, self.dry_run))?;
+        let target = JsonPath::as_is(std::os::unix::ffi::OsStrExt::as_bytes(self.target.as_os_str()));
+        let summary = Summary { snapshot_id: snapshot.id().to_string(), target, dry_run: self.dry_run, report: &report };
+        context.out.summary(code(&report), &summary)
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            overwrite: match self.overwrite {
+                When::Always => Overwrite::Always,
+                When::IfChanged => Overwrite::IfChanged,
+                When::Never => Overwrite::Never,
+            },
+            delete: self.delete,
+            verify: self.verify,
+            dry_run: self.dry_run,
+            include: self.includes.clone(),
+            exclude: self.excludes.clone(),
+            threads: self.threads.map_or(0, usize::from),
+            numeric_owners: self.numeric_owners,
+            no_sync: self.no_sync,
+        }
+    }
+}
+
+/// A difference after a restore is worse than an object that could not be written.
+fn code(report: &Report) -> Code {
+    if report.differing > 0 {
+        Code::DrillMismatch
+    } else if report.failed > 0 || report.degraded > 0 {
+        Code::Partial
+    } else {
+        Code::Complete
+    }
+}
+
+struct Told<'a>(&'a Out);
+
+#[derive(Serialize)]
+struct Problem<'a> {
+    #[serde(flatten)]
+    path: JsonPath,
+    reason: &'a str,
+}
+
+impl Monitor for Told<'_> {
+    fn problem(&self, path: &[u8], text: &str) {
+        let shown = format!("{}: {text}", escape::escape(path));
+        self.0.beside("problem", &Problem { path: JsonPath::as_is(path), reason: text }, &shown);
+    }
+}
+
+fn text(report: &Report, dry_run: bool) -> String {
+    let mut text = format!(
+        "{}{} files ({}), {} directories, {} links and others; {} were there already, {} kept, {} removed, {} failed, {} lack attributes",
+        if dry_run { "would restore " } else { "restored " },
+        units::count(report.files),
+        units::bytes(report.bytes),
+        units::count(report.directories),
+        units::count(report.links),
+        units::count(report.unchanged),
+        units::count(report.kept),
+        units::count(report.deleted),
+        units::count(report.failed),
+        units::count(report.degraded),
+    );
+    if report.verified > 0 {
+        text.push_str(&format!("; {} verified, {} differ", units::count(report.verified), units::count(report.differing)));
+    }
+    let rate = units::rate(report.bytes as f64 / report.elapsed_secs.max(0.001));
+    text + &format!(" in {}, {rate}", units::duration(report.elapsed_secs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restore_ends_with_what_is_worst() {
+        let report = |failed, degraded, differing| Report { failed, degraded, differing, ..Report::default() };
+        assert_eq!(code(&report(0, 0, 0)), Code::Complete);
+        assert_eq!(code(&report(0, 1, 0)), Code::Partial);
+        assert_eq!(code(&report(1, 0, 0)), Code::Partial);
+        assert_eq!(code(&report(1, 1, 1)), Code::DrillMismatch);
+    }
+}
