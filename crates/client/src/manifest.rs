@@ -29,6 +29,9 @@ pub struct Body {
     /// Whether parts of the source could not be read.
     #[serde(default)]
     pub partial: bool,
+    /// Damage epoch of the repository when it was made: see `Repository::damage_epoch`.
+    #[serde(default)]
+    pub damage_epoch: u64,
     /// Program and version that wrote it.
     #[serde(default)]
     pub program: String,

@@ -10,9 +10,10 @@ use crate::{Error, Result};
 use capture::Problem;
 use capture::owners::OwnerNames;
 use capture::walk::{Found, Row};
-use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, compare_paths};
+use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, Segment, compare_paths};
 use format::inner::Child;
 use format::manifest::Head;
+use repository::session::Session;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -30,6 +31,8 @@ pub(super) struct Merge<'a> {
     full: bool,
     ignore_inode: bool,
     previous: Option<Previous<'a>>,
+    /// Set when what the snapshot before cites may be lost: asked for every chunk.
+    distrust: Option<&'a Session>,
     owners: OwnerNames,
     attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
     /// Files with more than one name that are being read in this run.
@@ -50,7 +53,12 @@ struct Previous<'a> {
 }
 
 impl<'a> Merge<'a> {
-    pub(super) fn new(options: &Options, pages: Option<&'a PageReader<'a>>, head: Option<Head>) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        pages: Option<&'a PageReader<'a>>,
+        head: Option<Head>,
+        distrust: Option<&'a Session>,
+    ) -> Self {
         let previous = pages.zip(head).map(|(pages, head)| Previous {
             cursor: Cursor::new(pages, head.root, head.level),
             page: None,
@@ -61,6 +69,7 @@ impl<'a> Merge<'a> {
             full: options.full,
             ignore_inode: options.ignore_inode,
             previous,
+            distrust,
             owners: OwnerNames::of_this_machine(),
             attributes: FxHashMap::default(),
             linked: FxHashSet::default(),
@@ -80,7 +89,9 @@ impl<'a> Merge<'a> {
         }
         let before = self.before(found.path, batch, monitor)?;
         match before {
-            Some(before) if !self.full && self.is_unchanged(&before, found) => self.unchanged(before, batch),
+            Some(before) if !self.full && self.is_unchanged(&before, found) && self.is_there(&before)? => {
+                self.unchanged(before, batch);
+            }
             before => self.changed(found, before, batch),
         }
         Ok(())
@@ -173,8 +184,9 @@ impl<'a> Merge<'a> {
 
     fn unchanged(&mut self, before: Entry, batch: &mut Batch) {
         match self.previous.as_mut().and_then(|previous| previous.matched.as_mut()) {
-            Some(matched) => matched.push(before),
-            None => batch.push(Item::Unchanged(before)),
+            // A page that may be lost is built anew from its entries.
+            Some(matched) if self.distrust.is_none() => matched.push(before),
+            _ => batch.push(Item::Unchanged(before)),
         }
     }
 
@@ -215,6 +227,25 @@ impl<'a> Merge<'a> {
             && attributes.device == found.device
             && attributes.inode_flags == row.inode_flags
             && before.links == links_of(row)
+    }
+
+    /// Whether all that an entry cites is stored, as far as there is reason to ask.
+    fn is_there(&self, before: &Entry) -> Result<bool> {
+        let Some(session) = self.distrust else { return Ok(true) };
+        match &before.content {
+            Content::None | Content::Inline(_) => Ok(true),
+            Content::Lists(_) => Ok(false),
+            Content::Segments(segments) => {
+                for segment in segments.iter() {
+                    if let Segment::Data(id, _) = segment
+                        && !session.holds(id)?
+                    {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
     }
 
     fn new_entry(&mut self, found: &Found<'_>) -> Entry {

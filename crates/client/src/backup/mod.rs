@@ -124,7 +124,8 @@ pub fn run(archive: &Archive, options: &Options, progress: &Progress, monitor: &
     let writer = PageWriter::new(&session, &sealer, ids)?;
     let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &writer)?;
     let previous_head = previous.as_ref().map(|stored| stored.head);
-    let merge = Merge::new(options, pages.as_ref(), previous_head);
+    let distrust = distrusts(archive, pages.is_some(), previous.as_ref())?.then_some(&session);
+    let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
     let order = Order::new(&writer, archive.cut_key());
     let (root, mut tally) = pipeline(options, &shared, merge, order)?;
     drop(shared);
@@ -175,6 +176,7 @@ fn finish(
         paths: options.paths.clone(),
         tags: options.tags.clone(),
         partial,
+        damage_epoch: archive.repository.damage_epoch(),
         program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         report: report.clone(),
     };
@@ -205,6 +207,14 @@ fn previous_pages<'a>(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether something may have been lost since the snapshot before was made: then what is taken
+/// over from it is looked for, and stored again where it is missing.
+fn distrusts(archive: &Archive, reads: bool, previous: Option<&Stored>) -> Result<bool> {
+    let Some(previous) = previous.filter(|_| reads) else { return Ok(false) };
+    let snapshot = manifest::ManifestReader::new(archive)?.read(previous.name);
+    Ok(snapshot.map_or(true, |snapshot| snapshot.body.damage_epoch != archive.repository.damage_epoch()))
 }
 
 /// Runs walk, workers and order until the source is done.
@@ -286,7 +296,7 @@ pub fn dry_run(
     let source = manifest::source_id(archive, &options.node, &options.paths);
     let previous = manifest::newest_of(archive, &source)?;
     let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
-    let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head));
+    let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head), None);
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;
     let mut batch = Batch::default();
     let mut tally = Tally::default();
