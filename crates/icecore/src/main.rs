@@ -13,9 +13,11 @@ mod failure;
 mod out;
 mod profile;
 mod progress;
+mod rates;
 mod secret;
 mod session_report;
 mod signals;
+mod tarball;
 mod time;
 mod units;
 

@@ -1,0 +1,121 @@
+//! `icecore bench`: what this machine could do at best.
+
+use super::backup::{absolute, processors};
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::rates::{self, Rate};
+use crate::units;
+use capture::bench::{Figures, bench_read, bench_walk};
+use capture::walk::Root;
+use serde::Serialize;
+use std::ffi::OsString;
+
+/// Measure what this machine could do at best, with nothing stored.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore bench walk /home\n  icecore bench read /home --threads 4\n  icecore bench cpu\n  icecore bench storage --repo /mnt/backup")]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// Walk trees and look at every object.
+    Walk(Source),
+    /// Walk trees and read every file, into nothing.
+    Read(Source),
+    /// Hash, cut, compress and encrypt, in memory.
+    Cpu,
+    /// Write to the directory of the repository and wait until it is on the disk.
+    Storage {
+        /// How much to write.
+        #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::parse_bytes)]
+        size: u64,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+struct Source {
+    /// Files and directories.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+    /// Threads [default: one per processor].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    entries: u64,
+    directories: u64,
+    files: u64,
+    bytes: u64,
+    problems: u64,
+    secs: f64,
+    objects_per_sec: f64,
+    bytes_per_sec: f64,
+}
+
+#[derive(Serialize)]
+struct All {
+    rates: Vec<Rate>,
+}
+
+impl Bench {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        match &self.what {
+            What::Walk(source) => source.run(context, bench_walk),
+            What::Read(source) => source.run(context, bench_read),
+            What::Cpu => tell(context, rates::cpu()?),
+            What::Storage { size } => tell(context, rates::storage(&context.repo()?, *size)?),
+        }
+    }
+}
+
+impl Source {
+    fn run(
+        &self,
+        context: &Context,
+        bench: impl Fn(&[Root], usize) -> std::result::Result<Figures, capture::walk::WalkError>,
+    ) -> Result<Code> {
+        let roots = self.paths.iter().map(|path| absolute(path).map(|path| Root::at(&path)));
+        let roots = roots.collect::<Result<Vec<_>>>()?;
+        let threads = self.threads.map_or_else(processors, usize::from);
+        let figures = bench(&roots, threads).map_err(|error| Failure::from(client::Error::from(error)))?;
+        let secs = figures.secs.max(1e-9);
+        let measured = Measured {
+            entries: figures.entries,
+            directories: figures.directories,
+            files: figures.files,
+            bytes: figures.bytes,
+            problems: figures.problems,
+            secs: figures.secs,
+            objects_per_sec: figures.entries as f64 / secs,
+            bytes_per_sec: figures.bytes as f64 / secs,
+        };
+        context.out.print(&text(&measured))?;
+        context.out.summary(Code::Complete, &measured)
+    }
+}
+
+fn text(measured: &Measured) -> String {
+    format!(
+        "{} objects ({} directories, {} files, {} problems), {} in {}: {} objects/s, {}",
+        units::count(measured.entries),
+        units::count(measured.directories),
+        units::count(measured.files),
+        units::count(measured.problems),
+        units::bytes(measured.bytes),
+        units::duration(measured.secs),
+        units::count(measured.objects_per_sec as u64),
+        units::rate(measured.bytes_per_sec),
+    )
+}
+
+fn tell(context: &Context, rates: Vec<Rate>) -> Result<Code> {
+    for rate in &rates {
+        context.out.print(&format!("{:<36}{:>14}", rate.what, units::rate(rate.bytes_per_sec)))?;
+    }
+    context.out.summary(Code::Complete, &All { rates })
+}

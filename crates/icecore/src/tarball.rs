@@ -1,0 +1,247 @@
+//! Writing entries as a tar archive: ustar headers, with what does not fit into them in PAX
+//! records in front (long and odd names, times before the second, extended attributes).
+
+use client::browse::content::ContentReader;
+use client::{Error, Result};
+use format::entry::{Content, Entry, Kind};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use tar::{EntryType, Header};
+
+/// Tar archives consist of blocks of this size.
+const BLOCK: usize = 512;
+/// An archive ends with two blocks of zeros.
+const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
+/// What fits into a ustar header.
+const NAME_MAX: usize = 100;
+const OCTAL_12_MAX: u64 = 0o77_777_777_777;
+const OCTAL_8_MAX: u32 = 0o7_777_777;
+const USER_MAX: usize = 31;
+
+/// An archive that is being written.
+pub(crate) struct Tarball<'a, W: Write> {
+    output: W,
+    content: ContentReader<'a>,
+    /// First names of files that have several, by file system and inode.
+    names: HashMap<(u32, u64), Vec<u8>>,
+    entries: u64,
+    bytes: u64,
+    skipped: u64,
+}
+
+impl<'a, W: Write> Tarball<'a, W> {
+    pub(crate) fn new(output: W, content: ContentReader<'a>) -> Self {
+        Self { output, content, names: HashMap::new(), entries: 0, bytes: 0, skipped: 0 }
+    }
+
+    /// Adds an object.
+    pub(crate) fn add(&mut self, entry: &Entry) -> Result<()> {
+        if entry.kind() == Kind::Socket {
+            self.skipped += 1;
+            return Ok(());
+        }
+        let link = self.link_target(entry);
+        let is_data = entry.kind() == Kind::File && link.is_none();
+        let size = if is_data { entry.size } else { 0 };
+        let (header, pax) = header(entry, link.as_deref(), size);
+        self.pax(&pax)?;
+        self.write(header.as_bytes())?;
+        if is_data {
+            self.content.copy(entry, &mut self.output)?;
+            self.pad(entry.size)?;
+        }
+        self.entries += 1;
+        self.bytes += size;
+        Ok(())
+    }
+
+    /// Ends the archive; entries, bytes of files, and objects left out.
+    pub(crate) fn finish(mut self) -> Result<(u64, u64, u64)> {
+        self.write(&END)?;
+        self.output.flush().map_err(unwritten)?;
+        Ok((self.entries, self.bytes, self.skipped))
+    }
+
+    /// Where a link points to: the text of a symlink, or the first name of the same file.
+    fn link_target(&mut self, entry: &Entry) -> Option<Vec<u8>> {
+        match (&entry.content, entry.kind()) {
+            (Content::Inline(target), Kind::Symlink) => Some(target.clone()),
+            (_, Kind::File) if entry.links > 1 => {
+                let group = (entry.attributes.device, entry.inode);
+                if let Some(first) = self.names.get(&group) {
+                    return Some(first.clone());
+                }
+                self.names.insert(group, entry.path.clone());
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn pax(&mut self, records: &Records) -> Result<()> {
+        if records.bytes.is_empty() {
+            return Ok(());
+        }
+        let mut header = Header::new_ustar();
+        header.set_entry_type(EntryType::XHeader);
+        header.set_size(records.bytes.len() as u64);
+        header.set_mode(0o644);
+        put(&mut header.as_old_mut().name, b"././@PaxHeader");
+        header.set_cksum();
+        self.write(header.as_bytes())?;
+        self.write(&records.bytes)?;
+        self.pad(records.bytes.len() as u64)
+    }
+
+    fn pad(&mut self, length: u64) -> Result<()> {
+        let over = (length % BLOCK as u64) as usize;
+        if over > 0 { self.write(&END[..BLOCK - over]) } else { Ok(()) }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.output.write_all(bytes).map_err(unwritten)
+    }
+}
+
+fn unwritten(source: io::Error) -> Error {
+    Error::File { path: "the output".into(), source }
+}
+
+/// PAX records: `length key=value\n`.
+#[derive(Default)]
+struct Records {
+    bytes: Vec<u8>,
+}
+
+impl Records {
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        let rest = 1 + key.len() + 1 + value.len() + 1; // " key=value\n"
+        let mut length = rest + 1;
+        // The length counts its own digits.
+        while length != rest + length.to_string().len() {
+            length = rest + length.to_string().len();
+        }
+        self.bytes.extend_from_slice(length.to_string().as_bytes());
+        [b" ", key, b"=", value, b"\n"].iter().for_each(|part| self.bytes.extend_from_slice(part));
+    }
+}
+
+fn header(entry: &Entry, link: Option<&[u8]>, size: u64) -> (Header, Records) {
+    let (mut header, mut pax) = (Header::new_ustar(), Records::default());
+    let attributes = &entry.attributes;
+    let mut name = entry.path.clone();
+    if entry.kind() == Kind::Directory {
+        name.push(b'/');
+    }
+    let is_text = |bytes: &[u8]| str::from_utf8(bytes).is_ok();
+    if !is_text(&name) || !link.is_none_or(is_text) {
+        pax.add(b"hdrcharset", b"BINARY");
+    }
+    header.set_entry_type(entry_type(entry.kind(), link.is_some()));
+    put_or_pax(&mut header.as_old_mut().name, &name, NAME_MAX, b"path", &mut pax);
+    if let Some(link) = link {
+        put_or_pax(&mut header.as_old_mut().linkname, link, NAME_MAX, b"linkpath", &mut pax);
+    }
+    header.set_mode(attributes.mode.into());
+    header.set_uid(number_or_pax(attributes.uid, b"uid", &mut pax).into());
+    header.set_gid(number_or_pax(attributes.gid, b"gid", &mut pax).into());
+    header.set_size(size.min(OCTAL_12_MAX));
+    if size > OCTAL_12_MAX {
+        pax.add(b"size", size.to_string().as_bytes());
+    }
+    owners(&mut header, entry, &mut pax);
+    times(&mut header, entry, &mut pax);
+    devices(&mut header, entry);
+    for xattr in &attributes.xattrs {
+        pax.add(&[b"SCHILY.xattr.", &xattr.name[..]].concat(), &xattr.value);
+    }
+    header.set_cksum();
+    (header, pax)
+}
+
+fn entry_type(kind: Kind, is_link: bool) -> EntryType {
+    match kind {
+        Kind::File if is_link => EntryType::Link,
+        Kind::File | Kind::Socket => EntryType::Regular,
+        Kind::Directory => EntryType::Directory,
+        Kind::Symlink => EntryType::Symlink,
+        Kind::Fifo => EntryType::Fifo,
+        Kind::CharDevice => EntryType::Char,
+        Kind::BlockDevice => EntryType::Block,
+    }
+}
+
+fn put(field: &mut [u8], value: &[u8]) {
+    let length = value.len().min(field.len());
+    field[..length].copy_from_slice(&value[..length]);
+}
+
+/// The field always has something, for programs that know no PAX.
+fn put_or_pax(field: &mut [u8], value: &[u8], longest: usize, key: &[u8], pax: &mut Records) {
+    put(field, value);
+    if value.len() > longest || !value.is_ascii() {
+        pax.add(key, value);
+    }
+}
+
+fn number_or_pax(value: u32, key: &[u8], pax: &mut Records) -> u32 {
+    if value > OCTAL_8_MAX {
+        pax.add(key, value.to_string().as_bytes());
+    }
+    value.min(OCTAL_8_MAX)
+}
+
+fn owners(header: &mut Header, entry: &Entry, pax: &mut Records) {
+    let attributes = &entry.attributes;
+    if let Some(ustar) = header.as_ustar_mut() {
+        put_or_pax(&mut ustar.uname, &attributes.user, USER_MAX, b"uname", pax);
+        put_or_pax(&mut ustar.gname, &attributes.group, USER_MAX, b"gname", pax);
+    }
+}
+
+fn times(header: &mut Header, entry: &Entry, pax: &mut Records) {
+    let time = entry.mtime;
+    let fits = u64::try_from(time.secs).ok().filter(|secs| *secs <= OCTAL_12_MAX);
+    header.set_mtime(fits.unwrap_or(0));
+    if fits.is_none() || time.nanos > 0 {
+        pax.add(b"mtime", decimal(time.secs, time.nanos).as_bytes());
+    }
+}
+
+/// Nanoseconds count forward, also before 1970: -1 s and 250,000,000 ns are -0.75.
+fn decimal(secs: i64, nanos: u32) -> String {
+    if secs >= 0 || nanos == 0 {
+        return format!("{secs}.{nanos:09}");
+    }
+    format!("-{}.{:09}", (secs + 1).unsigned_abs(), 1_000_000_000 - nanos.min(1_000_000_000))
+}
+
+fn devices(header: &mut Header, entry: &Entry) {
+    if matches!(entry.kind(), Kind::CharDevice | Kind::BlockDevice) {
+        // Numbers that do not fit cannot be told; there is no PAX record for them.
+        let (major, minor) = (rustix::fs::major(entry.rdev), rustix::fs::minor(entry.rdev));
+        let fits = |number: u32| number.min(OCTAL_8_MAX);
+        let _ = header.set_device_major(fits(major)).and_then(|()| header.set_device_minor(fits(minor)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_counts_its_own_length() {
+        let mut records = Records::default();
+        records.add(b"path", b"x");
+        assert_eq!(records.bytes, b"10 path=x\n");
+        let mut records = Records::default();
+        records.add(b"path", &[b'x'; 91]);
+        assert_eq!(records.bytes.len(), 101);
+        assert!(records.bytes.starts_with(b"101 path="));
+    }
+
+    #[test]
+    fn times_before_1970_are_told() {
+        assert_eq!([decimal(5, 7), decimal(-1, 0), decimal(-1, 250_000_000)], ["5.000000007", "-1.000000000", "-0.750000000"]);
+    }
+}
