@@ -53,7 +53,7 @@ unit:
 # A short kill -9 loop; `prove-crash` is the long one.
 crash-smoke:
 	cargo build --profile fast --package icecore
-	cargo run --quiet --package xtask -- crash --runs 50 --seconds 60 --binary $(TARGET)/fast/icecore
+	cargo run --quiet --package xtask -- crash --runs 300 --seconds 45 --binary $(TARGET)/fast/icecore
 
 fuzz-smoke:
 	@.ci/fuzz 5

@@ -30,7 +30,7 @@ fn main() {
         Err(_) => Archive::init(storage, secret, InitOptions::default()).unwrap(),
     };
     let number = |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
-    let threads = number("THREADS", 2) as usize;
+    let threads = number("THREADS", 0) as usize;
     let progress = Progress::default();
     match args[1].as_str() {
         "backup" => {
@@ -39,7 +39,7 @@ fn main() {
                 node: "test".into(),
                 paths: vec![args[3].clone()],
                 tags: Vec::new(),
-                walk: capture::walk::Options { threads, ..Default::default() },
+                walk: capture::walk::Options::default(),
                 read: Default::default(),
                 threads,
                 level: match number("LEVEL", 0) {

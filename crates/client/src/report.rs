@@ -75,6 +75,8 @@ pub struct Stages {
     pub read_secs: f64,
     /// Cutting and hashing, asking what is there.
     pub hash_secs: f64,
+    /// Readers wait until a core is free to compress.
+    pub press_wait_secs: f64,
     /// Compressing and sealing.
     pub compress_secs: f64,
     /// Handing records to the storage.

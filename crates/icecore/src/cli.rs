@@ -29,7 +29,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "COMMAND", conflicts_with = "password_file")]
     pub(crate) password_command: Option<String>,
     /// Use this profile of the config file.
-    #[arg(long, global = true, value_name = "NAME", env = "ICECORE_PROFILE")]
+    #[arg(long, global = true, value_name = "NAME", env = "ICECORE_PROFILE", hide_env_values = true)]
     pub(crate) profile: Option<String>,
     /// Print one JSON object a line; the last one is a summary or an error.
     #[arg(long, global = true)]

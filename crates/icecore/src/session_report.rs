@@ -5,7 +5,7 @@ use crate::units::{bytes, clock, count, duration, percent, rate};
 use client::report::Report;
 
 /// Width of the labels.
-const LABEL_WIDTH: usize = 42;
+const LABEL_WIDTH: usize = 44;
 
 /// The lines of the report.
 pub(crate) fn lines(report: &Report) -> Vec<String> {

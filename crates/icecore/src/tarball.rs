@@ -133,8 +133,8 @@ fn header(entry: &Entry, link: Option<&[u8]>, size: u64) -> (Header, Records) {
     if entry.kind() == Kind::Directory {
         name.push(b'/');
     }
-    let is_text = |bytes: &[u8]| str::from_utf8(bytes).is_ok();
-    if !is_text(&name) || !link.is_none_or(is_text) {
+    let is_odd = |bytes: &[u8]| bytes.len() > NAME_MAX && str::from_utf8(bytes).is_err();
+    if is_odd(&name) || link.is_some_and(is_odd) {
         pax.add(b"hdrcharset", b"BINARY");
     }
     header.set_entry_type(entry_type(entry.kind(), link.is_some()));
@@ -176,10 +176,11 @@ fn put(field: &mut [u8], value: &[u8]) {
     field[..length].copy_from_slice(&value[..length]);
 }
 
-/// The field always has something, for programs that know no PAX.
+/// The field always has something, for programs that know no PAX. PAX values are UTF-8, so bytes
+/// that are no text go there only when the field is too short.
 fn put_or_pax(field: &mut [u8], value: &[u8], longest: usize, key: &[u8], pax: &mut Records) {
     put(field, value);
-    if value.len() > longest || !value.is_ascii() {
+    if value.len() > longest || !value.is_ascii() && str::from_utf8(value).is_ok() {
         pax.add(key, value);
     }
 }

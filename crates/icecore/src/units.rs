@@ -13,6 +13,12 @@ pub(crate) fn count(value: u64) -> String {
     shown
 }
 
+/// `1 snapshot`, `2 snapshots`.
+pub(crate) fn many(value: u64, what: &str) -> String {
+    let end = if value == 1 { "" } else { "s" };
+    format!("{} {what}{end}", count(value))
+}
+
 const STEPS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 /// Bytes in the largest unit that leaves at least 1.
@@ -76,6 +82,11 @@ mod tests {
         assert_eq!(clock(89_778.0), "24:56:18");
         assert_eq!([duration(0.421), duration(65.0), duration(185.0), duration(7_290.0)], ["0.42 s", "65 s", "3 min 5 s", "2 h 1 min"]);
         assert_eq!(percent(0.3747), "37.47 %");
+    }
+
+    #[test]
+    fn one_thing_is_not_many() {
+        assert_eq!([many(0, "key"), many(1, "key"), many(2_000, "key")], ["0 keys", "1 key", "2,000 keys"]);
     }
 
     #[test]

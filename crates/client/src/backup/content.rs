@@ -1,5 +1,6 @@
 //! From bytes to chunks in blocks: cut, name, ask, gather, seal.
 
+use super::Options;
 use super::queue::Queue;
 use super::tally::{Tally, timed};
 use super::worker::Shared;
@@ -8,6 +9,7 @@ use format::entry::{Content, Segment};
 use format::list;
 use format::record::{RecordKind, SealedRecord};
 use ids::ObjectId;
+use parking_lot::{Condvar, Mutex};
 use seal::{Block, Packer, Sealer};
 use std::sync::Arc;
 
@@ -22,10 +24,62 @@ pub(super) struct ChunkWriter<'a> {
     shared: &'a Shared<'a>,
     queue: &'a Queue,
     block: Block,
+    pub(super) tally: Tally,
+}
+
+/// What compressing and sealing needs. There are as many as cores, however many threads read: so
+/// memory stays small, and readers that wait for disks never crowd out those that compute.
+pub(super) struct Press {
     record: SealedRecord,
     packer: Packer,
     verifier: Option<zstd::bulk::Decompressor<'static>>,
-    pub(super) tally: Tally,
+}
+
+/// The presses that are free.
+pub(super) struct Presses {
+    free: Mutex<Vec<Press>>,
+    returned: Condvar,
+}
+
+impl Presses {
+    pub(super) fn new(options: &Options, count: usize) -> Result<Self> {
+        let free = (0..count.max(1)).map(|_| Press::new(options)).collect::<Result<_>>()?;
+        Ok(Self { free: Mutex::new(free), returned: Condvar::new() })
+    }
+
+    fn take(&self) -> Press {
+        let mut free = self.free.lock();
+        loop {
+            if let Some(press) = free.pop() {
+                return press;
+            }
+            self.returned.wait(&mut free);
+        }
+    }
+
+    fn give_back(&self, press: Press) {
+        self.free.lock().push(press);
+        self.returned.notify_one();
+    }
+}
+
+impl Press {
+    fn new(options: &Options) -> Result<Self> {
+        let verifier = match options.verify_blocks {
+            true => Some(zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?),
+            false => None,
+        };
+        Ok(Self { record: Sealer::empty_record(), packer: Packer::new(options.level)?, verifier })
+    }
+
+    /// Compresses and seals `block`, and checks the result if wanted.
+    fn seal(&mut self, block: &mut Block, shared: &Shared<'_>) -> Result<()> {
+        shared.sealer.seal_block(block, &mut self.packer, &mut self.record)?;
+        if let Some(unpacker) = &mut self.verifier {
+            shared.sealer.verify(&self.record, unpacker, |bytes| shared.ids.chunk_id(bytes))?;
+        }
+        Ok(())
+    }
 }
 
 /// What became of one object's bytes.
@@ -36,20 +90,8 @@ pub(super) struct Stored {
 }
 
 impl<'a> ChunkWriter<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Result<Self> {
-        let verifier = match shared.options.verify_blocks {
-            true => Some(zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?),
-            false => None,
-        };
-        Ok(Self {
-            shared,
-            queue,
-            block: Block::new(RecordKind::Data),
-            record: Sealer::empty_record(),
-            packer: Packer::new(shared.options.level)?,
-            verifier,
-            tally: Tally::default(),
-        })
+    pub(super) fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Self {
+        Self { shared, queue, block: Block::new(RecordKind::Data), tally: Tally::default() }
     }
 
     /// Names `bytes` as one chunk, and keeps them if they are new.
@@ -78,17 +120,15 @@ impl<'a> ChunkWriter<'a> {
 
     /// Seals and stores `block`, whoever gathered it.
     pub(super) fn seal(&mut self, block: &mut Block) -> Result<()> {
-        let Self { shared, record, packer, tally, verifier, .. } = self;
-        let stages = &mut tally.report.stages;
-        timed(&mut stages.compress_secs, || {
-            shared.sealer.seal_block(block, packer, record)?;
-            match verifier {
-                Some(unpacker) => shared.sealer.verify(record, unpacker, |bytes| shared.ids.chunk_id(bytes)),
-                None => Ok(()),
-            }
-        })?;
-        timed(&mut stages.store_secs, || shared.session.append(record))?;
-        Ok(())
+        let shared = self.shared;
+        let stages = &mut self.tally.report.stages;
+        let mut press = timed(&mut stages.press_wait_secs, || shared.presses.take());
+        let sealed = timed(&mut stages.compress_secs, || press.seal(block, shared));
+        let stored = sealed.and_then(|()| {
+            timed(&mut stages.store_secs, || Ok(shared.session.append(&press.record)?))
+        });
+        shared.presses.give_back(press);
+        stored
     }
 
     /// Stores what was gathered.

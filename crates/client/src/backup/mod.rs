@@ -15,6 +15,7 @@ mod content;
 mod merge;
 mod order;
 mod queue;
+mod readers;
 mod stream;
 mod tally;
 mod worker;
@@ -54,7 +55,8 @@ pub struct Options {
     pub walk: capture::walk::Options,
     /// How files are read.
     pub read: ReadOptions,
-    /// Threads that read, compress and seal.
+    /// Threads that read; 0: as many as the disks of the source like. Compressing takes as many as
+    /// there are cores, whatever this is.
     pub threads: usize,
     /// How hard to compress.
     pub level: seal::Level,
@@ -228,7 +230,7 @@ fn pipeline(
     let queue = Queue::default();
     std::thread::scope(|scope| {
         let workers: Vec<_> =
-            (0..options.threads.max(1)).map(|_| scope.spawn(|| worker::run(shared, &queue))).collect();
+            (0..readers::count(options)).map(|_| scope.spawn(|| worker::run(shared, &queue))).collect();
         let fed = feed(&mut walk, &mut merge, &mut order, shared, &queue);
         let drained = fed.and_then(|()| order.drain());
         // Closed in any case: workers that wait must not wait for ever.

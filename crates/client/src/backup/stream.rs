@@ -63,7 +63,7 @@ pub fn run_stream(
 fn store(shared: &Shared<'_>, input: &mut dyn Read) -> Result<(Content, u64, Tally)> {
     let queue = Queue::default();
     std::thread::scope(|scope| {
-        let helpers = shared.options.threads.saturating_sub(1);
+        let helpers = std::thread::available_parallelism().map_or(1, usize::from);
         let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(|| super::worker::run(shared, &queue))).collect();
         let stored = read_all(shared, &queue, input);
         queue.close();
@@ -78,7 +78,7 @@ fn store(shared: &Shared<'_>, input: &mut dyn Read) -> Result<(Content, u64, Tal
 }
 
 fn read_all(shared: &Shared<'_>, queue: &Queue, input: &mut dyn Read) -> Result<(Content, u64, Tally)> {
-    let mut writer = ChunkWriter::new(shared, queue)?;
+    let mut writer = ChunkWriter::new(shared, queue);
     let (mut cutter, mut runs, mut stored) = (Cutter::new(), Runs::default(), Stored::default());
     loop {
         shared.progress.check()?;

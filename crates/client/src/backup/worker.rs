@@ -1,7 +1,7 @@
 //! A worker: reads the objects of batches, and stores what is new of them.
 
 use super::batch::{Batch, Item, Job, Read};
-use super::content::{ChunkWriter, Cutter, Runs, Stored};
+use super::content::{ChunkWriter, Cutter, Presses, Runs, Stored};
 use super::queue::{Queue, Task};
 use super::tally::{Tally, timed};
 use super::{Monitor, Options, Progress};
@@ -34,6 +34,7 @@ pub(super) struct Shared<'a> {
     pub(super) pages: &'a PageWriter<'a>,
     pub(super) ids: &'a IdKey,
     pub(super) chunker: Chunker,
+    pub(super) presses: Presses,
 }
 
 impl<'a> Shared<'a> {
@@ -47,7 +48,9 @@ impl<'a> Shared<'a> {
         pages: &'a PageWriter<'a>,
     ) -> Result<Self> {
         let (ids, chunker) = (&archive.keys.writer.ids, archive.chunker()?);
-        Ok(Self { options, progress, monitor, session, sealer, pages, ids, chunker })
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let presses = Presses::new(options, cores)?;
+        Ok(Self { options, progress, monitor, session, sealer, pages, ids, chunker, presses })
     }
 
     /// Shows where the walk is.
@@ -70,7 +73,7 @@ impl<'a> Shared<'a> {
 
 /// Works until the queue is closed.
 pub(super) fn run(shared: &Shared<'_>, queue: &Queue) -> Result<Tally> {
-    let result = Worker::new(shared, queue).and_then(Worker::work);
+    let result = Worker::new(shared, queue).work();
     if result.is_err() {
         queue.fail();
     }
@@ -101,10 +104,10 @@ impl From<crate::Error> for Missing {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Result<Self> {
-        let writer = ChunkWriter::new(shared, queue)?;
+    fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Self {
+        let writer = ChunkWriter::new(shared, queue);
         let reader = SmallRead { options: shared.options.read, ..SmallRead::default() };
-        Ok(Self { shared, queue, writer, buffer: Vec::new(), cutter: Cutter::new(), reader })
+        Self { shared, queue, writer, buffer: Vec::new(), cutter: Cutter::new(), reader }
     }
 
     fn work(mut self) -> Result<Tally> {

@@ -70,15 +70,14 @@ fn tell(context: &Context, damage: &Damage) -> Result<()> {
 fn summary(report: &Report) -> String {
     let found = match report.damages.len() {
         0 => "no damage".to_owned(),
-        1 => "1 damage".to_owned(),
-        several => format!("{several} damages"),
+        some => units::many(some as u64, "damage"),
     };
     format!(
-        "{found}: {} snapshots, {} pages, {} chunks, {} containers ({} read, {}) in {}",
-        units::count(report.snapshots),
-        units::count(report.pages),
-        units::count(report.chunks),
-        units::count(report.containers),
+        "{found}: {}, {}, {}, {} ({} read, {}) in {}",
+        units::many(report.snapshots, "snapshot"),
+        units::many(report.pages, "page"),
+        units::many(report.chunks, "chunk"),
+        units::many(report.containers, "container"),
         units::count(report.containers_read),
         units::bytes(report.bytes_read),
         units::duration(report.elapsed_secs),

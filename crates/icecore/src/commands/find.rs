@@ -84,10 +84,10 @@ impl Find {
         let (first, last) = (version.snapshots.first(), version.snapshots.last());
         let seen = |snapshot: Option<&&Snapshot>| snapshot.map_or_else(String::new, |found| time::show(found.time()));
         format!(
-            "    {}  {:>11}  {what}  in {} snapshots, {} to {} ({})",
+            "    {}  {:>11}  {what}  in {}, {} to {} ({})",
             time::show(entry.mtime),
             units::bytes(entry.size),
-            version.snapshots.len(),
+            units::many(version.snapshots.len() as u64, "snapshot"),
             seen(first),
             seen(last),
             last.map_or_else(String::new, |found| super::snapshots::short_id(found)),

@@ -6,7 +6,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::out::Paint;
-use crate::{escape, time};
+use crate::{escape, time, units};
 use client::Archive;
 use client::manifest::{ManifestReader, Snapshot};
 use client::retention::{self, Decision, Group, Keep, Policy};
@@ -141,7 +141,7 @@ impl Forget {
         }
         let count = Count { kept, removed: removed.len(), dry_run: self.dry_run };
         let verb = if self.dry_run { "would forget" } else { "forgot" };
-        context.out.line(&format!("{verb} {} snapshots; the space comes back with: icecore reclaim", count.removed))?;
+        context.out.line(&format!("{verb} {}; the space comes back with: icecore reclaim", units::many(count.removed as u64, "snapshot")))?;
         context.out.summary(Code::Complete, &count)
     }
 

@@ -95,7 +95,7 @@ impl Snapshots {
         for snapshot in &all {
             context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))?;
         }
-        context.out.line(&format!("{} snapshots", all.len()))?;
+        context.out.line(&units::many(all.len() as u64, "snapshot"))?;
         let code = if damaged > 0 { Code::Damage } else { Code::Complete };
         context.out.summary(code, &Count { snapshots: all.len(), damaged })
     }

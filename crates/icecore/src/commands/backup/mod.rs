@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::out::Out;
 use crate::progress::{self, Shown};
 use crate::session_report;
-use capture::{Problem, gentle};
+use capture::{Operation, Problem, gentle};
 use client::backup::{Done, Monitor, Options, Progress};
 use client::manifest::ManifestReader;
 use client::report::{Ratios, Report};
@@ -33,11 +33,14 @@ impl Backup {
         if self.dry_run {
             return dry_run(context, &archive, &options);
         }
+        let missing = missing(&options, &Told(&context.out));
         let shown = Shown::start(&context.progress, &context.out, total_bytes(&archive, &options));
         let monitor = Told(&context.out);
         let done = self.store(&archive, &options, &context.progress, &monitor);
         drop(shown);
-        report(context, done.map_err(|error| self.failure(context, error))?)
+        let mut done = done.map_err(|error| self.failure(context, error))?;
+        done.partial |= missing > 0;
+        report(context, done)
     }
 
     fn store(&self, archive: &Archive, options: &Options, progress: &Progress, monitor: &Told<'_>) -> client::Result<Done> {
@@ -66,6 +69,16 @@ impl Backup {
         }
         Ok(())
     }
+}
+
+/// Named paths that are not there: elsewhere an object that vanished is nobody's fault, but these
+/// somebody relies on. The others are backed up.
+fn missing(options: &Options, monitor: &Told<'_>) -> usize {
+    let gone = options.roots.iter().filter_map(|root| {
+        let error = rustix::fs::lstat(root.source.as_slice()).err()?;
+        Some(Problem { path: root.source.clone(), operation: Operation::Inspect, error })
+    });
+    gone.inspect(|problem| monitor.problem(problem)).count()
 }
 
 /// What the last backup of the same had, to tell the time left. Only where somebody looks.
@@ -116,9 +129,9 @@ struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn new(snapshot_id: Option<String>, report: &'a Report) -> Self {
+    fn new(snapshot_id: Option<String>, report: &'a Report, partial: bool) -> Self {
         let (ratios, bottleneck) = (report.ratios(), report.bottleneck());
-        Self { dry_run: snapshot_id.is_none(), snapshot_id, partial: report.objects_failed > 0, report, ratios, bottleneck }
+        Self { dry_run: snapshot_id.is_none(), snapshot_id, partial, report, ratios, bottleneck }
     }
 }
 
@@ -131,7 +144,7 @@ fn report(context: &Context, done: Done) -> Result<Code> {
     let state = if done.partial { " (partial: what could not be read is named above)" } else { "" };
     out.line(&format!("snapshot {} saved{state}", &id[..8]))?;
     let code = if done.partial { Code::Partial } else { Code::Complete };
-    out.summary(code, &Summary::new(Some(id), &done.report))
+    out.summary(code, &Summary::new(Some(id), &done.report, done.partial))
 }
 
 fn dry_run(context: &Context, archive: &Archive, options: &Options) -> Result<Code> {
@@ -142,9 +155,11 @@ fn dry_run(context: &Context, archive: &Archive, options: &Options) -> Result<Co
             unwritten = out.item("would_read", &JsonPath::new(path), || escape::path(path));
         }
     };
+    let missing = missing(options, &Told(out));
     let report = backup::dry_run(archive, options, &Told(out), would_read).map_err(|error| context.failure(error))?;
     unwritten?;
     out.line(&format!("would be done: {}", session_report::short(&report)))?;
-    let code = if report.objects_failed > 0 { Code::Partial } else { Code::Complete };
-    out.summary(code, &Summary::new(None, &report))
+    let partial = report.objects_failed > 0 || missing > 0;
+    let code = if partial { Code::Partial } else { Code::Complete };
+    out.summary(code, &Summary::new(None, &report, partial))
 }
