@@ -5,10 +5,7 @@ use capture::walk::Root;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let threads = arguments
-        .next()
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(2);
+    let threads = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(2);
     let roots: Vec<_> = arguments.map(|path| Root::at(path.as_bytes())).collect();
     println!("{:#?}", bench_read(&roots, threads));
 }

@@ -73,13 +73,7 @@ fn measure(
     mut file: impl FnMut(&Arc<Directory>, &std::ffi::CStr, &Row),
 ) -> Result<Figures, WalkError> {
     let start = Instant::now();
-    let mut walk = Walk::start(
-        roots,
-        Options {
-            threads,
-            ..Options::default()
-        },
-    )?;
+    let mut walk = Walk::start(roots, Options { threads, ..Options::default() })?;
     let mut figures = Figures::default();
     while let Some(event) = walk.next() {
         let Event::Entry(found) = event else {
@@ -101,9 +95,7 @@ fn read_batches(batches: Receiver<Batch>, bytes: &AtomicU64, problems: &AtomicU6
     let (reader, mut buffer) = (SmallRead::default(), Vec::new());
     for (directory, name, row) in batches.into_iter().flatten() {
         let read = if row.size <= SMALL_BYTES {
-            reader
-                .run(&directory, &name, &row, &mut buffer)
-                .map(|read| read.outcome.row.size)
+            reader.run(&directory, &name, &row, &mut buffer).map(|read| read.outcome.row.size)
         } else {
             read_large(&directory, &name, &row, &mut buffer, &reader.options)
         };

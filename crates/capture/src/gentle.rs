@@ -10,23 +10,13 @@ pub fn be_nice(by: i32, idle_io: bool) -> Result<()> {
     if by != 0 {
         nice(by)?;
     }
-    if idle_io {
-        syscalls::set_io_idle()
-    } else {
-        Ok(())
-    }
+    if idle_io { syscalls::set_io_idle() } else { Ok(()) }
 }
 
 /// Raises the soft limit of open files to the hard one: the walk keeps directories open.
 pub fn raise_open_files() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    )
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
 }
 
 #[cfg(test)]
@@ -36,9 +26,7 @@ mod tests {
     #[test]
     fn a_thread_can_be_nice() {
         // nice and ioprio are per thread on Linux: the other tests do not notice.
-        std::thread::spawn(|| be_nice(1, true).unwrap())
-            .join()
-            .unwrap();
+        std::thread::spawn(|| be_nice(1, true).unwrap()).join().unwrap();
     }
 
     #[test]

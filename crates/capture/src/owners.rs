@@ -22,10 +22,7 @@ impl OwnerNames {
 
     /// The names in these two files.
     pub fn from_files(passwd: &Path, group: &Path) -> Self {
-        OwnerNames {
-            users: names_in(passwd),
-            groups: names_in(group),
-        }
+        OwnerNames { users: names_in(passwd), groups: names_in(group) }
     }
 
     /// The user's name; empty when unknown.
@@ -42,10 +39,7 @@ impl OwnerNames {
 fn names_in(file: &Path) -> FxHashMap<u32, Vec<u8>> {
     let text = std::fs::read(file).unwrap_or_default();
     let mut names = FxHashMap::default();
-    for (number, name) in text
-        .split(|byte| *byte == b'\n')
-        .filter_map(number_and_name)
-    {
+    for (number, name) in text.split(|byte| *byte == b'\n').filter_map(number_and_name) {
         names.entry(number).or_insert(name); // the first wins, as in the C library
     }
     names

@@ -11,11 +11,7 @@ const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 const SYS_CACHESTAT: libc::c_long = 451;
 
 fn check(result: libc::c_long) -> Result<()> {
-    if result == -1 {
-        Err(last_error())
-    } else {
-        Ok(())
-    }
+    if result == -1 { Err(last_error()) } else { Ok(()) }
 }
 
 fn last_error() -> Errno {
@@ -25,14 +21,7 @@ fn last_error() -> Errno {
 /// Puts the calling thread, and threads it starts later, into the idle I/O class.
 pub(crate) fn set_io_idle() -> Result<()> {
     // SAFETY: three integers; 0 means the calling thread. No memory is touched.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_ioprio_set,
-            IOPRIO_WHO_PROCESS,
-            0,
-            IOPRIO_CLASS_IDLE,
-        )
-    })
+    check(unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE) })
 }
 
 /// Writes the dirty pages of a file back and waits, without its metadata and without a flush.
@@ -51,13 +40,7 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Re
     // SAFETY: both pointers are to live arrays of the size that the kernel reads and writes
     // (struct cachestat_range is two u64, struct cachestat five).
     let result = unsafe {
-        libc::syscall(
-            SYS_CACHESTAT,
-            file.as_raw_fd(),
-            range.as_ptr(),
-            answer.as_mut_ptr(),
-            0,
-        )
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), answer.as_mut_ptr(), 0)
     };
     check(result).map(|()| answer[0])
 }
@@ -82,16 +65,8 @@ impl SharedByte {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice; nothing else knows it.
-        let address = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                Self::LENGTH,
-                access,
-                MapFlags::SHARED,
-                file,
-                0,
-            )
-        };
+        let address =
+            unsafe { mmap(std::ptr::null_mut(), Self::LENGTH, access, MapFlags::SHARED, file, 0) };
         SharedByte(address.unwrap().cast())
     }
 

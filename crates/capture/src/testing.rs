@@ -8,10 +8,7 @@ use std::sync::Arc;
 
 /// Removes a tree that is too deep for `remove_dir_all`, which calls itself.
 pub(crate) fn remove_deep(folder: &Path) {
-    let _ = std::process::Command::new("rm")
-        .arg("-rf")
-        .arg(folder)
-        .status();
+    let _ = std::process::Command::new("rm").arg("-rf").arg(folder).status();
 }
 
 /// A folder in memory where there is one: for very many files.
@@ -46,13 +43,8 @@ impl Told {
     /// Paths below a folder, relative to it, as text.
     pub(crate) fn below(&self, folder: &Path) -> Vec<String> {
         let start = [&bytes(folder)[1..], b"/"].concat();
-        let inside = self
-            .paths
-            .iter()
-            .filter_map(|path| path.strip_prefix(start.as_slice()));
-        inside
-            .map(|path| String::from_utf8_lossy(path).into_owned())
-            .collect()
+        let inside = self.paths.iter().filter_map(|path| path.strip_prefix(start.as_slice()));
+        inside.map(|path| String::from_utf8_lossy(path).into_owned()).collect()
     }
 }
 
@@ -64,8 +56,7 @@ pub(crate) fn walk(roots: &[Root], options: Options) -> Told {
             Event::Entry(found) => {
                 told.paths.push(found.path.to_vec());
                 told.rows.push(found.row.clone());
-                told.places
-                    .push((found.directory.clone(), found.name.into()));
+                told.places.push((found.directory.clone(), found.name.into()));
             }
             Event::Problem { path, problem } => {
                 told.problems.push((path.to_vec(), problem.clone()))

@@ -32,11 +32,7 @@ pub struct Xattrs {
 impl Xattrs {
     /// The error as a problem of this object.
     pub fn problem(&self, path: Vec<u8>) -> Option<Problem> {
-        self.error.map(|error| Problem {
-            path,
-            operation: Operation::Xattrs,
-            error,
-        })
+        self.error.map(|error| Problem { path, operation: Operation::Xattrs, error })
     }
 }
 
@@ -54,10 +50,7 @@ pub fn of_object(directory: &Arc<Directory>, name: &CStr) -> Xattrs {
     let handle = match directory.handle() {
         Ok(handle) => handle,
         Err(error) => {
-            return Xattrs {
-                list: Vec::new(),
-                error: Some(error),
-            };
+            return Xattrs { list: Vec::new(), error: Some(error) };
         }
     };
     let path = path_through_proc(handle.as_raw_fd(), name);
@@ -83,10 +76,7 @@ fn collect(
         Ok(names) => names,
         Err(Errno::OPNOTSUPP) => return found,
         Err(error) => {
-            return Xattrs {
-                error: Some(error),
-                ..found
-            };
+            return Xattrs { error: Some(error), ..found };
         }
     };
     for name in names
@@ -94,10 +84,7 @@ fn collect(
         .filter_map(|name| CStr::from_bytes_with_nul(name).ok())
     {
         match with_room(|value| get(name, value)) {
-            Ok(value) => found.list.push(Xattr {
-                name: name.to_bytes().to_vec(),
-                value,
-            }),
+            Ok(value) => found.list.push(Xattr { name: name.to_bytes().to_vec(), value }),
             // Gone since the list was made, or listed and not to be had (old NFS, CIFS).
             Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
             Err(error) => found.error = found.error.or(Some(error)),
@@ -143,11 +130,7 @@ mod tests {
         }
         fsetxattr(&file, "user.a", b"\0\xff", XattrFlags::empty()).unwrap();
         let found = of_file(file.as_fd());
-        let names: Vec<_> = found
-            .list
-            .iter()
-            .map(|xattr| xattr.name.as_slice())
-            .collect();
+        let names: Vec<_> = found.list.iter().map(|xattr| xattr.name.as_slice()).collect();
         assert_eq!(names, [&b"user.a"[..], b"user.b", b"user.z"]);
         assert_eq!(found.list[1].value, big);
         let handles = Handles::new();
@@ -165,14 +148,8 @@ mod tests {
         let handles = Handles::new();
         let directory = Directory::starting_at(folder.path().as_os_str().as_bytes(), &handles);
         let handle = directory.handle().unwrap();
-        rustix::fs::mknodat(
-            &*handle,
-            c"p",
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(&*handle, c"p", rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
         assert_eq!(of_object(&directory, c"l"), Xattrs::default());
         assert_eq!(of_object(&directory, c"p"), Xattrs::default());
     }
@@ -183,14 +160,7 @@ mod tests {
         let file = std::fs::File::create(folder.path().join("f")).unwrap();
         // struct vfs_cap_data, revision 2, cap_net_bind_service permitted and effective.
         let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        if fsetxattr(
-            &file,
-            "security.capability",
-            &capability,
-            XattrFlags::empty(),
-        )
-        .is_err()
-        {
+        if fsetxattr(&file, "security.capability", &capability, XattrFlags::empty()).is_err() {
             return; // only root may
         }
         let found = of_file(file.as_fd());

@@ -14,10 +14,7 @@ fn main() {
         seconds.sort_by(f64::total_cmp);
         let chunks = cut_all(&chunker, &data).0;
         let speed = LEN as f64 / seconds[2] / 1e6;
-        println!(
-            "{privacy:?}: {speed:.0} MB/s, {chunks} chunks of {} bytes",
-            LEN / chunks
-        );
+        println!("{privacy:?}: {speed:.0} MB/s, {chunks} chunks of {} bytes", LEN / chunks);
     }
 }
 
@@ -32,11 +29,7 @@ fn cut_all(chunker: &Chunker, mut data: &[u8]) -> (usize, f64) {
 
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-    let ns: f64 = text
-        .split(' ')
-        .next()
-        .and_then(|ns| ns.parse().ok())
-        .expect("nanoseconds");
+    let ns: f64 = text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("nanoseconds");
     ns / 1e9
 }
 

@@ -19,11 +19,7 @@ pub(crate) struct Gear {
 impl Gear {
     pub(crate) fn new(key: &[u8; 32], params: Params) -> Self {
         let mask = |part: Part| spread(part.bits(params));
-        Self {
-            table: table(key),
-            hard: mask(Part::Hard),
-            easy: mask(Part::Easy),
-        }
+        Self { table: table(key), hard: mask(Part::Hard), easy: mask(Part::Easy) }
     }
 
     /// The first cut `n` with `first <= n < last`; there are at least 64 bytes before `first`.
@@ -77,9 +73,7 @@ impl Gear {
 
     /// The hash of all of the window but its last byte, for a cut at `n`.
     fn warm(&self, data: &[u8], n: usize) -> u64 {
-        data[n - WINDOW..n - 1]
-            .iter()
-            .fold(0, |hash, byte| self.step(hash, *byte))
+        data[n - WINDOW..n - 1].iter().fold(0, |hash, byte| self.step(hash, *byte))
     }
 
     #[inline(always)]
@@ -89,9 +83,7 @@ impl Gear {
 }
 
 fn table(key: &[u8; 32]) -> [u64; 256] {
-    let mut random = blake3::Hasher::new_derive_key(CONTEXT)
-        .update(key)
-        .finalize_xof();
+    let mut random = blake3::Hasher::new_derive_key(CONTEXT).update(key).finalize_xof();
     std::array::from_fn(|_| {
         let mut bytes = [0; 8];
         random.fill(&mut bytes);
@@ -125,11 +117,7 @@ mod tests {
         for first in (64..1 << 19).step_by(7777) {
             let mask = spread(14);
             let slow = gear.one_by_one(&data, first, data.len(), mask);
-            let gear = Gear {
-                easy: mask,
-                table: gear.table,
-                hard: 0,
-            };
+            let gear = Gear { easy: mask, table: gear.table, hard: 0 };
             assert_eq!(gear.search(&data, first, data.len(), Part::Easy), slow);
         }
     }

@@ -34,10 +34,7 @@ struct Fingerprint {
 
 impl Fingerprint {
     fn new(polynomial: Polynomial) -> Self {
-        Self {
-            reduce: polynomial.reduce_table(),
-            leave: polynomial.leave_table(),
-        }
+        Self { reduce: polynomial.reduce_table(), leave: polynomial.leave_table() }
     }
 
     #[inline(always)]
@@ -48,17 +45,13 @@ impl Fingerprint {
 
     /// The hash of the `WINDOW` bytes before place `n`.
     fn at(&self, data: &[u8], n: usize) -> u64 {
-        data[n - WINDOW..n]
-            .iter()
-            .fold(0, |hash, byte| self.step(hash, *byte, 0))
+        data[n - WINDOW..n].iter().fold(0, |hash, byte| self.step(hash, *byte, 0))
     }
 }
 
 impl Hardened {
     pub(crate) fn new(key: &[u8; 32], params: Params) -> Self {
-        let mut random = blake3::Hasher::new_derive_key(CONTEXT)
-            .update(key)
-            .finalize_xof();
+        let mut random = blake3::Hasher::new_derive_key(CONTEXT).update(key).finalize_xof();
         let mut aes_key = [0; AES_LEN];
         random.fill(&mut aes_key);
         let mut next = || {
@@ -67,11 +60,7 @@ impl Hardened {
             u64::from_le_bytes(bytes)
         };
         let fingerprints = std::array::from_fn(|_| Fingerprint::new(Polynomial::draw(&mut next)));
-        Self {
-            fingerprints,
-            aes_key,
-            params,
-        }
+        Self { fingerprints, aes_key, params }
     }
 
     /// The first cut `n` with `first <= n < last`; there are at least 64 bytes before `first`.
@@ -89,10 +78,7 @@ impl Hardened {
     #[inline(always)]
     fn step(&self, hashes: Hashes, enters: u8, leaves: u8) -> Hashes {
         let [one, two] = &self.fingerprints;
-        [
-            one.step(hashes[0], enters, leaves),
-            two.step(hashes[1], enters, leaves),
-        ]
+        [one.step(hashes[0], enters, leaves), two.step(hashes[1], enters, leaves)]
     }
 
     fn aes(&self) -> StreamingEncryptingKey {
@@ -148,10 +134,7 @@ impl<'a> Search<'a> {
             if let Some(place) = self.first_cut(0, BATCH / LANES) {
                 return Some(at + place);
             }
-            let second = || {
-                self.first_cut(BATCH / LANES, BATCH)
-                    .map(|place| at + SPAN + place)
-            };
+            let second = || self.first_cut(BATCH / LANES, BATCH).map(|place| at + SPAN + place);
             later = later.or_else(second);
         }
         later
@@ -175,9 +158,7 @@ impl<'a> Search<'a> {
     /// is decided for itself.
     fn decide(&mut self, count: usize) {
         let blocks = self.blocks[..count].as_flattened();
-        self.aes
-            .update(blocks, &mut self.decisions)
-            .expect("room for every block");
+        self.aes.update(blocks, &mut self.decisions).expect("room for every block");
     }
 
     /// The first decision for a cut among the blocks `from..to`, counted from `from`.
@@ -245,19 +226,12 @@ mod tests {
 
     #[test]
     fn two_lanes_find_what_one_finds() {
-        let params = Params {
-            min: 64,
-            average: 4096,
-            max: 1 << 20,
-        };
+        let params = Params { min: 64, average: 4096, max: 1 << 20 };
         let hardened = Hardened::new(&[1; 32], params);
         let data = crate::tests::noise(1 << 17);
         let mut search = Search::new(&hardened, &data, Part::Hard);
         for first in (64..data.len() - 100).step_by(1777) {
-            assert_eq!(
-                search.run(first, data.len()),
-                search.one_lane(first, data.len())
-            );
+            assert_eq!(search.run(first, data.len()), search.one_lane(first, data.len()));
         }
     }
 }

@@ -35,11 +35,7 @@ pub const MAX_CHUNK_LEN: u32 = 64 << 20;
 
 impl Params {
     /// 32 KiB, 128 KiB, 512 KiB.
-    pub const DEFAULT: Self = Self {
-        min: 32 << 10,
-        average: 128 << 10,
-        max: 512 << 10,
-    };
+    pub const DEFAULT: Self = Self { min: 32 << 10, average: 128 << 10, max: 512 << 10 };
 
     /// Whether [`Chunker::new`] takes them; check what comes from a file.
     pub fn are_valid(self) -> bool {
@@ -93,10 +89,7 @@ impl Chunker {
     /// # Panics
     /// When `params` are not [valid](Params::are_valid).
     pub fn new(privacy: Privacy, key: &[u8; 32], params: Params) -> Self {
-        assert!(
-            params.are_valid(),
-            "chunk sizes must be checked before: {params:?}"
-        );
+        assert!(params.are_valid(), "chunk sizes must be checked before: {params:?}");
         let kind = match privacy {
             Privacy::Standard => Kind::Standard(Arc::new(Gear::new(key, params))),
             Privacy::Hardened => Kind::Hardened(Arc::new(Hardened::new(key, params))),

@@ -35,9 +35,7 @@ impl Polynomial {
     }
 
     fn multiply(self, a: u64, b: u64) -> u64 {
-        (0..64).rev().fold(0, |product, bit| {
-            self.times_x(product) ^ (a * (b >> bit & 1))
-        })
+        (0..64).rev().fold(0, |product, bit| self.times_x(product) ^ (a * (b >> bit & 1)))
     }
 
     fn times_x(self, value: u64) -> u64 {

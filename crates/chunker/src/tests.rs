@@ -8,19 +8,12 @@ use super::*;
 
 const BOTH: [Privacy; 2] = [Privacy::Standard, Privacy::Hardened];
 /// Small sizes, so that short inputs have many cuts.
-const SMALL: Params = Params {
-    min: 128,
-    average: 512,
-    max: 2048,
-};
+const SMALL: Params = Params { min: 128, average: 512, max: 2048 };
 
 /// Bytes without a pattern, the same every time.
 pub(crate) fn noise(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    blake3::Hasher::new()
-        .update(b"noise")
-        .finalize_xof()
-        .fill(&mut bytes);
+    blake3::Hasher::new().update(b"noise").finalize_xof().fill(&mut bytes);
     bytes
 }
 
@@ -61,10 +54,7 @@ fn contents<'a>(chunker: &Chunker, data: &'a [u8]) -> HashSet<&'a [u8]> {
 }
 
 fn digest(lengths: &[usize]) -> String {
-    let bytes: Vec<u8> = lengths
-        .iter()
-        .flat_map(|len| (*len as u64).to_le_bytes())
-        .collect();
+    let bytes: Vec<u8> = lengths.iter().flat_map(|len| (*len as u64).to_le_bytes()).collect();
     blake3::hash(&bytes).to_hex()[..16].to_string()
 }
 
@@ -73,14 +63,8 @@ fn cuts_of_fixed_bytes_are_fixed() {
     let data = noise(4 << 20);
     let standard = cut(&chunker(Privacy::Standard, Params::DEFAULT), &data);
     let hardened = cut(&chunker(Privacy::Hardened, Params::DEFAULT), &data);
-    assert_eq!(
-        format!("{:?}", &standard[..4]),
-        "[164349, 151504, 76440, 118276]"
-    );
-    assert_eq!(
-        format!("{:?}", &hardened[..4]),
-        "[161772, 194898, 150493, 118848]"
-    );
+    assert_eq!(format!("{:?}", &standard[..4]), "[164349, 151504, 76440, 118276]");
+    assert_eq!(format!("{:?}", &hardened[..4]), "[161772, 194898, 150493, 118848]");
     assert_eq!(digest(&standard), "def053f2dd6d710b");
     assert_eq!(digest(&hardened), "bd31c68d2054b79c");
 }
@@ -106,11 +90,7 @@ fn bytes_inserted_at_the_front_change_few_chunks() {
         let chunker = chunker(privacy, Params::DEFAULT);
         let (before, after) = (contents(&chunker, &data), contents(&chunker, &shifted));
         let new = after.difference(&before).count();
-        assert!(
-            new <= 6,
-            "{privacy:?}: {new} of {} chunks are new",
-            after.len()
-        );
+        assert!(new <= 6, "{privacy:?}: {new} of {} chunks are new", after.len());
     }
 }
 
@@ -119,10 +99,7 @@ fn another_key_cuts_elsewhere() {
     let data = noise(4 << 20);
     for privacy in BOTH {
         let other = Chunker::new(privacy, &[8; 32], Params::DEFAULT);
-        assert_ne!(
-            cut(&other, &data),
-            cut(&chunker(privacy, Params::DEFAULT), &data)
-        );
+        assert_ne!(cut(&other, &data), cut(&chunker(privacy, Params::DEFAULT), &data));
     }
 }
 
@@ -130,13 +107,7 @@ fn another_key_cuts_elsewhere() {
 fn zeros_are_cut_at_the_same_length_again_and_again() {
     for privacy in BOTH {
         let lengths = cut(&chunker(privacy, Params::DEFAULT), &vec![0; 4 << 20]);
-        assert!(
-            lengths
-                .windows(2)
-                .rev()
-                .skip(1)
-                .all(|pair| pair[0] == pair[1])
-        );
+        assert!(lengths.windows(2).rev().skip(1).all(|pair| pair[0] == pair[1]));
     }
 }
 
@@ -156,10 +127,7 @@ fn bytes_behind_the_longest_chunk_do_not_matter() {
     let data = noise(8192);
     for privacy in BOTH {
         let chunker = chunker(privacy, SMALL);
-        assert_eq!(
-            chunker.next_cut(&data, false),
-            chunker.next_cut(&data[..2048], false)
-        );
+        assert_eq!(chunker.next_cut(&data, false), chunker.next_cut(&data[..2048], false));
     }
 }
 
@@ -167,10 +135,7 @@ fn bytes_behind_the_longest_chunk_do_not_matter() {
 fn every_context_string_stands_in_the_document() {
     let document = include_str!("../../../docs/CRYPTO.md");
     for context in [gear::CONTEXT, hardened::CONTEXT] {
-        assert!(
-            document.contains(&format!("`{context}`")),
-            "{context} is undocumented"
-        );
+        assert!(document.contains(&format!("`{context}`")), "{context} is undocumented");
     }
 }
 

@@ -29,7 +29,8 @@ fn main() {
         Ok(archive) => archive,
         Err(_) => Archive::init(storage, secret, InitOptions::default()).unwrap(),
     };
-    let number = |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
+    let number =
+        |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
     let threads = number("THREADS", 0) as usize;
     let progress = Progress::default();
     match args[1].as_str() {
@@ -64,13 +65,20 @@ fn main() {
                 ..Default::default()
             };
             let target = std::path::Path::new(&args[3]);
-            println!("{:#?}", client::restore::run(&archive, &snapshot, b"", target, &options, &progress, &Print).unwrap());
+            println!(
+                "{:#?}",
+                client::restore::run(&archive, &snapshot, b"", target, &options, &progress, &Print)
+                    .unwrap()
+            );
         }
         "check" => {
             let options = client::check::Options { read_data_percent: Some(100.0), threads };
             println!("{:#?}", client::check::run(&archive, &options, &progress).unwrap());
         }
-        "reclaim" => println!("{:#?}", client::reclaim::run(&archive, &client::reclaim::Options::default()).unwrap()),
+        "reclaim" => println!(
+            "{:#?}",
+            client::reclaim::run(&archive, &client::reclaim::Options::default()).unwrap()
+        ),
         other => panic!("{other}"),
     }
 }

@@ -40,17 +40,33 @@ pub struct InitOptions {
 
 impl Default for InitOptions {
     fn default() -> Self {
-        Self { privacy: Privacy::Standard, chunks: chunker::Params::DEFAULT, kdf: KdfParams::DEFAULT }
+        Self {
+            privacy: Privacy::Standard,
+            chunks: chunker::Params::DEFAULT,
+            kdf: KdfParams::DEFAULT,
+        }
     }
 }
 
 impl Archive {
     /// Makes a repository that `secret` opens.
-    pub fn init(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, options: InitOptions) -> Result<Self> {
+    pub fn init(
+        storage: Arc<dyn Storage>,
+        secret: SlotSecret<'_>,
+        options: InitOptions,
+    ) -> Result<Self> {
         let mut failed = None;
         let mut random = |bytes: &mut [u8]| fill_random(bytes, &mut failed);
         let material = KeyMaterial::generate(&mut random).with_privacy(options.privacy);
-        let slot = crypto::create_slot(&material, Role::Full, secret, options.kdf, &mut random, "first key", now_secs())?;
+        let slot = crypto::create_slot(
+            &material,
+            Role::Full,
+            secret,
+            options.kdf,
+            &mut random,
+            "first key",
+            now_secs(),
+        )?;
         if let Some(error) = failed {
             return Err(error.into());
         }
@@ -80,13 +96,18 @@ impl Archive {
     }
 
     /// Opens the first slot that `secret` fits. A damaged slot does not keep another from opening.
-    pub(crate) fn unlock(storage: &dyn Storage, secret: SlotSecret<'_>) -> Result<(SlotInfo, KeyRing)> {
+    pub(crate) fn unlock(
+        storage: &dyn Storage,
+        secret: SlotSecret<'_>,
+    ) -> Result<(SlotInfo, KeyRing)> {
         let config = Config::read(storage)?;
         let root = RootVerifyKey::from_bytes(config.root_key);
         let mut damaged = None;
         for (_, slot) in repository::repository::key_slots(storage)? {
             match open_slot(&slot, &root, secret) {
-                Ok((info, keys)) if info.repository == config.repository => return Ok((info, keys)),
+                Ok((info, keys)) if info.repository == config.repository => {
+                    return Ok((info, keys));
+                }
                 Ok(_) | Err(crypto::Error::WrongKey) => {}
                 Err(error) => damaged = Some(error),
             }
@@ -96,7 +117,8 @@ impl Archive {
 
     fn assemble(repository: Repository, slot: SlotInfo, keys: KeyRing) -> Self {
         let repository = Arc::new(repository);
-        let blocks = keys.reader.clone().map(|keys| BlockCache::new(repository.clone(), Opener::new(keys)));
+        let blocks =
+            keys.reader.clone().map(|keys| BlockCache::new(repository.clone(), Opener::new(keys)));
         Self { repository, keys, slot, blocks }
     }
 
@@ -151,16 +173,25 @@ impl Archive {
         let root = RootVerifyKey::from_bytes(self.repository.config().root_key);
         // A damaged slot is as good as none; `check` tells of it.
         let slots = self.repository.key_slots()?.into_iter();
-        let good = slots.filter_map(|(id, slot)| Some((id, crypto::verify_slot_certificate(&slot, &root).ok()?)));
+        let good = slots.filter_map(|(id, slot)| {
+            Some((id, crypto::verify_slot_certificate(&slot, &root).ok()?))
+        });
         Ok(good.collect())
     }
 
     /// Adds a key slot with the same rights or fewer.
-    pub fn add_key(&self, role: Role, secret: SlotSecret<'_>, kdf: KdfParams, label: &str) -> Result<KeyId> {
+    pub fn add_key(
+        &self,
+        role: Role,
+        secret: SlotSecret<'_>,
+        kdf: KdfParams,
+        label: &str,
+    ) -> Result<KeyId> {
         let material = self.reader_keys()?.material();
         let mut failed = None;
         let mut random = |bytes: &mut [u8]| fill_random(bytes, &mut failed);
-        let slot = crypto::create_slot(material, role, secret, kdf, &mut random, label, now_secs())?;
+        let slot =
+            crypto::create_slot(material, role, secret, kdf, &mut random, label, now_secs())?;
         if let Some(error) = failed {
             return Err(error.into());
         }
@@ -179,14 +210,20 @@ impl Archive {
         }
         let readers = slots.iter().filter(|(other, info)| *other != id && info.role == Role::Full);
         if readers.count() == 0 {
-            return Err(Error::Usage("this is the last key that can read: add another one first".into()));
+            return Err(Error::Usage(
+                "this is the last key that can read: add another one first".into(),
+            ));
         }
         let lease = self.lease("key remove")?;
         Ok(self.repository.remove_key_slot(&lease, id)?)
     }
 }
 
-fn open_slot(slot: &[u8], root: &RootVerifyKey, secret: SlotSecret<'_>) -> std::result::Result<(SlotInfo, KeyRing), crypto::Error> {
+fn open_slot(
+    slot: &[u8],
+    root: &RootVerifyKey,
+    secret: SlotSecret<'_>,
+) -> std::result::Result<(SlotInfo, KeyRing), crypto::Error> {
     crypto::verify_slot_certificate(slot, root)?;
     crypto::open_slot(slot, secret)
 }

@@ -78,7 +78,12 @@ impl BlockCache {
     }
 
     /// Opens the bytes of a record of `container`; they are used up.
-    pub(crate) fn open_bytes(&self, container: ContainerNo, bytes: &mut [u8], scratch: &mut Scratch) -> Result<Opened> {
+    pub(crate) fn open_bytes(
+        &self,
+        container: ContainerNo,
+        bytes: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<Opened> {
         let session = record::split(bytes)?.header.session;
         if !self.opener.knows(&session) {
             self.learn_sessions(container)?;

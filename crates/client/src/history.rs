@@ -1,8 +1,8 @@
 //! What backups did over time, and what the repository holds.
 
 use crate::{Archive, Result};
-use repository::container;
 use ids::ContainerNo;
+use repository::container;
 use serde::Serialize;
 
 /// What a repository holds.

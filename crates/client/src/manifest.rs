@@ -87,8 +87,15 @@ pub(crate) struct NewManifest {
 }
 
 /// Signs a manifest and publishes the session's snapshot with it.
-pub(crate) fn commit(archive: &Archive, session: Session, sealer: &Sealer, new: NewManifest, body: &Body) -> Result<Committed> {
-    let bytes = serde_json::to_vec(body).map_err(|_| format::Error::Invalid { what: "manifest body" })?;
+pub(crate) fn commit(
+    archive: &Archive,
+    session: Session,
+    sealer: &Sealer,
+    new: NewManifest,
+    body: &Body,
+) -> Result<Committed> {
+    let bytes =
+        serde_json::to_vec(body).map_err(|_| format::Error::Invalid { what: "manifest body" })?;
     let writer = &archive.keys.writer;
     let head = Head {
         sequence: session.next_snapshot(),
@@ -104,17 +111,31 @@ pub(crate) fn commit(archive: &Archive, session: Session, sealer: &Sealer, new: 
     };
     let unsigned = head.encode();
     let clear = [&unsigned[..], &writer.signer.sign(&unsigned)].concat();
-    let record = sealer.seal_single(RecordKind::Manifest, &clear, &bytes, &mut Packer::new(Level::Fixed(3))?)?;
+    let record = sealer.seal_single(
+        RecordKind::Manifest,
+        &clear,
+        &bytes,
+        &mut Packer::new(Level::Fixed(3))?,
+    )?;
     Ok(session.commit(&record)?)
 }
 
 /// A record that notes that snapshots were forgotten: their ids, signed.
-pub(crate) fn tombstone(archive: &Archive, sealer: &Sealer, names: &[SnapshotRef]) -> Result<SealedRecord> {
+pub(crate) fn tombstone(
+    archive: &Archive,
+    sealer: &Sealer,
+    names: &[SnapshotRef],
+) -> Result<SealedRecord> {
     let mut clear = archive.slot.id.0.to_vec();
     clear.extend(names.iter().flat_map(|name| name.id.0));
     let signature = archive.keys.writer.signer.sign(&clear);
     clear.extend_from_slice(&signature);
-    Ok(sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut Packer::new(Level::Fixed(1))?)?)
+    Ok(sealer.seal_single(
+        RecordKind::Tombstone,
+        &clear,
+        b"",
+        &mut Packer::new(Level::Fixed(1))?,
+    )?)
 }
 
 /// Reads manifests and checks who signed them.
@@ -161,7 +182,9 @@ impl<'a> ManifestReader<'a> {
         let Some((_, slot)) = self.slots.iter().find(|(id, _)| *id == stored.head.writer) else {
             return Ok(());
         };
-        slot.verify_key.verify(unsigned, &stored.signature).map_err(|_| Error::Forged(stored.name.id))
+        slot.verify_key
+            .verify(unsigned, &stored.signature)
+            .map_err(|_| Error::Forged(stored.name.id))
     }
 
     /// All snapshots in the order made. What cannot be read is given to `damaged`.
@@ -183,7 +206,8 @@ pub(crate) fn newest_of(archive: &Archive, source: &ObjectId) -> Result<Option<S
     for name in archive.repository.snapshots()?.into_iter().rev() {
         match archive.repository.snapshot(name) {
             Ok(stored) if stored.head.source == *source => return Ok(Some(stored)),
-            Ok(_) | Err(repository::Error::SnapshotMissing(_) | repository::Error::Damaged { .. }) => {}
+            Ok(_)
+            | Err(repository::Error::SnapshotMissing(_) | repository::Error::Damaged { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -37,7 +37,11 @@ impl<'a> PageReader<'a> {
     /// Reads pages of `archive`.
     pub fn new(archive: &'a Archive) -> Result<Self> {
         let state = State { scratch: Scratch::new()?, latest: VecDeque::new() };
-        Ok(Self { blocks: archive.blocks()?, ids: &archive.keys.writer.ids, state: Mutex::new(state) })
+        Ok(Self {
+            blocks: archive.blocks()?,
+            ids: &archive.keys.writer.ids,
+            state: Mutex::new(state),
+        })
     }
 
     fn load(&self, id: &ObjectId, state: &mut State) -> Result<Arc<PageData>> {

@@ -1,8 +1,8 @@
 //! Rebuild: index and snapshot list from the containers alone. Nothing is believed that is not
 //! signed by a key of the repository.
 
-use crate::archive::Archive;
 use crate::Result;
+use crate::archive::Archive;
 use crypto::{SlotInfo, SlotSecret};
 use format::manifest::{Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
 use ids::{KeyId, SnapshotId};
@@ -42,7 +42,8 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> 
     let slots = archive.slots()?;
     let dead = forgotten(&slots, &found.tombstones);
     let present: HashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
-    let mut report = Report { containers: found.containers, objects: found.objects, ..Report::default() };
+    let mut report =
+        Report { containers: found.containers, objects: found.objects, ..Report::default() };
     for manifest in &found.manifests {
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
@@ -56,7 +57,11 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> 
     }
     archive.repository.settle_snapshot_numbers(&lease)?;
     report.snapshots = archive.repository.snapshots()?.len() as u64;
-    report.damages = found.damages.iter().map(|damage| format!("container {}: {}", damage.container, damage.reason)).collect();
+    report.damages = found
+        .damages
+        .iter()
+        .map(|damage| format!("container {}: {}", damage.container, damage.reason))
+        .collect();
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
 }
@@ -72,11 +77,15 @@ fn is_signed(slots: &[(KeyId, SlotInfo)], manifest: &FoundManifest) -> bool {
 fn forgotten(slots: &[(KeyId, SlotInfo)], tombstones: &[Vec<u8>]) -> HashSet<SnapshotId> {
     let mut dead = HashSet::new();
     for clear in tombstones {
-        let Some((signed, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else { continue };
+        let Some((signed, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
+            continue;
+        };
         let Some((writer, names)) = signed.split_first_chunk::<{ KeyId::LEN }>() else { continue };
         let slot = slots.iter().find(|(id, _)| id.0 == *writer);
         if slot.is_some_and(|(_, slot)| slot.verify_key.verify(signed, signature).is_ok()) {
-            dead.extend(names.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id)));
+            dead.extend(
+                names.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id)),
+            );
         }
     }
     dead

@@ -113,7 +113,8 @@ impl<'a> Keyed<'a> {
         let mut bytes = record.to_vec();
         let opened = self.blocks.open_known(&mut bytes, &mut self.scratch)?;
         let ids = &self.archive.keys.writer.ids;
-        for (at, id) in opened.ids.iter().enumerate().filter(|(at, _)| live.get(*at) == Some(&true)) {
+        for (at, id) in opened.ids.iter().enumerate().filter(|(at, _)| live.get(*at) == Some(&true))
+        {
             let payload = opened.payload(at).to_vec();
             match opened.page_head(at) {
                 Some((kind, refs)) => {

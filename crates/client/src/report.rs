@@ -155,8 +155,16 @@ impl Report {
     pub fn bottleneck(&self) -> String {
         let stages = &self.stages;
         let candidates = [
-            (stages.walk_wait_secs, "walking the source", "more reader threads help on network file systems; a change journal would skip the walk"),
-            (stages.read_secs, "reading files", "faster source disks, or --threads higher if the disks are idle"),
+            (
+                stages.walk_wait_secs,
+                "walking the source",
+                "more reader threads help on network file systems; a change journal would skip the walk",
+            ),
+            (
+                stages.read_secs,
+                "reading files",
+                "faster source disks, or --threads higher if the disks are idle",
+            ),
             (stages.hash_secs, "cutting and hashing", "more processor cores"),
             (stages.compress_secs, "compressing", "more processor cores, or a lower --compression"),
             (stages.store_secs, "writing to the repository", "a faster repository disk"),
@@ -166,7 +174,10 @@ impl Report {
         let largest = candidates.iter().max_by(|a, b| a.0.total_cmp(&b.0));
         match largest {
             Some((secs, what, advice)) if total > 0.0 => {
-                format!("{:.0} % of the work was {what} ({secs:.1} s); what helps: {advice}", 100.0 * secs / total)
+                format!(
+                    "{:.0} % of the work was {what} ({secs:.1} s); what helps: {advice}",
+                    100.0 * secs / total
+                )
             }
             _ => "nothing took measurable time".to_owned(),
         }

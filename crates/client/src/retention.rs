@@ -99,7 +99,11 @@ impl Group<'_> {
 }
 
 /// Applies `policy` to each source by itself.
-pub fn apply<'a>(policy: &Policy, snapshots: &'a [Snapshot], calendar: Calendar<'_>) -> Vec<Group<'a>> {
+pub fn apply<'a>(
+    policy: &Policy,
+    snapshots: &'a [Snapshot],
+    calendar: Calendar<'_>,
+) -> Vec<Group<'a>> {
     let mut sources: BTreeMap<(&str, &[String]), Vec<&Snapshot>> = BTreeMap::new();
     for snapshot in snapshots {
         sources.entry((&snapshot.body.node, &snapshot.body.paths)).or_default().push(snapshot);
@@ -111,13 +115,18 @@ pub fn apply<'a>(policy: &Policy, snapshots: &'a [Snapshot], calendar: Calendar<
     groups.collect()
 }
 
-fn decide<'a>(policy: &Policy, newest_first: &[&'a Snapshot], calendar: Calendar<'_>) -> Vec<Decision<'a>> {
+fn decide<'a>(
+    policy: &Policy,
+    newest_first: &[&'a Snapshot],
+    calendar: Calendar<'_>,
+) -> Vec<Decision<'a>> {
     let mut rules = rules(policy);
     let newest = newest_first.first().map(|snapshot| snapshot.time());
     let decide = |(at, snapshot): (usize, &&'a Snapshot)| {
         let civil = calendar(snapshot.time());
         let is_oldest = at + 1 == newest_first.len();
-        let mut reasons: Vec<_> = rules.iter_mut().filter_map(|rule| rule.reason(at, civil, is_oldest)).collect();
+        let mut reasons: Vec<_> =
+            rules.iter_mut().filter_map(|rule| rule.reason(at, civil, is_oldest)).collect();
         reasons.extend(within(policy, newest, snapshot));
         reasons.extend(tagged(policy, snapshot));
         Decision { snapshot, reasons }
@@ -173,8 +182,12 @@ fn rules(policy: &Policy) -> [Rule; 6] {
     let rule = |name, keep, span| Rule { name, keep, span, last: None };
     [
         rule("last", policy.last, |at, _| (at as i64, 0, 0, 0)),
-        rule("hourly", policy.hourly, |_, civil| (civil.year.into(), civil.month.into(), civil.day.into(), civil.hour.into())),
-        rule("daily", policy.daily, |_, civil| (civil.year.into(), civil.month.into(), civil.day.into(), 0)),
+        rule("hourly", policy.hourly, |_, civil| {
+            (civil.year.into(), civil.month.into(), civil.day.into(), civil.hour.into())
+        }),
+        rule("daily", policy.daily, |_, civil| {
+            (civil.year.into(), civil.month.into(), civil.day.into(), 0)
+        }),
         rule("weekly", policy.weekly, |_, civil| (civil.week.0.into(), civil.week.1.into(), 0, 0)),
         rule("monthly", policy.monthly, |_, civil| (civil.year.into(), civil.month.into(), 0, 0)),
         rule("yearly", policy.yearly, |_, civil| (civil.year.into(), 0, 0, 0)),
@@ -232,14 +245,23 @@ mod tests {
         let hour = time.secs.rem_euclid(DAY) / HOUR;
         let week = (days.div_euclid(7 * 48) as i32, (days.rem_euclid(7 * 48) / 7) as u8);
         let (month, day) = (days.div_euclid(28), days.rem_euclid(28));
-        Civil { year: month.div_euclid(12) as i32, month: month.rem_euclid(12) as u8 + 1, day: day as u8 + 1, hour: hour as u8, week }
+        Civil {
+            year: month.div_euclid(12) as i32,
+            month: month.rem_euclid(12) as u8 + 1,
+            day: day as u8 + 1,
+            hour: hour as u8,
+            week,
+        }
     }
 
     /// Numbers of the snapshots that stay, from 1 for the oldest.
     fn kept(policy: &Policy, snapshots: &[Snapshot]) -> Vec<u64> {
         let groups = apply(policy, snapshots, &calendar);
         let decisions = groups.iter().flat_map(|group| &group.decisions);
-        let mut kept: Vec<_> = decisions.filter(|found| !found.reasons.is_empty()).map(|found| found.snapshot.name.sequence).collect();
+        let mut kept: Vec<_> = decisions
+            .filter(|found| !found.reasons.is_empty())
+            .map(|found| found.snapshot.name.sequence)
+            .collect();
         kept.sort_unstable();
         kept
     }
@@ -278,7 +300,8 @@ mod tests {
 
     #[test]
     fn a_tag_keeps_what_has_all_of_its_list() {
-        let all = [snapshot(1, 0, &["a"]), snapshot(2, DAY, &["a", "b"]), snapshot(3, 2 * DAY, &[])];
+        let all =
+            [snapshot(1, 0, &["a"]), snapshot(2, DAY, &["a", "b"]), snapshot(3, 2 * DAY, &[])];
         let tags = |lists: &[&[&str]]| {
             let list = |list: &&[&str]| list.iter().map(|tag| (*tag).to_owned()).collect();
             Policy { tags: lists.iter().map(list).collect(), ..Policy::default() }

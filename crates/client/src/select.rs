@@ -53,7 +53,8 @@ impl Selector {
     pub fn parse_with_path(text: &[u8], time: TimeParser<'_>) -> Option<(Self, Vec<u8>)> {
         let colons = text.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
         let ends = colons.chain([text.len()]);
-        let parsed = |end: usize| Some((Self::parse(str::from_utf8(text.get(..end)?).ok()?, time)?, end));
+        let parsed =
+            |end: usize| Some((Self::parse(str::from_utf8(text.get(..end)?).ok()?, time)?, end));
         let (selector, end) = ends.filter_map(parsed).last()?;
         let path = text.get(end + 1..).unwrap_or_default();
         Some((selector, clean_path(path)))
@@ -72,7 +73,11 @@ pub fn clean_path(path: &[u8]) -> Vec<u8> {
 
 /// The snapshot that `selector` names. What is damaged and might have been meant is told to
 /// `note`.
-pub fn find(archive: &Archive, selector: &Selector, note: &mut dyn FnMut(&str)) -> Result<Snapshot> {
+pub fn find(
+    archive: &Archive,
+    selector: &Selector,
+    note: &mut dyn FnMut(&str),
+) -> Result<Snapshot> {
     let mut reader = ManifestReader::new(archive)?;
     match &selector.when {
         When::Id(prefix) => {
@@ -108,18 +113,27 @@ fn newest(
     for name in archive.repository.snapshots()? {
         match archive.repository.snapshot(name) {
             Ok(stored) => {
-                times.push((Time { secs: stored.head.time_secs, nanos: stored.head.time_nanos }, name));
+                times.push((
+                    Time { secs: stored.head.time_secs, nanos: stored.head.time_nanos },
+                    name,
+                ));
             }
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten meanwhile
-            Err(error) => note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id)),
+            Err(error) => {
+                note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id))
+            }
         }
     }
     times.sort_unstable();
-    for (_, name) in times.into_iter().rev().filter(|(time, _)| limit.is_none_or(|limit| *time <= limit)) {
+    for (_, name) in
+        times.into_iter().rev().filter(|(time, _)| limit.is_none_or(|limit| *time <= limit))
+    {
         match reader.read(name) {
             Ok(snapshot) if belongs_to(&snapshot, selector) => return Ok(snapshot),
             Ok(_) | Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {}
-            Err(error) => note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id)),
+            Err(error) => {
+                note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id))
+            }
         }
     }
     Err(missing(selector))
@@ -135,7 +149,9 @@ fn missing(selector: &Selector) -> Error {
         When::Id(id) => id.clone(),
         When::AtOrBefore(_) => "this time".to_owned(),
     };
-    Error::NoSnapshot(selector.node.as_ref().map_or(what.clone(), |node| format!("{what} of {node}")))
+    Error::NoSnapshot(
+        selector.node.as_ref().map_or(what.clone(), |node| format!("{what} of {node}")),
+    )
 }
 
 #[cfg(test)]
@@ -145,7 +161,9 @@ mod tests {
     /// Knows `D`, `D hh:mm` and `D hh:mm:ss`.
     fn time(text: &str) -> Option<Time> {
         let rest = text.strip_prefix("2026-11-20")?;
-        let is_time = |text: &str| matches!(text.len(), 0 | 6 | 9) && text.split(':').skip(1).all(|part| part.len() == 2);
+        let is_time = |text: &str| {
+            matches!(text.len(), 0 | 6 | 9) && text.split(':').skip(1).all(|part| part.len() == 2)
+        };
         is_time(rest).then_some(Time { secs: rest.len() as i64, nanos: 0 })
     }
 
@@ -175,13 +193,28 @@ mod tests {
             ("2026-11-20 14:00@web:/etc:x", at(6), Some("web"), "etc:x"),
         ];
         for (text, when, node, path) in table {
-            assert_eq!(parse(text), Some((when, node.map(str::to_owned), path.to_owned())), "{text}");
+            assert_eq!(
+                parse(text),
+                Some((when, node.map(str::to_owned), path.to_owned())),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_names_no_snapshot_is_refused() {
-        for text in ["", ":", ":/etc", "newest", "xyz:/etc", "latest@", "latest@:/etc", "2026-11", "/etc", &"a".repeat(33)] {
+        for text in [
+            "",
+            ":",
+            ":/etc",
+            "newest",
+            "xyz:/etc",
+            "latest@",
+            "latest@:/etc",
+            "2026-11",
+            "/etc",
+            &"a".repeat(33),
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -32,7 +32,11 @@ impl Change {
 }
 
 /// Gives `snapshot` other tags: its new name, or `None` when nothing changes.
-pub fn change(archive: &Archive, snapshot: &Snapshot, change: &Change) -> Result<Option<SnapshotRef>> {
+pub fn change(
+    archive: &Archive,
+    snapshot: &Snapshot,
+    change: &Change,
+) -> Result<Option<SnapshotRef>> {
     let mut body = snapshot.body.clone();
     body.tags = change.of(&body.tags);
     if body.tags == snapshot.body.tags {

@@ -23,22 +23,11 @@ fn open_a_slot() {
     let random: &mut dyn FnMut(&mut [u8]) = &mut |bytes| bytes.fill(7);
     let material = KeyMaterial::generate(random);
     let secret = SlotSecret::Password(b"password");
-    let slot = create_slot(
-        &material,
-        Role::Full,
-        secret,
-        KdfParams::DEFAULT,
-        random,
-        "",
-        0,
-    );
+    let slot = create_slot(&material, Role::Full, secret, KdfParams::DEFAULT, random, "", 0);
     let slot = slot.expect("the default parameters are valid");
     let start = Instant::now();
     assert!(open_slot(&slot, secret).is_ok());
-    println!(
-        "opening a slot: {:.1} ms",
-        start.elapsed().as_secs_f64() * 1e3
-    );
+    println!("opening a slot: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
 }
 
 fn seal(cipher: Cipher) {
@@ -64,8 +53,5 @@ fn name_chunks() {
 
 fn print_speed(what: &str, start: Instant) {
     let bytes = RECORD_LEN as f64 * f64::from(RECORDS);
-    println!(
-        "{what}: {:.0} MB/s",
-        bytes / start.elapsed().as_secs_f64() / 1e6
-    );
+    println!("{what}: {:.0} MB/s", bytes / start.elapsed().as_secs_f64() / 1e6);
 }

@@ -66,19 +66,13 @@ mod tests {
     fn every_context_string_stands_in_the_document() {
         let document = include_str!("../../../docs/CRYPTO.md");
         for context in ALL {
-            assert!(
-                document.contains(&format!("`{context}`")),
-                "{context} is undocumented"
-            );
+            assert!(document.contains(&format!("`{context}`")), "{context} is undocumented");
         }
     }
 
     #[test]
     fn the_list_holds_every_constant_of_this_file() {
-        let code = include_str!("context.rs")
-            .split("#[cfg(test)]")
-            .next()
-            .unwrap_or_default();
+        let code = include_str!("context.rs").split("#[cfg(test)]").next().unwrap_or_default();
         let found = code.matches("= \"icecore 2026 ").count();
         assert_eq!(found, ALL.len());
     }

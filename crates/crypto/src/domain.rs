@@ -51,9 +51,7 @@ pub enum Privacy {
 
 impl Privacy {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Standard, Self::Hardened]
-            .into_iter()
-            .find(|privacy| *privacy as u8 == byte)
+        [Self::Standard, Self::Hardened].into_iter().find(|privacy| *privacy as u8 == byte)
     }
 }
 
@@ -76,12 +74,7 @@ impl KeyMaterial {
         let repository = RepositoryId(draw(random));
         let domain = DomainSecret::from_bytes(draw(random));
         let recipient = RecipientSecret::from_bytes(draw(random));
-        Self {
-            domain,
-            recipient,
-            repository,
-            privacy: Privacy::Standard,
-        }
+        Self { domain, recipient, repository, privacy: Privacy::Standard }
     }
 
     /// The same secrets with another privacy level. Only for a repository that is being made:

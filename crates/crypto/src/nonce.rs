@@ -25,10 +25,7 @@ pub struct NonceCounter {
 impl NonceCounter {
     /// A counter that starts at 0.
     pub const fn new() -> Self {
-        Self {
-            records: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        }
+        Self { records: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 
     /// The nonce for a record of `plaintext_len` bytes.
@@ -87,10 +84,7 @@ mod tests {
     #[test]
     fn nonces_count_up_from_zero() {
         let counter = NonceCounter::new();
-        let got: Vec<u64> = (0..4)
-            .filter_map(|_| counter.next(1).ok())
-            .map(|n| n.0)
-            .collect();
+        let got: Vec<u64> = (0..4).filter_map(|_| counter.next(1).ok()).map(|n| n.0).collect();
         assert_eq!(got, [0, 1, 2, 3]);
         assert_eq!(nonce_bytes(0x0102), [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
@@ -117,12 +111,7 @@ mod tests {
     #[test]
     fn threads_never_share_a_nonce() {
         let counter = NonceCounter::new();
-        let draw = || {
-            (0..1000)
-                .filter_map(|_| counter.next(1).ok())
-                .map(|n| n.0)
-                .collect()
-        };
+        let draw = || (0..1000).filter_map(|_| counter.next(1).ok()).map(|n| n.0).collect();
         let mut all: Vec<u64> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
             threads

@@ -38,9 +38,7 @@ impl IdKey {
     /// ids is hashed before them, so that an id cannot move into the payload unnoticed.
     pub fn page_id(&self, kind: u8, refs: &[ObjectId], payload: &[u8]) -> ObjectId {
         let mut hasher = blake3::Hasher::new_keyed(&self.page);
-        hasher
-            .update(&[kind])
-            .update(&(refs.len() as u64).to_le_bytes());
+        hasher.update(&[kind]).update(&(refs.len() as u64).to_le_bytes());
         for id in refs {
             hasher.update(&id.0);
         }
@@ -65,10 +63,7 @@ mod tests {
     #[test]
     fn ids_of_fixed_objects_are_fixed() {
         let child = key().chunk_id(b"hello");
-        assert_eq!(
-            child.to_string(),
-            "5636265c7082c2c223bec91207c1810a17d3b9ecbf2c62da"
-        );
+        assert_eq!(child.to_string(), "5636265c7082c2c223bec91207c1810a17d3b9ecbf2c62da");
         assert_eq!(
             key().chunk_id(b"").to_string(),
             "02a5f859b84ee0e1af3febc18f526e0c66a33d63a1c33f10"
@@ -111,17 +106,11 @@ mod tests {
     fn a_reference_moved_into_the_payload_gives_another_id() {
         let (a, b) = (key().chunk_id(b"a"), key().chunk_id(b"b"));
         let moved = [&b.0[..], b"p"].concat();
-        assert_ne!(
-            key().page_id(1, &[a, b], b"p"),
-            key().page_id(1, &[a], &moved)
-        );
+        assert_ne!(key().page_id(1, &[a, b], b"p"), key().page_id(1, &[a], &moved));
     }
 
     #[test]
     fn another_key_gives_other_ids() {
-        assert_ne!(
-            key().chunk_id(b"a"),
-            IdKey::from_seed([4; 32]).chunk_id(b"a")
-        );
+        assert_ne!(key().chunk_id(b"a"), IdKey::from_seed([4; 32]).chunk_id(b"a"));
     }
 }

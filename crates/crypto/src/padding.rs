@@ -30,15 +30,7 @@ mod tests {
 
     #[test]
     fn known_lengths() {
-        let known = [
-            (0, 0),
-            (1, 1),
-            (2, 2),
-            (8, 8),
-            (9, 10),
-            (100, 104),
-            (1000, 1024),
-        ];
+        let known = [(0, 0), (1, 1), (2, 2), (8, 8), (9, 10), (100, 104), (1000, 1024)];
         for (len, padded) in known {
             assert_eq!(padme(len), padded, "{len}");
         }

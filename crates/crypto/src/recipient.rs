@@ -45,9 +45,7 @@ impl RecipientSecret {
     pub fn public(&self) -> RecipientPublic {
         let mut bytes = [0; 32];
         // X25519 takes every 32 bytes as a private key: failing here is a bug, not input.
-        let public = private(self)
-            .compute_public_key()
-            .expect("an X25519 key has a public key");
+        let public = private(self).compute_public_key().expect("an X25519 key has a public key");
         bytes.copy_from_slice(public.as_ref());
         RecipientPublic(bytes)
     }
@@ -83,20 +81,11 @@ fn private(secret: &RecipientSecret) -> PrivateKey {
 
 fn exchange(own: &RecipientSecret, other: &RecipientPublic) -> Result<Zeroizing<[u8; 32]>, Error> {
     let weak = damaged("a public key without strength");
-    agree(
-        &private(own),
-        UnparsedPublicKey::new(&X25519, other.0),
-        weak.clone(),
-        |shared| {
-            let bytes: [u8; 32] = shared.try_into().map_err(|_| weak.clone())?;
-            // The library refuses the all-zero secret as well; this holds whatever library is below.
-            if bytes == [0; 32] {
-                Err(weak)
-            } else {
-                Ok(Zeroizing::new(bytes))
-            }
-        },
-    )
+    agree(&private(own), UnparsedPublicKey::new(&X25519, other.0), weak.clone(), |shared| {
+        let bytes: [u8; 32] = shared.try_into().map_err(|_| weak.clone())?;
+        // The library refuses the all-zero secret as well; this holds whatever library is below.
+        if bytes == [0; 32] { Err(weak) } else { Ok(Zeroizing::new(bytes)) }
+    })
 }
 
 /// Binds both public keys (as HPKE does) and the repository, so that a sealed session cannot be
@@ -119,17 +108,13 @@ impl SingleUseKey {
     /// Appends the tag to `buffer`. Consumes the key: the nonce is zero, so a second message
     /// under it would break both.
     pub(crate) fn seal(self, aad: &[u8], buffer: &mut Vec<u8>) {
-        let sealed = self
-            .aead()
-            .seal_in_place_append_tag(zero_nonce(), Aad::from(aad), buffer);
+        let sealed = self.aead().seal_in_place_append_tag(zero_nonce(), Aad::from(aad), buffer);
         sealed.expect("a message of a few bytes can be sealed");
     }
 
     /// The plaintext, or `None` when anything was changed.
     pub(crate) fn open<'a>(self, aad: &[u8], buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
-        self.aead()
-            .open_in_place(zero_nonce(), Aad::from(aad), buffer)
-            .ok()
+        self.aead().open_in_place(zero_nonce(), Aad::from(aad), buffer).ok()
     }
 
     fn aead(&self) -> LessSafeKey {
@@ -170,10 +155,8 @@ mod tests {
 
     #[test]
     fn both_sides_agree_only_within_one_repository() {
-        let (own, ephemeral) = (
-            RecipientSecret::from_bytes([1; 32]),
-            RecipientSecret::from_bytes([2; 32]),
-        );
+        let (own, ephemeral) =
+            (RecipientSecret::from_bytes([1; 32]), RecipientSecret::from_bytes([2; 32]));
         let sent = sending(&ephemeral, &own.public(), RepositoryId([5; 16])).expect("strong keys");
         let here =
             receiving(&own, &ephemeral.public(), RepositoryId([5; 16])).expect("strong keys");

@@ -19,9 +19,7 @@ const MAX_TEXT_LEN: usize = 1024;
 /// The key as text to print: groups of five joined by `-`.
 pub fn recovery_to_text(key: &[u8; 32]) -> String {
     let packed = pack(key);
-    let letters: Vec<u8> = (0..CHARACTERS)
-        .map(|at| ALPHABET[five_bits(&packed, at)])
-        .collect();
+    let letters: Vec<u8> = (0..CHARACTERS).map(|at| ALPHABET[five_bits(&packed, at)]).collect();
     let groups: Vec<_> = letters.chunks(GROUP).map(String::from_utf8_lossy).collect();
     groups.join("-")
 }
@@ -39,11 +37,7 @@ pub fn recovery_from_text(text: &str) -> Result<[u8; 32], Error> {
     }
     let mut key = [0; 32];
     key.copy_from_slice(&packed[..32]);
-    if pack(&key) == packed {
-        Ok(key)
-    } else {
-        Err(bad("the checksum does not match"))
-    }
+    if pack(&key) == packed { Ok(key) } else { Err(bad("the checksum does not match")) }
 }
 
 fn bad(what: &'static str) -> Error {
@@ -92,9 +86,7 @@ fn digit(letter: char) -> Option<u8> {
         'I' | 'L' => '1',
         other => other,
     };
-    let place = ALPHABET
-        .iter()
-        .position(|known| char::from(*known) == letter)?;
+    let place = ALPHABET.iter().position(|known| char::from(*known) == letter)?;
     u8::try_from(place).ok()
 }
 
@@ -118,16 +110,9 @@ mod tests {
         let text = recovery_to_text(&core::array::from_fn(|i| i as u8));
         let key = recovery_from_text(&text);
         assert!(key.is_ok());
-        let sloppy = text
-            .to_lowercase()
-            .replace('-', "  ")
-            .replace('0', "o")
-            .replace('1', "l");
+        let sloppy = text.to_lowercase().replace('-', "  ").replace('0', "o").replace('1', "l");
         assert_eq!(recovery_from_text(&sloppy), key);
-        assert_eq!(
-            recovery_from_text(&text.replace('1', "I").replace('-', "")),
-            key
-        );
+        assert_eq!(recovery_from_text(&text.replace('1', "I").replace('-', "")), key);
     }
 
     #[test]

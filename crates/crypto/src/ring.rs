@@ -79,9 +79,6 @@ impl KeyRing {
             repository: material.repository,
             privacy: material.privacy,
         };
-        Self {
-            writer,
-            reader: Some(ReaderKeys { material }),
-        }
+        Self { writer, reader: Some(ReaderKeys { material }) }
     }
 }

@@ -28,17 +28,11 @@ pub enum Cipher {
 impl Cipher {
     /// The faster one on this processor.
     pub fn fastest() -> Self {
-        if has_aes() {
-            Self::Aes256Gcm
-        } else {
-            Self::ChaCha20Poly1305
-        }
+        if has_aes() { Self::Aes256Gcm } else { Self::ChaCha20Poly1305 }
     }
 
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Aes256Gcm, Self::ChaCha20Poly1305]
-            .into_iter()
-            .find(|cipher| *cipher as u8 == byte)
+        [Self::Aes256Gcm, Self::ChaCha20Poly1305].into_iter().find(|cipher| *cipher as u8 == byte)
     }
 
     fn algorithm(self) -> &'static aead::Algorithm {
@@ -76,18 +70,10 @@ impl SessionKey {
     /// The key of `session` from 32 bytes that were never used before.
     pub fn new(session: SessionId, random: [u8; 32], cipher: Cipher) -> Self {
         let random = Zeroizing::new(random);
-        let key = derive(
-            context::SESSION_KEY,
-            &[&random[..], &session.0, &[cipher as u8]],
-        );
+        let key = derive(context::SESSION_KEY, &[&random[..], &session.0, &[cipher as u8]]);
         // The derived key always has the length both ciphers take: failing here is a bug.
         let key = UnboundKey::new(cipher.algorithm(), &key[..]).expect("a 32-byte key");
-        Self {
-            session,
-            cipher,
-            random,
-            aead: LessSafeKey::new(key),
-        }
+        Self { session, cipher, random, aead: LessSafeKey::new(key) }
     }
 
     /// The session's name.
@@ -130,9 +116,7 @@ impl SessionKey {
     /// When `buffer` exceeds 64 GiB less 32 bytes (the caller's own bug: records have limits far below).
     pub fn seal_in_place(&self, nonce: Nonce, aad: &[u8], buffer: &mut Vec<u8>) {
         let nonce = library_nonce(nonce.counter());
-        let tag = self
-            .aead
-            .seal_in_place_separate_tag(nonce, Aad::from(aad), buffer);
+        let tag = self.aead.seal_in_place_separate_tag(nonce, Aad::from(aad), buffer);
         buffer.extend_from_slice(tag.expect("a record is far below 64 GiB").as_ref());
     }
 

@@ -96,20 +96,11 @@ mod tests {
         let signer = Signer::from_seed([1; 32]);
         let mut signature = signer.sign(b"manifest");
         assert_eq!(signer.public().verify(b"manifest", &signature), Ok(()));
-        assert_eq!(
-            signer.public().verify(b"manifes!", &signature),
-            Err(Error::BadSignature)
-        );
+        assert_eq!(signer.public().verify(b"manifes!", &signature), Err(Error::BadSignature));
         let other = Signer::from_seed([2; 32]).public();
-        assert_eq!(
-            other.verify(b"manifest", &signature),
-            Err(Error::BadSignature)
-        );
+        assert_eq!(other.verify(b"manifest", &signature), Err(Error::BadSignature));
         signature[40] ^= 1;
-        assert_eq!(
-            signer.public().verify(b"manifest", &signature),
-            Err(Error::BadSignature)
-        );
+        assert_eq!(signer.public().verify(b"manifest", &signature), Err(Error::BadSignature));
     }
 
     #[test]

@@ -37,9 +37,7 @@ pub enum Role {
 
 impl Role {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Full, Self::WriteOnly]
-            .into_iter()
-            .find(|role| *role as u8 == byte)
+        [Self::Full, Self::WriteOnly].into_iter().find(|role| *role as u8 == byte)
     }
 }
 
@@ -118,19 +116,12 @@ pub fn create_slot(
 pub fn open_slot(bytes: &[u8], secret: SlotSecret<'_>) -> Result<(SlotInfo, KeyRing), Error> {
     let mut slot = Slot::decode(bytes)?;
     slot.certified.verify(&slot.certified.clear.root)?;
-    let kek = slot
-        .certified
-        .clear
-        .kdf
-        .kek(&secret, &slot.certified.clear.salt)?;
+    let kek = slot.certified.clear.kdf.kek(&secret, &slot.certified.clear.salt)?;
     verify_slices_are_equal(&slot.commitment, &commitment(&kek)[..])
         .map_err(|_| Error::WrongKey)?;
     let aad = slot.certified.encode();
     let plain = sealing_key(&kek).open(&aad, &mut slot.sealed[..]);
-    let ring = payload::decode(
-        &slot.certified.clear,
-        plain.ok_or(damaged("a slot's secrets"))?,
-    )?;
+    let ring = payload::decode(&slot.certified.clear, plain.ok_or(damaged("a slot's secrets"))?)?;
     Ok((slot.certified.clear.info(), ring))
 }
 

@@ -3,11 +3,7 @@
 use crate::{KdfParams, KeyMaterial};
 
 /// The cheapest password hash: tests try passwords hundreds of times.
-pub(crate) const CHEAP: KdfParams = KdfParams {
-    memory_kib: 8,
-    passes: 1,
-    lanes: 1,
-};
+pub(crate) const CHEAP: KdfParams = KdfParams { memory_kib: 8, passes: 1, lanes: 1 };
 
 /// Bytes as lower-case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {

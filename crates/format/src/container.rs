@@ -102,12 +102,16 @@ pub fn footer_bytes(trailer: &[u8]) -> Result<usize> {
     let mut reader = Reader::new(trailer, "container trailer");
     let length = reader.u32()? as usize;
     reader.bytes(16)?;
-    if reader.array()? != TRAILER_MAGIC || length % ROW_BYTES != 0 {
+    if reader.array()? != TRAILER_MAGIC || !length.is_multiple_of(ROW_BYTES) {
         return Err(reader.invalid());
     }
     let limit = CONTAINER_RECORDS_MAX * ROW_BYTES;
     if length > limit {
-        return Err(Error::TooLarge { what: "container footer", value: length as u64, limit: limit as u64 });
+        return Err(Error::TooLarge {
+            what: "container footer",
+            value: length as u64,
+            limit: limit as u64,
+        });
     }
     Ok(length)
 }
@@ -161,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_footer_is_read_back_and_must_fit_the_container() {
-        let rows = [Row { kind: 1, offset: 64, length: 100 }, Row { kind: 2, offset: 164, length: 64 }];
+        let rows =
+            [Row { kind: 1, offset: 64, length: 100 }, Row { kind: 2, offset: 164, length: 64 }];
         let bytes = encode_footer(&rows);
         let (footer, trailer) = bytes.split_at(bytes.len() - TRAILER_BYTES);
         let total = 228 + bytes.len() as u64;

@@ -28,7 +28,9 @@ impl Kind {
     /// The kind with this number; `None` when there is none.
     pub fn from_u8(value: u8) -> Option<Self> {
         use Kind::*;
-        [File, Directory, Symlink, Fifo, Socket, CharDevice, BlockDevice].get(usize::from(value)).copied()
+        [File, Directory, Symlink, Fifo, Socket, CharDevice, BlockDevice]
+            .get(usize::from(value))
+            .copied()
     }
 }
 
@@ -149,7 +151,7 @@ impl Entry {
     /// The last name of the path.
     pub fn name(&self) -> &[u8] {
         let start = self.path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-        &self.path[start..]
+        self.path.get(start..).unwrap_or_default()
     }
 
     /// What it is.

@@ -99,7 +99,11 @@ mod tests {
 
     fn samples() -> Vec<Child> {
         let sums = Sums { entries: 3, bytes: 1 << 50, newest_secs: -1 };
-        let child = |byte, first: &[u8]| Child { id: ObjectId([byte; 24]).with_type(true), first: first.to_vec(), sums };
+        let child = |byte, first: &[u8]| Child {
+            id: ObjectId([byte; 24]).with_type(true),
+            first: first.to_vec(),
+            sums,
+        };
         vec![child(1, b"a"), child(2, b"a/bc"), child(3, b"a/bd")]
     }
 

@@ -98,7 +98,11 @@ impl<'a> RefCursor<'a> {
 
     /// Every reference must have been met: a page cannot keep alive what no entry names.
     pub(crate) fn end(&self) -> Result<()> {
-        if self.next == self.refs.len() { Ok(()) } else { Err(Error::Invalid { what: "references of a page" }) }
+        if self.next == self.refs.len() {
+            Ok(())
+        } else {
+            Err(Error::Invalid { what: "references of a page" })
+        }
     }
 }
 

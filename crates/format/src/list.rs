@@ -1,11 +1,11 @@
 //! Runs of a file: inside of an entry, or in list pages when there are very many.
 
+use crate::Result;
 use crate::entry::Segment;
 use crate::leaf::{RefCursor, Refs};
 use crate::limits::{CHUNK_BYTES_MAX, PAGE_REFS_MAX};
 use crate::page::{Page, PageKind};
 use crate::wire::{Reader, put_varint};
-use crate::Result;
 use ids::ObjectId;
 
 /// Appends `segments`: their count; for each `length * 2 + hole`, for data also its reference.

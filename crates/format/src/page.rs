@@ -67,7 +67,8 @@ pub fn put_head(out: &mut Vec<u8>, kind: PageKind, id: ObjectId, refs: &[ObjectI
 /// The heads in the clear part of a record of pages.
 pub fn heads<'a>(record: &Record<'a>) -> Result<Vec<PageHead<'a>>> {
     let mut reader = Reader::new(record.clear, "page heads of a record");
-    let heads = (0..record.header.objects).map(|_| head(&mut reader)).collect::<Result<Vec<_>>>()?;
+    let heads =
+        (0..record.header.objects).map(|_| head(&mut reader)).collect::<Result<Vec<_>>>()?;
     reader.end().map(|()| heads)
 }
 

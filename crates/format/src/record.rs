@@ -201,7 +201,9 @@ pub fn split(bytes: &[u8]) -> Result<Record<'_>> {
 }
 
 /// The ids in the clear part of a record of chunks.
-pub fn chunk_ids<'a>(record: &Record<'a>) -> Result<impl ExactSizeIterator<Item = ObjectId> + use<'a>> {
+pub fn chunk_ids<'a>(
+    record: &Record<'a>,
+) -> Result<impl ExactSizeIterator<Item = ObjectId> + use<'a>> {
     let (ids, rest) = record.clear.as_chunks::<{ ObjectId::LEN }>();
     if !rest.is_empty() || ids.len() != record.header.objects as usize {
         return Err(Error::Invalid { what: "chunk ids of a record" });

@@ -24,8 +24,7 @@ fn table(after: &str, heading: &str) -> Vec<Vec<String>> {
     assert!(lines.next().is_some(), "no table after {after:?}");
     let rows = lines.take_while(|line| line.starts_with('|')).skip(1);
     let cell = |cell: &str| cell.trim().to_owned();
-    rows.map(|row| row.trim_matches('|').split('|').map(cell).collect())
-        .collect()
+    rows.map(|row| row.trim_matches('|').split('|').map(cell).collect()).collect()
 }
 
 /// A layout table: offset, length and name of each field. Fields follow each other without gaps.
@@ -70,21 +69,13 @@ fn the_limits_are_those_of_the_document() {
         MANIFEST_BODY_MAX
     );
     let source = read("src/limits.rs");
-    let constants = source
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
-    let missing: Vec<_> = constants
-        .filter(|name| !known.contains_key(*name))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "{missing:?}: add new limits here and to the document"
-    );
+    let constants =
+        source.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
+    let missing: Vec<_> = constants.filter(|name| !known.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "{missing:?}: add new limits here and to the document");
     let rows = table("## 3. Limits", "| constant | value | what |");
     let value = |row: &Vec<String>| row[1].replace(',', "").parse().expect("a number");
-    let told = rows
-        .iter()
-        .map(|row| (row[0].trim_matches('`').to_owned(), value(row)));
+    let told = rows.iter().map(|row| (row[0].trim_matches('`').to_owned(), value(row)));
     assert_eq!(told.collect::<BTreeMap<_, u64>>(), known);
 }
 
@@ -130,30 +121,18 @@ fn the_record_kinds_are_those_of_the_document() {
 #[test]
 fn the_container_is_laid_out_as_told() {
     let (repository, number) = (RepositoryId([1; 16]), ContainerNo(2));
-    let bytes = container::Header {
-        repository,
-        number,
-        generation: 3,
-    }
-    .encode();
+    let bytes = container::Header { repository, number, generation: 3 }.encode();
     let sum = format::wire::checksum(&[&bytes[..48]]);
     let (number, generation) = (2u64.to_le_bytes(), 3u64.to_le_bytes());
     let expected: [&[u8]; 6] = [b"ICECONT1", &[1; 16], &number, &generation, &[0; 8], &sum];
     assert_layout("Container header:", &bytes, &expected);
     assert_eq!(bytes.len(), container::HEADER_BYTES);
 
-    let footer = encode_footer(&[Row {
-        kind: 7,
-        offset: 64,
-        length: 65,
-    }]);
+    let footer = encode_footer(&[Row { kind: 7, offset: 64, length: 65 }]);
     let (row, trailer) = footer.split_at(footer.len() - container::TRAILER_BYTES);
     let expected: [&[u8]; 3] = [&[7], &64u32.to_le_bytes(), &65u32.to_le_bytes()];
     assert_layout("Footer row, one for each record, in order:", row, &expected);
-    let (length, sum) = (
-        (row.len() as u32).to_le_bytes(),
-        format::wire::checksum(&[row]),
-    );
+    let (length, sum) = ((row.len() as u32).to_le_bytes(), format::wire::checksum(&[row]));
     assert_layout("Trailer:", trailer, &[&length, &sum, b"ICEFOOT1"]);
 }
 
@@ -205,15 +184,10 @@ fn sentences_have_numbers_that_rise() {
     for sentence in text.lines().filter_map(|line| line.strip_prefix("- **F-")) {
         let (number, _) = sentence.split_once("**").expect("a number");
         let (chapter, place) = number.split_once('.').expect("chapter.place");
-        let now: (u32, u32) = (
-            chapter.parse().expect("a chapter"),
-            place.parse().expect("a place"),
-        );
+        let now: (u32, u32) =
+            (chapter.parse().expect("a chapter"), place.parse().expect("a place"));
         let next = if now.0 == before.0 { before.1 + 1 } else { 1 };
-        assert!(
-            now.0 >= before.0 && now.1 == next,
-            "F-{number} after {before:?}"
-        );
+        assert!(now.0 >= before.0 && now.1 == next, "F-{number} after {before:?}");
         before = now;
     }
     assert!(before.0 >= 16);

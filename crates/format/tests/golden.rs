@@ -52,10 +52,7 @@ fn every_golden_file_is_used() {
     let known = goldens();
     for entry in std::fs::read_dir(folder()).expect("golden files") {
         let name = entry.expect("an entry").file_name();
-        assert!(
-            known.iter().any(|(other, ..)| name == *other),
-            "{name:?} is used by no test"
-        );
+        assert!(known.iter().any(|(other, ..)| name == *other), "{name:?} is used by no test");
     }
 }
 
@@ -79,12 +76,7 @@ fn record(kind: RecordKind, objects: u32, clear: Vec<u8>, sealed: Vec<u8>) -> Se
         sealed_bytes: sealed.len() as u32,
     };
     let associated = [&header.encode()[..], &clear].concat();
-    SealedRecord {
-        kind,
-        ids: Vec::new(),
-        associated,
-        sealed,
-    }
+    SealedRecord { kind, ids: Vec::new(), associated, sealed }
 }
 
 fn data_record() -> Vec<u8> {
@@ -110,31 +102,14 @@ fn again_record(bytes: &[u8]) -> Vec<u8> {
 
 fn container_file() -> Vec<u8> {
     let (repository, number) = (RepositoryId([1; 16]), ContainerNo(0x12_3456));
-    let header = container::Header {
-        repository,
-        number,
-        generation: 5,
-    };
+    let header = container::Header { repository, number, generation: 5 };
     let records = [data_record(), pages_record()];
     let (first, second) = (records[0].len() as u32, records[1].len() as u32);
     let rows = [
-        Row {
-            kind: 1,
-            offset: 64,
-            length: first,
-        },
-        Row {
-            kind: 2,
-            offset: 64 + first,
-            length: second,
-        },
+        Row { kind: 1, offset: 64, length: first },
+        Row { kind: 2, offset: 64 + first, length: second },
     ];
-    [
-        &header.encode()[..],
-        &records.concat(),
-        &encode_footer(&rows),
-    ]
-    .concat()
+    [&header.encode()[..], &records.concat(), &encode_footer(&rows)].concat()
 }
 
 fn again_container(bytes: &[u8]) -> Vec<u8> {
@@ -164,9 +139,7 @@ fn flat(contents: &Page) -> Vec<u8> {
 fn parts(bytes: &[u8]) -> (Vec<ObjectId>, &[u8]) {
     let count = u32::from_le_bytes(bytes[25..29].try_into().expect("a count")) as usize;
     let (refs, payload) = bytes[29..].split_at(count * ObjectId::LEN);
-    let refs = refs
-        .chunks_exact(ObjectId::LEN)
-        .filter_map(ObjectId::from_slice);
+    let refs = refs.chunks_exact(ObjectId::LEN).filter_map(ObjectId::from_slice);
     (refs.collect(), payload)
 }
 
@@ -181,29 +154,16 @@ fn runs() -> Vec<Segment> {
 
 fn again_list(bytes: &[u8]) -> Vec<u8> {
     let (refs, payload) = parts(bytes);
-    flat(&list::encode(
-        &list::decode(&refs, payload).expect("a list"),
-    ))
+    flat(&list::encode(&list::decode(&refs, payload).expect("a list")))
 }
 
 fn inner_page() -> Page {
     let child = |byte, first: &[u8], entries, newest_secs| {
-        let sums = Sums {
-            entries,
-            bytes: 1 << 50,
-            newest_secs,
-        };
-        Child {
-            id: page(byte),
-            first: first.to_vec(),
-            sums,
-        }
+        let sums = Sums { entries, bytes: 1 << 50, newest_secs };
+        Child { id: page(byte), first: first.to_vec(), sums }
     };
-    let children = [
-        child(1, b"a", 3, -1),
-        child(3, b"a/b\xff", 1 << 33, 0),
-        child(5, b"a/c", 1, i64::MAX),
-    ];
+    let children =
+        [child(1, b"a", 3, -1), child(3, b"a/b\xff", 1 << 33, 0), child(5, b"a/c", 1, i64::MAX)];
     inner::encode(2, &children)
 }
 
@@ -216,17 +176,7 @@ fn again_inner(bytes: &[u8]) -> Vec<u8> {
 fn attributes(kind: Kind, xattrs: Vec<Xattr>) -> Arc<Attributes> {
     let (user, group) = (b"root".to_vec(), vec![0xff, b'x']);
     let (uid, gid, device, inode_flags) = (0, 4_000_000_000, 1, 2);
-    Arc::new(Attributes {
-        kind,
-        mode: 0o4755,
-        uid,
-        gid,
-        user,
-        group,
-        device,
-        inode_flags,
-        xattrs,
-    })
+    Arc::new(Attributes { kind, mode: 0o4755, uid, gid, user, group, device, inode_flags, xattrs })
 }
 
 fn entry(path: &[u8], kind: Kind, size: u64, content: Content) -> Entry {
@@ -234,14 +184,8 @@ fn entry(path: &[u8], kind: Kind, size: u64, content: Content) -> Entry {
         path: path.to_vec(),
         attributes: attributes(kind, Vec::new()),
         size,
-        mtime: Time {
-            secs: -5_000_000_000,
-            nanos: 999_999_999,
-        },
-        ctime: Time {
-            secs: 1_700_000_000,
-            nanos: 0,
-        },
+        mtime: Time { secs: -5_000_000_000, nanos: 999_999_999 },
+        ctime: Time { secs: 1_700_000_000, nanos: 0 },
         inode: u64::MAX - path.len() as u64,
         links: 1,
         rdev: 0,
@@ -259,10 +203,7 @@ fn leaf_page() -> Page {
     let mut device = entry(b"d/g", Kind::BlockDevice, 0, Content::None);
     device.rdev = 0x0801;
     let mut tagged = entry(b"d/h\n", Kind::Fifo, 0, Content::None);
-    let xattr = Xattr {
-        name: b"user.a".to_vec(),
-        value: vec![0, 1, 2],
-    };
+    let xattr = Xattr { name: b"user.a".to_vec(), value: vec![0, 1, 2] };
     tagged.attributes = attributes(Kind::Fifo, vec![xattr]);
     page_of(&[
         entry(b"d", Kind::Directory, 0, Content::None),

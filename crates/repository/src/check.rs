@@ -20,7 +20,11 @@ pub struct Damage {
 
 /// Opens a container and reads its list of records; falls back on walking it when the list is
 /// damaged, which is damage too.
-pub fn open(repository: &Repository, number: ContainerNo, damages: &mut Vec<Damage>) -> Option<(ContainerReader, Vec<Row>)> {
+pub fn open(
+    repository: &Repository,
+    number: ContainerNo,
+    damages: &mut Vec<Damage>,
+) -> Option<(ContainerReader, Vec<Row>)> {
     let whole = |reason: String| Damage { container: number, range: None, reason };
     let reader = match ContainerReader::open(&*repository.storage, number) {
         Ok(reader) => reader,

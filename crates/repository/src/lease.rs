@@ -42,7 +42,11 @@ impl Lease {
     /// Fails when somebody has taken the lease since: asked before anything is published.
     pub fn verify(&self) -> Result<()> {
         match read(&*self.storage)? {
-            Some((generation, holder)) if (generation, &holder) == (self.generation, &self.holder) => Ok(()),
+            Some((generation, holder))
+                if (generation, &holder) == (self.generation, &self.holder) =>
+            {
+                Ok(())
+            }
             Some((_, holder)) => Err(Error::LeaseLost { holder }),
             None => Err(Error::LeaseLost { holder: "nobody".into() }),
         }
@@ -60,7 +64,9 @@ fn encode(generation: u64, holder: &str) -> Vec<u8> {
 fn read(storage: &dyn Storage) -> Result<Option<(u64, String)>> {
     match read_small(storage, NAME, BYTES_MAX) {
         Ok(bytes) => decode(&bytes).map(Some).map_err(|reason| Error::damaged(NAME, reason)),
-        Err(StorageError { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(StorageError { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(None)
+        }
         Err(error) => Err(error.into()),
     }
 }

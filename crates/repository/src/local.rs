@@ -37,7 +37,12 @@ impl LocalStorage {
         Self::open(path)
     }
 
-    fn open_file(&self, operation: &'static str, name: &str, flags: OFlags) -> StorageResult<OwnedFd> {
+    fn open_file(
+        &self,
+        operation: &'static str,
+        name: &str,
+        flags: OFlags,
+    ) -> StorageResult<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         fs::openat(&self.root, name, flags, Mode::from_raw_mode(FILE_MODE))
             .map_err(|error| StorageError::new(operation, name, error))
@@ -165,7 +170,11 @@ impl LocalWriter {
         if self.length - self.started < WRITE_BACK_BYTES {
             return;
         }
-        crate::system::start_write_back(self.file.as_fd(), self.started, self.length - self.started);
+        crate::system::start_write_back(
+            self.file.as_fd(),
+            self.started,
+            self.length - self.started,
+        );
         self.started = self.length;
     }
 }

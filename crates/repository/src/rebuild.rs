@@ -52,7 +52,9 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
 /// Removes files in `index` that the state does not name: they are of sessions that died.
 fn remove_strays(repository: &Repository) -> Result<()> {
     let index = repository.index();
-    let named = |name: &str| index.state.runs.iter().any(|run| crate::index::run_name(*run).ends_with(name));
+    let named = |name: &str| {
+        index.state.runs.iter().any(|run| crate::index::run_name(*run).ends_with(name))
+    };
     for name in repository.storage.list("index")? {
         if (name.starts_with("run-") || name.starts_with("spill-")) && !named(&name) {
             repository.storage.remove(&format!("index/{name}"))?;
@@ -133,9 +135,11 @@ impl Repository {
     /// Durably brings back a snapshot that lies in a container.
     pub fn restore_manifest(&self, lease: &Lease, found: &FoundManifest) -> Result<()> {
         lease.verify()?;
-        let session = record::verify(&found.file).map_err(|reason| Error::damaged("manifest", reason))?;
+        let session =
+            record::verify(&found.file).map_err(|reason| Error::damaged("manifest", reason))?;
         let manifest = &found.file[session.header.record_bytes()..];
-        let record = record::split(manifest).map_err(|reason| Error::damaged("manifest", reason))?;
+        let record =
+            record::split(manifest).map_err(|reason| Error::damaged("manifest", reason))?;
         snapshots::write_bytes(&*self.storage, record.associated, &found.file)?;
         Ok(())
     }
@@ -154,7 +158,11 @@ impl Repository {
 /// Ids kept in memory before they are written as a run.
 const PLACED_MAX: usize = 1 << 18;
 
-fn spill(repository: &Repository, placed: &mut FxHashMap<Prefix, Place>, number: usize) -> Result<Arc<RunReader>> {
+fn spill(
+    repository: &Repository,
+    placed: &mut FxHashMap<Prefix, Place>,
+    number: usize,
+) -> Result<Arc<RunReader>> {
     let name = format!("index/spill-rebuild-{number:x}");
     write_run(&*repository.storage, &name, placed)?;
     Ok(Arc::new(RunReader::open(&*repository.storage, &name)?))
@@ -162,7 +170,8 @@ fn spill(repository: &Repository, placed: &mut FxHashMap<Prefix, Place>, number:
 
 fn highest_run(storage: &dyn Storage) -> Result<u64> {
     let names = storage.list("index")?;
-    let numbers = names.iter().filter_map(|name| u64::from_str_radix(name.strip_prefix("run-")?, 16).ok());
+    let numbers =
+        names.iter().filter_map(|name| u64::from_str_radix(name.strip_prefix("run-")?, 16).ok());
     Ok(numbers.max().unwrap_or(0))
 }
 
@@ -196,7 +205,9 @@ fn read_container(
         RecordKind::Session => {
             sessions.insert(record.header.session, whole(record));
         }
-        RecordKind::Manifest => others.push((record.header.session, record.clear.to_vec(), whole(record))),
+        RecordKind::Manifest => {
+            others.push((record.header.session, record.clear.to_vec(), whole(record)))
+        }
         RecordKind::Tombstone => found.tombstones.push(record.clear.to_vec()),
     });
     match walk {
@@ -254,7 +265,8 @@ fn save(
     for row in rows {
         let place = Place { container: source.number(), offset: row.offset, length: row.length };
         source.read(place, &mut buffer)?;
-        let record = record::verify(&buffer).map_err(|reason| Error::damaged("container", reason))?;
+        let record =
+            record::verify(&buffer).map_err(|reason| Error::damaged("container", reason))?;
         // A manifest here was never acknowledged, and what it needs may be lost.
         if record.header.kind != RecordKind::Manifest {
             writer.append(record.header.kind, &[&buffer])?;

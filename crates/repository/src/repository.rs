@@ -39,7 +39,11 @@ pub struct Repository {
 
 impl Repository {
     /// Makes a repository in `storage`; `slots` are its first key slots.
-    pub fn init(storage: Arc<dyn Storage>, config: Config, slots: &[(KeyId, Vec<u8>)]) -> Result<Self> {
+    pub fn init(
+        storage: Arc<dyn Storage>,
+        config: Config,
+        slots: &[(KeyId, Vec<u8>)],
+    ) -> Result<Self> {
         if Config::exists(&*storage)? {
             return Err(Error::Exists { location: storage.describe() });
         }
@@ -50,7 +54,8 @@ impl Repository {
         for (id, slot) in slots {
             storage.put(&format!("{KEYS}/{id}"), slot)?;
         }
-        State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }.write(&*storage)?;
+        State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }
+            .write(&*storage)?;
         config.write(&*storage)?;
         Self::open(storage)
     }
@@ -154,7 +159,12 @@ impl Repository {
 
     /// Forgets snapshots: durably notes it in the pool, so that a rebuild does not bring them
     /// back, then removes them. `tombstone` is the record that says so.
-    pub fn forget(&self, lease: &Lease, names: &[SnapshotRef], tombstone: &SealedRecord) -> Result<()> {
+    pub fn forget(
+        &self,
+        lease: &Lease,
+        names: &[SnapshotRef],
+        tombstone: &SealedRecord,
+    ) -> Result<()> {
         let _commit = self.commit.lock();
         lease.verify()?;
         let number = self.allocate_container();
@@ -212,7 +222,11 @@ impl Repository {
         ContainerNo(self.next_container.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn container_header(&self, number: ContainerNo, lease: &Lease) -> format::container::Header {
+    pub(crate) fn container_header(
+        &self,
+        number: ContainerNo,
+        lease: &Lease,
+    ) -> format::container::Header {
         let repository = self.config.repository;
         format::container::Header { repository, number, generation: lease.generation() }
     }

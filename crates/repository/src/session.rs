@@ -163,7 +163,8 @@ impl Session {
             result => result?,
         };
         let end = u64::from(place.offset) + u64::from(place.length);
-        let whole = reader.header(self.repository.config.repository).is_ok() && reader.length()? >= end;
+        let whole =
+            reader.header(self.repository.config.repository).is_ok() && reader.length()? >= end;
         if whole {
             self.seen.lock().insert(place.container);
         }
@@ -198,7 +199,8 @@ impl Session {
 
     fn send_to_sync(&self, full: ContainerWriter) -> Result<()> {
         let mut syncer = self.syncer.lock();
-        let syncer = syncer.get_or_insert_with(|| Syncer::start(self.repository.clone(), self.lease.clone()));
+        let syncer = syncer
+            .get_or_insert_with(|| Syncer::start(self.repository.clone(), self.lease.clone()));
         syncer.send(full)
     }
 
@@ -298,7 +300,10 @@ pub(crate) fn add_runs(
 }
 
 /// Durably removes runs that no state names any more.
-pub(crate) fn remove_runs<'a>(storage: &dyn Storage, mut runs: impl Iterator<Item = &'a u64>) -> Result<()> {
+pub(crate) fn remove_runs<'a>(
+    storage: &dyn Storage,
+    mut runs: impl Iterator<Item = &'a u64>,
+) -> Result<()> {
     runs.try_for_each(|run| Ok(storage.remove(&run_name(*run))?))
 }
 

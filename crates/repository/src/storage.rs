@@ -111,7 +111,11 @@ pub fn read_small(storage: &dyn Storage, name: &str, limit: usize) -> StorageRes
     let length = file.length()?;
     if length > limit as u64 {
         let reason = format!("it has {length} bytes, more than {limit}");
-        return Err(StorageError::new("read", name, io::Error::new(io::ErrorKind::InvalidData, reason)));
+        return Err(StorageError::new(
+            "read",
+            name,
+            io::Error::new(io::ErrorKind::InvalidData, reason),
+        ));
     }
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, 0)?;

@@ -19,10 +19,8 @@ fn layout(title: &str) -> Vec<(usize, usize, String)> {
     let mut fields = Vec::new();
     for row in rows {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let (offset, length): (usize, usize) = (
-            cells[0].parse().expect("an offset"),
-            cells[1].parse().expect("a length"),
-        );
+        let (offset, length): (usize, usize) =
+            (cells[0].parse().expect("an offset"), cells[1].parse().expect("a length"));
         assert_eq!(offset, end, "{title} {}", cells[2]);
         end += length;
         fields.push((offset, length, cells[2].to_owned()));
@@ -35,11 +33,7 @@ fn assert_layout(title: &str, bytes: &[u8], expected: &[&[u8]]) {
     let fields = layout(title);
     assert_eq!(fields.len(), expected.len(), "{title} number of fields");
     for ((offset, length, name), expected) in fields.iter().zip(expected) {
-        assert_eq!(
-            bytes.get(*offset..offset + length),
-            Some(*expected),
-            "{title} {name}"
-        );
+        assert_eq!(bytes.get(*offset..offset + length), Some(*expected), "{title} {name}");
     }
     let length: usize = fields.iter().map(|(_, length, _)| length).sum();
     assert_eq!(length, bytes.len(), "{title} length");
@@ -90,11 +84,7 @@ fn the_index_state_is_laid_out_as_told() {
     let (body, sum) = bytes.split_at(bytes.len() - 16);
     assert_eq!(sum, format::wire::checksum(&[body]));
     let one = 1u64.to_le_bytes();
-    assert_layout(
-        "Index state:",
-        body,
-        &[b"ICESTAT1", &one, &one, &one, &bytes[32..40], &[0; 8]],
-    );
+    assert_layout("Index state:", body, &[b"ICESTAT1", &one, &one, &one, &bytes[32..40], &[0; 8]]);
 }
 
 #[test]
@@ -104,22 +94,13 @@ fn the_lease_is_as_told() {
     assert_eq!(lease.generation(), 1);
     let bytes = std::fs::read(folder.path().join("lease")).expect("lease");
     let body = [&1u64.to_le_bytes()[..], b"somebody"].concat();
-    assert_eq!(
-        bytes,
-        [&body[..], &format::wire::checksum(&[&body])].concat()
-    );
+    assert_eq!(bytes, [&body[..], &format::wire::checksum(&[&body])].concat());
 }
 
 #[test]
 fn files_lie_where_told() {
     let (folder, _) = made();
-    for name in [
-        "config",
-        "index/state",
-        "keys/abababababababab",
-        "containers",
-        "snapshots",
-    ] {
+    for name in ["config", "index/state", "keys/abababababababab", "containers", "snapshots"] {
         assert!(folder.path().join(name).exists(), "{name}");
     }
 }

@@ -24,10 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [path, numbers @ ..] = &arguments[..] else {
         return Err(USAGE.into());
     };
-    let numbers: Vec<usize> = numbers
-        .iter()
-        .map(|n| n.parse())
-        .collect::<Result<_, _>>()?;
+    let numbers: Vec<usize> = numbers.iter().map(|n| n.parse()).collect::<Result<_, _>>()?;
     let [files, directories, threads, rest @ ..] = &numbers[..] else {
         return Err(USAGE.into());
     };
@@ -42,19 +39,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let start = Instant::now();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..*threads)
-            .map(|_| scope.spawn(|| run(&target, &work)))
-            .collect();
-        workers
-            .into_iter()
-            .try_for_each(|worker| worker.join().unwrap_or(Ok(())))
+        let workers: Vec<_> = (0..*threads).map(|_| scope.spawn(|| run(&target, &work))).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or(Ok(())))
     })?;
     let seconds = start.elapsed().as_secs_f64();
     let objects = (files + directories) as f64;
-    println!(
-        "{objects} objects, {seconds:.2} s, {:.0} objects/s",
-        objects / seconds
-    );
+    println!("{objects} objects, {seconds:.2} s, {:.0} objects/s", objects / seconds);
     Ok(())
 }
 
@@ -85,10 +75,7 @@ impl Work {
             path: path.into_bytes(),
             attributes: attributes.clone(),
             size: size as u64,
-            mtime: Time {
-                secs: 1_700_000_000,
-                nanos: 1_234,
-            },
+            mtime: Time { secs: 1_700_000_000, nanos: 1_234 },
             ctime: Time::default(),
             inode: 0,
             links: 1,

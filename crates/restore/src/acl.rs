@@ -8,9 +8,7 @@ const TAG_OWNING_GROUP: u16 = 0x04;
 pub(crate) fn owning_group_bits(value: &[u8]) -> Option<u32> {
     let entries = value.strip_prefix(&VERSION)?;
     let short = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
-    let group = entries
-        .chunks_exact(8)
-        .find(|entry| short(entry) == TAG_OWNING_GROUP)?;
+    let group = entries.chunks_exact(8).find(|entry| short(entry) == TAG_OWNING_GROUP)?;
     Some(u32::from(short(&group[2..])) & 7)
 }
 

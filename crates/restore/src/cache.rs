@@ -26,8 +26,7 @@ impl Cache {
             self.drop_oldest();
         }
         self.clock += 1;
-        self.handles
-            .insert(path.to_vec(), (handle.clone(), self.clock));
+        self.handles.insert(path.to_vec(), (handle.clone(), self.clock));
     }
 
     pub(crate) fn forget(&mut self, path: &[u8]) {

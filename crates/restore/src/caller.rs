@@ -29,13 +29,7 @@ impl Caller {
     fn without_proc() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
-        Caller {
-            uid,
-            gid,
-            umask: 0o777,
-            may_chown: uid == 0,
-            may_all: uid == 0,
-        }
+        Caller { uid, gid, umask: 0o777, may_chown: uid == 0, may_all: uid == 0 }
     }
 
     fn parse(status: &str) -> Option<Self> {
@@ -65,13 +59,7 @@ mod tests {
     #[test]
     fn the_status_of_a_plain_user_gives_its_file_system_ids() {
         let status = "Name:\tx\nUmask:\t0027\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nCapEff:\t0000000000000000\n";
-        let caller = Caller {
-            uid: 4,
-            gid: 8,
-            umask: 0o27,
-            may_chown: false,
-            may_all: false,
-        };
+        let caller = Caller { uid: 4, gid: 8, umask: 0o27, may_chown: false, may_all: false };
         assert_eq!(Caller::parse(status), Some(caller));
     }
 

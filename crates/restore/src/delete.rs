@@ -80,16 +80,10 @@ impl Target {
         path: &[u8],
     ) -> Result<Removed, Problem> {
         if self.0.options.dry_run {
-            return Ok(Removed {
-                path: path.to_vec(),
-                objects: 1,
-            });
+            return Ok(Removed { path: path.to_vec(), objects: 1 });
         }
         let objects = Remover::new(self, top).remove(name, path)?;
-        Ok(Removed {
-            path: path.to_vec(),
-            objects,
-        })
+        Ok(Removed { path: path.to_vec(), objects })
     }
 }
 
@@ -126,14 +120,7 @@ enum Step {
 
 impl<'a> Remover<'a> {
     pub(crate) fn new(target: &'a Target, top: BorrowedFd<'a>) -> Self {
-        Remover {
-            target,
-            top,
-            levels: Vec::new(),
-            moved: Vec::new(),
-            removed: 0,
-            problem: None,
-        }
+        Remover { target, top, levels: Vec::new(), moved: Vec::new(), removed: 0, problem: None }
     }
 
     /// Gives the number of objects removed.
@@ -156,9 +143,7 @@ impl<'a> Remover<'a> {
     }
 
     fn here(&self) -> BorrowedFd<'_> {
-        self.levels
-            .last()
-            .map_or(self.top, |level| level.fd.as_fd())
+        self.levels.last().map_or(self.top, |level| level.fd.as_fd())
     }
 
     fn visit(&mut self, name: Vec<u8>, path: Vec<u8>) {
@@ -168,13 +153,7 @@ impl<'a> Remover<'a> {
             Step::Stuck(cause) => self.stuck(name, &path, cause),
             Step::Enter(fd) => {
                 let (waiting, stuck) = Default::default();
-                self.levels.push(Level {
-                    fd,
-                    name,
-                    path,
-                    waiting,
-                    stuck,
-                });
+                self.levels.push(Level { fd, name, path, waiting, stuck });
             }
         }
     }
@@ -237,8 +216,7 @@ impl<'a> Remover<'a> {
     }
 
     fn stuck(&mut self, name: Vec<u8>, path: &[u8], cause: Cause) {
-        self.problem
-            .get_or_insert_with(|| Problem::new(path, Operation::Remove, cause));
+        self.problem.get_or_insert_with(|| Problem::new(path, Operation::Remove, cause));
         self.stay(name);
     }
 

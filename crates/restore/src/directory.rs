@@ -45,14 +45,7 @@ impl Directory {
 
     pub(crate) fn missing() -> Self {
         let folds = OnceLock::new();
-        Directory {
-            fd: None,
-            private: false,
-            group: None,
-            gives_acl: false,
-            device: 0,
-            folds,
-        }
+        Directory { fd: None, private: false, group: None, gives_acl: false, device: 0, folds }
     }
 
     pub(crate) fn describe(fd: OwnedFd, caller: &Caller, begun: Time) -> Result<Self, Errno> {
@@ -63,14 +56,7 @@ impl Directory {
         let gives_acl = !private && rustix::fs::fgetxattr_query(&fd, DEFAULT_ACL).is_ok();
         let group = group_of_new(&stat, caller);
         let device = system::device(&stat);
-        Ok(Directory {
-            fd: Some(fd),
-            private,
-            group,
-            gives_acl,
-            device,
-            folds: OnceLock::new(),
-        })
+        Ok(Directory { fd: Some(fd), private, group, gives_acl, device, folds: OnceLock::new() })
     }
 }
 
@@ -106,10 +92,7 @@ impl Target {
                 Some(handle) => break handle,
                 None => ends.push(end),
             }
-            end = path[..end]
-                .iter()
-                .rposition(|byte| *byte == b'/')
-                .unwrap_or(0);
+            end = path[..end].iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         };
         while let Some(end) = ends.pop() {
             handle = self.make_or_keep(&handle, &path[..end])?;
@@ -161,11 +144,7 @@ impl Target {
         if parent.gives_acl {
             remove_acl(open.as_fd());
         }
-        Ok(Arc::new(Directory::describe(
-            open,
-            &self.0.caller,
-            self.0.begun,
-        )?))
+        Ok(Arc::new(Directory::describe(open, &self.0.caller, self.0.begun)?))
     }
 
     /// An existing directory, made so that we can create in it: flags and mode come back when it
@@ -216,9 +195,7 @@ impl Target {
             Ok(open) => Directory::describe(open, &self.0.caller, self.0.begun),
             Err(_) => Ok(Directory::missing()),
         };
-        directory
-            .map(Arc::new)
-            .map_err(|e| Problem::new(path, Operation::Inspect, e))
+        directory.map(Arc::new).map_err(|e| Problem::new(path, Operation::Inspect, e))
     }
 
     /// An existing directory below the root, for looking only: nothing is made or changed.

@@ -58,11 +58,7 @@ impl Target {
         let (uid, gid) = self.0.owners.of(&entry.attributes);
         let own = uid == self.0.caller.uid && parent.group == Some(gid);
         let plain = entry.attributes.xattrs.is_empty() && !parent.gives_acl;
-        if plain && (own || parent.private) {
-            mode
-        } else {
-            0o600
-        }
+        if plain && (own || parent.private) { mode } else { 0o600 }
     }
 
     /// Attributes, the final name, inode flags.
@@ -76,11 +72,7 @@ impl Target {
         if parent.gives_acl {
             let _ = rustix::fs::fremovexattr(file, ACCESS_ACL); // a filesystem without has none
         }
-        self.apply(
-            Handle::open(file),
-            entry,
-            self.after_creation(parent, entry),
-        );
+        self.apply(Handle::open(file), entry, self.after_creation(parent, entry));
         self.commit_or_abandon(parent, entry, place)?;
         self.set_flags(file, entry, 0);
         Ok(place.outcome())
@@ -90,11 +82,6 @@ impl Target {
         let caller = &self.0.caller;
         let mode = self.early_mode(parent, entry) & !caller.umask;
         let mode = (!parent.gives_acl).then_some(mode);
-        Now {
-            uid: caller.uid,
-            gid: parent.group,
-            mode,
-            kept: false,
-        }
+        Now { uid: caller.uid, gid: parent.group, mode, kept: false }
     }
 }

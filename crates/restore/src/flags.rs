@@ -21,11 +21,7 @@ fn wanted(recorded: u32) -> IFlags {
         (INODE_APPEND, IFlags::APPEND),
         (INODE_NODUMP, IFlags::NODUMP),
     ];
-    pairs
-        .iter()
-        .filter(|(bit, _)| recorded & bit != 0)
-        .map(|(_, flag)| *flag)
-        .collect()
+    pairs.iter().filter(|(bit, _)| recorded & bit != 0).map(|(_, flag)| *flag).collect()
 }
 
 /// The recorded bits of an object on disk (free with any `statx`).
@@ -35,9 +31,7 @@ pub(crate) fn recorded(stat: &Statx) -> u32 {
         (StatxAttributes::APPEND, INODE_APPEND),
         (StatxAttributes::NODUMP, INODE_NODUMP),
     ];
-    let set = pairs
-        .iter()
-        .filter(|(flag, _)| stat.stx_attributes.contains(*flag));
+    let set = pairs.iter().filter(|(flag, _)| stat.stx_attributes.contains(*flag));
     set.fold(0, |bits, (_, bit)| bits | bit)
 }
 
@@ -108,12 +102,8 @@ fn put(object: BorrowedFd<'_>, wanted: IFlags) -> Result<()> {
 
 /// Flags of the object at a name, set through a descriptor of its own.
 pub(crate) fn set_at(target: &Target, directory: BorrowedFd<'_>, name: &[u8], entry: &Entry) {
-    let open = system::look(directory, name).and_then(|now| {
-        Ok((
-            rustix::fs::openat(directory, name, READ, Mode::empty())?,
-            now,
-        ))
-    });
+    let open = system::look(directory, name)
+        .and_then(|now| Ok((rustix::fs::openat(directory, name, READ, Mode::empty())?, now)));
     match open {
         Ok((object, now)) => target.set_flags(object.as_fd(), entry, recorded(&now)),
         Err(error) => target.degrade(entry, Attribute::InodeFlags, error),

@@ -14,17 +14,11 @@ pub(crate) struct Handle<'a> {
 
 impl<'a> Handle<'a> {
     pub(crate) fn open(fd: BorrowedFd<'a>) -> Self {
-        Handle {
-            fd,
-            only_path: false,
-        }
+        Handle { fd, only_path: false }
     }
 
     pub(crate) fn path(fd: BorrowedFd<'a>) -> Self {
-        Handle {
-            fd,
-            only_path: true,
-        }
+        Handle { fd, only_path: true }
     }
 
     fn name(&self) -> String {
@@ -49,14 +43,8 @@ impl<'a> Handle<'a> {
 
     pub(crate) fn set_mtime(&self, mtime: format::entry::Time) -> Result<()> {
         let times = Timestamps {
-            last_access: Timespec {
-                tv_sec: 0,
-                tv_nsec: UTIME_OMIT,
-            },
-            last_modification: Timespec {
-                tv_sec: mtime.secs,
-                tv_nsec: i64::from(mtime.nanos),
-            },
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            last_modification: Timespec { tv_sec: mtime.secs, tv_nsec: i64::from(mtime.nanos) },
         };
         if self.only_path {
             return rustix::fs::utimensat(self.fd, "", &times, AtFlags::EMPTY_PATH);

@@ -85,11 +85,7 @@ impl Target {
         entry: &Entry,
     ) -> Result<(), Errno> {
         let directory = source.directory.as_fd();
-        flags::unlock(
-            directory,
-            source.name,
-            &system::look(directory, source.name)?,
-        );
+        flags::unlock(directory, source.name, &system::look(directory, source.name)?);
         let result = source.link(fd, name);
         flags::set_at(self, directory, source.name, entry);
         result

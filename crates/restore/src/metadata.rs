@@ -30,12 +30,7 @@ pub(crate) struct Now {
 impl Now {
     pub(crate) fn of(stat: &Statx, kept: bool) -> Self {
         let mode = Some(system::mode(stat));
-        Now {
-            uid: stat.stx_uid,
-            gid: Some(stat.stx_gid),
-            mode,
-            kept,
-        }
+        Now { uid: stat.stx_uid, gid: Some(stat.stx_gid), mode, kept }
     }
 }
 

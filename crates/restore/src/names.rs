@@ -18,10 +18,7 @@ pub(crate) fn split(path: &[u8], operation: Operation) -> Result<(&[u8], &[u8]),
 /// The last name alone; only its own bytes are looked at, the rest was checked when the parent
 /// was opened.
 pub(crate) fn last(path: &[u8], operation: Operation) -> Result<&[u8], Problem> {
-    let start = path
-        .iter()
-        .rposition(|byte| *byte == b'/')
-        .map_or(0, |slash| slash + 1);
+    let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let name = &path[start..];
     if is_clean_path(name) {
         return Ok(name);
@@ -53,19 +50,13 @@ mod tests {
         for path in [&b""[..], b"/", b"/a", b"a/..", b"..", b".", b"a\0b", b"a/"] {
             assert!(split(path, Operation::Create).is_err(), "{path:?}");
             // `/a` ends in a clean name: the parent's path is what refuses it.
-            assert!(
-                last(path, Operation::Create).is_err() || path == b"/a",
-                "{path:?}"
-            );
+            assert!(last(path, Operation::Create).is_err() || path == b"/a", "{path:?}");
         }
     }
 
     #[test]
     fn a_path_falls_into_parent_and_name() {
-        assert_eq!(
-            split(b"a/b/c", Operation::Create),
-            Ok((&b"a/b"[..], &b"c"[..]))
-        );
+        assert_eq!(split(b"a/b/c", Operation::Create), Ok((&b"a/b"[..], &b"c"[..])));
         assert_eq!(split(b"c", Operation::Create), Ok((&b""[..], &b"c"[..])));
         assert_eq!(join(b"", b"c"), b"c");
         assert_eq!(join(b"a", b"c"), b"a/c");

@@ -42,10 +42,7 @@ impl Target {
             target: self.clone(),
             parent: parent.clone(),
             file,
-            entry: Entry {
-                content: Default::default(),
-                ..entry.clone()
-            },
+            entry: Entry { content: Default::default(), ..entry.clone() },
             place,
             finished: false,
         };
@@ -100,8 +97,7 @@ impl OpenFile {
     /// begun with.
     pub fn finish(mut self, entry: &Entry) -> Result<Outcome, Problem> {
         self.finished = true; // from here on `complete` takes it away if it must
-        self.target
-            .complete(&self.parent, self.file.as_fd(), entry, &self.place)
+        self.target.complete(&self.parent, self.file.as_fd(), entry, &self.place)
     }
 }
 

@@ -24,24 +24,13 @@ impl OwnerIds {
     }
 
     fn from_files(passwd: &Path, group: &Path) -> Self {
-        OwnerIds {
-            users: numbers_in(passwd),
-            groups: numbers_in(group),
-        }
+        OwnerIds { users: numbers_in(passwd), groups: numbers_in(group) }
     }
 
     /// User and group that the object gets here.
     pub(crate) fn of(&self, attributes: &Attributes) -> (u32, u32) {
-        let uid = self
-            .users
-            .get(&attributes.user)
-            .copied()
-            .unwrap_or(attributes.uid);
-        let gid = self
-            .groups
-            .get(&attributes.group)
-            .copied()
-            .unwrap_or(attributes.gid);
+        let uid = self.users.get(&attributes.user).copied().unwrap_or(attributes.uid);
+        let gid = self.groups.get(&attributes.group).copied().unwrap_or(attributes.gid);
         (uid, gid)
     }
 }
@@ -49,10 +38,7 @@ impl OwnerIds {
 fn numbers_in(file: &Path) -> FxHashMap<Vec<u8>, u32> {
     let text = std::fs::read(file).unwrap_or_default();
     let mut numbers = FxHashMap::default();
-    for (name, number) in text
-        .split(|byte| *byte == b'\n')
-        .filter_map(name_and_number)
-    {
+    for (name, number) in text.split(|byte| *byte == b'\n').filter_map(name_and_number) {
         numbers.entry(name).or_insert(number); // the first wins, as in the C library
     }
     numbers
@@ -78,9 +64,7 @@ mod tests {
         std::fs::write(&file, "alice:x:77:7\nbroken\nalice:x:78:7\n").unwrap();
         let ids = OwnerIds::from_files(&file, Path::new("/nonexistent"));
         let mut entry = testing::file("f", 0o644);
-        testing::change(&mut entry, |a| {
-            (a.uid, a.gid, a.user) = (5, 6, b"alice".to_vec())
-        });
+        testing::change(&mut entry, |a| (a.uid, a.gid, a.user) = (5, 6, b"alice".to_vec()));
         assert_eq!(ids.of(&entry.attributes), (77, 6));
         testing::change(&mut entry, |a| a.user = b"bob".to_vec());
         assert_eq!(ids.of(&entry.attributes), (5, 6));

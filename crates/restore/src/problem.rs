@@ -84,11 +84,7 @@ pub struct Problem {
 
 impl Problem {
     pub(crate) fn new(path: &[u8], operation: Operation, error: impl Into<Cause>) -> Self {
-        Problem {
-            path: path.to_vec(),
-            operation,
-            error: error.into(),
-        }
+        Problem { path: path.to_vec(), operation, error: error.into() }
     }
 
     /// Nothing more can be written here: the caller stops.

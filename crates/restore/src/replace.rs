@@ -61,11 +61,7 @@ impl Place {
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        if self.over.is_some() {
-            Outcome::Replaced
-        } else {
-            Outcome::Created
-        }
+        if self.over.is_some() { Outcome::Replaced } else { Outcome::Created }
     }
 }
 
@@ -108,12 +104,7 @@ impl Target {
             let name = self.temporary_name();
             match make(fd, &name) {
                 Ok(new) => {
-                    return Ok(Placed::New(
-                        new,
-                        Place {
-                            over: Some((name, old)),
-                        },
-                    ));
+                    return Ok(Placed::New(new, Place { over: Some((name, old)) }));
                 }
                 Err(Errno::EXIST) => {} // left by a crash of a process with our number
                 Err(error) => return Err(Problem::new(&entry.path, Operation::Create, error)),

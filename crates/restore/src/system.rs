@@ -6,9 +6,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, Stat
 use rustix::io::{Errno, Result};
 
 /// Every directory is opened with these: the last name is never followed.
-pub(crate) const DIRECTORY: OFlags = OFlags::DIRECTORY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+pub(crate) const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// To look at an object without opening it.
 pub(crate) const ONLY_PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -26,12 +25,7 @@ const MAX_PIECE: usize = 4_000;
 /// What is at the name, links not followed.
 pub(crate) fn look(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Statx> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    rustix::fs::statx(
-        directory,
-        name,
-        flags,
-        StatxFlags::BASIC_STATS | StatxFlags::BTIME,
-    )
+    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
 /// What an open object is.
@@ -64,25 +58,15 @@ pub(crate) fn mode(stat: &Statx) -> u32 {
 }
 
 pub(crate) fn mtime(stat: &Statx) -> Time {
-    Time {
-        secs: stat.stx_mtime.tv_sec,
-        nanos: stat.stx_mtime.tv_nsec,
-    }
+    Time { secs: stat.stx_mtime.tv_sec, nanos: stat.stx_mtime.tv_nsec }
 }
 
 /// When the inode came to be. File systems that do not record it (NFS 3, FAT on old kernels) give
 /// the last change instead, which is never earlier.
 pub(crate) fn born(stat: &Statx) -> Time {
     let recorded = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-    let time = if recorded {
-        stat.stx_btime
-    } else {
-        stat.stx_ctime
-    };
-    Time {
-        secs: time.tv_sec,
-        nanos: time.tv_nsec,
-    }
+    let time = if recorded { stat.stx_btime } else { stat.stx_ctime };
+    Time { secs: time.tv_sec, nanos: time.tv_nsec }
 }
 
 /// Number of the file system.
@@ -136,12 +120,7 @@ fn open_name_by_name(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result
     let mut open = None::<OwnedFd>;
     for name in path.split(|byte| *byte == b'/') {
         let at = open.as_ref().map_or(from, |fd| fd.as_fd());
-        open = Some(rustix::fs::openat(
-            at,
-            name,
-            DIRECTORY | flags,
-            Mode::empty(),
-        )?);
+        open = Some(rustix::fs::openat(at, name, DIRECTORY | flags, Mode::empty())?);
     }
     open.ok_or(Errno::NOENT)
 }

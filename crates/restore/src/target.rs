@@ -87,11 +87,7 @@ impl Target {
     }
 
     pub(crate) fn degrade(&self, entry: &Entry, attribute: Attribute, error: Errno) {
-        self.0.degraded.lock().push(Degraded {
-            path: entry.path.clone(),
-            attribute,
-            error,
-        });
+        self.0.degraded.lock().push(Degraded { path: entry.path.clone(), attribute, error });
     }
 
     /// Owners are one degradation per restore: a plain user can set none of them.
@@ -111,11 +107,7 @@ impl Target {
     /// Remembers a directory of each file system, so that `sync` reaches it.
     pub(crate) fn note_system(&self, handle: &DirHandle) {
         if handle.device != self.0.root.device {
-            self.0
-                .systems
-                .lock()
-                .entry(handle.device)
-                .or_insert_with(|| handle.clone());
+            self.0.systems.lock().entry(handle.device).or_insert_with(|| handle.clone());
         }
     }
 }
@@ -133,16 +125,10 @@ fn open_root(path: &Path, options: &Options) -> Result<Option<OwnedFd>, Errno> {
 }
 
 fn make_root(path: &Path) -> Result<(), Errno> {
-    if let Some(parent) = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-    {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(errno)?;
     }
-    std::fs::DirBuilder::new()
-        .mode(0o700)
-        .create(path)
-        .map_err(errno)
+    std::fs::DirBuilder::new().mode(0o700).create(path).map_err(errno)
 }
 
 fn errno(error: std::io::Error) -> Errno {
@@ -162,10 +148,7 @@ fn begin() -> Result<Time, Errno> {
         std::thread::sleep(Duration::from_millis(1));
     }
     let nanos = u32::try_from(begun.tv_nsec).map_err(|_| Errno::INVAL)?;
-    Ok(Time {
-        secs: begun.tv_sec,
-        nanos,
-    })
+    Ok(Time { secs: begun.tv_sec, nanos })
 }
 
 impl Shared {
@@ -179,10 +162,6 @@ impl Shared {
         &self,
         directory: &'a Directory,
     ) -> Option<rustix::fd::BorrowedFd<'a>> {
-        if self.options.dry_run {
-            None
-        } else {
-            directory.fd.as_ref().map(AsFd::as_fd)
-        }
+        if self.options.dry_run { None } else { directory.fd.as_ref().map(AsFd::as_fd) }
     }
 }

@@ -18,14 +18,10 @@ pub(crate) const ACL: [u8; 44] = [
 ];
 
 /// cap_net_raw, effective, version 2.
-pub(crate) const CAPABILITY: [u8; 20] = [
-    1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-];
+pub(crate) const CAPABILITY: [u8; 20] =
+    [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-pub(crate) const MTIME: Time = Time {
-    secs: 1_600_000_000,
-    nanos: 123_456_789,
-};
+pub(crate) const MTIME: Time = Time { secs: 1_600_000_000, nanos: 123_456_789 };
 
 pub(crate) fn entry(kind: Kind, path: impl AsRef<[u8]>, mode: u16) -> Entry {
     let attributes = Attributes {
@@ -63,11 +59,7 @@ pub(crate) fn directory(path: impl AsRef<[u8]>, mode: u16) -> Entry {
 
 pub(crate) fn symlink(path: &str, target: &[u8]) -> Entry {
     let content = Content::Inline(target.to_vec());
-    Entry {
-        size: target.len() as u64,
-        content,
-        ..entry(Kind::Symlink, path, 0o777)
-    }
+    Entry { size: target.len() as u64, content, ..entry(Kind::Symlink, path, 0o777) }
 }
 
 pub(crate) fn change(entry: &mut Entry, how: impl FnOnce(&mut Attributes)) {
@@ -75,20 +67,13 @@ pub(crate) fn change(entry: &mut Entry, how: impl FnOnce(&mut Attributes)) {
 }
 
 pub(crate) fn with_xattr(mut entry: Entry, name: &str, value: &[u8]) -> Entry {
-    let xattr = Xattr {
-        name: name.into(),
-        value: value.to_vec(),
-    };
+    let xattr = Xattr { name: name.into(), value: value.to_vec() };
     change(&mut entry, |a| a.xattrs.push(xattr));
     entry
 }
 
 pub(crate) fn options(overwrite: Overwrite) -> Options {
-    Options {
-        overwrite,
-        owners: Owners::ById,
-        ..Options::default()
-    }
+    Options { overwrite, owners: Owners::ById, ..Options::default() }
 }
 
 /// A folder with the target `inside` and a canary beside it.
@@ -102,10 +87,7 @@ impl Place {
     }
 
     pub(crate) fn below(path: &Path) -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("restore")
-            .tempdir_in(path)
-            .unwrap();
+        let folder = tempfile::Builder::new().prefix("restore").tempdir_in(path).unwrap();
         std::fs::create_dir(folder.path().join("inside")).unwrap();
         std::fs::create_dir(folder.path().join("outside")).unwrap();
         std::fs::write(folder.path().join("outside/canary"), "alive").unwrap();
@@ -153,19 +135,13 @@ impl Drop for Place {
             .args(["-R", "-i", "-a"])
             .arg(self.folder.path())
             .output();
-        let _ = std::process::Command::new("rm")
-            .arg("-rf")
-            .arg(self.folder.path())
-            .status();
+        let _ = std::process::Command::new("rm").arg("-rf").arg(self.folder.path()).status();
     }
 }
 
 /// Restores one small file with this content (the size is set) and looks for degradations.
 pub(crate) fn restore(target: &Target, entry: &Entry, content: &[u8]) -> crate::Outcome {
-    let entry = Entry {
-        size: content.len() as u64,
-        ..entry.clone()
-    };
+    let entry = Entry { size: content.len() as u64, ..entry.clone() };
     let parent = target.parent_of(&entry.path).unwrap();
     let outcome = target.small_file(&parent, &entry, content).unwrap();
     assert_eq!(target.take_degraded(), crate::Degradations::default());

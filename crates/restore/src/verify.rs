@@ -53,13 +53,7 @@ impl Target {
             Err(_) => vec![Attribute::Presence],
         };
         let path = || entry.path.clone();
-        differing
-            .into_iter()
-            .map(|attribute| Difference {
-                path: path(),
-                attribute,
-            })
-            .collect()
+        differing.into_iter().map(|attribute| Difference { path: path(), attribute }).collect()
     }
 
     /// A restored regular file, to read its content.
@@ -86,11 +80,7 @@ impl Target {
         let object =
             rustix::fs::openat(&directory, name, ONLY_PATH, Mode::empty()).map_err(problem)?;
         let stat = system::look_at(object.as_fd()).map_err(problem)?;
-        Ok(Found {
-            directory,
-            object,
-            stat,
-        })
+        Ok(Found { directory, object, stat })
     }
 
     fn differing(&self, found: &Found, entry: &Entry) -> Vec<Attribute> {
@@ -117,19 +107,10 @@ impl Target {
         [
             (owner && may_chown, Attribute::Owner),
             (mode != 0 && kind != Kind::Symlink, Attribute::Mode),
-            (
-                kind == Kind::File && stat.stx_size != entry.size,
-                Attribute::Size,
-            ),
+            (kind == Kind::File && stat.stx_size != entry.size, Attribute::Size),
             (system::mtime(stat) != entry.mtime, Attribute::Mtime),
-            (
-                device && system::rdev(stat) != entry.rdev,
-                Attribute::Device,
-            ),
-            (
-                flags::recorded(stat) != entry.attributes.inode_flags,
-                Attribute::InodeFlags,
-            ),
+            (device && system::rdev(stat) != entry.rdev, Attribute::Device),
+            (flags::recorded(stat) != entry.attributes.inode_flags, Attribute::InodeFlags),
         ]
         .into_iter()
         .filter_map(|(differs, attribute)| differs.then_some(attribute))

@@ -31,9 +31,7 @@ pub(crate) fn is_ours_to_remove(name: &[u8]) -> bool {
 pub(crate) fn names(handle: Handle<'_>) -> Result<Vec<Vec<u8>>> {
     let mut buffer = vec![0; MAX_BYTES];
     let length = handle.xattr_names(&mut buffer)?;
-    let names = buffer[..length]
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty());
+    let names = buffer[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
     Ok(names.map(<[u8]>::to_vec).collect())
 }
 
@@ -61,13 +59,7 @@ impl Target {
 
     /// ACLs and labels, then capabilities: after the mode.
     pub(crate) fn set_late_xattrs(&self, handle: Handle<'_>, entry: &Entry, mode: u32) {
-        let late = || {
-            entry
-                .attributes
-                .xattrs
-                .iter()
-                .filter(|x| comes_after_mode(&x.name))
-        };
+        let late = || entry.attributes.xattrs.iter().filter(|x| comes_after_mode(&x.name));
         for xattr in late().filter(|x| !is_capability(&x.name)) {
             let set = self.set_xattr(handle, entry, xattr);
             if !set && xattr.name == b"system.posix_acl_access" {

@@ -3,7 +3,8 @@ use std::io::Read;
 use zstd::zstd_safe::{CParameter, Strategy};
 
 fn gather(path: &std::path::Path, out: &mut Vec<u8>, most: usize, skip: &mut u64) {
-    let mut names: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut names: Vec<_> =
+        std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
     for name in names {
         if out.len() >= most {
@@ -43,15 +44,29 @@ fn main() {
             bytes += compressor.compress_to_buffer(piece, &mut out).unwrap();
         }
         let secs = cpu() - start;
-        println!("{label:40} {:7.1} MB/s  ratio {:.3}", data.len() as f64 / 1e6 / secs, data.len() as f64 / bytes as f64);
+        println!(
+            "{label:40} {:7.1} MB/s  ratio {:.3}",
+            data.len() as f64 / 1e6 / secs,
+            data.len() as f64 / bytes as f64
+        );
     };
-    use CParameter::{HashLog, MinMatch, ChainLog, WindowLog};
+    use CParameter::{ChainLog, HashLog, MinMatch, WindowLog};
     for level in 1..=3 {
         run(&level.to_string(), level, &[]);
     }
     for (h, c) in [(16, 14), (17, 14), (17, 15), (18, 15), (18, 16), (19, 16)] {
         for mm in [6, 7] {
-            run(&format!("dfast h{h} c{c} mm{mm}"), 3, &[CParameter::Strategy(Strategy::ZSTD_dfast), WindowLog(22), HashLog(h), ChainLog(c), MinMatch(mm)]);
+            run(
+                &format!("dfast h{h} c{c} mm{mm}"),
+                3,
+                &[
+                    CParameter::Strategy(Strategy::ZSTD_dfast),
+                    WindowLog(22),
+                    HashLog(h),
+                    ChainLog(c),
+                    MinMatch(mm),
+                ],
+            );
         }
     }
 }

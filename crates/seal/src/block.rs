@@ -147,7 +147,12 @@ impl Packer {
 /// the MIDDLE set, `examples/levels.rs`).
 fn strong() -> std::io::Result<Compressor<'static>> {
     let mut compressor = Compressor::new(3)?;
-    let parameters = [CParameter::WindowLog(21), CParameter::HashLog(17), CParameter::ChainLog(15), CParameter::MinMatch(6)];
+    let parameters = [
+        CParameter::WindowLog(21),
+        CParameter::HashLog(17),
+        CParameter::ChainLog(15),
+        CParameter::MinMatch(6),
+    ];
     parameters.into_iter().try_for_each(|parameter| compressor.set_parameter(parameter))?;
     Ok(compressor)
 }

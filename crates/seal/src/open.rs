@@ -85,7 +85,11 @@ impl Opener {
     }
 
     /// Opens a record whose session is known. `bytes` is used up: it is decrypted in place.
-    pub fn open(&self, bytes: &mut [u8], unpacker: &mut zstd::bulk::Decompressor<'static>) -> Result<Opened> {
+    pub fn open(
+        &self,
+        bytes: &mut [u8],
+        unpacker: &mut zstd::bulk::Decompressor<'static>,
+    ) -> Result<Opened> {
         let record = record::split(bytes)?;
         let ids = record::object_ids(&record)?;
         let pages = page_heads(&record)?;
@@ -100,7 +104,11 @@ impl Opener {
     }
 
     /// Opens a record that holds one sealed part and no objects.
-    pub fn open_single(&self, bytes: &mut [u8], unpacker: &mut zstd::bulk::Decompressor<'static>) -> Result<Vec<u8>> {
+    pub fn open_single(
+        &self,
+        bytes: &mut [u8],
+        unpacker: &mut zstd::bulk::Decompressor<'static>,
+    ) -> Result<Vec<u8>> {
         Ok(self.open(bytes, unpacker)?.plain)
     }
 
@@ -119,7 +127,8 @@ pub(crate) fn unseal(
     unpacker: &mut zstd::bulk::Decompressor<'static>,
 ) -> Result<Vec<u8>> {
     let padded = key.open_in_place(header.nonce, associated, sealed)?;
-    let (rest, length) = padded.split_last_chunk::<PACKED_LENGTH_BYTES>().ok_or(Error::Decompress)?;
+    let (rest, length) =
+        padded.split_last_chunk::<PACKED_LENGTH_BYTES>().ok_or(Error::Decompress)?;
     let packed = rest.get(..u32::from_le_bytes(*length) as usize).ok_or(Error::Decompress)?;
     let plain = match header.codec {
         Codec::Raw => packed.to_vec(),

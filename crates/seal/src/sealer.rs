@@ -54,7 +54,12 @@ impl Sealer {
     }
 
     /// Makes `record` of the objects in `block` and empties the block.
-    pub fn seal_block(&self, block: &mut Block, packer: &mut Packer, record: &mut SealedRecord) -> Result<()> {
+    pub fn seal_block(
+        &self,
+        block: &mut Block,
+        packer: &mut Packer,
+        record: &mut SealedRecord,
+    ) -> Result<()> {
         let objects = block.len();
         let plain = block.plaintext();
         let plain_bytes = plain.len();

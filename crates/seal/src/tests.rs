@@ -15,7 +15,8 @@ fn ring() -> KeyRing {
     };
     let material = KeyMaterial::generate(&mut random);
     let secret = SlotSecret::Recovery([7; 32]);
-    let slot = create_slot(&material, Role::Full, secret, KdfParams::default(), &mut random, "test", 0);
+    let slot =
+        create_slot(&material, Role::Full, secret, KdfParams::default(), &mut random, "test", 0);
     open_slot(&slot.unwrap(), SlotSecret::Recovery([7; 32])).unwrap().1
 }
 

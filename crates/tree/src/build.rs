@@ -65,11 +65,8 @@ impl<S: PageSink> Builder<S> {
             self.first.clone_from(&entry.path);
         }
         self.leaf.push(entry);
-        self.sums = self.sums.plus(Sums {
-            entries: 1,
-            bytes: entry.size,
-            newest_secs: entry.mtime.secs,
-        });
+        self.sums =
+            self.sums.plus(Sums { entries: 1, bytes: entry.size, newest_secs: entry.mtime.secs });
         let chosen = hash(self.cut_key, &entry.path).is_multiple_of(ENTRIES_AVERAGE);
         let full = self.leaf.len() >= ENTRIES_MAX || self.leaf.bytes() >= LEAF_BYTES_MAX;
         if full || chosen && self.leaf.len() >= ENTRIES_MIN { self.cut_leaf() } else { Ok(()) }

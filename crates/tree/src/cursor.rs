@@ -206,7 +206,12 @@ fn invalid() -> format::Error {
 }
 
 /// The entry at `path`, if there is one.
-pub fn find<S: PageSource>(source: &S, root: ObjectId, level: u8, path: &[u8]) -> Result<Option<Entry>, S::Error> {
+pub fn find<S: PageSource>(
+    source: &S,
+    root: ObjectId,
+    level: u8,
+    path: &[u8],
+) -> Result<Option<Entry>, S::Error> {
     let mut cursor = Cursor::new(source, root, level);
     cursor.seek(path)?;
     Ok(cursor.next_entry()?.filter(|entry| entry.path == path))
@@ -236,7 +241,10 @@ mod tests {
         let root = build(&store, &all);
         for entry in all.iter().step_by(997) {
             store.reset_reads();
-            assert_eq!(find(&store, root.id, root.level, &entry.path).unwrap().as_ref(), Some(entry));
+            assert_eq!(
+                find(&store, root.id, root.level, &entry.path).unwrap().as_ref(),
+                Some(entry)
+            );
             assert!(store.reads() <= 4, "{} pages read", store.reads());
         }
         assert_eq!(find(&store, root.id, root.level, b"nothing").unwrap(), None);

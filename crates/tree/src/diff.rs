@@ -45,7 +45,10 @@ pub fn diff<S: PageSource>(
 }
 
 /// Skips the largest page that begins here in both trees.
-fn skip_equal<S: PageSource>(left: &mut Cursor<'_, S>, right: &mut Cursor<'_, S>) -> Result<bool, S::Error> {
+fn skip_equal<S: PageSource>(
+    left: &mut Cursor<'_, S>,
+    right: &mut Cursor<'_, S>,
+) -> Result<bool, S::Error> {
     if !left.waiting().is_empty() || !right.waiting().is_empty() {
         return Ok(false);
     }

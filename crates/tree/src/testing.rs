@@ -79,7 +79,11 @@ fn entry(number: usize) -> Entry {
     let (directory, file) = (number / 100, number % 100);
     let is_directory = file == 0;
     let kind = if is_directory { Kind::Directory } else { Kind::File };
-    let path = if is_directory { format!("d{directory:03}") } else { format!("d{directory:03}/f{file:02}") };
+    let path = if is_directory {
+        format!("d{directory:03}")
+    } else {
+        format!("d{directory:03}/f{file:02}")
+    };
     let attributes = Arc::new(Attributes {
         kind,
         mode: 0o644,
@@ -95,5 +99,16 @@ fn entry(number: usize) -> Entry {
     let size = if is_directory { 0 } else { file as u64 };
     let mtime = Time { secs: number as i64, nanos: 1 };
     let inode = number as u64;
-    Entry { path: path.into_bytes(), attributes, size, mtime, ctime: mtime, inode, links: 1, rdev: 0, status: 0, content }
+    Entry {
+        path: path.into_bytes(),
+        attributes,
+        size,
+        mtime,
+        ctime: mtime,
+        inode,
+        links: 1,
+        rdev: 0,
+        status: 0,
+        content,
+    }
 }

@@ -25,22 +25,11 @@ pub fn explain(excludes: &Excludes, gitignore: bool, root: &[u8], path: &[u8]) -
         .strip_prefix(root)
         .filter(|rest| rest.is_empty() || rest.starts_with(b"/") || root.ends_with(b"/"));
     let Some(inside) = inside else {
-        return Decision {
-            included: false,
-            by: None,
-            matched: path.to_vec(),
-        };
+        return Decision { included: false, by: None, matched: path.to_vec() };
     };
-    let mut state = Decision {
-        included: true,
-        by: None,
-        matched: path.to_vec(),
-    };
+    let mut state = Decision { included: true, by: None, matched: path.to_vec() };
     let (mut here, mut layers) = (root.to_vec(), None);
-    for name in inside
-        .split(|byte| *byte == b'/')
-        .filter(|name| !name.is_empty())
-    {
+    for name in inside.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         if gitignore {
             layers = layer_of(&here, layers);
         }
@@ -132,12 +121,7 @@ mod tests {
             let name = path.strip_suffix(b"/").unwrap_or(path);
             let verdict = decide(&rules, None, name, path.ends_with(b"/")).map(|found| found.0);
             let found = verdict == Some(Verdict::LeaveOut);
-            assert_eq!(
-                found,
-                *left_out,
-                "{patterns:?} {:?}",
-                String::from_utf8_lossy(path)
-            );
+            assert_eq!(found, *left_out, "{patterns:?} {:?}", String::from_utf8_lossy(path));
         }
     }
 

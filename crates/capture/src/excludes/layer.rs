@@ -30,15 +30,8 @@ impl Layer {
     /// over, as git does.
     pub(crate) fn new(base: Vec<u8>, text: &[u8], outer: Option<Arc<Layer>>) -> Self {
         let mut builder = RuleSetBuilder::default();
-        builder.add_good_lines(
-            &Path::new(OsStr::from_bytes(&base)).join(".gitignore"),
-            text,
-        );
-        Layer {
-            rules: builder.build().unwrap_or_default(),
-            base,
-            outer,
-        }
+        builder.add_good_lines(&Path::new(OsStr::from_bytes(&base)).join(".gitignore"), text);
+        Layer { rules: builder.build().unwrap_or_default(), base, outer }
     }
 
     pub(crate) fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {

@@ -44,8 +44,7 @@ impl Excludes {
     }
 
     pub(crate) fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
-        self.rules
-            .decide(path.strip_prefix(b"/").unwrap_or(path), is_directory)
+        self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory)
     }
 }
 
@@ -58,29 +57,22 @@ pub struct ExcludesBuilder {
 impl ExcludesBuilder {
     /// One pattern, as of `--exclude`. Given on a command line it is never a comment.
     pub fn pattern(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
-        let escaped = if pattern.starts_with('#') {
-            format!("\\{pattern}")
-        } else {
-            pattern.into()
-        };
+        let escaped =
+            if pattern.starts_with('#') { format!("\\{pattern}") } else { pattern.into() };
         self.builder.add(None, 0, &escaped)?;
         Ok(self)
     }
 
     /// A file of patterns, one a line, as of `--exclude-from`.
     pub fn file(&mut self, file: &Path) -> Result<&mut Self, PatternError> {
-        let text = std::fs::read(file).map_err(|error| PatternError::Unreadable {
-            file: file.into(),
-            error,
-        })?;
+        let text = std::fs::read(file)
+            .map_err(|error| PatternError::Unreadable { file: file.into(), error })?;
         self.builder.add_lines(file, &text)?;
         Ok(self)
     }
 
     /// The patterns, ready for matching.
     pub fn build(self) -> Result<Excludes, PatternError> {
-        Ok(Excludes {
-            rules: self.builder.build()?,
-        })
+        Ok(Excludes { rules: self.builder.build()? })
     }
 }

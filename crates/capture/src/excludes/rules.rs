@@ -44,9 +44,9 @@ pub enum PatternError {
 }
 
 fn place(rule: &Rule) -> String {
-    rule.file.as_ref().map_or_else(String::new, |file| {
-        format!(" ({}:{})", file.display(), rule.line)
-    })
+    rule.file
+        .as_ref()
+        .map_or_else(String::new, |file| format!(" ({}:{})", file.display(), rule.line))
 }
 
 /// Patterns that hold below one directory.
@@ -89,10 +89,7 @@ impl Default for RuleSetBuilder {
     fn default() -> Self {
         // With root "." nothing is stripped from paths, which come relative to the base.
         // (A real root is stripped by bytes: "/home/u" would be cut off "/home/user".)
-        RuleSetBuilder {
-            builder: GitignoreBuilder::new("."),
-            rules: Vec::new(),
-        }
+        RuleSetBuilder { builder: GitignoreBuilder::new("."), rules: Vec::new() }
     }
 }
 
@@ -103,17 +100,10 @@ impl RuleSetBuilder {
         line: usize,
         pattern: &str,
     ) -> Result<(), PatternError> {
-        let rule = Rule {
-            pattern: pattern.into(),
-            file,
-            line,
-        };
+        let rule = Rule { pattern: pattern.into(), file, line };
         let number = PathBuf::from(self.rules.len().to_string());
         if let Err(error) = self.builder.add_line(Some(number), pattern) {
-            return Err(PatternError::Invalid {
-                rule,
-                reason: error.to_string(),
-            });
+            return Err(PatternError::Invalid { rule, reason: error.to_string() });
         }
         self.rules.push(rule);
         Ok(())
@@ -139,14 +129,9 @@ impl RuleSetBuilder {
         if self.rules.is_empty() {
             return Ok(RuleSet::default());
         }
-        let matcher = self
-            .builder
-            .build()
-            .map_err(|error| PatternError::Together(error.to_string()))?;
-        Ok(RuleSet {
-            matcher: Some(matcher),
-            rules: self.rules,
-        })
+        let matcher =
+            self.builder.build().map_err(|error| PatternError::Together(error.to_string()))?;
+        Ok(RuleSet { matcher: Some(matcher), rules: self.rules })
     }
 }
 

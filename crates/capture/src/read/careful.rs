@@ -57,19 +57,11 @@ impl Careful {
     /// To the next multiple of the smallest step where there is damage.
     fn step(&self, offset: u64, wanted: usize) -> usize {
         let small = (SMALLEST - offset % SMALLEST) as usize;
-        if offset < self.until {
-            wanted.min(small)
-        } else {
-            wanted
-        }
+        if offset < self.until { wanted.min(small) } else { wanted }
     }
 
     fn give_up(&mut self, offset: u64, wanted: usize) -> Got {
-        let area = if self.failures < DEAD_AFTER {
-            SMALLEST
-        } else {
-            DEAD_STEP
-        };
+        let area = if self.failures < DEAD_AFTER { SMALLEST } else { DEAD_STEP };
         self.failures += 1;
         let length = (area - offset % SMALLEST).min(wanted as u64);
         self.until = self.until.max(offset + length + SMALLEST);
@@ -97,11 +89,7 @@ mod tests {
             let wanted = buffer.len().min((size - offset) as usize);
             let got = careful.read(&mut buffer[..wanted], offset, |buffer, at| {
                 let end = at + buffer.len() as u64;
-                if at < bad.end && bad.start < end {
-                    Err(Errno::IO)
-                } else {
-                    Ok(buffer.len())
-                }
+                if at < bad.end && bad.start < end { Err(Errno::IO) } else { Ok(buffer.len()) }
             });
             match got.unwrap() {
                 Got::Data(length) => offset += length as u64,
@@ -135,10 +123,7 @@ mod tests {
     #[test]
     fn what_is_no_damage_is_an_error_and_interrupts_are_tried_again() {
         let mut careful = Careful::default();
-        assert_eq!(
-            careful.read(&mut [0; 8], 0, |_, _| Err(Errno::PERM)),
-            Err(Errno::PERM)
-        );
+        assert_eq!(careful.read(&mut [0; 8], 0, |_, _| Err(Errno::PERM)), Err(Errno::PERM));
         let mut tries = 0;
         let got = careful.read(&mut [0; 8], 0, |_, _| {
             tries += 1;

@@ -149,23 +149,16 @@ impl LargeFile {
 
     fn hole_up_to(&mut self, end: u64) -> Piece {
         let offset = std::mem::replace(&mut self.offset, end);
-        Piece::Hole {
-            offset,
-            length: end - offset,
-        }
+        Piece::Hole { offset, length: end - offset }
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<Piece> {
         let left = self.data_end.min(self.opened.size) - self.offset;
-        let wanted = usize::try_from(left)
-            .unwrap_or(usize::MAX)
-            .min(buffer.len());
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let (file, device, offset) = (&self.file, self.opened.device, self.offset);
         let got = self
             .careful
-            .read(&mut buffer[..wanted], offset, |part, at| {
-                read_at(file, part, at, device)
-            })?;
+            .read(&mut buffer[..wanted], offset, |part, at| read_at(file, part, at, device))?;
         Ok(match got {
             Got::End => Piece::End, // it shrank; finish() will tell
             Got::Data(length) => {
@@ -186,20 +179,9 @@ impl LargeFile {
         let mut row = inspect(&self.file, &self.opened).map_err(fail)?;
         let changed = self.offset != self.opened.size || !row.is_same_content(&self.opened);
         let partial = !self.lost.is_empty();
-        let status = status_of(
-            &row,
-            self.start,
-            self.settled,
-            &self.options,
-            changed,
-            partial,
-        );
+        let status = status_of(&row, self.start, self.settled, &self.options, changed, partial);
         row.size = self.offset;
-        Ok(Outcome {
-            row,
-            status,
-            lost: self.lost,
-        })
+        Ok(Outcome { row, status, lost: self.lost })
     }
 }
 

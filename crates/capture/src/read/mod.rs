@@ -46,11 +46,7 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions {
-            retries: 2,
-            window: RacyWindow::of_this_machine(),
-            sync_young: false,
-        }
+        ReadOptions { retries: 2, window: RacyWindow::of_this_machine(), sync_young: false }
     }
 }
 
@@ -78,11 +74,7 @@ pub(crate) fn problem(
     name: &CStr,
     operation: Operation,
 ) -> impl Fn(Errno) -> Problem {
-    move |error| Problem {
-        path: directory.path_of(name.to_bytes()),
-        operation,
-        error,
-    }
+    move |error| Problem { path: directory.path_of(name.to_bytes()), operation, error }
 }
 
 /// Where a symbolic link points.
@@ -90,12 +82,8 @@ pub fn link_target(
     directory: &Arc<Directory>,
     name: &CStr,
 ) -> std::result::Result<Vec<u8>, Problem> {
-    let target = directory
-        .handle()
-        .and_then(|handle| readlinkat(&*handle, name, Vec::new()));
-    target
-        .map(std::ffi::CString::into_bytes)
-        .map_err(problem(directory, name, Operation::Read))
+    let target = directory.handle().and_then(|handle| readlinkat(&*handle, name, Vec::new()));
+    target.map(std::ffi::CString::into_bytes).map_err(problem(directory, name, Operation::Read))
 }
 
 fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
@@ -103,28 +91,17 @@ fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let result = directory.sparing_descriptors(|| open_quietly(&*parent, name, flags));
     // A link or a socket took its place: the file that was met is gone.
-    result.map_err(|error| {
-        if matches!(error, Errno::LOOP | Errno::NXIO) {
-            Errno::STALE
-        } else {
-            error
-        }
-    })
+    result.map_err(
+        |error| {
+            if matches!(error, Errno::LOOP | Errno::NXIO) { Errno::STALE } else { error }
+        },
+    )
 }
 
 /// The attributes now; an error when it is no regular file (any more).
 fn inspect(file: &OwnedFd, met: &Row) -> Result<Row> {
-    let now = met.refreshed(&statx(
-        file,
-        c"",
-        AtFlags::EMPTY_PATH,
-        StatxFlags::BASIC_STATS,
-    )?);
-    if now.kind == Kind::File {
-        Ok(now)
-    } else {
-        Err(Errno::STALE)
-    }
+    let now = met.refreshed(&statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?);
+    if now.kind == Kind::File { Ok(now) } else { Err(Errno::STALE) }
 }
 
 /// Before a young file is read: writes it back if wanted. Says whether later stores through
@@ -153,18 +130,11 @@ fn status_of(
     partial: bool,
 ) -> u8 {
     // Even a settled file is racy within the grain of the clock.
-    let window = if settled {
-        RacyWindow::CLOCK_GRAIN
-    } else {
-        options.window
-    };
+    let window = if settled { RacyWindow::CLOCK_GRAIN } else { options.window };
     let bits = [
         (racy(now.ctime, start, window), STATUS_RACY),
         (changed, STATUS_CHANGED),
         (partial, STATUS_PARTIAL),
     ];
-    bits.iter()
-        .filter(|(is_so, _)| *is_so)
-        .map(|(_, bit)| bit)
-        .sum()
+    bits.iter().filter(|(is_so, _)| *is_so).map(|(_, bit)| bit).sum()
 }

@@ -36,9 +36,7 @@ fn write_back_time() -> Option<Duration> {
     let period = centisecs("/proc/sys/vm/dirty_writeback_centisecs")?;
     // Without a period nothing is written back by age: there is no bound to rely on, and an
     // hour is as far as we go.
-    (period > Duration::ZERO)
-        .then_some(expire + period)
-        .or(Some(Duration::from_secs(3600)))
+    (period > Duration::ZERO).then_some(expire + period).or(Some(Duration::from_secs(3600)))
 }
 
 fn centisecs(file: &str) -> Option<Duration> {
@@ -56,10 +54,7 @@ pub fn racy(ctime: Time, read_time: Time, window: RacyWindow) -> bool {
 /// The clock that file times come from.
 pub(super) fn now() -> Time {
     let now = clock_gettime(ClockId::Realtime);
-    Time {
-        secs: now.tv_sec,
-        nanos: now.tv_nsec as u32,
-    }
+    Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
 }
 
 #[cfg(test)]

@@ -36,10 +36,7 @@ pub struct SmallRead {
 
 impl Default for SmallRead {
     fn default() -> Self {
-        SmallRead {
-            options: ReadOptions::default(),
-            most_bytes: 16 * 1024 * 1024,
-        }
+        SmallRead { options: ReadOptions::default(), most_bytes: 16 * 1024 * 1024 }
     }
 }
 
@@ -81,30 +78,17 @@ impl SmallRead {
                 continue;
             }
             let xattrs = xattrs::of_file(file.as_fd());
-            return Ok(SmallOutcome {
-                outcome: self.outcome(attempt, start, settled),
-                xattrs,
-            });
+            return Ok(SmallOutcome { outcome: self.outcome(attempt, start, settled), xattrs });
         }
     }
 
     fn outcome(&self, attempt: Attempt, start: Time, settled: bool) -> Outcome {
         let partial = !attempt.lost.is_empty();
-        let status = status_of(
-            &attempt.row,
-            start,
-            settled,
-            &self.options,
-            attempt.changed,
-            partial,
-        );
+        let status =
+            status_of(&attempt.row, start, settled, &self.options, attempt.changed, partial);
         let mut row = attempt.row;
         row.size = attempt.length as u64;
-        Outcome {
-            row,
-            status,
-            lost: attempt.lost,
-        }
+        Outcome { row, status, lost: attempt.lost }
     }
 }
 
@@ -115,17 +99,11 @@ fn read_once(file: &OwnedFd, met: &Row, buffer: &mut Vec<u8>) -> Result<Attempt>
     if buffer.len() < wanted {
         buffer.resize(wanted, 0);
     }
-    let (length, lost) = fill(&mut buffer[..wanted], |part, offset| {
-        read_at(file, part, offset, met.device)
-    })?;
+    let (length, lost) =
+        fill(&mut buffer[..wanted], |part, offset| read_at(file, part, offset, met.device))?;
     let row = inspect(file, met)?;
     let changed = length != wanted || !row.is_same_content(met);
-    Ok(Attempt {
-        length,
-        lost,
-        row,
-        changed,
-    })
+    Ok(Attempt { length, lost, row, changed })
 }
 
 fn fill(

@@ -8,11 +8,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const CALM: ReadOptions = ReadOptions {
-    retries: 2,
-    window: RacyWindow(Duration::ZERO),
-    sync_young: false,
-};
+const CALM: ReadOptions =
+    ReadOptions { retries: 2, window: RacyWindow(Duration::ZERO), sync_young: false };
 
 fn folder_with(name: &str, content: &[u8]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -28,11 +25,8 @@ fn small(
     let (directory, row) = met(folder, c"f");
     between();
     let mut buffer = Vec::new();
-    let result = SmallRead {
-        options,
-        ..SmallRead::default()
-    }
-    .run(&directory, c"f", &row, &mut buffer);
+    let result =
+        SmallRead { options, ..SmallRead::default() }.run(&directory, c"f", &row, &mut buffer);
     if let Ok(read) = &result {
         buffer.truncate(read.outcome.row.size as usize);
     }
@@ -77,43 +71,20 @@ fn a_file_that_grew_or_shrank_since_it_was_met_is_read_again() {
 fn a_small_file_that_becomes_huge_does_not_fill_the_memory() {
     let folder = folder_with("f", b"before");
     let (directory, row) = met(folder.path(), c"f");
-    File::options()
-        .write(true)
-        .open(folder.path().join("f"))
-        .unwrap()
-        .set_len(1 << 40)
-        .unwrap();
-    let (reader, mut buffer) = (
-        SmallRead {
-            options: CALM,
-            ..SmallRead::default()
-        },
-        Vec::new(),
-    );
-    let outcome = reader
-        .run(&directory, c"f", &row, &mut buffer)
-        .unwrap()
-        .outcome;
+    File::options().write(true).open(folder.path().join("f")).unwrap().set_len(1 << 40).unwrap();
+    let (reader, mut buffer) = (SmallRead { options: CALM, ..SmallRead::default() }, Vec::new());
+    let outcome = reader.run(&directory, c"f", &row, &mut buffer).unwrap().outcome;
     assert!(outcome.changed());
     assert_eq!((buffer.len(), outcome.row.size), (6, 6));
     let (_, row) = met(folder.path(), c"f");
-    assert_eq!(
-        reader
-            .run(&directory, c"f", &row, &mut buffer)
-            .unwrap_err()
-            .error,
-        Errno::FBIG
-    );
+    assert_eq!(reader.run(&directory, c"f", &row, &mut buffer).unwrap_err().error, Errno::FBIG);
 }
 
 #[test]
 fn a_log_that_never_rests_is_read_to_an_end() {
     let folder = folder_with("f", &[b'x'; 100_000]);
     let (directory, row) = met(folder.path(), c"f");
-    let mut log = File::options()
-        .append(true)
-        .open(folder.path().join("f"))
-        .unwrap();
+    let mut log = File::options().append(true).open(folder.path().join("f")).unwrap();
     let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
     let (mut buffer, mut length) = (vec![0; 4096], 0);
     while let Piece::Data { length: more, .. } = file.next(&mut buffer).unwrap() {
@@ -132,26 +103,9 @@ fn a_file_that_is_cut_while_it_is_read_has_its_real_length() {
     let (directory, row) = met(folder.path(), c"f");
     let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
     let mut buffer = vec![0; 4096];
-    assert_eq!(
-        file.next(&mut buffer).unwrap(),
-        Piece::Data {
-            offset: 0,
-            length: 4096
-        }
-    );
-    File::options()
-        .write(true)
-        .open(folder.path().join("f"))
-        .unwrap()
-        .set_len(5000)
-        .unwrap();
-    assert_eq!(
-        file.next(&mut buffer).unwrap(),
-        Piece::Data {
-            offset: 4096,
-            length: 904
-        }
-    );
+    assert_eq!(file.next(&mut buffer).unwrap(), Piece::Data { offset: 0, length: 4096 });
+    File::options().write(true).open(folder.path().join("f")).unwrap().set_len(5000).unwrap();
+    assert_eq!(file.next(&mut buffer).unwrap(), Piece::Data { offset: 4096, length: 904 });
     assert_eq!(file.next(&mut buffer).unwrap(), Piece::End);
     let outcome = file.finish().unwrap();
     assert!(outcome.changed());
@@ -207,10 +161,7 @@ fn a_vanished_file_is_a_problem_that_says_so() {
 #[test]
 fn a_sparse_terabyte_takes_no_time() {
     let folder = folder_with("f", b"");
-    let file = File::options()
-        .write(true)
-        .open(folder.path().join("f"))
-        .unwrap();
+    let file = File::options().write(true).open(folder.path().join("f")).unwrap();
     file.set_len(1 << 40).unwrap();
     let middle = 1 << 39;
     rustix::io::pwrite(&file, b"middle", middle).unwrap();
@@ -246,13 +197,7 @@ fn reading_can_go_on_where_it_was_interrupted() {
     let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
     file.skip_to(4);
     let mut buffer = [0; 64];
-    assert_eq!(
-        file.next(&mut buffer).unwrap(),
-        Piece::Data {
-            offset: 4,
-            length: 6
-        }
-    );
+    assert_eq!(file.next(&mut buffer).unwrap(), Piece::Data { offset: 4, length: 6 });
     assert_eq!(&buffer[..6], b"456789");
     assert_eq!(file.finish().unwrap().status, 0);
 }
@@ -270,24 +215,18 @@ fn the_page_cache_is_left_as_it_was_found() {
     };
     let Ok(0) = drop_pages() else { return }; // no cachestat, or a file system in memory
     let mut buffer = vec![0; 1 << 20];
-    SmallRead {
-        options: CALM,
-        ..SmallRead::default()
-    }
-    .run(&directory, c"f", &row, &mut buffer)
-    .unwrap();
+    SmallRead { options: CALM, ..SmallRead::default() }
+        .run(&directory, c"f", &row, &mut buffer)
+        .unwrap();
     assert_eq!(cached(), Ok(0));
     let mut large = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
     while large.next(&mut buffer[..100_000]).unwrap() != Piece::End {}
     assert_eq!(cached(), Ok(0));
     fs::read(folder.path().join("f")).unwrap();
     assert_eq!(cached(), Ok(256));
-    SmallRead {
-        options: CALM,
-        ..SmallRead::default()
-    }
-    .run(&directory, c"f", &row, &mut buffer)
-    .unwrap();
+    SmallRead { options: CALM, ..SmallRead::default() }
+        .run(&directory, c"f", &row, &mut buffer)
+        .unwrap();
     assert_eq!(cached(), Ok(256));
 }
 
@@ -299,11 +238,7 @@ fn fadvise_dont_need(file: &File) {
 #[test]
 fn a_store_through_a_mapping_after_the_read_is_caught_by_the_mark() {
     let folder = folder_with("f", &[1; 4096]);
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open(folder.path().join("f"))
-        .unwrap();
+    let file = File::options().read(true).write(true).open(folder.path().join("f")).unwrap();
     let mapping = SharedByte::of(&file);
     mapping.store(2);
     let (result, bytes) = small(folder.path(), ReadOptions::default(), || ());
@@ -319,20 +254,13 @@ fn a_store_through_a_mapping_after_the_read_is_caught_by_the_mark() {
 #[test]
 fn a_young_file_that_is_written_back_first_shows_later_stores_in_its_times() {
     let folder = folder_with("f", &[1; 4096]);
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open(folder.path().join("f"))
-        .unwrap();
+    let file = File::options().read(true).write(true).open(folder.path().join("f")).unwrap();
     if !has_write_back(&file.try_clone().unwrap().into()) {
         return;
     }
     let mapping = SharedByte::of(&file);
     mapping.store(2);
-    let options = ReadOptions {
-        sync_young: true,
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions { sync_young: true, ..ReadOptions::default() };
     let (result, _) = small(folder.path(), options, || ());
     let outcome = result.unwrap().outcome;
     std::thread::sleep(Duration::from_millis(20)); // a tick of the clock
@@ -346,11 +274,8 @@ fn where_a_link_points_is_bytes() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
     let target = [b"/\xff\n".as_slice(), &[b'x'; 2000]].concat();
-    std::os::unix::fs::symlink(
-        std::ffi::OsStr::from_bytes(&target),
-        folder.path().join("l"),
-    )
-    .unwrap();
+    std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(&target), folder.path().join("l"))
+        .unwrap();
     let (directory, _) = met(folder.path(), c"l");
     assert_eq!(link_target(&directory, c"l").unwrap(), target);
 }

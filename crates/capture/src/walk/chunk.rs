@@ -68,13 +68,7 @@ pub(super) struct Listing {
 
 impl Listing {
     pub(super) fn of(directory: Arc<Directory>, names: Names) -> Self {
-        Listing {
-            directory,
-            names,
-            around: Around::default(),
-            path: Vec::new(),
-            shown: None,
-        }
+        Listing { directory, names, around: Around::default(), path: Vec::new(), shown: None }
     }
 }
 
@@ -129,13 +123,7 @@ pub(super) struct Chunk {
 impl Chunk {
     pub(super) fn of(listing: Arc<Listing>) -> Self {
         let (rows, troubles) = (Vec::new(), Vec::new());
-        Chunk {
-            listing,
-            rows,
-            troubles,
-            left_out: LeftOut::default(),
-            next: NO_UNIT,
-        }
+        Chunk { listing, rows, troubles, left_out: LeftOut::default(), next: NO_UNIT }
     }
 
     /// What it counts for against the look-ahead; an empty one is not free.

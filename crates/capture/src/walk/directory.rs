@@ -61,10 +61,7 @@ impl Directory {
             names.push(directory.name.to_bytes());
             above = &directory.parent;
         }
-        names
-            .iter()
-            .rev()
-            .fold(Vec::new(), |path, name| join(path, name))
+        names.iter().rev().fold(Vec::new(), |path, name| join(path, name))
     }
 
     /// Where `name` in it is on this machine.
@@ -133,12 +130,9 @@ impl Directory {
     pub(super) fn open_again(&self, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match &self.parent {
-            Some(parent) => openat(
-                &*parent.handle()?,
-                &*self.name,
-                flags | OFlags::NOFOLLOW,
-                Mode::empty(),
-            ),
+            Some(parent) => {
+                openat(&*parent.handle()?, &*self.name, flags | OFlags::NOFOLLOW, Mode::empty())
+            }
             None => openat(CWD, &*self.name, flags, Mode::empty()),
         }
     }
@@ -202,20 +196,13 @@ impl Handles {
     }
 
     pub(super) fn with_most(most: usize) -> Arc<Self> {
-        Arc::new(Handles {
-            most,
-            open: Mutex::default(),
-        })
+        Arc::new(Handles { most, open: Mutex::default() })
     }
 
     fn opened(&self, directory: &Arc<Directory>) {
         let mut open = self.open.lock();
         open.push_back(Arc::downgrade(directory));
-        let oldest = if open.len() > self.most {
-            open.pop_front()
-        } else {
-            None
-        };
+        let oldest = if open.len() > self.most { open.pop_front() } else { None };
         drop(open);
         if let Some(oldest) = oldest.and_then(|weak| weak.upgrade()) {
             oldest.close();
@@ -224,9 +211,7 @@ impl Handles {
 
     fn close_all(&self) {
         let all = std::mem::take(&mut *self.open.lock());
-        all.iter()
-            .filter_map(Weak::upgrade)
-            .for_each(|directory| directory.close());
+        all.iter().filter_map(Weak::upgrade).for_each(|directory| directory.close());
     }
 }
 
@@ -251,18 +236,10 @@ mod tests {
             chain.push(Directory::child(last, c"d", identity));
         }
         for directory in chain.iter().rev().step_by(100) {
-            let stat = statx(
-                &*directory.handle().unwrap(),
-                c"",
-                AtFlags::EMPTY_PATH,
-                StatxFlags::INO,
-            )
-            .unwrap();
-            assert!(
-                directory
-                    .identity
-                    .is_none_or(|(_, inode)| inode == stat.stx_ino)
-            );
+            let stat =
+                statx(&*directory.handle().unwrap(), c"", AtFlags::EMPTY_PATH, StatxFlags::INO)
+                    .unwrap();
+            assert!(directory.identity.is_none_or(|(_, inode)| inode == stat.stx_ino));
         }
         assert!(handles.open.lock().len() <= 16);
         assert!(chain[3000].path().ends_with(b"/d/d"));
@@ -295,9 +272,6 @@ mod tests {
         let root = Directory::child(&top, c".", (0, 0));
         assert_eq!(root.path(), b"/");
         assert_eq!(root.path_of(b"etc"), b"/etc");
-        assert_eq!(
-            Directory::child(&root, c"etc", (0, 0)).path_of(b"\xff"),
-            b"/etc/\xff"
-        );
+        assert_eq!(Directory::child(&root, c"etc", (0, 0)).path_of(b"\xff"), b"/etc/\xff");
     }
 }

@@ -59,8 +59,7 @@ impl Lister {
         while let Some(entry) = entries.next() {
             let entry = entry?;
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                self.names
-                    .push(entry.file_name(), Listed::from_type(entry.file_type()));
+                self.names.push(entry.file_name(), Listed::from_type(entry.file_type()));
             }
         }
         Ok(())
@@ -80,11 +79,7 @@ fn has_tag(directory: &Arc<Directory>) -> bool {
 }
 
 fn read_start(directory: &Arc<Directory>, name: &std::ffi::CStr, most: usize) -> Result<Vec<u8>> {
-    let file = open_quietly(
-        &*directory.handle()?,
-        name,
-        OFlags::NOFOLLOW | OFlags::NONBLOCK,
-    )?;
+    let file = open_quietly(&*directory.handle()?, name, OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
     let mut bytes = vec![0; most];
     let mut length = 0;
     while length < most {

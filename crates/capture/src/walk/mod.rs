@@ -128,10 +128,7 @@ impl Walk {
             Step::Trouble => {
                 let frame = self.frames.last()?;
                 let problem = &frame.chunk.troubles[frame.trouble - 1].problem;
-                Some(Event::Problem {
-                    path: &self.path,
-                    problem,
-                })
+                Some(Event::Problem { path: &self.path, problem })
             }
         }
     }
@@ -153,31 +150,21 @@ impl Walk {
         if self.below != NO_UNIT {
             let unit = std::mem::replace(&mut self.below, NO_UNIT);
             let chunk = self.take(unit);
-            self.frames.push(Frame {
-                chunk,
-                row: 0,
-                trouble: 0,
-                base: self.path.len(),
-            });
+            self.frames.push(Frame { chunk, row: 0, trouble: 0, base: self.path.len() });
         }
         while let Some(frame) = self.frames.last_mut() {
             let chunk = &*frame.chunk;
             let trouble = chunk.troubles.get(frame.trouble);
             if let Some(trouble) = trouble.filter(|trouble| trouble.before_row <= frame.row) {
                 frame.trouble += 1;
-                let name = trouble
-                    .place
-                    .map_or(&b""[..], |place| shown_name(&chunk.listing, place));
+                let name =
+                    trouble.place.map_or(&b""[..], |place| shown_name(&chunk.listing, place));
                 set_path(&mut self.path, frame.base, name);
                 return Step::Trouble;
             }
             if let Some(row) = chunk.rows.get(frame.row) {
                 frame.row += 1;
-                set_path(
-                    &mut self.path,
-                    frame.base,
-                    shown_name(&chunk.listing, row.place),
-                );
+                set_path(&mut self.path, frame.base, shown_name(&chunk.listing, row.place));
                 self.below = row.child;
                 return Step::Entry;
             }
@@ -197,10 +184,7 @@ impl Walk {
     }
 
     fn take(&mut self, unit: u32) -> Box<Chunk> {
-        let chunk = self
-            .scheduler
-            .take(unit)
-            .expect("a thread of the walk panicked");
+        let chunk = self.scheduler.take(unit).expect("a thread of the walk panicked");
         self.left_out += chunk.left_out;
         chunk
     }
@@ -235,10 +219,7 @@ fn start_workers(
     let mut workers = Vec::new();
     for _ in 0..options.threads.max(1) {
         let worker = worker::Worker::new(scheduler.clone(), options.clone(), handles.clone());
-        match std::thread::Builder::new()
-            .name("walk".into())
-            .spawn(move || worker.run())
-        {
+        match std::thread::Builder::new().name("walk".into()).spawn(move || worker.run()) {
             Ok(started) => workers.push(started),
             Err(error) if workers.is_empty() => return Err(WalkError::NoThread(error.kind())),
             Err(_) => break,
@@ -249,22 +230,13 @@ fn start_workers(
 
 /// The top of the snapshot is told only when it is a root itself.
 fn first_job(top: Arc<Node>) -> Job {
-    let node = if top.is_root {
-        Arc::new(Node {
-            children: vec![top],
-            ..Node::default()
-        })
-    } else {
-        top
-    };
+    let node =
+        if top.is_root { Arc::new(Node { children: vec![top], ..Node::default() }) } else { top };
     Job::Pass { node, index: 0 }
 }
 
 fn shown_name(listing: &Listing, place: names::Place) -> &[u8] {
-    listing
-        .shown
-        .as_deref()
-        .unwrap_or_else(|| listing.names.name(place))
+    listing.shown.as_deref().unwrap_or_else(|| listing.names.name(place))
 }
 
 fn set_path(path: &mut Vec<u8>, base: usize, name: &[u8]) {

@@ -58,8 +58,7 @@ impl Names {
     }
 
     fn push_bytes(&mut self, name: &[u8], listed: Listed) {
-        self.places
-            .push(Place::new(self.bytes.len(), name.len(), listed as u64));
+        self.places.push(Place::new(self.bytes.len(), name.len(), listed as u64));
         self.bytes.extend_from_slice(name);
         self.bytes.push(0);
     }
@@ -71,10 +70,8 @@ impl Names {
 
     /// Gives the names away in blocks of just the right size and keeps the room for the next.
     pub(crate) fn take_exact(&mut self) -> Names {
-        let exact = Names {
-            bytes: self.bytes.as_slice().into(),
-            places: self.places.as_slice().into(),
-        };
+        let exact =
+            Names { bytes: self.bytes.as_slice().into(), places: self.places.as_slice().into() };
         self.clear();
         exact
     }
@@ -95,8 +92,7 @@ impl Names {
     /// Sorts by bytes, the order of the snapshot.
     pub(crate) fn sort(&mut self) {
         let bytes = self.bytes.as_slice();
-        self.places
-            .sort_unstable_by(|a, b| bytes[a.range()].cmp(&bytes[b.range()]));
+        self.places.sort_unstable_by(|a, b| bytes[a.range()].cmp(&bytes[b.range()]));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -127,10 +123,7 @@ impl Names {
 
     /// Where this name is among the sorted ones.
     pub(crate) fn find(&self, name: &[u8]) -> Option<Place> {
-        let found = self
-            .places
-            .binary_search_by(|place| self.name(*place).cmp(name))
-            .ok()?;
+        let found = self.places.binary_search_by(|place| self.name(*place).cmp(name)).ok()?;
         Some(self.places[found])
     }
 
@@ -154,11 +147,7 @@ mod tests {
         names.push(c"a", Listed::Other);
         names.push(c"a-", Listed::Other);
         names.sort();
-        let sorted: Vec<_> = names
-            .places()
-            .iter()
-            .map(|place| names.name(*place))
-            .collect();
+        let sorted: Vec<_> = names.places().iter().map(|place| names.name(*place)).collect();
         assert_eq!(sorted, [&b"a"[..], b"a-", b"b", b"\xff"]);
         assert_eq!(names.listed(names.find(b"b").unwrap()), Listed::Directory);
         assert_eq!(names.c_name(names.find(b"\xff").unwrap()), c"\xff");

@@ -20,13 +20,7 @@ impl Worker {
             return self.nowhere(&node.name); // no roots at all
         };
         let next = (index + 1 < node.children.len()).then(|| {
-            self.scheduler.add_after(
-                unit,
-                Job::Pass {
-                    node: node.clone(),
-                    index: index + 1,
-                },
-            )
+            self.scheduler.add_after(unit, Job::Pass { node: node.clone(), index: index + 1 })
         });
         let mut chunk = self.root_or_parent(child);
         chunk.next = next.unwrap_or(chunk.next);
@@ -43,11 +37,7 @@ impl Worker {
         listing.shown = (node.name != name).then(|| node.name.clone());
         let mut chunk = Chunk::of(Arc::new(listing));
         let place = chunk.listing.names.places()[0];
-        let follow = if node.is_root {
-            AtFlags::SYMLINK_NOFOLLOW
-        } else {
-            AtFlags::empty()
-        };
+        let follow = if node.is_root { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         let stat =
             chunk.listing.directory.handle().and_then(|handle| {
                 statx(&*handle, chunk.listing.names.c_name(place), follow, WANTED)
@@ -77,13 +67,7 @@ impl Worker {
 
     fn add_parent(&mut self, chunk: &mut Chunk, node: &Arc<Node>, mut row: Row) {
         row.is_parent_of_root = true;
-        self.below.push((
-            chunk.rows.len(),
-            Job::Pass {
-                node: node.clone(),
-                index: 0,
-            },
-        ));
+        self.below.push((chunk.rows.len(), Job::Pass { node: node.clone(), index: 0 }));
         chunk.rows.push(row);
     }
 
@@ -103,20 +87,8 @@ impl Worker {
                 (row.device, row.inode),
             );
             let plan = (!node.children.is_empty()).then(|| node.clone());
-            let around = Around {
-                mount: stat.stx_mnt_id,
-                device: row.device,
-                layers: None,
-                plan,
-            };
-            self.below.push((
-                chunk.rows.len(),
-                Job::List {
-                    directory,
-                    around,
-                    is_root: true,
-                },
-            ));
+            let around = Around { mount: stat.stx_mnt_id, device: row.device, layers: None, plan };
+            self.below.push((chunk.rows.len(), Job::List { directory, around, is_root: true }));
         }
         chunk.rows.push(row);
     }

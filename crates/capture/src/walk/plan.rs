@@ -16,10 +16,7 @@ pub struct Root {
 impl Root {
     /// A root that keeps its path.
     pub fn at(source: &[u8]) -> Self {
-        Root {
-            source: source.to_vec(),
-            shown_as: None,
-        }
+        Root { source: source.to_vec(), shown_as: None }
     }
 }
 
@@ -59,27 +56,17 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn child(&self, name: &[u8]) -> Option<&Arc<Node>> {
-        let found = self
-            .children
-            .binary_search_by(|child| child.name.as_slice().cmp(name))
-            .ok()?;
+        let found = self.children.binary_search_by(|child| child.name.as_slice().cmp(name)).ok()?;
         Some(&self.children[found])
     }
 
     fn child_mut(&mut self, name: &[u8]) -> &mut Node {
-        let position = match self
-            .children
-            .binary_search_by(|child| child.name.as_slice().cmp(name))
+        let position = match self.children.binary_search_by(|child| child.name.as_slice().cmp(name))
         {
             Ok(found) => found,
             Err(gap) => {
-                self.children.insert(
-                    gap,
-                    Arc::new(Node {
-                        name: name.to_vec(),
-                        ..Node::default()
-                    }),
-                );
+                self.children
+                    .insert(gap, Arc::new(Node { name: name.to_vec(), ..Node::default() }));
                 gap
             }
         };
@@ -110,21 +97,12 @@ fn place(root: &Root) -> Result<Placed, WalkError> {
         return Err(WalkError::NotAbsolute(root.source.clone()));
     }
     let source = names_of(&root.source)?;
-    let shown = root
-        .shown_as
-        .as_deref()
-        .map_or(Ok(source.clone()), names_of)?;
-    Ok(Placed {
-        keeps_path: source == shown,
-        source,
-        shown,
-    })
+    let shown = root.shown_as.as_deref().map_or(Ok(source.clone()), names_of)?;
+    Ok(Placed { keeps_path: source == shown, source, shown })
 }
 
 fn names_of(path: &[u8]) -> Result<Vec<Vec<u8>>, WalkError> {
-    let names = path
-        .split(|byte| *byte == b'/')
-        .filter(|name| !matches!(*name, b"" | b"."));
+    let names = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
     let names: Vec<_> = names.map(<[u8]>::to_vec).collect();
     if names.iter().any(|name| name == b".." || name.contains(&0)) {
         return Err(WalkError::NotAbsolute(path.to_vec()));
@@ -189,20 +167,13 @@ mod tests {
     use super::*;
 
     fn mapped(source: &str, shown: &str) -> Root {
-        Root {
-            source: source.into(),
-            shown_as: Some(shown.into()),
-        }
+        Root { source: source.into(), shown_as: Some(shown.into()) }
     }
 
     #[test]
     fn parents_are_passed_through_and_inner_roots_are_merged() {
         let top = plan(&[Root::at(b"/b/c/d"), Root::at(b"//b/./c/"), Root::at(b"/a")]).unwrap();
-        let names: Vec<_> = top
-            .children
-            .iter()
-            .map(|child| child.name.clone())
-            .collect();
+        let names: Vec<_> = top.children.iter().map(|child| child.name.clone()).collect();
         assert_eq!(names, [b"a", b"b"]);
         let parent = top.child(b"b").unwrap();
         assert!(!parent.is_root && !top.is_root);
@@ -216,10 +187,7 @@ mod tests {
         let top = plan(&[mapped("/srv/data", "backup/x"), Root::at(b"/backup/y")]).unwrap();
         let backup = top.child(b"backup").unwrap();
         assert_eq!(backup.source.as_deref(), Some(&b"/backup"[..]));
-        assert_eq!(
-            backup.child(b"x").unwrap().source.as_deref(),
-            Some(&b"/srv/data"[..])
-        );
+        assert_eq!(backup.child(b"x").unwrap().source.as_deref(), Some(&b"/srv/data"[..]));
         let alone = plan(&[mapped("/srv/data", "backup/x")]).unwrap();
         assert_eq!(alone.child(b"backup").unwrap().source, None);
     }
@@ -232,10 +200,7 @@ mod tests {
         assert!(matches!(plan(&inside), Err(WalkError::Collision(..))));
         assert!(plan(&[mapped("/a", "x"), mapped("/a/y", "x/y"), mapped("/a", "z")]).is_ok());
         for path in ["a", "", "/a/../b"] {
-            assert!(matches!(
-                plan(&[Root::at(path.as_bytes())]),
-                Err(WalkError::NotAbsolute(_))
-            ));
+            assert!(matches!(plan(&[Root::at(path.as_bytes())]), Err(WalkError::NotAbsolute(_))));
         }
         let long = Root::at(&[b"/".as_slice(), &[b'n'; 5000]].concat());
         assert!(matches!(plan(&[long]), Err(WalkError::NameTooLong(_))));

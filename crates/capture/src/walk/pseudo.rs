@@ -33,10 +33,7 @@ const PSEUDO: [(u32, &str); 21] = [
 /// Whether a directory is on one. `O_PATH`: asking must not wake an automounter. When it
 /// cannot be asked it is none, and listing it will tell what is wrong.
 pub(super) fn is_pseudo(directory: &Arc<Directory>) -> bool {
-    let kind = directory
-        .open_again(OFlags::PATH)
-        .and_then(fstatfs)
-        .map(|answer| answer.f_type);
+    let kind = directory.open_again(OFlags::PATH).and_then(fstatfs).map(|answer| answer.f_type);
     kind.is_ok_and(|kind| PSEUDO.iter().any(|(magic, _)| *magic == kind as u32))
 }
 

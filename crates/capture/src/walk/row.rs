@@ -140,10 +140,7 @@ fn kind_of(stat: &Statx) -> Kind {
 }
 
 fn time_of(stamp: &StatxTimestamp) -> Time {
-    Time {
-        secs: stamp.tv_sec,
-        nanos: stamp.tv_nsec,
-    }
+    Time { secs: stamp.tv_sec, nanos: stamp.tv_nsec }
 }
 
 fn flags_of(attributes: StatxAttributes) -> u32 {
@@ -152,9 +149,5 @@ fn flags_of(attributes: StatxAttributes) -> u32 {
         (StatxAttributes::APPEND, INODE_APPEND),
         (StatxAttributes::NODUMP, INODE_NODUMP),
     ];
-    known
-        .iter()
-        .filter(|(bit, _)| attributes.contains(*bit))
-        .map(|(_, flag)| flag)
-        .sum()
+    known.iter().filter(|(bit, _)| attributes.contains(*bit)).map(|(_, flag)| flag).sum()
 }

@@ -46,19 +46,8 @@ pub(super) struct Finished {
 impl Scheduler {
     pub(super) fn starting_with(job: Job) -> Self {
         let units = Units::starting_with(job);
-        let state = State {
-            units,
-            ahead: 0,
-            most_ahead: 0,
-            wanted: None,
-            idle: 0,
-            stopped: false,
-        };
-        Scheduler {
-            state: Mutex::new(state),
-            work: Condvar::new(),
-            result: Condvar::new(),
-        }
+        let state = State { units, ahead: 0, most_ahead: 0, wanted: None, idle: 0, stopped: false };
+        Scheduler { state: Mutex::new(state), work: Condvar::new(), result: Condvar::new() }
     }
 
     /// Hands in a result and waits for the next unit; `None` when the walk is over.
@@ -153,11 +142,7 @@ impl State {
             return self.units.claim(false);
         }
         let starving = self.wanted.is_some_and(|id| !self.units.is_done(id));
-        if starving {
-            self.units.claim(true)
-        } else {
-            None
-        }
+        if starving { self.units.claim(true) } else { None }
     }
 
     fn has_wanted(&self) -> bool {
@@ -165,11 +150,7 @@ impl State {
     }
 
     fn link(&mut self, finished: Finished) {
-        let Finished {
-            unit,
-            mut chunk,
-            below,
-        } = finished;
+        let Finished { unit, mut chunk, below } = finished;
         for (row, job) in below {
             chunk.rows[row].child = self.units.insert_before(unit, job);
         }

@@ -20,9 +20,8 @@ fn assert_in_order(told: &Told) {
 
 pub(super) fn make(folder: &Path, names: &[&[u8]]) {
     for name in names {
-        let path = folder.join(std::ffi::OsStr::from_bytes(
-            name.strip_suffix(b"/").unwrap_or(name),
-        ));
+        let path =
+            folder.join(std::ffi::OsStr::from_bytes(name.strip_suffix(b"/").unwrap_or(name)));
         if name.ends_with(b"/") {
             fs::create_dir_all(path).unwrap();
         } else {
@@ -57,20 +56,11 @@ fn not_one_name_is_missed_and_all_come_in_order() {
     ];
     make(folder.path(), names);
     for threads in [1, 2, 5] {
-        let told = walk_folder(
-            folder.path(),
-            Options {
-                threads,
-                ..Options::default()
-            },
-        );
+        let told = walk_folder(folder.path(), Options { threads, ..Options::default() });
         assert_in_order(&told);
         assert!(told.problems.is_empty());
-        let below = told.paths.len()
-            - bytes(folder.path())
-                .iter()
-                .filter(|byte| **byte == b'/')
-                .count();
+        let below =
+            told.paths.len() - bytes(folder.path()).iter().filter(|byte| **byte == b'/').count();
         assert_eq!(below, names.len() + 5); // a, a/c, a!, a0, \xff\xfe are directories besides
     }
 }
@@ -89,13 +79,7 @@ fn a_tree_deeper_than_any_path_is_walked() {
     assert_eq!(told.below(folder.path()).len(), 6000);
     assert_in_order(&told);
     let (directory, name) = told.places.last().unwrap(); // topmost "e", long evicted
-    openat(
-        &*directory.handle().unwrap(),
-        name,
-        OFlags::RDONLY,
-        Mode::empty(),
-    )
-    .unwrap();
+    openat(&*directory.handle().unwrap(), name, OFlags::RDONLY, Mode::empty()).unwrap();
     remove_deep(folder.path());
 }
 
@@ -138,24 +122,14 @@ fn special_files_are_told_by_kind_with_their_numbers() {
     mknodat(&handle, c"socket", FileType::Socket, Mode::RUSR, 0).unwrap();
     symlink("fifo", folder.path().join("link")).unwrap();
     let number = rustix::fs::makedev(1, 3);
-    let may_make = mknodat(
-        &handle,
-        c"null",
-        FileType::CharacterDevice,
-        Mode::RUSR,
-        number,
-    )
-    .is_ok();
+    let may_make = mknodat(&handle, c"null", FileType::CharacterDevice, Mode::RUSR, number).is_ok();
     let told = walk_folder(folder.path(), Options::default());
     let row = |name: &str| told.row(&bytes(&folder.path().join(name))[1..]);
     assert_eq!(row("fifo").kind, Kind::Fifo);
     assert_eq!(row("socket").kind, Kind::Socket);
     assert_eq!(row("link").kind, Kind::Symlink);
     if may_make {
-        assert_eq!(
-            (row("null").kind, row("null").rdev),
-            (Kind::CharDevice, number)
-        );
+        assert_eq!((row("null").kind, row("null").rdev), (Kind::CharDevice, number));
     }
 }
 
@@ -164,11 +138,7 @@ fn an_unreadable_directory_does_not_cost_its_neighbours() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"a/f", b"locked/f", b"z/f"]);
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(
-        folder.path().join("locked"),
-        fs::Permissions::from_mode(0o000),
-    )
-    .unwrap();
+    fs::set_permissions(folder.path().join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
     let told = std::thread::scope(|scope| {
         let walk = scope.spawn(|| {
             if is_root() {
@@ -178,18 +148,11 @@ fn an_unreadable_directory_does_not_cost_its_neighbours() {
         });
         walk.join().unwrap()
     });
-    assert_eq!(
-        told.below(folder.path()),
-        ["a", "a/f", "locked", "z", "z/f"]
-    );
+    assert_eq!(told.below(folder.path()), ["a", "a/f", "locked", "z", "z/f"]);
     assert_eq!(told.problems.len(), 1);
     assert!(told.problems[0].0.ends_with(b"/locked"));
     assert!(!told.problems[0].1.vanished());
-    fs::set_permissions(
-        folder.path().join("locked"),
-        fs::Permissions::from_mode(0o755),
-    )
-    .unwrap();
+    fs::set_permissions(folder.path().join("locked"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 fn become_nobody() {
@@ -216,14 +179,8 @@ fn what_vanishes_is_told_as_vanished_and_the_rest_stays() {
                 "{:?}",
                 told.problems
             );
-            let kept = told
-                .below(folder.path())
-                .into_iter()
-                .filter(|path| !path.starts_with('m'));
-            assert_eq!(
-                kept.collect::<Vec<_>>(),
-                ["stay", "stay/1", "stay/2", "zz", "zz/3"]
-            );
+            let kept = told.below(folder.path()).into_iter().filter(|path| !path.starts_with('m'));
+            assert_eq!(kept.collect::<Vec<_>>(), ["stay", "stay/1", "stay/2", "zz", "zz/3"]);
         }
         stop.store(true, Ordering::Relaxed);
     });

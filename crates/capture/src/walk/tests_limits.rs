@@ -24,10 +24,7 @@ fn parents_of_a_root_are_told_without_what_else_is_in_them() {
     let root = folder.path().join("p/root");
     let told = walk(&[Root::at(bytes(&root))], Options::default());
     assert_eq!(told.below(folder.path()), ["p", "p/root", "p/root/f"]);
-    assert!(
-        told.row(&bytes(&folder.path().join("p"))[1..])
-            .is_parent_of_root
-    );
+    assert!(told.row(&bytes(&folder.path().join("p"))[1..]).is_parent_of_root);
     assert!(!told.row(&bytes(&root)[1..]).is_parent_of_root);
 }
 
@@ -40,10 +37,8 @@ fn a_root_that_does_not_exist_costs_only_itself() {
     assert_eq!(told.below(folder.path()), ["good", "good/f", "no"]);
     assert_eq!(told.problems.len(), 2);
     assert!(told.problems[0].0.ends_with(b"/gone") && told.problems[1].0.ends_with(b"/no/such"));
-    let nested = walk(
-        &[Root::at(bytes(folder.path())), at("good"), at("gone")],
-        Options::default(),
-    );
+    let nested =
+        walk(&[Root::at(bytes(folder.path())), at("good"), at("gone")], Options::default());
     assert_eq!(nested.problems.len(), 1);
     assert_eq!(nested.below(folder.path()), ["good", "good/f"]);
 }
@@ -58,47 +53,22 @@ fn a_root_can_be_shown_elsewhere_and_still_be_opened() {
     };
     let told = walk(&[mapped("data", "/")], Options::default());
     assert_eq!(told.paths, [&b""[..], b"f"]);
-    let told = walk(
-        &[mapped("data", "x/y"), mapped("lone", "x/file")],
-        Options::default(),
-    );
-    let shown: Vec<_> = told
-        .paths
-        .iter()
-        .map(|path| String::from_utf8_lossy(path))
-        .collect();
+    let told = walk(&[mapped("data", "x/y"), mapped("lone", "x/file")], Options::default());
+    let shown: Vec<_> = told.paths.iter().map(|path| String::from_utf8_lossy(path)).collect();
     assert_eq!(shown, ["x", "x/file", "x/y", "x/y/f"]);
     assert!(told.rows[0].made_up && told.rows[0].is_parent_of_root);
     let (directory, name) = &told.places[1];
-    openat(
-        &*directory.handle().unwrap(),
-        name,
-        OFlags::RDONLY,
-        Mode::empty(),
-    )
-    .unwrap();
+    openat(&*directory.handle().unwrap(), name, OFlags::RDONLY, Mode::empty()).unwrap();
 }
 
 #[test]
 fn a_root_in_an_excluded_directory_is_reached() {
     let folder = tempfile::tempdir().unwrap();
-    make(
-        folder.path(),
-        &[b"a", b"out/no", b"out/in/yes", b"out/in/x.o"],
-    );
-    let roots = [
-        Root::at(bytes(folder.path())),
-        Root::at(bytes(&folder.path().join("out/in"))),
-    ];
-    let options = Options {
-        excludes: patterns(&["out", "*.o", "no"]),
-        ..Options::default()
-    };
+    make(folder.path(), &[b"a", b"out/no", b"out/in/yes", b"out/in/x.o"]);
+    let roots = [Root::at(bytes(folder.path())), Root::at(bytes(&folder.path().join("out/in")))];
+    let options = Options { excludes: patterns(&["out", "*.o", "no"]), ..Options::default() };
     let told = walk(&roots, options);
-    assert_eq!(
-        told.below(folder.path()),
-        ["a", "out", "out/in", "out/in/yes"]
-    );
+    assert_eq!(told.below(folder.path()), ["a", "out", "out/in", "out/in/yes"]);
 }
 
 #[test]
@@ -138,20 +108,10 @@ fn limits_tags_and_gitignore_files_leave_out_what_they_should() {
         "repo/in/b.o",
     ];
     assert_eq!(told.below(folder.path()), expected);
-    let counts = LeftOut {
-        by_pattern: 1,
-        by_size: 1,
-        cache_directories: 1,
-        ..LeftOut::default()
-    };
+    let counts = LeftOut { by_pattern: 1, by_size: 1, cache_directories: 1, ..LeftOut::default() };
     assert_eq!(told.left_out, counts);
-    let options = Options {
-        older_than: Some(Time {
-            secs: i64::MAX,
-            nanos: 0,
-        }),
-        ..Options::default()
-    };
+    let options =
+        Options { older_than: Some(Time { secs: i64::MAX, nanos: 0 }), ..Options::default() };
     assert_eq!(walk_folder(folder.path(), options).left_out.by_age, 7);
 }
 
@@ -161,10 +121,7 @@ fn mounts_are_seen_and_cycles_are_not_entered() {
     make(folder.path(), &[b"a/b/", b"c/d", b"m/"]);
     let run = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .current_dir(folder.path())
-            .stderr(std::process::Stdio::null());
+        command.args(arguments).current_dir(folder.path()).stderr(std::process::Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
     if !run("mount", &["--bind", ".", "a/b"]) {
@@ -172,56 +129,28 @@ fn mounts_are_seen_and_cycles_are_not_entered() {
     }
     let bound = run("mount", &["--bind", "c", "m"]);
     let everywhere = walk_folder(folder.path(), Options::default());
-    let one = walk_folder(
-        folder.path(),
-        Options {
-            one_file_system: true,
-            ..Options::default()
-        },
-    );
-    let roots = [
-        Root::at(bytes(folder.path())),
-        Root::at(bytes(&folder.path().join("m"))),
-    ];
-    let named = walk(
-        &roots,
-        Options {
-            one_file_system: true,
-            ..Options::default()
-        },
-    );
+    let one = walk_folder(folder.path(), Options { one_file_system: true, ..Options::default() });
+    let roots = [Root::at(bytes(folder.path())), Root::at(bytes(&folder.path().join("m")))];
+    let named = walk(&roots, Options { one_file_system: true, ..Options::default() });
     run("umount", &["m"]);
     run("umount", &["a/b"]);
     assert!(bound);
-    assert_eq!(
-        everywhere.below(folder.path()),
-        ["a", "a/b", "c", "c/d", "m", "m/d"]
-    );
+    assert_eq!(everywhere.below(folder.path()), ["a", "a/b", "c", "c/d", "m", "m/d"]);
     let reason =
         |told: &Told, name: &str| told.row(&bytes(&folder.path().join(name))[1..]).not_entered;
     assert_eq!(reason(&everywhere, "a/b"), Some(NotEntered::Cycle));
     assert_eq!(reason(&one, "m"), Some(NotEntered::OtherFileSystem));
     assert_eq!(one.left_out.not_entered, 2);
-    assert_eq!(
-        named.below(folder.path()),
-        ["a", "a/b", "c", "c/d", "m", "m/d"]
-    );
+    assert_eq!(named.below(folder.path()), ["a", "a/b", "c", "c/d", "m", "m/d"]);
 }
 
 #[test]
 fn pseudo_file_systems_are_passed_by_unless_named() {
     let told = walk(&[Root::at(b"/proc/sys/vm")], Options::default());
-    assert!(
-        told.paths
-            .iter()
-            .any(|path| path.ends_with(b"/dirty_expire_centisecs"))
-    );
+    assert!(told.paths.iter().any(|path| path.ends_with(b"/dirty_expire_centisecs")));
     let mut walk = Walk::start(
         &[Root::at(b"/")],
-        Options {
-            excludes: patterns(&["/*", "!/proc", "!/sys"]),
-            ..Options::default()
-        },
+        Options { excludes: patterns(&["/*", "!/proc", "!/sys"]), ..Options::default() },
     )
     .unwrap();
     while let Some(event) = walk.next() {
@@ -246,10 +175,7 @@ fn what_is_marked_nodump_is_told_so_or_left_out() {
         return; // this file system has no such mark, or does not tell
     }
     assert_eq!(flags, format::entry::INODE_NODUMP);
-    let options = Options {
-        nodump: true,
-        ..Options::default()
-    };
+    let options = Options { nodump: true, ..Options::default() };
     let told = walk_folder(folder.path(), options);
     assert_eq!(told.below(folder.path()), ["b"]);
     assert_eq!(told.left_out.by_nodump, 1);

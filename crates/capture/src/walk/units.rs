@@ -37,17 +37,8 @@ pub(super) struct Units<Job, Output> {
 impl<Job, Output> Units<Job, Output> {
     /// One unit to begin with: its number is 0.
     pub(super) fn starting_with(job: Job) -> Self {
-        let slot = Slot {
-            state: State::Pending(job),
-            before: NONE,
-            after: NONE,
-        };
-        Units {
-            slots: vec![slot],
-            free: Vec::new(),
-            first: 0,
-            pending: 1,
-        }
+        let slot = Slot { state: State::Pending(job), before: NONE, after: NONE };
+        Units { slots: vec![slot], free: Vec::new(), first: 0, pending: 1 }
     }
 
     fn slot(&mut self, id: u32) -> &mut Slot<Job, Output> {
@@ -81,11 +72,7 @@ impl<Job, Output> Units<Job, Output> {
 
     fn insert_between(&mut self, before: u32, after: u32, job: Job) -> UnitId {
         self.pending += 1;
-        let id = self.new_slot(Slot {
-            state: State::Pending(job),
-            before,
-            after,
-        });
+        let id = self.new_slot(Slot { state: State::Pending(job), before, after });
         self.link(before, id);
         if after != NONE {
             self.slot(after).before = id;

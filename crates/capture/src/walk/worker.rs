@@ -38,14 +38,7 @@ impl Worker {
         handles: Arc<Handles>,
     ) -> Self {
         let (lister, below, path) = (Lister::default(), Vec::new(), Vec::new());
-        Worker {
-            scheduler,
-            options,
-            handles,
-            lister,
-            below,
-            path,
-        }
+        Worker { scheduler, options, handles, lister, below, path }
     }
 
     /// Works until the walk is over.
@@ -54,22 +47,14 @@ impl Worker {
         let mut finished = None;
         while let Some((unit, job)) = self.scheduler.exchange(finished.take()) {
             let chunk = Box::new(self.work(unit, job));
-            finished = Some(Finished {
-                unit,
-                chunk,
-                below: std::mem::take(&mut self.below),
-            });
+            finished = Some(Finished { unit, chunk, below: std::mem::take(&mut self.below) });
         }
     }
 
     fn work(&mut self, unit: UnitId, job: Job) -> Chunk {
         match job {
             Job::Pass { node, index } => self.pass(unit, &node, index),
-            Job::List {
-                directory,
-                around,
-                is_root,
-            } => self.list(unit, directory, around, is_root),
+            Job::List { directory, around, is_root } => self.list(unit, directory, around, is_root),
             Job::More { listing, from } => self.inspect_from(unit, Chunk::of(listing), from),
         }
     }
@@ -103,10 +88,7 @@ impl Worker {
         let listing = chunk.listing.clone();
         let end = listing.names.len().min(from + ROWS_A_UNIT);
         if end < listing.names.len() {
-            let more = Job::More {
-                listing: listing.clone(),
-                from: end,
-            };
+            let more = Job::More { listing: listing.clone(), from: end };
             chunk.next = self.scheduler.add_after(unit, more);
         }
         let handle = match listing.directory.handle() {
@@ -128,11 +110,8 @@ impl Worker {
     }
 
     fn inspect(&mut self, chunk: &mut Chunk, listing: &Listing, handle: &OwnedFd, place: Place) {
-        let planned = listing
-            .around
-            .plan
-            .as_ref()
-            .and_then(|plan| plan.child(listing.names.name(place)));
+        let planned =
+            listing.around.plan.as_ref().and_then(|plan| plan.child(listing.names.name(place)));
         let listed = listing.names.listed(place);
         if planned.is_none()
             && listed != Listed::Unknown
@@ -186,11 +165,7 @@ impl Worker {
     }
 
     fn leaves_out(&mut self, chunk: &mut Chunk, listing: &Listing, row: &Row) -> bool {
-        let kind = if row.kind == Kind::Directory {
-            Listed::Directory
-        } else {
-            Listed::Other
-        };
+        let kind = if row.kind == Kind::Directory { Listed::Directory } else { Listed::Other };
         // Where the listing told another type (or none), the patterns have not seen this one.
         if listing.names.listed(row.place) != kind
             && self.pattern_excludes(listing, row.place, kind)
@@ -215,23 +190,11 @@ impl Worker {
         let job = match (row.not_entered, planned) {
             (None, _) => {
                 let layers = listing.around.layers.clone();
-                let around = Around {
-                    mount,
-                    device: row.device,
-                    layers,
-                    plan: planned.cloned(),
-                };
-                Job::List {
-                    directory,
-                    around,
-                    is_root: false,
-                }
+                let around = Around { mount, device: row.device, layers, plan: planned.cloned() };
+                Job::List { directory, around, is_root: false }
             }
             // The way to a root that the user named is open even here.
-            (Some(_), Some(node)) => Job::Pass {
-                node: node.clone(),
-                index: 0,
-            },
+            (Some(_), Some(node)) => Job::Pass { node: node.clone(), index: 0 },
             (Some(_), None) => {
                 chunk.left_out.not_entered += 1;
                 return;
@@ -266,16 +229,8 @@ fn missing_roots(chunk: &mut Chunk) {
     for node in listing.around.plan.iter().flat_map(|plan| &plan.children) {
         if listing.names.find(&node.name).is_none() {
             let path = listing.directory.path_of(&node.name);
-            let problem = Problem {
-                path,
-                operation: Operation::Inspect,
-                error: Errno::NOENT,
-            };
-            chunk.troubles.push(Trouble {
-                before_row: 0,
-                place: None,
-                problem,
-            });
+            let problem = Problem { path, operation: Operation::Inspect, error: Errno::NOENT };
+            chunk.troubles.push(Trouble { before_row: 0, place: None, problem });
         }
     }
 }
@@ -286,16 +241,8 @@ pub(super) fn trouble(chunk: &mut Chunk, place: Option<Place>, operation: Operat
         Some(place) => directory.path_of(chunk.listing.names.name(place)),
         None => directory.path(),
     };
-    let problem = Problem {
-        path,
-        operation,
-        error,
-    };
-    chunk.troubles.push(Trouble {
-        before_row: chunk.rows.len(),
-        place,
-        problem,
-    });
+    let problem = Problem { path, operation, error };
+    chunk.troubles.push(Trouble { before_row: chunk.rows.len(), place, problem });
 }
 
 /// A worker that dies must not leave the consumer waiting for ever.

@@ -184,7 +184,8 @@ impl Runs {
         // Lists end where a chunk's name says so: a file that grew or changed shares most of
         // them with its past.
         let ends = matches!(run, Segment::Data(id, _) if id.0[0] == 0);
-        let enough = self.runs.len() >= RUNS_INLINE_MAX / 2 && ends || self.runs.len() >= 4 * RUNS_INLINE_MAX;
+        let enough = self.runs.len() >= RUNS_INLINE_MAX / 2 && ends
+            || self.runs.len() >= 4 * RUNS_INLINE_MAX;
         let is_long = !self.lists.is_empty() || self.runs.len() > RUNS_INLINE_MAX;
         if enough && is_long { self.cut_list(shared) } else { Ok(()) }
     }

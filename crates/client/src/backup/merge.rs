@@ -10,7 +10,10 @@ use crate::{Error, Result};
 use capture::Problem;
 use capture::owners::OwnerNames;
 use capture::walk::{Found, Row};
-use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, Segment, compare_paths};
+use format::entry::{
+    Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, Segment,
+    compare_paths,
+};
 use format::inner::Child;
 use format::manifest::Head;
 use repository::session::Session;
@@ -78,7 +81,12 @@ impl<'a> Merge<'a> {
     }
 
     /// One object of the walk.
-    pub(super) fn entry(&mut self, found: &Found<'_>, batch: &mut Batch, monitor: &dyn Monitor) -> Result<()> {
+    pub(super) fn entry(
+        &mut self,
+        found: &Found<'_>,
+        batch: &mut Batch,
+        monitor: &dyn Monitor,
+    ) -> Result<()> {
         if found.path.is_empty() {
             // The root of everything has no name of its own.
             return Ok(());
@@ -89,7 +97,9 @@ impl<'a> Merge<'a> {
         }
         let before = self.before(found.path, batch, monitor)?;
         match before {
-            Some(before) if !self.full && self.is_unchanged(&before, found) && self.is_there(&before)? => {
+            Some(before)
+                if !self.full && self.is_unchanged(&before, found) && self.is_there(&before)? =>
+            {
                 self.unchanged(before, batch);
             }
             before => self.changed(found, before, batch),
@@ -128,7 +138,12 @@ impl<'a> Merge<'a> {
     }
 
     /// The entry of the snapshot before at `path`; passes over those that are no more.
-    fn before(&mut self, path: &[u8], batch: &mut Batch, monitor: &dyn Monitor) -> Result<Option<Entry>> {
+    fn before(
+        &mut self,
+        path: &[u8],
+        batch: &mut Batch,
+        monitor: &dyn Monitor,
+    ) -> Result<Option<Entry>> {
         loop {
             self.load_page(batch, monitor)?;
             let Some(previous) = &mut self.previous else { return Ok(None) };
@@ -175,7 +190,9 @@ impl<'a> Merge<'a> {
             Err(error) => {
                 // The old tree is damaged: go on without it. All that follows is read again, and
                 // what is missing is stored again.
-                monitor.note(&format!("the snapshot before cannot be read ({error}): files are read again"));
+                monitor.note(&format!(
+                    "the snapshot before cannot be read ({error}): files are read again"
+                ));
                 self.previous = None;
             }
         }

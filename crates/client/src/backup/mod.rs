@@ -34,9 +34,9 @@ use order::Order;
 use queue::Queue;
 use repository::snapshots::{SnapshotRef, Stored};
 use seal::Sealer;
-pub use stream::run_stream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+pub use stream::run_stream;
 use tally::Tally;
 use worker::Shared;
 
@@ -113,7 +113,12 @@ impl Progress {
 }
 
 /// Backs up, and publishes a snapshot.
-pub fn run(archive: &Archive, options: &Options, progress: &Progress, monitor: &dyn Monitor) -> Result<Done> {
+pub fn run(
+    archive: &Archive,
+    options: &Options,
+    progress: &Progress,
+    monitor: &dyn Monitor,
+) -> Result<Done> {
     let begun = Begun::new();
     let lease = archive.lease("backup")?;
     let source = manifest::source_id(archive, &options.node, &options.paths);
@@ -204,7 +209,8 @@ fn previous_pages<'a>(
     match PageReader::new(archive) {
         Ok(pages) => Ok(Some(pages)),
         Err(Error::WriteOnly) => {
-            monitor.note("this key cannot read: all files are read again, what is stored is not sent");
+            monitor
+                .note("this key cannot read: all files are read again, what is stored is not sent");
             Ok(None)
         }
         Err(error) => Err(error),
@@ -216,7 +222,8 @@ fn previous_pages<'a>(
 fn distrusts(archive: &Archive, reads: bool, previous: Option<&Stored>) -> Result<bool> {
     let Some(previous) = previous.filter(|_| reads) else { return Ok(false) };
     let snapshot = manifest::ManifestReader::new(archive)?.read(previous.name);
-    Ok(snapshot.map_or(true, |snapshot| snapshot.body.damage_epoch != archive.repository.damage_epoch()))
+    Ok(snapshot
+        .map_or(true, |snapshot| snapshot.body.damage_epoch != archive.repository.damage_epoch()))
 }
 
 /// Runs walk, workers and order until the source is done.
@@ -229,8 +236,9 @@ fn pipeline(
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;
     let queue = Queue::default();
     std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..readers::count(options)).map(|_| scope.spawn(|| worker::run(shared, &queue))).collect();
+        let workers: Vec<_> = (0..readers::count(options))
+            .map(|_| scope.spawn(|| worker::run(shared, &queue)))
+            .collect();
         let fed = feed(&mut walk, &mut merge, &mut order, shared, &queue);
         let drained = fed.and_then(|()| order.drain());
         // Closed in any case: workers that wait must not wait for ever.

@@ -45,7 +45,12 @@ pub(super) struct Order<'a> {
 impl<'a> Order<'a> {
     pub(super) fn new(pages: &'a PageWriter<'a>, cut_key: u64) -> Self {
         let builder = Builder::new(pages, cut_key);
-        Self { pending: VecDeque::new(), builder, linked: FxHashMap::default(), tally: Tally::default() }
+        Self {
+            pending: VecDeque::new(),
+            builder,
+            linked: FxHashMap::default(),
+            tally: Tally::default(),
+        }
     }
 
     /// Sends a batch on its way. Waits for the oldest one when too many are.

@@ -30,5 +30,7 @@ fn spins(path: &Path) -> bool {
     }
     // A partition has its queue in the directory above.
     let queues = ["queue/rotational", "../queue/rotational"];
-    queues.iter().any(|queue| std::fs::read_to_string(Path::new(&device).join(queue)).is_ok_and(|text| text.trim() == "1"))
+    queues.iter().any(|queue| {
+        std::fs::read_to_string(Path::new(&device).join(queue)).is_ok_and(|text| text.trim() == "1")
+    })
 }

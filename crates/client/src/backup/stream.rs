@@ -64,7 +64,8 @@ fn store(shared: &Shared<'_>, input: &mut dyn Read) -> Result<(Content, u64, Tal
     let queue = Queue::default();
     std::thread::scope(|scope| {
         let helpers = std::thread::available_parallelism().map_or(1, usize::from);
-        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(|| super::worker::run(shared, &queue))).collect();
+        let helpers: Vec<_> =
+            (0..helpers).map(|_| scope.spawn(|| super::worker::run(shared, &queue))).collect();
         let stored = read_all(shared, &queue, input);
         queue.close();
         let mut tally = Tally::default();
@@ -77,7 +78,11 @@ fn store(shared: &Shared<'_>, input: &mut dyn Read) -> Result<(Content, u64, Tal
     })
 }
 
-fn read_all(shared: &Shared<'_>, queue: &Queue, input: &mut dyn Read) -> Result<(Content, u64, Tally)> {
+fn read_all(
+    shared: &Shared<'_>,
+    queue: &Queue,
+    input: &mut dyn Read,
+) -> Result<(Content, u64, Tally)> {
     let mut writer = ChunkWriter::new(shared, queue);
     let (mut cutter, mut runs, mut stored) = (Cutter::new(), Runs::default(), Stored::default());
     loop {

@@ -113,7 +113,8 @@ fn usage() -> Cost {
 /// Fields by their number in proc(5): 10 and 12 are faults, 14 and 15 times in ticks.
 fn read_stat(stat: &str, cost: &mut Cost) {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields: Vec<u64> = after_name.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
+    let fields: Vec<u64> =
+        after_name.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
     let get = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
     let tick = Duration::from_secs(1) / rustix::param::clock_ticks_per_second() as u32;
     cost.minor_faults = get(10);

@@ -206,7 +206,9 @@ impl<'a> Worker<'a> {
 
     fn cut_bytes(&mut self, mut rest: &[u8], stored: &mut Stored) -> Result<Content> {
         let mut runs = Runs::default();
-        while let Some(length) = self.shared.chunker.next_cut(rest, true).filter(|length| *length > 0) {
+        while let Some(length) =
+            self.shared.chunker.next_cut(rest, true).filter(|length| *length > 0)
+        {
             let (chunk, tail) = rest.split_at(length);
             let id = self.writer.chunk(chunk, stored)?;
             runs.data(id, length as u32, self.shared)?;
@@ -252,7 +254,9 @@ impl<'a> Worker<'a> {
             self.cutter.cut(at_end, &mut self.writer, &mut runs, &mut stored)?;
             match piece {
                 Piece::Data { .. } => {}
-                Piece::Hole { length, .. } | Piece::Lost { length, .. } => runs.hole(length, shared)?,
+                Piece::Hole { length, .. } | Piece::Lost { length, .. } => {
+                    runs.hole(length, shared)?
+                }
                 Piece::End => break,
             }
         }

@@ -81,7 +81,11 @@ pub(crate) fn read_list(pages: &PageReader<'_>, id: &ObjectId) -> Result<Vec<Seg
 }
 
 fn ends_at(entry: &Entry, length: u64) -> Result<()> {
-    if length == entry.size { Ok(()) } else { Err(format::Error::Invalid { what: "length of a file" }.into()) }
+    if length == entry.size {
+        Ok(())
+    } else {
+        Err(format::Error::Invalid { what: "length of a file" }.into())
+    }
 }
 
 fn write(output: &mut dyn Write, bytes: &[u8]) -> Result<()> {

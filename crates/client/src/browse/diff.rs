@@ -2,9 +2,9 @@
 
 use super::cursor;
 use super::find::{same_attributes, same_version};
+use crate::Result;
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;
-use crate::Result;
 use format::entry::Entry;
 use tree::Change;
 use tree::cursor::is_below;
@@ -44,7 +44,9 @@ impl Difference {
     fn of(change: Change) -> Option<Self> {
         Some(match change {
             Change::Added(now) => Self { kind: Kind::Added, before: None, now: Some(now) },
-            Change::Removed(before) => Self { kind: Kind::Removed, before: Some(before), now: None },
+            Change::Removed(before) => {
+                Self { kind: Kind::Removed, before: Some(before), now: None }
+            }
             Change::Modified(before, now) => {
                 let kind = kind_of(&before, &now)?;
                 Self { kind, before: Some(before), now: Some(now) }

@@ -3,9 +3,9 @@
 //! The first tree of a source is read as a whole, of every later one only what differs.
 
 use super::{below, cursor};
+use crate::Result;
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;
-use crate::Result;
 use format::entry::{Entry, compare_paths};
 use ids::ObjectId;
 use std::collections::{BTreeMap, HashMap};
@@ -28,12 +28,16 @@ pub fn versions<'a>(
     wanted: &dyn Fn(&Entry) -> bool,
 ) -> Result<Vec<Version<'a>>> {
     let mut by_source: BTreeMap<ObjectId, Vec<&Snapshot>> = BTreeMap::new();
-    snapshots.iter().for_each(|snapshot| by_source.entry(snapshot.head.source).or_default().push(snapshot));
+    snapshots
+        .iter()
+        .for_each(|snapshot| by_source.entry(snapshot.head.source).or_default().push(snapshot));
     let mut found = Vec::new();
     for chain in by_source.values() {
         search(pages, chain, wanted, &mut found)?;
     }
-    found.sort_by(|a, b| compare_paths(&a.entry.path, &b.entry.path).then_with(|| since(a).cmp(&since(b))));
+    found.sort_by(|a, b| {
+        compare_paths(&a.entry.path, &b.entry.path).then_with(|| since(a).cmp(&since(b)))
+    });
     Ok(collapsed(found))
 }
 
@@ -92,13 +96,15 @@ impl<'a> Open<'_, 'a> {
     /// The version at `path` was last in the last of `until`.
     fn end(&mut self, path: &[u8], until: &[&'a Snapshot]) {
         if let Some((entry, from)) = self.since.remove(path) {
-            self.found.push(Version { entry, snapshots: until.get(from..).unwrap_or_default().to_vec() });
+            self.found
+                .push(Version { entry, snapshots: until.get(from..).unwrap_or_default().to_vec() });
         }
     }
 
     fn end_all(mut self, chain: &[&'a Snapshot]) {
         for (entry, from) in std::mem::take(&mut self.since).into_values() {
-            self.found.push(Version { entry, snapshots: chain.get(from..).unwrap_or_default().to_vec() });
+            self.found
+                .push(Version { entry, snapshots: chain.get(from..).unwrap_or_default().to_vec() });
         }
     }
 }
@@ -107,13 +113,16 @@ impl<'a> Open<'_, 'a> {
 fn collapsed(found: Vec<Version<'_>>) -> Vec<Version<'_>> {
     let mut all: Vec<Version<'_>> = Vec::with_capacity(found.len());
     for version in found {
-        let of_path = all.iter_mut().rev().take_while(|other| other.entry.path == version.entry.path);
+        let of_path =
+            all.iter_mut().rev().take_while(|other| other.entry.path == version.entry.path);
         match of_path.into_iter().find(|other| same_version(&other.entry, &version.entry)) {
             Some(same) => same.snapshots.extend(version.snapshots),
             None => all.push(version),
         }
     }
-    all.iter_mut().for_each(|version| version.snapshots.sort_by_key(|snapshot| (snapshot.time(), snapshot.name)));
+    all.iter_mut().for_each(|version| {
+        version.snapshots.sort_by_key(|snapshot| (snapshot.time(), snapshot.name))
+    });
     all
 }
 

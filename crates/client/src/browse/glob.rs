@@ -24,7 +24,11 @@ impl Glob {
     pub fn matches(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let text = if self.of_paths { path } else { name };
-        if self.ignore_case { matches(&self.pattern, &text.to_ascii_lowercase()) } else { matches(&self.pattern, text) }
+        if self.ignore_case {
+            matches(&self.pattern, &text.to_ascii_lowercase())
+        } else {
+            matches(&self.pattern, text)
+        }
     }
 }
 
@@ -42,7 +46,10 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
             Some(b'*') if pattern.get(at + 1) == Some(&b'*') => {
                 at += 2;
                 // `**/` also means no directory at all.
-                at += usize::from(pattern.get(at) == Some(&b'/') && (at == 2 || pattern.get(at - 3) == Some(&b'/')));
+                at += usize::from(
+                    pattern.get(at) == Some(&b'/')
+                        && (at == 2 || pattern.get(at - 3) == Some(&b'/')),
+                );
                 (star, deep) = (None, Some((at, of_text)));
                 continue;
             }
@@ -52,14 +59,20 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
                 continue;
             }
             Some(_) => {
-                if let Some((taken, next)) = text.get(of_text).and_then(|byte| one(&pattern[at..], *byte)).map(|taken| (taken, of_text + 1)) {
+                if let Some((taken, next)) = text
+                    .get(of_text)
+                    .and_then(|byte| one(&pattern[at..], *byte))
+                    .map(|taken| (taken, of_text + 1))
+                {
                     (at, of_text) = (at + taken, next);
                     continue;
                 }
             }
             None => {}
         }
-        if let Some((after, tried)) = star.filter(|(_, tried)| text.get(*tried).is_some_and(|byte| *byte != b'/')) {
+        if let Some((after, tried)) =
+            star.filter(|(_, tried)| text.get(*tried).is_some_and(|byte| *byte != b'/'))
+        {
             star = Some((after, tried + 1));
             (at, of_text) = (after, tried + 1);
         } else if let Some((after, tried)) = deep.filter(|(_, tried)| *tried < text.len()) {
@@ -137,7 +150,13 @@ mod tests {
             (b"a*b*c", b"aXbYbZc", true),
         ];
         for (pattern, path, expected) in table {
-            assert_eq!(Glob::new(pattern, false).matches(path), *expected, "{} {}", pattern.escape_ascii(), path.escape_ascii());
+            assert_eq!(
+                Glob::new(pattern, false).matches(path),
+                *expected,
+                "{} {}",
+                pattern.escape_ascii(),
+                path.escape_ascii()
+            );
         }
     }
 

@@ -1,9 +1,9 @@
 //! What is in a directory of a snapshot.
 
 use super::{cursor, entry};
+use crate::Result;
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;
-use crate::Result;
 use format::entry::{Entry, Kind};
 
 /// Calls `visit` for what lies in the directory `path`, not for what lies in directories there.

@@ -1,8 +1,8 @@
 //! Where the bytes of an object lie: how many chunks, how many bytes of data without holes.
 
 use super::content::read_list;
-use crate::pages::PageReader;
 use crate::Result;
+use crate::pages::PageReader;
 use format::entry::{Content, Entry, Segment};
 
 /// What an object takes in the repository, before deduplication and compression.

@@ -15,9 +15,16 @@ use tree::{Cursor, PageSource};
 /// Paths named for each kind of damage; the number of others is told.
 const PATHS_MAX: usize = 100;
 
-pub(super) fn attribute(archive: &Archive, found: &Found, bad: Bad, report: &mut Report) -> Result<()> {
+pub(super) fn attribute(
+    archive: &Archive,
+    found: &Found,
+    bad: Bad,
+    report: &mut Report,
+) -> Result<()> {
     for damage in &bad.damages {
-        let range = damage.range.map_or(String::new(), |(offset, length)| format!(" at {offset} (+{length})"));
+        let range = damage
+            .range
+            .map_or(String::new(), |(offset, length)| format!(" at {offset} (+{length})"));
         let what = format!("container {}{range}: {}", damage.container, damage.reason);
         report.damages.push(Damage { what, ..Damage::default() });
     }
@@ -69,8 +76,12 @@ impl Search<'_> {
         };
         let what = match ended {
             None if count == 0 => return None,
-            None => format!("{count} files of snapshot {} cannot be restored wholly", snapshot.id()),
-            Some(error) => format!("the tree of snapshot {} cannot be read to its end: {error}", snapshot.id()),
+            None => {
+                format!("{count} files of snapshot {} cannot be restored wholly", snapshot.id())
+            }
+            Some(error) => {
+                format!("the tree of snapshot {} cannot be read to its end: {error}", snapshot.id())
+            }
         };
         Some(Damage { what, snapshots: vec![snapshot.id().to_string()], paths })
     }

@@ -29,7 +29,12 @@ struct Total {
     bytes_read: u64,
 }
 
-pub(super) fn check(archive: &Archive, options: &Options, progress: &Progress, report: &mut Report) -> Result<Bad> {
+pub(super) fn check(
+    archive: &Archive,
+    options: &Options,
+    progress: &Progress,
+    report: &mut Report,
+) -> Result<Bad> {
     let numbers = containers_in_index(&archive.repository)?;
     report.containers = numbers.len() as u64;
     let chosen = choose(&numbers, options.read_data_percent);
@@ -55,7 +60,9 @@ fn choose(numbers: &[ContainerNo], percent: Option<f64>) -> Vec<bool> {
     let share = (percent / 100.0).clamp(0.0, 1.0);
     let day = (crate::archive::now_secs() / 86_400) as f64;
     let offset = (day * share).fract();
-    let at = |index: usize| ((index as f64 + 1.0) * share + offset).floor() - (index as f64 * share + offset).floor();
+    let at = |index: usize| {
+        ((index as f64 + 1.0) * share + offset).floor() - (index as f64 * share + offset).floor()
+    };
     (0..numbers.len()).map(|index| share >= 1.0 || at(index) > 0.0).collect()
 }
 
@@ -108,7 +115,9 @@ fn check_row(
         let range = Some((row.offset.into(), row.length.into()));
         bad.damages.push(ContainerDamage { container: place.container, range, reason });
         let head = reader.associated(row);
-        if let Ok(Ok(ids)) = head.map(|head| record::head_only(&head).and_then(|record| record::object_ids(&record))) {
+        if let Ok(Ok(ids)) =
+            head.map(|head| record::head_only(&head).and_then(|record| record::object_ids(&record)))
+        {
             bad.objects.extend(ids);
         }
     }
@@ -127,7 +136,8 @@ fn record_is_good(
         return Ok(());
     }
     let Ok(blocks) = archive.blocks() else { return Ok(()) };
-    let opened = blocks.open_bytes(place.container, buffer, scratch).map_err(|error| error.to_string())?;
+    let opened =
+        blocks.open_bytes(place.container, buffer, scratch).map_err(|error| error.to_string())?;
     let ids = &archive.keys.writer.ids;
     for (at, id) in opened.ids.iter().enumerate() {
         let payload = opened.payload(at);

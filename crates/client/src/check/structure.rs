@@ -69,7 +69,13 @@ fn check_chains(snapshots: &[Snapshot], report: &mut Report) {
 }
 
 impl Walk {
-    fn tree(&mut self, pages: &PageReader<'_>, root: ObjectId, progress: &Progress, report: &mut Report) -> Result<()> {
+    fn tree(
+        &mut self,
+        pages: &PageReader<'_>,
+        root: ObjectId,
+        progress: &Progress,
+        report: &mut Report,
+    ) -> Result<()> {
         let mut stack = vec![root];
         while let Some(id) = stack.pop() {
             if !self.pages.insert(id) {
@@ -86,7 +92,9 @@ impl Walk {
                 }
             };
             if page.kind != PageKind::Inner {
-                progress.objects.fetch_add(page.refs.len() as u64, std::sync::atomic::Ordering::Relaxed);
+                progress
+                    .objects
+                    .fetch_add(page.refs.len() as u64, std::sync::atomic::Ordering::Relaxed);
             }
             // Reversed: the first page below is read next, and its neighbours lie beside it.
             stack.extend(page.refs.iter().rev().filter(|id| id.is_page()));

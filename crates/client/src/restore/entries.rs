@@ -22,7 +22,12 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn new(pages: &PageReader<'_>, snapshot: &Snapshot, subpath: &[u8], options: &Options) -> Result<Self> {
+    pub(super) fn new(
+        pages: &PageReader<'_>,
+        snapshot: &Snapshot,
+        subpath: &[u8],
+        options: &Options,
+    ) -> Result<Self> {
         let subpath = subpath.to_vec();
         let strip = match subpath.is_empty() {
             true => 0,
@@ -36,7 +41,9 @@ impl Selection {
     fn wants(&self, entry: &Entry) -> bool {
         let path = Path::new(OsStr::from_bytes(&entry.path));
         let is_directory = entry.kind() == Kind::Directory;
-        let matches = |patterns: &Gitignore| patterns.matched_path_or_any_parents(path, is_directory).is_ignore();
+        let matches = |patterns: &Gitignore| {
+            patterns.matched_path_or_any_parents(path, is_directory).is_ignore()
+        };
         self.include.as_ref().is_none_or(&matches) && !self.exclude.as_ref().is_some_and(&matches)
     }
 }
@@ -45,7 +52,8 @@ impl Selection {
 /// name.
 fn strip_of(pages: &PageReader<'_>, snapshot: &Snapshot, subpath: &[u8]) -> Result<usize> {
     let entry = find(pages, snapshot.head.root, snapshot.head.level, subpath)?;
-    let entry = entry.ok_or_else(|| Error::NoPath(String::from_utf8_lossy(subpath).into_owned()))?;
+    let entry =
+        entry.ok_or_else(|| Error::NoPath(String::from_utf8_lossy(subpath).into_owned()))?;
     Ok(match entry.kind() {
         Kind::Directory => subpath.len() + 1,
         _ => subpath.len() - entry.name().len(),
@@ -58,7 +66,9 @@ fn patterns(lines: &[String]) -> Result<Option<Gitignore>> {
     }
     let mut builder = GitignoreBuilder::new("");
     for line in lines {
-        builder.add_line(None, line).map_err(|error| Error::Usage(format!("pattern '{line}': {error}")))?;
+        builder
+            .add_line(None, line)
+            .map_err(|error| Error::Usage(format!("pattern '{line}': {error}")))?;
     }
     builder.build().map(Some).map_err(|error| Error::Usage(format!("patterns: {error}")))
 }
@@ -76,7 +86,11 @@ pub(super) struct Selected {
 }
 
 impl<'a> Entries<'a> {
-    pub(super) fn new(pages: &'a PageReader<'a>, snapshot: &Snapshot, selection: &'a Selection) -> Result<Self> {
+    pub(super) fn new(
+        pages: &'a PageReader<'a>,
+        snapshot: &Snapshot,
+        selection: &'a Selection,
+    ) -> Result<Self> {
         let mut cursor = Cursor::new(pages, snapshot.head.root, snapshot.head.level);
         cursor.seek(&selection.subpath)?;
         Ok(Self { cursor, selection })

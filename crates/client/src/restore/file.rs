@@ -75,7 +75,9 @@ impl FileJob {
         // A file without any data was never opened.
         let opened = self.file(shared);
         drop(opened);
-        let State::Open(file) = std::mem::replace(&mut *self.state.lock(), State::Over) else { return };
+        let State::Open(file) = std::mem::replace(&mut *self.state.lock(), State::Over) else {
+            return;
+        };
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
@@ -88,7 +90,8 @@ impl FileJob {
 
     fn write_whole(&self, bytes: &[u8], shared: &Shared<'_>) {
         let written = shared.target.parent_of(&self.entry.path);
-        let written = written.and_then(|parent| shared.target.small_file(&parent, &self.entry, bytes));
+        let written =
+            written.and_then(|parent| shared.target.small_file(&parent, &self.entry, bytes));
         match written {
             Ok(outcome) => shared.wrote(&self.entry, outcome),
             Err(problem) => self.fail(shared, &problem),
@@ -151,7 +154,9 @@ impl Shared<'_> {
         match outcome {
             Outcome::Kept => super::Counters::add(&self.counters.kept, 1),
             Outcome::Created | Outcome::Replaced => self.wrote(entry, outcome),
-            Outcome::Unchanged | Outcome::NeedsCopy => super::Counters::add(&self.counters.unchanged, 1),
+            Outcome::Unchanged | Outcome::NeedsCopy => {
+                super::Counters::add(&self.counters.unchanged, 1)
+            }
         }
     }
 }

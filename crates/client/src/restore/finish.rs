@@ -65,7 +65,11 @@ impl Finisher<'_> {
             self.open.push(Open { entry, used: wanted, names: FxHashSet::default() });
             return Ok(());
         }
-        if wanted && entry.kind() == Kind::File && entry.links > 1 { self.name(entry) } else { Ok(()) }
+        if wanted && entry.kind() == Kind::File && entry.links > 1 {
+            self.name(entry)
+        } else {
+            Ok(())
+        }
     }
 
     /// Finishes directories until one is left that `keep` says still has something in it.
@@ -104,8 +108,9 @@ impl Finisher<'_> {
             self.first.remove(&key);
         }
         let target = self.shared.target;
-        let linked =
-            target.parent_of(&entry.path).and_then(|parent| target.hard_link(&parent, &entry, &existing));
+        let linked = target
+            .parent_of(&entry.path)
+            .and_then(|parent| target.hard_link(&parent, &entry, &existing));
         match linked {
             Ok(Outcome::NeedsCopy) => self.copy(entry),
             Ok(Outcome::Unchanged) => {

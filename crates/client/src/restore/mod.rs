@@ -141,7 +141,8 @@ pub fn run(
     let pages = PageReader::new(archive)?;
     let selection = Selection::new(&pages, snapshot, subpath, options)?;
     let is_new = std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
-    let place = Target::open(target, target_options(options)).map_err(|problem| target_error(target, &problem))?;
+    let place = Target::open(target, target_options(options))
+        .map_err(|problem| target_error(target, &problem))?;
     let counters = Counters::default();
     let shared = Shared {
         archive,
@@ -164,7 +165,12 @@ pub fn run(
 }
 
 /// First pass: everything but further names and the attributes of directories.
-fn write_all(shared: &Shared<'_>, pages: &PageReader<'_>, snapshot: &Snapshot, selection: &Selection) -> Result<()> {
+fn write_all(
+    shared: &Shared<'_>,
+    pages: &PageReader<'_>,
+    snapshot: &Snapshot,
+    selection: &Selection,
+) -> Result<()> {
     let threads = threads(shared.options);
     let (queue, tasks) = crossbeam_channel::bounded(threads * work::TASKS_PER_THREAD);
     std::thread::scope(|scope| {
@@ -198,13 +204,24 @@ fn target_options(options: &Options) -> restore::Options {
         overwrite: options.overwrite,
         delete: options.delete,
         dry_run: options.dry_run,
-        owners: if options.numeric_owners { restore::Owners::ById } else { restore::Owners::default() },
+        owners: if options.numeric_owners {
+            restore::Owners::ById
+        } else {
+            restore::Owners::default()
+        },
         sparse: true,
         sync: !options.no_sync,
     }
 }
 
 fn target_error(target: &Path, problem: &restore::Problem) -> Error {
-    let kind = if problem.no_space() { std::io::ErrorKind::StorageFull } else { std::io::ErrorKind::Other };
-    Error::File { path: target.display().to_string(), source: std::io::Error::new(kind, problem.to_string()) }
+    let kind = if problem.no_space() {
+        std::io::ErrorKind::StorageFull
+    } else {
+        std::io::ErrorKind::Other
+    };
+    Error::File {
+        path: target.display().to_string(),
+        source: std::io::Error::new(kind, problem.to_string()),
+    }
 }

@@ -38,7 +38,11 @@ pub(super) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, pages: &'a PageReader<'a>, queue: Sender<Task>) -> Self {
+    pub(super) fn new(
+        shared: &'a Shared<'a>,
+        pages: &'a PageReader<'a>,
+        queue: Sender<Task>,
+    ) -> Self {
         let linked = FxHashSet::default();
         Self { shared, pages, queue, plain: Vec::new(), uses: Vec::new(), entries: 0, linked }
     }
@@ -124,10 +128,17 @@ impl<'a> Planner<'a> {
     }
 
     /// Adds runs that begin at `offset`; returns where they end.
-    fn segments(&mut self, job: &Arc<FileJob>, segments: &[Segment], mut offset: u64) -> Result<u64> {
+    fn segments(
+        &mut self,
+        job: &Arc<FileJob>,
+        segments: &[Segment],
+        mut offset: u64,
+    ) -> Result<u64> {
         for segment in segments {
             match segment {
-                Segment::Hole(length) if !self.shared.options.dry_run => job.hole(offset, *length, self.shared),
+                Segment::Hole(length) if !self.shared.options.dry_run => {
+                    job.hole(offset, *length, self.shared)
+                }
                 Segment::Hole(_) => {}
                 Segment::Data(id, _) => {
                     job.expect_piece();
@@ -155,7 +166,9 @@ impl<'a> Planner<'a> {
         for (used, place) in uses.into_iter().zip(places) {
             match place {
                 Some(place) => placed.push((place, used)),
-                None => used.file.lost(self.shared, &format!("chunk {} is in no container", used.id)),
+                None => {
+                    used.file.lost(self.shared, &format!("chunk {} is in no container", used.id))
+                }
             }
         }
         placed.sort_by_key(|(place, _)| *place);

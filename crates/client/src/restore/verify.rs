@@ -60,9 +60,13 @@ fn object(shared: &Shared<'_>, pages: &PageReader<'_>, entry: &Entry, buffer: &m
     Counters::add(&shared.counters.verified, 1);
     let differences = shared.target.compare_metadata(entry);
     for difference in &differences {
-        shared.monitor.problem(&difference.path, &format!("{:?} differs from the snapshot", difference.attribute));
+        shared.monitor.problem(
+            &difference.path,
+            &format!("{:?} differs from the snapshot", difference.attribute),
+        );
     }
-    let content = if entry.kind() == Kind::File { content(shared, pages, entry, buffer) } else { Ok(true) };
+    let content =
+        if entry.kind() == Kind::File { content(shared, pages, entry, buffer) } else { Ok(true) };
     match content {
         Ok(true) if differences.is_empty() => {}
         Ok(true) => Counters::add(&shared.counters.differing, 1),
@@ -92,7 +96,9 @@ fn content(
     let ids = &shared.archive.keys.writer.ids;
     for run in runs {
         let equal = match run {
-            Segment::Data(id, length) => same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id)?,
+            Segment::Data(id, length) => {
+                same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id)?
+            }
             Segment::Hole(length) => zeros(&file, length, buffer)?,
         };
         if !equal {

@@ -89,8 +89,10 @@ fn plain(shared: &Shared<'_>, entry: &Entry) {
 fn record(shared: &Shared<'_>, place: Place, uses: &[Use], scratch: &mut Scratch) {
     match shared.blocks.open_at(place, scratch) {
         Ok(opened) => {
-            let at: FxHashMap<_, _> = opened.ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
-            uses.iter().for_each(|used| write(shared, used, at.get(&used.id).map(|at| (&opened, *at))));
+            let at: FxHashMap<_, _> =
+                opened.ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+            uses.iter()
+                .for_each(|used| write(shared, used, at.get(&used.id).map(|at| (&opened, *at))));
         }
         // Reclaim may have moved it meanwhile, or it is damaged: one by one then.
         Err(error) => {
@@ -121,7 +123,9 @@ fn write(shared: &Shared<'_>, used: &Use, found: Option<(&Opened, usize)>) {
     };
     let bytes = opened.payload(at);
     if shared.archive.keys.writer.ids.chunk_id(bytes) != used.id {
-        return used.file.lost(shared, &format!("chunk {} has other content than its name says", used.id));
+        return used
+            .file
+            .lost(shared, &format!("chunk {} has other content than its name says", used.id));
     }
     used.file.write(used.offset, bytes, shared);
 }

@@ -29,18 +29,8 @@ fn sealed_session() -> SealedSession {
 
 #[test]
 fn sealed_bytes_of_fixed_keys_are_fixed() {
-    let aes = sealed(
-        &key(Cipher::Aes256Gcm),
-        &NonceCounter::new(),
-        b"aad",
-        b"hello",
-    );
-    let chacha = sealed(
-        &key(Cipher::ChaCha20Poly1305),
-        &NonceCounter::new(),
-        b"aad",
-        b"hello",
-    );
+    let aes = sealed(&key(Cipher::Aes256Gcm), &NonceCounter::new(), b"aad", b"hello");
+    let chacha = sealed(&key(Cipher::ChaCha20Poly1305), &NonceCounter::new(), b"aad", b"hello");
     assert_eq!(hex(&aes), "bd8c18cdbcc64f81439832c275a40f83023d51c363");
     assert_eq!(hex(&chacha), "e3e653134417d40852ca13da24c5736bc43455c78e");
 }
@@ -57,9 +47,8 @@ fn a_sealed_session_of_fixed_keys_is_fixed() {
 fn equal_plaintexts_never_give_equal_ciphertexts() {
     for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
         let (key, counter) = (key(cipher), NonceCounter::new());
-        let all: std::collections::BTreeSet<_> = (0..1000)
-            .map(|_| sealed(&key, &counter, b"", &[0; 32]))
-            .collect();
+        let all: std::collections::BTreeSet<_> =
+            (0..1000).map(|_| sealed(&key, &counter, b"", &[0; 32])).collect();
         assert_eq!(all.len(), 1000);
     }
 }
@@ -83,36 +72,19 @@ fn what_was_sealed_opens_again() {
 
 #[test]
 fn every_flipped_bit_of_a_record_is_refused() {
-    let good = sealed(
-        &key(Cipher::Aes256Gcm),
-        &NonceCounter::new(),
-        b"aad",
-        b"hello",
-    );
+    let good = sealed(&key(Cipher::Aes256Gcm), &NonceCounter::new(), b"aad", b"hello");
     for bit in 0..good.len() * 8 {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
-        assert!(
-            key(Cipher::Aes256Gcm)
-                .open_in_place(0, b"aad", &mut bad)
-                .is_err(),
-            "bit {bit}"
-        );
+        assert!(key(Cipher::Aes256Gcm).open_in_place(0, b"aad", &mut bad).is_err(), "bit {bit}");
     }
 }
 
 #[test]
 fn another_nonce_associated_data_length_or_cipher_is_refused() {
-    let good = sealed(
-        &key(Cipher::Aes256Gcm),
-        &NonceCounter::new(),
-        b"aad",
-        b"hello",
-    );
+    let good = sealed(&key(Cipher::Aes256Gcm), &NonceCounter::new(), b"aad", b"hello");
     let open = |cipher, nonce, aad: &[u8], len: usize| {
-        key(cipher)
-            .open_in_place(nonce, aad, &mut good.clone()[..len])
-            .is_ok()
+        key(cipher).open_in_place(nonce, aad, &mut good.clone()[..len]).is_ok()
     };
     assert!(open(Cipher::Aes256Gcm, 0, b"aad", good.len()));
     assert!(!open(Cipher::Aes256Gcm, 1, b"aad", good.len()));
@@ -124,18 +96,11 @@ fn another_nonce_associated_data_length_or_cipher_is_refused() {
 
 #[test]
 fn the_recipient_opens_a_session_and_its_records() {
-    let opened = reader(material())
-        .open_session(sealed_session().as_bytes())
-        .expect("intact");
-    assert_eq!(
-        (opened.session(), opened.cipher()),
-        (SESSION, Cipher::Aes256Gcm)
-    );
+    let opened = reader(material()).open_session(sealed_session().as_bytes()).expect("intact");
+    assert_eq!((opened.session(), opened.cipher()), (SESSION, Cipher::Aes256Gcm));
     let mut record = sealed(&key(Cipher::Aes256Gcm), &NonceCounter::new(), b"", b"hello");
     assert_eq!(
-        opened
-            .open_in_place(0, b"", &mut record)
-            .map(|b| b.to_vec()),
+        opened.open_in_place(0, b"", &mut record).map(|b| b.to_vec()),
         Ok(b"hello".to_vec())
     );
 }

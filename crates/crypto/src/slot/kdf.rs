@@ -29,11 +29,7 @@ pub struct KdfParams {
 impl KdfParams {
     /// 19 MiB, 2 passes, 1 lane: OWASP's first recommendation, and opening a repository stays
     /// under 50 ms.
-    pub const DEFAULT: Self = Self {
-        memory_kib: 19 * 1024,
-        passes: 2,
-        lanes: 1,
-    };
+    pub const DEFAULT: Self = Self { memory_kib: 19 * 1024, passes: 2, lanes: 1 };
 
     /// Checked before the hash runs: the numbers may come from a hostile file.
     fn check(self) -> Result<Params, Error> {
@@ -44,11 +40,8 @@ impl KdfParams {
         within(self.memory_kib, MAX_MEMORY_KIB, "memory")?;
         within(self.passes, MAX_PASSES, "passes")?;
         within(self.lanes, MAX_LANES, "lanes")?;
-        Params::new(self.memory_kib, self.passes, self.lanes, Some(32)).map_err(|_| {
-            Error::KdfLimits {
-                what: "memory for each lane",
-            }
-        })
+        Params::new(self.memory_kib, self.passes, self.lanes, Some(32))
+            .map_err(|_| Error::KdfLimits { what: "memory for each lane" })
     }
 }
 
@@ -119,11 +112,7 @@ mod tests {
     use crate::testing::{CHEAP, hex};
 
     fn params(memory_kib: u32, passes: u32, lanes: u32) -> KdfParams {
-        KdfParams {
-            memory_kib,
-            passes,
-            lanes,
-        }
+        KdfParams { memory_kib, passes, lanes }
     }
 
     #[test]
@@ -154,20 +143,13 @@ mod tests {
         ];
         for params in refused {
             let started = Kdf::Argon2id(params).kek(&SlotSecret::Password(b"p"), &[0; 16]);
-            assert!(
-                matches!(started, Err(Error::KdfLimits { .. })),
-                "{params:?}"
-            );
+            assert!(matches!(started, Err(Error::KdfLimits { .. })), "{params:?}");
         }
     }
 
     #[test]
     fn the_default_is_within_the_limits() {
         assert!(KdfParams::DEFAULT.check().is_ok());
-        assert!(
-            params(MAX_MEMORY_KIB, MAX_PASSES, MAX_LANES)
-                .check()
-                .is_ok()
-        );
+        assert!(params(MAX_MEMORY_KIB, MAX_PASSES, MAX_LANES).check().is_ok());
     }
 }

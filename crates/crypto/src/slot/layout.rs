@@ -119,19 +119,11 @@ impl Clear {
     }
 }
 
-const NO_PARAMS: KdfParams = KdfParams {
-    memory_kib: 0,
-    passes: 0,
-    lanes: 0,
-};
+const NO_PARAMS: KdfParams = KdfParams { memory_kib: 0, passes: 0, lanes: 0 };
 
 fn decode_kdf(kind: u8, reader: &mut Reader<'_>) -> Result<Kdf, Error> {
     let mut number = || reader.take().map(u32::from_le_bytes);
-    let params = KdfParams {
-        memory_kib: number()?,
-        passes: number()?,
-        lanes: number()?,
-    };
+    let params = KdfParams { memory_kib: number()?, passes: number()?, lanes: number()? };
     match kind {
         KDF_ARGON2ID => Ok(Kdf::Argon2id(params)),
         KDF_RECOVERY if params == NO_PARAMS => Ok(Kdf::Recovery),
@@ -143,9 +135,7 @@ fn decode_label(reader: &mut Reader<'_>) -> Result<Label, Error> {
     let wrong = damaged("a slot's label");
     let [len] = reader.take()?;
     let field: [u8; MAX_LABEL_LEN] = reader.take()?;
-    let (text, rest) = field
-        .split_at_checked(usize::from(len))
-        .ok_or(wrong.clone())?;
+    let (text, rest) = field.split_at_checked(usize::from(len)).ok_or(wrong.clone())?;
     let text = str::from_utf8(text).map_err(|_| wrong.clone())?;
     if rest.iter().any(|byte| *byte != 0) {
         return Err(wrong);
@@ -167,9 +157,7 @@ impl Certified {
 
     pub(super) fn verify(&self, root: &RootVerifyKey) -> Result<(), Error> {
         let message = signed_message(&self.clear);
-        root.0
-            .verify(&message, &self.certificate)
-            .map_err(|_| damaged("a slot's certificate"))
+        root.0.verify(&message, &self.certificate).map_err(|_| damaged("a slot's certificate"))
     }
 
     /// The associated data of the sealed part.
@@ -195,11 +183,7 @@ impl Slot {
     pub(super) fn join(certified: Certified, commitment: [u8; 32], ciphertext: &[u8]) -> Self {
         let mut sealed = [0; SEALED_LEN];
         sealed.copy_from_slice(ciphertext);
-        Self {
-            certified,
-            commitment,
-            sealed,
-        }
+        Self { certified, commitment, sealed }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -220,15 +204,8 @@ impl Slot {
         }
         let mut reader = Reader(checked);
         let clear = Clear::decode(&mut reader)?;
-        let certified = Certified {
-            clear,
-            certificate: reader.take()?,
-        };
-        Ok(Self {
-            certified,
-            commitment: reader.take()?,
-            sealed: reader.take()?,
-        })
+        let certified = Certified { clear, certificate: reader.take()? };
+        Ok(Self { certified, commitment: reader.take()?, sealed: reader.take()? })
     }
 }
 
@@ -244,10 +221,8 @@ struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let (taken, rest) = self
-            .0
-            .split_first_chunk()
-            .ok_or(damaged("a slot that is too short"))?;
+        let (taken, rest) =
+            self.0.split_first_chunk().ok_or(damaged("a slot that is too short"))?;
         self.0 = rest;
         Ok(*taken)
     }
@@ -257,10 +232,6 @@ impl Reader<'_> {
         wanted: &[u8; N],
         what: &'static str,
     ) -> Result<(), Error> {
-        if self.take::<N>()? == *wanted {
-            Ok(())
-        } else {
-            Err(damaged(what))
-        }
+        if self.take::<N>()? == *wanted { Ok(()) } else { Err(damaged(what)) }
     }
 }

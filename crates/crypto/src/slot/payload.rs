@@ -50,11 +50,7 @@ pub(super) fn decode(clear: &Clear, plain: &mut [u8]) -> Result<KeyRing, Error> 
         Role::Full => full(clear, &parts)?,
         Role::WriteOnly => write_only(clear, &parts),
     };
-    if ring.writer.signer.public() == clear.verify_key {
-        Ok(ring)
-    } else {
-        Err(wrong)
-    }
+    if ring.writer.signer.public() == clear.verify_key { Ok(ring) } else { Err(wrong) }
 }
 
 fn full(clear: &Clear, parts: &[[u8; PART_LEN]; 4]) -> Result<KeyRing, Error> {
@@ -79,8 +75,5 @@ fn write_only(clear: &Clear, parts: &[[u8; PART_LEN]; 4]) -> KeyRing {
         repository: clear.repository,
         privacy: clear.privacy,
     };
-    KeyRing {
-        writer,
-        reader: None,
-    }
+    KeyRing { writer, reader: None }
 }

@@ -13,16 +13,8 @@ const CREATED_SECS: i64 = 1_795_000_000;
 
 fn slot(role: Role, secret: SlotSecret<'_>) -> Vec<u8> {
     let mut random = counting_random(100);
-    create_slot(
-        &material(),
-        role,
-        secret,
-        CHEAP,
-        &mut random,
-        "laptop",
-        CREATED_SECS,
-    )
-    .expect("fits")
+    create_slot(&material(), role, secret, CHEAP, &mut random, "laptop", CREATED_SECS)
+        .expect("fits")
 }
 
 /// `bytes` after somebody who knows the format changed them.
@@ -36,30 +28,18 @@ fn with_new_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
 #[test]
 fn slots_of_fixed_secrets_are_fixed() {
     let of = |role, secret| hex(&slot(role, secret));
-    assert_eq!(
-        of(Role::Full, PASSWORD),
-        include_str!("golden/full.hex").trim()
-    );
-    assert_eq!(
-        of(Role::WriteOnly, RECOVERY),
-        include_str!("golden/write_only.hex").trim()
-    );
+    assert_eq!(of(Role::Full, PASSWORD), include_str!("golden/full.hex").trim());
+    assert_eq!(of(Role::WriteOnly, RECOVERY), include_str!("golden/write_only.hex").trim());
 }
 
 #[test]
 fn a_slot_tells_about_itself_without_a_password() {
     let info = slot_info(&slot(Role::WriteOnly, PASSWORD)).expect("intact");
-    assert_eq!(
-        (info.role, info.label.as_str()),
-        (Role::WriteOnly, "laptop")
-    );
+    assert_eq!((info.role, info.label.as_str()), (Role::WriteOnly, "laptop"));
     assert_eq!((info.created_secs, info.kdf), (CREATED_SECS, Some(CHEAP)));
     assert_eq!(info.repository, material().repository);
     assert_eq!(info.root, material().root_verify_key());
-    assert_eq!(
-        slot_info(&slot(Role::Full, RECOVERY)).map(|info| info.kdf),
-        Ok(None)
-    );
+    assert_eq!(slot_info(&slot(Role::Full, RECOVERY)).map(|info| info.kdf), Ok(None));
 }
 
 #[test]
@@ -67,14 +47,8 @@ fn a_full_slot_gives_back_all_secrets() {
     for secret in [PASSWORD, RECOVERY] {
         let (info, ring) = open_slot(&slot(Role::Full, secret), secret).expect("right secret");
         let reader = ring.reader.expect("a full key reads");
-        assert_eq!(
-            reader.material().domain.as_bytes(),
-            material().domain.as_bytes()
-        );
-        assert_eq!(
-            reader.material().recipient.as_bytes(),
-            material().recipient.as_bytes()
-        );
+        assert_eq!(reader.material().domain.as_bytes(), material().domain.as_bytes());
+        assert_eq!(reader.material().recipient.as_bytes(), material().recipient.as_bytes());
         assert_eq!(ring.writer.signer.public(), info.verify_key);
     }
 }
@@ -84,10 +58,7 @@ fn a_write_only_slot_names_and_cuts_alike_and_reads_nothing() {
     let bytes = slot(Role::WriteOnly, PASSWORD);
     let (_, ring) = open_slot(&bytes, PASSWORD).expect("right password");
     assert!(ring.reader.is_none());
-    assert_eq!(
-        ring.writer.ids.chunk_id(b"x"),
-        material().domain.id_key().chunk_id(b"x")
-    );
+    assert_eq!(ring.writer.ids.chunk_id(b"x"), material().domain.id_key().chunk_id(b"x"));
     assert_eq!(ring.writer.chunker.0, material().domain.chunker_key().0);
     assert_eq!(ring.writer.recipient, material().recipient.public());
 }
@@ -95,10 +66,7 @@ fn a_write_only_slot_names_and_cuts_alike_and_reads_nothing() {
 #[test]
 fn the_payload_of_a_write_only_slot_holds_no_secret_of_a_reader() {
     let payload = payload::encode(&material(), Role::WriteOnly, &[0; 32]);
-    for secret in [
-        material().domain.as_bytes(),
-        material().recipient.as_bytes(),
-    ] {
+    for secret in [material().domain.as_bytes(), material().recipient.as_bytes()] {
         assert!(!payload.windows(32).any(|window| window == secret));
     }
 }
@@ -109,12 +77,7 @@ fn a_full_key_opens_what_a_write_only_key_sealed() {
     let (_, full) = open_slot(&slot(Role::Full, RECOVERY), RECOVERY).expect("opens");
     let key = SessionKey::new(ids::SessionId([1; 16]), [2; 32], Cipher::fastest());
     let sealed = key.seal_for(&writer.writer.recipient, writer.writer.repository, [3; 32]);
-    assert!(
-        full.reader
-            .expect("full")
-            .open_session(sealed.as_bytes())
-            .is_ok()
-    );
+    assert!(full.reader.expect("full").open_session(sealed.as_bytes()).is_ok());
 }
 
 #[test]
@@ -136,10 +99,7 @@ fn every_flipped_byte_is_damage() {
         let mut bad = good.clone();
         bad[at] ^= 0x20;
         let opened = open_slot(&bad, PASSWORD).map(|_| ());
-        assert!(
-            matches!(opened, Err(Error::Damaged { .. })),
-            "byte {at}: {opened:?}"
-        );
+        assert!(matches!(opened, Err(Error::Damaged { .. })), "byte {at}: {opened:?}");
         assert!(slot_info(&bad).is_err(), "byte {at}");
     }
 }
@@ -151,10 +111,7 @@ fn every_byte_changed_by_somebody_who_fixes_the_checksum_is_refused() {
         for at in 0..good.len() - 16 {
             let mut bad = good.clone();
             bad[at] ^= 0x01;
-            assert!(
-                open_slot(&with_new_checksum(bad), PASSWORD).is_err(),
-                "byte {at}"
-            );
+            assert!(open_slot(&with_new_checksum(bad), PASSWORD).is_err(), "byte {at}");
         }
     }
 }
@@ -167,10 +124,7 @@ fn no_truncation_or_extension_is_accepted() {
         assert!(open_slot(&good[..len], PASSWORD).is_err(), "length {len}");
     }
     for len in 16..good.len() {
-        assert!(
-            slot_info(&with_new_checksum(good[..len].to_vec())).is_err(),
-            "length {len}"
-        );
+        assert!(slot_info(&with_new_checksum(good[..len].to_vec())).is_err(), "length {len}");
     }
     assert!(slot_info(&[&good[..], &[0]].concat()).is_err());
 }
@@ -205,26 +159,14 @@ fn a_slot_certified_by_a_root_of_its_own_is_not_trusted() {
 
 #[test]
 fn slots_of_both_roles_have_one_length() {
-    assert_eq!(
-        slot(Role::Full, PASSWORD).len(),
-        slot(Role::WriteOnly, RECOVERY).len()
-    );
+    assert_eq!(slot(Role::Full, PASSWORD).len(), slot(Role::WriteOnly, RECOVERY).len());
 }
 
 #[test]
 fn labels_that_are_long_or_talk_to_the_terminal_are_refused() {
     let create = |label: &str| {
         let mut random = counting_random(0);
-        create_slot(
-            &material(),
-            Role::Full,
-            RECOVERY,
-            CHEAP,
-            &mut random,
-            label,
-            0,
-        )
-        .map(|_| ())
+        create_slot(&material(), Role::Full, RECOVERY, CHEAP, &mut random, label, 0).map(|_| ())
     };
     assert_eq!(create(&"x".repeat(64)), Ok(()));
     assert_eq!(create(&"x".repeat(65)), Err(Error::BadLabel));
@@ -243,15 +185,7 @@ fn an_empty_password_is_refused() {
 fn privacy_survives_in_the_slot() {
     let material = material().with_privacy(Privacy::Hardened);
     let mut random = counting_random(0);
-    let bytes = create_slot(
-        &material,
-        Role::WriteOnly,
-        RECOVERY,
-        CHEAP,
-        &mut random,
-        "",
-        0,
-    );
+    let bytes = create_slot(&material, Role::WriteOnly, RECOVERY, CHEAP, &mut random, "", 0);
     let (_, ring) = open_slot(&bytes.expect("fits"), RECOVERY).expect("opens");
     assert_eq!(ring.writer.privacy, Privacy::Hardened);
 }

@@ -36,7 +36,8 @@ fn data(byte: u8, length: u32) -> Segment {
 
 fn samples() -> Vec<Entry> {
     let one: Arc<[Segment]> = Arc::new([data(1, 10)]);
-    let runs: Arc<[Segment]> = Arc::new([data(2, 7), Segment::Hole(1 << 40), data(1, 10), data(2, 7)]);
+    let runs: Arc<[Segment]> =
+        Arc::new([data(2, 7), Segment::Hole(1 << 40), data(1, 10), data(2, 7)]);
     let lists: Arc<[ObjectId]> = Arc::new([ObjectId([9; 24]), ObjectId([11; 24])]);
     let mut linked = entry(b"dir/c", Kind::File, 10, Content::Segments(one.clone()));
     (linked.links, linked.status, linked.inode) = (70_000, 3, 5);

@@ -49,7 +49,9 @@ pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<Found>> {
             continue;
         }
         let names = storage.list(&format!("{DIRECTORY}/{shard}"))?;
-        found.extend(names.iter().filter_map(|name| parse(name)).filter(|file| file.number >= first));
+        found.extend(
+            names.iter().filter_map(|name| parse(name)).filter(|file| file.number >= first),
+        );
     }
     found.sort_unstable();
     Ok(found)

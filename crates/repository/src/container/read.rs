@@ -112,7 +112,8 @@ impl ContainerReader {
             match self.good_record(offset, length, &mut buffer)? {
                 Some(header) => {
                     let bytes = header.record_bytes() as u32;
-                    let place = Place { container: self.number, offset: offset as u32, length: bytes };
+                    let place =
+                        Place { container: self.number, offset: offset as u32, length: bytes };
                     let row = Row { kind: header.kind as u8, offset: place.offset, length: bytes };
                     if let Ok(record) = record::split(&buffer) {
                         visit(place, &record);

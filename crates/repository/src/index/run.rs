@@ -184,7 +184,8 @@ impl RunReader {
         }
         let mut fence = vec![0; pages as usize * 8];
         file.read_exact_at(&mut fence, fence_offset)?;
-        let fence = fence.as_chunks::<8>().0.iter().map(|first| u64::from_be_bytes(*first)).collect();
+        let fence =
+            fence.as_chunks::<8>().0.iter().map(|first| u64::from_be_bytes(*first)).collect();
         Ok(Self {
             file,
             name: name.to_owned(),
@@ -242,7 +243,11 @@ impl RunReader {
         let fence: Vec<u8> = self.fence.iter().flat_map(|first| first.to_be_bytes()).collect();
         let mut trailer = [0; TRAILER_BYTES];
         self.file.read_exact_at(&mut trailer, self.filter_offset + filter.len() as u64)?;
-        if checksum(&[&fence, filter, &trailer[..16]]) == trailer[16..] { Ok(()) } else { Err(self.damaged()) }
+        if checksum(&[&fence, filter, &trailer[..16]]) == trailer[16..] {
+            Ok(())
+        } else {
+            Err(self.damaged())
+        }
     }
 
     fn damaged(&self) -> Error {
@@ -325,7 +330,9 @@ impl Stream<'_> {
         self.run.file.read_exact_at(&mut bytes, offset as u64)?;
         (self.at, self.next_page) = (0, self.next_page + count);
         self.rows.clear();
-        bytes.chunks_exact(PAGE_BYTES).try_for_each(|page| self.run.rows_of(page, &mut self.rows))?;
+        bytes
+            .chunks_exact(PAGE_BYTES)
+            .try_for_each(|page| self.run.rows_of(page, &mut self.rows))?;
         Ok(count > 0)
     }
 }
@@ -416,7 +423,9 @@ mod tests {
             let all_right = rows.iter().all(|row| {
                 let maybe = run.may_contain(&row.prefix);
                 let found = run.find(&row.prefix);
-                maybe.is_err() || found.is_err() || found.is_ok_and(|found| found == Some(row.place))
+                maybe.is_err()
+                    || found.is_err()
+                    || found.is_ok_and(|found| found == Some(row.place))
             });
             assert!(all_right, "byte {at}");
         }

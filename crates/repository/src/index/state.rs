@@ -84,7 +84,13 @@ mod tests {
 
     #[test]
     fn a_state_is_read_back_and_flips_are_found() {
-        let state = State { next_container: 5, next_run: 3, next_snapshot: 9, damage_epoch: 1, runs: vec![1, 2] };
+        let state = State {
+            next_container: 5,
+            next_run: 3,
+            next_snapshot: 9,
+            damage_epoch: 1,
+            runs: vec![1, 2],
+        };
         let bytes = state.encode();
         assert_eq!(State::decode(&bytes), Some(state));
         for bit in 0..bytes.len() * 8 {

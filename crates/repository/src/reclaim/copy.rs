@@ -152,8 +152,9 @@ impl<'a, 'r> Copier<'a, 'r> {
     fn copy(&mut self, record: &Record<'_>, bytes: &[u8], ids: &[ObjectId]) -> Result<()> {
         let session = record.header.session;
         let key_record = self.session_records.get(&session).cloned();
-        let key_record = key_record
-            .ok_or_else(|| Error::Doubt(format!("the key of session {session} is not in its container")))?;
+        let key_record = key_record.ok_or_else(|| {
+            Error::Doubt(format!("the key of session {session} is not in its container"))
+        })?;
         self.append(session, &key_record, record.header.kind, &[bytes], ids)
     }
 
@@ -215,7 +216,12 @@ impl<'a, 'r> Copier<'a, 'r> {
 
 impl Copied {
     /// Lets the index point to the copies, and to nothing in `condemned` any more.
-    pub(super) fn publish(&self, repository: &Repository, lease: &Lease, condemned: &[ContainerNo]) -> Result<()> {
+    pub(super) fn publish(
+        &self,
+        repository: &Repository,
+        lease: &Lease,
+        condemned: &[ContainerNo],
+    ) -> Result<()> {
         let _commit = repository.commit.lock();
         lease.verify()?;
         let storage = &*repository.storage;

@@ -29,7 +29,11 @@ impl Live {
     /// Whether `id` is reached.
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         let prefix = prefix_of(id);
-        if id.is_page() { self.pages.contains(&prefix) } else { self.chunks.binary_search(&prefix).is_ok() }
+        if id.is_page() {
+            self.pages.contains(&prefix)
+        } else {
+            self.chunks.binary_search(&prefix).is_ok()
+        }
     }
 
     /// All prefixes in order.
@@ -37,7 +41,8 @@ impl Live {
         let mut pages: Vec<_> = self.pages.iter().copied().collect();
         pages.sort_unstable();
         let mut all = Vec::with_capacity(pages.len() + self.chunks.len());
-        let (mut pages, mut chunks) = (pages.into_iter().peekable(), self.chunks.iter().copied().peekable());
+        let (mut pages, mut chunks) =
+            (pages.into_iter().peekable(), self.chunks.iter().copied().peekable());
         loop {
             let next = match (pages.peek(), chunks.peek()) {
                 (Some(page), Some(chunk)) if page < chunk => pages.next(),

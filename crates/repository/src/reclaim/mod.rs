@@ -101,7 +101,11 @@ pub fn run(
 }
 
 /// Marks, plans and condemns. Backups may end while this marks: then it marks what they added.
-fn decide(repository: &Repository, live: &mut Live, options: Options) -> Result<(Plan, Vec<ContainerNo>)> {
+fn decide(
+    repository: &Repository,
+    live: &mut Live,
+    options: Options,
+) -> Result<(Plan, Vec<ContainerNo>)> {
     for attempt in 1.. {
         let snapshots = live::mark(repository, live)?;
         let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;

@@ -76,7 +76,8 @@ impl Plan {
         let total: u64 = self.usage.values().map(|usage| usage.bytes).sum();
         let mut waste: u64 = self.usage.values().map(Usage::dead_bytes).sum();
         let allowed = (total as f64 * max_waste_percent.clamp(0.0, 100.0) / 100.0) as u64;
-        let mut order: Vec<_> = self.usage.iter().map(|(number, usage)| (*number, *usage)).collect();
+        let mut order: Vec<_> =
+            self.usage.iter().map(|(number, usage)| (*number, *usage)).collect();
         let share = |usage: &Usage| usage.dead_bytes() as f64 / usage.bytes.max(1) as f64;
         order.sort_by(|(a, of_a), (b, of_b)| share(of_b).total_cmp(&share(of_a)).then(a.cmp(b)));
         for (number, usage) in &order {
@@ -112,7 +113,11 @@ impl Plan {
             dead_objects,
             containers_removed: removed.len() as u64,
             containers_rewritten: rewritten.len() as u64,
-            bytes_freed: removed.iter().chain(&rewritten).map(|usage| usage.dead_bytes()).sum::<u64>(),
+            bytes_freed: removed
+                .iter()
+                .chain(&rewritten)
+                .map(|usage| usage.dead_bytes())
+                .sum::<u64>(),
             ..self.outcome
         };
     }
@@ -122,7 +127,8 @@ impl Plan {
 fn containers(repository: &Repository) -> Result<FxHashMap<ContainerNo, Usage>> {
     let allocated = repository.next_container.load(Ordering::Relaxed);
     let unsettled = repository.pins.lock().first_unsettled(None);
-    let first_unsettled = unsettled.unwrap_or(allocated).min(repository.index().state.next_container);
+    let first_unsettled =
+        unsettled.unwrap_or(allocated).min(repository.index().state.next_container);
     let mut usage = FxHashMap::default();
     for file in container::list(&*repository.storage, ContainerNo(0))? {
         if file.finished && file.number.0 < first_unsettled {
@@ -135,7 +141,11 @@ fn containers(repository: &Repository) -> Result<FxHashMap<ContainerNo, Usage>> 
 
 /// Counts objects by container: the index and the marks are both sorted, so one pass over both
 /// does. An object that lives and is nowhere is a doubt.
-fn count(repository: &Repository, live: &Live, usage: &mut FxHashMap<ContainerNo, Usage>) -> Result<(u64, u64)> {
+fn count(
+    repository: &Repository,
+    live: &Live,
+    usage: &mut FxHashMap<ContainerNo, Usage>,
+) -> Result<(u64, u64)> {
     let live = live.sorted();
     let mut marks = live.iter().peekable();
     let (mut found, mut dead) = (0u64, 0u64);

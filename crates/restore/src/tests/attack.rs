@@ -12,19 +12,9 @@ fn hostile_paths_are_refused_by_every_call() {
     let place = Place::new();
     let target = place.target(Overwrite::Always);
     let root = target.parent_of(b"x").unwrap();
-    for path in [
-        &b"../outside/canary"[..],
-        b"/etc/x",
-        b"..",
-        b".",
-        b"a/../../x",
-        b"a\0b",
-        b"a//b",
-    ] {
-        assert_eq!(
-            target.parent_of(path).map(|_| ()).unwrap_err().error,
-            Cause::UnsafePath
-        );
+    for path in [&b"../outside/canary"[..], b"/etc/x", b"..", b".", b"a/../../x", b"a\0b", b"a//b"]
+    {
+        assert_eq!(target.parent_of(path).map(|_| ()).unwrap_err().error, Cause::UnsafePath);
         assert!(target.directory(&directory(path, 0o755)).is_err());
         assert!(target.hard_link(&root, &file("x", 0o644), path).is_err());
         assert!(target.open_for_verify(path).is_err());
@@ -35,11 +25,7 @@ fn hostile_paths_are_refused_by_every_call() {
     for path in [&b".."[..], b".", b"a/..", b"a\0b", b"a/"] {
         assert!(target.small_file(&root, &file(path, 0o644), b"").is_err());
         assert!(target.begin_file(&root, &file(path, 0o644)).is_err());
-        assert!(
-            target
-                .special(&root, &entry(Kind::Fifo, path, 0o644))
-                .is_err()
-        );
+        assert!(target.special(&root, &entry(Kind::Fifo, path, 0o644)).is_err());
     }
     place.assert_canary_alive();
 }
@@ -50,22 +36,12 @@ fn what_lies_below_a_symlink_of_the_snapshot_is_not_followed_out() {
         let place = Place::new();
         let target = place.target(overwrite);
         let root = target.parent_of(b"x").unwrap();
-        target
-            .symlink(&root, &symlink("a", b"../outside"), b"../outside")
-            .unwrap();
-        assert_eq!(
-            target.parent_of(b"a/x").map(|_| ()).unwrap_err().error,
-            Cause::Collision
-        );
+        target.symlink(&root, &symlink("a", b"../outside"), b"../outside").unwrap();
+        assert_eq!(target.parent_of(b"a/x").map(|_| ()).unwrap_err().error, Cause::Collision);
         assert!(target.directory(&directory("a", 0o755)).is_err());
         assert!(target.finish_directory(&directory("a", 0o700)).is_err());
         assert!(target.open_for_verify(b"a/canary").is_err());
-        assert!(
-            target
-                .delete_others(b"a", &|_| false)
-                .iter()
-                .all(Result::is_err)
-        );
+        assert!(target.delete_others(b"a", &|_| false).iter().all(Result::is_err));
         place.assert_canary_alive();
     }
 }
@@ -103,24 +79,16 @@ fn deleting_does_not_enter_a_mount() {
     let place = Place::new();
     fs::create_dir_all(place.at("d/mount")).unwrap();
     let mount = |call: &str, arguments: &[&std::path::Path]| {
-        std::process::Command::new(call)
-            .args(arguments)
-            .output()
-            .is_ok_and(|o| o.status.success())
+        std::process::Command::new(call).args(arguments).output().is_ok_and(|o| o.status.success())
     };
     let (outside, at) = (place.folder.path().join("outside"), place.at("d/mount"));
     if !mount("mount", &["--bind".as_ref(), &outside, &at]) {
         return;
     }
-    let removed = place
-        .target(Overwrite::Always)
-        .delete_others(b"", &|_| false);
+    let removed = place.target(Overwrite::Always).delete_others(b"", &|_| false);
     assert!(mount("umount", &[&at]));
     let problem = removed[0].as_ref().unwrap_err();
-    assert_eq!(
-        (&problem.path[..], problem.error),
-        (&b"d/mount"[..], Cause::MountPoint)
-    );
+    assert_eq!((&problem.path[..], problem.error), (&b"d/mount"[..], Cause::MountPoint));
     place.assert_canary_alive();
 }
 
@@ -165,8 +133,5 @@ fn a_directory_swapped_for_a_symlink_while_files_are_created_leads_nowhere() {
     assert!(created > 0);
     place.assert_canary_alive();
     let outside = fs::metadata(place.folder.path().join("outside")).unwrap();
-    assert_eq!(
-        std::os::unix::fs::MetadataExt::mode(&outside) & 0o777,
-        0o755
-    );
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&outside) & 0o777, 0o755);
 }

@@ -7,14 +7,7 @@ use std::fs;
 
 fn try_file(target: &Target, entry: &Entry, content: &[u8]) -> Result<Outcome, crate::Problem> {
     let parent = target.parent_of(&entry.path)?;
-    target.small_file(
-        &parent,
-        &Entry {
-            size: content.len() as u64,
-            ..entry.clone()
-        },
-        content,
-    )
+    target.small_file(&parent, &Entry { size: content.len() as u64, ..entry.clone() }, content)
 }
 
 #[test]
@@ -25,14 +18,8 @@ fn never_keeps_always_replaces_if_changed_compares() {
     let restored = |overwrite, content: &[u8]| try_file(&place.target(overwrite), &entry, content);
     assert_eq!(restored(Overwrite::Never, b"new"), Ok(Outcome::Kept));
     assert_eq!(fs::read(place.at("f")).unwrap(), b"old");
-    assert_eq!(
-        restored(Overwrite::IfChanged, b"new"),
-        Ok(Outcome::Replaced)
-    ); // mtime differs
-    assert_eq!(
-        restored(Overwrite::IfChanged, b"NEW"),
-        Ok(Outcome::Unchanged)
-    );
+    assert_eq!(restored(Overwrite::IfChanged, b"new"), Ok(Outcome::Replaced)); // mtime differs
+    assert_eq!(restored(Overwrite::IfChanged, b"NEW"), Ok(Outcome::Unchanged));
     assert_eq!(fs::read(place.at("f")).unwrap(), b"new");
     assert_eq!(restored(Overwrite::Always, b"NEW"), Ok(Outcome::Replaced));
     assert_eq!(fs::read(place.at("f")).unwrap(), b"NEW");
@@ -43,25 +30,13 @@ fn never_keeps_always_replaces_if_changed_compares() {
 fn an_equal_file_gets_its_mode_and_owner_back() {
     let place = Place::new();
     restore(&place.target(Overwrite::Always), &file("f", 0o640), b"abc");
-    fs::set_permissions(
-        place.at("f"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o777),
-    )
-    .unwrap();
+    fs::set_permissions(place.at("f"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+        .unwrap();
     std::os::unix::fs::chown(place.at("f"), Some(3), Some(3)).unwrap();
     let target = place.target(Overwrite::IfChanged);
     let before = place.look("f").stx_ino;
-    assert_eq!(
-        restore(&target, &file("f", 0o640), b"abc"),
-        Outcome::Unchanged
-    );
-    assert_eq!(
-        target.compare_metadata(&Entry {
-            size: 3,
-            ..file("f", 0o640)
-        }),
-        []
-    );
+    assert_eq!(restore(&target, &file("f", 0o640), b"abc"), Outcome::Unchanged);
+    assert_eq!(target.compare_metadata(&Entry { size: 3, ..file("f", 0o640) }), []);
     assert_eq!(place.look("f").stx_ino, before);
 }
 
@@ -112,15 +87,10 @@ fn kinds_replace_each_other_but_full_directories_only_with_delete() {
         target.directory(&directory(name, 0o755)).unwrap();
         restore(&target, &file(format!("{name}/x"), 0o644), b"1");
     }
-    let target = place.target_with(Options {
-        delete: true,
-        ..options(Overwrite::Always)
-    });
+    let target = place.target_with(Options { delete: true, ..options(Overwrite::Always) });
     restore(&target, &file("full", 0o644), b"1");
     place.assert_canary_alive();
-    let never = place
-        .target(Overwrite::Never)
-        .directory(&directory("full", 0o755));
+    let never = place.target(Overwrite::Never).directory(&directory("full", 0o755));
     assert_eq!(never.map(|_| ()).unwrap_err().error, Cause::Occupied);
 }
 
@@ -132,11 +102,7 @@ fn what_this_run_restored_is_never_overwritten_by_it() {
         let second = try_file(&target, &file("f", 0o644), b"second").unwrap_err();
         assert_eq!(second.error, Cause::Collision);
         let parent = target.parent_of(b"f").unwrap();
-        assert!(
-            target
-                .special(&parent, &entry(Kind::Fifo, "f", 0o644))
-                .is_err()
-        );
+        assert!(target.special(&parent, &entry(Kind::Fifo, "f", 0o644)).is_err());
         assert!(target.directory(&directory("f", 0o755)).is_err());
         assert_eq!(fs::read(place.at("f")).unwrap(), b"first");
     }
@@ -169,30 +135,19 @@ struct Folding(std::path::PathBuf);
 impl Folding {
     fn mount(at: &std::path::Path) -> Option<Self> {
         let arguments = ["-t", "tmpfs", "-o", "casefold", "icecore-test"];
-        let status = std::process::Command::new("mount")
-            .args(arguments)
-            .arg(at)
-            .output()
-            .ok()?;
+        let status = std::process::Command::new("mount").args(arguments).arg(at).output().ok()?;
         status.status.success().then(|| Folding(at.to_path_buf()))
     }
 
     fn fold(&self, name: &str) {
         let path = self.0.join(name);
-        std::process::Command::new("chattr")
-            .arg("+F")
-            .arg(path)
-            .status()
-            .unwrap();
+        std::process::Command::new("chattr").arg("+F").arg(path).status().unwrap();
     }
 }
 
 impl Drop for Folding {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount")
-            .arg("-l")
-            .arg(&self.0)
-            .status();
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
@@ -201,30 +156,18 @@ fn an_inherited_acl_does_not_stay() {
     let place = Place::new();
     fs::create_dir(place.at("d")).unwrap();
     let path = place.at("d");
-    rustix::fs::setxattr(
-        &path,
-        "system.posix_acl_default",
-        &ACL,
-        rustix::fs::XattrFlags::empty(),
-    )
-    .unwrap();
+    rustix::fs::setxattr(&path, "system.posix_acl_default", &ACL, rustix::fs::XattrFlags::empty())
+        .unwrap();
     let target = place.target(Overwrite::Always);
     restore(&target, &file("d/f", 0o664), b"");
     let parent = target.parent_of(b"d/p").unwrap();
-    target
-        .special(&parent, &entry(Kind::Fifo, "d/p", 0o666))
-        .unwrap();
+    target.special(&parent, &entry(Kind::Fifo, "d/p", 0o666)).unwrap();
     let below = directory("d/below", 0o775);
     target.directory(&below).unwrap();
     restore(&target, &file("d/below/g", 0o664), b"");
     target.finish_directory(&below).unwrap();
     target.finish_directory(&directory("d", 0o755)).unwrap();
-    let all = [
-        file("d/f", 0o664),
-        entry(Kind::Fifo, "d/p", 0o666),
-        below,
-        directory("d", 0o755),
-    ];
+    let all = [file("d/f", 0o664), entry(Kind::Fifo, "d/p", 0o666), below, directory("d", 0o755)];
     for entry in all {
         assert_eq!(target.compare_metadata(&entry), []);
     }
@@ -235,11 +178,8 @@ fn a_setgid_directory_does_not_decide_the_group() {
     let place = Place::new();
     fs::create_dir(place.at("d")).unwrap();
     std::os::unix::fs::chown(place.at("d"), None, Some(50)).unwrap();
-    fs::set_permissions(
-        place.at("d"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o2755),
-    )
-    .unwrap();
+    fs::set_permissions(place.at("d"), std::os::unix::fs::PermissionsExt::from_mode(0o2755))
+        .unwrap();
     let target = place.target(Overwrite::Always);
     let mut fifty = file("d/50", 0o644);
     change(&mut fifty, |a| a.gid = 50);
@@ -253,20 +193,11 @@ fn a_setgid_directory_does_not_decide_the_group() {
 fn a_dry_run_changes_nothing_and_says_what_would_happen() {
     let place = Place::new();
     fs::write(place.at("old"), "old").unwrap();
-    let target = place.target_with(Options {
-        dry_run: true,
-        ..options(Overwrite::Always)
-    });
+    let target = place.target_with(Options { dry_run: true, ..options(Overwrite::Always) });
     let new = directory("new", 0o755);
     target.directory(&new).unwrap();
-    assert_eq!(
-        try_file(&target, &file("new/f", 0o644), b"1"),
-        Ok(Outcome::Created)
-    );
-    assert_eq!(
-        try_file(&target, &file("old", 0o644), b"1"),
-        Ok(Outcome::Replaced)
-    );
+    assert_eq!(try_file(&target, &file("new/f", 0o644), b"1"), Ok(Outcome::Created));
+    assert_eq!(try_file(&target, &file("old", 0o644), b"1"), Ok(Outcome::Replaced));
     target.finish_directory(&new).unwrap();
     assert_eq!(target.delete_others(b"", &|_| false).len(), 1);
     assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1);
@@ -277,18 +208,9 @@ fn a_dry_run_changes_nothing_and_says_what_would_happen() {
 fn a_directory_that_was_there_gets_all_attributes_or_none() {
     let place = Place::new();
     fs::create_dir(place.at("d")).unwrap();
-    rustix::fs::setxattr(
-        place.at("d"),
-        "user.old",
-        b"1",
-        rustix::fs::XattrFlags::empty(),
-    )
-    .unwrap();
+    rustix::fs::setxattr(place.at("d"), "user.old", b"1", rustix::fs::XattrFlags::empty()).unwrap();
     let entry = with_xattr(directory("d", 0o711), "user.new", b"2");
-    place
-        .target(Overwrite::Never)
-        .finish_directory(&entry)
-        .unwrap();
+    place.target(Overwrite::Never).finish_directory(&entry).unwrap();
     assert_eq!(place.look("d").stx_mode & 0o7777, 0o755);
     let target = place.target(Overwrite::IfChanged);
     target.finish_directory(&entry).unwrap();

@@ -56,17 +56,6 @@ fn more_directories_than_may_be_open_are_restored_from_several_threads() {
     });
     let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
     assert!(open < 900, "{open}");
-    let count = std::process::Command::new("find")
-        .arg(place.root())
-        .args(["-type", "f"])
-        .output();
-    assert_eq!(
-        count
-            .unwrap()
-            .stdout
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count(),
-        8_000
-    );
+    let count = std::process::Command::new("find").arg(place.root()).args(["-type", "f"]).output();
+    assert_eq!(count.unwrap().stdout.iter().filter(|b| **b == b'\n').count(), 8_000);
 }

@@ -6,12 +6,7 @@ use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP, Kind, Ti
 use std::os::unix::fs::FileExt;
 
 fn assert_as_recorded(target: &Target, entry: &Entry) {
-    assert_eq!(
-        target.compare_metadata(entry),
-        [],
-        "{:?}",
-        String::from_utf8_lossy(&entry.path)
-    );
+    assert_eq!(target.compare_metadata(entry), [], "{:?}", String::from_utf8_lossy(&entry.path));
     assert!(target.unchanged(entry));
 }
 
@@ -22,16 +17,9 @@ fn every_kind_comes_back_with_all_it_had() {
         let mut all = vec![directory("d", 0o2751), symlink("d/link", b"/nowhere/\xff")];
         all.push(entry(Kind::Fifo, "d/fifo", 0o640));
         all.push(entry(Kind::Socket, "d/socket", 0o600));
-        all.push(Entry {
-            rdev: 0x1_0305,
-            ..entry(Kind::CharDevice, "d/char", 0o666)
-        });
-        all.push(Entry {
-            rdev: 0x0_0801,
-            ..entry(Kind::BlockDevice, "d/block", 0o660)
-        });
-        all.iter_mut()
-            .for_each(|e| change(e, |a| (a.uid, a.gid) = (1_234, 4_321)));
+        all.push(Entry { rdev: 0x1_0305, ..entry(Kind::CharDevice, "d/char", 0o666) });
+        all.push(Entry { rdev: 0x0_0801, ..entry(Kind::BlockDevice, "d/block", 0o660) });
+        all.iter_mut().for_each(|e| change(e, |a| (a.uid, a.gid) = (1_234, 4_321)));
         let parent = target.directory(&all[0]).unwrap();
         for entry in &all[1..] {
             let outcome = match entry.kind() {
@@ -41,8 +29,7 @@ fn every_kind_comes_back_with_all_it_had() {
             assert_eq!(outcome, Ok(Outcome::Created));
         }
         target.finish_directory(&all[0]).unwrap();
-        all.iter()
-            .for_each(|entry| assert_as_recorded(&target, entry));
+        all.iter().for_each(|entry| assert_as_recorded(&target, entry));
         assert_eq!(target.take_degraded().list, []);
     }
 }
@@ -101,17 +88,11 @@ fn what_the_file_system_cannot_take_is_said_by_path() {
     let target = place.target(Overwrite::Always);
     let entry = with_xattr(file("f", 0o600), "nosuch.namespace", b"1");
     let parent = target.parent_of(b"f").unwrap();
-    assert_eq!(
-        target.small_file(&parent, &entry, b""),
-        Ok(Outcome::Created)
-    );
+    assert_eq!(target.small_file(&parent, &entry, b""), Ok(Outcome::Created));
     let degraded = target.take_degraded().list;
     assert_eq!(degraded.len(), 1);
     assert_eq!(degraded[0].path, b"f");
-    assert_eq!(
-        degraded[0].attribute,
-        Attribute::Xattr(b"nosuch.namespace".to_vec())
-    );
+    assert_eq!(degraded[0].attribute, Attribute::Xattr(b"nosuch.namespace".to_vec()));
 }
 
 #[test]
@@ -119,18 +100,10 @@ fn times_reach_from_1901_to_2446_with_nanoseconds() {
     let place = Place::new();
     let target = place.target(Overwrite::Always);
     // At the very ends of its range the kernel cuts the nanoseconds off.
-    for (number, secs) in [-2_147_483_647, -1, 0, 4_294_967_296, 15_032_385_534]
-        .iter()
-        .enumerate()
+    for (number, secs) in [-2_147_483_647, -1, 0, 4_294_967_296, 15_032_385_534].iter().enumerate()
     {
-        let mtime = Time {
-            secs: *secs,
-            nanos: 999_999_999,
-        };
-        let file = Entry {
-            mtime,
-            ..file(format!("f{number}"), 0o644)
-        };
+        let mtime = Time { secs: *secs, nanos: 999_999_999 };
+        let file = Entry { mtime, ..file(format!("f{number}"), 0o644) };
         restore(&target, &file, b"");
         assert_as_recorded(&target, &file);
     }
@@ -140,19 +113,11 @@ fn times_reach_from_1901_to_2446_with_nanoseconds() {
 fn a_file_of_a_terabyte_of_hole_takes_no_time_and_no_space() {
     for sparse in [true, false] {
         let place = Place::new();
-        let target = place.target_with(Options {
-            sparse,
-            ..options(Overwrite::Always)
-        });
+        let target = place.target_with(Options { sparse, ..options(Overwrite::Always) });
         let size = if sparse { 1 << 40 } else { 1 << 20 };
-        let entry = Entry {
-            size,
-            ..file("f", 0o644)
-        };
+        let entry = Entry { size, ..file("f", 0o644) };
         let parent = target.parent_of(b"f").unwrap();
-        let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else {
-            panic!()
-        };
+        let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else { panic!() };
         open.write_at(size - 4, b"tail").unwrap();
         open.write_at(0, b"head").unwrap();
         open.hole(4, size - 8).unwrap();
@@ -162,11 +127,7 @@ fn a_file_of_a_terabyte_of_hole_takes_no_time_and_no_space() {
         assert_as_recorded(&target, &entry);
         assert_eq!(place.look("f").stx_blocks * 512 >= size, !sparse);
         let mut tail = [0; 5];
-        target
-            .open_for_verify(b"f")
-            .unwrap()
-            .read_exact_at(&mut tail, size - 5)
-            .unwrap();
+        target.open_for_verify(b"f").unwrap().read_exact_at(&mut tail, size - 5).unwrap();
         assert_eq!(&tail, b"\0tail");
     }
 }
@@ -175,31 +136,20 @@ fn a_file_of_a_terabyte_of_hole_takes_no_time_and_no_space() {
 fn pieces_from_several_threads_make_one_file() {
     let place = Place::new();
     let target = place.target(Overwrite::Always);
-    let entry = Entry {
-        size: 400_000,
-        ..file("f", 0o644)
-    };
+    let entry = Entry { size: 400_000, ..file("f", 0o644) };
     let parent = target.parent_of(b"f").unwrap();
-    let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else {
-        panic!()
-    };
+    let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else { panic!() };
     std::thread::scope(|scope| {
         for number in 0..4_u8 {
             let open = &open;
             scope.spawn(move || {
-                open.write_at(u64::from(3 - number) * 100_000, &[number; 100_000])
-                    .unwrap();
+                open.write_at(u64::from(3 - number) * 100_000, &[number; 100_000]).unwrap();
             });
         }
     });
     open.finish(&entry).unwrap();
     let content = std::fs::read(place.at("f")).unwrap();
-    assert!(
-        content
-            .iter()
-            .enumerate()
-            .all(|(at, byte)| usize::from(*byte) == 3 - at / 100_000)
-    );
+    assert!(content.iter().enumerate().all(|(at, byte)| usize::from(*byte) == 3 - at / 100_000));
 }
 
 #[test]
@@ -208,14 +158,9 @@ fn a_file_that_is_not_finished_leaves_nothing() {
     std::fs::write(place.at("old"), "old").unwrap();
     let target = place.target(Overwrite::Always);
     for name in ["new", "old"] {
-        let entry = Entry {
-            size: 3,
-            ..file(name, 0o644)
-        };
+        let entry = Entry { size: 3, ..file(name, 0o644) };
         let parent = target.parent_of(&entry.path).unwrap();
-        let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else {
-            panic!()
-        };
+        let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else { panic!() };
         drop(open);
     }
     assert_eq!(std::fs::read(place.at("old")).unwrap(), b"old");
@@ -234,48 +179,26 @@ fn hard_links_are_one_inode_and_a_symlink_is_linked_itself() {
     restore(&target, &file("a", 0o644), b"");
     restore(&target, &locked("locked"), b"");
     let parent = target.parent_of(b"a").unwrap();
-    target
-        .symlink(
-            &parent,
-            &symlink("link", b"../outside/canary"),
-            b"../outside/canary",
-        )
-        .unwrap();
-    for (from, to) in [
-        ("a", file("b", 0o644)),
-        ("locked", locked("c")),
-        ("link", symlink("l2", b"")),
-    ] {
-        assert_eq!(
-            target.hard_link(&parent, &to, from.as_bytes()),
-            Ok(Outcome::Created)
-        );
-        assert_eq!(
-            target.hard_link(&parent, &to, from.as_bytes()),
-            Ok(Outcome::Unchanged)
-        );
+    target.symlink(&parent, &symlink("link", b"../outside/canary"), b"../outside/canary").unwrap();
+    for (from, to) in
+        [("a", file("b", 0o644)), ("locked", locked("c")), ("link", symlink("l2", b""))]
+    {
+        assert_eq!(target.hard_link(&parent, &to, from.as_bytes()), Ok(Outcome::Created));
+        assert_eq!(target.hard_link(&parent, &to, from.as_bytes()), Ok(Outcome::Unchanged));
         let name = String::from_utf8(to.path.clone()).unwrap();
         assert_eq!(place.look(from).stx_ino, place.look(&name).stx_ino);
     }
     assert_as_recorded(&target, &locked("c"));
     let missing = target.hard_link(&parent, &file("d", 0o644), b"nowhere/x");
     assert_eq!(missing, Ok(Outcome::NeedsCopy));
-    assert!(
-        target
-            .hard_link(&parent, &file("d", 0o644), b"../outside/canary")
-            .is_err()
-    );
+    assert!(target.hard_link(&parent, &file("d", 0o644), b"../outside/canary").is_err());
 }
 
 #[test]
 fn inode_flags_come_last_and_stand() {
     let place = Place::new();
     let target = place.target(Overwrite::IfChanged);
-    for (name, bits) in [
-        ("i", INODE_IMMUTABLE),
-        ("a", INODE_APPEND),
-        ("n", INODE_NODUMP),
-    ] {
+    for (name, bits) in [("i", INODE_IMMUTABLE), ("a", INODE_APPEND), ("n", INODE_NODUMP)] {
         let mut file = file(name, 0o644);
         change(&mut file, |a| (a.inode_flags, a.uid) = (bits, 5));
         restore(&target, &file, b"");

@@ -29,9 +29,7 @@ fn read_only_directories_and_files_finish_and_are_restored_again() {
             let folders = [("a", 0o500), ("a/b", 0o300), ("a/b/c", 0o000)];
             let folders = folders.map(|(path, mode)| mine(directory(path, mode)));
             let file = with_xattr(mine(file("a/b/c/f", 0o400)), "user.x", b"1");
-            folders
-                .iter()
-                .for_each(|folder| _ = target.directory(folder).unwrap());
+            folders.iter().for_each(|folder| _ = target.directory(folder).unwrap());
             assert_eq!(restore(&target, &file, b""), outcome);
             assert_eq!(target.compare_metadata(&file), []);
             for folder in folders.iter().rev() {
@@ -55,10 +53,7 @@ fn owners_are_one_degradation_and_setuid_is_dropped() {
             let mut foreign = file(format!("f{number}"), 0o6755);
             change(&mut foreign, |a| (a.uid, a.gid) = (0, 0));
             let parent = target.parent_of(&foreign.path).unwrap();
-            assert_eq!(
-                target.small_file(&parent, &foreign, b""),
-                Ok(Outcome::Created)
-            );
+            assert_eq!(target.small_file(&parent, &foreign, b""), Ok(Outcome::Created));
             assert_eq!(target.compare_metadata(&foreign), []);
         }
         let degraded = target.take_degraded().list;
@@ -94,9 +89,7 @@ fn what_a_plain_user_may_delete_goes_even_when_unreadable() {
         for path in ["a/b", "a"] {
             std::fs::set_permissions(place.at(path), PermissionsExt::from_mode(0o0)).unwrap();
         }
-        let removed = place
-            .target(Overwrite::Always)
-            .delete_others(b"", &|_| false);
+        let removed = place.target(Overwrite::Always).delete_others(b"", &|_| false);
         assert_eq!(removed[0].as_ref().unwrap().objects, 3);
     });
 }
