@@ -7,6 +7,7 @@ use crate::report::Report;
 use crate::{Error, Result};
 use crypto::RootVerifyKey;
 use format::entry::Time;
+use format::limits::MANIFEST_BODY_MAX;
 use format::manifest::{Head, UNSIGNED_BYTES};
 use format::record::{self, RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
@@ -77,6 +78,16 @@ pub fn source_id(archive: &Archive, node: &str, paths: &[String]) -> ObjectId {
 const SOURCE_KIND: u8 = 0x80;
 const BODY_KIND: u8 = 0x81;
 
+/// What signatures are over begins with what is signed and in which repository: one kind can
+/// never stand for the other.
+pub(crate) const MANIFEST_CONTEXT: &[u8] = b"icecore 2026 manifest v1";
+pub(crate) const TOMBSTONE_CONTEXT: &[u8] = b"icecore 2026 tombstone v1";
+
+/// The bytes that are signed for `message`.
+pub(crate) fn signed(archive: &Archive, context: &[u8], message: &[u8]) -> Vec<u8> {
+    [context, &archive.repository.config().repository.0, message].concat()
+}
+
 /// What a new manifest says besides its body.
 pub(crate) struct NewManifest {
     pub(crate) source: ObjectId,
@@ -110,7 +121,8 @@ pub(crate) fn commit(
         writer: archive.slot.id,
     };
     let unsigned = head.encode();
-    let clear = [&unsigned[..], &writer.signer.sign(&unsigned)].concat();
+    let signature = writer.signer.sign(&signed(archive, MANIFEST_CONTEXT, &unsigned));
+    let clear = [&unsigned[..], &signature].concat();
     let record = sealer.seal_single(
         RecordKind::Manifest,
         &clear,
@@ -128,7 +140,7 @@ pub(crate) fn tombstone(
 ) -> Result<SealedRecord> {
     let mut clear = archive.slot.id.0.to_vec();
     clear.extend(names.iter().flat_map(|name| name.id.0));
-    let signature = archive.keys.writer.signer.sign(&clear);
+    let signature = archive.keys.writer.signer.sign(&signed(archive, TOMBSTONE_CONTEXT, &clear));
     clear.extend_from_slice(&signature);
     Ok(sealer.seal_single(
         RecordKind::Tombstone,
@@ -159,6 +171,9 @@ impl<'a> ManifestReader<'a> {
         self.check_signature(&stored)?;
         let opener = self.archive.blocks()?.opener();
         let mut bytes = stored.record;
+        if record::split(&bytes)?.header.plain_bytes as usize > MANIFEST_BODY_MAX {
+            return Err(format::Error::Invalid { what: "manifest body" }.into());
+        }
         if !opener.knows(&record::split(&bytes)?.header.session) {
             opener.learn(&stored.session)?;
         }
@@ -182,8 +197,9 @@ impl<'a> ManifestReader<'a> {
         let Some((_, slot)) = self.slots.iter().find(|(id, _)| *id == stored.head.writer) else {
             return Ok(());
         };
+        let message = self::signed(self.archive, MANIFEST_CONTEXT, unsigned);
         slot.verify_key
-            .verify(unsigned, &stored.signature)
+            .verify(&message, &stored.signature)
             .map_err(|_| Error::Forged(stored.name.id))
     }
 

@@ -3,6 +3,7 @@
 
 use crate::Result;
 use crate::archive::Archive;
+use crate::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT, signed};
 use crypto::{SlotInfo, SlotSecret};
 use format::manifest::{Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
 use ids::{KeyId, SnapshotId};
@@ -40,7 +41,7 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> 
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let archive = Archive::with(repository, secret)?;
     let slots = archive.slots()?;
-    let dead = forgotten(&slots, &found.tombstones);
+    let dead = forgotten(&archive, &slots, &found.tombstones);
     let present: HashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
     let mut report =
         Report { containers: found.containers, objects: found.objects, ..Report::default() };
@@ -48,7 +49,7 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> 
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        if is_signed(&slots, manifest) {
+        if is_signed(&archive, &slots, manifest) {
             archive.repository.restore_manifest(&lease, manifest)?;
             report.snapshots_restored += 1;
         } else {
@@ -66,23 +67,29 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> 
     Ok(report)
 }
 
-fn is_signed(slots: &[(KeyId, SlotInfo)], manifest: &FoundManifest) -> bool {
+fn is_signed(archive: &Archive, slots: &[(KeyId, SlotInfo)], manifest: &FoundManifest) -> bool {
     let Ok((head, signature)) = Head::decode(&manifest.clear) else { return false };
-    let unsigned = &manifest.clear[..UNSIGNED_BYTES];
+    let unsigned = signed(archive, MANIFEST_CONTEXT, &manifest.clear[..UNSIGNED_BYTES]);
     let slot = slots.iter().find(|(id, _)| *id == head.writer);
-    slot.is_some_and(|(_, slot)| slot.verify_key.verify(unsigned, &signature).is_ok())
+    slot.is_some_and(|(_, slot)| slot.verify_key.verify(&unsigned, &signature).is_ok())
 }
 
 /// Snapshots that good tombstones name.
-fn forgotten(slots: &[(KeyId, SlotInfo)], tombstones: &[Vec<u8>]) -> HashSet<SnapshotId> {
+fn forgotten(
+    archive: &Archive,
+    slots: &[(KeyId, SlotInfo)],
+    tombstones: &[Vec<u8>],
+) -> HashSet<SnapshotId> {
     let mut dead = HashSet::new();
     for clear in tombstones {
-        let Some((signed, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
+        let Some((message, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
             continue;
         };
-        let Some((writer, names)) = signed.split_first_chunk::<{ KeyId::LEN }>() else { continue };
+        let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
         let slot = slots.iter().find(|(id, _)| id.0 == *writer);
-        if slot.is_some_and(|(_, slot)| slot.verify_key.verify(signed, signature).is_ok()) {
+        if slot.is_some_and(|(_, slot)| {
+            slot.verify_key.verify(&signed(archive, TOMBSTONE_CONTEXT, message), signature).is_ok()
+        }) {
             dead.extend(
                 names.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id)),
             );

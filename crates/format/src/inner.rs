@@ -1,6 +1,6 @@
 //! Inner pages: for every page below its first path and the sums over all that is under it.
 
-use crate::limits::{PAGE_ENTRIES_MAX, PATH_BYTES_MAX, TREE_LEVELS_MAX};
+use crate::limits::{PAGE_ENTRIES_MAX, PAGE_PATH_BYTES_MAX, PATH_BYTES_MAX, TREE_LEVELS_MAX};
 use crate::page::{Page, PageKind};
 use crate::wire::{Reader, put_signed, put_string, put_varint};
 use crate::{Error, Result};
@@ -69,10 +69,15 @@ pub fn decode(refs: &[ObjectId], payload: &[u8]) -> Result<(u8, Vec<Child>)> {
     if level == 0 || level > TREE_LEVELS_MAX || count != refs.len() || count == 0 || !all_pages {
         return Err(reader.invalid());
     }
+    let mut path_bytes = 0;
     let mut children: Vec<Child> = Vec::with_capacity(count);
     for id in refs {
         let before = children.last().map_or(&[][..], |child| &child.first);
         let first = first_path(&mut reader, before)?;
+        path_bytes += first.len();
+        if path_bytes > PAGE_PATH_BYTES_MAX {
+            return Err(reader.invalid());
+        }
         let sums = Sums {
             entries: reader.varint()?,
             bytes: reader.varint()?,

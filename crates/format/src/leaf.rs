@@ -6,8 +6,8 @@
 
 use crate::entry::{Attributes, Content, Entry, Kind, Segment, Time, Xattr, is_clean_path};
 use crate::limits::{
-    INLINE_BYTES_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAGE_REFS_MAX, PATH_BYTES_MAX,
-    XATTR_BYTES_MAX, XATTRS_MAX,
+    CHUNK_BYTES_MAX, INLINE_BYTES_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAGE_PATH_BYTES_MAX,
+    PAGE_REFS_MAX, PATH_BYTES_MAX, XATTR_BYTES_MAX, XATTRS_MAX,
 };
 use crate::list::{SegmentReader, put_segments};
 use crate::page::{Page, PageKind};
@@ -115,6 +115,7 @@ pub struct LeafBuilder {
     lookup: HashMap<Arc<Attributes>, u32>,
     count: u64,
     path: Vec<u8>,
+    path_bytes: usize,
     before: Before,
 }
 
@@ -140,6 +141,11 @@ impl LeafBuilder {
     /// Bytes so far: payload and references.
     pub fn bytes(&self) -> usize {
         self.rows.len() + self.refs.ids.len() * ObjectId::LEN
+    }
+
+    /// Bytes of all paths, written out.
+    pub fn path_bytes(&self) -> usize {
+        self.path_bytes
     }
 
     /// Appends `entry`, whose path sorts after all before it.
@@ -187,6 +193,7 @@ impl LeafBuilder {
     }
 
     fn put_path(&mut self, path: &[u8]) {
+        self.path_bytes += path.len();
         let shared = self.path.iter().zip(path).take_while(|(a, b)| a == b).count();
         let (_, suffix) = path.split_at(shared);
         put_varint(&mut self.rows, shared as u64);
@@ -279,6 +286,7 @@ pub struct LeafReader<'a> {
     table: Vec<Arc<Attributes>>,
     left: usize,
     path: Vec<u8>,
+    path_bytes: usize,
     before: Before,
 }
 
@@ -290,7 +298,7 @@ impl<'a> LeafReader<'a> {
         let table = (0..kinds).map(|_| attributes(&mut reader)).collect::<Result<Vec<_>>>()?;
         let left = reader.count(PAGE_ENTRIES_MAX)?;
         let (refs, path, before) = (RefCursor::new(refs), Vec::new(), Before::default());
-        Ok(Self { reader, refs, table, left, path, before })
+        Ok(Self { reader, refs, table, left, path, path_bytes: 0, before })
     }
 
     /// The next entry, or `None` at the end.
@@ -330,7 +338,9 @@ impl<'a> LeafReader<'a> {
         self.path.extend_from_slice(before.get(..shared).unwrap_or_default());
         self.path.extend_from_slice(suffix);
         let rises = before.is_empty() || crate::entry::compare_paths(&before, &self.path).is_lt();
-        if !rises || self.path.len() > PATH_BYTES_MAX || !is_clean_path(&self.path) {
+        self.path_bytes = self.path_bytes.saturating_add(self.path.len());
+        let fits = self.path.len() <= PATH_BYTES_MAX && self.path_bytes <= PAGE_PATH_BYTES_MAX;
+        if !rises || !fits || !is_clean_path(&self.path) {
             return Err(self.reader.invalid());
         }
         Ok(())
@@ -372,7 +382,10 @@ impl<'a> LeafReader<'a> {
             tag::NONE => Ok(Content::None),
             tag::INLINE => Ok(Content::Inline(self.reader.string(INLINE_BYTES_MAX)?.to_vec())),
             tag::NEXT => {
-                let length = u32::try_from(size).map_err(|_| self.reader.invalid())?;
+                if size == 0 || size > CHUNK_BYTES_MAX as u64 {
+                    return Err(self.reader.invalid());
+                }
+                let length = size as u32;
                 let id = self.refs.chunk(0)?;
                 Ok(Content::Segments(Arc::new([Segment::Data(id, length)])))
             }

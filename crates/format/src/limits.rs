@@ -11,19 +11,24 @@ pub const XATTRS_MAX: usize = 4096;
 /// Longest owner name in bytes.
 pub const OWNER_BYTES_MAX: usize = 256;
 /// Most plaintext of one record in bytes.
-pub const RECORD_PLAIN_MAX: usize = 16 << 20;
+pub const RECORD_PLAIN_MAX: usize = 8 << 20;
 /// Most sealed bytes of one record: incompressible plaintext, its padding (at most 12 %), the tag.
 pub const RECORD_SEALED_MAX: usize = RECORD_PLAIN_MAX + RECORD_PLAIN_MAX / 8 + 64;
-/// Longest clear part of one record in bytes: 256 Ki ids.
-pub const RECORD_CLEAR_MAX: usize = 8 << 20;
+/// Longest clear part of one record in bytes: 170 Ki ids.
+pub const RECORD_CLEAR_MAX: usize = 4 << 20;
+/// Longest record in bytes. The index keeps lengths in 24 bits.
+pub const RECORD_BYTES_MAX: usize = RECORD_CLEAR_MAX + RECORD_SEALED_MAX + 64;
 /// Most objects in one record.
 pub const RECORD_OBJECTS_MAX: usize = 1 << 16;
 /// Largest chunk in bytes.
-pub const CHUNK_BYTES_MAX: usize = 8 << 20;
+pub const CHUNK_BYTES_MAX: usize = 4 << 20;
 /// Most references of one page.
 pub const PAGE_REFS_MAX: usize = 1 << 17;
 /// Most entries or children of one page.
 pub const PAGE_ENTRIES_MAX: usize = 1 << 16;
+/// Most bytes of all paths of one page together, written out: paths share their beginnings, so
+/// few bytes could spell very many.
+pub const PAGE_PATH_BYTES_MAX: usize = 16 << 20;
 /// Most levels of a snapshot tree: 2 entries a page would hold 2^48 entries.
 pub const TREE_LEVELS_MAX: u8 = 48;
 /// Largest container in bytes; offsets in it are 32 bits.

@@ -146,7 +146,7 @@ fn parts(bytes: &[u8]) -> (Vec<ObjectId>, &[u8]) {
 fn runs() -> Vec<Segment> {
     vec![
         Segment::Data(chunk(2), 5),
-        Segment::Data(chunk(4), 8 << 20),
+        Segment::Data(chunk(4), 4 << 20),
         Segment::Hole(1 << 40),
         Segment::Data(chunk(2), 5),
     ]

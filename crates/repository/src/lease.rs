@@ -1,9 +1,11 @@
 //! The lease: who may write. A lock that the system takes back from the dead, and a generation
 //! that fences out who lost it without noticing.
 
+use crate::container::{self, read::ContainerReader};
 use crate::storage::{LockGuard, Storage, StorageError, read_small};
 use crate::{Error, Result};
 use format::wire::{Reader, checksum};
+use ids::ContainerNo;
 use std::sync::Arc;
 
 const LOCK: &str = "lock";
@@ -27,7 +29,7 @@ impl Lease {
             let holder = current.map_or_else(|| "another process".into(), |(_, holder)| holder);
             return Err(Error::InUse { holder });
         };
-        let generation = read(&**storage)?.map_or(0, |(generation, _)| generation) + 1;
+        let generation = last_generation(&**storage)? + 1;
         let end = holder.floor_char_boundary(HOLDER_BYTES_MAX);
         let holder = holder[..end].to_owned();
         storage.put(NAME, &encode(generation, &holder))?;
@@ -50,6 +52,22 @@ impl Lease {
             Some((_, holder)) => Err(Error::LeaseLost { holder }),
             None => Err(Error::LeaseLost { holder: "nobody".into() }),
         }
+    }
+}
+
+/// The generation of the lease before. When its file is damaged, a number beyond any that can have
+/// been given: the lock is ours, so nobody else writes.
+fn last_generation(storage: &dyn Storage) -> Result<u64> {
+    const BEYOND: u64 = 1 << 32;
+    match read(storage) {
+        Ok(last) => Ok(last.map_or(0, |(generation, _)| generation)),
+        Err(Error::Damaged { .. }) => {
+            let files = container::list(storage, ContainerNo(0))?;
+            let last = files.into_iter().rfind(|file| file.finished);
+            let header = last.map(|file| ContainerReader::open(storage, file.number)?.any_header());
+            Ok(header.and_then(Result::ok).map_or(0, |header| header.generation) + BEYOND)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -100,6 +118,15 @@ mod tests {
         assert!(refused.to_string().contains("host-a backup"), "{refused}");
         drop(lease);
         assert_eq!(Lease::acquire(&storage, "host-b").unwrap().generation(), 2);
+    }
+
+    #[test]
+    fn a_damaged_lease_keeps_nobody_from_writing() {
+        let (_directory, storage) = storage();
+        storage.create_directory("containers").unwrap();
+        drop(Lease::acquire(&storage, "old").unwrap());
+        storage.put(NAME, b"garbage that is no lease at all").unwrap();
+        assert!(Lease::acquire(&storage, "new").unwrap().generation() > 1 << 32);
     }
 
     #[test]

@@ -253,7 +253,7 @@ mod tests {
         file.append(&[b"one", b"", b"two"]).unwrap();
         file.append(&[b"three"]).unwrap();
         file.sync().unwrap();
-        assert!(storage.open("a/b/x").unwrap_err().is_not_found());
+        assert!(storage.open("a/b/x").err().unwrap().is_not_found());
         storage.publish("a/b/x.part", "a/b/x").unwrap();
         assert_eq!(read_small(&storage, "a/b/x", 100).unwrap(), b"onetwothree");
         assert_eq!(storage.list("a/b").unwrap(), ["x"]);

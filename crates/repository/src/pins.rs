@@ -24,6 +24,9 @@ pub(crate) struct Pins {
     sessions: FxHashMap<SessionNo, Pinned>,
     condemned: FxHashSet<ContainerNo>,
     next: SessionNo,
+    /// The lowest container number of a session that ended without a commit: the next lease
+    /// settles what it left.
+    abandoned: Option<u64>,
 }
 
 impl Pins {
@@ -35,8 +38,15 @@ impl Pins {
     }
 
     /// Forgets a session.
-    pub(crate) fn end(&mut self, session: SessionNo) {
-        self.sessions.remove(&session);
+    pub(crate) fn end(&mut self, session: SessionNo, committed: bool) {
+        let ended = self.sessions.remove(&session);
+        let left = ended.and_then(|pinned| pinned.first_container).filter(|_| !committed);
+        self.abandoned = self.abandoned.into_iter().chain(left).min();
+    }
+
+    /// What abandoned sessions left is in the index now.
+    pub(crate) fn settled(&mut self) {
+        self.abandoned = None;
     }
 
     /// Pins `container` for `session`; `false` when it is condemned and so counts as gone.
@@ -54,10 +64,11 @@ impl Pins {
         pinned.first_container.get_or_insert(number);
     }
 
-    /// The lowest container number that a session other than `but` writes.
+    /// The lowest container number that is not settled: written by a session other than `but`,
+    /// or left behind by one.
     pub(crate) fn first_unsettled(&self, but: Option<SessionNo>) -> Option<u64> {
         let others = self.sessions.iter().filter(|(number, _)| Some(**number) != but);
-        others.filter_map(|(_, pinned)| pinned.first_container).min()
+        others.filter_map(|(_, pinned)| pinned.first_container).chain(self.abandoned).min()
     }
 
     /// Trees that sessions build on.
@@ -95,7 +106,7 @@ mod tests {
         assert!(pins.pin(session, ContainerNo(1)));
         assert_eq!(pins.condemn(&[ContainerNo(1), ContainerNo(2)]), [ContainerNo(2)]);
         assert!(!pins.pin(session, ContainerNo(2)), "what is condemned is not promised");
-        pins.end(session);
+        pins.end(session, true);
         assert_eq!(pins.condemn(&[ContainerNo(1)]), [ContainerNo(1)]);
     }
 }

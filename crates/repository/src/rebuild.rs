@@ -46,6 +46,7 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     let old = index.state.runs.clone();
     repository.publish_index(state.clone())?;
     remove_runs(&*repository.storage, old.iter().filter(|run| !state.runs.contains(run)))?;
+    repository.pins.lock().settled();
     remove_strays(repository)
 }
 
@@ -95,13 +96,15 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     let config = Config::read(&**storage)?;
     let lease = Lease::acquire(storage, holder)?;
     let mut state = State::read(&**storage).unwrap_or_default();
+    let known = state.next_container;
     storage.create_directory("index")?;
     snapshots::create_directory(&**storage)?;
     state.runs.iter().try_for_each(|run| storage.remove(&run_name(*run)))?;
     let files = container::list(&**storage, ContainerNo(0))?;
     let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
     state = State {
-        next_container: state.next_container.max(last),
+        // Killed from here on, the next writer finds all containers unknown and indexes them.
+        next_container: 0,
         next_run: state.next_run.max(highest_run(&**storage)? + 1),
         next_snapshot: state.next_snapshot.max(1),
         damage_epoch: state.damage_epoch + 1,
@@ -110,6 +113,7 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     state.write(&**storage)?;
     let index = Index::open(&**storage, state.clone())?;
     let repository = Repository::assemble(storage.clone(), config, index);
+    repository.next_container.fetch_max(known.max(last), Ordering::Relaxed);
     let mut found = Rebuilt::default();
     let mut runs = Vec::new();
     let mut placed = FxHashMap::default();

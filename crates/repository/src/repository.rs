@@ -158,11 +158,13 @@ impl Repository {
     }
 
     /// Forgets snapshots: durably notes it in the pool, so that a rebuild does not bring them
-    /// back, then removes them. `tombstone` is the record that says so.
+    /// back, then removes them. `tombstone` is the record that says so, `session_record` that of
+    /// the session that sealed it.
     pub fn forget(
         &self,
         lease: &Lease,
         names: &[SnapshotRef],
+        session_record: &SealedRecord,
         tombstone: &SealedRecord,
     ) -> Result<()> {
         let _commit = self.commit.lock();
@@ -170,8 +172,10 @@ impl Repository {
         let number = self.allocate_container();
         let header = self.container_header(number, lease);
         let mut writer = container::write::ContainerWriter::create(&*self.storage, header)?;
-        let sum = tombstone.checksum();
-        writer.append(tombstone.kind, &[&tombstone.associated, &tombstone.sealed, &sum])?;
+        for record in [session_record, tombstone] {
+            let sum = record.checksum();
+            writer.append(record.kind, &[&record.associated, &record.sealed, &sum])?;
+        }
         writer.sync()?;
         writer.publish(&*self.storage)?;
         lease.verify()?;

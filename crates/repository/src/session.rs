@@ -40,6 +40,7 @@ pub struct Session {
     current: Mutex<Option<ContainerWriter>>,
     syncer: Mutex<Option<Syncer>>,
     stored_bytes: std::sync::atomic::AtomicU64,
+    committed: std::sync::atomic::AtomicBool,
 }
 
 /// What this session itself stored.
@@ -78,6 +79,7 @@ impl Session {
             current: Mutex::new(None),
             syncer: Mutex::new(None),
             stored_bytes: Default::default(),
+            committed: Default::default(),
         }
     }
 
@@ -143,6 +145,7 @@ impl Session {
         // The last look before the one step that makes it visible.
         self.lease.verify()?;
         let snapshot = snapshots::write(&*repository.storage, &self.session_record, manifest)?;
+        self.committed.store(true, Ordering::Relaxed);
         Ok(Committed { snapshot, stored_bytes: self.stored_bytes() })
     }
 
@@ -273,7 +276,7 @@ impl Drop for Session {
         if let Some(syncer) = self.syncer.lock().take() {
             let _ = syncer.finish();
         }
-        self.repository.pins.lock().end(self.number);
+        self.repository.pins.lock().end(self.number, self.committed.load(Ordering::Relaxed));
     }
 }
 

@@ -113,5 +113,5 @@ fn the_run_adds_up_as_told() {
         |fields: &[(usize, usize, String)]| fields.iter().map(|field| field.1).sum::<usize>();
     assert_eq!(length(&page), 4096);
     assert_eq!(page.last().expect("rows").1, 170 * length(&row));
-    assert_eq!(length(&layout("Run trailer:")), 32);
+    assert_eq!(length(&layout("Run trailer:")), 48);
 }

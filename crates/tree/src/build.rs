@@ -14,6 +14,8 @@ const ENTRIES_MIN: usize = 32;
 /// More entries, or bytes, are never in one.
 const ENTRIES_MAX: usize = 1024;
 const LEAF_BYTES_MAX: usize = 256 << 10;
+/// Paths of a page, written out: far from the limit of the format even after a longest path.
+const PATH_BYTES: usize = 4 << 20;
 /// The same for children of inner pages.
 const CHILDREN_AVERAGE: u64 = 128;
 const CHILDREN_MIN: usize = 16;
@@ -68,7 +70,9 @@ impl<S: PageSink> Builder<S> {
         self.sums =
             self.sums.plus(Sums { entries: 1, bytes: entry.size, newest_secs: entry.mtime.secs });
         let chosen = hash(self.cut_key, &entry.path).is_multiple_of(ENTRIES_AVERAGE);
-        let full = self.leaf.len() >= ENTRIES_MAX || self.leaf.bytes() >= LEAF_BYTES_MAX;
+        let full = self.leaf.len() >= ENTRIES_MAX
+            || self.leaf.bytes() >= LEAF_BYTES_MAX
+            || self.leaf.path_bytes() >= PATH_BYTES;
         if full || chosen && self.leaf.len() >= ENTRIES_MIN { self.cut_leaf() } else { Ok(()) }
     }
 
@@ -113,7 +117,8 @@ impl<S: PageSink> Builder<S> {
         let chosen = hash(self.cut_key, &child.id.0).is_multiple_of(CHILDREN_AVERAGE);
         let waiting = &mut self.levels[level];
         waiting.push(child);
-        let full = waiting.len() >= CHILDREN_MAX;
+        let path_bytes: usize = waiting.iter().map(|child| child.first.len()).sum();
+        let full = waiting.len() >= CHILDREN_MAX || path_bytes >= PATH_BYTES;
         if full || chosen && waiting.len() >= CHILDREN_MIN { self.cut_inner(level) } else { Ok(()) }
     }
 

@@ -33,7 +33,7 @@ impl<'a, S: PageSource> Cursor<'a, S> {
     pub fn next_entry(&mut self) -> Result<Option<Entry>, S::Error> {
         loop {
             if let Some(entry) = self.leaf.pop_front() {
-                return self.rises(&entry.path).map(|()| Some(entry));
+                return Ok(Some(entry));
             }
             if self.next_leaf()?.is_none() {
                 return Ok(None);
@@ -56,8 +56,7 @@ impl<'a, S: PageSource> Cursor<'a, S> {
                 self.descend(level, &child)?;
                 continue;
             }
-            let page = self.source.get(&child.id)?;
-            self.leaf = read_leaf(&page)?;
+            self.load(&child)?;
             return Ok(Some(child));
         }
         Ok(None)
@@ -70,9 +69,6 @@ impl<'a, S: PageSource> Cursor<'a, S> {
 
     /// Takes all waiting entries at once.
     pub fn take_waiting(&mut self) -> VecDeque<Entry> {
-        if let Some(entry) = self.leaf.back() {
-            self.last.clone_from(&entry.path);
-        }
         std::mem::take(&mut self.leaf)
     }
 
@@ -105,7 +101,7 @@ impl<'a, S: PageSource> Cursor<'a, S> {
             if level > 0 {
                 self.descend(level, &child)?;
             } else {
-                self.leaf = read_leaf(&*self.source.get(&child.id)?)?;
+                self.load(&child)?;
             }
         }
     }
@@ -165,12 +161,20 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         Ok(())
     }
 
-    fn rises(&mut self, path: &[u8]) -> Result<(), S::Error> {
-        if !self.last.is_empty() && compare_paths(&self.last, path).is_ge() {
-            return Err(invalid().into());
+    /// Reads the leaf `child`. Inside of a leaf paths rise (its decoder sees to that); here they
+    /// must rise from the leaf before, and begin as the page above says.
+    fn load(&mut self, child: &Child) -> Result<(), S::Error> {
+        let page = self.source.get(&child.id)?;
+        let leaf = read_leaf(&page)?;
+        if let (Some(first), Some(last)) = (leaf.front(), leaf.back()) {
+            let announced = child.first.is_empty() || child.first == first.path;
+            let rises = self.last.is_empty() || compare_paths(&self.last, &first.path).is_lt();
+            if !announced || !rises {
+                return Err(invalid().into());
+            }
+            self.last.clone_from(&last.path);
         }
-        self.last.clear();
-        self.last.extend_from_slice(path);
+        self.leaf = leaf;
         Ok(())
     }
 }

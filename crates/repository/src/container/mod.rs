@@ -45,7 +45,8 @@ pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<Found>> {
     let first_shard = format!("{:08x}", first.0 >> SHARD_BITS);
     let mut found = Vec::new();
     for shard in storage.list(DIRECTORY)? {
-        if shard < first_shard {
+        let is_shard = shard.len() == 8 && shard.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_shard || shard < first_shard {
             continue;
         }
         let names = storage.list(&format!("{DIRECTORY}/{shard}"))?;

@@ -62,13 +62,18 @@ impl ContainerReader {
 
     /// Whether the container is whole at both ends and is the one of `repository`.
     pub fn header(&self, repository: RepositoryId) -> Result<Header> {
-        let mut bytes = [0; HEADER_BYTES];
-        self.file.read_exact_at(&mut bytes, 0)?;
-        let header = Header::decode(&bytes).map_err(|reason| self.damaged(reason))?;
+        let header = self.any_header()?;
         if header.repository != repository || header.number != self.number {
             return Err(self.damaged(format::Error::Invalid { what: "container header" }));
         }
         Ok(header)
+    }
+
+    /// The header, whoever's it is.
+    pub(crate) fn any_header(&self) -> Result<Header> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Header::decode(&bytes).map_err(|reason| self.damaged(reason))
     }
 
     /// The records, as the footer lists them.

@@ -35,11 +35,6 @@ impl ContainerWriter {
         self.length
     }
 
-    /// Whether it has no record yet.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// Appends a record of `kind` given in `parts`.
     pub(crate) fn append(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
         let length = parts.iter().map(|part| part.len()).sum::<usize>() as u32;

@@ -3,11 +3,12 @@
 //! ```text
 //! header (64) | pages (4096 each, 170 rows of 24 bytes) | fence (first 8 bytes of each page) | filter | trailer sum
 //! ```
-//! 12 bytes of an id are enough to tell 10^14 of them apart by chance; who reads the record sees
-//! the whole id.
+//! 12 bytes are enough to tell 10^12 ids apart (two are alike with a chance of 1 in 160,000); who
+//! reads the record sees the whole id.
 
 use crate::storage::{FileReader, FileWriter, Storage};
 use crate::{Error, Result};
+use format::limits::RECORD_BYTES_MAX;
 use format::wire::{Reader, checksum};
 use ids::{ContainerNo, Place};
 
@@ -31,6 +32,9 @@ const FILTER_BITS_PER_KEY: u64 = 16;
 const FILTER_PROBES: u32 = 6;
 /// Pages that a stream reads at once: 256 KiB.
 const STREAM_PAGES: usize = 64;
+
+// A row keeps three bytes of a record's length.
+const _: () = assert!(RECORD_BYTES_MAX < 1 << 24);
 
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,17 +144,18 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Entries, filter length, and a checksum over fence, filter and these.
+    /// Entries, filter length, a checksum of the filter, and one over fence and all these.
     fn trailer(&self) -> Vec<u8> {
         let mut trailer = self.entries.to_le_bytes().to_vec();
         trailer.extend_from_slice(&(self.filter.len() as u64).to_le_bytes());
-        let sum = checksum(&[&self.fence, &self.filter, &trailer]);
+        trailer.extend_from_slice(&checksum(&[&self.filter]));
+        let sum = checksum(&[&self.fence, &trailer]);
         trailer.extend_from_slice(&sum);
         trailer
     }
 }
 
-const TRAILER_BYTES: usize = 8 + 8 + 16;
+const TRAILER_BYTES: usize = 8 + 8 + 16 + 16;
 
 /// Reads a run.
 pub(crate) struct RunReader {
@@ -160,6 +165,7 @@ pub(crate) struct RunReader {
     fence: Vec<u64>,
     filter_offset: u64,
     filter_bytes: usize,
+    filter_sum: [u8; 16],
     filter: std::sync::OnceLock<Vec<u8>>,
 }
 
@@ -173,17 +179,27 @@ impl RunReader {
         let end = length.checked_sub(TRAILER_BYTES as u64).ok_or_else(damaged)?;
         file.read_exact_at(&mut trailer, end)?;
         let mut reader = Reader::new(&trailer, "index run");
-        let (Ok(entries), Ok(filter_bytes)) = (reader.u64(), reader.u64()) else {
+        let (Ok(entries), Ok(filter_bytes), Ok(filter_sum)) =
+            (reader.u64(), reader.u64(), reader.array())
+        else {
             return Err(damaged());
         };
         let pages = entries.div_ceil(ROWS_PER_PAGE as u64);
-        let fence_offset = HEADER_BYTES as u64 + pages.saturating_mul(PAGE_BYTES as u64);
+        let fence_offset =
+            pages.saturating_mul(PAGE_BYTES as u64).saturating_add(HEADER_BYTES as u64);
         let filter_offset = fence_offset.saturating_add(pages.saturating_mul(8));
         if filter_offset.saturating_add(filter_bytes) != end || entries == 0 {
             return Err(damaged());
         }
         let mut fence = vec![0; pages as usize * 8];
         file.read_exact_at(&mut fence, fence_offset)?;
+        let mut magic = [0; MAGIC.len()];
+        file.read_exact_at(&mut magic, 0)?;
+        let (covered, sum) = trailer.split_at(TRAILER_BYTES - 16);
+        // The fence says which page an id is in: a wrong one would make ids seem missing.
+        if magic != MAGIC || checksum(&[&fence, covered]) != sum {
+            return Err(damaged());
+        }
         let fence =
             fence.as_chunks::<8>().0.iter().map(|first| u64::from_be_bytes(*first)).collect();
         Ok(Self {
@@ -193,6 +209,7 @@ impl RunReader {
             fence,
             filter_offset,
             filter_bytes: filter_bytes as usize,
+            filter_sum,
             filter: std::sync::OnceLock::new(),
         })
     }
@@ -233,21 +250,8 @@ impl RunReader {
     fn load_filter(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.filter_bytes];
         self.file.read_exact_at(&mut bytes, self.filter_offset)?;
-        self.check_tail(&bytes)?;
-        Ok(bytes)
-    }
-
-    /// A filter that lost bits would say "new" of what is there: only a waste. But it shares its
-    /// checksum with the fence, which must be right.
-    fn check_tail(&self, filter: &[u8]) -> Result<()> {
-        let fence: Vec<u8> = self.fence.iter().flat_map(|first| first.to_be_bytes()).collect();
-        let mut trailer = [0; TRAILER_BYTES];
-        self.file.read_exact_at(&mut trailer, self.filter_offset + filter.len() as u64)?;
-        if checksum(&[&fence, filter, &trailer[..16]]) == trailer[16..] {
-            Ok(())
-        } else {
-            Err(self.damaged())
-        }
+        // A filter that lost bits would say "new" of what is there: a waste, and a sign.
+        if checksum(&[&bytes]) == self.filter_sum { Ok(bytes) } else { Err(self.damaged()) }
     }
 
     fn damaged(&self) -> Error {

@@ -36,6 +36,11 @@ impl Live {
         }
     }
 
+    /// Whether all these trees are marked.
+    pub(super) fn has_roots(&self, roots: &[ObjectId]) -> bool {
+        roots.iter().all(|root| self.pages.contains(&prefix_of(root)))
+    }
+
     /// All prefixes in order.
     pub(super) fn sorted(&self) -> Vec<Prefix> {
         let mut pages: Vec<_> = self.pages.iter().copied().collect();

@@ -110,7 +110,8 @@ fn decide(
         let snapshots = live::mark(repository, live)?;
         let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;
         let _commit = repository.commit.lock();
-        if repository.snapshots()? != snapshots {
+        let has_roots = live.has_roots(&repository.pins.lock().roots());
+        if repository.snapshots()? != snapshots || !has_roots {
             if attempt < PLANS_MAX {
                 continue;
             }

@@ -4,6 +4,7 @@ use super::{Live, Outcome};
 use crate::container::{self, TARGET_BYTES};
 use crate::snapshots::SnapshotRef;
 use crate::{Error, Repository, Result};
+use format::record::RecordKind;
 use ids::ContainerNo;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
@@ -19,12 +20,16 @@ struct Usage {
     bytes: u64,
     objects: u64,
     live: u64,
+    /// Holds objects, of which the index knows none: a reclaim was killed before it could remove
+    /// the file.
+    is_orphan: bool,
 }
 
 impl Usage {
     /// Bytes that are dead, taking all objects for equally large.
     fn dead_bytes(&self) -> u64 {
         match self.objects {
+            0 if self.is_orphan => self.bytes,
             0 => 0,
             objects => (self.bytes as f64 * (objects - self.live) as f64 / objects as f64) as u64,
         }
@@ -51,6 +56,7 @@ impl Plan {
         if live_objects == 0 && !snapshots.is_empty() {
             return Err(Error::Doubt("there are snapshots, but nothing seems to live".into()));
         }
+        find_orphans(repository, &mut usage)?;
         let mut plan = Self { usage, candidates: Vec::new(), outcome: Outcome::default() };
         plan.choose(max_waste_percent);
         plan.summarize(live_objects, dead_objects);
@@ -81,7 +87,7 @@ impl Plan {
         let share = |usage: &Usage| usage.dead_bytes() as f64 / usage.bytes.max(1) as f64;
         order.sort_by(|(a, of_a), (b, of_b)| share(of_b).total_cmp(&share(of_a)).then(a.cmp(b)));
         for (number, usage) in &order {
-            let all_dead = usage.objects > 0 && usage.live == 0;
+            let all_dead = usage.is_orphan || usage.objects > 0 && usage.live == 0;
             if all_dead || waste > allowed && usage.dead_bytes() > 0 {
                 waste -= usage.dead_bytes();
                 self.candidates.push(*number);
@@ -139,6 +145,16 @@ fn containers(repository: &Repository) -> Result<FxHashMap<ContainerNo, Usage>> 
     Ok(usage)
 }
 
+/// Looks into the containers of which the index knows nothing.
+fn find_orphans(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usage>) -> Result<()> {
+    for (number, usage) in usage.iter_mut().filter(|(_, usage)| usage.objects == 0) {
+        let rows = repository.container(*number)?.rows()?;
+        usage.is_orphan =
+            rows.iter().any(|row| row.is(RecordKind::Data) || row.is(RecordKind::Pages));
+    }
+    Ok(())
+}
+
 /// Counts objects by container: the index and the marks are both sorted, so one pass over both
 /// does. An object that lives and is nowhere is a doubt.
 fn count(
@@ -150,7 +166,7 @@ fn count(
     let mut marks = live.iter().peekable();
     let (mut found, mut dead) = (0u64, 0u64);
     repository.index().visit(|row| {
-        while marks.peek().is_some_and(|mark| **mark < row.prefix) {
+        if marks.peek().is_some_and(|mark| **mark < row.prefix) {
             return Err(missing());
         }
         let lives = marks.next_if(|mark| **mark == row.prefix).is_some();

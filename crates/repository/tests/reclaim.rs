@@ -1,0 +1,211 @@
+//! What reclaim leaves behind when it is killed, and what a session leaves that is dropped.
+
+use format::manifest::{Head, SIGNATURE_BYTES};
+use format::page::{PageKind, put_head};
+use format::record::{Codec, Header, RecordKind, SealedRecord};
+use ids::{KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
+use repository::config::Config;
+use repository::lease::Lease;
+use repository::local::LocalStorage;
+use repository::reclaim::{self, Options};
+use repository::snapshots::SnapshotRef;
+use repository::storage::Storage;
+use repository::{Repository, container};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SESSION: SessionId = SessionId([3; 16]);
+
+fn chunk(n: u16) -> ObjectId {
+    id(n, false)
+}
+fn page(n: u16) -> ObjectId {
+    id(n, true)
+}
+fn id(n: u16, is_page: bool) -> ObjectId {
+    let mut id = [n as u8; 24];
+    id[0] = (n >> 8) as u8;
+    id[1] = is_page as u8;
+    ObjectId(id).with_type(is_page)
+}
+
+fn record(kind: RecordKind, ids: Vec<ObjectId>, clear: Vec<u8>, sealed: Vec<u8>) -> SealedRecord {
+    let header = Header {
+        kind,
+        codec: Codec::Raw,
+        session: SESSION,
+        nonce: 1,
+        objects: ids.len() as u32,
+        clear_bytes: clear.len() as u32,
+        plain_bytes: 0,
+        sealed_bytes: sealed.len() as u32,
+    };
+    let associated = [&header.encode()[..], &clear].concat();
+    SealedRecord { kind, ids, associated, sealed }
+}
+fn session_record() -> SealedRecord {
+    record(RecordKind::Session, vec![], vec![1; 97], vec![])
+}
+fn data(n: u16, bytes: usize) -> SealedRecord {
+    record(RecordKind::Data, vec![chunk(n)], chunk(n).0.to_vec(), vec![n as u8; bytes])
+}
+fn leaf(n: u16, refs: &[ObjectId]) -> SealedRecord {
+    let mut clear = Vec::new();
+    put_head(&mut clear, PageKind::Leaf, page(n), refs);
+    record(RecordKind::Pages, vec![page(n)], clear, vec![0; 40])
+}
+fn manifest(root: ObjectId, sequence: u64) -> SealedRecord {
+    let head = Head {
+        sequence,
+        source: page(500),
+        source_sequence: sequence,
+        previous: SnapshotId([0; 16]),
+        time_secs: 0,
+        time_nanos: 0,
+        root,
+        level: 0,
+        body: page(501),
+        writer: KeyId([1; 8]),
+    };
+    record(
+        RecordKind::Manifest,
+        vec![],
+        [&head.encode()[..], &[0; SIGNATURE_BYTES]].concat(),
+        vec![0; 40],
+    )
+}
+
+fn made() -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
+    let folder = tempfile::tempdir().unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
+    let config = Config {
+        repository: RepositoryId([1; 16]),
+        features: 0,
+        created_secs: 0,
+        privacy: 0,
+        chunk_bytes: [1, 2, 3],
+        root_key: [0; 32],
+    };
+    let repository = Arc::new(Repository::init(storage, config, &[]).unwrap());
+    let lease = repository.lease("test").unwrap();
+    (folder, repository, lease)
+}
+fn store(repository: &Arc<Repository>, lease: &Arc<Lease>, n: u16, bytes: usize) -> SnapshotRef {
+    let session = repository.begin(lease, None, session_record());
+    for record in [data(n, bytes), leaf(n, &[chunk(n)])] {
+        for id in &record.ids {
+            assert!(session.claim(id).unwrap());
+        }
+        session.append(&record).unwrap();
+    }
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(page(n), sequence)).unwrap().snapshot
+}
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for shard in std::fs::read_dir(folder.join("containers")).unwrap() {
+        for file in std::fs::read_dir(shard.unwrap().path()).unwrap() {
+            found.push(file.unwrap().path());
+        }
+    }
+    found.sort();
+    found
+}
+const OPTIONS: Options = Options { max_waste_percent: 0.0, dry_run: false };
+fn tombstone() -> SealedRecord {
+    record(RecordKind::Tombstone, vec![], vec![0; 88], vec![0; 40])
+}
+
+#[test]
+fn killed_before_it_removes_reclaim_leaves_nothing_for_ever() {
+    let (folder, repository, lease) = made();
+    let old = store(&repository, &lease, 1, 9 << 20);
+    store(&repository, &lease, 2, 9 << 20);
+    repository.forget(&lease, &[old], &session_record(), &tombstone()).unwrap();
+    let before: Vec<_> = files(folder.path())
+        .into_iter()
+        .map(|path| (std::fs::read(&path).unwrap(), path))
+        .collect();
+    reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
+    let after = files(folder.path());
+    let removed: Vec<_> = before.iter().filter(|(_, path)| !after.contains(path)).collect();
+    assert!(!removed.is_empty());
+    // As if it had been killed after the index and before the files.
+    for (bytes, path) in &removed {
+        std::fs::write(path, bytes).unwrap();
+    }
+    drop((repository, lease));
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
+    let repository = Arc::new(Repository::open(storage).unwrap());
+    let lease = repository.lease("again").unwrap();
+    let outcome = reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
+    let left: Vec<_> = removed.iter().filter(|(_, path)| path.exists()).collect();
+    assert!(left.is_empty(), "{} files stay for ever: {outcome:?}", left.len());
+    let _ = container::DIRECTORY;
+}
+
+#[test]
+fn what_a_dropped_session_stored_is_found_by_the_next_writer() {
+    let (_folder, repository, lease) = made();
+    let session = repository.begin(&lease, None, session_record());
+    for n in 1..=9 {
+        let record = data(n, 9 << 20);
+        assert!(session.claim(&chunk(n)).unwrap());
+        session.append(&record).unwrap();
+    }
+    drop(session); // cancelled
+    store(&repository, &lease, 100, 10);
+    drop(lease);
+    let lease = repository.lease("next").unwrap();
+    let session = repository.begin(&lease, None, session_record());
+    assert!(!session.claim(&chunk(1)).unwrap(), "stored already");
+}
+
+#[test]
+fn a_damaged_fence_is_an_error_and_not_a_missing_object() {
+    let (folder, repository, lease) = made();
+    for n in 1..=3u16 {
+        let session = repository.begin(&lease, None, session_record());
+        for k in 0..400 {
+            let r = data(n * 1000 + k, 10);
+            session.claim(&r.ids[0]).unwrap();
+            session.append(&r).unwrap();
+        }
+        let r = leaf(n, &[]);
+        session.claim(&r.ids[0]).unwrap();
+        session.append(&r).unwrap();
+        let sequence = session.next_snapshot();
+        session.commit(&manifest(page(n), sequence)).unwrap();
+    }
+    let run = std::fs::read_dir(folder.path().join("index"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.to_string_lossy().contains("run-"))
+        .unwrap();
+    let good = std::fs::read(&run).unwrap();
+    let trailer = &good[good.len() - 48..];
+    let entries = u64::from_le_bytes(trailer[..8].try_into().unwrap());
+    let fence = 64 + entries.div_ceil(170) as usize * 4096;
+    let mut bad = good.clone();
+    for at in 0..entries.div_ceil(170) as usize {
+        bad[fence + at * 8] ^= 0xff;
+    }
+    std::fs::write(&run, &bad).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
+    let Ok(fresh) = Repository::open(storage) else { return };
+    let wrong = (0..400).filter(|k| matches!(fresh.index().find_many(&[chunk(3000 + k)]), Ok(places) if places[0].is_none())).count();
+    assert_eq!(wrong, 0, "objects said to be missing");
+}
+
+#[test]
+fn what_forget_wrote_does_not_stop_reclaim() {
+    let (_folder, repository, lease) = made();
+    let names: Vec<_> = (1..=12).map(|n| store(&repository, &lease, n, 100)).collect();
+    repository.forget(&lease, &names[..3], &session_record(), &tombstone()).unwrap();
+    let outcome = reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
+    assert!(outcome.containers_removed + outcome.containers_rewritten > 8, "{outcome:?}");
+    for name in &names[3..] {
+        let root = repository.snapshot(*name).unwrap().head.root;
+        repository.fetch(&root, &mut Vec::new()).unwrap();
+    }
+}
