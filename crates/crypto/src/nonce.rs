@@ -9,9 +9,9 @@ use crate::Error;
 
 /// Records sealed in one session, at most: 2^32.
 pub const MAX_RECORDS: u64 = 1 << 32;
-/// Plaintext bytes sealed in one session, at most: 2 TiB (2^37 AES blocks; the advantage of an
-/// attacker on GCM then stays under 2^(2·37 - 128) = 2^-54).
-pub const MAX_BYTES: u64 = 2 << 40;
+/// Bytes sealed in one session, at most: 64 TiB after compression (2^42 AES blocks; the advantage
+/// of an attacker on GCM then stays under 2^(2·42 - 128) = 2^-44). One backup is one session.
+pub const MAX_BYTES: u64 = 64 << 40;
 const NONCE_LEN: usize = 12;
 
 /// Hands out the nonces of one session. Make exactly one for each [`crate::SessionKey`] that
