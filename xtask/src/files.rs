@@ -26,50 +26,27 @@ pub(crate) fn all() -> Vec<String> {
 pub(crate) fn with_extension(extension: &str) -> Vec<(String, String)> {
     let ends = format!(".{extension}");
     let names = all().into_iter().filter(|name| name.ends_with(&ends));
-    names
-        .filter_map(|name| Some((name.clone(), read(&name)?)))
-        .collect()
+    names.filter_map(|name| Some((name.clone(), read(&name)?))).collect()
 }
 
 /// The text of a file; `None` when it is no text.
 pub(crate) fn read(name: &str) -> Option<String> {
-    std::fs::read(root().join(name))
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok())
+    std::fs::read(root().join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok())
 }
 
 fn tracked() -> Option<Vec<String>> {
-    let list = [
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ];
-    let output = Command::new("git")
-        .args(list)
-        .current_dir(root())
-        .output()
-        .ok()?;
+    let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let output = Command::new("git").args(list).current_dir(root()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    let names: Vec<String> = text
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let names: Vec<String> =
+        text.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     (output.status.success() && !names.is_empty()).then_some(names)
 }
 
 /// For a source archive without git.
 fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) {
-    const SKIPPED: [&str; 6] = [
-        ".git",
-        "target",
-        "node_modules",
-        "__pycache__",
-        "corpus",
-        "artifacts",
-    ];
+    const SKIPPED: [&str; 6] =
+        [".git", "target", "node_modules", "__pycache__", "corpus", "artifacts"];
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;
     };

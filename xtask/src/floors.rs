@@ -28,9 +28,7 @@ pub(crate) fn problems() -> Vec<String> {
     };
     let house = parse(&text);
     if house.floors.is_empty() {
-        return vec![format!(
-            "{DOCUMENT} has no table `| floor | crates | pure |`"
-        )];
+        return vec![format!("{DOCUMENT} has no table `| floor | crates | pure |`")];
     }
     match dependencies() {
         Ok(dependencies) => {
@@ -49,9 +47,7 @@ pub(crate) fn parse(text: &str) -> House {
         let Ok(floor) = cells[0].trim().parse() else {
             continue;
         };
-        house
-            .floors
-            .extend(names(cells[1]).into_iter().map(|name| (name, floor)));
+        house.floors.extend(names(cells[1]).into_iter().map(|name| (name, floor)));
         house.pure.extend(names(cells[2]));
     }
     for cells in rows(text, &["crate", "must not reach", "so that"]) {
@@ -64,29 +60,16 @@ pub(crate) fn parse(text: &str) -> House {
 
 /// The rows of the table under exactly this heading.
 fn rows<'a>(text: &'a str, heading: &[&str]) -> Vec<Vec<&'a str>> {
-    let cells = |line: &'a str| {
-        line.trim()
-            .trim_matches('|')
-            .split('|')
-            .map(str::trim)
-            .collect()
-    };
+    let cells = |line: &'a str| line.trim().trim_matches('|').split('|').map(str::trim).collect();
     let mut lines = text.lines().skip_while(|line| cells(line) != heading);
     lines.next();
     let table = lines.take_while(|line| line.trim_start().starts_with('|'));
-    table
-        .map(cells)
-        .filter(|row: &Vec<_>| row.len() == heading.len())
-        .collect()
+    table.map(cells).filter(|row: &Vec<_>| row.len() == heading.len()).collect()
 }
 
 /// What stands in backticks.
 fn names(cell: &str) -> Vec<String> {
-    cell.split('`')
-        .skip(1)
-        .step_by(2)
-        .map(str::to_owned)
-        .collect()
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 fn check(house: &House, dependencies: &Dependencies) -> Vec<String> {
@@ -98,20 +81,13 @@ fn check(house: &House, dependencies: &Dependencies) -> Vec<String> {
         };
         for need in needs {
             if house.floors.get(need).is_some_and(|below| below >= floor) {
-                problems.push(format!(
-                    "{name} (floor {floor}) depends on {need}, which is not lower"
-                ));
+                problems
+                    .push(format!("{name} (floor {floor}) depends on {need}, which is not lower"));
             }
         }
     }
-    for name in house
-        .floors
-        .keys()
-        .filter(|name| !dependencies.contains_key(*name))
-    {
-        problems.push(format!(
-            "{DOCUMENT} names the crate {name}, which does not exist"
-        ));
+    for name in house.floors.keys().filter(|name| !dependencies.contains_key(*name)) {
+        problems.push(format!("{DOCUMENT} names the crate {name}, which does not exist"));
     }
     for (name, forbidden) in &house.unreachable {
         let reached = reach(name, dependencies);
@@ -138,23 +114,14 @@ fn reach(name: &str, dependencies: &Dependencies) -> BTreeSet<String> {
 
 fn dependencies() -> Result<Dependencies, String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let arguments = [
-        "metadata",
-        "--format-version",
-        "1",
-        "--no-deps",
-        "--offline",
-    ];
+    let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
     let output = Command::new(cargo)
         .args(arguments)
         .current_dir(files::root())
         .output()
         .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|error| {
-        format!(
-            "cargo metadata: {error}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        )
+        format!("cargo metadata: {error}: {}", String::from_utf8_lossy(&output.stderr))
     })?;
     let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
     let crates = packages.iter().filter_map(|package| {
@@ -185,9 +152,7 @@ mod tests {
 
     fn dependencies_of(list: &[(&str, &[&str])]) -> Dependencies {
         let set = |needs: &[&str]| needs.iter().map(|need| (*need).to_owned()).collect();
-        list.iter()
-            .map(|(name, needs)| ((*name).to_owned(), set(needs)))
-            .collect()
+        list.iter().map(|(name, needs)| ((*name).to_owned(), set(needs))).collect()
     }
 
     #[test]
@@ -212,18 +177,10 @@ mod tests {
         let up = dependencies_of(&[("a", &["b"]), ("b", &[]), ("c", &[])]);
         assert_eq!(check(&house, &up).len(), 1);
         let sideways = dependencies_of(&[("a", &[]), ("b", &[]), ("c", &["b"])]);
-        assert_eq!(
-            check(&house, &sideways).len(),
-            2,
-            "not lower, and must not be reached"
-        );
+        assert_eq!(check(&house, &sideways).len(), 2, "not lower, and must not be reached");
         let through = dependencies_of(&[("a", &["z"]), ("b", &[]), ("c", &["a"])]);
         assert_eq!(check(&house, &through), ["c reaches z, which it must not"]);
         let unknown = dependencies_of(&[("a", &[]), ("b", &[]), ("d", &[])]);
-        assert_eq!(
-            check(&house, &unknown).len(),
-            2,
-            "d has no floor, c does not exist"
-        );
+        assert_eq!(check(&house, &unknown).len(), 2, "d has no floor, c does not exist");
     }
 }

@@ -50,9 +50,7 @@ fn report(name: &str, problems: Vec<String>) -> ExitCode {
         println!("{name}: all well");
         return ExitCode::SUCCESS;
     }
-    problems
-        .iter()
-        .for_each(|problem| eprintln!("{name}: {problem}"));
+    problems.iter().for_each(|problem| eprintln!("{name}: {problem}"));
     eprintln!("{name}: {} problems", problems.len());
     ExitCode::FAILURE
 }

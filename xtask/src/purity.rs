@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 
 /// What a pure crate may not name, with why.
 const FORBIDDEN: [(&str, &str); 6] = [
-    (
-        "std::fs",
-        "files are for `repository`, `capture` and `restore`",
-    ),
+    ("std::fs", "files are for `repository`, `capture` and `restore`"),
     ("std::net", "the network is for others"),
     ("thread::spawn", "threads are for the caller"),
     ("Instant::now", "times come in as parameters"),
@@ -20,9 +17,8 @@ const FORBIDDEN: [(&str, &str); 6] = [
 pub(crate) fn problems(pure: &BTreeSet<String>) -> Vec<String> {
     let mut problems = Vec::new();
     for (path, text) in files::with_extension("rs") {
-        let Some((name, inner)) = path
-            .strip_prefix("crates/")
-            .and_then(|rest| rest.split_once('/'))
+        let Some((name, inner)) =
+            path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'))
         else {
             continue;
         };
@@ -55,9 +51,7 @@ fn ungrouped(line: &str) -> String {
     let Some((before, group)) = line.split_once("std::{") else {
         return line.to_owned();
     };
-    let parts = group
-        .split(',')
-        .map(|part| format!(" std::{}", part.trim()));
+    let parts = group.split(',').map(|part| format!(" std::{}", part.trim()));
     parts.fold(before.to_owned(), |text, part| text + &part)
 }
 
@@ -68,10 +62,7 @@ mod tests {
     #[test]
     fn what_a_pure_crate_may_not_name_is_found_in_code_only() {
         let text = "use std::{fmt, fs};\n// std::net\nfn f() { Instant::now(); }\n#[cfg(test)]\nmod t { use std::fs; }";
-        let found: Vec<_> = named(text)
-            .into_iter()
-            .map(|(line, what, _)| (line, what))
-            .collect();
+        let found: Vec<_> = named(text).into_iter().map(|(line, what, _)| (line, what)).collect();
         assert_eq!(found, [(1, "std::fs"), (3, "Instant::now")]);
     }
 }

@@ -28,11 +28,7 @@ pub(crate) fn code_only(text: &str) -> String {
             continue;
         }
         let end = (at + length).min(bytes.len());
-        out.extend(
-            bytes[at..end]
-                .iter()
-                .map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }),
-        );
+        out.extend(bytes[at..end].iter().map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }));
         at = end;
     }
     String::from_utf8_lossy(&out).into_owned()
@@ -55,9 +51,7 @@ fn not_code(bytes: &[u8], at: usize) -> usize {
 }
 
 fn until(rest: &[u8], end: &[u8]) -> usize {
-    rest.windows(end.len())
-        .position(|window| window == end)
-        .unwrap_or(rest.len())
+    rest.windows(end.len()).position(|window| window == end).unwrap_or(rest.len())
 }
 
 fn block_comment(rest: &[u8]) -> usize {
@@ -105,11 +99,7 @@ fn character(rest: &[u8]) -> usize {
         Some(b'\\') => 3 + until(&rest[3.min(rest.len())..], b"'") + 1,
         Some(first) => {
             let width = [1, 1, 2, 3, 4][(first.leading_ones() as usize).min(4)];
-            if rest.get(1 + width) == Some(&b'\'') {
-                2 + width
-            } else {
-                0
-            }
+            if rest.get(1 + width) == Some(&b'\'') { 2 + width } else { 0 }
         }
         None => 0,
     }
@@ -127,10 +117,7 @@ pub(crate) fn without_tests(code: &str) -> String {
     while let Some(found) = code[from..].find(MARK) {
         let start = from + found;
         let end = item_end(code.as_bytes(), start + MARK.len());
-        bytes[start..end]
-            .iter_mut()
-            .filter(|byte| **byte != b'\n')
-            .for_each(|byte| *byte = b' ');
+        bytes[start..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
         from = end;
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -181,19 +168,14 @@ pub(crate) fn functions(code: &str) -> Vec<Function> {
 }
 
 fn function(code: &str, at: usize) -> Option<Function> {
-    let name: String = code[at + 3..]
-        .chars()
-        .take_while(|c| c.is_alphanumeric() || *c == '_')
-        .collect();
+    let name: String =
+        code[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     let open = body_start(code.as_bytes(), at)?;
     if name.is_empty() || code.as_bytes()[open] != b'{' {
         return None;
     }
     let line = code[..at].matches('\n').count() + 1;
-    let lines = code[at..block_end(code.as_bytes(), open)]
-        .matches('\n')
-        .count()
-        + 1;
+    let lines = code[at..block_end(code.as_bytes(), open)].matches('\n').count() + 1;
     Some(Function { name, line, lines })
 }
 
@@ -204,10 +186,7 @@ mod tests {
     #[test]
     fn strings_and_comments_are_no_code() {
         let text = "a /* x /* y */ z */ b // c\n\"d\\\"e\" r#\"f\"g\"# 'h' '\\'' '{' b\"i\" 'life: &'a str";
-        let words: Vec<_> = code_only(text)
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
+        let words: Vec<_> = code_only(text).split_whitespace().map(str::to_owned).collect();
         assert_eq!(words, ["a", "b", "b", "'life:", "&'a", "str"]);
     }
 
@@ -216,10 +195,7 @@ mod tests {
         let code =
             "one\n#[cfg(test)]\nmod tests {\n fn x() { { } }\n}\ntwo\n#[cfg(test)]\nmod y;\nthree";
         let left = without_tests(code);
-        assert_eq!(
-            left.split_whitespace().collect::<Vec<_>>(),
-            ["one", "two", "three"]
-        );
+        assert_eq!(left.split_whitespace().collect::<Vec<_>>(), ["one", "two", "three"]);
         assert_eq!(left.lines().count(), code.lines().count());
     }
 
@@ -228,10 +204,7 @@ mod tests {
         let code =
             "fn a(x: [u8; 2]) -> u8 {\n  if x { 1 } else { 2 }\n}\nfn b();\nimpl X { fn c() {} }";
         let found = functions(code);
-        let lengths: Vec<_> = found
-            .iter()
-            .map(|f| (f.name.as_str(), f.line, f.lines))
-            .collect();
+        let lengths: Vec<_> = found.iter().map(|f| (f.name.as_str(), f.line, f.lines)).collect();
         assert_eq!(lengths, [("a", 1, 3), ("c", 5, 1)]);
     }
 }

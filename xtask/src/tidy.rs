@@ -16,22 +16,10 @@ pub(crate) fn problems() -> Vec<String> {
     let sources = files::with_extension("rs");
     let documents = files::with_extension("md");
     let mut problems = Vec::new();
-    problems.extend(
-        sources
-            .iter()
-            .flat_map(|(path, text)| in_source(path, text)),
-    );
+    problems.extend(sources.iter().flat_map(|(path, text)| in_source(path, text)));
     problems.extend(long_functions(&sources));
-    problems.extend(
-        documents
-            .iter()
-            .flat_map(|(path, text)| in_document(path, text)),
-    );
-    problems.extend(
-        documents
-            .iter()
-            .flat_map(|(path, text)| missing_paths(path, text)),
-    );
+    problems.extend(documents.iter().flat_map(|(path, text)| in_document(path, text)));
+    problems.extend(documents.iter().flat_map(|(path, text)| missing_paths(path, text)));
     problems.extend(missing_tests(&sources, &documents));
     problems.extend(unexplained_libraries());
     problems.extend(files::all().iter().flat_map(|path| machine_paths(path)));
@@ -48,17 +36,13 @@ fn in_source(path: &str, text: &str) -> Vec<String> {
         lines.filter(|(code, text)| !code.trim().is_empty() || text.trim_start().starts_with("//"));
     let count = counted.count();
     if count > FILE_LINES_MAX && !source::is_test_file(path) {
-        problems.push(format!(
-            "{path} has {count} lines, more than {FILE_LINES_MAX}: split it"
-        ));
+        problems.push(format!("{path} has {count} lines, more than {FILE_LINES_MAX}: split it"));
     }
     for (number, line) in all.lines().enumerate() {
         for word in ["todo!", "unimplemented!", "#[ignore"] {
             if line.contains(word) {
-                problems.push(format!(
-                    "{path}:{}: {word} is not for what is committed",
-                    number + 1
-                ));
+                problems
+                    .push(format!("{path}:{}: {word} is not for what is committed", number + 1));
             }
         }
     }
@@ -67,10 +51,8 @@ fn in_source(path: &str, text: &str) -> Vec<String> {
 
 fn long_functions(sources: &[(String, String)]) -> Vec<String> {
     let text = files::read(EXCEPTIONS).unwrap_or_default();
-    let excepted: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .collect();
+    let excepted: Vec<&str> =
+        text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     let mut problems = Vec::new();
     let mut long = Vec::new();
     for (path, text) in sources {
@@ -88,9 +70,7 @@ fn long_functions(sources: &[(String, String)]) -> Vec<String> {
             }
         }
     }
-    let stale = excepted
-        .iter()
-        .filter(|name| !long.iter().any(|other| other == *name));
+    let stale = excepted.iter().filter(|name| !long.iter().any(|other| other == *name));
     problems.extend(
         stale.map(|name| {
             format!("{EXCEPTIONS}: {name} is short now: remove it and lower the limit")
@@ -103,9 +83,7 @@ fn long_functions(sources: &[(String, String)]) -> Vec<String> {
 }
 
 fn in_document(path: &str, text: &str) -> Vec<String> {
-    let headings = outside_fences(text)
-        .filter(|line| line.starts_with("# "))
-        .count();
+    let headings = outside_fences(text).filter(|line| line.starts_with("# ")).count();
     if headings == 1 {
         Vec::new()
     } else {
@@ -128,14 +106,8 @@ fn missing_paths(document: &str, text: &str) -> Vec<String> {
     let folder = document.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut problems = Vec::new();
     for line in outside_fences(text) {
-        let spans = line
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .flat_map(str::split_whitespace);
-        let named = spans
-            .filter(|word| is_path(word))
-            .map(|word| (word.to_owned(), "names"));
+        let spans = line.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
+        let named = spans.filter(|word| is_path(word)).map(|word| (word.to_owned(), "names"));
         let linked = links(line).map(|link| (files_relative(folder, &link), "links to"));
         for (path, how) in named.chain(linked) {
             if !files::root().join(&path).exists() {
@@ -150,9 +122,7 @@ fn missing_paths(document: &str, text: &str) -> Vec<String> {
 fn missing_tests(sources: &[(String, String)], documents: &[(String, String)]) -> Vec<String> {
     let is_sentence = |word: &str| {
         word.matches('_').count() >= 3
-            && word
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+            && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
     };
     let mut problems = Vec::new();
     for (path, text) in documents {
@@ -160,9 +130,7 @@ fn missing_tests(sources: &[(String, String)], documents: &[(String, String)]) -
         for word in words.filter(|word| is_sentence(word)) {
             let wanted = format!("fn {word}(");
             if !sources.iter().any(|(_, text)| text.contains(&wanted)) {
-                problems.push(format!(
-                    "{path} cites the test {word}, which does not exist"
-                ));
+                problems.push(format!("{path} cites the test {word}, which does not exist"));
             }
         }
     }
@@ -174,20 +142,15 @@ fn unexplained_libraries() -> Vec<String> {
     const REASONS: &str = "docs/adr/0009-dependencies.md";
     let (manifest, reasons) = (files::read("Cargo.toml"), files::read(REASONS));
     let (manifest, reasons) = (manifest.unwrap_or_default(), reasons.unwrap_or_default());
-    let section = manifest
-        .split("[workspace.dependencies]")
-        .nth(1)
-        .unwrap_or_default();
+    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.starts_with('['));
-    let named = lines
-        .filter(|line| !line.contains("path ="))
-        .filter_map(|line| line.split_once('='));
+    let named =
+        lines.filter(|line| !line.contains("path =")).filter_map(|line| line.split_once('='));
     let mut used: Vec<&str> = named.map(|(name, _)| name.trim()).collect();
-    let mut told: Vec<&str> = reasons
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-        .collect();
-    (used.sort_unstable(), told.sort_unstable());
+    let mut told: Vec<&str> =
+        reasons.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    used.sort_unstable();
+    told.sort_unstable();
     let without = used.iter().filter(|name| !told.contains(name));
     let without = without.map(|name| format!("{REASONS} has no line for {name}"));
     let strange = told.iter().filter(|name| !used.contains(name));
@@ -204,22 +167,14 @@ fn is_path(word: &str) -> bool {
     ];
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     // What is made, and so is not there in a fresh copy.
-    let made = [
-        "fuzz/corpus",
-        "fuzz/target",
-        "fuzz/artifacts",
-        "bench/results/",
-    ];
+    let made = ["fuzz/corpus", "fuzz/target", "fuzz/artifacts", "bench/results/"];
     TOP.iter().any(|top| word.starts_with(top))
         && word.chars().all(plain)
         && !made.iter().any(|made| word.starts_with(made))
 }
 
 fn links(line: &str) -> impl Iterator<Item = String> + '_ {
-    let parts = line
-        .split("](")
-        .skip(1)
-        .filter_map(|part| part.split([')', '#']).next());
+    let parts = line.split("](").skip(1).filter_map(|part| part.split([')', '#']).next());
     let local = parts
         .filter(|link| !link.is_empty() && !link.contains("://") && !link.starts_with("mailto:"));
     local.map(str::to_owned)
@@ -247,14 +202,9 @@ fn machine_paths(path: &str) -> Vec<String> {
     };
     let mut problems = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let hit = roots
-            .iter()
-            .any(|root| line.match_indices(root).any(|(at, _)| begins(line, at)));
+        let hit = roots.iter().any(|root| line.match_indices(root).any(|(at, _)| begins(line, at)));
         if hit {
-            problems.push(format!(
-                "{path}:{} carries a path of one machine",
-                number + 1
-            ));
+            problems.push(format!("{path}:{} carries a path of one machine", number + 1));
         }
     }
     problems
@@ -282,19 +232,10 @@ mod tests {
 
     #[test]
     fn a_cited_test_must_exist() {
-        let sources = [(
-            "a.rs".to_owned(),
-            "fn what_is_there_is_found() {}".to_owned(),
-        )];
+        let sources = [("a.rs".to_owned(), "fn what_is_there_is_found() {}".to_owned())];
         let document = |text: &str| [("a.md".to_owned(), text.to_owned())];
-        assert_eq!(
-            missing_tests(&sources, &document("`what_is_there_is_found`")).len(),
-            0
-        );
-        assert_eq!(
-            missing_tests(&sources, &document("`what_is_not_there_is_told`")).len(),
-            1
-        );
+        assert_eq!(missing_tests(&sources, &document("`what_is_there_is_found`")).len(), 0);
+        assert_eq!(missing_tests(&sources, &document("`what_is_not_there_is_told`")).len(), 1);
     }
 
     #[test]
@@ -302,14 +243,8 @@ mod tests {
         let mark = concat!("to", "do!()");
         assert_eq!(in_source("a.rs", &format!("fn f() {{ {mark} }}")).len(), 1);
         assert_eq!(in_source("a.rs", &format!("// {mark}\n")).len(), 0);
-        assert_eq!(
-            in_source("a.rs", &"x;\n".repeat(FILE_LINES_MAX + 1)).len(),
-            1
-        );
-        let tests = format!(
-            "#[cfg(test)]\nmod t {{\n{}}}",
-            "x;\n".repeat(FILE_LINES_MAX)
-        );
+        assert_eq!(in_source("a.rs", &"x;\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
+        let tests = format!("#[cfg(test)]\nmod t {{\n{}}}", "x;\n".repeat(FILE_LINES_MAX));
         assert_eq!(in_source("a.rs", &tests).len(), 0);
     }
 
@@ -321,21 +256,11 @@ mod tests {
 
     #[test]
     fn untidy_documents_are_found() {
-        assert_eq!(
-            in_document("a.md", "# One\n```\n# no\n```\n"),
-            Vec::<String>::new()
-        );
+        assert_eq!(in_document("a.md", "# One\n```\n# no\n```\n"), Vec::<String>::new());
         assert_eq!(in_document("a.md", "# One\n# Two\n").len(), 1);
+        assert_eq!(missing_paths("a.md", "see `crates/nowhere` and [x](docs/none.md)").len(), 2);
         assert_eq!(
-            missing_paths("a.md", "see `crates/nowhere` and [x](docs/none.md)").len(),
-            2
-        );
-        assert_eq!(
-            missing_paths(
-                "docs/a.md",
-                "`crates/ids` [x](../README.md#top) `index/state`"
-            )
-            .len(),
+            missing_paths("docs/a.md", "`crates/ids` [x](../README.md#top) `index/state`").len(),
             0
         );
     }

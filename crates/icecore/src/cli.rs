@@ -6,8 +6,16 @@ use std::path::PathBuf;
 
 /// Backs up files into an encrypted, deduplicated repository, and brings them back.
 #[derive(Parser, Debug)]
-#[command(name = "icecore", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
-#[command(after_help = "Begin with:\n  icecore init --repo /mnt/backup\n  icecore backup --repo /mnt/backup /home /etc\n\nExit codes: icecore help exit-codes")]
+#[command(
+    name = "icecore",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+#[command(
+    after_help = "Begin with:\n  icecore init --repo /mnt/backup\n  icecore backup --repo /mnt/backup /home /etc\n\nExit codes: icecore help exit-codes"
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -20,7 +28,14 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// The repository: a directory.
-    #[arg(short, long, global = true, value_name = "DIR", env = "ICECORE_REPO", hide_env_values = true)]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "ICECORE_REPO",
+        hide_env_values = true
+    )]
     pub(crate) repo: Option<PathBuf>,
     /// Read the password (or recovery key) from this file [env: ICECORE_PASSWORD_FILE].
     #[arg(short, long, global = true, value_name = "FILE")]
@@ -29,7 +44,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "COMMAND", conflicts_with = "password_file")]
     pub(crate) password_command: Option<String>,
     /// Use this profile of the config file.
-    #[arg(long, global = true, value_name = "NAME", env = "ICECORE_PROFILE", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "ICECORE_PROFILE",
+        hide_env_values = true
+    )]
     pub(crate) profile: Option<String>,
     /// Print one JSON object a line; the last one is a summary or an error.
     #[arg(long, global = true)]

@@ -119,9 +119,12 @@ mod tests {
     fn the_document_has_every_code_with_its_name_and_meaning() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/EXIT-CODES.md");
         let document = std::fs::read_to_string(path).unwrap();
-        let rows = Code::ALL.map(|code| format!("| {} | `{}` | {} |", code.number(), code.name(), code.meaning()));
-        rows.iter().for_each(|row| assert!(document.contains(row), "docs/EXIT-CODES.md lacks: {row}"));
-        let listed = document.lines().filter(|line| line.starts_with("| ") && line.contains("| `")).count();
+        let rows = Code::ALL
+            .map(|code| format!("| {} | `{}` | {} |", code.number(), code.name(), code.meaning()));
+        rows.iter()
+            .for_each(|row| assert!(document.contains(row), "docs/EXIT-CODES.md lacks: {row}"));
+        let listed =
+            document.lines().filter(|line| line.starts_with("| ") && line.contains("| `")).count();
         assert_eq!(listed, rows.len(), "docs/EXIT-CODES.md has rows that no code has");
     }
 

@@ -52,7 +52,8 @@ impl Context {
         let repo = self.repo()?;
         let storage = LocalStorage::open(&repo).map_err(|error| {
             let location = repo.display().to_string();
-            let missing = error.is_not_found().then_some(repository::Error::NoRepository { location });
+            let missing =
+                error.is_not_found().then_some(repository::Error::NoRepository { location });
             Failure::from(missing.unwrap_or(error.into())).at(&self.place())
         })?;
         Ok(Arc::new(storage))
@@ -88,7 +89,11 @@ impl Context {
     }
 
     /// The snapshot that `text` names, and the path in it.
-    pub(crate) fn snapshot_and_path(&self, archive: &Archive, text: &OsStr) -> Result<(Snapshot, Vec<u8>)> {
+    pub(crate) fn snapshot_and_path(
+        &self,
+        archive: &Archive,
+        text: &OsStr,
+    ) -> Result<(Snapshot, Vec<u8>)> {
         let parsed = Selector::parse_with_path(text.as_bytes(), &crate::time::parse_point);
         let (selector, path) = parsed.ok_or_else(|| no_selector(text))?;
         Ok((self.find(archive, &selector)?, path))
@@ -101,7 +106,8 @@ impl Context {
     }
 
     fn find(&self, archive: &Archive, selector: &Selector) -> Result<Snapshot> {
-        select::find(archive, selector, &mut |text| self.out.note(text)).map_err(|error| self.failure(error))
+        select::find(archive, selector, &mut |text| self.out.note(text))
+            .map_err(|error| self.failure(error))
     }
 }
 

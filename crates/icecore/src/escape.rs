@@ -47,7 +47,8 @@ pub(crate) fn path(bytes: &[u8]) -> String {
 /// Text of others (labels, node names, messages) as text to show.
 pub(crate) fn text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    text.chars().for_each(|char| if char == '\\' { shown.push(char) } else { push(&mut shown, char) });
+    text.chars()
+        .for_each(|char| if char == '\\' { shown.push(char) } else { push(&mut shown, char) });
     shown
 }
 
@@ -70,7 +71,9 @@ impl JsonPath {
     pub(crate) fn as_is(bytes: &[u8]) -> Self {
         match str::from_utf8(bytes) {
             Ok(text) => Self { path: text.to_owned(), path_base64: None },
-            Err(_) => Self { path: escape_invalid(bytes), path_base64: Some(Base64(bytes.to_vec())) },
+            Err(_) => {
+                Self { path: escape_invalid(bytes), path_base64: Some(Base64(bytes.to_vec())) }
+            }
         }
     }
 }
@@ -136,7 +139,8 @@ mod tests {
 
     #[test]
     fn base64_is_that_of_the_rfc() {
-        let table = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
+        let table =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
         table.iter().for_each(|(plain, text)| assert_eq!(base64(plain.as_bytes()), *text));
     }
 

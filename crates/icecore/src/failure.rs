@@ -110,7 +110,9 @@ impl From<Error> for Failure {
         match error {
             Error::Repository(error) => of_repository(&error),
             Error::Crypto(error) => of_crypto(&error),
-            Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) | Error::Forged(_) => Self::new(Code::Damage, message),
+            Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) | Error::Forged(_) => {
+                Self::new(Code::Damage, message)
+            }
             Error::Roots(capture::walk::WalkError::NoThread(_)) => Self::new(Code::Failed, message),
             Error::Roots(_) | Error::Usage(_) => Self::usage(message),
             Error::WriteOnly => Self::new(Code::NotAllowed, message)
@@ -120,7 +122,9 @@ impl From<Error> for Failure {
             Error::NoSnapshot(_) | Error::Ambiguous(_) => {
                 Self::new(Code::Failed, message).hint("All snapshots: icecore snapshots")
             }
-            Error::NoPath(_) => Self::new(Code::Failed, message).hint("Look for it: icecore find NAME"),
+            Error::NoPath(_) => {
+                Self::new(Code::Failed, message).hint("Look for it: icecore find NAME")
+            }
             Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
             Error::Cancelled => Self::new(Code::Cancelled, "cancelled")
                 .hint("Nothing is lost: the next run finds what was stored."),
@@ -174,8 +178,15 @@ fn of_io(error: &io::Error, message: String) -> Failure {
     let code = match error.kind() {
         PermissionDenied | ReadOnlyFilesystem => Code::NotAllowed,
         StorageFull | QuotaExceeded => Code::NoSpace,
-        StaleNetworkFileHandle | HostUnreachable | NetworkUnreachable | NetworkDown | NotConnected
-        | TimedOut | ConnectionRefused | ConnectionReset | ConnectionAborted => Code::Unreachable,
+        StaleNetworkFileHandle
+        | HostUnreachable
+        | NetworkUnreachable
+        | NetworkDown
+        | NotConnected
+        | TimedOut
+        | ConnectionRefused
+        | ConnectionReset
+        | ConnectionAborted => Code::Unreachable,
         _ => Code::Failed,
     };
     Failure::new(code, message)
@@ -216,7 +227,10 @@ mod tests {
             (Error::NoSnapshot("x".into()), Code::Failed),
             (Error::Crypto(crypto::Error::BadSignature), Code::Damage),
             (Error::Repository(repository::Error::InUse { holder: "x".into() }), Code::InUse),
-            (Error::Repository(repository::Error::NoRepository { location: "x".into() }), Code::NoRepository),
+            (
+                Error::Repository(repository::Error::NoRepository { location: "x".into() }),
+                Code::NoRepository,
+            ),
         ];
         for (error, code) in table {
             let message = error.to_string();
@@ -228,7 +242,10 @@ mod tests {
     fn a_failure_says_what_happened_and_what_to_type() {
         let error = repository::Error::NoRepository { location: "/x y".into() };
         let text = Failure::from(error).at("/x y").text();
-        assert_eq!(text, "Fatal: there is no repository at /x y (exit 10). Make one: icecore init --repo '/x y'");
+        assert_eq!(
+            text,
+            "Fatal: there is no repository at /x y (exit 10). Make one: icecore init --repo '/x y'"
+        );
     }
 
     #[test]

@@ -27,8 +27,8 @@ use codes::Code;
 use context::Context;
 use failure::Failure;
 use out::Out;
-use std::sync::Arc;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 fn main() -> ExitCode {
     let code = match Cli::try_parse() {
@@ -40,7 +40,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Code {
     let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
-    let result = Context::new(cli.global, &out).and_then(|context| commands::run(&cli.command, &context));
+    let result =
+        Context::new(cli.global, &out).and_then(|context| commands::run(&cli.command, &context));
     let result = result.and_then(|code| out.flush().map(|()| code).map_err(Failure::from));
     result.unwrap_or_else(|failure| out.fail(&failure))
 }

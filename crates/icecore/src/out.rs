@@ -69,7 +69,12 @@ impl Out {
     }
 
     /// One of many things: a line of JSON of this type, or of text.
-    pub(crate) fn item<T: Serialize>(&self, message_type: &'static str, value: &T, text: impl FnOnce() -> String) -> Result<()> {
+    pub(crate) fn item<T: Serialize>(
+        &self,
+        message_type: &'static str,
+        value: &T,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
         if self.json { self.write_json(&Line { message_type, value }) } else { self.print(&text()) }
     }
 
@@ -127,7 +132,8 @@ impl Out {
             return Code::Complete;
         }
         if self.json {
-            let _ = self.write_json(&failure.json()).and_then(|()| self.flush().map_err(Failure::from));
+            let _ =
+                self.write_json(&failure.json()).and_then(|()| self.flush().map_err(Failure::from));
         } else {
             let _ = self.flush(); // what was printed before comes before
             self.suspended(|| eprintln_quietly(&failure.text()));

@@ -45,13 +45,17 @@ impl Profile {
     pub(crate) fn load(name: Option<&str>) -> Result<Self> {
         for file in places() {
             match std::fs::read_to_string(&file) {
-                Ok(text) => return Self::parse(&text, name).map_err(|reason| wrong(&file, &reason)),
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Ok(text) => {
+                    return Self::parse(&text, name).map_err(|reason| wrong(&file, &reason));
+                }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => return Err(Failure::file(&file, &error)),
             }
         }
         name.map_or(Ok(Self::default()), |name| {
-            let failure = Failure::usage(format!("there is no profile '{name}': there is no config file"));
+            let failure =
+                Failure::usage(format!("there is no profile '{name}': there is no config file"));
             Err(failure.hint(format!("Write one: {SYSTEM_FILE}")))
         })
     }
@@ -59,11 +63,14 @@ impl Profile {
     fn parse(text: &str, name: Option<&str>) -> std::result::Result<Self, String> {
         let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
         let defaults = toml::Table::from_iter(config.defaults);
-        let defaults: Self = defaults.try_into().map_err(|error: toml::de::Error| error.to_string())?;
+        let defaults: Self =
+            defaults.try_into().map_err(|error: toml::de::Error| error.to_string())?;
         let Some(name) = name else { return Ok(defaults) };
         let known: Vec<_> = config.profile.keys().cloned().collect();
         let own = config.profile.get(name).cloned();
-        let own = own.ok_or_else(|| format!("there is no profile '{name}'; there are: {}", known.join(", ")))?;
+        let own = own.ok_or_else(|| {
+            format!("there is no profile '{name}'; there are: {}", known.join(", "))
+        })?;
         Ok(own.or(defaults))
     }
 
@@ -84,13 +91,18 @@ impl Profile {
 
 /// The user's file, then that of the machine.
 fn places() -> Vec<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
     home.map(|home| home.join(FILE)).into_iter().chain([PathBuf::from(SYSTEM_FILE)]).collect()
 }
 
 fn wrong(file: &Path, reason: &str) -> Failure {
-    Failure::usage(format!("the config file {} makes no sense: {}", file.display(), reason.trim_end()))
+    Failure::usage(format!(
+        "the config file {} makes no sense: {}",
+        file.display(),
+        reason.trim_end()
+    ))
 }
 
 #[cfg(test)]

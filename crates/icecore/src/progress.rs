@@ -27,7 +27,11 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// Shows `progress` until the result is dropped; `total_bytes` is what the last run had.
-    pub(crate) fn start(progress: &Arc<Progress>, out: &Arc<Out>, total_bytes: Option<u64>) -> Self {
+    pub(crate) fn start(
+        progress: &Arc<Progress>,
+        out: &Arc<Out>,
+        total_bytes: Option<u64>,
+    ) -> Self {
         let on_terminal = is_on_terminal();
         let bar = (on_terminal && !out.quiet && !out.json).then(bar);
         if out.quiet || out.json {
@@ -81,7 +85,8 @@ struct Line {
 impl Line {
     fn text(&self) -> String {
         use std::sync::atomic::Ordering::Relaxed;
-        let (objects, bytes) = (self.progress.objects.load(Relaxed), self.progress.bytes.load(Relaxed));
+        let (objects, bytes) =
+            (self.progress.objects.load(Relaxed), self.progress.bytes.load(Relaxed));
         let secs = self.start.elapsed().as_secs_f64();
         let read = self.progress.bytes_read.load(Relaxed) as f64 / secs.max(0.001);
         let left = self.total_bytes.and_then(|total| left(bytes, total, secs)).unwrap_or_default();
@@ -100,7 +105,9 @@ impl Line {
 fn left(bytes: u64, total: u64, secs: f64) -> Option<String> {
     let part = bytes as f64 / total.max(1) as f64;
     let is_known = (PART_MIN..1.0).contains(&part);
-    is_known.then(|| format!(", {:.0} %, {} left", 100.0 * part, units::clock(secs * (1.0 - part) / part)))
+    is_known.then(|| {
+        format!(", {:.0} %, {} left", 100.0 * part, units::clock(secs * (1.0 - part) / part))
+    })
 }
 
 /// The end of a path tells more than its beginning.

@@ -38,14 +38,18 @@ pub(crate) fn cpu() -> Result<Vec<Rate>> {
         std::hint::black_box(ids.chunk_id(block));
     };
     let mut rates = vec![measure("hash (BLAKE3)".into(), || blocks().for_each(hash))];
-    for (name, privacy) in [("standard", chunker::Privacy::Standard), ("hardened", chunker::Privacy::Hardened)] {
+    for (name, privacy) in
+        [("standard", chunker::Privacy::Standard), ("hardened", chunker::Privacy::Hardened)]
+    {
         let chunker = Chunker::new(privacy, &material.domain.chunker_key().0, Params::DEFAULT);
         rates.push(measure(format!("cut ({name})"), || cut(&chunker, &data)));
     }
     for level in LEVELS {
         rates.push(compress(level, &data)?);
     }
-    for (name, cipher) in [("AES-256-GCM", Cipher::Aes256Gcm), ("ChaCha20-Poly1305", Cipher::ChaCha20Poly1305)] {
+    for (name, cipher) in
+        [("AES-256-GCM", Cipher::Aes256Gcm), ("ChaCha20-Poly1305", Cipher::ChaCha20Poly1305)]
+    {
         rates.push(encrypt(name, cipher, &data));
     }
     Ok(rates)
@@ -62,10 +66,13 @@ fn compress(level: i32, data: &[u8]) -> Result<Rate> {
     let mut out = vec![0; zstd::zstd_safe::compress_bound(BLOCK_BYTES)];
     let mut packed = 0;
     let rate = measure(String::new(), || {
-        let lengths = data.chunks(BLOCK_BYTES).map(|block| compressor.compress_to_buffer(block, &mut out[..]).unwrap_or(0));
+        let lengths = data
+            .chunks(BLOCK_BYTES)
+            .map(|block| compressor.compress_to_buffer(block, &mut out[..]).unwrap_or(0));
         packed = lengths.sum();
     });
-    let what = format!("compress (zstd {level}, to {:.0} %)", 100.0 * packed as f64 / data.len() as f64);
+    let what =
+        format!("compress (zstd {level}, to {:.0} %)", 100.0 * packed as f64 / data.len() as f64);
     Ok(Rate { what, ..rate })
 }
 
@@ -103,7 +110,8 @@ fn text_like(length: usize) -> Vec<u8> {
         state ^= state << 17;
         state
     };
-    let word = |seed: u64| (0..3 + seed % 7).map(move |at| b'a' + ((seed >> (8 + 5 * at)) % 26) as u8);
+    let word =
+        |seed: u64| (0..3 + seed % 7).map(move |at| b'a' + ((seed >> (8 + 5 * at)) % 26) as u8);
     let words: Vec<Vec<u8>> = (0..4096).map(|_| word(random()).chain([b' ']).collect()).collect();
     let mut data = Vec::with_capacity(length + 16);
     while data.len() < length {
@@ -123,7 +131,10 @@ pub(crate) fn storage(directory: &Path, size: u64) -> Result<Vec<Rate>> {
     let result = write(&storage, &name, size);
     storage.remove(&name).map_err(failed)?;
     let (large, syncs_per_sec) = result.map_err(failed)?;
-    let small = Rate { what: format!("write and sync 4 KiB ({syncs_per_sec:.0}/s)"), bytes_per_sec: 4096.0 * syncs_per_sec };
+    let small = Rate {
+        what: format!("write and sync 4 KiB ({syncs_per_sec:.0}/s)"),
+        bytes_per_sec: 4096.0 * syncs_per_sec,
+    };
     Ok(vec![Rate { what: "write, sync every 64 MiB".into(), bytes_per_sec: large }, small])
 }
 

@@ -55,7 +55,8 @@ pub(crate) fn get(global: &Global, profile: &Profile, ask: Ask) -> Result<Secret
         None => prompt("Password of the repository", ask)?,
     };
     if secret.0.is_empty() {
-        return Err(Failure::usage("the password is empty").hint("An empty password would protect nothing."));
+        return Err(Failure::usage("the password is empty")
+            .hint("An empty password would protect nothing."));
     }
     Ok(secret)
 }
@@ -100,9 +101,15 @@ pub(crate) fn from_file(file: &Path) -> Result<Secret> {
 fn from_command(command: &OsStr) -> Result<Secret> {
     let shown = String::from_utf8_lossy(command.as_bytes()).into_owned();
     let failed = |why: String| {
-        Failure::new(Code::Failed, format!("the password command '{shown}' {why}")).hint("Try it alone first.")
+        Failure::new(Code::Failed, format!("the password command '{shown}' {why}"))
+            .hint("Try it alone first.")
     };
-    let output = Command::new("sh").arg("-c").arg(command).stdin(Stdio::inherit()).stderr(Stdio::inherit()).output();
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .stdin(Stdio::inherit())
+        .stderr(Stdio::inherit())
+        .output();
     let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
     if !output.status.success() {
         return Err(failed(format!("failed: {}", output.status)));
@@ -121,8 +128,12 @@ pub(crate) fn prompt(what: &str, ask: Ask) -> Result<Secret> {
 
 fn ask_for(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
     let typed = rpassword::prompt_password(prompt).map_err(|error| {
-        let failure = Failure::usage(format!("no password was given, and there is no terminal to ask at: {error}"));
-        failure.hint(format!("Set {PASSWORD_FILE}, {PASSWORD_COMMAND} or {PASSWORD}, or use --password-file FILE"))
+        let failure = Failure::usage(format!(
+            "no password was given, and there is no terminal to ask at: {error}"
+        ));
+        failure.hint(format!(
+            "Set {PASSWORD_FILE}, {PASSWORD_COMMAND} or {PASSWORD}, or use --password-file FILE"
+        ))
     })?;
     Ok(Zeroizing::new(typed.into_bytes()))
 }
@@ -143,7 +154,9 @@ mod tests {
     #[test]
     fn what_reads_as_a_recovery_key_is_one() {
         let text = crypto::recovery_to_text(&[7; 32]);
-        assert!(matches!(Secret::new(text.clone().into_bytes()).slot(), SlotSecret::Recovery(key) if key == [7; 32]));
+        assert!(
+            matches!(Secret::new(text.clone().into_bytes()).slot(), SlotSecret::Recovery(key) if key == [7; 32])
+        );
         let wrong = text.replacen(&text[..1], if text.starts_with('0') { "1" } else { "0" }, 1);
         assert!(matches!(Secret::new(wrong.into_bytes()).slot(), SlotSecret::Password(_)));
     }
@@ -151,6 +164,9 @@ mod tests {
     #[test]
     fn a_password_command_that_fails_gives_no_password() {
         assert!(from_command(OsStr::new("echo x; exit 3")).is_err());
-        assert_eq!(from_command(OsStr::new("echo x")).unwrap_or_else(|_| Secret::new(vec![])).0.as_slice(), b"x");
+        assert_eq!(
+            from_command(OsStr::new("echo x")).unwrap_or_else(|_| Secret::new(vec![])).0.as_slice(),
+            b"x"
+        );
     }
 }

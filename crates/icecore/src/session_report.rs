@@ -10,7 +10,9 @@ const LABEL_WIDTH: usize = 44;
 /// The lines of the report.
 pub(crate) fn lines(report: &Report) -> Vec<String> {
     let fields = objects(report).into_iter().chain(amounts(report));
-    let mut lines: Vec<_> = fields.map(|(label, value)| format!("{:<LABEL_WIDTH$}{value}", format!("{label}:"))).collect();
+    let mut lines: Vec<_> = fields
+        .map(|(label, value)| format!("{:<LABEL_WIDTH$}{value}", format!("{label}:")))
+        .collect();
     lines.extend(cost(report));
     lines.push(format!("Where the time went: {}", stages(report)));
     lines.push(format!("What held it back: {}", report.bottleneck()));
@@ -54,7 +56,10 @@ fn amounts(report: &Report) -> Vec<Field> {
         ("Objects compressed by", percent(ratios.compressed_by)),
         ("Deduplication reduction", percent(ratios.dedup_reduction)),
         ("Total data reduction ratio", percent(ratios.total_reduction)),
-        ("Elapsed processing time", format!("{} ({})", clock(report.elapsed_secs), duration(report.elapsed_secs))),
+        (
+            "Elapsed processing time",
+            format!("{} ({})", clock(report.elapsed_secs), duration(report.elapsed_secs)),
+        ),
     ]
 }
 
@@ -68,7 +73,11 @@ fn cost(report: &Report) -> [String; 2] {
     let calls = cost.io_calls as f64;
     let per_object = calls / report.objects_inspected.max(1) as f64;
     let gib = report.bytes_processed as f64 / f64::from(1 << 30);
-    let per_gib = if gib > 0.0 { format!("{:.0} per GiB read", calls / gib) } else { "nothing read".to_owned() };
+    let per_gib = if gib > 0.0 {
+        format!("{:.0} per GiB read", calls / gib)
+    } else {
+        "nothing read".to_owned()
+    };
     [
         format!(
             "Cost: {cpu:.2} CPU s ({:.2} user, {:.2} system), peak memory {}, {:.2} GiB s of memory",
@@ -124,14 +133,37 @@ mod tests {
 
     #[test]
     fn every_field_of_the_seed_is_there() {
-        let text = lines(&Report { bytes_inspected: 470_469_000_000, ..Report::default() }).join("\n");
+        let text =
+            lines(&Report { bytes_inspected: 470_469_000_000, ..Report::default() }).join("\n");
         let fields = [
-            "objects inspected", "objects backed up", "objects updated", "objects rebound", "objects deleted",
-            "objects expired", "objects failed", "objects encrypted", "objects deduplicated", "objects grew",
-            "number of retries", "bytes inspected", "bytes processed", "before deduplication", "after deduplication",
-            "bytes transferred", "Data transfer time", "Network data transfer rate", "Aggregate data transfer rate",
-            "Objects compressed by", "Deduplication reduction", "Total data reduction ratio", "Elapsed processing time",
-            "CPU s", "peak memory", "page faults", "per object", "What held it back",
+            "objects inspected",
+            "objects backed up",
+            "objects updated",
+            "objects rebound",
+            "objects deleted",
+            "objects expired",
+            "objects failed",
+            "objects encrypted",
+            "objects deduplicated",
+            "objects grew",
+            "number of retries",
+            "bytes inspected",
+            "bytes processed",
+            "before deduplication",
+            "after deduplication",
+            "bytes transferred",
+            "Data transfer time",
+            "Network data transfer rate",
+            "Aggregate data transfer rate",
+            "Objects compressed by",
+            "Deduplication reduction",
+            "Total data reduction ratio",
+            "Elapsed processing time",
+            "CPU s",
+            "peak memory",
+            "page faults",
+            "per object",
+            "What held it back",
         ];
         fields.iter().for_each(|field| assert!(text.contains(field), "{field}"));
         assert!(text.contains("438.16 GiB"));

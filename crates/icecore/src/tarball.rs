@@ -222,7 +222,9 @@ fn devices(header: &mut Header, entry: &Entry) {
         // Numbers that do not fit cannot be told; there is no PAX record for them.
         let (major, minor) = (rustix::fs::major(entry.rdev), rustix::fs::minor(entry.rdev));
         let fits = |number: u32| number.min(OCTAL_8_MAX);
-        let _ = header.set_device_major(fits(major)).and_then(|()| header.set_device_minor(fits(minor)));
+        let _ = header
+            .set_device_major(fits(major))
+            .and_then(|()| header.set_device_minor(fits(minor)));
     }
 }
 
@@ -243,6 +245,9 @@ mod tests {
 
     #[test]
     fn times_before_1970_are_told() {
-        assert_eq!([decimal(5, 7), decimal(-1, 0), decimal(-1, 250_000_000)], ["5.000000007", "-1.000000000", "-0.750000000"]);
+        assert_eq!(
+            [decimal(5, 7), decimal(-1, 0), decimal(-1, 250_000_000)],
+            ["5.000000007", "-1.000000000", "-0.750000000"]
+        );
     }
 }

@@ -14,7 +14,8 @@ pub(crate) fn parse_point(text: &str) -> Option<Time> {
 
 fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
     let digits = text.as_bytes();
-    let looks_right = digits.len() >= 10 && digits[4] == b'-' && digits[..4].iter().all(u8::is_ascii_digit);
+    let looks_right =
+        digits.len() >= 10 && digits[4] == b'-' && digits[..4].iter().all(u8::is_ascii_digit);
     if !looks_right {
         return None;
     }
@@ -39,8 +40,10 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
 /// Reads a limit of age: a point in time, or an age such as `30d`, `12h`, `2w`, `1y`.
 pub(crate) fn parse_limit(text: &str) -> Result<Time, String> {
     let now = Timestamp::now();
-    let age = parse_secs(text).map(|secs| Time { secs: now.as_second().saturating_sub(secs as i64), nanos: 0 });
-    age.or_else(|| parse_point(text)).ok_or_else(|| format!("'{text}' is no age or time; write 30d, 12h or 2026-11-20"))
+    let age = parse_secs(text)
+        .map(|secs| Time { secs: now.as_second().saturating_sub(secs as i64), nanos: 0 });
+    age.or_else(|| parse_point(text))
+        .ok_or_else(|| format!("'{text}' is no age or time; write 30d, 12h or 2026-11-20"))
 }
 
 /// Reads a span: `30d`, `12h`, `1y6m`; a month has 30 days and a year 365.
@@ -78,7 +81,8 @@ pub(crate) fn show(time: Time) -> String {
 
 /// As JSON shows it: RFC 3339 in UTC with nanoseconds.
 pub(crate) fn json(time: Time) -> String {
-    Timestamp::new(time.secs, time.nanos as i32).map_or_else(|_| format!("@{}", time.secs), |stamp| stamp.to_string())
+    Timestamp::new(time.secs, time.nanos as i32)
+        .map_or_else(|_| format!("@{}", time.secs), |stamp| stamp.to_string())
 }
 
 /// What a calendar here shows, for policies.
@@ -96,7 +100,10 @@ pub(crate) fn calendar(time: Time) -> client::retention::Civil {
 }
 
 fn of_timestamp(stamp: Timestamp) -> Time {
-    Time { secs: stamp.as_nanosecond().div_euclid(1_000_000_000) as i64, nanos: stamp.as_nanosecond().rem_euclid(1_000_000_000) as u32 }
+    Time {
+        secs: stamp.as_nanosecond().div_euclid(1_000_000_000) as i64,
+        nanos: stamp.as_nanosecond().rem_euclid(1_000_000_000) as u32,
+    }
 }
 
 #[cfg(test)]
@@ -118,20 +125,38 @@ mod tests {
             ("2026-11-20T14:00:00+03:00", "2026-11-20T11:00:00.999999999Z"),
             ("2026-03-29 02:30", "2026-03-29T01:30:00Z"),
         ];
-        table.iter().for_each(|(text, time)| assert_eq!(in_berlin(text).as_deref(), Some(*time), "{text}"));
+        table
+            .iter()
+            .for_each(|(text, time)| assert_eq!(in_berlin(text).as_deref(), Some(*time), "{text}"));
     }
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in ["", "now", "2026", "2026-13-01", "2026-11-20 14", "2026-11-20 25:00", "2026-11-20:14:00", "20261120"] {
+        for text in [
+            "",
+            "now",
+            "2026",
+            "2026-13-01",
+            "2026-11-20 14",
+            "2026-11-20 25:00",
+            "2026-11-20:14:00",
+            "20261120",
+        ] {
             assert_eq!(in_berlin(text), None, "{text}");
         }
     }
 
     #[test]
     fn spans_are_read() {
-        let table = [("12h", 43_200), ("30d", 2_592_000), ("1y6m", (365 + 180) * 86_400), ("2w1d", 15 * 86_400)];
+        let table = [
+            ("12h", 43_200),
+            ("30d", 2_592_000),
+            ("1y6m", (365 + 180) * 86_400),
+            ("2w1d", 15 * 86_400),
+        ];
         table.iter().for_each(|(text, secs)| assert_eq!(parse_span(text), Ok(*secs)));
-        ["", "d", "5", "5x", "-5d", "99999999999999999y"].iter().for_each(|text| assert!(parse_span(text).is_err(), "{text}"));
+        ["", "d", "5", "5x", "-5d", "99999999999999999y"]
+            .iter()
+            .for_each(|text| assert!(parse_span(text).is_err(), "{text}"));
     }
 }

@@ -5,7 +5,7 @@ pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut shown = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             shown.push(',');
         }
         shown.push(digit);
@@ -77,22 +77,37 @@ mod tests {
 
     #[test]
     fn amounts_are_shown_as_people_write_them() {
-        assert_eq!([count(0), count(999), count(1_000), count(27_843_085)], ["0", "999", "1,000", "27,843,085"]);
-        assert_eq!([bytes(1023), bytes(1024), bytes(u64::MAX)], ["1023 B", "1.00 KiB", "16.00 EiB"]);
+        assert_eq!(
+            [count(0), count(999), count(1_000), count(27_843_085)],
+            ["0", "999", "1,000", "27,843,085"]
+        );
+        assert_eq!(
+            [bytes(1023), bytes(1024), bytes(u64::MAX)],
+            ["1023 B", "1.00 KiB", "16.00 EiB"]
+        );
         assert_eq!(clock(89_778.0), "24:56:18");
-        assert_eq!([duration(0.421), duration(65.0), duration(185.0), duration(7_290.0)], ["0.42 s", "65 s", "3 min 5 s", "2 h 1 min"]);
+        assert_eq!(
+            [duration(0.421), duration(65.0), duration(185.0), duration(7_290.0)],
+            ["0.42 s", "65 s", "3 min 5 s", "2 h 1 min"]
+        );
         assert_eq!(percent(0.3747), "37.47 %");
     }
 
     #[test]
     fn one_thing_is_not_many() {
-        assert_eq!([many(0, "key"), many(1, "key"), many(2_000, "key")], ["0 keys", "1 key", "2,000 keys"]);
+        assert_eq!(
+            [many(0, "key"), many(1, "key"), many(2_000, "key")],
+            ["0 keys", "1 key", "2,000 keys"]
+        );
     }
 
     #[test]
     fn sizes_are_read() {
-        let table = [("300", 300), ("10M", 10 << 20), ("1.5GiB", 3 << 29), ("2 kb", 2048), ("1T", 1 << 40)];
+        let table =
+            [("300", 300), ("10M", 10 << 20), ("1.5GiB", 3 << 29), ("2 kb", 2048), ("1T", 1 << 40)];
         table.iter().for_each(|(text, bytes)| assert_eq!(parse_bytes(text), Ok(*bytes), "{text}"));
-        ["", "M", "-1", "1X", "1e3", "99999999P"].iter().for_each(|text| assert!(parse_bytes(text).is_err(), "{text}"));
+        ["", "M", "-1", "1X", "1e3", "99999999P"]
+            .iter()
+            .for_each(|text| assert!(parse_bytes(text).is_err(), "{text}"));
     }
 }

@@ -15,7 +15,7 @@ fn gather(path: &std::path::Path, out: &mut Vec<u8>, most: usize, skip: &mut u64
             gather(&name, out, most, skip);
         } else if kind.is_file() {
             *skip += 1;
-            if *skip % 7 == 0 || std::fs::metadata(&name).unwrap().len() > 65_536 {
+            if (*skip).is_multiple_of(7) || std::fs::metadata(&name).unwrap().len() > 65_536 {
                 let file = std::fs::File::open(&name).unwrap();
                 file.take((most - out.len()).min(64 << 20) as u64).read_to_end(out).unwrap();
             }

@@ -63,9 +63,7 @@ impl Icecore {
         while start.elapsed() < delay {
             if let Some(_status) = child.try_wait().map_err(|error| error.to_string())? {
                 let elapsed = start.elapsed();
-                let output = child
-                    .wait_with_output()
-                    .map_err(|error| error.to_string())?;
+                let output = child.wait_with_output().map_err(|error| error.to_string())?;
                 return Ok(Ended::Done(output, elapsed));
             }
             let left = delay.saturating_sub(start.elapsed());
@@ -82,16 +80,13 @@ impl Icecore {
         let mut ids = Vec::new();
         // One array, or a line for each: take whatever objects have an id.
         let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
-        values
-            .filter_map(Result::ok)
-            .for_each(|value| gather_ids(&value, &mut ids));
+        values.filter_map(Result::ok).for_each(|value| gather_ids(&value, &mut ids));
         Ok(ids)
     }
 
     pub(crate) fn restore(&self, snapshot: &str, target: &Path) -> Result<(), String> {
         let target = target.to_string_lossy();
-        self.run(&["restore", snapshot, "--target", &target])
-            .map(|_| ())
+        self.run(&["restore", snapshot, "--target", &target]).map(|_| ())
     }
 }
 
@@ -100,9 +95,7 @@ pub(crate) fn acknowledged(output: &Output) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let last: Value =
         serde_json::from_str(text.lines().rfind(|line| !line.trim().is_empty())?).ok()?;
-    (output.status.success() && is_summary(&last))
-        .then(|| id_of(&last))
-        .flatten()
+    (output.status.success() && is_summary(&last)).then(|| id_of(&last)).flatten()
 }
 
 fn is_summary(value: &Value) -> bool {
@@ -129,19 +122,10 @@ fn gather_ids(value: &Value, ids: &mut Vec<String>) {
 /// What a failed command said.
 pub(crate) fn told(arguments: &[&str], output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr].concat();
-    let tail: Vec<_> = String::from_utf8_lossy(&text)
-        .lines()
-        .rev()
-        .take(15)
-        .map(str::to_owned)
-        .collect();
+    let tail: Vec<_> =
+        String::from_utf8_lossy(&text).lines().rev().take(15).map(str::to_owned).collect();
     let tail: Vec<_> = tail.into_iter().rev().collect();
-    format!(
-        "icecore {} ended with {}:\n{}",
-        arguments.join(" "),
-        output.status,
-        tail.join("\n")
-    )
+    format!("icecore {} ended with {}:\n{}", arguments.join(" "), output.status, tail.join("\n"))
 }
 
 #[cfg(test)]
@@ -156,9 +140,7 @@ mod tests {
         ] {
             let mut ids = Vec::new();
             let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-            values
-                .filter_map(Result::ok)
-                .for_each(|value| gather_ids(&value, &mut ids));
+            values.filter_map(Result::ok).for_each(|value| gather_ids(&value, &mut ids));
             assert_eq!(ids, ["a", "b"]);
         }
     }

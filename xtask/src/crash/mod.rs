@@ -88,20 +88,13 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let clock = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_nanos() as u64);
+    let clock =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
     let target = std::env::var("CARGO_TARGET_DIR")
         .map_or_else(|_| crate::files::root().join("target"), PathBuf::from);
     let binary = target.join("release").join("icecore");
-    let mut options = Options {
-        runs: 200,
-        limit: None,
-        seed: clock,
-        verify_every: 10,
-        binary,
-        keep: false,
-    };
+    let mut options =
+        Options { runs: 200, limit: None, seed: clock, verify_every: 10, binary, keep: false };
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         if name == "--keep" {
@@ -109,11 +102,7 @@ fn options(arguments: &[String]) -> Result<Options, String> {
             continue;
         }
         let value = rest.next().ok_or(format!("{name} needs a value"))?;
-        let number = || {
-            value
-                .parse::<u64>()
-                .map_err(|error| format!("{name} {value}: {error}"))
-        };
+        let number = || value.parse::<u64>().map_err(|error| format!("{name} {value}: {error}"));
         match name.as_str() {
             "--runs" => options.runs = number()?,
             "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
@@ -127,11 +116,8 @@ fn options(arguments: &[String]) -> Result<Options, String> {
 }
 
 fn run(options: &Options) -> Result<String, String> {
-    let work = std::env::temp_dir().join(format!(
-        "icecore-crash-{}-{}",
-        std::process::id(),
-        options.seed
-    ));
+    let work =
+        std::env::temp_dir().join(format!("icecore-crash-{}-{}", std::process::id(), options.seed));
     println!("seed {}, in {}", options.seed, work.display());
     let start = Instant::now();
     let result = rounds(options, &work, start);
@@ -139,18 +125,9 @@ fn run(options: &Options) -> Result<String, String> {
         std::fs::remove_dir_all(&work).map_err(failed("remove the working directory"))?;
     }
     let counts = result.map_err(|error| {
-        format!(
-            "{error}\nseed {}; left as it is: {}",
-            options.seed,
-            work.display()
-        )
+        format!("{error}\nseed {}; left as it is: {}", options.seed, work.display())
     })?;
-    let Counts {
-        killed,
-        done,
-        verified,
-        restored,
-    } = counts;
+    let Counts { killed, done, verified, restored } = counts;
     let secs = start.elapsed().as_secs();
     Ok(format!(
         "{killed} commands killed, {done} finished, {verified} checks clean, {restored} snapshots restored as they were, {secs} s"
@@ -163,13 +140,9 @@ fn rounds(options: &Options, work: &Path, start: Instant) -> Result<Counts, Stri
         if options.limit.is_some_and(|limit| start.elapsed() >= limit) {
             break;
         }
-        model
-            .round()
-            .map_err(|error| format!("round {round}: {error}"))?;
+        model.round().map_err(|error| format!("round {round}: {error}"))?;
         if round % options.verify_every == 0 {
-            model
-                .verify(round)
-                .map_err(|error| format!("after round {round}: {error}"))?;
+            model.verify(round).map_err(|error| format!("after round {round}: {error}"))?;
         }
     }
     model.verify(0)?;
@@ -185,10 +158,7 @@ impl Model {
         let (source, repository) = (work.join("source"), work.join("repository"));
         let mut random = Random::new(options.seed);
         tree::create(&source, &mut random).map_err(failed("make the tree"))?;
-        let icecore = Icecore {
-            binary: options.binary.clone(),
-            repository,
-        };
+        let icecore = Icecore { binary: options.binary.clone(), repository };
         let location = icecore.repository.to_string_lossy().into_owned();
         icecore.run(&["init", "--repo", &location])?;
         let unknown = Usual(Duration::ZERO);
@@ -258,30 +228,22 @@ impl Model {
         // A backup that was killed after its commit is there too, and counts as one that is kept.
         let listed = self.icecore.snapshots()?;
         let kept = &listed[listed.len().saturating_sub(KEEP)..];
-        self.remembered
-            .retain(|(id, _)| kept.iter().any(|other| same(id, other)));
+        self.remembered.retain(|(id, _)| kept.iter().any(|other| same(id, other)));
         Ok(())
     }
 
     /// `check` finds nothing, and what was acknowledged is there.
     fn verify(&mut self, round: u64) -> Result<(), String> {
         let whole = round == 0 || self.random.one_in(4);
-        self.icecore.run(if whole {
-            &["check", "--read-data"][..]
-        } else {
-            &["check"]
-        })?;
+        self.icecore.run(if whole { &["check", "--read-data"][..] } else { &["check"] })?;
         let listed = self.icecore.snapshots()?;
         for (id, _) in &self.remembered {
             if !listed.iter().any(|other| same(id, other)) {
                 return Err(format!("snapshot {id} was acknowledged and is not there"));
             }
         }
-        let skipped = if round == 0 {
-            0
-        } else {
-            self.remembered.len().saturating_sub(RESTORES_MAX)
-        };
+        let skipped =
+            if round == 0 { 0 } else { self.remembered.len().saturating_sub(RESTORES_MAX) };
         for (id, was) in self.remembered.iter().skip(skipped) {
             restores_as_it_was(&self.icecore, id, was, &self.work.join("restored"))?;
             self.counts.restored += 1;
@@ -325,10 +287,7 @@ fn restores_as_it_was(
     let found = tree::copy(&root).map_err(failed("read what was restored"))?;
     let differences = tree::differences(was, &found);
     if !differences.is_empty() {
-        return Err(format!(
-            "snapshot {id} restores otherwise:\n{}",
-            differences.join("\n")
-        ));
+        return Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")));
     }
     std::fs::remove_dir_all(target).map_err(failed("remove what was restored"))
 }
@@ -350,14 +309,7 @@ mod tests {
         let binary = folder.join(format!("fake-icecore{fault}"));
         let fake = crate::files::root().join("xtask/testdata/fake-icecore");
         std::os::unix::fs::symlink(fake, &binary).expect("a link");
-        let options = Options {
-            runs: 16,
-            limit: None,
-            seed,
-            verify_every: 4,
-            binary,
-            keep: false,
-        };
+        let options = Options { runs: 16, limit: None, seed, verify_every: 4, binary, keep: false };
         let outcome = run(&options);
         std::fs::remove_dir_all(&folder).expect("remove");
         let work = format!("icecore-crash-{}-{seed}", std::process::id());

@@ -46,9 +46,7 @@ pub(crate) fn create(root: &Path, random: &mut Random) -> io::Result<()> {
 pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
     for _ in 0..1 + random.below(6) {
         let files = files_of(root)?;
-        let picked = files
-            .get(random.below(files.len().max(1) as u64) as usize)
-            .cloned();
+        let picked = files.get(random.below(files.len().max(1) as u64) as usize).cloned();
         match (random.below(8), picked) {
             (0, Some(file)) if files.len() > 5 => fs::remove_file(file)?,
             (1, Some(file)) => append(&file, random)?,
@@ -60,11 +58,8 @@ pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
             }
             (5, Some(file)) => link(root, &file, random)?,
             _ if files.len() < FILES_MAX => {
-                let length = if random.one_in(20) {
-                    LARGE_BYTES
-                } else {
-                    random.below(FILE_BYTES_MAX)
-                };
+                let length =
+                    if random.one_in(20) { LARGE_BYTES } else { random.below(FILE_BYTES_MAX) };
                 fs::write(new_path(root, random)?, random.bytes(length))?;
             }
             _ => {}
@@ -75,10 +70,7 @@ pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
 
 fn append(file: &Path, random: &mut Random) -> io::Result<()> {
     let length = random.below(10_000);
-    fs::OpenOptions::new()
-        .append(true)
-        .open(file)?
-        .write_all(&random.bytes(length))
+    fs::OpenOptions::new().append(true).open(file)?.write_all(&random.bytes(length))
 }
 
 fn overwrite(file: &Path, random: &mut Random) -> io::Result<()> {
@@ -114,9 +106,7 @@ fn new_path(root: &Path, random: &mut Random) -> io::Result<PathBuf> {
 fn files_of(root: &Path) -> io::Result<Vec<PathBuf>> {
     let is_file = |object: &Object| matches!(object.content, Content::File(_));
     let all = copy(root)?;
-    let files = all
-        .iter()
-        .filter(|(path, object)| is_file(object) && !path.ends_with(MARKER));
+    let files = all.iter().filter(|(path, object)| is_file(object) && !path.ends_with(MARKER));
     Ok(files.map(|(path, _)| root.join(path)).collect())
 }
 
@@ -137,11 +127,7 @@ pub(crate) fn copy(root: &Path) -> io::Result<Copy> {
                 Content::File(fs::read(&path)?.into())
             };
             let mtime = (metadata.mtime(), metadata.mtime_nsec());
-            let object = Object {
-                mode: metadata.mode(),
-                mtime,
-                content,
-            };
+            let object = Object { mode: metadata.mode(), mtime, content };
             found.insert(path.strip_prefix(root).unwrap_or(&path).to_owned(), object);
         }
     }
@@ -157,9 +143,7 @@ pub(crate) fn find_root(target: &Path) -> Option<PathBuf> {
         }
         let entries = fs::read_dir(&folder).ok()?.flatten();
         waiting.extend(
-            entries
-                .map(|entry| entry.path())
-                .filter(|path| path.is_dir() && !path.is_symlink()),
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()),
         );
     }
     None
@@ -177,11 +161,7 @@ pub(crate) fn differences(was: &Copy, found: &Copy) -> Vec<String> {
         .map(|path| format!("not expected {}", path.display()));
     let other = was.iter().filter_map(|(path, object)| {
         let found = found.get(path)?;
-        let what = if found.content != object.content {
-            "content"
-        } else {
-            "mode or time"
-        };
+        let what = if found.content != object.content { "content" } else { "mode or time" };
         (found != object).then(|| format!("other {what} {}", path.display()))
     });
     missing.chain(strange).chain(other).take(10).collect()

@@ -10,7 +10,7 @@ use std::io::Write;
 use tree::PageSource;
 
 /// Zeros written at a time for a hole.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Reads the content of files, each chunk checked against its name.
 pub struct ContentReader<'a> {

@@ -25,62 +25,81 @@ impl Glob {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let text = if self.of_paths { path } else { name };
         if self.ignore_case {
-            matches(&self.pattern, &text.to_ascii_lowercase())
+            self.of_text(&text.to_ascii_lowercase())
         } else {
-            matches(&self.pattern, text)
+            self.of_text(text)
+        }
+    }
+
+    fn of_text(&self, text: &[u8]) -> bool {
+        if self.of_paths {
+            matches_path(&self.pattern, text)
+        } else {
+            matches_name(&self.pattern, text)
         }
     }
 }
 
-/// Goes back only to the last star, so the time is at most pattern times text.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut of_text) = (0, 0);
-    // Behind the last star of each kind: where the pattern goes on, and the text it was tried at.
-    // A `**` may take slashes, so falling back to it is possible when the `*` behind it is stuck.
-    let (mut star, mut deep): (Option<(usize, usize)>, Option<(usize, usize)>) = (None, None);
+/// Whether `pattern` means `path`: name by name, where the name `**` stands for any number.
+/// Goes back only to the last `**`, so the time is at most pattern times path.
+fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
+    let slash = |byte: &u8| *byte == b'/';
+    let (pattern, names): (Vec<_>, Vec<_>) =
+        (pattern.split(slash).collect(), path.split(slash).collect());
+    let (mut at, mut name) = (0, 0);
+    let mut last: Option<(usize, usize)> = None;
     loop {
-        if at == pattern.len() && of_text == text.len() {
-            return true;
-        }
-        match pattern.get(at) {
-            Some(b'*') if pattern.get(at + 1) == Some(&b'*') => {
-                at += 2;
-                // `**/` also means no directory at all.
-                at += usize::from(
-                    pattern.get(at) == Some(&b'/')
-                        && (at == 2 || pattern.get(at - 3) == Some(&b'/')),
-                );
-                (star, deep) = (None, Some((at, of_text)));
-                continue;
-            }
-            Some(b'*') => {
+        match (pattern.get(at), names.get(name)) {
+            (None, None) => return true,
+            (Some(&b"**"), next) => {
+                // At the end it wants something in the directory, not the directory.
+                if at + 1 == pattern.len() {
+                    return next.is_some();
+                }
                 at += 1;
-                star = Some((at, of_text));
+                last = Some((at, name));
                 continue;
             }
-            Some(_) => {
-                if let Some((taken, next)) = text
-                    .get(of_text)
-                    .and_then(|byte| one(&pattern[at..], *byte))
-                    .map(|taken| (taken, of_text + 1))
-                {
-                    (at, of_text) = (at + taken, next);
+            (Some(wanted), Some(found)) if matches_name(wanted, found) => {
+                (at, name) = (at + 1, name + 1);
+                continue;
+            }
+            _ => {}
+        }
+        let Some((after, tried)) = last.filter(|(_, tried)| *tried < names.len()) else {
+            return false;
+        };
+        (at, name) = (after, tried + 1);
+        last = Some((at, name));
+    }
+}
+
+/// The same within a name, with `*` and bytes.
+fn matches_name(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut of_name) = (0, 0);
+    let mut last: Option<(usize, usize)> = None;
+    loop {
+        let rest = pattern.get(at..).unwrap_or_default();
+        match (rest.first(), name.get(of_name)) {
+            (None, None) => return true,
+            (Some(b'*'), _) => {
+                at += 1;
+                last = Some((at, of_name));
+                continue;
+            }
+            (Some(_), Some(byte)) => {
+                if let Some(taken) = one(rest, *byte) {
+                    (at, of_name) = (at + taken, of_name + 1);
                     continue;
                 }
             }
-            None => {}
+            _ => {}
         }
-        if let Some((after, tried)) =
-            star.filter(|(_, tried)| text.get(*tried).is_some_and(|byte| *byte != b'/'))
-        {
-            star = Some((after, tried + 1));
-            (at, of_text) = (after, tried + 1);
-        } else if let Some((after, tried)) = deep.filter(|(_, tried)| *tried < text.len()) {
-            (star, deep) = (None, Some((after, tried + 1)));
-            (at, of_text) = (after, tried + 1);
-        } else {
+        let Some((after, tried)) = last.filter(|(_, tried)| *tried < name.len()) else {
             return false;
-        }
+        };
+        (at, of_name) = (after, tried + 1);
+        last = Some((at, of_name));
     }
 }
 
@@ -142,6 +161,9 @@ mod tests {
             (b"/etc/**", b"etc/ssl/x", true),
             (b"/**/x", b"x", true),
             (b"/**/x", b"a/b/x", true),
+            (b"/**/x", b"abx", false),
+            (b"/etc/**", b"etc", false),
+            (b"/etc/**", b"etcetera/x", false),
             (b"/a/**/x", b"a/x", true),
             (b"/a/**/b/*", b"a/1/b/2/b/3", true),
             (b"/a/**/b/*", b"a/1/b/2/3", false),

@@ -13,7 +13,9 @@ use std::ffi::OsString;
 
 /// Measure what this machine could do at best, with nothing stored.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore bench walk /home\n  icecore bench read /home --threads 4\n  icecore bench cpu\n  icecore bench storage --repo /mnt/backup")]
+#[command(
+    after_help = "Examples:\n  icecore bench walk /home\n  icecore bench read /home --threads 4\n  icecore bench cpu\n  icecore bench storage --repo /mnt/backup"
+)]
 pub(crate) struct Bench {
     #[command(subcommand)]
     what: What,
@@ -82,7 +84,8 @@ impl Source {
         let roots = self.paths.iter().map(|path| absolute(path).map(|path| Root::at(&path)));
         let roots = roots.collect::<Result<Vec<_>>>()?;
         let threads = self.threads.map_or_else(processors, usize::from);
-        let figures = bench(&roots, threads).map_err(|error| Failure::from(client::Error::from(error)))?;
+        let figures =
+            bench(&roots, threads).map_err(|error| Failure::from(client::Error::from(error)))?;
         let secs = figures.secs.max(1e-9);
         let measured = Measured {
             entries: figures.entries,

@@ -13,7 +13,9 @@ use std::io::Write;
 
 /// Print a file of a snapshot.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore cat latest:/etc/hosts\n  icecore cat '2026-11-20 14:00:/var/backups/shop.sql' | mysql shop\n\nWith --json the summary goes to the error stream: the output is the file.")]
+#[command(
+    after_help = "Examples:\n  icecore cat latest:/etc/hosts\n  icecore cat '2026-11-20 14:00:/var/backups/shop.sql' | mysql shop\n\nWith --json the summary goes to the error stream: the output is the file."
+)]
 pub(crate) struct Cat {
     /// Snapshot and file: SNAP:FILE.
     #[arg(value_name = "SNAP:FILE")]
@@ -32,20 +34,25 @@ impl Cat {
         let archive = context.open()?;
         let (snapshot, path) = context.snapshot_and_path(&archive, &self.file)?;
         if path.is_empty() {
-            return Err(Failure::usage("no file was named").hint("Write SNAP:FILE, for example latest:/etc/hosts"));
+            return Err(Failure::usage("no file was named")
+                .hint("Write SNAP:FILE, for example latest:/etc/hosts"));
         }
         let failed = |error| context.failure(error);
         let pages = PageReader::new(&archive).map_err(failed)?;
         let entry = browse::entry(&pages, &snapshot, &path).map_err(failed)?;
         if entry.kind() != Kind::File {
             let message = format!("{} is no regular file", escape::path(&path));
-            return Err(Failure::new(Code::Failed, message).hint("Directories: icecore dump SNAP:DIR | tar x"));
+            return Err(Failure::new(Code::Failed, message)
+                .hint("Directories: icecore dump SNAP:DIR | tar x"));
         }
         let mut reader = ContentReader::new(&archive, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();
         reader.copy(&entry, &mut *stdout).map_err(failed)?;
         stdout.flush()?;
         drop(stdout);
-        context.out.summary_beside(Code::Complete, &Printed { path: JsonPath::new(&path), bytes: entry.size })
+        context.out.summary_beside(
+            Code::Complete,
+            &Printed { path: JsonPath::new(&path), bytes: entry.size },
+        )
     }
 }

@@ -12,7 +12,9 @@ use serde::Serialize;
 
 /// Look for damage; the exit code is 14 when there is some.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n\nWithout --read-data the structure is checked: that every snapshot has all it needs.")]
+#[command(
+    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n\nWithout --read-data the structure is checked: that every snapshot has all it needs."
+)]
 pub(crate) struct Check {
     /// Also read and verify the data: all of it, or this share of the containers, chosen at random.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100%", value_parser = parse_percent)]
@@ -25,7 +27,9 @@ pub(crate) struct Check {
 /// Reads `10%` or `10`.
 pub(crate) fn parse_percent(text: &str) -> std::result::Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
-    number.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| format!("'{text}' is no share; write 10%"))
+    number
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .ok_or_else(|| format!("'{text}' is no share; write 10%"))
 }
 
 #[derive(Serialize)]
@@ -58,7 +62,8 @@ fn tell(context: &Context, damage: &Damage) -> Result<()> {
     let paths = damage.paths.iter().map(|path| JsonPath::new(path)).collect();
     let told = Told { what: &damage.what, snapshots: &damage.snapshots, paths };
     context.out.item("damage", &told, || {
-        let mut text = context.out.paint(Paint::Red, &format!("damage: {}", escape::text(&damage.what)));
+        let mut text =
+            context.out.paint(Paint::Red, &format!("damage: {}", escape::text(&damage.what)));
         if !damage.snapshots.is_empty() {
             text.push_str(&format!("\n  in snapshots: {}", damage.snapshots.join(" ")));
         }
@@ -90,7 +95,12 @@ mod tests {
 
     #[test]
     fn shares_are_read() {
-        assert_eq!([parse_percent("10%"), parse_percent("2.5"), parse_percent("100%")], [Ok(10.0), Ok(2.5), Ok(100.0)]);
-        ["", "%", "101", "-1", "x", "nan"].iter().for_each(|text| assert!(parse_percent(text).is_err(), "{text}"));
+        assert_eq!(
+            [parse_percent("10%"), parse_percent("2.5"), parse_percent("100%")],
+            [Ok(10.0), Ok(2.5), Ok(100.0)]
+        );
+        ["", "%", "101", "-1", "x", "nan"]
+            .iter()
+            .for_each(|text| assert!(parse_percent(text).is_err(), "{text}"));
     }
 }

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 
 /// Print completions for a shell.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore completions bash > /etc/bash_completion.d/icecore\n  icecore completions zsh > ~/.zfunc/_icecore")]
+#[command(
+    after_help = "Examples:\n  icecore completions bash > /etc/bash_completion.d/icecore\n  icecore completions zsh > ~/.zfunc/_icecore"
+)]
 pub(crate) struct Completions {
     /// The shell.
     #[arg(value_enum)]
@@ -29,7 +31,9 @@ impl Completions {
 
 /// Print the manual pages, or write one file for each command.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore man | man -l -\n  icecore man --dir /usr/local/share/man/man1")]
+#[command(
+    after_help = "Examples:\n  icecore man | man -l -\n  icecore man --dir /usr/local/share/man/man1"
+)]
 pub(crate) struct Man {
     /// Write a file for each command into this directory.
     #[arg(long, value_name = "DIR")]
@@ -60,7 +64,12 @@ fn pages() -> Result<Vec<(String, Vec<u8>)>> {
     let mut waiting = vec![root];
     let mut pages = Vec::new();
     while let Some(command) = waiting.pop() {
-        waiting.extend(command.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set()).cloned());
+        waiting.extend(
+            command
+                .get_subcommands()
+                .filter(|sub| sub.get_name() != "help" && !sub.is_hide_set())
+                .cloned(),
+        );
         let name = command.get_display_name().unwrap_or(command.get_name()).replace(' ', "-");
         pages.push((name, page(command)?));
     }

@@ -14,7 +14,9 @@ use std::ffi::OsString;
 
 /// Show what differs between two snapshots.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore diff 3fa9c1d2 latest\n  icecore diff 2026-11-01:/etc latest:/etc\n\nSigns: + added, - removed, M other content, U other attributes only, T another kind of object")]
+#[command(
+    after_help = "Examples:\n  icecore diff 3fa9c1d2 latest\n  icecore diff 2026-11-01:/etc latest:/etc\n\nSigns: + added, - removed, M other content, U other attributes only, T another kind of object"
+)]
 pub(crate) struct Diff {
     /// The older snapshot: SNAP[:PATH].
     #[arg(value_name = "A[:PATH]")]
@@ -57,7 +59,8 @@ impl Count {
         };
         *counter += 1;
         if found.kind != Kind::Attributes {
-            let size = |entry: &Option<format::entry::Entry>| entry.as_ref().map_or(0, |entry| entry.size);
+            let size =
+                |entry: &Option<format::entry::Entry>| entry.as_ref().map_or(0, |entry| entry.size);
             self.bytes_added = self.bytes_added.saturating_add(size(&found.now));
             self.bytes_removed = self.bytes_removed.saturating_add(size(&found.before));
         }
@@ -83,7 +86,8 @@ impl Diff {
         let (from, path) = context.snapshot_and_path(&archive, &self.from)?;
         let (to, other) = context.snapshot_and_path(&archive, &self.to)?;
         if path != other {
-            return Err(Failure::usage("the two paths differ").hint("Name the same path in both snapshots, or none."));
+            return Err(Failure::usage("the two paths differ")
+                .hint("Name the same path in both snapshots, or none."));
         }
         let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
         let (mut count, mut unwritten) = (Count::default(), None);

@@ -12,7 +12,9 @@ use std::ffi::OsString;
 
 /// Print a snapshot or a directory of it as a tar archive.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore dump latest:/etc | tar tv\n  icecore dump latest | ssh host tar x -C /srv\n\nWith --json the summary goes to the error stream: the output is the archive.")]
+#[command(
+    after_help = "Examples:\n  icecore dump latest:/etc | tar tv\n  icecore dump latest | ssh host tar x -C /srv\n\nWith --json the summary goes to the error stream: the output is the archive."
+)]
 pub(crate) struct Dump {
     /// Snapshot, with or without a path: SNAP[:PATH].
     #[arg(value_name = "SNAP[:PATH]")]
@@ -44,7 +46,9 @@ impl Dump {
         let (entries, bytes, skipped) = tarball.finish().map_err(failed)?;
         drop(stdout);
         if skipped > 0 {
-            context.out.note(&format!("{skipped} sockets were left out: a tar archive cannot hold them"));
+            context
+                .out
+                .note(&format!("{skipped} sockets were left out: a tar archive cannot hold them"));
         }
         context.out.summary_beside(Code::Complete, &Dumped { entries, bytes, skipped })
     }

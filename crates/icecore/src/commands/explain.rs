@@ -8,13 +8,15 @@ use crate::failure::{Failure, Result};
 use capture::excludes::{Decision, Rule, explain};
 use serde::Serialize;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::os::unix::ffi::OsStringExt;
 
 /// Why is a path in the backup, or not?
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore explain ~/.cache/x --exclude '.cache'\n  icecore explain --gitignore --root ~/src ~/src/project/target")]
+#[command(
+    after_help = "Examples:\n  icecore explain ~/.cache/x --exclude '.cache'\n  icecore explain --gitignore --root ~/src ~/src/project/target"
+)]
 pub(crate) struct Explain {
     /// The path.
     #[arg(value_name = "PATH")]
@@ -66,9 +68,13 @@ impl Explain {
     fn limit(&self, path: &[u8], root: &[u8]) -> Result<Option<String>> {
         let path = PathBuf::from(OsString::from_vec(path.to_vec()));
         let root = PathBuf::from(OsString::from_vec(root.to_vec()));
-        let metadata = std::fs::symlink_metadata(&path).map_err(|error| Failure::file(&path, &error))?;
+        let metadata =
+            std::fs::symlink_metadata(&path).map_err(|error| Failure::file(&path, &error))?;
         if metadata.is_file() {
-            let (choice, mtime) = (&self.choice, format::entry::Time { secs: metadata.mtime(), nanos: metadata.mtime_nsec() as u32 });
+            let (choice, mtime) = (
+                &self.choice,
+                format::entry::Time { secs: metadata.mtime(), nanos: metadata.mtime_nsec() as u32 },
+            );
             if choice.exclude_larger_than.is_some_and(|limit| metadata.len() > limit) {
                 return Ok(Some("it is larger than --exclude-larger-than".into()));
             }
@@ -92,7 +98,10 @@ impl Explain {
         }
         let above = path.ancestors().skip(1).take_while(|above| above.starts_with(root));
         let tagged = above.into_iter().find(|above| is_cache(above))?;
-        Some(format!("{} has a CACHEDIR.TAG", escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(tagged.as_os_str()))))
+        Some(format!(
+            "{} has a CACHEDIR.TAG",
+            escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(tagged.as_os_str()))
+        ))
     }
 }
 
@@ -124,7 +133,9 @@ fn reason(decision: &Decision, root: &[u8]) -> String {
 fn shown(rule: &Rule) -> String {
     let pattern = escape::text(&rule.pattern);
     match &rule.file {
-        Some(file) => format!("'{pattern}' ({}:{})", escape::text(&file.to_string_lossy()), rule.line),
+        Some(file) => {
+            format!("'{pattern}' ({}:{})", escape::text(&file.to_string_lossy()), rule.line)
+        }
         None => format!("'{pattern}' (command line or profile)"),
     }
 }

@@ -17,7 +17,9 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Look for a file in all snapshots: every version once, file first, then time.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash speaks of names, one with a slash of whole paths.")]
+#[command(
+    after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash speaks of names, one with a slash of whole paths."
+)]
 pub(crate) struct Find {
     /// Name or path, with *, ?, [a-z] and ** (across directories).
     #[arg(value_name = "PATTERN", required = true)]
@@ -54,9 +56,14 @@ impl Find {
         let failed = |error| context.failure(error);
         let mut snapshots = readable(context, &mut ManifestReader::new(&archive).map_err(failed)?)?;
         snapshots.retain(|snapshot| self.filter.takes(snapshot));
-        let globs: Vec<_> = self.patterns.iter().map(|pattern| Glob::new(pattern.as_bytes(), self.ignore_case)).collect();
+        let globs: Vec<_> = self
+            .patterns
+            .iter()
+            .map(|pattern| Glob::new(pattern.as_bytes(), self.ignore_case))
+            .collect();
         let pages = PageReader::new(&archive).map_err(failed)?;
-        let wanted = |entry: &format::entry::Entry| globs.iter().any(|glob| glob.matches(&entry.path));
+        let wanted =
+            |entry: &format::entry::Entry| globs.iter().any(|glob| glob.matches(&entry.path));
         let versions = find::versions(&pages, &snapshots, &wanted).map_err(failed)?;
         let files = self.show(context, &versions)?;
         let count = Count { files, versions: versions.len(), snapshots: snapshots.len() };
@@ -80,9 +87,15 @@ impl Find {
 
     fn row(&self, version: &Version<'_>) -> String {
         let entry = &version.entry;
-        let what = if self.long { format!("{} {:04o} {}", kind_name(entry.kind()), entry.attributes.mode, owner(entry)) } else { kind_name(entry.kind()).to_owned() };
+        let what = if self.long {
+            format!("{} {:04o} {}", kind_name(entry.kind()), entry.attributes.mode, owner(entry))
+        } else {
+            kind_name(entry.kind()).to_owned()
+        };
         let (first, last) = (version.snapshots.first(), version.snapshots.last());
-        let seen = |snapshot: Option<&&Snapshot>| snapshot.map_or_else(String::new, |found| time::show(found.time()));
+        let seen = |snapshot: Option<&&Snapshot>| {
+            snapshot.map_or_else(String::new, |found| time::show(found.time()))
+        };
         format!(
             "    {}  {:>11}  {what}  in {}, {} to {} ({})",
             time::show(entry.mtime),
@@ -100,7 +113,9 @@ fn owner(entry: &format::entry::Entry) -> String {
 }
 
 fn shown(version: &Version<'_>) -> Shown {
-    let seen = |snapshot: Option<&&Snapshot>| snapshot.map_or_else(String::new, |found| time::json(found.time()));
+    let seen = |snapshot: Option<&&Snapshot>| {
+        snapshot.map_or_else(String::new, |found| time::json(found.time()))
+    };
     Shown {
         entry: ls::Shown::new(&version.entry),
         snapshots: version.snapshots.iter().map(|snapshot| snapshot.id().to_string()).collect(),
@@ -110,10 +125,14 @@ fn shown(version: &Version<'_>) -> Shown {
 }
 
 /// All snapshots that can be read, oldest first; the others are told.
-pub(crate) fn readable(context: &Context, reader: &mut ManifestReader<'_>) -> Result<Vec<Snapshot>> {
-    let all = reader.all(|name, error| context.out.note(&format!("snapshot {} cannot be read: {error}", name.id)));
+pub(crate) fn readable(
+    context: &Context,
+    reader: &mut ManifestReader<'_>,
+) -> Result<Vec<Snapshot>> {
+    let all = reader.all(|name, error| {
+        context.out.note(&format!("snapshot {} cannot be read: {error}", name.id))
+    });
     let mut all = all.map_err(|error| context.failure(error))?;
     all.sort_by_key(|snapshot| (snapshot.time(), snapshot.name));
     Ok(all)
 }
-

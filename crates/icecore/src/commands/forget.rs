@@ -115,7 +115,15 @@ impl<'a> Decided<'a> {
     fn new(snapshot: &'a Snapshot, reasons: &'a [String]) -> Self {
         let (body, time) = (&snapshot.body, time::json(snapshot.time()));
         let action = if reasons.is_empty() { "remove" } else { "keep" };
-        Self { snapshot_id: snapshot.id().to_string(), time, node: &body.node, paths: &body.paths, tags: &body.tags, action, reasons }
+        Self {
+            snapshot_id: snapshot.id().to_string(),
+            time,
+            node: &body.node,
+            paths: &body.paths,
+            tags: &body.tags,
+            action,
+            reasons,
+        }
     }
 }
 
@@ -141,7 +149,10 @@ impl Forget {
         }
         let count = Count { kept, removed: removed.len(), dry_run: self.dry_run };
         let verb = if self.dry_run { "would forget" } else { "forgot" };
-        context.out.line(&format!("{verb} {}; the space comes back with: icecore reclaim", units::many(count.removed as u64, "snapshot")))?;
+        context.out.line(&format!(
+            "{verb} {}; the space comes back with: icecore reclaim",
+            units::many(count.removed as u64, "snapshot")
+        ))?;
         context.out.summary(Code::Complete, &count)
     }
 
@@ -149,8 +160,13 @@ impl Forget {
     fn check(&self, policy: &Policy) -> Result<()> {
         let example = "For example: icecore forget --keep-daily 7 --keep-weekly 5 --dry-run";
         match (self.snapshots.is_empty(), policy.is_empty()) {
-            (true, true) => Err(Failure::usage("neither a policy nor a snapshot was given; nothing was forgotten").hint(example)),
-            (false, false) => Err(Failure::usage("a policy and snapshots cannot be given together").hint(example)),
+            (true, true) => Err(Failure::usage(
+                "neither a policy nor a snapshot was given; nothing was forgotten",
+            )
+            .hint(example)),
+            (false, false) => {
+                Err(Failure::usage("a policy and snapshots cannot be given together").hint(example))
+            }
             _ => Ok(()),
         }
     }
@@ -167,7 +183,12 @@ impl Forget {
         Ok(names)
     }
 
-    fn by_policy(&self, context: &Context, archive: &Archive, policy: &Policy) -> Result<(usize, Vec<SnapshotRef>)> {
+    fn by_policy(
+        &self,
+        context: &Context,
+        archive: &Archive,
+        policy: &Policy,
+    ) -> Result<(usize, Vec<SnapshotRef>)> {
         let mut reader = ManifestReader::new(archive).map_err(|error| context.failure(error))?;
         let mut all = super::find::readable(context, &mut reader)?;
         all.retain(|snapshot| self.filter.takes(snapshot));
@@ -192,15 +213,30 @@ fn paths(group: &Group<'_>) -> String {
 /// A tag that nothing has, and a source loses all: a mistake, not a wish.
 fn refuse_to_empty(groups: &[Group<'_>]) -> Result<()> {
     let Some(group) = groups.iter().find(|group| group.loses_all()) else { return Ok(()) };
-    let failure = Failure::usage(format!("the policy would keep nothing of {} of {}; nothing was forgotten", paths(group), group.node));
+    let failure = Failure::usage(format!(
+        "the policy would keep nothing of {} of {}; nothing was forgotten",
+        paths(group),
+        group.node
+    ));
     Err(failure.hint("Keep some: --keep-last 1; or name what to forget: icecore forget SNAP..."))
 }
 
 fn show(context: &Context, snapshot: &Snapshot, reasons: &[String]) -> Result<()> {
     let row = || {
-        let sign = if reasons.is_empty() { context.out.paint(Paint::Red, "remove") } else { context.out.paint(Paint::Green, "keep  ") };
-        let tags: Vec<_> = snapshot.body.tags.iter().map(|tag| format!("[{}]", escape::text(tag))).collect();
-        let text = format!("  {sign} {}  {}  {} {}", short_id(snapshot), time::show(snapshot.time()), reasons.join(", "), tags.join(" "));
+        let sign = if reasons.is_empty() {
+            context.out.paint(Paint::Red, "remove")
+        } else {
+            context.out.paint(Paint::Green, "keep  ")
+        };
+        let tags: Vec<_> =
+            snapshot.body.tags.iter().map(|tag| format!("[{}]", escape::text(tag))).collect();
+        let text = format!(
+            "  {sign} {}  {}  {} {}",
+            short_id(snapshot),
+            time::show(snapshot.time()),
+            reasons.join(", "),
+            tags.join(" ")
+        );
         text.trim_end().to_owned()
     };
     if context.out.quiet && !context.out.json {
@@ -215,8 +251,13 @@ mod tests {
 
     #[test]
     fn numbers_to_keep_are_read_and_nonsense_fails_closed() {
-        assert_eq!([parse_keep("7"), parse_keep("unlimited"), parse_keep("-1")], [Ok(Keep::Newest(7)), Ok(Keep::All), Ok(Keep::All)]);
-        ["", "0", "-2", "x", "99999999999"].iter().for_each(|text| assert!(parse_keep(text).is_err(), "{text}"));
+        assert_eq!(
+            [parse_keep("7"), parse_keep("unlimited"), parse_keep("-1")],
+            [Ok(Keep::Newest(7)), Ok(Keep::All), Ok(Keep::All)]
+        );
+        ["", "0", "-2", "x", "99999999999"]
+            .iter()
+            .for_each(|text| assert!(parse_keep(text).is_err(), "{text}"));
     }
 
     #[test]

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 /// Make a new repository.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened")]
+#[command(
+    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened"
+)]
 pub(crate) struct Init {
     /// What sizes of chunks may tell an observer; `hardened` cuts so that nothing of the key leaks.
     #[arg(long, value_enum, default_value = "standard")]
@@ -41,19 +43,29 @@ impl Init {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let repo = context.repo()?;
         let secret = context.secret(Ask::Twice)?;
-        let storage = LocalStorage::create(&repo).map_err(|error| Failure::from(repository::Error::from(error)))?;
+        let storage = LocalStorage::create(&repo)
+            .map_err(|error| Failure::from(repository::Error::from(error)))?;
         let privacy = match self.privacy {
             Privacy::Standard => crypto::Privacy::Standard,
             Privacy::Hardened => crypto::Privacy::Hardened,
         };
         let options = InitOptions { privacy, ..InitOptions::default() };
-        let archive = Archive::init(Arc::new(storage), secret.slot(), options).map_err(|error| context.failure(error))?;
+        let archive = Archive::init(Arc::new(storage), secret.slot(), options)
+            .map_err(|error| context.failure(error))?;
         let id = archive.repository.config().repository;
         let place = context.place();
         context.out.line(&format!("made the repository {id} at {place}"))?;
         context.out.line("Without the password nothing can be read again: nobody can reset it.")?;
-        context.out.line(&format!("A recovery key to print: icecore key recovery --repo {}", quoted(&place)))?;
-        let made = Made { repository: id.to_string(), location: place, privacy: self.privacy, key: archive.slot.id.to_string() };
+        context.out.line(&format!(
+            "A recovery key to print: icecore key recovery --repo {}",
+            quoted(&place)
+        ))?;
+        let made = Made {
+            repository: id.to_string(),
+            location: place,
+            privacy: self.privacy,
+            key: archive.slot.id.to_string(),
+        };
         context.out.summary(Code::Complete, &made)
     }
 }

@@ -15,7 +15,9 @@ use zeroize::Zeroizing;
 
 /// Keys: who can open the repository.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key recovery > recovery-key.txt")]
+#[command(
+    after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key recovery > recovery-key.txt"
+)]
 pub(crate) struct Key {
     #[command(subcommand)]
     action: Action,
@@ -76,7 +78,13 @@ impl<'a> Shown<'a> {
     fn row(&self, info: &SlotInfo) -> String {
         let sign = if self.is_current { "*" } else { " " };
         let label = escape::text(self.label);
-        format!("{sign} {}  {:<11}{:<10}{}  {label}", self.key, self.role, self.kind, time::show(created(info)))
+        format!(
+            "{sign} {}  {:<11}{:<10}{}  {label}",
+            self.key,
+            self.role,
+            self.kind,
+            time::show(created(info))
+        )
     }
 }
 
@@ -111,12 +119,20 @@ impl Key {
     }
 }
 
-fn add(context: &Context, archive: &Archive, role: Role, label: &str, file: Option<&PathBuf>) -> Result<Code> {
+fn add(
+    context: &Context,
+    archive: &Archive,
+    role: Role,
+    label: &str,
+    file: Option<&PathBuf>,
+) -> Result<Code> {
     let new: Secret = match file {
         Some(file) => secret::from_file(file)?,
         None => secret::prompt("New password", Ask::Twice)?,
     };
-    let id = archive.add_key(role, new.slot(), KdfParams::DEFAULT, label).map_err(|error| context.failure(error))?;
+    let id = archive
+        .add_key(role, new.slot(), KdfParams::DEFAULT, label)
+        .map_err(|error| context.failure(error))?;
     context.out.line(&format!("added the key {id}"))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
@@ -132,15 +148,25 @@ fn list(context: &Context, archive: &Archive) -> Result<Code> {
 
 fn remove(context: &Context, archive: &Archive, prefix: &str) -> Result<Code> {
     let slots = archive.slots().map_err(|error| context.failure(error))?;
-    let fitting: Vec<_> = slots.iter().filter(|(id, _)| !prefix.is_empty() && id.to_string().starts_with(prefix)).collect();
+    let fitting: Vec<_> = slots
+        .iter()
+        .filter(|(id, _)| !prefix.is_empty() && id.to_string().starts_with(prefix))
+        .collect();
     let hint = "All keys: icecore key list";
     let id = match fitting.as_slice() {
         [(id, _)] => *id,
-        [] => return Err(Failure::new(Code::Failed, format!("there is no key {prefix}")).hint(hint)),
-        _ => return Err(Failure::new(Code::Failed, format!("{prefix} matches more than one key")).hint(hint)),
+        [] => {
+            return Err(Failure::new(Code::Failed, format!("there is no key {prefix}")).hint(hint));
+        }
+        _ => {
+            return Err(Failure::new(Code::Failed, format!("{prefix} matches more than one key"))
+                .hint(hint));
+        }
     };
     archive.remove_key(id).map_err(|error| context.failure(error))?;
-    context.out.line(&format!("removed the key {id}; who knew it and copied the repository can still read that copy"))?;
+    context.out.line(&format!(
+        "removed the key {id}; who knew it and copied the repository can still read that copy"
+    ))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
 

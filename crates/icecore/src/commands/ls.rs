@@ -13,7 +13,9 @@ use std::ffi::OsString;
 
 /// List what is in a snapshot or a directory of it.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore ls latest\n  icecore ls -l latest:/etc\n  icecore ls -R '2026-11-20 14:00@web-1:/var/www'")]
+#[command(
+    after_help = "Examples:\n  icecore ls latest\n  icecore ls -l latest:/etc\n  icecore ls -R '2026-11-20 14:00@web-1:/var/www'"
+)]
 pub(crate) struct Ls {
     /// Snapshot, with or without a path: SNAP[:PATH].
     #[arg(value_name = "SNAP[:PATH]")]
@@ -101,7 +103,11 @@ pub(crate) fn stop(unwritten: &mut Option<Failure>, failure: Failure) -> client:
 }
 
 /// The result of a visit that may have been ended by [`stop`].
-pub(crate) fn finished(context: &Context, result: client::Result<()>, unwritten: Option<Failure>) -> Result<()> {
+pub(crate) fn finished(
+    context: &Context,
+    result: client::Result<()>,
+    unwritten: Option<Failure>,
+) -> Result<()> {
     match unwritten {
         Some(failure) => Err(failure),
         None => result.map_err(|error| context.failure(error)),
@@ -111,8 +117,10 @@ pub(crate) fn finished(context: &Context, result: client::Result<()>, unwritten:
 /// As `ls -l` has it.
 pub(crate) fn long(entry: &Entry) -> String {
     let attributes = &entry.attributes;
-    let owner = |name: &[u8], id: u32| if name.is_empty() { id.to_string() } else { escape::escape(name) };
-    let target = link_target(entry).map_or_else(String::new, |target| format!(" -> {}", escape::escape(target)));
+    let owner =
+        |name: &[u8], id: u32| if name.is_empty() { id.to_string() } else { escape::escape(name) };
+    let target = link_target(entry)
+        .map_or_else(String::new, |target| format!(" -> {}", escape::escape(target)));
     format!(
         "{} {:<9} {:<9} {:>11} {} {}{target}",
         mode_text(entry.kind(), attributes.mode),
@@ -157,7 +165,9 @@ fn mode_text(kind: Kind, mode: u16) -> String {
     };
     let mut text = String::from(letter);
     // Each group of three: its bits, and the special bit that shows in its place of execute.
-    for (shift, special, with, without) in [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')] {
+    for (shift, special, with, without) in
+        [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
+    {
         let bits = mode >> shift;
         text.push(if bits & 4 != 0 { 'r' } else { '-' });
         text.push(if bits & 2 != 0 { 'w' } else { '-' });

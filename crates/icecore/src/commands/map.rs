@@ -6,7 +6,10 @@ use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::Result;
 use crate::time;
-use client::browse::{self, map::{self, Extent}};
+use client::browse::{
+    self,
+    map::{self, Extent},
+};
 use client::pages::PageReader;
 use format::entry::{Entry, STATUS_CHANGED, STATUS_PARTIAL};
 use serde::Serialize;
@@ -14,7 +17,9 @@ use std::ffi::OsString;
 
 /// List everything that a snapshot holds, for machines: CSV, or JSON lines with --json.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore map latest > snapshot.csv\n  icecore map latest:/srv --json | jq 'select(.size > 1000000)'")]
+#[command(
+    after_help = "Examples:\n  icecore map latest > snapshot.csv\n  icecore map latest:/srv --json | jq 'select(.size > 1000000)'"
+)]
 pub(crate) struct Map {
     /// Snapshot, with or without a path: SNAP[:PATH].
     #[arg(value_name = "SNAP[:PATH]")]
@@ -100,7 +105,11 @@ fn csv(entry: &Entry, row: &Shown) -> String {
 /// RFC 4180. What a spreadsheet would take for a formula begins with `=`, `+`, `-` or `@`; ours
 /// begins with a slash.
 fn quoted(field: &str) -> String {
-    if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
+    if field.contains([',', '"']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
 }
 
 #[cfg(test)]

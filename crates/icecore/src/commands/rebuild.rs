@@ -10,7 +10,9 @@ use client::rebuild;
 
 /// Make the chunk index and the list of snapshots anew, from the containers alone.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore rebuild\n\nSnapshots that were forgotten stay forgotten. Run it when `check` or another command says so.")]
+#[command(
+    after_help = "Examples:\n  icecore rebuild\n\nSnapshots that were forgotten stay forgotten. Run it when `check` or another command says so."
+)]
 pub(crate) struct Rebuild {}
 
 impl Rebuild {
@@ -18,7 +20,8 @@ impl Rebuild {
         let storage = context.storage()?;
         let secret = context.secret(Ask::Once)?;
         context.watch_signals();
-        let report = rebuild::run(storage, secret.slot()).map_err(|error| Failure::from(error).at(&context.place()))?;
+        let report = rebuild::run(storage, secret.slot())
+            .map_err(|error| Failure::from(error).at(&context.place()))?;
         for damage in &report.damages {
             context.out.print(&format!("damage: {}", escape::text(damage)))?;
         }

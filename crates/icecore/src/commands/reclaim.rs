@@ -9,7 +9,9 @@ use client::reclaim::{self, Options, Report};
 
 /// Give back the space of what no snapshot needs.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted.")]
+#[command(
+    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted."
+)]
 pub(crate) struct Reclaim {
     /// Say what would be done, and do nothing.
     #[arg(short = 'n', long)]

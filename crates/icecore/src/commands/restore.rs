@@ -7,8 +7,8 @@ use crate::failure::Result;
 use crate::out::Out;
 use crate::progress::Shown;
 use crate::units;
-use client::restore::{self, Monitor, Options, Report};
 use ::restore::Overwrite;
+use client::restore::{self, Monitor, Options, Report};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -84,15 +84,32 @@ impl Restore {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open_cancellable()?;
         let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot)?;
-        let total = path.is_empty().then_some(snapshot.body.report.bytes_inspected).filter(|bytes| *bytes > 0);
+        let total = path
+            .is_empty()
+            .then_some(snapshot.body.report.bytes_inspected)
+            .filter(|bytes| *bytes > 0);
         let shown = Shown::start(&context.progress, &context.out, total);
         let told = Told(&context.out);
-        let report = restore::run(&archive, &snapshot, &path, &self.target, &self.options(), &context.progress, &told);
+        let report = restore::run(
+            &archive,
+            &snapshot,
+            &path,
+            &self.target,
+            &self.options(),
+            &context.progress,
+            &told,
+        );
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
         context.out.line(&text(&report, self.dry_run))?;
-        let target = JsonPath::as_is(std::os::unix::ffi::OsStrExt::as_bytes(self.target.as_os_str()));
-        let summary = Summary { snapshot_id: snapshot.id().to_string(), target, dry_run: self.dry_run, report: &report };
+        let target =
+            JsonPath::as_is(std::os::unix::ffi::OsStrExt::as_bytes(self.target.as_os_str()));
+        let summary = Summary {
+            snapshot_id: snapshot.id().to_string(),
+            target,
+            dry_run: self.dry_run,
+            report: &report,
+        };
         context.out.summary(code(&report), &summary)
     }
 
@@ -157,7 +174,11 @@ fn text(report: &Report, dry_run: bool) -> String {
         units::count(report.degraded),
     );
     if report.verified > 0 {
-        text.push_str(&format!("; {} verified, {} differ", units::count(report.verified), units::count(report.differing)));
+        text.push_str(&format!(
+            "; {} verified, {} differ",
+            units::count(report.verified),
+            units::count(report.differing)
+        ));
     }
     let rate = units::rate(report.bytes as f64 / report.elapsed_secs.max(0.001));
     text + &format!(" in {}, {rate}", units::duration(report.elapsed_secs))
@@ -169,7 +190,12 @@ mod tests {
 
     #[test]
     fn a_restore_ends_with_what_is_worst() {
-        let report = |failed, degraded, differing| Report { failed, degraded, differing, ..Report::default() };
+        let report = |failed, degraded, differing| Report {
+            failed,
+            degraded,
+            differing,
+            ..Report::default()
+        };
         assert_eq!(code(&report(0, 0, 0)), Code::Complete);
         assert_eq!(code(&report(0, 1, 0)), Code::Partial);
         assert_eq!(code(&report(1, 0, 0)), Code::Partial);

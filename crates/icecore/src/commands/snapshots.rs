@@ -10,7 +10,9 @@ use serde::Serialize;
 
 /// List the snapshots.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore snapshots\n  icecore snapshots --node web-1 --tag daily --json")]
+#[command(
+    after_help = "Examples:\n  icecore snapshots\n  icecore snapshots --node web-1 --tag daily --json"
+)]
 pub(crate) struct Snapshots {
     #[command(flatten)]
     filter: Filter,
@@ -102,7 +104,10 @@ impl Snapshots {
 }
 
 fn heading() -> String {
-    format!("{:<10}{:<21}{:<16}{:>12}{:>12}  {}", "ID", "Time", "Node", "Objects", "Size", "Paths and tags")
+    format!(
+        "{:<10}{:<21}{:<16}{:>12}{:>12}  {}",
+        "ID", "Time", "Node", "Objects", "Size", "Paths and tags"
+    )
 }
 
 /// A snapshot as people see it.

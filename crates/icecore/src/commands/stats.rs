@@ -13,7 +13,9 @@ use serde::Serialize;
 
 /// Show what backups did over time, and what the repository holds.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore stats\n  icecore stats --node web-1 --json\n  icecore stats --report latest")]
+#[command(
+    after_help = "Examples:\n  icecore stats\n  icecore stats --node web-1 --json\n  icecore stats --report latest"
+)]
 pub(crate) struct Stats {
     #[command(flatten)]
     filter: Filter,
@@ -66,7 +68,10 @@ impl Stats {
             return one(context, &context.snapshot(&archive, name)?);
         }
         let all = readable(context, &mut ManifestReader::new(&archive).map_err(failed)?)?;
-        let bytes_of_snapshots = all.iter().map(|snapshot| snapshot.body.report.bytes_inspected).fold(0, u64::saturating_add);
+        let bytes_of_snapshots = all
+            .iter()
+            .map(|snapshot| snapshot.body.report.bytes_inspected)
+            .fold(0, u64::saturating_add);
         context.out.line(&heading())?;
         for snapshot in all.iter().filter(|snapshot| self.filter.takes(snapshot)) {
             context.out.item("session", &Session::new(snapshot), || row(snapshot))?;
@@ -89,7 +94,17 @@ fn one(context: &Context, snapshot: &Snapshot) -> Result<Code> {
 fn heading() -> String {
     format!(
         "{:<10}{:<21}{:<14}{:>12}{:>10}{:>7}{:>12}{:>12}{:>9}{:>9}{:>11}",
-        "ID", "Time", "Node", "Objects", "Changed", "Failed", "Size", "Stored", "Dedup", "Packed", "Took"
+        "ID",
+        "Time",
+        "Node",
+        "Objects",
+        "Changed",
+        "Failed",
+        "Size",
+        "Stored",
+        "Dedup",
+        "Packed",
+        "Took"
     )
 }
 

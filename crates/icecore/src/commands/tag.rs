@@ -9,7 +9,9 @@ use serde::Serialize;
 
 /// Change the tags of snapshots. A snapshot whose tags change gets a new id.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore tag add latest release\n  icecore tag remove 3fa9c1d2 daily test")]
+#[command(
+    after_help = "Examples:\n  icecore tag add latest release\n  icecore tag remove 3fa9c1d2 daily test"
+)]
 pub(crate) struct Tag {
     #[command(subcommand)]
     action: Action,
@@ -44,17 +46,27 @@ impl Tag {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let (words, change) = match &self.action {
             Action::Add(words) => (words, Change { add: words.tags.clone(), remove: Vec::new() }),
-            Action::Remove(words) => (words, Change { add: Vec::new(), remove: words.tags.clone() }),
+            Action::Remove(words) => {
+                (words, Change { add: Vec::new(), remove: words.tags.clone() })
+            }
         };
         let archive = context.open()?;
         let snapshot = context.snapshot(&archive, &words.snapshot)?;
         let previous_id = snapshot.id().to_string();
-        let new = tags::change(&archive, &snapshot, &change).map_err(|error| context.failure(error))?;
+        let new =
+            tags::change(&archive, &snapshot, &change).map_err(|error| context.failure(error))?;
         let snapshot_id = new.map_or_else(|| previous_id.clone(), |name| name.id.to_string());
         match new {
-            Some(_) => context.out.line(&format!("snapshot {} is now {}", &previous_id[..8], &snapshot_id[..8]))?,
+            Some(_) => context.out.line(&format!(
+                "snapshot {} is now {}",
+                &previous_id[..8],
+                &snapshot_id[..8]
+            ))?,
             None => context.out.line("the tags are so already")?,
         }
-        context.out.summary(Code::Complete, &Changed { snapshot_id, previous_id, is_changed: new.is_some() })
+        context.out.summary(
+            Code::Complete,
+            &Changed { snapshot_id, previous_id, is_changed: new.is_some() },
+        )
     }
 }

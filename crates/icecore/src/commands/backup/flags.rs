@@ -46,7 +46,7 @@ pub(crate) struct Backup {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// Threads that read, compress and encrypt [default: one per processor].
+    /// Threads that read [default: as many as the disks like].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
     /// `auto` (by what it gives), or a Zstandard level: 1 is quick, 19 small, negative ones quicker.
@@ -102,7 +102,9 @@ impl Backup {
     /// What clap cannot say.
     pub(crate) fn check(&self) -> Result<()> {
         if self.shown_as.is_some() && (self.paths.len() != 1 || self.command.is_some()) {
-            return Err(Failure::usage("--as needs exactly one PATH").hint("Back up the paths one by one."));
+            return Err(
+                Failure::usage("--as needs exactly one PATH").hint("Back up the paths one by one.")
+            );
         }
         Ok(())
     }
@@ -111,13 +113,23 @@ impl Backup {
 /// A tag is a word for people and for policies.
 pub(crate) fn parse_tag(text: &str) -> std::result::Result<String, String> {
     let is_bad = text.trim().is_empty() || text.contains(',') || text.chars().any(char::is_control);
-    if is_bad { Err("a tag has at least one letter, and no comma or control character".into()) } else { Ok(text.to_owned()) }
+    if is_bad {
+        Err("a tag has at least one letter, and no comma or control character".into())
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 /// A name that can stand in `SNAP@node`.
 pub(crate) fn parse_node(text: &str) -> std::result::Result<String, String> {
-    let is_bad = text.trim().is_empty() || text.contains([':', '/', '@']) || text.chars().any(char::is_control);
-    if is_bad { Err("a node name has no ':', '/', '@' or control character".into()) } else { Ok(text.to_owned()) }
+    let is_bad = text.trim().is_empty()
+        || text.contains([':', '/', '@'])
+        || text.chars().any(char::is_control);
+    if is_bad {
+        Err("a node name has no ':', '/', '@' or control character".into())
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 fn parse_level(text: &str) -> std::result::Result<Level, String> {

@@ -43,10 +43,18 @@ impl Backup {
         report(context, done)
     }
 
-    fn store(&self, archive: &Archive, options: &Options, progress: &Progress, monitor: &Told<'_>) -> client::Result<Done> {
+    fn store(
+        &self,
+        archive: &Archive,
+        options: &Options,
+        progress: &Progress,
+        monitor: &Told<'_>,
+    ) -> client::Result<Done> {
         match (&self.stdin, &self.command) {
             (Some(name), _) => stream::from_stdin(archive, options, name, progress, monitor),
-            (_, Some(name)) => stream::from_command(archive, options, name, &self.paths, progress, monitor),
+            (_, Some(name)) => {
+                stream::from_command(archive, options, name, &self.paths, progress, monitor)
+            }
             _ => backup::run(archive, options, progress, monitor),
         }
     }
@@ -62,7 +70,8 @@ impl Backup {
     /// Before any thread of the backup is started.
     fn be_gentle(&self, context: &Context) -> Result<()> {
         gentle::be_nice(self.nice, self.idle_io).map_err(|error| {
-            Failure::new(Code::NotAllowed, format!("cannot lower the priority: {error}")).hint("Leave out --nice and --idle-io")
+            Failure::new(Code::NotAllowed, format!("cannot lower the priority: {error}"))
+                .hint("Leave out --nice and --idle-io")
         })?;
         if let Err(error) = gentle::raise_open_files() {
             context.out.note(&format!("the limit of open files stays as it is: {error}"));
@@ -89,7 +98,8 @@ fn total_bytes(archive: &Archive, options: &Options) -> Option<u64> {
     let mut reader = ManifestReader::new(archive).ok()?;
     let names = archive.repository.snapshots().ok()?;
     let bodies = names.into_iter().rev().take(LOOK_BACK).filter_map(|name| reader.read(name).ok());
-    let mut same = bodies.filter(|found| found.body.node == options.node && found.body.paths == options.paths);
+    let mut same =
+        bodies.filter(|found| found.body.node == options.node && found.body.paths == options.paths);
     same.next().map(|found| found.body.report.bytes_inspected)
 }
 
@@ -156,7 +166,8 @@ fn dry_run(context: &Context, archive: &Archive, options: &Options) -> Result<Co
         }
     };
     let missing = missing(options, &Told(out));
-    let report = backup::dry_run(archive, options, &Told(out), would_read).map_err(|error| context.failure(error))?;
+    let report = backup::dry_run(archive, options, &Told(out), would_read)
+        .map_err(|error| context.failure(error))?;
     unwritten?;
     out.line(&format!("would be done: {}", session_report::short(&report)))?;
     let partial = report.objects_failed > 0 || missing > 0;

@@ -15,21 +15,28 @@ use std::sync::Arc;
 
 /// Fewest threads that walk: listing waits for disks more than for processors.
 const WALK_THREADS_MIN: usize = 2;
+/// Threads that read: the pipeline looks at the disks.
+const AS_DISKS_LIKE: usize = 0;
 
 /// The options that the flags and the profile ask for.
 pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
-    let threads = flags.threads.map_or_else(processors, usize::from);
     let (roots, paths) = named(flags)?;
-    let tags = if flags.tags.is_empty() { context.profile.tags.clone().unwrap_or_default() } else { flags.tags.clone() };
-    tags.iter().try_for_each(|tag| super::flags::parse_tag(tag).map(drop)).map_err(Failure::usage)?;
+    let tags = if flags.tags.is_empty() {
+        context.profile.tags.clone().unwrap_or_default()
+    } else {
+        flags.tags.clone()
+    };
+    tags.iter()
+        .try_for_each(|tag| super::flags::parse_tag(tag).map(drop))
+        .map_err(Failure::usage)?;
     Ok(Options {
         roots,
         node: node(flags, context)?,
         paths,
         tags,
-        walk: walk(&flags.choice, context, threads)?,
+        walk: walk(&flags.choice, context, flags.threads.map_or_else(processors, usize::from))?,
         read: Default::default(),
-        threads,
+        threads: flags.threads.map_or(AS_DISKS_LIKE, usize::from),
         level: flags.compression,
         full: flags.full,
         ignore_inode: flags.ignore_inode,
@@ -44,8 +51,11 @@ pub(crate) fn processors() -> usize {
 
 fn node(flags: &Backup, context: &Context) -> Result<String> {
     let named = flags.node.clone().or_else(|| context.profile.node.clone());
-    let name = named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
-    super::flags::parse_node(&name).map_err(|reason| Failure::usage(format!("'{name}': {reason}")).hint("Give another name with --node"))
+    let name =
+        named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    super::flags::parse_node(&name).map_err(|reason| {
+        Failure::usage(format!("'{name}': {reason}")).hint("Give another name with --node")
+    })
 }
 
 /// Where to walk, and what the source is called.
@@ -54,7 +64,8 @@ fn named(flags: &Backup) -> Result<(Vec<Root>, Vec<String>)> {
         return Ok((Vec::new(), vec![escape::escape(name.as_bytes())]));
     }
     let sources = flags.paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
-    let rooted = |path: &PathBuf| [b"/", clean_path(path.as_os_str().as_bytes()).as_slice()].concat();
+    let rooted =
+        |path: &PathBuf| [b"/", clean_path(path.as_os_str().as_bytes()).as_slice()].concat();
     let shown_as = flags.shown_as.as_ref().map(rooted);
     let shown = |source: &Vec<u8>| escape::escape(shown_as.as_ref().unwrap_or(source));
     let mut paths: Vec<_> = sources.iter().map(shown).collect();
@@ -72,7 +83,11 @@ pub(crate) fn absolute(path: &OsStr) -> Result<Vec<u8>> {
     let path = Path::new(path);
     let full = std::path::absolute(path).map_err(|error| Failure::file(path, &error))?;
     // `..` behind a link is not the directory above its name: only the system knows.
-    let full = if full.components().any(|part| part == Component::ParentDir) { resolved(&full)? } else { full };
+    let full = if full.components().any(|part| part == Component::ParentDir) {
+        resolved(&full)?
+    } else {
+        full
+    };
     let clean: PathBuf = full.components().collect();
     Ok(OsString::from(clean).into_vec())
 }
@@ -87,7 +102,11 @@ fn resolved(path: &Path) -> Result<PathBuf> {
 }
 
 /// What the walk goes into and leaves out.
-pub(crate) fn walk(choice: &Choice, context: &Context, threads: usize) -> Result<capture::walk::Options> {
+pub(crate) fn walk(
+    choice: &Choice,
+    context: &Context,
+    threads: usize,
+) -> Result<capture::walk::Options> {
     Ok(capture::walk::Options {
         threads: threads.max(WALK_THREADS_MIN),
         one_file_system: choice.one_file_system,
@@ -130,7 +149,10 @@ mod tests {
     fn paths_are_made_absolute_and_clean() {
         assert_eq!(shown("/usr//share/./doc/"), "/usr/share/doc");
         assert_eq!(shown("/"), "/");
-        assert_eq!(shown("/usr/share/.."), std::fs::canonicalize("/usr").unwrap().to_str().unwrap());
+        assert_eq!(
+            shown("/usr/share/.."),
+            std::fs::canonicalize("/usr").unwrap().to_str().unwrap()
+        );
         assert!(shown("Cargo.toml").ends_with("/icecore/Cargo.toml"));
         assert!(absolute(OsStr::new("")).is_err());
     }

@@ -8,9 +8,16 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
 
 /// Stores the standard input as `name`.
-pub(super) fn from_stdin(archive: &Archive, options: &Options, name: &OsStr, progress: &Progress, monitor: &Told<'_>) -> Result<Done> {
+pub(super) fn from_stdin(
+    archive: &Archive,
+    options: &Options,
+    name: &OsStr,
+    progress: &Progress,
+    monitor: &Told<'_>,
+) -> Result<Done> {
     let name = clean_path(name.as_bytes());
     run_stream(archive, options, &name, &mut io::stdin().lock(), &mut || Ok(()), progress, monitor)
 }
@@ -24,16 +31,37 @@ pub(super) fn from_command(
     progress: &Progress,
     monitor: &Told<'_>,
 ) -> Result<Done> {
-    let (program, arguments) = command.split_first().ok_or_else(|| Error::Usage("no command was given after --".into()))?;
-    let failed = |source: io::Error| Error::File { path: format!("command {}", program.display()), source };
-    let child = Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| Error::Usage("no command was given after --".into()))?;
+    let failed =
+        |source: io::Error| Error::File { path: format!("command {}", program.display()), source };
+    let child =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut running = Running(child.map_err(failed)?);
-    let mut output = running.0.stdout.take().ok_or_else(|| failed(io::Error::other("it has no output")))?;
+    let mut output =
+        running.0.stdout.take().ok_or_else(|| failed(io::Error::other("it has no output")))?;
     let mut confirm = || {
         let status = running.0.wait().map_err(failed)?;
-        if status.success() { Ok(()) } else { Err(failed(io::Error::other(format!("it failed with {status}")))) }
+        // A signal meant for us often reaches the command first.
+        if progress.cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(failed(io::Error::other(format!("it failed with {status}"))))
+        }
     };
-    run_stream(archive, options, &clean_path(name.as_bytes()), &mut output, &mut confirm, progress, monitor)
+    run_stream(
+        archive,
+        options,
+        &clean_path(name.as_bytes()),
+        &mut output,
+        &mut confirm,
+        progress,
+        monitor,
+    )
 }
 
 /// A command that does not outlive us.
