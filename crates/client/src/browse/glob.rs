@@ -24,11 +24,7 @@ impl Glob {
     pub fn matches(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let text = if self.of_paths { path } else { name };
-        if self.ignore_case {
-            self.of_text(&text.to_ascii_lowercase())
-        } else {
-            self.of_text(text)
-        }
+        if self.ignore_case { self.of_text(&text.to_ascii_lowercase()) } else { self.of_text(text) }
     }
 
     fn of_text(&self, text: &[u8]) -> bool {
