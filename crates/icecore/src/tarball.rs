@@ -236,7 +236,7 @@ mod tests {
     fn a_record_counts_its_own_length() {
         let mut records = Records::default();
         records.add(b"path", b"x");
-        assert_eq!(records.bytes, b"10 path=x\n");
+        assert_eq!(records.bytes, b"9 path=x\n");
         let mut records = Records::default();
         records.add(b"path", &[b'x'; 91]);
         assert_eq!(records.bytes.len(), 101);
