@@ -47,7 +47,7 @@ fn good() -> &'static Good {
             block.push_chunk(ring.writer.ids.chunk_id(chunk), chunk);
         }
         let mut record = Sealer::empty_record();
-        let mut packer = Packer::new(1).expect("a packer");
+        let mut packer = Packer::new(seal::Level::Fixed(1)).expect("a packer");
         sealer
             .seal_block(&mut block, &mut packer, &mut record)
             .expect("a record");

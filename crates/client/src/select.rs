@@ -109,6 +109,7 @@ fn newest(
     limit: Option<Time>,
     note: &mut dyn FnMut(&str),
 ) -> Result<Snapshot> {
+    archive.reader_keys()?;
     let mut times = Vec::new();
     for name in archive.repository.snapshots()? {
         match archive.repository.snapshot(name) {
@@ -119,9 +120,7 @@ fn newest(
                 ));
             }
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten meanwhile
-            Err(error) => {
-                note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id))
-            }
+            Err(error) => pass_over(name, error.into(), note)?,
         }
     }
     times.sort_unstable();
@@ -131,12 +130,19 @@ fn newest(
         match reader.read(name) {
             Ok(snapshot) if belongs_to(&snapshot, selector) => return Ok(snapshot),
             Ok(_) | Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {}
-            Err(error) => {
-                note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id))
-            }
+            Err(error) => pass_over(name, error, note)?,
         }
     }
     Err(missing(selector))
+}
+
+/// Damage of one snapshot costs no other. What would fail for all of them ends the search.
+fn pass_over(name: SnapshotRef, error: Error, note: &mut dyn FnMut(&str)) -> Result<()> {
+    if matches!(error, Error::Repository(repository::Error::Storage(_)) | Error::WriteOnly) {
+        return Err(error);
+    }
+    note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id));
+    Ok(())
 }
 
 fn belongs_to(snapshot: &Snapshot, selector: &Selector) -> bool {

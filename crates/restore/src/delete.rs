@@ -27,13 +27,18 @@ pub struct Removed {
     pub objects: u64,
 }
 
+/// Whether something at a path below the target stays (true: it is a directory). A directory that
+/// may go stays all the same while something in it does.
+pub type Spare<'a> = &'a dyn Fn(&[u8], bool) -> bool;
+
 impl Target {
-    /// Removes the names of a directory that `keep` does not know. Call it before the directory is
-    /// finished: it changes its mtime.
+    /// Removes the names of a directory that `keep` does not know, save for what `spare` asks for.
+    /// Call it before the directory is finished: it changes its mtime.
     pub fn delete_others(
         &self,
         directory: &[u8],
         keep: &dyn Fn(&[u8]) -> bool,
+        spare: Option<Spare<'_>>,
     ) -> Vec<Result<Removed, Problem>> {
         let open = match self.existing(directory, Operation::Remove) {
             Ok(open) => open,
@@ -42,7 +47,7 @@ impl Target {
         };
         // The handle is for looking only; listing needs one of its own.
         match rustix::fs::openat(&open, ".", system::DIRECTORY, Mode::empty()) {
-            Ok(open) => self.delete_in(open.as_fd(), directory, keep),
+            Ok(open) => self.delete_in(open.as_fd(), directory, keep, spare),
             Err(error) => vec![Err(Problem::new(directory, Operation::Remove, error))],
         }
     }
@@ -52,6 +57,7 @@ impl Target {
         open: BorrowedFd<'_>,
         directory: &[u8],
         keep: &dyn Fn(&[u8]) -> bool,
+        spare: Option<Spare<'_>>,
     ) -> Vec<Result<Removed, Problem>> {
         let mut results = Vec::new();
         let mut tried = FxHashSet::<Vec<u8>>::default();
@@ -59,11 +65,14 @@ impl Target {
             let batch = system::list(open, BATCH, &|name| keep(name) || tried.contains(name));
             match batch {
                 Ok(names) if names.is_empty() => return results,
-                Ok(names) => results.extend(names.into_iter().map(|name| {
-                    let result = self.delete_one(open, &name, &names::join(directory, &name));
-                    let left = result.is_err() || self.0.options.dry_run;
+                Ok(names) => results.extend(names.into_iter().filter_map(|name| {
+                    let path = names::join(directory, &name);
+                    let result = self.delete_one(open, &name, &path, spare);
+                    let left = result.is_err() || self.0.options.dry_run || spare.is_some();
                     left.then(|| tried.insert(name));
                     result
+                        .map(|objects| objects.map(|objects| Removed { path, objects }))
+                        .transpose()
                 })),
                 Err(error) => {
                     results.push(Err(Problem::new(directory, Operation::Remove, error)));
@@ -73,24 +82,32 @@ impl Target {
         }
     }
 
+    /// The number of objects that went; none when it was spared.
     fn delete_one(
         &self,
         top: BorrowedFd<'_>,
         name: &[u8],
         path: &[u8],
-    ) -> Result<Removed, Problem> {
+        spare: Option<Spare<'_>>,
+    ) -> Result<Option<u64>, Problem> {
         if self.0.options.dry_run {
-            return Ok(Removed { path: path.to_vec(), objects: 1 });
+            let stays = spare.is_some_and(|spare| spare(path, is_directory(top, name)));
+            return Ok((!stays).then_some(1));
         }
-        let objects = Remover::new(self, top).remove(name, path)?;
-        Ok(Removed { path: path.to_vec(), objects })
+        let objects = Remover::new(self, top, spare).remove(name, path)?;
+        Ok((objects > 0).then_some(objects))
     }
+}
+
+fn is_directory(at: BorrowedFd<'_>, name: &[u8]) -> bool {
+    system::look(at, name).is_ok_and(|stat| system::file_type(&stat) == FileType::Directory)
 }
 
 /// Removes one tree. Its levels are a list, not calls: trees may be thousands deep.
 pub(crate) struct Remover<'a> {
     target: &'a Target,
     top: BorrowedFd<'a>,
+    spare: Option<Spare<'a>>,
     levels: Vec<Level>,
     /// Names beside the top that were too deep where they lay, and their old paths.
     moved: Vec<NameAndPath>,
@@ -106,8 +123,9 @@ struct Level {
     name: Vec<u8>,
     path: Vec<u8>,
     waiting: Vec<Vec<u8>>,
-    /// What could not be removed: not tried again.
+    /// What could not be removed, or stays: not tried again.
     stuck: FxHashSet<Vec<u8>>,
+    spared: bool,
 }
 
 /// What happened to one name.
@@ -115,12 +133,14 @@ enum Step {
     Gone,
     Enter(OwnedFd),
     MovedAs(Vec<u8>),
+    Spared,
     Stuck(Cause),
 }
 
 impl<'a> Remover<'a> {
-    pub(crate) fn new(target: &'a Target, top: BorrowedFd<'a>) -> Self {
-        Remover { target, top, levels: Vec::new(), moved: Vec::new(), removed: 0, problem: None }
+    pub(crate) fn new(target: &'a Target, top: BorrowedFd<'a>, spare: Option<Spare<'a>>) -> Self {
+        let (levels, moved) = (Vec::new(), Vec::new());
+        Remover { target, top, spare, levels, moved, removed: 0, problem: None }
     }
 
     /// Gives the number of objects removed.
@@ -147,34 +167,47 @@ impl<'a> Remover<'a> {
     }
 
     fn visit(&mut self, name: Vec<u8>, path: Vec<u8>) {
-        match self.step(&name) {
+        match self.step(&name, &path) {
             Step::Gone => self.removed += 1,
+            Step::Spared => self.stay(name),
             Step::MovedAs(temporary) => self.moved.push((temporary, path)),
             Step::Stuck(cause) => self.stuck(name, &path, cause),
             Step::Enter(fd) => {
                 let (waiting, stuck) = Default::default();
-                self.levels.push(Level { fd, name, path, waiting, stuck });
+                let spared = self.is_spared(&path, true);
+                self.levels.push(Level { fd, name, path, waiting, stuck, spared });
             }
         }
     }
 
-    fn step(&self, name: &[u8]) -> Step {
-        self.try_step(name).unwrap_or_else(|cause| match cause {
+    fn is_spared(&self, path: &[u8], is_directory: bool) -> bool {
+        self.spare.is_some_and(|spare| spare(path, is_directory))
+    }
+
+    fn step(&self, name: &[u8], path: &[u8]) -> Step {
+        self.try_step(name, path).unwrap_or_else(|cause| match cause {
             Cause::System(Errno::NOENT) => Step::Gone,
             cause => Step::Stuck(cause),
         })
     }
 
-    fn try_step(&self, name: &[u8]) -> Result<Step, Cause> {
+    fn try_step(&self, name: &[u8], path: &[u8]) -> Result<Step, Cause> {
         let here = self.here();
         let stat = system::look(here, name)?;
         if system::file_type(&stat) != FileType::Directory {
+            if self.is_spared(path, false) {
+                return Ok(Step::Spared);
+            }
             flags::unlock(here, name, &stat);
             rustix::fs::unlinkat(here, name, AtFlags::empty())?;
             return Ok(Step::Gone);
         }
         let open = directory::open_child(here, name, &self.target.0.caller)?;
         self.refuse_mount(open.as_fd())?;
+        // What may have to stay is neither loosened nor moved.
+        if self.spare.is_some() {
+            return Ok(Step::Enter(open));
+        }
         directory::loosen(open.as_fd(), &self.target.0.caller)?;
         if self.levels.len() < MAX_LEVELS {
             return Ok(Step::Enter(open));
@@ -199,7 +232,7 @@ impl<'a> Remover<'a> {
         let Some(level) = self.levels.pop() else {
             return;
         };
-        if !level.stuck.is_empty() {
+        if level.spared || !level.stuck.is_empty() {
             self.stay(level.name);
             return;
         }

@@ -45,7 +45,7 @@ mod tests;
 mod verify;
 mod xattrs;
 
-pub use delete::Removed;
+pub use delete::{Removed, Spare};
 pub use directory::{DirHandle, Directory};
 pub use open_file::{Begun, OpenFile};
 pub use options::{Options, Overwrite, Owners};

@@ -19,6 +19,7 @@ use crate::options::Overwrite;
 use crate::problem::{Cause, Operation, Outcome, Problem};
 use crate::system::{self, ONLY_PATH};
 use crate::target::Target;
+use crate::verify::differing_xattrs;
 use format::entry::{Content, Entry, Kind};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, Mode, Statx};
@@ -178,21 +179,24 @@ impl Target {
         })
     }
 
-    /// Content is equal; owner, mode and flags may not be. (Ours had their mtime set after all
-    /// the rest: extended attributes are only looked at when something else differs.)
-    fn put_right(&self, fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) {
-        let mode = u32::from(entry.attributes.mode);
-        let owner = (stat.stx_uid, stat.stx_gid) == self.0.owners.of(&entry.attributes);
-        let flagged = flags::recorded(stat) != entry.attributes.inode_flags;
-        let right = owner && (entry.kind() == Kind::Symlink || system::mode(stat) == mode);
-        if self.0.options.dry_run || (right && !flagged) {
+    /// Content is equal; owner, mode, extended attributes and flags may not be.
+    pub(crate) fn put_right(&self, fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) {
+        let Ok(object) = rustix::fs::openat(fd, name, ONLY_PATH, Mode::empty()) else { return };
+        // What took the name meanwhile is not ours to give to anybody.
+        let is_it = system::look_at(object.as_fd()).is_ok_and(|now| system::same_inode(&now, stat));
+        if self.0.options.dry_run || !is_it {
             return;
         }
-        if !right && let Ok(object) = rustix::fs::openat(fd, name, ONLY_PATH, Mode::empty()) {
+        let mode = u32::from(entry.attributes.mode);
+        let owner = (stat.stx_uid, stat.stx_gid) == self.0.owners.of(&entry.attributes);
+        let moded = entry.kind() == Kind::Symlink || system::mode(stat) == mode;
+        let flagged = flags::recorded(stat) != entry.attributes.inode_flags;
+        let wrong = !owner || !moded || differing_xattrs(object.as_fd(), entry).next().is_some();
+        if wrong {
             flags::unlock(fd, name, stat);
             self.apply(Handle::path(object.as_fd()), entry, Now::of(stat, true));
         }
-        if matches!(entry.kind(), Kind::File) {
+        if entry.kind() == Kind::File && (wrong || flagged) {
             flags::set_at(self, fd, name, entry);
         }
     }
@@ -220,7 +224,7 @@ impl Target {
             return Ok(());
         }
         if self.0.options.delete {
-            return Remover::new(self, fd).remove(name, &entry.path).map(|_| ());
+            return Remover::new(self, fd, None).remove(name, &entry.path).map(|_| ());
         }
         let cause = match rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),

@@ -32,16 +32,21 @@ struct Found {
 
 impl Target {
     /// Whether the object is there with the same kind, size and mtime (symlinks: the same target):
-    /// a resumed restore need not fetch it. True as well for hard links, whichever inode it is.
-    pub fn unchanged(&self, entry: &Entry) -> bool {
+    /// a resumed restore need not fetch it. Its other attributes are put right. True as well for
+    /// hard links, whichever inode it is.
+    pub fn settle_unchanged(&self, entry: &Entry) -> bool {
         let Ok((directory, name)) = names::split(&entry.path, Operation::Inspect) else {
             return false;
         };
         let Ok(open) = self.existing(directory, Operation::Inspect) else {
             return false;
         };
-        system::look(open.as_fd(), name)
-            .is_ok_and(|stat| replace::is_same(open.as_fd(), name, &stat, entry))
+        let Ok(stat) = system::look(open.as_fd(), name) else { return false };
+        let same = replace::is_same(open.as_fd(), name, &stat, entry);
+        if same {
+            self.put_right(open.as_fd(), name, &stat, entry);
+        }
+        same
     }
 
     /// Compares all attributes with what is on disk. Owners are not compared when the caller
@@ -119,7 +124,10 @@ impl Target {
 }
 
 /// Names of recorded attributes with another value, and of the user's that are not recorded.
-fn differing_xattrs(object: BorrowedFd<'_>, entry: &Entry) -> impl Iterator<Item = Vec<u8>> {
+pub(crate) fn differing_xattrs(
+    object: BorrowedFd<'_>,
+    entry: &Entry,
+) -> impl Iterator<Item = Vec<u8>> {
     let handle = Handle::path(object);
     let recorded = &entry.attributes.xattrs;
     let wrong = recorded.iter().filter(move |xattr| {

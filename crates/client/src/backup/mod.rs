@@ -240,7 +240,7 @@ fn pipeline(
             .map(|_| scope.spawn(|| worker::run(shared, &queue)))
             .collect();
         let fed = feed(&mut walk, &mut merge, &mut order, shared, &queue);
-        let drained = fed.and_then(|()| order.drain());
+        let drained = fed.and_then(|()| order.drain(&queue));
         // Closed in any case: workers that wait must not wait for ever.
         queue.close();
         let mut tally = Tally::default();

@@ -62,17 +62,17 @@ impl<'a> Order<'a> {
         } else {
             self.pending.push_back(Pending::Ready(batch));
         }
-        self.take_ready()?;
+        self.take_ready(queue)?;
         while self.pending.len() >= BATCHES_MAX {
-            self.take_one()?;
+            self.take_one(queue)?;
         }
         Ok(())
     }
 
     /// Waits for all batches.
-    pub(super) fn drain(&mut self) -> Result<()> {
+    pub(super) fn drain(&mut self, queue: &Queue) -> Result<()> {
         while !self.pending.is_empty() {
-            self.take_one()?;
+            self.take_one(queue)?;
         }
         Ok(())
     }
@@ -84,29 +84,34 @@ impl<'a> Order<'a> {
     }
 
     /// Takes what is ready at the front, without waiting.
-    fn take_ready(&mut self) -> Result<()> {
+    fn take_ready(&mut self, queue: &Queue) -> Result<()> {
         while let Some(front) = self.pending.front_mut() {
             if let Pending::AtWorker(answer) = front {
                 let Ok(batch) = answer.try_recv() else { return Ok(()) };
                 *front = Pending::Ready(batch);
             }
-            self.take_one()?;
+            self.take_one(queue)?;
         }
         Ok(())
     }
 
-    fn take_one(&mut self) -> Result<()> {
-        let batch = match self.pending.pop_front() {
+    fn take_one(&mut self, queue: &Queue) -> Result<()> {
+        let mut batch = match self.pending.pop_front() {
             Some(Pending::Ready(batch)) => batch,
-            Some(Pending::AtWorker(answer)) => {
-                let before = Instant::now();
-                let batch = answer.recv().map_err(|_| Error::ThreadGone)?;
-                self.tally.report.stages.order_wait_secs += before.elapsed().as_secs_f64();
-                batch
-            }
+            Some(Pending::AtWorker(answer)) => self.wait(&answer)?,
             None => return Ok(()),
         };
-        { batch }.take().into_iter().try_for_each(|item| self.item(item))
+        batch.take().into_iter().try_for_each(|item| match item {
+            Item::Link(job) => self.link(*job, queue),
+            item => self.item(item),
+        })
+    }
+
+    fn wait(&mut self, answer: &Receiver<Batch>) -> Result<Batch> {
+        let before = Instant::now();
+        let batch = answer.recv().map_err(|_| Error::ThreadGone)?;
+        self.tally.report.stages.order_wait_secs += before.elapsed().as_secs_f64();
+        Ok(batch)
     }
 
     fn item(&mut self, item: Item) -> Result<()> {
@@ -124,8 +129,7 @@ impl<'a> Order<'a> {
                 entries.iter().try_for_each(|entry| self.builder.push(entry))
             }
             Item::Done(read) => self.read(*read),
-            Item::Link(job) => self.link(*job),
-            Item::Failed | Item::Job(_) => {
+            Item::Failed | Item::Job(_) | Item::Link(_) => {
                 report.objects_failed += 1;
                 Ok(())
             }
@@ -160,13 +164,9 @@ impl<'a> Order<'a> {
     }
 
     /// A further name of a file: all but the path is the first one's.
-    fn link(&mut self, job: Job) -> Result<()> {
+    fn link(&mut self, job: Job, queue: &Queue) -> Result<()> {
         let key = (job.entry.attributes.device, job.entry.inode);
-        let Some(first) = self.linked.get_mut(&key) else {
-            // The first name could not be read, so neither can this one.
-            self.tally.report.objects_failed += 1;
-            return Ok(());
-        };
+        let Some(first) = self.linked.get_mut(&key) else { return self.read_alone(job, queue) };
         let entry = Entry {
             attributes: first.attributes.clone(),
             size: first.size,
@@ -182,5 +182,15 @@ impl<'a> Order<'a> {
         }
         self.tally.report.objects_backed_up += 1;
         self.builder.push(&entry)
+    }
+
+    /// The first name could not be read or was gone: the file is read under this one, which is
+    /// then the first for those that follow.
+    fn read_alone(&mut self, job: Job, queue: &Queue) -> Result<()> {
+        let mut alone = Batch::default();
+        alone.push(Item::Job(Box::new(job)));
+        let (reply, answer) = sync_channel(1);
+        queue.push(alone, reply)?;
+        self.wait(&answer)?.take().into_iter().try_for_each(|item| self.item(item))
     }
 }

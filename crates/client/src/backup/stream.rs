@@ -89,11 +89,7 @@ fn read_all(
         shared.progress.check()?;
         let room = cutter.room(shared);
         let available = room.len();
-        let length = match input.read(room) {
-            Ok(length) => length,
-            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
-            Err(source) => return Err(Error::File { path: "the input".into(), source }),
-        };
+        let length = read_some(input, room)?;
         cutter.filled(length, available);
         writer.tally.report.bytes_processed += length as u64;
         shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
@@ -106,6 +102,17 @@ fn read_all(
     writer.flush()?;
     let size = runs.bytes;
     Ok((runs.finish(shared)?, size, writer.tally))
+}
+
+/// 0 is the end of the input, and nothing else is: a signal that interrupts is no end.
+fn read_some(input: &mut dyn Read, room: &mut [u8]) -> Result<usize> {
+    loop {
+        match input.read(room) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::File { path: "the input".into(), source }),
+            Ok(length) => return Ok(length),
+        }
+    }
 }
 
 /// The entries of the snapshot: the directories that the name asks for, and the file.

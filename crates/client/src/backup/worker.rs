@@ -9,6 +9,7 @@ use crate::pages::PageWriter;
 use crate::{Archive, Result};
 use capture::Problem;
 use capture::read::{LargeFile, Outcome, Piece, SmallRead, link_target};
+use capture::walk::Row;
 use capture::xattrs::{self, Xattrs};
 use chunker::Chunker;
 use crypto::IdKey;
@@ -21,6 +22,8 @@ use std::time::Instant;
 
 /// Larger files are read piece by piece.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
+/// A file within one page of memory has no hole worth keeping.
+const HOLE_BYTES_MIN: u64 = 4096;
 /// Files up to this many bytes lie in their entry: less than what naming a chunk costs.
 const INLINE_BYTES_MAX: usize = 48;
 
@@ -160,7 +163,7 @@ impl<'a> Worker<'a> {
 
     fn object(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
         match job.row.kind {
-            Kind::File if job.row.size > SMALL_BYTES_MAX => self.large_file(job),
+            Kind::File if is_piecewise(&job.row) => self.large_file(job),
             Kind::File => self.small_file(job),
             Kind::Symlink => self.symlink(job),
             _ => self.other(job),
@@ -274,13 +277,22 @@ impl<'a> Worker<'a> {
     /// Everything that is never opened.
     fn other(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
         let xattrs = xattrs::of_object(&job.directory, &job.name);
-        self.report_xattrs(&job, &xattrs);
+        if let Some(problem) = problem_of(&job, &xattrs) {
+            // A directory that is gone was listed before: what was in it may be in the snapshot.
+            match (problem.vanished(), job.row.kind) {
+                (false, _) => self.shared.monitor.problem(&problem),
+                (true, Kind::Directory) => {}
+                (true, _) => return Err(Missing::Object(problem)),
+            }
+        }
         Ok(with_xattrs(job.entry, xattrs))
     }
 
     /// The entry of a file that was read: its attributes are those at the end of the reading.
     fn complete(&mut self, job: Job, content: Content, outcome: &Outcome, xattrs: Xattrs) -> Entry {
-        self.report_xattrs(&job, &xattrs);
+        if let Some(problem) = problem_of(&job, &xattrs) {
+            self.shared.monitor.problem(&problem);
+        }
         for lost in &outcome.lost {
             self.writer.tally.report.bytes_processed =
                 self.writer.tally.report.bytes_processed.saturating_sub(lost.end - lost.start);
@@ -307,14 +319,6 @@ impl<'a> Worker<'a> {
         with_xattrs(entry, xattrs)
     }
 
-    fn report_xattrs(&self, job: &Job, xattrs: &Xattrs) {
-        if xattrs.error.is_some()
-            && let Some(problem) = xattrs.problem(job.directory.path_of(job.name.to_bytes()))
-        {
-            self.shared.monitor.problem(&problem);
-        }
-    }
-
     fn note_read(&mut self, bytes: u64, outcome: &Outcome) {
         self.writer.tally.report.bytes_processed += bytes;
         self.shared.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
@@ -329,6 +333,17 @@ impl<'a> Worker<'a> {
             report.objects_deduplicated += 1;
         }
     }
+}
+
+/// Too large for memory, or with holes to find (where the file system compresses, that is a guess
+/// which costs two calls).
+fn is_piecewise(row: &Row) -> bool {
+    row.size > SMALL_BYTES_MAX || (row.size > HOLE_BYTES_MIN && row.is_sparse())
+}
+
+fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<Problem> {
+    xattrs.error?;
+    xattrs.problem(job.directory.path_of(job.name.to_bytes()))
 }
 
 fn with_xattrs(mut entry: Entry, xattrs: Xattrs) -> Entry {

@@ -15,8 +15,10 @@ use tree::cursor::{find, is_below};
 /// What is restored.
 pub(super) struct Selection {
     subpath: Vec<u8>,
-    /// Bytes that paths lose at their front.
-    strip: usize,
+    /// What paths lose at their front.
+    prefix: Vec<u8>,
+    /// The target is a directory of the snapshot, and does not just get one object.
+    pub(super) is_directory: bool,
     include: Option<Gitignore>,
     exclude: Option<Gitignore>,
 }
@@ -29,34 +31,50 @@ impl Selection {
         options: &Options,
     ) -> Result<Self> {
         let subpath = subpath.to_vec();
-        let strip = match subpath.is_empty() {
-            true => 0,
-            false => strip_of(pages, snapshot, &subpath)?,
+        let (prefix, is_directory) = match subpath.is_empty() {
+            true => (Vec::new(), true),
+            false => prefix_of(pages, snapshot, &subpath)?,
         };
         let (include, exclude) = (patterns(&options.include)?, patterns(&options.exclude)?);
-        Ok(Self { subpath, strip, include, exclude })
+        Ok(Self { subpath, prefix, is_directory, include, exclude })
     }
 
-    /// Whether `path`, an entry of the snapshot, is wanted.
-    fn wants(&self, entry: &Entry) -> bool {
-        let path = Path::new(OsStr::from_bytes(&entry.path));
-        let is_directory = entry.kind() == Kind::Directory;
+    /// Whether `path` of the snapshot is wanted.
+    fn wants(&self, path: &[u8], is_directory: bool) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
         let matches = |patterns: &Gitignore| {
             patterns.matched_path_or_any_parents(path, is_directory).is_ignore()
         };
         self.include.as_ref().is_none_or(&matches) && !self.exclude.as_ref().is_some_and(&matches)
     }
+
+    /// The same of a path of the target, whether the snapshot has it or not.
+    pub(super) fn wants_in_target(&self, path: &[u8], is_directory: bool) -> bool {
+        self.wants(&[&self.prefix, path].concat(), is_directory)
+    }
+
+    pub(super) fn has_include(&self) -> bool {
+        self.include.is_some()
+    }
+
+    pub(super) fn has_patterns(&self) -> bool {
+        self.include.is_some() || self.exclude.is_some()
+    }
 }
 
 /// A directory loses its whole path (its content lands in the target), anything else all but its
 /// name.
-fn strip_of(pages: &PageReader<'_>, snapshot: &Snapshot, subpath: &[u8]) -> Result<usize> {
+fn prefix_of(
+    pages: &PageReader<'_>,
+    snapshot: &Snapshot,
+    subpath: &[u8],
+) -> Result<(Vec<u8>, bool)> {
     let entry = find(pages, snapshot.head.root, snapshot.head.level, subpath)?;
     let entry =
         entry.ok_or_else(|| Error::NoPath(String::from_utf8_lossy(subpath).into_owned()))?;
     Ok(match entry.kind() {
-        Kind::Directory => subpath.len() + 1,
-        _ => subpath.len() - entry.name().len(),
+        Kind::Directory => ([subpath, b"/"].concat(), true),
+        _ => (subpath[..subpath.len() - entry.name().len()].to_vec(), false),
     })
 }
 
@@ -79,7 +97,8 @@ pub(super) struct Entries<'a> {
     selection: &'a Selection,
 }
 
-/// An entry, and whether it is wanted itself or only as a parent of what may be.
+/// An entry, and whether it is wanted. Directories that are not may hold what is; the others tell
+/// what the snapshot has, for what is to be removed.
 pub(super) struct Selected {
     pub(super) entry: Entry,
     pub(super) wanted: bool,
@@ -98,21 +117,19 @@ impl<'a> Entries<'a> {
 
     /// The next entry below the chosen path.
     pub(super) fn next(&mut self) -> Result<Option<Selected>> {
-        let Selection { subpath, strip, .. } = self.selection;
+        let Selection { subpath, prefix, .. } = self.selection;
         loop {
             let Some(mut entry) = self.cursor.next_entry()? else { return Ok(None) };
             if entry.path != *subpath && !is_below(&entry.path, subpath) {
                 return Ok(None);
             }
-            let wanted = self.selection.wants(&entry);
-            if entry.path.len() < *strip {
+            if entry.path.len() < prefix.len() {
                 // The chosen directory itself: its place is the target.
                 continue;
             }
-            if wanted || entry.kind() == Kind::Directory {
-                entry.path.drain(..*strip);
-                return Ok(Some(Selected { entry, wanted }));
-            }
+            let wanted = self.selection.wants(&entry.path, entry.kind() == Kind::Directory);
+            entry.path.drain(..prefix.len());
+            return Ok(Some(Selected { entry, wanted }));
         }
     }
 }

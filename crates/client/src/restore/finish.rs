@@ -2,7 +2,7 @@
 //! upward, once nothing in them changes any more.
 
 use super::Counters;
-use super::entries::{Entries, Selected};
+use super::entries::{Entries, Selected, Selection};
 use super::file::FileJob;
 use super::plan::read_list;
 use super::work::Shared;
@@ -26,6 +26,7 @@ struct Open {
 
 struct Finisher<'a> {
     shared: &'a Shared<'a>,
+    selection: &'a Selection,
     open: Vec<Open>,
     /// Names in the target itself.
     top: FxHashSet<Vec<u8>>,
@@ -34,9 +35,13 @@ struct Finisher<'a> {
 }
 
 /// Runs the pass.
-pub(super) fn run(shared: &Shared<'_>, entries: &mut Entries<'_>) -> Result<()> {
+pub(super) fn run(
+    shared: &Shared<'_>,
+    selection: &Selection,
+    entries: &mut Entries<'_>,
+) -> Result<()> {
     let (top, first) = (FxHashSet::default(), FxHashMap::default());
-    let mut finisher = Finisher { shared, open: Vec::new(), top, first };
+    let mut finisher = Finisher { shared, selection, open: Vec::new(), top, first };
     while let Some(selected) = entries.next()? {
         if shared.progress.cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
@@ -44,7 +49,7 @@ pub(super) fn run(shared: &Shared<'_>, entries: &mut Entries<'_>) -> Result<()> 
         finisher.entry(selected)?;
     }
     finisher.leave_until(|_| false);
-    if shared.options.delete {
+    if shared.options.delete && selection.is_directory {
         finisher.delete_in(b"", &finisher.top);
     }
     Ok(())
@@ -75,7 +80,8 @@ impl Finisher<'_> {
     /// Finishes directories until one is left that `keep` says still has something in it.
     fn leave_until(&mut self, keep: impl Fn(&Entry) -> bool) {
         while let Some(open) = self.open.pop_if(|open| !keep(&open.entry)) {
-            if self.shared.options.delete {
+            let selected = open.used || self.selection.has_include();
+            if self.shared.options.delete && selected {
                 self.delete_in(&open.entry.path, &open.names);
             }
             if open.used
@@ -86,8 +92,13 @@ impl Finisher<'_> {
         }
     }
 
+    /// Only what is selected is removed, as only that is restored.
     fn delete_in(&self, directory: &[u8], names: &FxHashSet<Vec<u8>>) {
-        for removed in self.shared.target.delete_others(directory, &|name| names.contains(name)) {
+        let keep = |name: &[u8]| names.contains(name);
+        let unselected =
+            |path: &[u8], is_directory| !self.selection.wants_in_target(path, is_directory);
+        let spare = self.selection.has_patterns().then_some(&unselected as restore::Spare<'_>);
+        for removed in self.shared.target.delete_others(directory, &keep, spare) {
             match removed {
                 Ok(removed) => Counters::add(&self.shared.counters.deleted, removed.objects),
                 Err(problem) => self.shared.failed(&problem.path, &problem.to_string()),

@@ -155,7 +155,7 @@ pub fn run(
         is_new,
     };
     write_all(&shared, &pages, snapshot, &selection)?;
-    finish::run(&shared, &mut Entries::new(&pages, snapshot, &selection)?)?;
+    finish::run(&shared, &selection, &mut Entries::new(&pages, snapshot, &selection)?)?;
     place.sync().map_err(|problem| target_error(target, &problem))?;
     shared.report_degraded();
     if options.verify && !options.dry_run {

@@ -146,7 +146,8 @@ impl Shared<'_> {
 
     /// Whether a file is there already, so that nothing need be fetched.
     pub(super) fn is_unchanged(&self, entry: &Entry) -> bool {
-        self.options.overwrite == restore::Overwrite::IfChanged && self.target.unchanged(entry)
+        self.options.overwrite == restore::Overwrite::IfChanged
+            && self.target.settle_unchanged(entry)
     }
 
     /// Counts in a dry run.

@@ -199,7 +199,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_happen() {
     assert_eq!(try_file(&target, &file("new/f", 0o644), b"1"), Ok(Outcome::Created));
     assert_eq!(try_file(&target, &file("old", 0o644), b"1"), Ok(Outcome::Replaced));
     target.finish_directory(&new).unwrap();
-    assert_eq!(target.delete_others(b"", &|_| false).len(), 1);
+    assert_eq!(target.delete_others(b"", &|_| false, None).len(), 1);
     assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1);
     assert_eq!(fs::read(place.at("old")).unwrap(), b"old");
 }

@@ -23,8 +23,8 @@ fn a_path_of_3000_levels_is_restored_verified_and_removed() {
         for folder in folders.iter().step_by(100) {
             assert_eq!(target.compare_metadata(folder), []);
         }
-        assert!(target.unchanged(&entry));
-        let removed = target.delete_others(b"", &|_| false);
+        assert!(target.settle_unchanged(&entry));
+        let removed = target.delete_others(b"", &|_| false, None);
         assert_eq!(removed[0].as_ref().unwrap().objects, LEVELS as u64 + 1);
         assert_eq!(std::fs::read_dir(place.root()).unwrap().count(), 0);
     }

@@ -89,7 +89,7 @@ fn what_a_plain_user_may_delete_goes_even_when_unreadable() {
         for path in ["a/b", "a"] {
             std::fs::set_permissions(place.at(path), PermissionsExt::from_mode(0o0)).unwrap();
         }
-        let removed = place.target(Overwrite::Always).delete_others(b"", &|_| false);
+        let removed = place.target(Overwrite::Always).delete_others(b"", &|_| false, None);
         assert_eq!(removed[0].as_ref().unwrap().objects, 3);
     });
 }
