@@ -50,6 +50,7 @@ fn main() {
                 full: false,
                 ignore_inode: false,
                 verify_blocks: number("VERIFY", 0) == 1,
+                limits: Default::default(),
             };
             let done = run(&archive, &options, &progress, &Print).unwrap();
             println!("{:#?}\n{}\n{}", done.report, done.report.bottleneck(), done.report.adds_up());

@@ -20,6 +20,7 @@ pub mod restore;
 pub mod retention;
 pub mod select;
 pub mod tags;
+pub mod throttle;
 
 pub use archive::Archive;
 pub use error::{Error, Result};

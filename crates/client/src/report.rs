@@ -81,6 +81,8 @@ pub struct Stages {
     pub compress_secs: f64,
     /// Handing records to the storage.
     pub store_secs: f64,
+    /// Threads wait because of the caps that were asked for.
+    pub limit_wait_secs: f64,
     /// Readers wait for work.
     pub reader_wait_secs: f64,
     /// The ordering thread waits for readers.
@@ -169,6 +171,7 @@ impl Report {
             (stages.compress_secs, "compressing", "more processor cores, or a lower --compression"),
             (stages.store_secs, "writing to the repository", "a faster repository disk"),
             (stages.commit_secs, "making it durable", "a repository disk with faster syncs"),
+            (stages.limit_wait_secs, "waiting for its own limits", "higher --limit-* values"),
         ];
         let total: f64 = candidates.iter().map(|(secs, ..)| secs).sum();
         let largest = candidates.iter().max_by(|a, b| a.0.total_cmp(&b.0));

@@ -8,7 +8,7 @@ use crate::secret::{self, Ask, Secret};
 use crate::signals::Signalled;
 use client::Archive;
 use client::backup::Progress;
-use client::manifest::Snapshot;
+use client::manifest::{ManifestReader, Snapshot};
 use client::select::{self, Selector};
 use repository::local::LocalStorage;
 use repository::storage::Storage;
@@ -103,6 +103,23 @@ impl Context {
     pub(crate) fn snapshot(&self, archive: &Archive, text: &str) -> Result<Snapshot> {
         let selector = Selector::parse(text, &crate::time::parse_point);
         self.find(archive, &selector.ok_or_else(|| no_selector(text.as_ref()))?)
+    }
+
+    /// All snapshots that can be read, oldest first, and how many cannot; those are told.
+    pub(crate) fn snapshots(&self, archive: &Archive) -> Result<(Vec<Snapshot>, usize)> {
+        let failed = |error| self.failure(error);
+        archive.reader_keys().map_err(failed)?;
+        let mut damaged = 0;
+        let all = ManifestReader::new(archive).map_err(failed)?.all(|name, error| {
+            // What another process forgot meanwhile is not damaged.
+            if !matches!(error, client::Error::Repository(repository::Error::SnapshotMissing(_))) {
+                damaged += 1;
+                self.out.note(&format!("snapshot {} cannot be read: {error}", name.id));
+            }
+        });
+        let mut all = all.map_err(failed)?;
+        all.sort_by_key(|snapshot| (snapshot.time(), snapshot.name));
+        Ok((all, damaged))
     }
 
     fn find(&self, archive: &Archive, selector: &Selector) -> Result<Snapshot> {

@@ -106,6 +106,8 @@ fn stages(report: &Report) -> String {
         ("store", stages.store_secs),
         ("commit", stages.commit_secs),
         ("waits: walk", stages.walk_wait_secs),
+        ("press", stages.press_wait_secs),
+        ("limits", stages.limit_wait_secs),
         ("readers", stages.reader_wait_secs),
         ("order", stages.order_wait_secs),
     ];

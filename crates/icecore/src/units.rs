@@ -71,6 +71,14 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     if bytes.is_finite() && bytes < u64::MAX as f64 { Ok(bytes as u64) } else { Err(wrong()) }
 }
 
+/// Reads an amount a second: `20M`, `20M/s`; nothing at all would never end.
+pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
+    match parse_bytes(text.strip_suffix("/s").unwrap_or(text))? {
+        0 => Err("a limit of nothing would never end; leave the flag out for no limit".into()),
+        bytes => Ok(bytes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -124,7 +124,7 @@ impl Storage for LocalStorage {
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
         let file = self.open_file("lock", name, OFlags::RDWR | OFlags::CREATE)?;
         match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(LocalLock { _file: file }))),
+            Ok(()) => Ok(Some(Box::new(LocalLock { file }))),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(StorageError::new("lock", name, error)),
         }
@@ -142,10 +142,18 @@ impl Storage for LocalStorage {
 }
 
 struct LocalLock {
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 impl LockGuard for LocalLock {}
+
+impl Drop for LocalLock {
+    /// Closing alone would leave the lock with a child that was forked meanwhile, until it runs
+    /// its program.
+    fn drop(&mut self) {
+        let _ = fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
 
 struct LocalWriter {
     file: OwnedFd,

@@ -118,8 +118,22 @@ impl<'a> ChunkWriter<'a> {
         Ok(id)
     }
 
+    /// Waits as long as the caps ask for so many bytes of the source.
+    pub(super) fn may_read(&mut self, bytes: u64) -> Result<()> {
+        let waited = self.shared.throttle.read(bytes)?;
+        self.tally.report.stages.limit_wait_secs += waited;
+        Ok(())
+    }
+
     /// Seals and stores `block`, whoever gathered it.
     pub(super) fn seal(&mut self, block: &mut Block) -> Result<()> {
+        self.seal_now(block)?;
+        let waited = self.shared.throttle.wrote(self.shared.session.stored_bytes())?;
+        self.tally.report.stages.limit_wait_secs += waited;
+        Ok(())
+    }
+
+    fn seal_now(&mut self, block: &mut Block) -> Result<()> {
         let shared = self.shared;
         let stages = &mut self.tally.report.stages;
         let mut press = timed(&mut stages.press_wait_secs, || shared.presses.take());

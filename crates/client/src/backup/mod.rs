@@ -23,6 +23,7 @@ mod worker;
 use crate::manifest::{self, Body, NewManifest};
 use crate::pages::{PageReader, PageWriter};
 use crate::report::Report;
+use crate::throttle::Limits;
 use crate::{Archive, Error, Result};
 use batch::{Batch, Item};
 use capture::Problem;
@@ -66,6 +67,8 @@ pub struct Options {
     pub ignore_inode: bool,
     /// Open every record again before it is stored.
     pub verify_blocks: bool,
+    /// What the run may use at most.
+    pub limits: Limits,
 }
 
 /// How a backup ended.
@@ -107,7 +110,7 @@ impl Progress {
         self.current.lock().clone()
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 }

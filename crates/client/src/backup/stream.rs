@@ -91,6 +91,7 @@ fn read_all(
         let available = room.len();
         let length = read_some(input, room)?;
         cutter.filled(length, available);
+        writer.may_read(length as u64)?;
         writer.tally.report.bytes_processed += length as u64;
         shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
         shared.progress.bytes.fetch_add(length as u64, Ordering::Relaxed);

@@ -53,6 +53,7 @@ fn add_stages(sum: &mut Stages, more: &Stages) {
     sum.read_secs += more.read_secs;
     sum.hash_secs += more.hash_secs;
     sum.press_wait_secs += more.press_wait_secs;
+    sum.limit_wait_secs += more.limit_wait_secs;
     sum.compress_secs += more.compress_secs;
     sum.store_secs += more.store_secs;
     sum.reader_wait_secs += more.reader_wait_secs;

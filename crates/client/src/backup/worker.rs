@@ -6,6 +6,7 @@ use super::queue::{Queue, Task};
 use super::tally::{Tally, timed};
 use super::{Monitor, Options, Progress};
 use crate::pages::PageWriter;
+use crate::throttle::Throttle;
 use crate::{Archive, Result};
 use capture::Problem;
 use capture::read::{LargeFile, Outcome, Piece, SmallRead, link_target};
@@ -38,6 +39,7 @@ pub(super) struct Shared<'a> {
     pub(super) ids: &'a IdKey,
     pub(super) chunker: Chunker,
     pub(super) presses: Presses,
+    pub(super) throttle: Throttle<'a>,
 }
 
 impl<'a> Shared<'a> {
@@ -53,7 +55,19 @@ impl<'a> Shared<'a> {
         let (ids, chunker) = (&archive.keys.writer.ids, archive.chunker()?);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let presses = Presses::new(options, cores)?;
-        Ok(Self { options, progress, monitor, session, sealer, pages, ids, chunker, presses })
+        let throttle = Throttle::new(&options.limits, progress);
+        Ok(Self {
+            options,
+            progress,
+            monitor,
+            session,
+            sealer,
+            pages,
+            ids,
+            chunker,
+            presses,
+            throttle,
+        })
     }
 
     /// Shows where the walk is.
@@ -171,6 +185,7 @@ impl<'a> Worker<'a> {
     }
 
     fn small_file(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
+        self.writer.may_read(job.row.size)?;
         let (reader, buffer) = (self.reader, &mut self.buffer);
         let read_secs = &mut self.writer.tally.report.stages.read_secs;
         let read = timed(read_secs, || reader.run(&job.directory, &job.name, &job.row, buffer));
@@ -251,6 +266,7 @@ impl<'a> Worker<'a> {
             let piece = timed(read_secs, || file.next(room)).map_err(Missing::Object)?;
             let length = if let Piece::Data { length, .. } = piece { length } else { 0 };
             self.cutter.filled(length, available);
+            self.writer.may_read(length as u64)?;
             shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
             self.writer.tally.report.bytes_processed += length as u64;
             let at_end = !matches!(piece, Piece::Data { .. });

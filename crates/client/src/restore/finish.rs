@@ -6,13 +6,12 @@ use super::entries::{Entries, Selected, Selection};
 use super::file::FileJob;
 use super::plan::read_list;
 use super::work::Shared;
+use crate::Result;
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
-use crate::{Error, Result};
 use format::entry::{Content, Entry, Kind, Segment};
 use restore::Outcome;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::atomic::Ordering;
 use tree::cursor::is_below;
 
 /// A directory whose content is being passed.
@@ -43,9 +42,7 @@ pub(super) fn run(
     let (top, first) = (FxHashSet::default(), FxHashMap::default());
     let mut finisher = Finisher { shared, selection, open: Vec::new(), top, first };
     while let Some(selected) = entries.next()? {
-        if shared.progress.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
+        shared.check()?;
         finisher.entry(selected)?;
     }
     finisher.leave_until(|_| false);

@@ -24,7 +24,7 @@ use plan::Planner;
 use restore::{Overwrite, Target};
 use serde::Serialize;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use work::Shared;
 
@@ -153,6 +153,8 @@ pub fn run(
         progress,
         monitor,
         is_new,
+        place: &target.to_string_lossy(),
+        is_full: AtomicBool::new(false),
     };
     write_all(&shared, &pages, snapshot, &selection)?;
     finish::run(&shared, &selection, &mut Entries::new(&pages, snapshot, &selection)?)?;

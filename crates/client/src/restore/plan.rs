@@ -61,9 +61,7 @@ impl<'a> Planner<'a> {
     }
 
     fn entry(&mut self, entry: Entry) -> Result<()> {
-        if self.shared.progress.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
+        self.shared.check()?;
         self.entries += 1;
         self.shared.progress.objects.fetch_add(1, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(entry.size, Ordering::Relaxed);

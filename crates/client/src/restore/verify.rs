@@ -11,7 +11,6 @@ use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind, Segment};
 use std::fs::File;
 use std::io::Read;
-use std::sync::atomic::Ordering;
 
 /// Objects that travel together.
 const BATCH: usize = 64;
@@ -48,9 +47,7 @@ fn work(shared: &Shared<'_>, batches: &Receiver<Vec<Entry>>) -> Result<()> {
     let pages = PageReader::new(shared.archive)?;
     let mut buffer = Vec::new();
     for batch in batches {
-        if shared.progress.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
+        shared.check()?;
         batch.iter().for_each(|entry| object(shared, &pages, entry, &mut buffer));
     }
     Ok(())

@@ -12,7 +12,7 @@ use restore::{Problem, Target};
 use rustc_hash::FxHashMap;
 use seal::Opened;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Tasks that wait for each thread.
 pub(super) const TASKS_PER_THREAD: usize = 64;
@@ -28,6 +28,10 @@ pub(super) struct Shared<'a> {
     pub(super) monitor: &'a dyn Monitor,
     /// The target was empty: nothing can be unchanged in it.
     pub(super) is_new: bool,
+    /// The target's path, for errors.
+    pub(super) place: &'a str,
+    /// The target has no more room.
+    pub(super) is_full: AtomicBool,
 }
 
 /// Something for a worker to do.
@@ -50,9 +54,7 @@ pub(super) struct Use {
 pub(super) fn run(shared: &Shared<'_>, tasks: &Receiver<Task>) -> Result<()> {
     let mut scratch = Scratch::new()?;
     for task in tasks {
-        if shared.progress.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
+        shared.check()?;
         match task {
             Task::Plain(entries) => entries.iter().for_each(|entry| plain(shared, entry)),
             Task::Record(place, uses) => record(shared, place, &uses, &mut scratch),
@@ -137,11 +139,18 @@ impl Shared<'_> {
         self.monitor.problem(path, text);
     }
 
+    /// Whether to go on.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.is_full.load(Ordering::Relaxed) {
+            let full = std::io::ErrorKind::StorageFull;
+            return Err(Error::File { path: self.place.into(), source: full.into() });
+        }
+        self.progress.check()
+    }
+
     /// A full target ends the restore: everything after would fail alike.
     pub(super) fn note_space(&self, problem: &Problem) {
-        if problem.no_space() {
-            self.progress.cancel.store(true, Ordering::Relaxed);
-        }
+        self.is_full.fetch_or(problem.no_space(), Ordering::Relaxed);
     }
 
     /// Whether a file is there already, so that nothing need be fetched.

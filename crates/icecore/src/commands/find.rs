@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::{time, units};
 use client::browse::find::{self, Version};
 use client::browse::glob::Glob;
-use client::manifest::{ManifestReader, Snapshot};
+use client::manifest::Snapshot;
 use client::pages::PageReader;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -54,7 +54,7 @@ impl Find {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
         let failed = |error| context.failure(error);
-        let mut snapshots = readable(context, &mut ManifestReader::new(&archive).map_err(failed)?)?;
+        let mut snapshots = context.snapshots(&archive)?.0;
         snapshots.retain(|snapshot| self.filter.takes(snapshot));
         let globs: Vec<_> = self
             .patterns
@@ -122,17 +122,4 @@ fn shown(version: &Version<'_>) -> Shown {
         first_seen: seen(version.snapshots.first()),
         last_seen: seen(version.snapshots.last()),
     }
-}
-
-/// All snapshots that can be read, oldest first; the others are told.
-pub(crate) fn readable(
-    context: &Context,
-    reader: &mut ManifestReader<'_>,
-) -> Result<Vec<Snapshot>> {
-    let all = reader.all(|name, error| {
-        context.out.note(&format!("snapshot {} cannot be read: {error}", name.id))
-    });
-    let mut all = all.map_err(|error| context.failure(error))?;
-    all.sort_by_key(|snapshot| (snapshot.time(), snapshot.name));
-    Ok(all)
 }

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::{escape, time, units};
 use client::Archive;
-use client::manifest::{ManifestReader, Snapshot};
+use client::manifest::Snapshot;
 use client::retention::{self, Decision, Group, Keep, Policy};
 use repository::snapshots::SnapshotRef;
 use serde::Serialize;
@@ -189,8 +189,7 @@ impl Forget {
         archive: &Archive,
         policy: &Policy,
     ) -> Result<(usize, Vec<SnapshotRef>)> {
-        let mut reader = ManifestReader::new(archive).map_err(|error| context.failure(error))?;
-        let mut all = super::find::readable(context, &mut reader)?;
+        let mut all = context.snapshots(archive)?.0;
         all.retain(|snapshot| self.filter.takes(snapshot));
         let groups = retention::apply(policy, &all, &time::calendar);
         refuse_to_empty(&groups)?;

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::out::Paint;
 use crate::{escape, time, units};
-use client::manifest::{ManifestReader, Snapshot};
+use client::manifest::Snapshot;
 use serde::Serialize;
 
 /// List the snapshots.
@@ -84,15 +84,8 @@ struct Count {
 impl Snapshots {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
-        let mut reader = ManifestReader::new(&archive).map_err(|error| context.failure(error))?;
-        let mut damaged = 0;
-        let all = reader.all(|name, error| {
-            damaged += 1;
-            context.out.note(&format!("snapshot {} cannot be read: {error}", name.id));
-        });
-        let mut all = all.map_err(|error| context.failure(error))?;
+        let (mut all, damaged) = context.snapshots(&archive)?;
         all.retain(|snapshot| self.filter.takes(snapshot));
-        all.sort_by_key(|snapshot| (snapshot.time(), snapshot.name));
         context.out.line(&heading())?;
         for snapshot in &all {
             context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))?;

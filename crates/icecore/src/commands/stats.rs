@@ -1,13 +1,12 @@
 //! `icecore stats`.
 
-use super::find::readable;
 use super::snapshots::{Filter, short_id};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::{escape, session_report, time, units};
 use client::history::{self, Totals};
-use client::manifest::{ManifestReader, Snapshot};
+use client::manifest::Snapshot;
 use client::report::{Ratios, Report};
 use serde::Serialize;
 
@@ -67,7 +66,7 @@ impl Stats {
         if let Some(name) = &self.report {
             return one(context, &context.snapshot(&archive, name)?);
         }
-        let all = readable(context, &mut ManifestReader::new(&archive).map_err(failed)?)?;
+        let all = context.snapshots(&archive)?.0;
         let bytes_of_snapshots = all
             .iter()
             .map(|snapshot| snapshot.body.report.bytes_inspected)

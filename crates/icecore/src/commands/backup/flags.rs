@@ -11,6 +11,7 @@ const EXAMPLES: &str = "Examples:
   icecore backup /home /etc --exclude '*.tmp' --tag daily
   icecore backup / --one-file-system --exclude /var/cache
   icecore backup /snapshots/home --as /home
+  icecore backup /srv --limit-write 20M --limit-cpu 50 --idle-io
   mysqldump shop | icecore backup --stdin shop.sql
   icecore backup --command shop.dump -- pg_dump -Fc shop
 
@@ -58,6 +59,15 @@ pub(crate) struct Backup {
     /// Use the disks only when nobody else does.
     #[arg(long)]
     pub(crate) idle_io: bool,
+    /// Read at most this much of the source a second: 500K, 20M, 1G.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_rate)]
+    pub(crate) limit_read: Option<u64>,
+    /// Write at most this much to the repository a second.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_rate)]
+    pub(crate) limit_write: Option<u64>,
+    /// Use at most this share of all processors, in per cent.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) limit_cpu: Option<u32>,
     /// Inode numbers mean nothing on this file system (some network ones).
     #[arg(long)]
     pub(crate) ignore_inode: bool,

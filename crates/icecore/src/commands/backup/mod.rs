@@ -27,19 +27,19 @@ const LOOK_BACK: usize = 50;
 impl Backup {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         self.check()?;
-        let options = source::options(self, context)?;
+        let mut options = source::options(self, context)?;
         self.be_gentle(context)?;
         let archive = context.open_cancellable()?;
+        let missing = leave_out_missing(&mut options, &Told(&context.out))?;
         if self.dry_run {
-            return dry_run(context, &archive, &options);
+            return dry_run(context, &archive, &options, missing);
         }
-        let missing = missing(&options, &Told(&context.out));
         let shown = Shown::start(&context.progress, &context.out, total_bytes(&archive, &options));
         let monitor = Told(&context.out);
         let done = self.store(&archive, &options, &context.progress, &monitor);
         drop(shown);
         let mut done = done.map_err(|error| self.failure(context, error))?;
-        done.partial |= missing > 0;
+        done.partial |= missing;
         report(context, done)
     }
 
@@ -81,13 +81,22 @@ impl Backup {
 }
 
 /// Named paths that are not there: elsewhere an object that vanished is nobody's fault, but these
-/// somebody relies on. The others are backed up.
-fn missing(options: &Options, monitor: &Told<'_>) -> usize {
-    let gone = options.roots.iter().filter_map(|root| {
-        let error = rustix::fs::lstat(root.source.as_slice()).err()?;
-        Some(Problem { path: root.source.clone(), operation: Operation::Inspect, error })
+/// somebody relies on. The others are backed up; whether any is missing.
+fn leave_out_missing(options: &mut Options, monitor: &Told<'_>) -> Result<bool> {
+    let named = options.roots.len();
+    options.roots.retain(|root| match rustix::fs::lstat(root.source.as_slice()) {
+        Ok(_) => true,
+        Err(error) => {
+            let (path, operation) = (root.source.clone(), Operation::Inspect);
+            monitor.problem(&Problem { path, operation, error });
+            false
+        }
     });
-    gone.inspect(|problem| monitor.problem(problem)).count()
+    if named > 0 && options.roots.is_empty() {
+        let error = client::Error::NothingRead(options.paths.join(", "));
+        return Err(Failure::from(error));
+    }
+    Ok(options.roots.len() < named)
 }
 
 /// What the last backup of the same had, to tell the time left. Only where somebody looks.
@@ -157,7 +166,7 @@ fn report(context: &Context, done: Done) -> Result<Code> {
     out.summary(code, &Summary::new(Some(id), &done.report, done.partial))
 }
 
-fn dry_run(context: &Context, archive: &Archive, options: &Options) -> Result<Code> {
+fn dry_run(context: &Context, archive: &Archive, options: &Options, missing: bool) -> Result<Code> {
     let out = &context.out;
     let mut unwritten = Ok(());
     let would_read = |path: &[u8]| {
@@ -165,12 +174,11 @@ fn dry_run(context: &Context, archive: &Archive, options: &Options) -> Result<Co
             unwritten = out.item("would_read", &JsonPath::new(path), || escape::path(path));
         }
     };
-    let missing = missing(options, &Told(out));
     let report = backup::dry_run(archive, options, &Told(out), would_read)
         .map_err(|error| context.failure(error))?;
     unwritten?;
     out.line(&format!("would be done: {}", session_report::short(&report)))?;
-    let partial = report.objects_failed > 0 || missing > 0;
+    let partial = report.objects_failed > 0 || missing;
     let code = if partial { Code::Partial } else { Code::Complete };
     out.summary(code, &Summary::new(None, &report, partial))
 }

@@ -8,6 +8,7 @@ use capture::excludes::Excludes;
 use capture::walk::Root;
 use client::backup::Options;
 use client::select::clean_path;
+use client::throttle::Limits;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
@@ -41,6 +42,11 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
         full: flags.full,
         ignore_inode: flags.ignore_inode,
         verify_blocks: flags.verify_blocks,
+        limits: Limits {
+            read_bytes_per_sec: flags.limit_read.unwrap_or(0),
+            write_bytes_per_sec: flags.limit_write.unwrap_or(0),
+            cpu_percent: flags.limit_cpu.unwrap_or(0),
+        },
     })
 }
 
