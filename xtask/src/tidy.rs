@@ -128,8 +128,9 @@ fn missing_tests(sources: &[(String, String)], documents: &[(String, String)]) -
     for (path, text) in documents {
         let words = outside_fences(text).flat_map(|line| line.split('`').skip(1).step_by(2));
         for word in words.filter(|word| is_sentence(word)) {
-            let wanted = format!("fn {word}(");
-            if !sources.iter().any(|(_, text)| text.contains(&wanted)) {
+            // The second is a row of a macro that makes tests alike.
+            let wanted = [format!("fn {word}("), format!("\n    {word}: ")];
+            if !sources.iter().any(|(_, text)| wanted.iter().any(|it| text.contains(it))) {
                 problems.push(format!("{path} cites the test {word}, which does not exist"));
             }
         }

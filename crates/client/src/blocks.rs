@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use format::record::{self, RecordKind};
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, ObjectId, Place, SessionId};
 use repository::Repository;
 use seal::{Opened, Opener};
 use std::collections::VecDeque;
@@ -86,7 +86,7 @@ impl BlockCache {
     ) -> Result<Opened> {
         let session = record::split(bytes)?.header.session;
         if !self.opener.knows(&session) {
-            self.learn_sessions(container)?;
+            self.learn(&session, container)?;
         }
         self.open_known(bytes, scratch)
     }
@@ -99,12 +99,12 @@ impl BlockCache {
     fn open_fetched(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
         let session = record::split(&scratch.bytes)?.header.session;
         if !self.opener.knows(&session) {
-            self.learn_sessions(place.container)?;
+            self.learn(&session, place.container)?;
         }
         Ok(self.opener.open(&mut scratch.bytes, &mut scratch.unpacker)?)
     }
 
-    /// Learns the session keys that a container holds: they stand before what they seal.
+    /// Learns the session keys that a container holds: before what they seal, and at its end.
     pub(crate) fn learn_sessions(&self, container: ContainerNo) -> Result<()> {
         let reader = self.repository.container(container)?;
         let rows = match reader.rows() {
@@ -112,11 +112,34 @@ impl BlockCache {
             // The footer is damaged: the records still say what they are.
             Err(_) => reader.walk(|_, _| ())?.rows,
         };
-        for row in rows.iter().filter(|row| row.is(RecordKind::Session)) {
-            let associated = reader.associated(row)?;
-            self.opener.learn(record::head_only(&associated)?.clear)?;
+        let sessions = rows.iter().filter(|row| row.is(RecordKind::Session));
+        let learned: Vec<Result<()>> = sessions
+            .map(|row| {
+                let associated = reader.associated(row)?;
+                Ok(self.opener.learn(record::head_only(&associated)?.clear)?)
+            })
+            .collect();
+        // Each stands twice: one that is damaged costs nothing while the other is not.
+        if learned.iter().any(Result::is_ok) {
+            return Ok(());
         }
-        Ok(())
+        learned.into_iter().next().unwrap_or(Ok(()))
+    }
+
+    /// Learns the key of `session`, of which `container` holds a record. When its key record there
+    /// is damaged, the snapshot file of that session still has it (`docs/FORMAT.md`, section 15).
+    fn learn(&self, session: &SessionId, container: ContainerNo) -> Result<()> {
+        let here = self.learn_sessions(container);
+        if self.opener.knows(session) {
+            return Ok(());
+        }
+        for name in self.repository.snapshots()? {
+            let Ok(stored) = self.repository.snapshot(name) else { continue };
+            if record::split(&stored.record)?.header.session == *session {
+                return Ok(self.opener.learn(&stored.session)?);
+            }
+        }
+        here
     }
 
     fn kept_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {

@@ -16,6 +16,7 @@ pub mod local;
 mod pins;
 pub mod rebuild;
 pub mod reclaim;
+mod recover;
 #[allow(clippy::module_inception, reason = "the crate's main noun")]
 pub mod repository;
 pub mod session;

@@ -3,7 +3,9 @@
 //! The directory is opened once and every file relative to that handle: when something is
 //! mounted over the path later, nothing is written to the wrong place.
 
-use crate::storage::{FileReader, FileWriter, LockGuard, Storage, StorageError, StorageResult};
+use crate::storage::{
+    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
+};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, Advice, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -78,7 +80,7 @@ impl Storage for LocalStorage {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
-        let part = format!("{name}.new");
+        let part = format!("{name}{PUT_SUFFIX}");
         self.remove(&part)?;
         let mut file = self.create(&part)?;
         file.append(&[bytes])?;
@@ -287,6 +289,18 @@ mod tests {
         assert!(other.try_lock("lock").unwrap().is_none());
         drop(held);
         assert!(other.try_lock("lock").unwrap().is_some());
+    }
+
+    /// A child has the descriptors of its parent between fork and exec.
+    #[test]
+    fn a_lock_ends_although_a_child_still_has_its_descriptor() {
+        let (_directory, storage) = storage();
+        let file = storage.open_file("lock", "lock", OFlags::RDWR | OFlags::CREATE).unwrap();
+        fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let of_child = rustix::io::dup(&file).unwrap();
+        drop(LocalLock { file });
+        assert!(storage.try_lock("lock").unwrap().is_some());
+        drop(of_child);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const OPEN_CONTAINERS_MAX: usize = 64;
 /// Readers look at the index again at most this often when files vanish under them.
 const REFRESH_MAX: usize = 8;
-const KEYS: &str = "keys";
+pub(crate) const KEYS: &str = "keys";
 const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// An open repository.
@@ -128,7 +128,7 @@ impl Repository {
     pub fn lease(&self, holder: &str) -> Result<Arc<Lease>> {
         let lease = Lease::acquire(&self.storage, holder)?;
         self.refresh()?;
-        crate::rebuild::recover(self, &lease)?;
+        crate::recover::recover(self, &lease)?;
         Ok(Arc::new(lease))
     }
 

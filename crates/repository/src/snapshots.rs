@@ -7,7 +7,7 @@ use format::manifest::{self, Head, SIGNATURE_BYTES};
 use format::record::{self, RecordKind, SealedRecord};
 use ids::SnapshotId;
 
-const DIRECTORY: &str = "snapshots";
+pub(crate) const DIRECTORY: &str = "snapshots";
 const BYTES_MAX: usize = 2 << 20;
 
 /// Name of a snapshot file.

@@ -72,6 +72,10 @@ pub trait FileReader: Send + Sync {
 /// A lock that is held while this lives. The system takes it back when the process dies.
 pub trait LockGuard: Send + Sync {}
 
+/// An interrupted [`Storage::put`] leaves at most a file of its name with this at the end. Nobody
+/// reads it; the next writer removes it.
+pub const PUT_SUFFIX: &str = ".new";
+
 /// Named files.
 pub trait Storage: Send + Sync {
     /// A new file; an error when there is one of that name.

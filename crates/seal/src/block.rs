@@ -5,6 +5,8 @@ use format::limits::RECORD_OBJECTS_MAX;
 use format::page::{Page, put_head};
 use format::record::{Codec, RecordKind};
 use ids::ObjectId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
@@ -15,12 +17,19 @@ pub struct Block {
     pub(crate) clear: Vec<u8>,
     payloads: Vec<u8>,
     lengths: Vec<u8>,
+    likeness: Likeness,
 }
 
 impl Block {
     /// An empty block of chunks or pages.
     pub fn new(kind: RecordKind) -> Self {
-        Self { kind, ids: Vec::new(), clear: Vec::new(), payloads: Vec::new(), lengths: Vec::new() }
+        let (ids, clear, payloads, lengths) = Default::default();
+        Self { kind, ids, clear, payloads, lengths, likeness: Likeness::default() }
+    }
+
+    /// An empty block for what comes after this one from the same source.
+    pub fn successor(&self) -> Self {
+        Self { likeness: self.likeness.clone(), ..Self::new(self.kind) }
     }
 
     /// What it gathers.
@@ -74,10 +83,10 @@ impl Block {
         self.lengths.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     }
 
-    /// The plaintext: payloads, then their lengths.
-    pub(crate) fn plaintext(&mut self) -> &[u8] {
+    /// The plaintext (payloads, then their lengths), and what it is like.
+    pub(crate) fn plaintext(&mut self) -> (&[u8], &Likeness) {
         self.payloads.append(&mut self.lengths);
-        &self.payloads
+        (&self.payloads, &self.likeness)
     }
 }
 
@@ -96,14 +105,43 @@ pub struct Packer {
     quick: Compressor<'static>,
     /// For data on which the harder search pays.
     strong: Option<Compressor<'static>>,
-    /// Whether the last record was such data: neighbours are alike.
-    is_strong: bool,
+}
+
+/// How well the last block of a source compressed: neighbours are alike. Blocks of one source may
+/// be packed by several threads.
+#[derive(Clone, Default)]
+pub(crate) struct Likeness(Arc<AtomicU8>);
+
+impl Likeness {
+    fn is(&self, kind: Kind) -> bool {
+        self.0.load(Ordering::Relaxed) == kind as u8
+    }
+
+    fn set(&self, kind: Kind) {
+        self.0.store(kind as u8, Ordering::Relaxed);
+    }
+}
+
+/// How well data compresses.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The quick search did nearly all, or no search does much.
+    Quick,
+    /// The harder search pays.
+    Strong,
+    /// Media, archives, what is encrypted: not at all.
+    Noise,
 }
 
 /// Compresses to less than this share (in per cent): the quick search did nearly all.
 const QUICK_BELOW_PERCENT: usize = 25;
 /// Hardly compresses: no search does much.
 const QUICK_ABOVE_PERCENT: usize = 90;
+/// Does not compress.
+const NOISE_PERCENT: usize = 98;
+/// After noise, this many samples of this many bytes tell whether there is more of it.
+const SAMPLES: usize = 8;
+const SAMPLE_BYTES: usize = 4096;
 
 impl Packer {
     /// A packer.
@@ -114,28 +152,55 @@ impl Packer {
         };
         let quick = quick.map_err(|_| Error::Compress)?;
         let strong = strong.transpose().map_err(|_| Error::Compress)?;
-        Ok(Self { quick, strong, is_strong: false })
+        Ok(Self { quick, strong })
     }
 
-    /// Compresses with what did well on the record before, and chooses for the next one.
-    fn compress(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<usize> {
+    /// Compresses with what did well on the block before, and notes how well it did.
+    fn compress(&mut self, plain: &[u8], like: &Likeness, out: &mut Vec<u8>) -> Result<usize> {
         let compressor = match &mut self.strong {
-            Some(strong) if self.is_strong => strong,
+            Some(strong) if like.is(Kind::Strong) => strong,
             _ => &mut self.quick,
         };
         let packed = compressor.compress_to_buffer(plain, out).map_err(|_| Error::Compress)?;
-        let percent = packed * 100 / plain.len().max(1);
-        self.is_strong = (QUICK_BELOW_PERCENT..QUICK_ABOVE_PERCENT).contains(&percent);
+        like.set(match packed * 100 / plain.len().max(1) {
+            NOISE_PERCENT.. => Kind::Noise,
+            QUICK_BELOW_PERCENT..QUICK_ABOVE_PERCENT => Kind::Strong,
+            _ => Kind::Quick,
+        });
         Ok(packed)
     }
 
+    /// Whether `plain` is noise like the block before it: then nobody searches it all.
+    fn is_more_noise(&mut self, plain: &[u8], like: &Likeness, out: &mut Vec<u8>) -> Result<bool> {
+        let step = plain.len() / SAMPLES;
+        if self.strong.is_none() || !like.is(Kind::Noise) || step < SAMPLE_BYTES {
+            return Ok(false);
+        }
+        for sample in plain.chunks(step).map(|part| &part[..SAMPLE_BYTES.min(part.len())]) {
+            out.clear();
+            let packed = self.quick.compress_to_buffer(sample, out).map_err(|_| Error::Compress)?;
+            if packed * 100 < sample.len() * NOISE_PERCENT {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Puts `plain` into `out` by the codec that is returned: raw unless compressing saves 3 %.
-    pub(crate) fn pack(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<Codec> {
+    pub(crate) fn pack(
+        &mut self,
+        plain: &[u8],
+        like: &Likeness,
+        out: &mut Vec<u8>,
+    ) -> Result<Codec> {
         out.clear();
         out.reserve(zstd::zstd_safe::compress_bound(plain.len()) + SLACK_BYTES);
-        let packed = self.compress(plain, out)?;
-        if packed < plain.len() - plain.len() / 32 {
-            return Ok(Codec::Zstd);
+        if !self.is_more_noise(plain, like, out)? {
+            out.clear();
+            let packed = self.compress(plain, like, out)?;
+            if packed < plain.len() - plain.len() / 32 {
+                return Ok(Codec::Zstd);
+            }
         }
         out.clear();
         out.extend_from_slice(plain);

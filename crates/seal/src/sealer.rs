@@ -1,6 +1,6 @@
 //! Sealing: the session's key and its nonces.
 
-use crate::block::{Block, Packer};
+use crate::block::{Block, Likeness, Packer};
 use crate::{Error, Result};
 use crypto::padding::{padme, seven_bits};
 use crypto::{Cipher, NonceCounter, Privacy, SealedSession, SessionKey, TAG_LEN, WriterKeys};
@@ -61,9 +61,9 @@ impl Sealer {
         record: &mut SealedRecord,
     ) -> Result<()> {
         let objects = block.len();
-        let plain = block.plaintext();
+        let (plain, like) = block.plaintext();
         let plain_bytes = plain.len();
-        let codec = packer.pack(plain, &mut record.sealed)?;
+        let codec = packer.pack(plain, like, &mut record.sealed)?;
         std::mem::swap(&mut record.ids, &mut block.ids);
         let counts = [objects, block.clear.len(), plain_bytes, 0];
         self.finish(block.kind(), codec, counts, &block.clear, record)?;
@@ -80,7 +80,7 @@ impl Sealer {
         packer: &mut Packer,
     ) -> Result<SealedRecord> {
         let mut record = Self::empty_record();
-        let codec = packer.pack(plain, &mut record.sealed)?;
+        let codec = packer.pack(plain, &Likeness::default(), &mut record.sealed)?;
         self.finish(kind, codec, [0, clear.len(), plain.len(), 0], clear, &mut record)?;
         Ok(record)
     }

@@ -97,3 +97,32 @@ fn pages_keep_their_references_in_the_clear() {
     let opened = opener(&ring, &sealer).open(&mut bytes, &mut unpacker).unwrap();
     assert_eq!(opened.find(&id).unwrap(), page.payload);
 }
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+#[test]
+fn after_noise_only_more_noise_is_not_searched() {
+    let (mut packer, mut out) = (Packer::new(Level::Auto).unwrap(), Vec::new());
+    let (noise, text) = (noise(1 << 20), b"all work and no play ".repeat(50_000));
+    let like = crate::block::Likeness::default();
+    let mixed = [&noise[..600_000], &text[..400_000]].concat();
+    let mut codec = |plain: &[u8]| packer.pack(plain, &like, &mut out).unwrap();
+    for _ in 0..3 {
+        assert_eq!(codec(&noise), format::record::Codec::Raw);
+    }
+    assert_eq!(codec(&mixed), format::record::Codec::Zstd, "some of it compresses");
+    assert_eq!(
+        [codec(&noise), codec(&text)],
+        [format::record::Codec::Raw, format::record::Codec::Zstd]
+    );
+    assert_eq!([codec(b""), codec(&noise[..10])], [format::record::Codec::Raw; 2]);
+}

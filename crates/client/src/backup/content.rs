@@ -150,14 +150,16 @@ impl<'a> ChunkWriter<'a> {
         if self.block.is_empty() {
             return Ok(());
         }
-        let mut block = std::mem::replace(&mut self.block, Block::new(RecordKind::Data));
+        let next = self.block.successor();
+        let mut block = std::mem::replace(&mut self.block, next);
         let result = self.seal(&mut block);
         self.block = block;
         result
     }
 
     fn pass_on_block(&mut self) -> Result<()> {
-        let full = std::mem::replace(&mut self.block, Block::new(RecordKind::Data));
+        let next = self.block.successor();
+        let full = std::mem::replace(&mut self.block, next);
         match self.queue.offer(full) {
             None => Ok(()),
             Some(mut block) => {

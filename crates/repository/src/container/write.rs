@@ -13,6 +13,9 @@ pub(crate) struct ContainerWriter {
     header: Header,
     rows: Vec<Row>,
     length: u64,
+    /// The session records so far: without them nothing else can be opened, so they stand at both
+    /// ends.
+    sessions: Vec<Vec<u8>>,
 }
 
 impl ContainerWriter {
@@ -22,7 +25,8 @@ impl ContainerWriter {
         let mut file = storage.create(&part_name(header.number))?;
         let bytes = header.encode();
         file.append(&[&bytes])?;
-        Ok(Self { file, header, rows: Vec::new(), length: bytes.len() as u64 })
+        let (rows, sessions) = Default::default();
+        Ok(Self { file, header, rows, length: bytes.len() as u64, sessions })
     }
 
     /// Its number.
@@ -37,6 +41,13 @@ impl ContainerWriter {
 
     /// Appends a record of `kind` given in `parts`.
     pub(crate) fn append(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
+        if kind == RecordKind::Session {
+            self.sessions.push(parts.concat());
+        }
+        self.append_once(kind, parts)
+    }
+
+    fn append_once(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
         let length = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
         self.file.append(parts)?;
         let offset = self.length as u32;
@@ -45,9 +56,12 @@ impl ContainerWriter {
         Ok(Place { container: self.number(), offset, length })
     }
 
-    /// Writes the footer and makes the container durable, without giving it its name. After an
+    /// Writes the session records once more and the footer, and makes the container durable, without giving it its name. After an
     /// error nothing of the file may be believed: the system forgets what it could not write.
     pub(crate) fn sync(&mut self) -> Result<()> {
+        for record in std::mem::take(&mut self.sessions) {
+            self.append_once(RecordKind::Session, &[&record])?;
+        }
         let footer = encode_footer(&self.rows);
         self.file.append(&[&footer])?;
         Ok(self.file.sync()?)

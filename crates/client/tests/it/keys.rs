@@ -1,0 +1,118 @@
+//! Who may do what.
+
+use crate::testkit::build::small_tree;
+use crate::testkit::{CHEAP, PASSWORD, Place, assert_clean, checked};
+use client::{Archive, Error};
+use crypto::{Role, SlotSecret};
+
+const OTHER: SlotSecret<'static> = SlotSecret::Password(b"other");
+
+fn lab() -> (Place, Archive) {
+    let place = Place::new();
+    small_tree(&place.source(), 1);
+    let archive = place.init();
+    (place, archive)
+}
+
+fn open(place: &Place, secret: SlotSecret<'_>) -> client::Result<Archive> {
+    Archive::open(place.storage(), secret)
+}
+
+#[test]
+fn a_wrong_password_opens_nothing() {
+    let (place, _) = lab();
+    assert!(matches!(open(&place, OTHER), Err(Error::WrongKey)));
+    assert!(matches!(open(&place, SlotSecret::Recovery([7; 32])), Err(Error::WrongKey)));
+}
+
+#[test]
+fn a_write_only_key_backs_up_and_reads_nothing() {
+    let (place, archive) = lab();
+    place.backup(&archive);
+    archive.add_key(Role::WriteOnly, OTHER, CHEAP, "agent").unwrap();
+    let writer = open(&place, OTHER).unwrap();
+    place.write("later", b"what only the writer has seen, and more than fits an entry, so a chunk");
+    let before = place.state();
+    let done = place.backup(&writer);
+    assert!(done.report.chunks_new <= 2, "what is stored is not sent again: {:#?}", done.report);
+    let again = place.backup(&writer);
+    assert_eq!(again.report.chunks_new, 0);
+
+    let target = place.at("target");
+    let denied = crate::testkit::restore_to(&writer, done.snapshot, &target);
+    assert!(matches!(denied, Err(Error::WriteOnly)), "{denied:?}");
+    assert!(matches!(checked(&writer), Err(Error::WriteOnly)));
+    assert!(matches!(writer.reader_keys(), Err(Error::WriteOnly)));
+    let denied = writer.add_key(Role::Full, SlotSecret::Password(b"x"), CHEAP, "mine");
+    assert!(matches!(denied, Err(Error::WriteOnly)));
+    let first = writer.slots().unwrap()[0].0;
+    assert!(matches!(writer.remove_key(first), Err(Error::WriteOnly)));
+
+    place.assert_restores(&place.open(), done.snapshot, &before);
+    place.assert_restores(&place.open(), again.snapshot, &before);
+    assert_clean(&place.open());
+}
+
+#[test]
+fn a_removed_key_opens_nothing_and_what_it_wrote_stays() {
+    let (place, archive) = lab();
+    let id = archive.add_key(Role::Full, OTHER, CHEAP, "leaver").unwrap();
+    let before = place.state();
+    let done = place.backup(&open(&place, OTHER).unwrap());
+    archive.remove_key(id).unwrap();
+    assert!(matches!(open(&place, OTHER), Err(Error::WrongKey)));
+    assert!(matches!(archive.remove_key(id), Err(Error::NoKey(_))));
+    place.assert_restores(&place.open(), done.snapshot, &before);
+    assert_clean(&place.open());
+}
+
+#[test]
+fn the_last_key_that_reads_cannot_be_removed() {
+    let (_place, archive) = lab();
+    archive.add_key(Role::WriteOnly, OTHER, CHEAP, "agent").unwrap();
+    let first = archive.slot.id;
+    assert!(matches!(archive.remove_key(first), Err(Error::Usage(_))));
+}
+
+#[test]
+fn a_recovery_key_on_paper_opens_everything() {
+    let (place, archive) = lab();
+    let before = place.state();
+    let done = place.backup(&archive);
+    let text = crypto::recovery_to_text(&[9; 32]);
+    archive.add_key(Role::Full, SlotSecret::Recovery([9; 32]), CHEAP, "paper").unwrap();
+    let secret = crypto::recovery_from_text(&text).unwrap();
+    let recovered = open(&place, SlotSecret::Recovery(secret)).unwrap();
+    place.assert_restores(&recovered, done.snapshot, &before);
+    recovered.remove_key(archive.slot.id).unwrap();
+    assert!(matches!(open(&place, PASSWORD), Err(Error::WrongKey)));
+}
+
+#[test]
+fn two_keys_build_on_each_others_snapshots() {
+    let (place, archive) = lab();
+    place.backup(&archive);
+    archive.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
+    let second = place.backup(&open(&place, OTHER).unwrap());
+    assert_eq!(second.report.objects_backed_up, 0, "{:#?}", second.report);
+    place.assert_restores(&place.open(), second.snapshot, &place.state());
+}
+
+#[test]
+fn a_damaged_slot_does_not_keep_another_from_opening() {
+    let (place, archive) = lab();
+    let id = archive.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
+    let path = place.repository().join(format!("keys/{id}"));
+    std::fs::write(&path, b"garbage").unwrap();
+    assert!(open(&place, PASSWORD).is_ok());
+    assert!(open(&place, OTHER).is_err());
+}
+
+#[test]
+fn a_repository_is_made_once() {
+    let (place, _) = lab();
+    let options = client::archive::InitOptions { kdf: CHEAP, ..Default::default() };
+    let again = Archive::init(place.storage(), OTHER, options);
+    assert!(matches!(again, Err(Error::Repository(repository::Error::Exists { .. }))));
+    assert!(open(&place, PASSWORD).is_ok());
+}

@@ -1,0 +1,48 @@
+//! Caps: slower, and nothing else.
+
+use crate::testkit::build::noise;
+use crate::testkit::{Heard, Place};
+use client::backup::{Done, Options, Progress, run};
+use client::throttle::Limits;
+use std::time::{Duration, Instant};
+
+const MIB: usize = 1 << 20;
+
+fn run_with(limits: Limits) -> (Done, Duration) {
+    let place = Place::new();
+    (0..8).for_each(|number| place.write(&format!("file{number}"), &noise(number, MIB / 2)));
+    place.write("large", &noise(99, 2 * MIB));
+    let archive = place.init();
+    let options = Options { limits, ..place.options() };
+    let begun = Instant::now();
+    let done = run(&archive, &options, &Progress::default(), &Heard::default()).unwrap();
+    let took = begun.elapsed();
+    place.assert_restores(&archive, done.snapshot, &place.state());
+    (done, took)
+}
+
+fn assert_takes_a_second(limits: Limits) {
+    let (done, took) = run_with(limits);
+    // 6 MiB at 6 MiB a second; who comes first need not wait for the others' bytes.
+    assert!(took > Duration::from_millis(600), "{took:?}");
+    assert!(done.report.stages.limit_wait_secs > 0.5, "{:#?}", done.report.stages);
+    assert!(done.report.bottleneck().contains("its own limits"), "{}", done.report.bottleneck());
+}
+
+#[test]
+fn reading_is_capped() {
+    let read_bytes_per_sec = 6 * MIB as u64;
+    assert_takes_a_second(Limits { read_bytes_per_sec, ..Limits::default() });
+}
+
+#[test]
+fn writing_is_capped() {
+    let write_bytes_per_sec = 6 * MIB as u64;
+    assert_takes_a_second(Limits { write_bytes_per_sec, ..Limits::default() });
+}
+
+#[test]
+fn without_caps_nobody_waits() {
+    let (done, _) = run_with(Limits::default());
+    assert_eq!(done.report.stages.limit_wait_secs, 0.0);
+}

@@ -1,0 +1,17 @@
+//! The pipelines against real trees and real files: what goes in comes out, whatever happens in
+//! between. Start reading at `testkit`.
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test may stop at the first surprise")]
+
+mod changing;
+mod damage;
+mod faults;
+mod incremental;
+mod interrupted;
+mod keys;
+mod limits;
+mod rebuilding;
+mod reclaiming;
+mod restoring;
+mod round_trip;
+mod streams;
+mod testkit;

@@ -1,0 +1,344 @@
+//! Forgetting and giving space back. Named after the incidents in which others lost data.
+
+use crate::testkit::build::{noise, small_tree};
+use crate::testkit::{Place, Tree, assert_clean, leftovers, reclaimed, snapshot};
+use client::Archive;
+use client::{Error, reclaim};
+use format::record::RecordKind;
+use ids::ObjectId;
+use repository::snapshots::SnapshotRef;
+use std::path::PathBuf;
+
+struct Lab {
+    place: Place,
+    archive: Archive,
+    made: Vec<(SnapshotRef, Tree)>,
+}
+
+impl Lab {
+    /// A repository with some generations of a tree, of which each replaces a large file.
+    fn with(generations: u64) -> Self {
+        let place = Place::new();
+        small_tree(&place.source(), 1);
+        let archive = place.init();
+        let mut lab = Self { place, archive, made: Vec::new() };
+        (1..=generations).for_each(|seed| lab.generation(seed));
+        lab
+    }
+
+    fn generation(&mut self, seed: u64) {
+        self.place.write("large", &noise(seed, 200_000));
+        let tree = self.place.state();
+        self.made.push((self.place.backup(&self.archive).snapshot, tree));
+    }
+
+    fn forget(&mut self, at: usize) {
+        let (name, _) = self.made.remove(at);
+        self.archive.forget(&[name]).unwrap();
+    }
+
+    fn assert_all_restore(&self) {
+        let archive = self.place.open();
+        for (name, tree) in &self.made {
+            self.place.assert_restores(&archive, *name, tree);
+        }
+        assert_clean(&archive);
+    }
+
+    fn containers(&self) -> Vec<PathBuf> {
+        let names = self.place.files().into_iter().filter(|name| name.ends_with(".ice"));
+        names.map(|name| self.place.repository().join(name)).collect()
+    }
+}
+
+fn dry() -> reclaim::Options {
+    reclaim::Options { max_waste_percent: 0.0, dry_run: true }
+}
+
+#[test]
+fn the_space_of_forgotten_snapshots_comes_back() {
+    let mut lab = Lab::with(4);
+    let before = lab.place.bytes();
+    lab.forget(0);
+    lab.forget(0);
+    assert_eq!(lab.archive.repository.snapshots().unwrap().len(), 2);
+    let report = reclaimed(&lab.archive);
+    assert!(report.bytes_freed >= 390_000, "{report:#?}");
+    assert!(lab.place.bytes() < before - 390_000, "{} of {before}", lab.place.bytes());
+    lab.assert_all_restore();
+    lab.generation(9);
+    lab.assert_all_restore();
+    assert_eq!(leftovers(&lab.place), Vec::<String>::new());
+}
+
+#[test]
+fn a_second_reclaim_does_nothing() {
+    let mut lab = Lab::with(3);
+    lab.forget(1);
+    reclaimed(&lab.archive);
+    let before = lab.place.files();
+    let again = reclaimed(&lab.archive);
+    assert_eq!(
+        (again.bytes_freed, again.bytes_copied, again.containers_removed),
+        (0, 0, 0),
+        "{again:#?}"
+    );
+    assert_eq!(lab.place.files(), before);
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let mut lab = Lab::with(3);
+    lab.forget(0);
+    // The lease and what it settles are not what reclaim does.
+    lab.archive.lease("settle").unwrap();
+    let state = || {
+        let names = lab.place.files().into_iter().filter(|name| name != "lease");
+        let read =
+            |name: String| (std::fs::read(lab.place.repository().join(&name)).unwrap(), name);
+        names.map(read).collect::<Vec<_>>()
+    };
+    let before = state();
+    let report = reclaim::run(&lab.archive, &dry()).unwrap();
+    assert!(report.bytes_freed > 0 && report.dry_run, "{report:#?}");
+    assert!(state() == before, "something was written");
+    lab.assert_all_restore();
+}
+
+#[test]
+fn everything_forgotten_leaves_next_to_nothing() {
+    let mut lab = Lab::with(2);
+    lab.forget(0);
+    lab.forget(0);
+    reclaimed(&lab.archive);
+    assert!(lab.place.bytes() < 20_000, "{} bytes in {:?}", lab.place.bytes(), lab.place.files());
+    lab.generation(3);
+    lab.assert_all_restore();
+}
+
+#[test]
+fn nothing_to_forget_is_fine_and_a_forgotten_one_is_gone() {
+    let mut lab = Lab::with(1);
+    lab.archive.forget(&[]).unwrap();
+    let name = lab.made[0].0;
+    lab.forget(0);
+    let gone = snapshot(&lab.archive, name);
+    assert!(
+        matches!(gone, Err(Error::Repository(repository::Error::SnapshotMissing(_)))),
+        "{gone:?}"
+    );
+}
+
+#[test]
+fn a_backup_after_forgetting_all_builds_on_what_is_still_there() {
+    let mut lab = Lab::with(1);
+    lab.forget(0);
+    let tree = lab.place.state();
+    let done = lab.place.backup(&lab.archive);
+    assert_eq!(done.report.chunks_new, 0, "{:#?}", done.report);
+    lab.made.push((done.snapshot, tree));
+    reclaimed(&lab.archive);
+    lab.assert_all_restore();
+}
+
+/// The repository's chunks and pages, as its index has them.
+fn some_chunk(archive: &Archive, name: SnapshotRef) -> ObjectId {
+    let root = snapshot(archive, name).unwrap().head.root;
+    let pages = client::pages::PageReader::new(archive).unwrap();
+    let mut stack = vec![root];
+    while let Some(id) = stack.pop() {
+        let page = tree::PageSource::get(&pages, &id).unwrap();
+        if let Some(chunk) = page.refs.iter().find(|id| !id.is_page()) {
+            return *chunk;
+        }
+        stack.extend(page.refs.iter().filter(|id| id.is_page()));
+    }
+    panic!("the snapshot has no chunk");
+}
+
+fn sealer(archive: &Archive) -> seal::Sealer {
+    seal::Sealer::new(&archive.keys.writer, [7; 80], crypto::Cipher::fastest())
+}
+
+/// PBS PSA-2025-00019-1: the collector looked at a list of snapshots while a backup built on one
+/// that was pruned meanwhile.
+#[test]
+fn gc_versus_running_backup_keeps_what_was_promised() {
+    let mut lab = Lab::with(2);
+    let chunk = some_chunk(&lab.archive, lab.made[1].0);
+    let lease = lab.archive.lease("backup and reclaim").unwrap();
+    let repository = lab.archive.repository.clone();
+    let sealer = sealer(&lab.archive);
+    let session = repository.begin(&lease, None, sealer.session_record());
+    assert!(!session.claim(&chunk).unwrap(), "it is there");
+
+    let names: Vec<_> = lab.made.drain(..).map(|(name, _)| name).collect();
+    forget_under(&lab.archive, &lease, &names);
+    let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    repository::reclaim::run(&repository, &lease, options, None).unwrap();
+
+    let mut bytes = Vec::new();
+    let place = repository.fetch(&chunk, &mut bytes).unwrap();
+    assert!(format::record::verify(&bytes).is_ok(), "{place:?}");
+    assert!(!session.claim(&chunk).unwrap(), "what was promised goes on to be there");
+    drop(session);
+    drop(lease);
+    reclaimed(&lab.archive);
+    let gone = lab.archive.repository.fetch(&chunk, &mut bytes);
+    assert!(matches!(gone, Err(repository::Error::ObjectMissing(_))), "{gone:?}");
+}
+
+/// As `Archive::forget` does it, under a lease that somebody has.
+fn forget_under(archive: &Archive, lease: &repository::lease::Lease, names: &[SnapshotRef]) {
+    let sealer = sealer(archive);
+    let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
+    // What a tombstone says is signed elsewhere; the engine only moves it.
+    let tombstone =
+        sealer.seal_single(RecordKind::Tombstone, b"unsigned", b"", &mut packer).unwrap();
+    archive.repository.forget(lease, names, &sealer.session_record(), &tombstone).unwrap();
+}
+
+/// The tree that a session builds on outlives its snapshot.
+#[test]
+fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
+    let mut lab = Lab::with(1);
+    let (name, _) = lab.made.remove(0);
+    let root = snapshot(&lab.archive, name).unwrap().head.root;
+    let chunk = some_chunk(&lab.archive, name);
+    let lease = lab.archive.lease("backup and reclaim").unwrap();
+    let repository = lab.archive.repository.clone();
+    let session = repository.begin(&lease, Some(root), sealer(&lab.archive).session_record());
+    forget_under(&lab.archive, &lease, &[name]);
+    let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    repository::reclaim::run(&repository, &lease, options, None).unwrap();
+    let mut bytes = Vec::new();
+    assert!(repository.fetch(&root, &mut bytes).is_ok());
+    assert!(repository.fetch(&chunk, &mut bytes).is_ok());
+    assert!(session.holds(&chunk).unwrap());
+}
+
+/// What a session told another before a reclaim is asked anew: what is condemned is not promised.
+#[test]
+fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
+    let mut lab = Lab::with(1);
+    let (name, tree) = lab.made.remove(0);
+    let chunk = some_chunk(&lab.archive, name);
+    let lease = lab.archive.lease("both").unwrap();
+    let repository = lab.archive.repository.clone();
+    let session = repository.begin(&lease, None, sealer(&lab.archive).session_record());
+    forget_under(&lab.archive, &lease, &[name]);
+    let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    repository::reclaim::run(&repository, &lease, options, None).unwrap();
+    assert!(session.claim(&chunk).unwrap(), "it is gone and has to be stored");
+    drop((session, lease));
+    let done = lab.place.backup(&lab.archive);
+    lab.made.push((done.snapshot, tree));
+    lab.assert_all_restore();
+}
+
+/// What refuses deletes nothing: neither now nor by half.
+fn assert_refuses(lab: &Lab, what: &str) {
+    let before = lab.place.files();
+    let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    let refused = reclaim::run(&lab.place.open(), &options);
+    assert!(refused.is_err(), "{what}: {refused:?}");
+    let after = lab.place.files();
+    let gone: Vec<_> =
+        before.iter().filter(|name| name.ends_with(".ice") && !after.contains(name)).collect();
+    assert!(gone.is_empty(), "{what}: {gone:?} were deleted");
+}
+
+/// PBS 1399c592: an error while marking was only a warning, and live chunks were deleted.
+#[test]
+fn gc_with_a_container_that_is_gone_refuses_and_deletes_nothing() {
+    for at in 0..4 {
+        let mut lab = Lab::with(4);
+        lab.forget(1);
+        std::fs::rename(&lab.containers()[at], lab.place.at("away")).unwrap();
+        let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        let before = lab.containers();
+        // The one of the forgotten snapshot may be missed by nobody.
+        if reclaim::run(&lab.place.open(), &options).is_err() {
+            assert_eq!(lab.containers(), before, "refused, and deleted");
+        } else {
+            let archive = lab.place.open();
+            lab.made
+                .iter()
+                .for_each(|(name, tree)| lab.place.assert_restores(&archive, *name, tree));
+        }
+    }
+}
+
+/// restic #4612: a listing that failed looked like "no snapshots".
+#[test]
+fn gc_with_an_unreadable_snapshot_refuses_and_deletes_nothing() {
+    let garbled = |bytes: &mut Vec<u8>| bytes[100] ^= 1;
+    let cut = |bytes: &mut Vec<u8>| bytes.truncate(50);
+    let emptied = |bytes: &mut Vec<u8>| bytes.clear();
+    for damage in [&garbled as &dyn Fn(&mut Vec<u8>), &cut, &emptied] {
+        let mut lab = Lab::with(3);
+        lab.forget(0);
+        let name =
+            lab.place.files().into_iter().find(|name| name.starts_with("snapshots/")).unwrap();
+        let path = lab.place.repository().join(&name);
+        let mut bytes = std::fs::read(&path).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        assert_refuses(&lab, &name);
+    }
+}
+
+#[test]
+fn gc_without_a_list_of_snapshots_refuses_and_deletes_nothing() {
+    let lab = Lab::with(2);
+    std::fs::remove_dir_all(lab.place.repository().join("snapshots")).unwrap();
+    assert_refuses(&lab, "no snapshots/");
+}
+
+#[test]
+fn gc_with_a_flipped_bit_in_a_page_refuses_and_deletes_nothing() {
+    for at in 0..3 {
+        let mut lab = Lab::with(3);
+        lab.forget(0);
+        let path = lab.containers()[at].clone();
+        // Pages stand behind the chunks: the last quarter is theirs and the manifest's.
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle..].chunks_mut(512).for_each(|part| part[0] ^= 1);
+        std::fs::write(&path, bytes).unwrap();
+        let before = lab.containers();
+        let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        if reclaim::run(&lab.place.open(), &options).is_err() {
+            assert_eq!(lab.containers(), before);
+        } else {
+            // Only the forgotten one may have concerned nobody.
+            lab.assert_all_restore();
+        }
+    }
+}
+
+/// Borg #9748: caches went on to claim what compact had deleted.
+#[test]
+fn an_archive_that_was_opened_before_a_reclaim_still_reads_and_writes() {
+    let mut lab = Lab::with(3);
+    let old = lab.place.open();
+    lab.forget(0);
+    reclaimed(&lab.place.open());
+    for (name, tree) in &lab.made {
+        lab.place.assert_restores(&old, *name, tree);
+    }
+    lab.place.write("large", &noise(1, 200_000));
+    let tree = lab.place.state();
+    let done = lab.place.backup(&old);
+    lab.place.assert_restores(&old, done.snapshot, &tree);
+    lab.assert_all_restore();
+}
+
+#[test]
+fn many_small_containers_are_put_together() {
+    let lab = Lab::with(12);
+    let before = lab.containers().len();
+    reclaimed(&lab.archive);
+    assert!(lab.containers().len() < before, "{before} containers stay");
+    lab.assert_all_restore();
+}

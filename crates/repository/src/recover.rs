@@ -1,0 +1,172 @@
+//! Settling what the last writer left behind: it may have died at any step, or have failed and
+//! given up.
+
+use crate::container::read::ContainerReader;
+use crate::container::write::ContainerWriter;
+use crate::container::{self, Found, part_name};
+use crate::index::run::{Prefix, RunReader};
+use crate::index::{prefix_of, run_name};
+use crate::lease::Lease;
+use crate::session::{add_runs, remove_runs, write_run};
+use crate::storage::PUT_SUFFIX;
+use crate::{Error, Repository, Result, repository as names, snapshots};
+use format::container::Row;
+use format::manifest::Head;
+use format::record::{self, RecordKind};
+use ids::{ContainerNo, Place};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Settles what the last writer left: finished containers go into the index, unfinished ones are
+/// saved as far as their records are good. So an interrupted backup costs nothing twice.
+pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
+    let index = repository.index();
+    let left = container::list(&*repository.storage, index.state.first_unknown())?;
+    if left.is_empty() {
+        return remove_strays(repository);
+    }
+    let last = left.iter().map(|file| file.number.0).max().unwrap_or_default();
+    repository.next_container.fetch_max(last + 1, Ordering::Relaxed);
+    let mut placed = FxHashMap::default();
+    let mut next_snapshot = index.state.next_snapshot;
+    for file in left {
+        next_snapshot = next_snapshot.max(after_manifests(repository, file)?);
+        settle(repository, lease, file, &mut placed)?;
+    }
+    repository.next_snapshot.fetch_max(next_snapshot, Ordering::Relaxed);
+    let mut state = index.state.clone();
+    state.next_container = repository.next_container.load(Ordering::Relaxed);
+    state.next_snapshot = next_snapshot;
+    if !placed.is_empty() {
+        let name = format!("index/spill-recovery-{:x}", lease.generation());
+        write_run(&*repository.storage, &name, &mut placed)?;
+        let run = Arc::new(RunReader::open(&*repository.storage, &name)?);
+        add_runs(&*repository.storage, &index, &mut state, vec![run], Some)?;
+    }
+    let old = index.state.runs.clone();
+    repository.publish_index(state.clone())?;
+    remove_runs(&*repository.storage, old.iter().filter(|run| !state.runs.contains(run)))?;
+    repository.pins.lock().settled();
+    remove_strays(repository)
+}
+
+/// The number after those of the manifests in `file`. A backup that failed between its containers
+/// and the index has used its number up: a rebuild may bring its snapshot back.
+fn after_manifests(repository: &Repository, file: Found) -> Result<u64> {
+    if !file.finished {
+        // Manifests in there are not saved.
+        return Ok(0);
+    }
+    let reader = ContainerReader::open(&*repository.storage, file.number)?;
+    let rows = match reader.rows() {
+        Ok(rows) => rows,
+        Err(_) => reader.walk(|_, _| ())?.rows,
+    };
+    let manifests = rows.iter().filter(|row| row.is(RecordKind::Manifest));
+    Ok(manifests.filter_map(|row| sequence(&reader, row)).max().map_or(0, after))
+}
+
+/// The number of the manifest at `row`, unless it is damaged.
+fn sequence(reader: &ContainerReader, row: &Row) -> Option<u64> {
+    let associated = reader.associated(row).ok()?;
+    let record = record::head_only(&associated).ok()?;
+    Head::decode(record.clear).ok().map(|(head, _)| head.sequence)
+}
+
+/// The snapshot number after `sequence`, which anybody may have written there.
+pub(crate) fn after(sequence: u64) -> u64 {
+    sequence.saturating_add(1)
+}
+
+/// Removes what no reader looks at: it is of writers that died or failed.
+pub(crate) fn remove_strays(repository: &Repository) -> Result<()> {
+    for directory in ["index", snapshots::DIRECTORY, names::KEYS] {
+        for name in repository.storage.list(directory)? {
+            let path = format!("{directory}/{name}");
+            if name.ends_with(PUT_SUFFIX) || is_stray_run(repository, &path) {
+                repository.storage.remove(&path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether this is a run that the state does not name.
+fn is_stray_run(repository: &Repository, path: &str) -> bool {
+    let is_run = ["index/run-", "index/spill-"].iter().any(|start| path.starts_with(start));
+    is_run && !repository.index().state.runs.iter().any(|run| run_name(*run) == path)
+}
+
+/// Adds the objects of one container to `placed`; what is unfinished is saved first.
+pub(crate) fn settle(
+    repository: &Repository,
+    lease: &Lease,
+    file: Found,
+    placed: &mut FxHashMap<Prefix, Place>,
+) -> Result<()> {
+    if file.finished {
+        let reader = ContainerReader::open(&*repository.storage, file.number)?;
+        return index_container(&reader, placed);
+    }
+    let reader = ContainerReader::open_part(&*repository.storage, file.number)?;
+    let rows = reader.walk(|_, _| ())?.rows;
+    if rows.iter().any(|row| row.is(RecordKind::Data) || row.is(RecordKind::Pages)) {
+        let number = save(repository, lease, &reader, &rows)?;
+        index_container(&ContainerReader::open(&*repository.storage, number)?, placed)?;
+    }
+    Ok(repository.storage.remove(&part_name(file.number))?)
+}
+
+/// Copies the good records of an unfinished container to a finished one.
+fn save(
+    repository: &Repository,
+    lease: &Lease,
+    source: &ContainerReader,
+    rows: &[Row],
+) -> Result<ContainerNo> {
+    let number = repository.allocate_container();
+    let header = repository.container_header(number, lease);
+    let mut writer = ContainerWriter::create(&*repository.storage, header)?;
+    let mut buffer = Vec::new();
+    for row in rows {
+        let place = Place { container: source.number(), offset: row.offset, length: row.length };
+        source.read(place, &mut buffer)?;
+        let record =
+            record::verify(&buffer).map_err(|reason| Error::damaged("container", reason))?;
+        // A manifest here was never acknowledged, and what it needs may be lost.
+        if record.header.kind != RecordKind::Manifest {
+            writer.append(record.header.kind, &[&buffer])?;
+        }
+    }
+    writer.sync()?;
+    writer.publish(&*repository.storage)
+}
+
+/// Adds every object of a container to `placed`. Falls back to walking it when its footer is
+/// damaged.
+pub(crate) fn index_container(
+    reader: &ContainerReader,
+    placed: &mut FxHashMap<Prefix, Place>,
+) -> Result<()> {
+    let Ok(rows) = reader.rows() else { return index_damaged(reader, placed) };
+    for row in rows {
+        if !row.is(RecordKind::Data) && !row.is(RecordKind::Pages) {
+            continue;
+        }
+        let Ok(associated) = reader.associated(&row) else { return index_damaged(reader, placed) };
+        let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+        let ids = record::head_only(&associated).and_then(|record| record::object_ids(&record));
+        let Ok(ids) = ids else { return index_damaged(reader, placed) };
+        placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+    }
+    Ok(())
+}
+
+fn index_damaged(reader: &ContainerReader, placed: &mut FxHashMap<Prefix, Place>) -> Result<()> {
+    reader.walk(|place, record| {
+        let ids = record::object_ids(record).unwrap_or_default();
+        placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+    })?;
+    Ok(())
+}
