@@ -62,7 +62,7 @@ bench: setup ## measure against today's peers, writes bench/results
 	python3 bench/run.py
 
 prove-crash: build ## kill -9 10,000 times (RUNS=...)
-	cargo run --package xtask -- crash --runs $(RUNS) --verify-every 25 --binary $(ICECORE)
+	cargo run --release --package xtask -- crash --runs $(RUNS) --verify-every 25 --binary $(ICECORE)
 
 fuzz: ## fuzz every decoder (TIME=60 seconds each)
 	@.ci/fuzz $(TIME)

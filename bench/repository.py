@@ -74,9 +74,9 @@ class Repository:
             return measure.run(text, self.environment(source), log,
                                self.variables(source))
 
-    def restore(self, source):
+    def restore(self, line, source):
         self.target.mkdir(parents=True)
-        return self.run("restore", source)
+        return self.run(line, source)
 
     def empty_target(self):
         delete(self.target)

@@ -94,13 +94,16 @@ class Round:
         self.for_tools("changed", self.backup, ready)
 
     def restore(self):
-        self.for_tools("restore", self.restore_once)
+        self.for_tools("restore", lambda r: self.restore_once(r, "restore"))
 
-    def restore_once(self, repository):
+    def restore_synced(self):
+        self.for_tools("restore-synced", lambda r: self.restore_once(r, "restore-synced"))
+
+    def restore_once(self, repository, line):
         self.prepare(repository)
         repository.empty_target()
         repository.warm()
-        facts = repository.restore(self.source)
+        facts = repository.restore(line, self.source)
         if repository.tool in self.verify:
             facts["differences"] = compare.check(self.source, repository.target)
         repository.empty_target()

@@ -23,7 +23,7 @@ from rounds import Round
 from settings import RESULTS, env_flag, env_int
 
 SETS = ["small", "middle", "large", "versions"]
-OPERATIONS = ["first", "second", "changed", "restore", "check", "reclaim",
+OPERATIONS = ["first", "second", "changed", "restore", "restore-synced", "check", "reclaim",
               "cold-first", "cold-second"]
 # Changing files in place is made for SMALL; nobody restores five million empty files here.
 ONLY_SMALL = {"changed", "reclaim", "cold-first", "cold-second"}

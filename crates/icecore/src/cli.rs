@@ -1,6 +1,7 @@
 //! The command line: what all commands share, and the list of commands.
 
 use crate::commands;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -27,6 +28,7 @@ pub(crate) struct Cli {
 #[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
+    // An empty variable is as good as none: clap's own parser would call it a mistake.
     /// The repository: a directory.
     #[arg(
         short,
@@ -34,7 +36,8 @@ pub(crate) struct Global {
         global = true,
         value_name = "DIR",
         env = "ICECORE_REPO",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub(crate) repo: Option<PathBuf>,
     /// Read the password (or recovery key) from this file [env: ICECORE_PASSWORD_FILE].

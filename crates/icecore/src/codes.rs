@@ -107,8 +107,12 @@ impl From<Code> for Row {
 
 /// The table for `icecore help exit-codes`.
 pub(crate) fn table() -> String {
-    let line = |code: Code| format!("{:>4}  {:<15} {}", code.number(), code.name(), code.meaning());
-    Code::ALL.map(line).join("\n")
+    Code::ALL.map(row).join("\n")
+}
+
+/// A row of the table, as people read it.
+pub(crate) fn row(code: Code) -> String {
+    format!("{:>4}  {:<15} {}", code.number(), code.name(), code.meaning())
 }
 
 #[cfg(test)]

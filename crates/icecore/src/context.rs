@@ -11,8 +11,9 @@ use client::backup::Progress;
 use client::manifest::{ManifestReader, Snapshot};
 use client::select::{self, Selector};
 use repository::local::LocalStorage;
-use repository::storage::Storage;
+use repository::storage::{Storage, StorageError};
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,15 +29,17 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(global: Global, out: &Arc<Out>) -> Result<Self> {
-        let profile = Profile::load(global.profile.as_deref())?;
+        let name = global.profile.as_deref().filter(|name| !name.is_empty());
+        let profile = Profile::load(name)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
         Ok(Self { global, profile, out: out.clone(), progress, signalled })
     }
 
     /// The repository's directory.
     pub(crate) fn repo(&self) -> Result<PathBuf> {
-        let found = self.global.repo.clone().or_else(|| self.profile.repo.clone());
-        found.filter(|path| !path.as_os_str().is_empty()).ok_or_else(|| {
+        let places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
+        let mut named = places.filter(|path| !path.as_os_str().is_empty());
+        named.next().cloned().ok_or_else(|| {
             let failure = Failure::usage("no repository was named");
             failure.hint("Give --repo DIR, or set ICECORE_REPO")
         })
@@ -52,8 +55,7 @@ impl Context {
         let repo = self.repo()?;
         let storage = LocalStorage::open(&repo).map_err(|error| {
             let location = repo.display().to_string();
-            let missing =
-                error.is_not_found().then_some(repository::Error::NoRepository { location });
+            let missing = is_absent(&error).then_some(repository::Error::NoRepository { location });
             Failure::from(missing.unwrap_or(error.into())).at(&self.place())
         })?;
         Ok(Arc::new(storage))
@@ -126,6 +128,11 @@ impl Context {
         select::find(archive, selector, &mut |text| self.out.note(text))
             .map_err(|error| self.failure(error))
     }
+}
+
+/// A file is no repository either.
+fn is_absent(error: &StorageError) -> bool {
+    error.is_not_found() || error.source.kind() == ErrorKind::NotADirectory
 }
 
 fn no_selector(text: &OsStr) -> Failure {

@@ -42,12 +42,21 @@ impl Failure {
         of_io(error, message)
     }
 
+    /// Damage was met at the object `path`; other failures are not its own.
+    pub(crate) fn of(mut self, path: &[u8]) -> Self {
+        if self.code == Code::Damage {
+            self.message = format!("{}: {}", crate::escape::path(path), self.message);
+        }
+        self
+    }
+
     /// The repository at `place` could not be used: fills in what to type.
     pub(crate) fn at(mut self, place: &str) -> Self {
         let hint = match self.code {
             Code::NoRepository => format!("Make one: icecore init --repo {}", quoted(place)),
             Code::InUse => "Wait until it is done and try again. Reading commands work meanwhile.".into(),
             Code::WrongKey => "Look at ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file; a recovery key works too.".into(),
+            Code::NotAllowed => format!("See who may: ls -la {}", quoted(place)),
             Code::Damage => format!("See what is affected: icecore check --repo {}", quoted(place)),
             Code::NoSpace => format!("Make room, or give some back: icecore forget --keep-last 10 --repo {0} && icecore reclaim --repo {0}", quoted(place)),
             Code::Unreachable => format!("Look whether it is mounted: df {}", quoted(place)),
@@ -55,6 +64,11 @@ impl Failure {
         };
         self.hint.get_or_insert(hint);
         self
+    }
+
+    /// Whether what was told found a reader changes nothing about what was done.
+    pub(crate) fn heard_or_not(told: Result<()>) -> Result<()> {
+        told.or_else(|failure| if failure.is_quiet { Ok(()) } else { Err(failure) })
     }
 
     /// As a line of JSON shows it.
@@ -128,7 +142,10 @@ impl From<Error> for Failure {
             Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
             Error::Cancelled => Self::new(Code::Cancelled, "cancelled")
                 .hint("Nothing is lost: the next run finds what was stored."),
-            Error::File { source, .. } => of_io(&source, message),
+            Error::File { source, .. } => {
+                let is_quiet = source.kind() == ErrorKind::BrokenPipe;
+                Self { is_quiet, ..of_io(&source, message) }
+            }
             _ => Self::new(Code::Failed, message),
         }
     }

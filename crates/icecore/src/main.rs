@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod child;
 mod cli;
 mod codes;
 mod commands;
@@ -21,7 +22,7 @@ mod tarball;
 mod time;
 mod units;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use cli::Cli;
 use codes::Code;
 use context::Context;
@@ -42,7 +43,7 @@ fn run(cli: Cli) -> Code {
     let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
     let result =
         Context::new(cli.global, &out).and_then(|context| commands::run(&cli.command, &context));
-    let result = result.and_then(|code| out.flush().map(|()| code).map_err(Failure::from));
+    let result = result.and_then(|code| Failure::heard_or_not(out.flush()).map(|()| code));
     result.unwrap_or_else(|failure| out.fail(&failure))
 }
 
@@ -58,6 +59,18 @@ fn not_parsed(error: &clap::Error) -> Code {
         return Code::Usage;
     }
     let text = error.render().to_string();
-    let message = text.lines().next().unwrap_or("wrong usage").trim_start_matches("error: ");
-    Out::new(true, false).fail(&Failure::usage(message).hint("icecore help"))
+    Out::new(true, false).fail(&Failure::usage(first_paragraph(&text)).hint(help()))
+}
+
+/// What is wrong, with the names of what is missing; not how the usage would be.
+fn first_paragraph(text: &str) -> String {
+    let lines = text.trim_start_matches("error: ").lines().map(str::trim);
+    lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The help of the command that was typed.
+fn help() -> String {
+    let typed = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    let mut known = typed.filter(|word| Cli::command().find_subcommand(word).is_some());
+    known.next().map_or_else(|| "icecore help".into(), |name| format!("icecore {name} --help"))
 }

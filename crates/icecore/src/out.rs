@@ -80,7 +80,7 @@ impl Out {
 
     /// A line for people only.
     pub(crate) fn line(&self, text: &str) -> Result<()> {
-        if self.json || self.quiet { Ok(()) } else { self.print(text) }
+        if self.json || self.quiet { Ok(()) } else { Failure::heard_or_not(self.print(text)) }
     }
 
     /// A line for people that is the result itself: printed even when quiet.
@@ -96,7 +96,8 @@ impl Out {
     pub(crate) fn summary<T: Serialize>(&self, code: Code, value: &T) -> Result<Code> {
         if self.json {
             let (number, name) = (code.number(), code.name());
-            self.write_json(&Summary { message_type: "summary", code: number, name, value })?;
+            let line = Summary { message_type: "summary", code: number, name, value };
+            Failure::heard_or_not(self.write_json(&line))?;
         }
         Ok(code)
     }
@@ -132,8 +133,7 @@ impl Out {
             return Code::Complete;
         }
         if self.json {
-            let _ =
-                self.write_json(&failure.json()).and_then(|()| self.flush().map_err(Failure::from));
+            let _ = self.write_json(&failure.json()).and_then(|()| self.flush());
         } else {
             let _ = self.flush(); // what was printed before comes before
             self.suspended(|| eprintln_quietly(&failure.text()));
@@ -146,8 +146,8 @@ impl Out {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn flush(&self) -> io::Result<()> {
-        self.stdout().flush()
+    pub(crate) fn flush(&self) -> Result<()> {
+        Ok(self.stdout().flush()?)
     }
 
     fn write_json<T: Serialize>(&self, value: &T) -> Result<()> {

@@ -10,7 +10,7 @@
 //! tags = ["laptop"]
 //! ```
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, quoted};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -56,20 +56,23 @@ impl Profile {
         name.map_or(Ok(Self::default()), |name| {
             let failure =
                 Failure::usage(format!("there is no profile '{name}': there is no config file"));
-            Err(failure.hint(format!("Write one: {SYSTEM_FILE}")))
+            let own = places().swap_remove(0);
+            Err(failure
+                .hint(format!("Write one: {}, or for all users {SYSTEM_FILE}", own.display())))
         })
     }
 
     fn parse(text: &str, name: Option<&str>) -> std::result::Result<Self, String> {
-        let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
+        let said = |error: toml::de::Error| said(text, &error);
+        let config: Config = toml::from_str(text).map_err(said)?;
         let defaults = toml::Table::from_iter(config.defaults);
-        let defaults: Self =
-            defaults.try_into().map_err(|error: toml::de::Error| error.to_string())?;
+        let defaults: Self = defaults.try_into().map_err(said)?;
         let Some(name) = name else { return Ok(defaults) };
         let known: Vec<_> = config.profile.keys().cloned().collect();
         let own = config.profile.get(name).cloned();
         let own = own.ok_or_else(|| {
-            format!("there is no profile '{name}'; there are: {}", known.join(", "))
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            format!("there is no profile '{name}'; there are: {known}")
         })?;
         Ok(own.or(defaults))
     }
@@ -98,11 +101,18 @@ fn places() -> Vec<PathBuf> {
 }
 
 fn wrong(file: &Path, reason: &str) -> Failure {
-    Failure::usage(format!(
-        "the config file {} makes no sense: {}",
-        file.display(),
-        reason.trim_end()
-    ))
+    Failure::usage(format!("the config file {}: {reason}", file.display()))
+        .hint(format!("Correct it: \"${{EDITOR:-vi}}\" {}", quoted(&file.display().to_string())))
+}
+
+/// On one line; the picture that the parser draws of a place needs many.
+fn said(text: &str, error: &toml::de::Error) -> String {
+    let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+    let said = match error.span() {
+        Some(span) => format!("line {}: {}", line(span.start), error.message()),
+        None => error.to_string(), // names the key instead
+    };
+    said.trim_end().replace('\n', ", ")
 }
 
 #[cfg(test)]

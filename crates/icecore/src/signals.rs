@@ -1,6 +1,7 @@
 //! Stopping when asked to: the first signal asks the command to end, and one that does not hear
 //! it is ended. Being killed at any moment is safe by the order of every commit.
 
+use crate::child;
 use crate::codes::Code;
 use crate::failure::Failure;
 use crate::out::Out;
@@ -29,7 +30,7 @@ impl Signalled {
 
     /// Watches for signals in a thread of its own.
     pub(crate) fn watch(&self, progress: Arc<Progress>, out: Arc<Out>) {
-        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+        let Ok(mut signals) = Signals::new(heeded()) else { return };
         let listens = self.listens.clone();
         std::thread::spawn(move || {
             let mut pending = signals.forever();
@@ -38,6 +39,7 @@ impl Signalled {
             if listens.load(Ordering::Relaxed) {
                 std::thread::spawn(move || end(&out));
                 pending.next(); // asked twice: at once
+                child::end_now();
                 std::process::exit(Code::Cancelled.number().into());
             }
             let code = out.fail(&Failure::from(client::Error::Cancelled));
@@ -46,9 +48,37 @@ impl Signalled {
     }
 }
 
+/// The signals that whoever started us did not tell us to ignore: `nohup` means what it says.
+/// SIGPIPE is not among them: a backup goes on when nobody reads what it prints.
+fn heeded() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored_in(&status);
+    let is_heeded = |signal: &i32| ignored & (1 << (signal - 1)) == 0;
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(is_heeded).collect()
+}
+
+/// The mask of ignored signals in `/proc/PID/status`: bit 0 is signal 1.
+fn ignored_in(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Ends a command that did not end by itself.
 fn end(out: &Out) {
     std::thread::sleep(GRACE);
+    child::end_now();
     let code = out.fail(&Failure::from(client::Error::Cancelled));
     std::process::exit(code.number().into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read() {
+        assert_eq!(ignored_in("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0f\n"), 0x1001);
+        assert_eq!(ignored_in(""), 0);
+        assert!(heeded().contains(&SIGTERM));
+    }
 }

@@ -81,8 +81,7 @@ impl Source {
         context: &Context,
         bench: impl Fn(&[Root], usize) -> std::result::Result<Figures, capture::walk::WalkError>,
     ) -> Result<Code> {
-        let roots = self.paths.iter().map(|path| absolute(path).map(|path| Root::at(&path)));
-        let roots = roots.collect::<Result<Vec<_>>>()?;
+        let roots = self.paths.iter().map(root).collect::<Result<Vec<_>>>()?;
         let threads = self.threads.map_or_else(processors, usize::from);
         let figures =
             bench(&roots, threads).map_err(|error| Failure::from(client::Error::from(error)))?;
@@ -100,6 +99,14 @@ impl Source {
         context.out.print(&text(&measured))?;
         context.out.summary(Code::Complete, &measured)
     }
+}
+
+/// What is not there is quickly walked: a mistake, not a figure.
+fn root(path: &OsString) -> Result<Root> {
+    let full = absolute(path)?;
+    rustix::fs::lstat(full.as_slice())
+        .map_err(|error| Failure::file(path.as_ref(), &error.into()))?;
+    Ok(Root::at(&full))
 }
 
 fn text(measured: &Measured) -> String {

@@ -1,12 +1,13 @@
 //! `icecore cat`.
 
+use super::ls::{kind_name, link_target};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
 use client::browse::{self, content::ContentReader};
 use client::pages::PageReader;
-use format::entry::Kind;
+use format::entry::{Entry, Kind};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
@@ -41,13 +42,11 @@ impl Cat {
         let pages = PageReader::new(&archive).map_err(failed)?;
         let entry = browse::entry(&pages, &snapshot, &path).map_err(failed)?;
         if entry.kind() != Kind::File {
-            let message = format!("{} is no regular file", escape::path(&path));
-            return Err(Failure::new(Code::Failed, message)
-                .hint("Directories: icecore dump SNAP:DIR | tar x"));
+            return Err(no_file(&entry));
         }
         let mut reader = ContentReader::new(&archive, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();
-        reader.copy(&entry, &mut *stdout).map_err(failed)?;
+        reader.copy(&entry, &mut *stdout).map_err(|error| failed(error).of(&path))?;
         stdout.flush()?;
         drop(stdout);
         context.out.summary_beside(
@@ -55,4 +54,12 @@ impl Cat {
             &Printed { path: JsonPath::new(&path), bytes: entry.size },
         )
     }
+}
+
+fn no_file(entry: &Entry) -> Failure {
+    let path = escape::path(&entry.path);
+    let (kind, target) = (kind_name(entry.kind()), link_target(entry));
+    let target = target.map_or_else(String::new, |to| format!(" to {}", escape::escape(to)));
+    Failure::new(Code::Failed, format!("{path} is no regular file but a {kind}{target}"))
+        .hint("Directories: icecore dump SNAP:DIR | tar x; anything: icecore restore")
 }

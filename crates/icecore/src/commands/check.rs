@@ -3,7 +3,7 @@
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::progress::Shown;
 use crate::units;
@@ -48,11 +48,12 @@ impl Check {
         let report = check::run(&archive, &options, &context.progress);
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
-        report.damages.iter().try_for_each(|damage| tell(context, damage))?;
+        let told = report.damages.iter().try_for_each(|damage| tell(context, damage));
+        Failure::heard_or_not(told)?;
         context.out.line(&summary(&report))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
         if code == Code::Damage {
-            context.out.line("What to do: back up the same sources again (what is missing is stored anew), then forget the snapshots that stay damaged.")?;
+            context.out.line("What to do: icecore rebuild (the index then knows nothing damaged), back up the same sources again (what is missing is stored anew), check, and forget the snapshots that stay damaged.")?;
         }
         context.out.summary(code, &report)
     }

@@ -7,7 +7,10 @@ use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::units;
-use client::browse::diff::{self, Difference, Kind};
+use client::browse::{
+    self,
+    diff::{self, Difference, Kind},
+};
 use client::pages::PageReader;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -90,6 +93,12 @@ impl Diff {
                 .hint("Name the same path in both snapshots, or none."));
         }
         let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
+        let lacks = |snapshot| {
+            matches!(browse::entry(&pages, snapshot, &path), Err(client::Error::NoPath(_)))
+        };
+        if !path.is_empty() && lacks(&from) && lacks(&to) {
+            return Err(context.failure(client::Error::NoPath(escape::path(&path))));
+        }
         let (mut count, mut unwritten) = (Count::default(), None);
         let result = diff::run(&pages, &from, &to, &path, |found| {
             count.add(&found);

@@ -42,7 +42,12 @@ impl Dump {
         let content = ContentReader::new(&archive, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();
         let mut tarball = Tarball::new(&mut *stdout, content);
-        browse::below(&pages, &snapshot, &path, |entry| tarball.add(&entry)).map_err(failed)?;
+        let mut last = Vec::new();
+        let result = browse::below(&pages, &snapshot, &path, |entry| {
+            last.clone_from(&entry.path);
+            tarball.add(&entry)
+        });
+        result.map_err(|error| failed(error).of(&last))?;
         let (entries, bytes, skipped) = tarball.finish().map_err(failed)?;
         drop(stdout);
         if skipped > 0 {

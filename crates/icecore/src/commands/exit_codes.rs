@@ -13,9 +13,8 @@ pub(crate) struct ExitCodes {}
 impl ExitCodes {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         for code in Code::ALL {
-            context.out.item("exit_code", &Row::from(code), String::new)?;
+            context.out.item("exit_code", &Row::from(code), || codes::row(code))?;
         }
-        context.out.print(&codes::table())?;
         context.out.summary(Code::Complete, &Nothing {})
     }
 }

@@ -241,7 +241,7 @@ fn show(context: &Context, snapshot: &Snapshot, reasons: &[String]) -> Result<()
     if context.out.quiet && !context.out.json {
         return Ok(());
     }
-    context.out.item("decision", &Decided::new(snapshot, reasons), row)
+    Failure::heard_or_not(context.out.item("decision", &Decided::new(snapshot, reasons), row))
 }
 
 #[cfg(test)]

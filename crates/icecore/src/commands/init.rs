@@ -7,6 +7,7 @@ use crate::secret::Ask;
 use client::Archive;
 use client::archive::InitOptions;
 use repository::local::LocalStorage;
+use repository::storage::Storage;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -44,7 +45,8 @@ impl Init {
         let repo = context.repo()?;
         let secret = context.secret(Ask::Twice)?;
         let storage = LocalStorage::create(&repo)
-            .map_err(|error| Failure::from(repository::Error::from(error)))?;
+            .map_err(|error| Failure::from(repository::Error::from(error)).at(&context.place()))?;
+        refuse_what_lost_its_config(&storage, context)?;
         let privacy = match self.privacy {
             Privacy::Standard => crypto::Privacy::Standard,
             Privacy::Hardened => crypto::Privacy::Hardened,
@@ -68,4 +70,16 @@ impl Init {
         };
         context.out.summary(Code::Complete, &made)
     }
+}
+
+/// A new config beside old snapshots would make them unreadable for good.
+fn refuse_what_lost_its_config(storage: &LocalStorage, context: &Context) -> Result<()> {
+    let has_config = storage.open("config").is_ok();
+    if has_config || storage.list("snapshots").unwrap_or_default().is_empty() {
+        return Ok(());
+    }
+    let message = format!("{} holds snapshots, but its file 'config' is missing", context.place());
+    Err(Failure::new(Code::Damage, message).hint(
+        "Put the file back from a copy of the repository, or make a new one at another place.",
+    ))
 }

@@ -156,7 +156,9 @@ fn remove(context: &Context, archive: &Archive, prefix: &str) -> Result<Code> {
     let id = match fitting.as_slice() {
         [(id, _)] => *id,
         [] => {
-            return Err(Failure::new(Code::Failed, format!("there is no key {prefix}")).hint(hint));
+            return Err(
+                Failure::new(Code::Failed, format!("there is no key '{prefix}'")).hint(hint)
+            );
         }
         _ => {
             return Err(Failure::new(Code::Failed, format!("{prefix} matches more than one key"))
@@ -176,7 +178,12 @@ fn recovery(context: &Context, archive: &Archive, label: &str) -> Result<Code> {
     let id = archive.add_key(Role::Full, SlotSecret::Recovery(*key), KdfParams::DEFAULT, label);
     let id = id.map_err(|error| context.failure(error))?;
     let text = Zeroizing::new(crypto::recovery_to_text(&key));
-    context.out.print(&text)?;
+    // A key that nobody has seen would open for nobody: it goes again.
+    if let Err(failure) = context.out.print(&text).and_then(|()| context.out.flush()) {
+        archive.remove_key(id).map_err(|error| context.failure(error))?;
+        let failure = Failure { is_quiet: false, ..failure };
+        return Err(failure.hint("The recovery key was removed again: it was not shown."));
+    }
     context.out.note(&format!("key {id}: print it and keep it away from this machine; it opens the repository like a password"));
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: Some(&text) })
 }

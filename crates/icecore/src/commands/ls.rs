@@ -132,7 +132,8 @@ pub(crate) fn long(entry: &Entry) -> String {
     )
 }
 
-fn link_target(entry: &Entry) -> Option<&[u8]> {
+/// Where a symbolic link leads.
+pub(crate) fn link_target(entry: &Entry) -> Option<&[u8]> {
     match &entry.content {
         Content::Inline(target) if entry.kind() == Kind::Symlink => Some(target),
         _ => None,

@@ -23,13 +23,14 @@ impl Rebuild {
         let report = rebuild::run(storage, secret.slot())
             .map_err(|error| Failure::from(error).at(&context.place()))?;
         for damage in &report.damages {
-            context.out.print(&format!("damage: {}", escape::text(damage)))?;
+            let told = context.out.print(&format!("damage: {}", escape::text(damage)));
+            Failure::heard_or_not(told)?;
         }
         context.out.line(&format!(
-            "{} containers read: {} objects in the index, {} snapshots ({} found again, {} forged and left alone) in {}",
-            units::count(report.containers),
-            units::count(report.objects),
-            units::count(report.snapshots),
+            "{} read: {} in the index, {} ({} found again, {} forged and left alone) in {}",
+            units::many(report.containers, "container"),
+            units::many(report.objects, "object"),
+            units::many(report.snapshots, "snapshot"),
             units::count(report.snapshots_restored),
             units::count(report.forged),
             units::duration(report.elapsed_secs),

@@ -3,7 +3,7 @@
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::out::Out;
 use crate::progress::Shown;
 use crate::units;
@@ -101,6 +101,7 @@ impl Restore {
         );
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
+        self.has_matched(&report)?;
         context.out.line(&text(&report, self.dry_run))?;
         let target =
             JsonPath::as_is(std::os::unix::ffi::OsStrExt::as_bytes(self.target.as_os_str()));
@@ -111,6 +112,16 @@ impl Restore {
             report: &report,
         };
         context.out.summary(code(&report), &summary)
+    }
+
+    /// A pattern that matches nothing is a mistake, and nobody shall take it for a restore.
+    fn has_matched(&self, report: &Report) -> Result<()> {
+        let met = [report.files, report.directories, report.links, report.unchanged, report.kept];
+        if self.includes.is_empty() || report.failed > 0 || met.iter().any(|count| *count > 0) {
+            return Ok(());
+        }
+        Err(Failure::new(Code::Failed, "nothing in the snapshot matches --include")
+            .hint("Look for it: icecore find NAME"))
     }
 
     fn options(&self) -> Options {

@@ -2,7 +2,7 @@
 
 use crate::codes::Code;
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::{escape, time, units};
 use client::manifest::Snapshot;
@@ -38,8 +38,14 @@ impl Filter {
         let body = &snapshot.body;
         self.node.as_ref().is_none_or(|node| *node == body.node)
             && self.tags.iter().all(|tag| body.tags.contains(tag))
-            && self.paths.iter().all(|path| body.paths.contains(path))
+            && self.paths.iter().all(|path| is_among(path, &body.paths))
     }
+}
+
+/// As it was typed (streams have names), or as `backup` would have taken it.
+fn is_among(typed: &str, paths: &[String]) -> bool {
+    let taken = super::backup::absolute(typed.as_ref()).map(|path| escape::escape(&path));
+    paths.iter().any(|path| path == typed || taken.as_ref().is_ok_and(|taken| path == taken))
 }
 
 /// A snapshot as JSON shows it.
@@ -87,9 +93,10 @@ impl Snapshots {
         let (mut all, damaged) = context.snapshots(&archive)?;
         all.retain(|snapshot| self.filter.takes(snapshot));
         context.out.line(&heading())?;
-        for snapshot in &all {
-            context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))?;
-        }
+        let told = all.iter().try_for_each(|snapshot| {
+            context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))
+        });
+        Failure::heard_or_not(told)?;
         context.out.line(&units::many(all.len() as u64, "snapshot"))?;
         let code = if damaged > 0 { Code::Damage } else { Code::Complete };
         context.out.summary(code, &Count { snapshots: all.len(), damaged })

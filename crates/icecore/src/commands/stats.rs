@@ -128,13 +128,13 @@ fn row(snapshot: &Snapshot) -> String {
 fn text(summary: &Summary) -> String {
     let totals = &summary.totals;
     format!(
-        "repository: {} snapshots of {} in {} ({} containers, {} chunks and pages, {} keys): {:.1} times smaller; {} free on the disk",
-        units::count(totals.snapshots),
+        "repository: {} of {} in {} ({}, {} chunks and pages, {}): {:.1} times smaller; {} free on the disk",
+        units::many(totals.snapshots, "snapshot"),
         units::bytes(summary.bytes_of_snapshots),
         units::bytes(totals.container_bytes),
-        units::count(totals.containers),
+        units::many(totals.containers, "container"),
         units::count(totals.objects),
-        totals.keys,
+        units::many(totals.keys, "key"),
         summary.reduction_factor,
         units::bytes(totals.free_bytes),
     )

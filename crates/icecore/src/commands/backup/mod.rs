@@ -154,16 +154,23 @@ impl<'a> Summary<'a> {
     }
 }
 
+/// Whatever becomes of the report, the snapshot is there.
 fn report(context: &Context, done: Done) -> Result<Code> {
+    let id = done.snapshot.id.to_string();
+    told(context, &done, &id)
+        .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
+        .map_err(|failure| failure.hint(format!("The snapshot {} was saved.", &id[..8])))
+}
+
+fn told(context: &Context, done: &Done, id: &str) -> Result<Code> {
     let out = &context.out;
     for line in session_report::lines(&done.report) {
         out.line(&line)?;
     }
-    let id = done.snapshot.id.to_string();
     let state = if done.partial { " (partial: what could not be read is named above)" } else { "" };
     out.line(&format!("snapshot {} saved{state}", &id[..8]))?;
     let code = if done.partial { Code::Partial } else { Code::Complete };
-    out.summary(code, &Summary::new(Some(id), &done.report, done.partial))
+    out.summary(code, &Summary::new(Some(id.to_owned()), &done.report, done.partial))
 }
 
 fn dry_run(context: &Context, archive: &Archive, options: &Options, missing: bool) -> Result<Code> {
@@ -176,7 +183,7 @@ fn dry_run(context: &Context, archive: &Archive, options: &Options, missing: boo
     };
     let report = backup::dry_run(archive, options, &Told(out), would_read)
         .map_err(|error| context.failure(error))?;
-    unwritten?;
+    Failure::heard_or_not(unwritten)?;
     out.line(&format!("would be done: {}", session_report::short(&report)))?;
     let partial = report.objects_failed > 0 || missing;
     let code = if partial { Code::Partial } else { Code::Complete };

@@ -126,12 +126,23 @@ pub(crate) fn walk(
     })
 }
 
-/// The patterns of the profile, then those of files, then those of the command line: the last
-/// one that matches wins.
+/// The repository as a pattern: a backup that holds itself doubles with every run.
+fn own_repository(context: &Context) -> Option<String> {
+    let place = context.repo().ok()?.canonicalize().ok()?;
+    let path = place.to_str()?;
+    let special = |char: char| r"\*?[]! ".contains(char);
+    let escaped =
+        path.chars().flat_map(|char| special(char).then_some('\\').into_iter().chain([char]));
+    Some(escaped.chain(['/']).collect())
+}
+
+/// Our own repository, then the patterns of the profile, then those of files, then those of the
+/// command line: the last one that matches wins.
 pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
     let mut builder = Excludes::builder();
     let failed = |error: capture::excludes::PatternError| Failure::usage(error.to_string());
-    for pattern in context.profile.exclude.iter().flatten() {
+    let own = own_repository(context);
+    for pattern in own.iter().chain(context.profile.exclude.iter().flatten()) {
         builder.pattern(pattern).map_err(failed)?;
     }
     for file in &choice.exclude_files {

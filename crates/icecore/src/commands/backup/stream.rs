@@ -1,13 +1,17 @@
 //! Backup of a stream: the standard input, or what a command prints.
 
 use super::Told;
+use crate::child::{Interruptible, Running};
 use client::backup::{Done, Options, Progress, run_stream};
 use client::select::clean_path;
 use client::{Archive, Error, Result};
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Child, Command, Stdio};
+use std::process::ChildStdout;
 use std::sync::atomic::Ordering;
 
 /// Stores the standard input as `name`.
@@ -19,7 +23,12 @@ pub(super) fn from_stdin(
     monitor: &Told<'_>,
 ) -> Result<Done> {
     let name = clean_path(name.as_bytes());
-    run_stream(archive, options, &name, &mut io::stdin().lock(), &mut || Ok(()), progress, monitor)
+    // The descriptor itself: what `Stdin` has buffered no poll would tell of.
+    let input = io::stdin().as_fd().try_clone_to_owned();
+    let input = input.map_err(|source| Error::File { path: "the input".into(), source })?;
+    let mut input = Interruptible { input: File::from(input), progress };
+    let mut confirm = || not_cancelled(progress);
+    run_stream(archive, options, &name, &mut input, &mut confirm, progress, monitor)
 }
 
 /// Runs `command` and stores what it prints as `name`; nothing when it fails.
@@ -31,46 +40,62 @@ pub(super) fn from_command(
     progress: &Progress,
     monitor: &Told<'_>,
 ) -> Result<Done> {
-    let (program, arguments) = command
-        .split_first()
-        .ok_or_else(|| Error::Usage("no command was given after --".into()))?;
-    let failed =
-        |source: io::Error| Error::File { path: format!("command {}", program.display()), source };
-    let child =
-        Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut running = Running(child.map_err(failed)?);
-    let mut output =
-        running.0.stdout.take().ok_or_else(|| failed(io::Error::other("it has no output")))?;
+    let failed = |source: io::Error| Error::File { path: shown(command), source };
+    let running = RefCell::new(None);
+    // Dropped before `running`: what hears no signal hears that nobody reads.
+    let mut input = Printed { command, running: &running, output: None, progress };
     let mut confirm = || {
-        let status = running.0.wait().map_err(failed)?;
-        // A signal meant for us often reaches the command first.
-        if progress.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
-        if status.success() {
-            Ok(())
-        } else {
-            Err(failed(io::Error::other(format!("it failed with {status}"))))
+        let mut running = running.borrow_mut();
+        let running = running.as_mut().ok_or_else(|| failed(io::Error::other("never started")))?;
+        let status = running.wait(progress).map_err(failed)?;
+        // A signal meant for us may reach the command first: that is no failure of its own.
+        not_cancelled(progress)?;
+        match status {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(failed(io::Error::other(format!("it failed with {status}")))),
+            None => Err(Error::Cancelled),
         }
     };
-    run_stream(
-        archive,
-        options,
-        &clean_path(name.as_bytes()),
-        &mut output,
-        &mut confirm,
-        progress,
-        monitor,
-    )
+    let name = clean_path(name.as_bytes());
+    run_stream(archive, options, &name, &mut input, &mut confirm, progress, monitor)
 }
 
-/// A command that does not outlive us.
-struct Running(Child);
+fn shown(command: &[OsString]) -> String {
+    let program = command.first().map_or_else(String::new, |name| name.display().to_string());
+    format!("command {program}")
+}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail only when it ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// An input that was interrupted looks as if it had ended.
+fn not_cancelled(progress: &Progress) -> Result<()> {
+    if progress.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+}
+
+/// What a command prints. It is started by the first read: by then the repository is ours to
+/// write to, and no dump is begun in vain.
+struct Printed<'a> {
+    command: &'a [OsString],
+    running: &'a RefCell<Option<Running>>,
+    output: Option<Interruptible<'a, ChildStdout>>,
+    progress: &'a Progress,
+}
+
+impl Read for Printed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.output.is_none() {
+            self.start().map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", shown(self.command)))
+            })?;
+        }
+        self.output.as_mut().map_or(Ok(0), |output| output.read(buffer))
+    }
+}
+
+impl Printed<'_> {
+    fn start(&mut self) -> io::Result<()> {
+        let mut running = Running::start(self.command)?;
+        let input = running.output()?;
+        self.output = Some(Interruptible { input, progress: self.progress });
+        *self.running.borrow_mut() = Some(running);
+        Ok(())
     }
 }

@@ -1,0 +1,201 @@
+//! Every exit code that can be reached, and what is said with it.
+
+use crate::machine::{Machine, Ran, ended, length, random};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// A failure says what happened, its code, and what to do next.
+fn explains(ran: &Ran, code: i32, words: &[&str]) {
+    assert_eq!(ran.code, code, "{}", ran.stderr);
+    assert!(ran.stderr.lines().any(|line| line.starts_with("Fatal: ")), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("(exit {code})")), "{}", ran.stderr);
+    words
+        .iter()
+        .for_each(|word| assert!(ran.stderr.contains(word), "'{word}' is not in: {}", ran.stderr));
+}
+
+#[test]
+fn failed_and_wrong_usage() {
+    let machine = Machine::new();
+    explains(&machine.run(["ls", "latest"]), 1, &["latest", "icecore snapshots"]);
+    explains(&machine.run(["init"]), 1, &["already", "icecore backup"]);
+    explains(&machine.run(["backup", "/does/not/exist"]), 1, &["/does/not/exist"]);
+    explains(&machine.run(["ls", "nonsense"]), 2, &["nonsense", "latest"]);
+    assert_eq!(machine.run(["backup"]).code, 2);
+    assert_eq!(machine.run(["no-such-command"]).code, 2);
+}
+
+#[test]
+fn partial_when_a_named_path_is_missing() {
+    let machine = Machine::new();
+    let source = machine.source();
+    let ran =
+        machine.run(["backup", source.to_str().unwrap(), "/does/not/exist", "--json"]).ends(3);
+    assert_eq!((&ran.last()["name"], &ran.last()["partial"]), (&"partial".into(), &true.into()));
+    assert!(
+        ran.lines()
+            .iter()
+            .any(|line| line["message_type"] == "problem" && line["path"] == "/does/not/exist")
+    );
+    assert_eq!(machine.snapshots().len(), 1);
+}
+
+#[test]
+fn no_repository() {
+    let machine = Machine::bare();
+    let place = machine.path("repository").display().to_string();
+    explains(&machine.run(["snapshots"]), 10, &[&place, &format!("icecore init --repo {place}")]);
+    std::fs::create_dir(machine.path("repository")).unwrap();
+    explains(&machine.run(["snapshots"]), 10, &[&place]);
+    std::fs::remove_dir(machine.path("repository")).unwrap();
+    std::fs::write(machine.path("repository"), "a file").unwrap();
+    explains(&machine.run(["snapshots"]), 10, &[&place]);
+}
+
+/// Starts a backup of the standard input and waits until it holds the lease.
+fn writer(machine: &Machine) -> std::process::Child {
+    let mut command = machine.command(["backup", "--stdin", "name", "--json"]);
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for_lease(machine);
+    child
+}
+
+/// Nobody wrote here since `init`, so the file appears with the lease.
+fn wait_for_lease(machine: &Machine) {
+    let start = Instant::now();
+    while !machine.path("repository/lease").exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "the lease was never taken");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn in_use_and_reading_works_meanwhile() {
+    let machine = Machine::new();
+    let mut child = writer(&machine);
+    let source = machine.source();
+    explains(
+        &machine.run(["backup", source.to_str().unwrap()]),
+        11,
+        &["in use by backup on", "process"],
+    );
+    machine.run(["snapshots"]).ends(0);
+    machine.run(["check"]).ends(0);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    machine.backup();
+}
+
+#[test]
+fn wrong_key() {
+    let machine = Machine::new();
+    let ran = ended(machine.command(["snapshots"]).env("ICECORE_PASSWORD", "guess"));
+    explains(&ran, 12, &["password", "ICECORE_PASSWORD"]);
+}
+
+#[test]
+fn not_allowed_with_a_key_that_only_writes() {
+    let machine = Machine::new();
+    std::fs::write(machine.path("pass"), "writer\n").unwrap();
+    let pass = machine.path("pass");
+    let pass = pass.to_str().unwrap();
+    machine.run(["key", "add", "--write-only", "--new-password-file", pass]).ends(0);
+    let source = machine.source();
+    machine.run(["backup", source.to_str().unwrap(), "--password-file", pass]).ends(0);
+    explains(
+        &machine.run(["ls", "latest", "--password-file", pass]),
+        13,
+        &["can back up but not read"],
+    );
+    for command in [&["snapshots"][..], &["stats"], &["find", "x"], &["forget", "--keep-last", "1"]]
+    {
+        machine.run(command.iter().chain(&["--password-file", pass])).ends(13);
+    }
+    machine.run(["ls", "latest"]).ends(0);
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let machine = Machine::new();
+    machine.write("random", &random(400_000));
+    machine.backup();
+    let file = machine.container_over(100_000);
+    flip(&file, length(&file) / 2);
+    let ran = machine.run(["check", "--read-data", "--json"]).ends(14);
+    assert_eq!(ran.last()["message_type"], "summary");
+    assert!(ran.lines().iter().any(|line| line["message_type"] == "damage"), "{}", ran.text());
+    let stored = machine.stored("latest", "random");
+    explains(&machine.run(["cat", &stored]), 14, &["source/random: ", "icecore check"]);
+    explains(&machine.run(["dump", &stored]), 14, &["source/random: "]);
+    // What the program advises to do.
+    machine.run(["rebuild"]).ends(14);
+    machine.backup();
+    assert_eq!(machine.run(["cat", &stored]).ends(0).stdout, random(400_000));
+}
+
+fn flip(file: &std::path::Path, at: u64) {
+    let mut file = std::fs::File::options().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.read_exact(&mut byte).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.write_all(&[byte[0] ^ 1]).unwrap();
+}
+
+#[test]
+fn a_lost_config_is_not_replaced_by_a_new_one() {
+    let machine = Machine::new();
+    machine.backup();
+    let (config, away) = (machine.path("repository/config"), machine.path("away"));
+    std::fs::rename(&config, &away).unwrap();
+    explains(&machine.run(["init"]), 14, &["config", "another place"]);
+    std::fs::rename(&away, &config).unwrap();
+    assert_eq!(machine.snapshots().len(), 1);
+}
+
+#[test]
+fn no_space() {
+    let machine = Machine::new();
+    machine.backup();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let ran =
+        ended(machine.command(["cat", &machine.stored("latest", "folder/large")]).stdout(full));
+    assert_eq!(ran.code, 15, "{}", ran.stderr);
+}
+
+#[test]
+fn drill_mismatch_when_the_target_differs() {
+    let machine = Machine::new();
+    machine.backup();
+    let (out, stored) = (machine.path("out"), machine.stored("latest", ""));
+    let arguments =
+        ["restore", &stored, "--target", out.to_str().unwrap(), "--overwrite", "never", "--verify"];
+    machine.run(arguments).ends(0);
+    std::fs::write(out.join("hello.txt"), "other").unwrap();
+    let ran = machine.run(arguments).ends(17);
+    assert!(ran.stderr.contains("hello.txt"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_list_of_codes_is_help() {
+    let machine = Machine::bare();
+    let help = machine.run(["help", "exit-codes"]).ends(0).text();
+    assert!(help.contains("drill-mismatch") && help.contains("130"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let machine = Machine::new();
+    (0..2000).for_each(|at| machine.write(&format!("many/{at}"), b""));
+    machine.backup();
+    let mut child = machine
+        .command(["ls", "-R", "latest"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}

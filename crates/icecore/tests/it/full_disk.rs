@@ -1,0 +1,95 @@
+//! A file system that really is full. Needs root, to mount one; passes by without.
+
+use crate::machine::{Machine, random};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A small file system, for as long as it lives.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(at: PathBuf, size: &str) -> Option<Self> {
+        std::fs::create_dir_all(&at).unwrap();
+        let options = format!("size={size}");
+        let mounted = run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs"], &at);
+        if !mounted {
+            eprintln!("not root: not tested");
+        }
+        mounted.then_some(Self(at))
+    }
+
+    fn grow(&self, size: &str) {
+        assert!(run("mount", &["-o", &format!("remount,size={size}")], &self.0));
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        run("umount", &["-l"], &self.0);
+    }
+}
+
+fn run(program: &str, arguments: &[&str], at: &Path) -> bool {
+    Command::new(program).args(arguments).arg(at).status().is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_backup_onto_a_full_disk_loses_nothing_and_goes_on_when_there_is_room() {
+    let machine = Machine::bare();
+    let Some(disk) = Small::mount(machine.path("repository"), "16m") else { return };
+    machine.run(["init"]).ends(0);
+    let first = machine.backup();
+    machine.write("more", &random(24 << 20));
+    let source = machine.source();
+    let backup = ["backup", source.to_str().unwrap()];
+    for _ in 0..2 {
+        let ran = machine.run(backup).ends(15);
+        assert!(ran.stderr.contains("space"), "{}", ran.stderr);
+    }
+    assert_eq!(machine.snapshots(), [first.as_str()]);
+    machine.run(["check", "--read-data"]).ends(0);
+    disk.grow("64m");
+    let second = machine.backup();
+    assert_eq!(machine.snapshots(), [first, second]);
+    machine.run(["check", "--read-data"]).ends(0);
+    let target = machine.path("target");
+    let stored = machine.stored("latest", "");
+    machine.run(["restore", &stored, "--target", target.to_str().unwrap(), "--verify"]).ends(0);
+    assert!(run("diff", &["-r", source.to_str().unwrap()], &target));
+}
+
+#[test]
+fn a_restore_onto_a_full_disk_says_so() {
+    let machine = Machine::new();
+    machine.write("more", &random(24 << 20));
+    machine.backup();
+    let Some(disk) = Small::mount(machine.path("target"), "16m") else { return };
+    let (stored, target) = (machine.stored("latest", ""), disk.0.to_str().unwrap());
+    let restore = ["restore", &stored, "--target", target, "--verify"];
+    let ran = machine.run(restore).ends(15);
+    assert!(ran.stderr.contains("space"), "{}", ran.stderr);
+    disk.grow("64m");
+    machine.run(restore).ends(0);
+    assert!(run("diff", &["-r", machine.source().to_str().unwrap()], &disk.0));
+}
+
+/// Forgetting and giving space back must be possible when there is none left.
+#[test]
+fn a_full_repository_can_be_made_smaller() {
+    let machine = Machine::bare();
+    let Some(_disk) = Small::mount(machine.path("repository"), "32m") else { return };
+    machine.run(["init"]).ends(0);
+    machine.write("more", &random(20 << 20));
+    let large = machine.backup();
+    std::fs::remove_file(machine.source().join("more")).unwrap();
+    let small = machine.backup();
+    let rest = std::fs::File::create(machine.path("repository/filler")).unwrap();
+    while std::io::Write::write_all(&mut &rest, &[1; 4096]).is_ok() {}
+    machine.run(["forget", &large]).ends(15);
+    drop(rest);
+    std::fs::remove_file(machine.path("repository/filler")).unwrap();
+    machine.run(["forget", &large]).ends(0);
+    machine.run(["reclaim"]).ends(0);
+    assert_eq!(machine.snapshots(), [small]);
+    machine.run(["check", "--read-data"]).ends(0);
+}

@@ -1,0 +1,15 @@
+//! The real binary on real files: what a user types and what comes of it.
+
+mod children;
+mod exit_codes;
+mod forgetting;
+mod full_disk;
+mod looking;
+mod machine;
+mod names;
+mod output;
+mod passwords;
+mod profiles;
+mod round_trip;
+mod streams;
+mod unheard;

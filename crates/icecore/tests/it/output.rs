@@ -1,0 +1,193 @@
+//! What is printed, for people and for programs.
+
+use crate::machine::Machine;
+
+#[test]
+fn the_last_line_of_json_is_a_summary_or_an_error() {
+    let machine = Machine::new();
+    machine.backup();
+    let (source, out) = (machine.source(), machine.path("out"));
+    let (source, out) = (source.to_str().unwrap(), out.to_str().unwrap());
+    let pages = machine.path("pages");
+    let table: Vec<(Vec<&str>, i32)> = vec![
+        (vec!["backup", source], 0),
+        (vec!["backup", source, "--dry-run"], 0),
+        (vec!["backup", "/does/not/exist"], 1),
+        (vec!["snapshots"], 0),
+        (vec!["ls", "latest"], 0),
+        (vec!["ls", "ffff"], 1),
+        (vec!["ls", "latest:/nothing"], 1),
+        (vec!["ls"], 2),
+        (vec!["find", "*"], 0),
+        (vec!["find", "["], 0),
+        (vec!["diff", "latest", "latest"], 0),
+        (vec!["map", "latest"], 0),
+        (vec!["restore", "latest", "--target", out], 0),
+        (vec!["check"], 0),
+        (vec!["check", "--read-data=10%"], 0),
+        (vec!["check", "--read-data=200%"], 2),
+        (vec!["stats"], 0),
+        (vec!["stats", "--report", "latest"], 0),
+        (vec!["key", "list"], 0),
+        (vec!["key", "recovery"], 0),
+        (vec!["key", "remove", "ffff"], 1),
+        (vec!["tag", "add", "latest", "word"], 0),
+        (vec!["tag", "remove", "latest", "other"], 0),
+        (vec!["forget"], 2),
+        (vec!["forget", "--keep-last", "1", "--dry-run"], 0),
+        (vec!["forget", "--keep-last", "1"], 0),
+        (vec!["reclaim", "--dry-run"], 0),
+        (vec!["reclaim"], 0),
+        (vec!["rebuild"], 0),
+        (vec!["explain", source], 0),
+        (vec!["bench", "walk", source], 0),
+        (vec!["bench", "read", source], 0),
+        (vec!["bench", "storage", "--size", "1M"], 0),
+        (vec!["exit-codes"], 0),
+        (vec!["man", "--dir", pages.to_str().unwrap()], 0),
+        (vec!["no-such-command"], 2),
+    ];
+    for (arguments, code) in table {
+        let ran = machine.run(arguments.iter().chain(&["--json"])).ends(code);
+        // What prints the bytes of files has its summary beside them.
+        let text = if ran.stdout.is_empty() { ran.stderr.clone() } else { ran.text() };
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (last, before) = lines.split_last().unwrap();
+        let expected = if matches!(code, 0 | 3) { "summary" } else { "error" };
+        assert_eq!(last["message_type"], expected, "{arguments:?}");
+        assert_eq!(last["code"], code, "{arguments:?}");
+        assert!(last["name"].is_string(), "{arguments:?}");
+        let is_last = |line: &serde_json::Value| {
+            matches!(line["message_type"].as_str(), Some("summary" | "error") | None)
+        };
+        assert!(!before.iter().any(is_last), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_session_report_has_its_fields_cost_and_advice() {
+    let machine = Machine::new();
+    let source = machine.source();
+    let text = machine.run(["backup", source.to_str().unwrap()]).ends(0).text();
+    for field in [
+        "Total number of objects inspected:",
+        "Elapsed processing time:",
+        "Cost: ",
+        "page faults",
+        "What held it back:",
+        "saved",
+    ] {
+        assert!(text.contains(field), "{field}\n{text}");
+    }
+    let stored = machine.run(["stats", "--report", "latest"]).ends(0).text();
+    assert!(stored.contains("Total number of objects inspected:"));
+}
+
+#[test]
+fn counts_add_up() {
+    let machine = Machine::new();
+    let source = machine.source();
+    for _ in 0..2 {
+        let report =
+            machine.run(["backup", "--json", source.to_str().unwrap()]).ends(0).last()["report"]
+                .clone();
+        let get = |name: &str| report[name].as_u64().unwrap();
+        let parts = [
+            "objects_backed_up",
+            "objects_updated",
+            "objects_unchanged",
+            "objects_failed",
+            "objects_skipped",
+        ];
+        assert_eq!(parts.map(get).iter().sum::<u64>(), get("objects_inspected"), "{report}");
+    }
+}
+
+#[test]
+fn quiet_commands_say_nothing_when_all_is_well() {
+    let machine = Machine::new();
+    let source = machine.source();
+    for arguments in [
+        &["backup", source.to_str().unwrap(), "-q"][..],
+        &["forget", "--keep-last", "1", "-q"],
+        &["reclaim", "-q"],
+        &["check", "-q"],
+    ] {
+        let ran = machine.run(arguments).ends(0);
+        assert_eq!((ran.text().as_str(), ran.stderr.as_str()), ("", ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn every_command_has_help_with_examples_and_a_manual_page() {
+    let machine = Machine::bare();
+    let help = machine.run(["--help"]).ends(0).text();
+    let listed = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
+    let names: Vec<_> = listed
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| !matches!(*name, "help" | "exit-codes"))
+        .collect();
+    assert!(names.len() >= 20, "{names:?}");
+    let pages = machine.path("pages");
+    machine.run(["man", "--dir", pages.to_str().unwrap()]).ends(0);
+    for name in names {
+        let help = machine.run([name, "--help"]).ends(0).text();
+        assert!(help.contains("Examples:"), "{name}");
+        assert!(pages.join(format!("icecore-{name}.1")).exists(), "{name}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(machine.run(["completions", shell]).ends(0).text().contains("icecore"));
+    }
+}
+
+#[test]
+fn the_history_shows_each_backup() {
+    let machine = Machine::new();
+    machine.backup();
+    machine.backup();
+    let lines = machine.run(["stats", "--json"]).ends(0).lines();
+    assert_eq!(lines.iter().filter(|line| line["message_type"] == "session").count(), 2);
+    assert_eq!(lines.last().unwrap()["snapshots"], 2);
+}
+
+#[test]
+fn json_names_what_is_missing_and_the_help_to_read() {
+    let machine = Machine::new();
+    let error = machine.run(["diff", "latest", "--json"]).ends(2).last();
+    assert!(error["message"].as_str().unwrap().ends_with("<B[:PATH]>"), "{error}");
+    assert_eq!(error["hint"], "icecore diff --help");
+    let error = machine.run(["--json", "no-such-command"]).ends(2).last();
+    assert_eq!(error["hint"], "icecore help");
+}
+
+#[test]
+fn the_exit_codes_are_a_line_each() {
+    let machine = Machine::bare();
+    let text = machine.run(["exit-codes"]).ends(0).text();
+    assert!(text.lines().all(|line| !line.is_empty()), "{text}");
+    let lines = machine.run(["exit-codes", "--json"]).ends(0).lines();
+    assert_eq!(text.lines().count(), lines.len() - 1);
+}
+
+#[test]
+fn the_level_of_compression_is_auto_or_a_number_that_exists() {
+    let machine = Machine::new();
+    let help = machine.run(["backup", "--help"]).ends(0).text();
+    let help =
+        help.split("--compression").nth(1).unwrap().split("--nice").next().unwrap().to_owned();
+    assert!(help.contains("`auto`") && help.contains("[default: auto]"), "{help}");
+    for level in ["auto", "1", "19", "-7", "0"] {
+        machine.backup_with(&["--full", "--compression", level]);
+    }
+    let source = machine.source();
+    for level in ["20", "-8", "AUTO", "", "1.5", "fast"] {
+        let ran = machine.run(["backup", source.to_str().unwrap(), "--compression", level]).ends(2);
+        assert!(ran.stderr.contains("write auto, or a level from -7 to 19"), "{}", ran.stderr);
+    }
+    assert_eq!(machine.snapshots().len(), 5);
+}

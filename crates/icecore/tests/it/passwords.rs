@@ -1,0 +1,127 @@
+//! Where passwords come from, and what opens a repository.
+
+use crate::machine::{Machine, PASSWORD, ended};
+use std::process::Command;
+
+/// A command without any password in its environment.
+fn without(machine: &Machine, arguments: &[&str]) -> Command {
+    let mut command = machine.command(arguments);
+    command.env_remove("ICECORE_PASSWORD");
+    command
+}
+
+#[test]
+fn a_password_comes_from_every_documented_place() {
+    let machine = Machine::new();
+    let file = machine.path("pass");
+    std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
+    let (file, echo) = (file.to_str().unwrap(), format!("echo '{PASSWORD}'"));
+    let from_flags: [&[&str]; 2] =
+        [&["snapshots", "--password-file", file], &["snapshots", "--password-command", &echo]];
+    for arguments in from_flags {
+        assert_eq!(ended(&mut without(&machine, arguments)).code, 0, "{arguments:?}");
+    }
+    for (name, value) in [
+        ("ICECORE_PASSWORD", PASSWORD),
+        ("ICECORE_PASSWORD_FILE", file),
+        ("ICECORE_PASSWORD_COMMAND", &echo),
+    ] {
+        assert_eq!(ended(without(&machine, &["snapshots"]).env(name, value)).code, 0, "{name}");
+    }
+    let none = ended(&mut setsid(&machine));
+    assert_eq!(none.code, 2, "{}", none.stderr);
+    assert!(none.stderr.contains("ICECORE_PASSWORD_FILE"), "{}", none.stderr);
+}
+
+/// Away from the terminal that the tests may have.
+fn setsid(machine: &Machine) -> Command {
+    let mut command = Command::new("setsid");
+    command.arg("--wait").arg(env!("CARGO_BIN_EXE_icecore")).arg("snapshots").env_clear();
+    command
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", machine.path("home"));
+    command.env("ICECORE_REPO", machine.path("repository")).stdin(std::process::Stdio::null());
+    command
+}
+
+#[test]
+fn a_flag_goes_before_the_environment() {
+    let machine = Machine::new();
+    std::fs::write(machine.path("wrong"), "wrong").unwrap();
+    let wrong = machine.path("wrong");
+    machine.run(["snapshots", "--password-file", wrong.to_str().unwrap()]).ends(12);
+}
+
+#[test]
+fn a_profile_names_repository_password_node_and_tags() {
+    let machine = Machine::new();
+    std::fs::write(machine.path("pass"), PASSWORD).unwrap();
+    let (pass, repo) = (machine.path("pass"), machine.path("repository"));
+    let text = format!(
+        "[profile.mine]\nrepo = {repo:?}\npassword-file = {pass:?}\nnode = \"web-1\"\ntags = [\"nightly\"]\n"
+    );
+    std::fs::create_dir_all(machine.path("config/icecore")).unwrap();
+    std::fs::write(machine.path("config/icecore/config.toml"), text).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = without(&machine, arguments);
+        ended(command.env_remove("ICECORE_REPO").env("XDG_CONFIG_HOME", machine.path("config")))
+    };
+    let source = machine.source();
+    run(&["backup", source.to_str().unwrap(), "--profile", "mine"]).ends(0);
+    let listed = run(&["snapshots", "--profile", "mine", "--json"]).ends(0).lines();
+    assert_eq!((&listed[0]["node"], &listed[0]["tags"][0]), (&"web-1".into(), &"nightly".into()));
+    let other = run(&["snapshots", "--profile", "other"]).ends(2);
+    assert!(other.stderr.contains("there are: mine"), "{}", other.stderr);
+    run(&["snapshots"]).ends(2);
+}
+
+#[test]
+fn a_failing_or_empty_password_source_never_means_another_password() {
+    let machine = Machine::new();
+    ended(&mut without(&machine, &["snapshots", "--password-command", "exit 1"])).ends(1);
+    ended(&mut without(&machine, &["snapshots", "--password-command", "true"])).ends(2);
+    ended(&mut without(&machine, &["snapshots", "--password-file", "/does/not/exist"])).ends(1);
+    ended(machine.command(["snapshots"]).env("ICECORE_PASSWORD", "")).ends(2);
+}
+
+#[test]
+fn a_recovery_key_opens_like_a_password() {
+    let machine = Machine::new();
+    let text = machine.run(["key", "recovery"]).ends(0).text();
+    let key = text.trim();
+    ended(machine.command(["snapshots"]).env("ICECORE_PASSWORD", key)).ends(0);
+    ended(
+        machine
+            .command(["snapshots"])
+            .env("ICECORE_PASSWORD", key.to_lowercase().replace('-', " ")),
+    )
+    .ends(0);
+    let listed = machine.run(["key", "list", "--json"]).ends(0).lines();
+    assert_eq!(listed.iter().filter(|line| line["kind"] == "recovery").count(), 1);
+}
+
+#[test]
+fn keys_are_added_and_removed_but_never_the_last() {
+    let machine = Machine::new();
+    std::fs::write(machine.path("pass"), "second").unwrap();
+    let pass = machine.path("pass");
+    let added = machine
+        .run([
+            "key",
+            "add",
+            "--label",
+            "two",
+            "--new-password-file",
+            pass.to_str().unwrap(),
+            "--json",
+        ])
+        .ends(0);
+    ended(machine.command(["snapshots"]).env("ICECORE_PASSWORD", "second")).ends(0);
+    let key = added.last()["key"].as_str().unwrap().to_owned();
+    machine.run(["key", "remove", &key[..6]]).ends(0);
+    ended(machine.command(["snapshots"]).env("ICECORE_PASSWORD", "second")).ends(12);
+    let listed = machine.run(["key", "list", "--json"]).lines();
+    let last = listed[0]["key"].as_str().unwrap().to_owned();
+    let refused = machine.run(["key", "remove", &last]).ends(2);
+    assert!(refused.stderr.contains("last key"), "{}", refused.stderr);
+}

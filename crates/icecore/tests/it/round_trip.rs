@@ -1,0 +1,180 @@
+//! What goes in comes out, by every way out.
+
+use crate::machine::{Machine, ended};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::Command;
+
+#[test]
+fn what_was_backed_up_is_restored_and_verified() {
+    let machine = Machine::new();
+    symlink("hello.txt", machine.source().join("link")).unwrap();
+    std::fs::hard_link(machine.source().join("hello.txt"), machine.source().join("second name"))
+        .unwrap();
+    std::fs::set_permissions(machine.source().join("hello.txt"), PermissionsExt::from_mode(0o640))
+        .unwrap();
+    machine.backup();
+    let out = machine.path("out");
+    let stored = machine.stored("latest", "");
+    let restored = machine
+        .run(["restore", &stored, "--verify", "--json", "--target", out.to_str().unwrap()])
+        .ends(0);
+    assert_eq!(restored.last()["report"]["differing"], 0);
+    let diff = ended(
+        Command::new("diff").args(["-r", "--no-dereference"]).args([&machine.source(), &out]),
+    );
+    assert_eq!(diff.code, 0, "{}", diff.text());
+    let (one, two) = (
+        std::fs::metadata(out.join("hello.txt")).unwrap(),
+        std::fs::metadata(out.join("second name")).unwrap(),
+    );
+    assert_eq!((one.ino(), one.mode() & 0o7777), (two.ino(), 0o640));
+}
+
+#[test]
+fn a_second_backup_stores_next_to_nothing() {
+    let machine = Machine::new();
+    machine.backup();
+    let source = machine.source();
+    let ran = machine.run(["backup", "--json", source.to_str().unwrap()]).ends(0);
+    let report = &ran.last()["report"];
+    assert_eq!(report["chunks_new"], 0);
+    assert!(report["bytes_transferred"].as_u64().unwrap() < 20_000, "{report}");
+}
+
+#[test]
+fn a_file_is_printed_as_it_was() {
+    let machine = Machine::new();
+    let first = machine.backup();
+    machine.write("hello.txt", b"other");
+    machine.backup();
+    assert_eq!(
+        machine.run(["cat", &machine.stored("latest", "hello.txt")]).ends(0).stdout,
+        b"other"
+    );
+    assert_eq!(machine.run(["cat", &machine.stored(&first, "hello.txt")]).ends(0).stdout, b"hello");
+    assert_eq!(
+        machine.run(["cat", &machine.stored("latest", "folder/large")]).ends(0).stdout,
+        [7; 300_000]
+    );
+}
+
+#[test]
+fn a_dump_is_an_archive_that_tar_unpacks() {
+    let machine = Machine::new();
+    machine.write(&format!("{}/deep", "long name ".repeat(15)), b"deep");
+    symlink("x".repeat(200), machine.source().join("long link")).unwrap();
+    std::fs::hard_link(machine.source().join("hello.txt"), machine.source().join("second name"))
+        .unwrap();
+    machine.backup();
+    let archive = machine.path("archive.tar");
+    let mut dump = machine.command(["dump", &machine.stored("latest", "")]);
+    assert!(dump.stdout(std::fs::File::create(&archive).unwrap()).status().unwrap().success());
+    let out = machine.path("out");
+    std::fs::create_dir(&out).unwrap();
+    let tar = ended(Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(&out));
+    assert_eq!((tar.code, tar.stderr.as_str()), (0, ""));
+    let unpacked = out.join(machine.source().strip_prefix("/").unwrap());
+    let diff = ended(
+        Command::new("diff").args(["-r", "--no-dereference"]).args([&machine.source(), &unpacked]),
+    );
+    assert_eq!(diff.code, 0, "{}", diff.text());
+    let time = |path: std::path::PathBuf| std::fs::metadata(path).unwrap().modified().unwrap();
+    assert_eq!(time(machine.source().join("hello.txt")), time(unpacked.join("hello.txt")));
+}
+
+#[test]
+fn a_path_can_be_stored_as_another_one() {
+    let machine = Machine::new();
+    machine.backup_with(&["--as", "/elsewhere//data/"]);
+    assert_eq!(machine.run(["cat", "latest:/elsewhere/data/hello.txt"]).ends(0).stdout, b"hello");
+    let listed = machine.run(["snapshots", "--json"]).lines();
+    assert_eq!(listed[0]["paths"][0], "/elsewhere/data");
+}
+
+#[test]
+fn excludes_of_every_source_hold() {
+    let machine = Machine::new();
+    for name in ["a.tmp", "b.log", "keep", "c.bak", "build/x", "cache/CACHEDIR.TAG", "cache/data"] {
+        machine.write(name, b"Signature: 8a477f597d28d172789f06886806bc55\n");
+    }
+    machine.write(".gitignore", b"build/\n");
+    std::fs::write(machine.path("patterns"), "# logs\n*.log\n").unwrap();
+    std::fs::create_dir_all(machine.path("home/.config/icecore")).unwrap();
+    std::fs::write(machine.path("home/.config/icecore/config.toml"), "exclude = ['*.bak']\n")
+        .unwrap();
+    let patterns = machine.path("patterns");
+    machine.backup_with(&[
+        "--exclude",
+        "*.tmp",
+        "--exclude-from",
+        patterns.to_str().unwrap(),
+        "--gitignore",
+        "--exclude-larger-than",
+        "100K",
+    ]);
+    let listed = machine.run(["ls", "-R", &machine.stored("latest", "")]).ends(0).text();
+    for (name, is_in) in [
+        ("a.tmp", false),
+        ("b.log", false),
+        ("c.bak", false),
+        ("build", false),
+        ("cache/data", false),
+        ("keep", true),
+        ("CACHEDIR.TAG", true),
+        ("hello.txt", true),
+        ("large", false),
+    ] {
+        assert_eq!(listed.contains(name), is_in, "{name}\n{listed}");
+    }
+    let path = machine.source().join("a.tmp");
+    let explained = machine
+        .run(["explain", path.to_str().unwrap(), "--exclude", "*.tmp", "--json"])
+        .ends(0)
+        .last();
+    assert_eq!((&explained["included"], &explained["pattern"]), (&false.into(), &"*.tmp".into()));
+}
+
+#[test]
+fn a_dry_run_stores_nothing() {
+    let machine = Machine::new();
+    let source = machine.source();
+    let ran = machine.run(["backup", "--dry-run", "--json", source.to_str().unwrap()]).ends(0);
+    assert!(ran.lines().iter().any(|line| line["message_type"] == "would_read"));
+    assert!(machine.snapshots().is_empty());
+}
+
+#[test]
+fn a_rebuild_finds_everything_in_the_containers() {
+    let machine = Machine::new();
+    machine.backup();
+    for file in std::fs::read_dir(machine.path("repository/index")).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    machine.run(["ls", "latest"]).ends(14);
+    machine.run(["rebuild"]).ends(0);
+    assert_eq!(
+        machine.run(["cat", &machine.stored("latest", "hello.txt")]).ends(0).stdout,
+        b"hello"
+    );
+    machine.run(["check", "--read-data"]).ends(0);
+}
+
+#[test]
+fn a_repository_is_never_in_its_own_backup() {
+    let machine = Machine::bare();
+    for name in ["source/my repo", "source/[a]*? b!", "source/plain"] {
+        let repository = machine.path(name);
+        let run = |arguments: &[&str]| {
+            ended(machine.command(arguments).env("ICECORE_REPO", &repository)).ends(0)
+        };
+        run(&["init"]);
+        run(&["backup", machine.source().to_str().unwrap()]);
+        let listed = run(&["ls", "-R", "latest"]).text();
+        assert!(listed.contains("hello.txt"), "{listed}");
+        let inside = format!("{}/", repository.display());
+        assert!(!listed.contains(&inside), "{listed}");
+        let config = repository.join("config");
+        assert!(run(&["explain", config.to_str().unwrap()]).text().starts_with("out: "));
+        std::fs::remove_dir_all(&repository).unwrap();
+    }
+}

@@ -1,0 +1,74 @@
+//! Backups of what programs print.
+
+use crate::machine::{Machine, ended};
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn the_standard_input_becomes_a_file() {
+    let machine = Machine::new();
+    let mut child = machine
+        .command(["backup", "--stdin", "dumps/shop.sql", "-q"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&b"insert;\n".repeat(100_000)).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(
+        machine.run(["cat", "latest:dumps/shop.sql"]).ends(0).stdout,
+        b"insert;\n".repeat(100_000)
+    );
+}
+
+#[test]
+fn what_a_command_prints_becomes_a_file() {
+    let machine = Machine::new();
+    machine
+        .run(["backup", "--command", "out.txt", "-q", "--", "printf", "%s-%s", "a", "b"])
+        .ends(0);
+    assert_eq!(machine.run(["cat", "latest:out.txt"]).ends(0).stdout, b"a-b");
+}
+
+#[test]
+fn a_command_that_fails_makes_no_snapshot() {
+    let machine = Machine::new();
+    for script in ["echo half; exit 3", "echo half; kill -9 $$"] {
+        let ran = machine.run(["backup", "--command", "out.txt", "--", "sh", "-c", script]).ends(1);
+        assert!(ran.stderr.contains("No snapshot was made"), "{}", ran.stderr);
+    }
+    machine.run(["backup", "--command", "out.txt", "--", "/no/such/program"]).ends(1);
+    assert!(machine.snapshots().is_empty());
+    machine.run(["check"]).ends(0);
+}
+
+#[test]
+fn no_command_is_begun_in_vain() {
+    let machine = Machine::new();
+    let trace = machine.path("trace");
+    let script = format!("touch {}; echo all", trace.display());
+    machine.run(["backup", "--command", "../x", "--", "sh", "-c", &script]).ends(2);
+    let mut writer = machine.command(["backup", "--stdin", "name", "-q"]);
+    let mut writer = writer.stdin(Stdio::piped()).spawn().unwrap();
+    while !machine.path("repository/lease").exists() {
+        assert!(writer.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    machine.run(["backup", "--command", "x", "--", "sh", "-c", &script]).ends(11);
+    assert!(!trace.exists());
+    drop(writer.stdin.take());
+    assert!(writer.wait().unwrap().success());
+    machine.run(["backup", "--command", "x", "-q", "--", "sh", "-c", &script]).ends(0);
+    assert!(trace.exists());
+}
+
+#[test]
+fn names_of_streams_stay_inside_and_flags_are_not_mixed() {
+    let machine = Machine::new();
+    machine.run(["backup", "--stdin", "../x"]).ends(2);
+    machine.run(["backup", "--stdin", ""]).ends(2);
+    machine.run(["backup", "--stdin", "x", "/etc"]).ends(2);
+    machine.run(["backup", "--command", "x"]).ends(2);
+    assert!(machine.snapshots().is_empty());
+    ended(machine.command(["backup", "--stdin", "/rooted/is/fine", "-q"]).stdin(Stdio::null()))
+        .ends(0);
+}
