@@ -14,10 +14,12 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ICECORE := $(TARGET)/release/icecore
 # Seconds per fuzz target.
 TIME ?= 60
+# Seeds of the simulated disk.
+SEEDS ?= 100000
 # Commands that `prove-crash` kills.
 RUNS ?= 10000
 
-.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz
+.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz sim
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -63,6 +65,9 @@ bench: setup ## measure against today's peers, writes bench/results
 
 prove-crash: build ## kill -9 10,000 times (RUNS=...)
 	cargo run --release --package xtask -- crash --runs $(RUNS) --verify-every 25 --binary $(ICECORE)
+
+sim: ## the engine on a simulated disk (SEEDS=100000)
+	cargo run --profile fast --package xtask -- sim --seeds $(SEEDS)
 
 fuzz: ## fuzz every decoder (TIME=60 seconds each)
 	@.ci/fuzz $(TIME)

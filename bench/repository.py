@@ -8,6 +8,7 @@ from pathlib import Path
 import commands
 import measure
 import peers
+import target
 from settings import TARGETS, WORK
 
 MANY_INODES = 20_000         # fewer are stepped over in no time
@@ -15,14 +16,15 @@ INODE_REST_S = 62            # RECENTCY_MIN of ext4, and a little
 
 
 class Repository:
-    def __init__(self, set_name, tool, place):
+    def __init__(self, set_name, tool, program):
         self.tool = tool
         self.spec = commands.TOOLS[tool]
-        self.binary = place["path"]
+        self.binary = program["path"]
         self.home = WORK / set_name / tool
         self.repo = self.home / "repo"
         self.state = self.home / "state"
-        self.target = TARGETS / set_name / tool / "restored"
+        place = target.MOUNT if target.is_made() else TARGETS
+        self.target = place / set_name / tool / "restored"
         self.snapshots = 0
         if (self.home / "snapshots").exists():
             self.snapshots = int((self.home / "snapshots").read_text())
@@ -79,7 +81,16 @@ class Repository:
         return self.run(line, source)
 
     def empty_target(self):
-        delete(self.target)
+        if target.is_made():
+            target.remake()
+        else:
+            delete(self.target)
+
+    def remove_target(self):
+        if target.is_made():
+            target.release()
+        else:
+            delete(self.target)
 
     def warm(self):
         """Repository, client caches and the program itself, read once."""

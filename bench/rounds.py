@@ -106,7 +106,7 @@ class Round:
         facts = repository.restore(line, self.source)
         if repository.tool in self.verify:
             facts["differences"] = compare.check(self.source, repository.target)
-        repository.empty_target()
+        repository.remove_target()
         return facts
 
     def check(self):

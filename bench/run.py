@@ -19,6 +19,7 @@ import datasets
 import machine
 import peers
 import report
+import target
 from rounds import Round
 from settings import RESULTS, env_flag, env_int
 
@@ -73,9 +74,12 @@ def measure(arguments):
     names = datasets.expand(arguments.sets)
     results = {"machine": machine.describe(), "tools": tools, "rounds": arguments.rounds,
                "sets": {name: datasets.ensure(name) for name in names}, "runs": []}
-    for number in range(1, arguments.rounds + 1):
-        for name in names:
-            one_round(name, tools, number, arguments, results)
+    try:
+        for number in range(1, arguments.rounds + 1):
+            for name in names:
+                one_round(name, tools, number, arguments, results)
+    finally:
+        target.remove()
     return results
 
 

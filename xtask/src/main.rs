@@ -7,6 +7,7 @@ mod crash;
 mod files;
 mod floors;
 mod purity;
+mod sim;
 mod source;
 mod tidy;
 
@@ -22,6 +23,11 @@ cargo xtask crash [OPTIONS]   kill -9 at random moments, then compare every ackn
     --verify-every K   check and restore after this many runs (default 10)
     --binary PATH   the icecore to kill (default target/release/icecore)
     --keep          leave the working directory behind
+cargo xtask sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
+    --seeds N       seeds to run (default 1000)
+    --first N       the first of them (default 0)
+    --seconds S     stop after this time, however many seeds that were
+    --log           run only the first seed, and print all that it asked of the disk
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +40,7 @@ fn main() -> ExitCode {
         "floors" => report("floors", floors::problems()),
         "tidy" => report("tidy", tidy::problems()),
         "crash" => crash::main(rest),
+        "sim" => sim::main(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             ExitCode::SUCCESS

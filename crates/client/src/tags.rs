@@ -50,11 +50,10 @@ pub fn change(
 fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Result<SnapshotRef> {
     let lease = archive.lease("tag")?;
     let head = &snapshot.head;
-    // Still there under the lease: who forgot it meanwhile meant it.
-    archive.repository.snapshot(snapshot.name)?;
     let previous = manifest::newest_of(archive, &head.source)?;
     let sealer = archive.sealer()?;
-    let session = archive.repository.begin(&lease, Some(head.root), sealer.session_record());
+    // It fails when the snapshot is gone: who forgot it meanwhile meant it.
+    let session = archive.repository.begin(&lease, Some(snapshot.name), sealer.session_record())?;
     let new = NewManifest {
         source: head.source,
         previous: previous.as_ref().map(|stored| stored.head),

@@ -13,6 +13,7 @@ mod error;
 pub mod index;
 pub mod lease;
 pub mod local;
+mod numbers;
 mod pins;
 pub mod rebuild;
 pub mod reclaim;

@@ -6,6 +6,8 @@
 use crate::storage::{
     FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
 };
+use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, Advice, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -21,6 +23,9 @@ const DIRECTORY_MODE: u32 = 0o700;
 pub struct LocalStorage {
     root: OwnedFd,
     path: PathBuf,
+    /// Directories whose names are durable. One that is found may be of a writer that was killed
+    /// before it had synced, or of a sync that failed.
+    durable: Mutex<FxHashSet<String>>,
 }
 
 impl LocalStorage {
@@ -29,7 +34,7 @@ impl LocalStorage {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = fs::open(path, flags, Mode::empty())
             .map_err(|error| StorageError::new("open", &path.to_string_lossy(), error))?;
-        Ok(Self { root, path: path.to_owned() })
+        Ok(Self { root, path: path.to_owned(), durable: Mutex::default() })
     }
 
     /// Makes the directory `path` with its parents when it is missing, and opens it.
@@ -51,13 +56,7 @@ impl LocalStorage {
     }
 
     fn sync_parent(&self, name: &str) -> StorageResult<()> {
-        let parent = name.rsplit_once('/').map_or(".", |(parent, _)| parent);
-        let directory = self.open_file("sync", parent, OFlags::DIRECTORY | OFlags::RDONLY)?;
-        match fs::fsync(&directory) {
-            // Some network file systems cannot sync a directory; their renames are synchronous.
-            Ok(()) | Err(Errno::INVAL) => Ok(()),
-            Err(error) => Err(StorageError::new("sync directory of", name, error)),
-        }
+        self.sync_directory(name.rsplit_once('/').map_or(".", |(parent, _)| parent))
     }
 }
 
@@ -112,15 +111,27 @@ impl Storage for LocalStorage {
     }
 
     fn create_directory(&self, name: &str) -> StorageResult<()> {
+        if self.durable.lock().contains(name) {
+            return Ok(());
+        }
         for (end, _) in name.match_indices('/').chain([(name.len(), "")]) {
             let part = name.get(..end).unwrap_or(name);
             match fs::mkdirat(&self.root, part, Mode::from_raw_mode(DIRECTORY_MODE)) {
-                Ok(()) => self.sync_parent(part)?,
-                Err(Errno::EXIST) => {}
+                Ok(()) | Err(Errno::EXIST) => self.sync_parent(part)?,
                 Err(error) => return Err(StorageError::new("create directory", part, error)),
             }
         }
+        self.durable.lock().insert(name.to_owned());
         Ok(())
+    }
+
+    fn sync_directory(&self, name: &str) -> StorageResult<()> {
+        let directory = self.open_file("sync", name, OFlags::DIRECTORY | OFlags::RDONLY)?;
+        match fs::fsync(&directory) {
+            // Some network file systems cannot sync a directory; their renames are synchronous.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(error) => Err(StorageError::new("sync directory", name, error)),
+        }
     }
 
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {

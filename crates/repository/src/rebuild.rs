@@ -6,7 +6,7 @@ use crate::container::read::ContainerReader;
 use crate::container::{self, Found};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
-use crate::index::{Index, prefix_of, run_name};
+use crate::index::{Index, prefix_of};
 use crate::lease::Lease;
 use crate::recover::{after, remove_strays, settle};
 use crate::session::{add_runs, write_run};
@@ -54,11 +54,10 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     let known = state.next_container;
     storage.create_directory("index")?;
     snapshots::create_directory(&**storage)?;
-    state.runs.iter().try_for_each(|run| storage.remove(&run_name(*run)))?;
     let files = container::list(&**storage, ContainerNo(0))?;
     let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
+    // Only in memory: until the new index is whole the old one is used, and a kill changes nothing.
     state = State {
-        // Killed from here on, the next writer finds all containers unknown and indexes them.
         next_container: 0,
         next_run: state.next_run.max(highest_run(&**storage)? + 1),
         next_snapshot: state.next_snapshot.max(1),
@@ -66,7 +65,6 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
         damage_epoch: lease.generation().max(state.damage_epoch.saturating_add(1)),
         runs: Vec::new(),
     };
-    state.write(&**storage)?;
     let index = Index::open(&**storage, state.clone())?;
     let repository = Repository::assemble(storage.clone(), config, index);
     repository.next_container.fetch_max(known.max(last), Ordering::Relaxed);

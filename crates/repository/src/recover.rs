@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     let index = repository.index();
     let left = container::list(&*repository.storage, index.state.first_unknown())?;
+    make_names_durable(repository, &left)?;
     if left.is_empty() {
         return remove_strays(repository);
     }
@@ -49,6 +50,15 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     remove_runs(&*repository.storage, old.iter().filter(|run| !state.runs.contains(run)))?;
     repository.pins.lock().settled();
     remove_strays(repository)
+}
+
+/// A writer that was killed may have given or taken names that are seen and not yet durable: what
+/// builds on them now must not outlive them.
+fn make_names_durable(repository: &Repository, left: &[Found]) -> Result<()> {
+    let mut directories = vec![snapshots::DIRECTORY.to_owned()];
+    directories.extend(left.iter().map(|file| container::shard(file.number)));
+    directories.dedup();
+    directories.iter().try_for_each(|name| Ok(repository.storage.sync_directory(name)?))
 }
 
 /// The number after those of the manifests in `file`. A backup that failed between its containers

@@ -5,7 +5,8 @@ use crate::container::read::ContainerReader;
 use crate::index::Index;
 use crate::index::state::State;
 use crate::lease::Lease;
-use crate::pins::Pins;
+use crate::numbers::Numbers;
+use crate::pins::{Pins, SessionNo};
 use crate::session::Session;
 use crate::snapshots::{self, SnapshotRef, Stored};
 use crate::storage::{Storage, read_small};
@@ -32,6 +33,8 @@ pub struct Repository {
     pub(crate) pins: Mutex<Pins>,
     /// Held while the index or the list of snapshots changes.
     pub(crate) commit: Mutex<()>,
+    /// Held while a reclaim runs: two would condemn the same containers.
+    pub(crate) reclaiming: Mutex<()>,
     pub(crate) next_container: AtomicU64,
     pub(crate) next_snapshot: AtomicU64,
     open: Mutex<VecDeque<Arc<ContainerReader>>>,
@@ -76,6 +79,7 @@ impl Repository {
             index: RwLock::new(Arc::new(index)),
             pins: Mutex::default(),
             commit: Mutex::new(()),
+            reclaiming: Mutex::new(()),
             open: Mutex::default(),
         }
     }
@@ -132,19 +136,26 @@ impl Repository {
         Ok(Arc::new(lease))
     }
 
-    /// Begins a session that builds on the tree `base` and whose key `session_record` holds.
+    /// Begins a session that builds on the snapshot `base` and whose key `session_record` holds.
+    /// [`Error::SnapshotMissing`] when `base` was forgotten meanwhile: look for another one.
     pub fn begin(
         self: &Arc<Self>,
         lease: &Arc<Lease>,
-        base: Option<ObjectId>,
+        base: Option<SnapshotRef>,
         session_record: SealedRecord,
-    ) -> Session {
+    ) -> Result<Session> {
         let number = {
             // Under the commit lock: reclaim either sees the base pinned or has not yet looked.
             let _commit = self.commit.lock();
-            self.pins.lock().begin(base)
+            let base = base.map(|name| self.snapshot(name)).transpose()?;
+            self.pins.lock().begin(base.map(|stored| stored.head.root))
         };
-        Session::new(self.clone(), lease.clone(), number, session_record)
+        Ok(Session::new(self.clone(), lease.clone(), number, session_record))
+    }
+
+    /// Whether somebody changes the index or the list of snapshots at this moment.
+    pub fn is_committing(&self) -> bool {
+        self.commit.is_locked()
     }
 
     /// All snapshots.
@@ -169,8 +180,8 @@ impl Repository {
     ) -> Result<()> {
         let _commit = self.commit.lock();
         lease.verify()?;
-        let number = self.allocate_container();
-        let header = self.container_header(number, lease);
+        let numbers = Numbers::new(self);
+        let header = self.container_header(numbers.next(), lease);
         let mut writer = container::write::ContainerWriter::create(&*self.storage, header)?;
         for record in [session_record, tombstone] {
             let sum = record.checksum();
@@ -178,6 +189,7 @@ impl Repository {
         }
         writer.sync()?;
         writer.publish(&*self.storage)?;
+        numbers.done();
         lease.verify()?;
         names.iter().try_for_each(|name| snapshots::remove(&*self.storage, *name))
     }
@@ -224,6 +236,15 @@ impl Repository {
 
     pub(crate) fn allocate_container(&self) -> ContainerNo {
         ContainerNo(self.next_container.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A number for a container of `session`. Under one lock: nobody sees the number given and not
+    /// yet noted.
+    pub(crate) fn allocate_for(&self, session: SessionNo) -> ContainerNo {
+        let mut pins = self.pins.lock();
+        let number = self.allocate_container();
+        pins.writes(session, number.0);
+        number
     }
 
     pub(crate) fn container_header(

@@ -191,8 +191,7 @@ impl Session {
     }
 
     fn start_container(&self) -> Result<ContainerWriter> {
-        let number = self.repository.allocate_container();
-        self.repository.pins.lock().writes(self.number, number.0);
+        let number = self.repository.allocate_for(self.number);
         let header = self.repository.container_header(number, &self.lease);
         let mut writer = ContainerWriter::create(&*self.repository.storage, header)?;
         let record = &self.session_record;

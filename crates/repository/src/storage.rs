@@ -96,8 +96,12 @@ pub trait Storage: Send + Sync {
     /// Names in a directory (sub-directories too), sorted. A missing directory is an error.
     fn list(&self, directory: &str) -> StorageResult<Vec<String>>;
 
-    /// Makes a directory with its parents; fine when it exists.
+    /// Durably makes a directory with its parents; fine when it exists.
     fn create_directory(&self, name: &str) -> StorageResult<()>;
+
+    /// Makes the names in a directory durable. Those that a dead writer gave or took may be seen
+    /// before they are.
+    fn sync_directory(&self, name: &str) -> StorageResult<()>;
 
     /// Takes the lock `name`, or `None` when somebody else has it.
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>>;

@@ -91,7 +91,7 @@ fn made() -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
     (folder, repository, lease)
 }
 fn store(repository: &Arc<Repository>, lease: &Arc<Lease>, n: u16, bytes: usize) -> SnapshotRef {
-    let session = repository.begin(lease, None, session_record());
+    let session = repository.begin(lease, None, session_record()).unwrap();
     for record in [data(n, bytes), leaf(n, &[chunk(n)])] {
         for id in &record.ids {
             assert!(session.claim(id).unwrap());
@@ -147,7 +147,7 @@ fn killed_before_it_removes_reclaim_leaves_nothing_for_ever() {
 #[test]
 fn what_a_dropped_session_stored_is_found_by_the_next_writer() {
     let (_folder, repository, lease) = made();
-    let session = repository.begin(&lease, None, session_record());
+    let session = repository.begin(&lease, None, session_record()).unwrap();
     for n in 1..=9 {
         let record = data(n, 9 << 20);
         assert!(session.claim(&chunk(n)).unwrap());
@@ -157,7 +157,7 @@ fn what_a_dropped_session_stored_is_found_by_the_next_writer() {
     store(&repository, &lease, 100, 10);
     drop(lease);
     let lease = repository.lease("next").unwrap();
-    let session = repository.begin(&lease, None, session_record());
+    let session = repository.begin(&lease, None, session_record()).unwrap();
     assert!(!session.claim(&chunk(1)).unwrap(), "stored already");
 }
 
@@ -165,7 +165,7 @@ fn what_a_dropped_session_stored_is_found_by_the_next_writer() {
 fn a_damaged_fence_is_an_error_and_not_a_missing_object() {
     let (folder, repository, lease) = made();
     for n in 1..=3u16 {
-        let session = repository.begin(&lease, None, session_record());
+        let session = repository.begin(&lease, None, session_record()).unwrap();
         for k in 0..400 {
             let r = data(n * 1000 + k, 10);
             session.claim(&r.ids[0]).unwrap();

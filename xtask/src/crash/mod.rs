@@ -5,11 +5,10 @@
 //! was, and no command may ask for a manual unlock.
 
 mod icecore;
-mod random;
 mod tree;
 
 use icecore::{Ended, Icecore, acknowledged, told};
-use random::Random;
+use simulation::Random;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,6 +1,6 @@
 //! The tree that is backed up: changed at random, and remembered as it was.
 
-use super::random::Random;
+use simulation::Random;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};

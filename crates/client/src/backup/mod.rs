@@ -30,11 +30,15 @@ use capture::Problem;
 use capture::read::ReadOptions;
 use capture::walk::{Event, Root, Walk};
 use format::entry::Time;
+use ids::ObjectId;
 use merge::Merge;
 use order::Order;
 use queue::Queue;
+use repository::lease::Lease;
+use repository::session::Session;
 use repository::snapshots::{SnapshotRef, Stored};
 use seal::Sealer;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub use stream::run_stream;
@@ -125,11 +129,9 @@ pub fn run(
     let begun = Begun::new();
     let lease = archive.lease("backup")?;
     let source = manifest::source_id(archive, &options.node, &options.paths);
-    let previous = manifest::newest_of(archive, &source)?;
-    let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
     let sealer = archive.sealer()?;
-    let base = previous.as_ref().map(|stored| stored.head.root);
-    let session = archive.repository.begin(&lease, base, sealer.session_record());
+    let (previous, session) = begin(archive, &lease, &source, &sealer)?;
+    let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
     let ids = &archive.keys.writer.ids;
     let writer = PageWriter::new(&session, &sealer, ids)?;
     let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &writer)?;
@@ -151,6 +153,23 @@ pub fn run(
     finish(archive, options, session, &sealer, manifest, tally, begun)
 }
 
+/// A session on the newest snapshot of `source`, if there is one.
+fn begin(
+    archive: &Archive,
+    lease: &Arc<Lease>,
+    source: &ObjectId,
+    sealer: &Sealer,
+) -> Result<(Option<Stored>, Session)> {
+    loop {
+        let previous = manifest::newest_of(archive, source)?;
+        let base = previous.as_ref().map(|stored| stored.name);
+        match archive.repository.begin(lease, base, sealer.session_record()) {
+            Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
+            session => return Ok((previous, session?)),
+        }
+    }
+}
+
 /// When a backup began, and what the process had cost until then.
 pub(crate) struct Begun {
     pub(crate) time: Time,
@@ -170,7 +189,7 @@ impl Begun {
 fn finish(
     archive: &Archive,
     options: &Options,
-    session: repository::session::Session,
+    session: Session,
     sealer: &Sealer,
     manifest: NewManifest,
     tally: Tally,

@@ -33,7 +33,7 @@ pub fn run_stream(
     let source = manifest::source_id(archive, &options.node, &options.paths);
     let previous = manifest::newest_of(archive, &source)?;
     let sealer = archive.sealer()?;
-    let session = archive.repository.begin(&lease, None, sealer.session_record());
+    let session = archive.repository.begin(&lease, None, sealer.session_record())?;
     let pages = PageWriter::new(&session, &sealer, &archive.keys.writer.ids)?;
     let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &pages)?;
     let (content, size, mut tally) = store(&shared, input)?;

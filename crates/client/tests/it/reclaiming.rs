@@ -169,7 +169,7 @@ fn gc_versus_running_backup_keeps_what_was_promised() {
     let lease = lab.archive.lease("backup and reclaim").unwrap();
     let repository = lab.archive.repository.clone();
     let sealer = sealer(&lab.archive);
-    let session = repository.begin(&lease, None, sealer.session_record());
+    let session = repository.begin(&lease, None, sealer.session_record()).unwrap();
     assert!(!session.claim(&chunk).unwrap(), "it is there");
 
     let names: Vec<_> = lab.made.drain(..).map(|(name, _)| name).collect();
@@ -207,7 +207,8 @@ fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
     let chunk = some_chunk(&lab.archive, name);
     let lease = lab.archive.lease("backup and reclaim").unwrap();
     let repository = lab.archive.repository.clone();
-    let session = repository.begin(&lease, Some(root), sealer(&lab.archive).session_record());
+    let record = sealer(&lab.archive).session_record();
+    let session = repository.begin(&lease, Some(name), record).unwrap();
     forget_under(&lab.archive, &lease, &[name]);
     let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
     repository::reclaim::run(&repository, &lease, options, None).unwrap();
@@ -215,6 +216,19 @@ fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
     assert!(repository.fetch(&root, &mut bytes).is_ok());
     assert!(repository.fetch(&chunk, &mut bytes).is_ok());
     assert!(session.holds(&chunk).unwrap());
+}
+
+/// Between the choice of a snapshot to build on and the beginning, it may be forgotten, and what it
+/// held be gone.
+#[test]
+fn no_session_builds_on_a_snapshot_that_was_forgotten() {
+    let mut lab = Lab::with(1);
+    let (name, _) = lab.made.remove(0);
+    let lease = lab.archive.lease("backup and forget").unwrap();
+    forget_under(&lab.archive, &lease, &[name]);
+    let record = sealer(&lab.archive).session_record();
+    let begun = lab.archive.repository.begin(&lease, Some(name), record);
+    assert!(matches!(begun, Err(repository::Error::SnapshotMissing(_))), "it is gone");
 }
 
 /// What a session told another before a reclaim is asked anew: what is condemned is not promised.
@@ -225,7 +239,7 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
     let chunk = some_chunk(&lab.archive, name);
     let lease = lab.archive.lease("both").unwrap();
     let repository = lab.archive.repository.clone();
-    let session = repository.begin(&lease, None, sealer(&lab.archive).session_record());
+    let session = repository.begin(&lease, None, sealer(&lab.archive).session_record()).unwrap();
     forget_under(&lab.archive, &lease, &[name]);
     let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
     repository::reclaim::run(&repository, &lease, options, None).unwrap();

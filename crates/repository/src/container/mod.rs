@@ -27,7 +27,7 @@ pub(crate) fn part_name(number: ContainerNo) -> String {
     format!("{}/{number}{PART_SUFFIX}", shard(number))
 }
 
-fn shard(number: ContainerNo) -> String {
+pub(crate) fn shard(number: ContainerNo) -> String {
     format!("{DIRECTORY}/{:08x}", number.0 >> SHARD_BITS)
 }
 

@@ -8,6 +8,7 @@ use crate::container::write::ContainerWriter;
 use crate::index::run::{Prefix, RunReader};
 use crate::index::{merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
+use crate::numbers::Numbers;
 use crate::session::{remove_runs, write_run};
 use crate::{Error, Repository, Result};
 use format::container::Row;
@@ -27,6 +28,7 @@ pub(super) struct Copier<'a, 'r> {
     repository: &'a Repository,
     lease: &'a Lease,
     live: &'a Live,
+    numbers: &'a Numbers<'a>,
     repacker: Option<&'r mut dyn Repacker>,
     writer: Option<ContainerWriter>,
     /// Sessions whose key record is in the current output container.
@@ -50,12 +52,14 @@ impl<'a, 'r> Copier<'a, 'r> {
         repository: &'a Repository,
         lease: &'a Lease,
         live: &'a Live,
+        numbers: &'a Numbers<'a>,
         repacker: Option<&'r mut dyn Repacker>,
     ) -> Self {
         Self {
             repository,
             lease,
             live,
+            numbers,
             repacker,
             writer: None,
             sessions_here: FxHashSet::default(),
@@ -181,8 +185,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
-                let number = self.repository.allocate_container();
-                let header = self.repository.container_header(number, self.lease);
+                let header = self.repository.container_header(self.numbers.next(), self.lease);
                 none.insert(ContainerWriter::create(&*self.repository.storage, header)?)
             }
         };
@@ -220,6 +223,7 @@ impl Copied {
         &self,
         repository: &Repository,
         lease: &Lease,
+        numbers: Numbers<'_>,
         condemned: &[ContainerNo],
     ) -> Result<()> {
         let _commit = repository.commit.lock();
@@ -236,9 +240,10 @@ impl Copied {
         let written = merge_runs(storage, &run_name(number), &runs, keep)?;
         state.runs = if written { vec![number] } else { Vec::new() };
         let allocated = repository.next_container.load(std::sync::atomic::Ordering::Relaxed);
-        let unsettled = repository.pins.lock().first_unsettled(None);
+        let unsettled = repository.pins.lock().first_unsettled(Some(numbers.session()));
         state.next_container = unsettled.unwrap_or(allocated).min(allocated);
         repository.publish_index(state)?;
+        numbers.done();
         remove_runs(storage, index.state.runs.iter())?;
         self.runs.iter().try_for_each(|(name, _)| Ok(storage.remove(name)?))
     }

@@ -76,10 +76,15 @@ impl Live {
 /// Marks everything that the snapshots of now and the running sessions reach. Returns these
 /// snapshots. Any error is an error of the whole: an object that cannot be seen is not dead.
 pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<SnapshotRef>> {
-    let snapshots = repository.snapshots()?;
+    let mut snapshots = Vec::new();
     let mut roots = repository.pins.lock().roots();
-    for name in &snapshots {
-        roots.push(repository.snapshot(*name)?.head.root);
+    for name in repository.snapshots()? {
+        match repository.snapshot(name) {
+            // Forgotten at this moment: not one of those that are returned.
+            Err(Error::SnapshotMissing(_)) => continue,
+            stored => roots.push(stored?.head.root),
+        }
+        snapshots.push(name);
     }
     let mut reader = HeadReader { repository, latest: VecDeque::new() };
     for root in roots {

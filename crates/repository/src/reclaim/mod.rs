@@ -11,8 +11,9 @@ mod live;
 mod plan;
 
 use crate::lease::Lease;
-use crate::{Error, Repository, Result};
-use copy::Copier;
+use crate::numbers::Numbers;
+use crate::{Error, Repository, Result, snapshots};
+use copy::{Copied, Copier};
 use format::record::SealedRecord;
 use ids::ContainerNo;
 use live::Live;
@@ -69,22 +70,24 @@ pub struct Outcome {
     pub bytes_wasted: u64,
 }
 
-/// Reclaims space.
+/// Reclaims space. [`Error::InUse`] when that is done already.
 pub fn run(
     repository: &Repository,
     lease: &Lease,
     options: Options,
     repacker: Option<&mut dyn Repacker>,
 ) -> Result<Outcome> {
+    let Some(_only) = repository.reclaiming.try_lock() else {
+        return Err(Error::InUse { holder: "reclaim of this process".into() });
+    };
     let mut live = Live::default();
     let (plan, condemned) = decide(repository, &mut live, options)?;
     let mut outcome = plan.outcome();
     if options.dry_run || condemned.is_empty() {
         return Ok(outcome);
     }
-    let mut copier = Copier::new(repository, lease, &live, repacker);
-    let copied = condemned.iter().try_for_each(|number| copier.container(*number));
-    let copied = copied.and_then(|()| copier.finish());
+    let numbers = Numbers::new(repository);
+    let copied = copy(repository, lease, &live, &numbers, repacker, &condemned);
     let copied = match copied {
         Ok(copied) => copied,
         Err(error) => {
@@ -93,11 +96,27 @@ pub fn run(
             return Err(error);
         }
     };
-    copied.publish(repository, lease, &condemned)?;
+    copied.publish(repository, lease, numbers, &condemned)?;
     outcome.bytes_copied = copied.bytes;
     outcome.bytes_freed = plan.bytes_of(&condemned).saturating_sub(copied.bytes);
     remove(repository, lease, &condemned)?;
     Ok(outcome)
+}
+
+/// Copies what lives in `condemned`.
+fn copy(
+    repository: &Repository,
+    lease: &Lease,
+    live: &Live,
+    numbers: &Numbers<'_>,
+    repacker: Option<&mut dyn Repacker>,
+    condemned: &[ContainerNo],
+) -> Result<Copied> {
+    // A snapshot whose removal is not durable would come back without its data.
+    repository.storage.sync_directory(snapshots::DIRECTORY)?;
+    let mut copier = Copier::new(repository, lease, live, numbers, repacker);
+    condemned.iter().try_for_each(|number| copier.container(*number))?;
+    copier.finish()
 }
 
 /// Marks, plans and condemns. Backups may end while this marks: then it marks what they added.
@@ -117,6 +136,11 @@ fn decide(
             }
             // Nobody can commit now: what is marked stays true.
             let snapshots = live::mark(repository, live)?;
+            if repository.snapshots()? != snapshots {
+                return Err(Error::Doubt(
+                    "the list of snapshots names one that is not there".into(),
+                ));
+            }
             let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;
             let condemned = condemn(repository, &plan, options);
             return Ok((plan, condemned));

@@ -171,6 +171,11 @@ impl Storage for FaultyStorage {
         self.inner.create_directory(name)
     }
 
+    fn sync_directory(&self, name: &str) -> StorageResult<()> {
+        self.plan.call("sync_directory", name)?;
+        self.inner.sync_directory(name)
+    }
+
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
         self.plan.call("lock", name)?;
         self.inner.try_lock(name)

@@ -1,14 +1,18 @@
 //! Random numbers that can be repeated: the seed is printed, so that a failure can be run again.
 
 /// SplitMix64.
-pub(crate) struct Random(u64);
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The numbers of `seed`.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next number.
+    #[allow(clippy::should_implement_trait, reason = "an endless iterator would be no better")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -16,17 +20,27 @@ impl Random {
     }
 
     /// A number below `end`, which is not 0.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
+    /// A length or index below `end`, which is not 0.
+    pub fn index(&mut self, end: usize) -> usize {
+        self.below(end as u64) as usize
+    }
+
     /// Whether something with a chance of one in `many` happens.
-    pub(crate) fn one_in(&mut self, many: u64) -> bool {
+    pub fn one_in(&mut self, many: u64) -> bool {
         self.below(many) == 0
     }
 
+    /// One of `all`, which are not none.
+    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.index(all.len())]
+    }
+
     /// Bytes: noise, or text that compresses.
-    pub(crate) fn bytes(&mut self, length: u64) -> Vec<u8> {
+    pub fn bytes(&mut self, length: u64) -> Vec<u8> {
         let noise = self.one_in(2);
         let words = (0..length.div_ceil(8)).flat_map(|at| {
             let word = if noise { self.next() } else { at / 7 };

@@ -1,0 +1,238 @@
+//! A disk with the promises of POSIX and no more: what was not synced may be lost, as a whole, in
+//! parts of 512 bytes, or not at all; a name is durable when its directory was synced.
+//!
+//! `content` is what one file holds, `names` which names there are, `faults` what goes wrong when,
+//! `storage` how the engine sees it.
+
+mod content;
+mod faults;
+mod names;
+mod storage;
+
+pub use faults::{Fault, Faults};
+pub use storage::SimStorage;
+
+use crate::random::Random;
+use content::Content;
+use format::wire::checksum;
+use names::Names;
+use parking_lot::Mutex;
+use repository::storage::{StorageError, StorageResult};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+/// Number of a process.
+pub type Process = u32;
+/// Number of a file, whatever its name.
+type FileNo = usize;
+/// What runs beside an operation, before it.
+type Guest = Box<dyn FnMut() + Send>;
+
+/// A disk and the processes that use it.
+pub struct Disk {
+    state: Mutex<State>,
+    guest: Mutex<Option<Guest>>,
+}
+
+struct State {
+    random: Random,
+    files: Vec<Content>,
+    names: Names,
+    locks: BTreeMap<String, Process>,
+    alive: BTreeSet<Process>,
+    next_process: Process,
+    faults: Faults,
+    operations: u64,
+    /// Sum over all operations so far.
+    trace: [u8; 16],
+    log: Option<Vec<String>>,
+}
+
+impl Disk {
+    /// An empty disk. With `logged` it writes down what was asked of it.
+    pub fn new(random: Random, logged: bool) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                random,
+                files: Vec::new(),
+                names: Names::default(),
+                locks: BTreeMap::new(),
+                alive: BTreeSet::new(),
+                next_process: 0,
+                faults: Faults::none(),
+                operations: 0,
+                trace: [0; 16],
+                log: logged.then(Vec::new),
+            }),
+            guest: Mutex::new(None),
+        })
+    }
+
+    /// A new process.
+    pub fn process(self: &Arc<Self>) -> SimStorage {
+        let mut state = self.state.lock();
+        state.next_process += 1;
+        let process = state.next_process;
+        state.alive.insert(process);
+        SimStorage::new(self.clone(), process)
+    }
+
+    /// Whether `process` still runs.
+    pub fn is_alive(&self, process: Process) -> bool {
+        self.state.lock().alive.contains(&process)
+    }
+
+    /// What goes wrong from now on; counted from here.
+    pub fn arm(&self, faults: Faults) {
+        self.state.lock().faults = faults;
+    }
+
+    /// Whether what was armed has happened, and nothing goes wrong from now on.
+    pub fn disarm(&self) -> bool {
+        std::mem::replace(&mut self.state.lock().faults, Faults::none()).has_fired
+    }
+
+    /// Runs `action` without faults and without a guest.
+    pub fn undisturbed<T>(&self, action: impl FnOnce() -> T) -> T {
+        let faults = std::mem::replace(&mut self.state.lock().faults, Faults::none());
+        let guest = self.guest.lock().take();
+        let result = action();
+        self.state.lock().faults = faults;
+        *self.guest.lock() = guest;
+        result
+    }
+
+    /// Lets `guest` run before every operation that others do, until [`Disk::dismiss`].
+    pub fn invite(&self, guest: Guest) {
+        *self.guest.lock() = Some(guest);
+    }
+
+    /// Nobody runs beside the others any more.
+    pub fn dismiss(&self) {
+        *self.guest.lock() = None;
+    }
+
+    /// kill -9: what it wrote stays in the cache.
+    pub fn kill(&self, process: Process) {
+        self.state.lock().kill(process);
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.state.lock().operations
+    }
+
+    /// A sum of everything that was asked of the disk: the same seed gives the same.
+    pub fn trace(&self) -> String {
+        self.state.lock().trace.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Notes something in the log.
+    pub fn note(&self, text: impl Into<String>) {
+        let mut state = self.state.lock();
+        let text = text.into();
+        state.trace = checksum(&[&state.trace, text.as_bytes()]);
+        if let Some(log) = &mut state.log {
+            log.push(text);
+        }
+    }
+
+    /// What was asked of the disk.
+    pub fn log(&self) -> Vec<String> {
+        self.state.lock().log.clone().unwrap_or_default()
+    }
+
+    /// Names of all files.
+    pub fn files(&self) -> Vec<String> {
+        self.state.lock().names.files()
+    }
+
+    /// Turns bit `bit` of byte `at` of a file: on the disk and in the cache.
+    pub fn flip(&self, name: &str, at: usize, bit: u32) {
+        let mut state = self.state.lock();
+        if let Some(file) = state.names.file(name) {
+            state.files[file].flip(at, bit);
+        }
+    }
+
+    /// Length of a file in bytes.
+    pub fn length(&self, name: &str) -> usize {
+        let state = self.state.lock();
+        state.names.file(name).map_or(0, |file| state.files[file].cached().len())
+    }
+
+    /// One operation of `process` begins; what it is, for the trace.
+    fn step(
+        &self,
+        process: Process,
+        verb: &'static str,
+        name: &str,
+        length: usize,
+    ) -> StorageResult<()> {
+        self.let_guest_run();
+        let mut state = self.state.lock();
+        state.operations += 1;
+        state.write_down(process, verb, name, length);
+        let fault = state.faults.next(verb);
+        if let Some(fault) = fault {
+            state.happens(fault, process);
+        }
+        if !state.alive.contains(&process) {
+            return Err(failed(verb, name, "the process is dead"));
+        }
+        match fault {
+            Some(Fault::Full) => Err(StorageError::new(verb, name, io::ErrorKind::StorageFull)),
+            Some(Fault::Error | Fault::Dead | Fault::Sync) => {
+                Err(failed(verb, name, "input/output error"))
+            }
+            Some(Fault::PowerCut | Fault::Kill) | None => Ok(()),
+        }
+    }
+
+    fn let_guest_run(&self) {
+        // Taken out, so that what it does itself has no guest.
+        let Some(mut guest) = self.guest.lock().take() else { return };
+        guest();
+        self.guest.lock().get_or_insert(guest);
+    }
+}
+
+impl State {
+    fn happens(&mut self, fault: Fault, process: Process) {
+        match fault {
+            Fault::PowerCut => self.lose_power(),
+            Fault::Kill => self.kill(process),
+            Fault::Error | Fault::Dead | Fault::Full | Fault::Sync => {}
+        }
+        if let Some(log) = &mut self.log {
+            log.push(format!("*** {fault:?}"));
+        }
+    }
+
+    fn kill(&mut self, process: Process) {
+        self.alive.remove(&process);
+        self.locks.retain(|_, holder| *holder != process);
+    }
+
+    fn lose_power(&mut self) {
+        self.alive.clear();
+        self.locks.clear();
+        self.names.lose_power(&mut self.random);
+        for file in &mut self.files {
+            file.lose_power(&mut self.random);
+        }
+    }
+
+    fn write_down(&mut self, process: Process, verb: &str, name: &str, length: usize) {
+        let line = format!("{process} {verb} {name} {length}");
+        self.trace = checksum(&[&self.trace, line.as_bytes()]);
+        if let Some(log) = &mut self.log {
+            log.push(line);
+        }
+    }
+}
+
+fn failed(verb: &'static str, name: &str, reason: &'static str) -> StorageError {
+    StorageError::new(verb, name, io::Error::other(reason))
+}

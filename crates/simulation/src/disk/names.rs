@@ -1,0 +1,161 @@
+//! The names on a disk. A change of a directory is durable when the directory was synced.
+
+use super::FileNo;
+use crate::random::Random;
+use std::collections::BTreeMap;
+
+/// What has a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Node {
+    Directory,
+    File(FileNo),
+}
+
+/// A change of a directory.
+#[derive(Clone, Debug)]
+enum Change {
+    Set(String, Node),
+    Unset(String),
+    /// One step: both or none.
+    Move(String, String),
+}
+
+/// All names: those that are seen, and those that are on the disk.
+#[derive(Default)]
+pub(super) struct Names {
+    seen: BTreeMap<String, Node>,
+    durable: BTreeMap<String, Node>,
+    /// Not yet durable, in order, each with its directory.
+    pending: Vec<(String, Change)>,
+}
+
+/// The directory of `name`.
+pub(super) fn parent(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+impl Names {
+    pub(super) fn file(&self, name: &str) -> Option<FileNo> {
+        match self.seen.get(name) {
+            Some(Node::File(file)) => Some(*file),
+            _ => None,
+        }
+    }
+
+    pub(super) fn exists(&self, name: &str) -> bool {
+        self.seen.contains_key(name)
+    }
+
+    pub(super) fn is_directory(&self, name: &str) -> bool {
+        name.is_empty() || self.seen.get(name) == Some(&Node::Directory)
+    }
+
+    pub(super) fn files(&self) -> Vec<String> {
+        let files = self.seen.iter().filter(|(_, node)| **node != Node::Directory);
+        files.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Names in `directory`, sorted.
+    pub(super) fn list(&self, directory: &str) -> Vec<String> {
+        let inside = self.seen.keys().filter(|name| parent(name) == directory);
+        inside.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect()
+    }
+
+    pub(super) fn set(&mut self, name: &str, node: Node) {
+        self.change(name, Change::Set(name.to_owned(), node));
+    }
+
+    pub(super) fn unset(&mut self, name: &str) {
+        self.change(name, Change::Unset(name.to_owned()));
+    }
+
+    pub(super) fn rename(&mut self, from: &str, to: &str) {
+        self.change(to, Change::Move(from.to_owned(), to.to_owned()));
+    }
+
+    fn change(&mut self, name: &str, change: Change) {
+        apply(&mut self.seen, &change);
+        self.pending.push((parent(name).to_owned(), change));
+    }
+
+    /// Makes the changes of `directory` durable.
+    pub(super) fn sync(&mut self, directory: &str) {
+        for (_, change) in self.pending.extract_if(.., |(parent, _)| parent == directory) {
+            apply(&mut self.durable, &change);
+        }
+    }
+
+    /// Of the changes that are not durable some are on the disk: the first ones, as a journal has
+    /// it, or any.
+    pub(super) fn lose_power(&mut self, random: &mut Random) {
+        let pending = std::mem::take(&mut self.pending);
+        let in_order = random.one_in(2);
+        let first = random.index(pending.len() + 1);
+        for (number, (_, change)) in pending.iter().enumerate() {
+            if if in_order { number < first } else { random.one_in(2) } {
+                apply(&mut self.durable, change);
+            }
+        }
+        let names: Vec<_> = self.durable.keys().cloned().collect();
+        for name in names {
+            let parent = parent(&name);
+            if !parent.is_empty() && !self.durable.contains_key(parent) {
+                self.durable.remove(&name);
+            }
+        }
+        self.seen.clone_from(&self.durable);
+    }
+}
+
+fn apply(names: &mut BTreeMap<String, Node>, change: &Change) {
+    match change {
+        Change::Set(name, node) => {
+            names.insert(name.clone(), *node);
+        }
+        Change::Unset(name) => {
+            names.remove(name);
+        }
+        Change::Move(from, to) => {
+            // The creation of `from` may be lost and its move not: then `to` has what it had.
+            if let Some(node) = names.remove(from) {
+                names.insert(to.clone(), node);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_durable_when_its_directory_was_synced() {
+        let mut lost = 0;
+        for seed in 0..100 {
+            let mut names = Names::default();
+            names.set("a", Node::Directory);
+            names.sync("");
+            names.set("a/one.part", Node::File(1));
+            names.rename("a/one.part", "a/one");
+            names.sync("a");
+            names.set("a/two", Node::File(2));
+            names.lose_power(&mut Random::new(seed));
+            assert_eq!(names.file("a/one"), Some(1));
+            assert!(!names.exists("a/one.part"));
+            lost += u32::from(!names.exists("a/two"));
+        }
+        assert!((20..80).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn a_directory_that_is_lost_takes_its_files_along() {
+        for seed in 0..50 {
+            let mut names = Names::default();
+            names.set("a", Node::Directory);
+            names.set("a/one", Node::File(1));
+            names.sync("a");
+            names.lose_power(&mut Random::new(seed));
+            assert!(names.is_directory("a") || !names.exists("a/one"));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A backup, step by step, as a client makes it: chunks, then the pages that refer to them, then
+//! the commit. What its base holds it cites without storing it.
+
+use super::model::Known;
+use super::records::Seals;
+use super::tree::Tree;
+use ids::{ObjectId, SnapshotId};
+use repository::lease::Lease;
+use repository::session::Session;
+use repository::snapshots::SnapshotRef;
+use repository::{Error, Repository, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Objects in one record.
+const RECORD_OBJECTS: usize = 3;
+
+/// One step of a backup.
+enum Step {
+    Begin,
+    /// Some chunks of a leaf.
+    Chunks(ObjectId, Vec<ObjectId>),
+    Page(ObjectId, Vec<ObjectId>),
+    Commit,
+}
+
+impl Step {
+    /// Whether it stores this leaf or what is below it.
+    fn is_of(&self, leaf: &ObjectId) -> bool {
+        matches!(self, Self::Chunks(id, _) | Self::Page(id, _) if id == leaf)
+    }
+}
+
+/// The snapshot that a backup builds on.
+#[derive(Clone)]
+pub(super) struct Base {
+    pub(super) name: SnapshotRef,
+    pub(super) known: Known,
+}
+
+/// A backup under way.
+pub(super) struct Backup {
+    repository: Arc<Repository>,
+    lease: Arc<Lease>,
+    seals: Seals,
+    tree: Tree,
+    base: Option<Base>,
+    session: Option<Session>,
+    /// When it began: what may have been lost later is no concern of its base.
+    epoch: u64,
+    steps: VecDeque<Step>,
+}
+
+impl Backup {
+    /// Of `tree`, in session number `number`.
+    pub(super) fn new(
+        repository: &Arc<Repository>,
+        lease: &Arc<Lease>,
+        tree: Tree,
+        base: Option<Base>,
+        number: u64,
+    ) -> Self {
+        Self {
+            repository: repository.clone(),
+            lease: lease.clone(),
+            seals: Seals::new(number),
+            steps: steps(&tree),
+            tree,
+            base,
+            session: None,
+            epoch: repository.damage_epoch(),
+        }
+    }
+
+    /// Whether the next step waits for nobody who commits.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.steps.front(), Some(Step::Chunks(..) | Step::Page(..)))
+    }
+
+    /// Goes on by one step. `Some` when it is done.
+    pub(super) fn go_on(&mut self) -> Result<Option<SnapshotRef>> {
+        match self.steps.pop_front() {
+            Some(Step::Begin) => self.begin()?,
+            Some(Step::Chunks(_, ids)) => self.store_chunks(ids)?,
+            Some(Step::Page(id, refs)) => self.store_page(id, &refs)?,
+            Some(Step::Commit) => return self.commit().map(Some),
+            None => {}
+        }
+        Ok(None)
+    }
+
+    /// What it will have backed up.
+    pub(super) fn known(&self) -> Known {
+        Known { tree: self.tree.clone(), epoch: self.epoch }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        let record = self.seals.session_record();
+        let name = self.base.as_ref().map(|base| base.name);
+        let begun = self.repository.begin(&self.lease, name, record.clone());
+        self.session = Some(match begun {
+            Err(Error::SnapshotMissing(_)) => {
+                self.base = None; // it was forgotten meanwhile
+                self.repository.begin(&self.lease, None, record)?
+            }
+            begun => begun?,
+        });
+        self.epoch = self.repository.damage_epoch();
+        self.leave_out_what_is_there()
+    }
+
+    /// What the base holds is cited; it is looked for when something may have been lost since.
+    fn leave_out_what_is_there(&mut self) -> Result<()> {
+        let Some(base) = &self.base else { return Ok(()) };
+        let trusted = base.known.epoch == self.epoch;
+        for (leaf, chunks) in base.known.tree.leaves() {
+            if trusted || self.holds(leaf, chunks)? {
+                self.steps.retain(|step| !step.is_of(&leaf));
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&self, leaf: ObjectId, chunks: &[ObjectId]) -> Result<bool> {
+        let Some(session) = &self.session else { return Ok(false) };
+        for id in chunks.iter().chain([&leaf]) {
+            if !session.holds(id)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn store_chunks(&self, ids: Vec<ObjectId>) -> Result<()> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let mut new = Vec::new();
+        for id in ids {
+            if session.claim(&id)? {
+                new.push(id);
+            }
+        }
+        if new.is_empty() { Ok(()) } else { session.append(&self.seals.chunks(new)) }
+    }
+
+    fn store_page(&self, id: ObjectId, refs: &[ObjectId]) -> Result<()> {
+        let Some(session) = &self.session else { return Ok(()) };
+        if session.claim(&id)? { session.append(&self.seals.page(id, refs)) } else { Ok(()) }
+    }
+
+    fn commit(&mut self) -> Result<SnapshotRef> {
+        let Some(session) = self.session.take() else { return Err(Error::WriterGone) };
+        let none = SnapshotId([0; SnapshotId::LEN]);
+        let manifest = self.seals.manifest(self.tree.root(), session.next_snapshot(), none);
+        Ok(session.commit(&manifest)?.snapshot)
+    }
+}
+
+fn steps(tree: &Tree) -> VecDeque<Step> {
+    let mut steps = VecDeque::from([Step::Begin]);
+    for (leaf, chunks) in tree.leaves() {
+        steps.extend(chunks.chunks(RECORD_OBJECTS).map(|ids| Step::Chunks(leaf, ids.to_vec())));
+        steps.push_back(Step::Page(leaf, chunks.to_vec()));
+    }
+    steps.push_back(Step::Page(tree.root(), tree.root_refs()));
+    steps.push_back(Step::Commit);
+    steps
+}

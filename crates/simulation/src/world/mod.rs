@@ -1,0 +1,241 @@
+//! What runs on the disk, and what must hold: whatever was reported done is there, every byte of
+//! it, after any fault at any moment; what was forgotten is not; and nobody has to repair by hand.
+
+mod backup;
+mod model;
+mod records;
+mod task;
+mod tree;
+
+use crate::disk::{Disk, Fault, Faults};
+use crate::random::Random;
+use ids::RepositoryId;
+use parking_lot::Mutex;
+use repository::Repository;
+use repository::config::Config;
+use repository::container;
+use repository::container::read::ContainerReader;
+use std::sync::Arc;
+use task::{Guest, Running, Shared, Task, rebuild};
+
+/// Longest distance of a fault from the beginning of an episode, in operations.
+const REACH: [u64; 3] = [12, 60, 240];
+const EPISODES_MIN: u64 = 4;
+const EPISODES_MORE: u64 = 12;
+
+/// How a seed went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Operations of the disk.
+    pub operations: u64,
+    /// Faults that happened.
+    pub faults: u64,
+    /// Backups that were reported done.
+    pub backups: u64,
+    /// A sum over all that happened: the same for the same seed.
+    pub trace: String,
+}
+
+/// What went wrong, and all that happened before.
+#[derive(Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub what: String,
+    /// Every operation, when it was asked for.
+    pub log: Vec<String>,
+}
+
+/// Runs all that follows from `seed`.
+pub fn run(seed: u64, logged: bool) -> Result<Outcome, Failure> {
+    let mut random = Random::new(seed);
+    let disk = Disk::new(Random::new(random.next()), logged);
+    let mut world = World::new(disk.clone(), random);
+    let result = world.live();
+    let failure = |what| Failure { what, log: disk.log() };
+    result.map_err(failure)?;
+    Ok(Outcome { operations: disk.operations(), trace: disk.trace(), ..world.outcome })
+}
+
+struct World {
+    shared: Shared,
+    random: Random,
+    running: Option<Running>,
+    /// A rebuild was broken off, or met a fault: it has to be run once more.
+    is_rebuilding: bool,
+    outcome: Outcome,
+}
+
+impl World {
+    fn new(disk: Arc<Disk>, random: Random) -> Self {
+        let shared = Shared::new(disk);
+        Self { shared, random, running: None, is_rebuilding: false, outcome: Outcome::default() }
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        init(&self.shared.disk)?;
+        for _ in 0..EPISODES_MIN + self.random.below(EPISODES_MORE) {
+            self.episode()?;
+        }
+        self.settle()
+    }
+
+    /// One thing after another; something may go wrong meanwhile.
+    fn episode(&mut self) -> Result<(), String> {
+        self.arm();
+        let result = self.act();
+        let has_fired = self.shared.disk.disarm();
+        self.outcome.faults += u64::from(has_fired);
+        let what = self.shared.wrong.lock().take();
+        what.map_or(Ok(()), Err)?;
+        if let Err(error) = &result {
+            self.shared.disk.note(format!("    failed: {error}"));
+            if !has_fired {
+                return Err(format!("without any fault: {error}"));
+            }
+        }
+        self.leave(result.is_err());
+        if self.random.one_in(3) { self.verify() } else { Ok(()) }
+    }
+
+    fn arm(&mut self) {
+        use Fault::{Dead, Error, Full, Kill, PowerCut, Sync};
+        let faults = [PowerCut, PowerCut, PowerCut, Kill, Kill, Error, Dead, Full, Sync];
+        let fault = *self.random.pick(&faults);
+        let reach = *self.random.pick(&REACH);
+        let left = self.random.below(if fault == Sync { reach / 8 + 1 } else { reach });
+        let faults =
+            if self.random.one_in(4) { Faults::none() } else { Faults::after(left, fault) };
+        self.shared.disk.arm(faults);
+    }
+
+    /// Whether a process goes on after it: the dead do not.
+    fn leave(&mut self, failed: bool) {
+        let Some(running) = &self.running else { return };
+        let process = running.storage.process();
+        let ends = self.random.one_in(if failed { 2 } else { 4 });
+        if ends || !self.shared.disk.is_alive(process) {
+            self.shared.disk.kill(process);
+            self.running = None;
+        }
+    }
+
+    fn act(&mut self) -> repository::Result<()> {
+        if self.random.one_in(12) {
+            return self.rebuild();
+        }
+        let running = match self.running.take() {
+            Some(running) => running,
+            None => Running::start(&self.shared.disk)?,
+        };
+        self.running = Some(running.clone());
+        let host = self.task(&running);
+        if self.random.one_in(2) {
+            return self.alone(host, &running);
+        }
+        let guest = if self.random.one_in(4) { Task::Look } else { self.task(&running) };
+        self.together(host, guest, &running)
+    }
+
+    fn task(&mut self, running: &Running) -> Task {
+        match self.random.below(10) {
+            0..5 => Task::backup(running, &self.shared, &mut self.random),
+            5..7 => Task::forget(&self.shared, &mut self.random),
+            _ => Task::reclaim(&mut self.random),
+        }
+    }
+
+    fn alone(&mut self, mut task: Task, running: &Running) -> repository::Result<()> {
+        self.shared.disk.note(format!("--- {}", task.name()));
+        while !task.go_on(running, &self.shared)? {}
+        self.outcome.backups += u64::from(task.name() == "backup");
+        Ok(())
+    }
+
+    /// One runs, and between its operations the other one does.
+    fn together(&mut self, host: Task, guest: Task, running: &Running) -> repository::Result<()> {
+        self.shared.disk.note(format!("--- {} beside", guest.name()));
+        let random = Random::new(self.random.next());
+        let guest = Arc::new(Mutex::new(Guest { task: guest, random, ended: None }));
+        let (turn, beside, shared) = (guest.clone(), running.clone(), self.shared.clone());
+        self.shared.disk.invite(Box::new(move || turn.lock().turn(&beside, &shared)));
+        let result = self.alone(host, running);
+        self.shared.disk.dismiss();
+        let mut guest = guest.lock();
+        guest.finish(running, &self.shared);
+        result.and(guest.ended.take().unwrap_or(Ok(())))
+    }
+
+    fn rebuild(&mut self) -> repository::Result<()> {
+        self.shared.disk.note("--- rebuild");
+        if let Some(running) = self.running.take() {
+            self.shared.disk.kill(running.storage.process());
+        }
+        self.is_rebuilding = true;
+        self.is_rebuilding = rebuild(&self.shared.disk)?;
+        Ok(())
+    }
+
+    /// What a person who looks would find.
+    fn verify(&mut self) -> Result<(), String> {
+        self.shared.disk.note("--- verify");
+        if self.is_rebuilding {
+            self.rebuild().map_err(|error| format!("a rebuild fails: {error}"))?;
+            if self.is_rebuilding {
+                return Err("a rebuild finds damage where there is none".into());
+            }
+        }
+        self.shared.look();
+        self.shared.wrong.lock().take().map_or(Ok(()), Err)
+    }
+
+    /// The end: a last writer settles everything, and the repository is as good as new.
+    fn settle(&mut self) -> Result<(), String> {
+        self.verify()?;
+        if let Some(running) = self.running.take() {
+            self.shared.disk.kill(running.storage.process());
+        }
+        let failed = |error: repository::Error| format!("at the end: {error}");
+        let running = Running::start(&self.shared.disk).map_err(failed)?;
+        for task in [Task::backup(&running, &self.shared, &mut self.random), Task::Reclaim(0.0)] {
+            self.alone(task, &running).map_err(failed)?;
+            self.verify()?;
+        }
+        whole(&running.repository)?;
+        no_leftovers(&self.shared.disk)
+    }
+}
+
+fn init(disk: &Arc<Disk>) -> Result<(), String> {
+    let config = Config {
+        repository: RepositoryId([1; 16]),
+        features: 0,
+        created_secs: 0,
+        privacy: 0,
+        chunk_bytes: [1, 2, 3],
+        root_key: [0; 32],
+    };
+    let made = Repository::init(Arc::new(disk.process()), config, &[]);
+    made.map(|_| ()).map_err(|error| format!("cannot make a repository: {error}"))
+}
+
+/// No container is damaged.
+fn whole(repository: &Repository) -> Result<(), String> {
+    let failed = |error: repository::Error| format!("check: {error}");
+    let storage = &**repository.storage();
+    for file in container::list(storage, ids::ContainerNo(0)).map_err(failed)? {
+        let reader = ContainerReader::open(storage, file.number).map_err(failed)?;
+        let walk = reader.walk(|_, _| ()).map_err(failed)?;
+        if !walk.damaged.is_empty() {
+            return Err(format!("container {} is damaged: {:?}", file.number, walk.damaged));
+        }
+    }
+    Ok(())
+}
+
+/// Nothing that only an unfinished run leaves is there.
+fn no_leftovers(disk: &Disk) -> Result<(), String> {
+    let is_left =
+        |name: &String| name.ends_with(".part") || name.ends_with(".new") || name.contains("spill");
+    let left: Vec<_> = disk.files().into_iter().filter(is_left).collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("left behind: {}", left.join(", "))) }
+}

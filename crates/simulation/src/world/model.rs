@@ -1,0 +1,107 @@
+//! What must be there: a map from snapshots to trees.
+
+use super::records;
+use super::tree::Tree;
+use ids::{ObjectId, SnapshotId};
+use repository::Repository;
+use repository::snapshots::SnapshotRef;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A tree that was backed up.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) tree: Tree,
+    /// Of the repository when it was backed up.
+    pub(super) epoch: u64,
+}
+
+/// What the runs so far were told.
+#[derive(Default)]
+pub(super) struct Model {
+    /// Reported done and not forgotten.
+    kept: BTreeMap<SnapshotRef, Known>,
+    /// Whose forgetting was begun and not reported done: they may be there.
+    doubtful: BTreeMap<SnapshotRef, Known>,
+    /// Reported forgotten.
+    forgotten: BTreeSet<SnapshotId>,
+    /// Every tree that was ever to be backed up, by its root.
+    tried: BTreeMap<[u8; ObjectId::LEN], Tree>,
+    /// Numbers that were seen, each with its snapshot.
+    numbers: BTreeMap<u64, SnapshotId>,
+}
+
+/// What must not be.
+pub(super) type Violation = String;
+
+impl Model {
+    pub(super) fn kept(&self) -> Vec<SnapshotRef> {
+        self.kept.keys().copied().collect()
+    }
+
+    pub(super) fn known(&self, name: SnapshotRef) -> Option<&Known> {
+        self.kept.get(&name)
+    }
+
+    /// A backup of `tree` begins.
+    pub(super) fn tries(&mut self, tree: &Tree) {
+        self.tried.insert(tree.root().0, tree.clone());
+    }
+
+    /// A backup was reported done.
+    pub(super) fn acknowledges(&mut self, name: SnapshotRef, known: Known) {
+        self.kept.insert(name, known);
+    }
+
+    /// Somebody begins to forget `names`.
+    pub(super) fn may_forget(&mut self, names: &[SnapshotRef]) {
+        for name in names {
+            self.doubtful.extend(self.kept.remove(name).map(|known| (*name, known)));
+        }
+    }
+
+    /// It was reported done.
+    pub(super) fn forgets(&mut self, names: &[SnapshotRef]) {
+        self.doubtful.retain(|name, _| !names.contains(name));
+        self.forgotten.extend(names.iter().map(|name| name.id));
+    }
+
+    /// Everything that was promised is there, and nothing else.
+    pub(super) fn verify(&mut self, repository: &Repository) -> Result<(), Violation> {
+        let found = repository.snapshots().map_err(|error| format!("no list: {error}"))?;
+        if let Some(lost) = self.kept.keys().find(|name| !found.contains(name)) {
+            return Err(format!("snapshot {} was reported done and is not there", lost.sequence));
+        }
+        for name in found {
+            self.verify_snapshot(repository, name)?;
+        }
+        Ok(())
+    }
+
+    fn verify_snapshot(
+        &mut self,
+        repository: &Repository,
+        name: SnapshotRef,
+    ) -> Result<(), Violation> {
+        let number = name.sequence;
+        if self.forgotten.contains(&name.id) {
+            return Err(format!("snapshot {number} was forgotten and is there"));
+        }
+        if *self.numbers.entry(number).or_insert(name.id) != name.id {
+            return Err(format!("number {number} was used twice"));
+        }
+        let failed = |error: repository::Error| format!("snapshot {number}: {error}");
+        let root = repository.snapshot(name).map_err(failed)?.head.root;
+        let tree = self.tried.get(&root.0).ok_or("a snapshot of nothing is there")?;
+        restores(repository, tree).map_err(|reason| format!("snapshot {number}: {reason}"))
+    }
+}
+
+/// Whether every byte of `tree` can be had.
+fn restores(repository: &Repository, tree: &Tree) -> Result<(), Violation> {
+    let mut bytes = Vec::new();
+    for id in tree.objects() {
+        repository.fetch(&id, &mut bytes).map_err(|error| format!("{id}: {error}"))?;
+        records::holds(&bytes, &id).map_err(|reason| format!("{id}: {reason}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! What a process does: one thing after the other, or one beside the other.
+
+use super::backup::{Backup, Base};
+use super::model::{Model, Violation};
+use super::records::{Seals, dead};
+use super::tree::Tree;
+use crate::disk::{Disk, SimStorage};
+use crate::random::Random;
+use parking_lot::Mutex;
+use repository::lease::Lease;
+use repository::reclaim::{self, Options};
+use repository::snapshots::SnapshotRef;
+use repository::storage::Storage;
+use repository::{Error, Repository, Result};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What all processes and tasks share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) disk: Arc<Disk>,
+    pub(super) model: Arc<Mutex<Model>>,
+    /// The first thing that was wrong.
+    pub(super) wrong: Arc<Mutex<Option<Violation>>>,
+    sessions: Arc<AtomicU64>,
+}
+
+impl Shared {
+    pub(super) fn new(disk: Arc<Disk>) -> Self {
+        Self { disk, model: Arc::default(), wrong: Arc::default(), sessions: Arc::default() }
+    }
+
+    pub(super) fn next_session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn is_wrong(&self, what: Violation) {
+        self.wrong.lock().get_or_insert(what);
+    }
+
+    /// A reader that needs no lock looks whether everything is there.
+    pub(super) fn look(&self) {
+        self.disk.undisturbed(|| {
+            let storage = self.disk.process();
+            let process = storage.process();
+            let opened = Repository::open(Arc::new(storage)).map_err(|error| error.to_string());
+            let seen = opened.and_then(|repository| self.model.lock().verify(&repository));
+            self.disk.kill(process);
+            if let Err(what) = seen {
+                self.is_wrong(what);
+            }
+        });
+    }
+}
+
+/// A process that may write.
+#[derive(Clone)]
+pub(super) struct Running {
+    pub(super) storage: SimStorage,
+    pub(super) repository: Arc<Repository>,
+    pub(super) lease: Arc<Lease>,
+}
+
+impl Running {
+    /// Opens the repository and takes the lease.
+    pub(super) fn start(disk: &Arc<Disk>) -> Result<Self> {
+        let storage = disk.process();
+        let repository = Arc::new(Repository::open(Arc::new(storage.clone()))?);
+        let lease = repository.lease("simulation")?;
+        Ok(Self { storage, repository, lease })
+    }
+}
+
+/// Something to do.
+pub(super) enum Task {
+    Backup(Box<Backup>),
+    Forget(Vec<SnapshotRef>),
+    Reclaim(f64),
+    /// Somebody without a lease reads everything.
+    Look,
+}
+
+impl Task {
+    /// A backup of something new, or of what the newest snapshot became.
+    pub(super) fn backup(running: &Running, shared: &Shared, random: &mut Random) -> Self {
+        let mut model = shared.model.lock();
+        let newest = model.kept().pop().filter(|_| !random.one_in(3));
+        let base =
+            newest.and_then(|name| model.known(name).cloned().map(|known| Base { name, known }));
+        let tree = match &base {
+            Some(base) => base.known.tree.changed(random),
+            None => Tree::any(random),
+        };
+        model.tries(&tree);
+        let number = shared.next_session();
+        let backup = Backup::new(&running.repository, &running.lease, tree, base, number);
+        Self::Backup(Box::new(backup))
+    }
+
+    /// Forgets one or two.
+    pub(super) fn forget(shared: &Shared, random: &mut Random) -> Self {
+        let kept = shared.model.lock().kept();
+        let count = 1 + random.index(2);
+        let names = (0..count.min(kept.len())).map(|_| *random.pick(&kept));
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names.dedup();
+        Self::Forget(names)
+    }
+
+    /// Gives space back.
+    pub(super) fn reclaim(random: &mut Random) -> Self {
+        Self::Reclaim(*random.pick(&[0.0, 0.0, 10.0, 50.0]))
+    }
+
+    /// Whether the next step waits for nobody who commits.
+    fn is_free(&self) -> bool {
+        match self {
+            Self::Backup(backup) => backup.is_free(),
+            Self::Look => true,
+            Self::Forget(_) | Self::Reclaim(_) => false,
+        }
+    }
+
+    /// Goes on by one step; whether it is done.
+    pub(super) fn go_on(&mut self, running: &Running, shared: &Shared) -> Result<bool> {
+        match self {
+            Self::Backup(backup) => {
+                let Some(name) = backup.go_on()? else { return Ok(false) };
+                shared.model.lock().acknowledges(name, backup.known());
+            }
+            Self::Forget(names) => forget(running, shared, names)?,
+            Self::Reclaim(percent) => {
+                let options = Options { max_waste_percent: *percent, dry_run: false };
+                match reclaim::run(&running.repository, &running.lease, options, None) {
+                    Err(Error::InUse { .. }) => {} // another one runs
+                    result => drop(result?),
+                }
+            }
+            Self::Look => shared.look(),
+        }
+        Ok(true)
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Backup(_) => "backup",
+            Self::Forget(_) => "forget",
+            Self::Reclaim(_) => "reclaim",
+            Self::Look => "look",
+        }
+    }
+}
+
+fn forget(running: &Running, shared: &Shared, names: &[SnapshotRef]) -> Result<()> {
+    let seals = Seals::new(shared.next_session());
+    let ids: Vec<_> = names.iter().map(|name| name.id).collect();
+    shared.model.lock().may_forget(names);
+    let tombstone = seals.tombstone(&ids);
+    running.repository.forget(&running.lease, names, &seals.session_record(), &tombstone)?;
+    shared.model.lock().forgets(names);
+    Ok(())
+}
+
+/// Makes index and snapshots anew, as a client with keys does it. Says whether anything was found
+/// damaged.
+pub(super) fn rebuild(disk: &Arc<Disk>) -> Result<bool> {
+    let storage: Arc<dyn Storage> = Arc::new(disk.process());
+    let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
+    let gone: HashSet<_> = found.tombstones.iter().flat_map(|clear| dead(clear)).collect();
+    let present: HashSet<_> = repository.snapshots()?.iter().map(|name| name.id).collect();
+    for manifest in &found.manifests {
+        if !present.contains(&manifest.id) && !gone.contains(&manifest.id) {
+            repository.restore_manifest(&lease, manifest)?;
+        }
+    }
+    repository.settle_snapshot_numbers(&lease)?;
+    Ok(!found.damages.is_empty())
+}
+
+/// A task that runs beside another one, between its operations.
+pub(super) struct Guest {
+    pub(super) task: Task,
+    pub(super) random: Random,
+    /// How it ended.
+    pub(super) ended: Option<Result<()>>,
+}
+
+impl Guest {
+    /// Perhaps goes on by one step: never when it would wait for the host, which cannot go on.
+    pub(super) fn turn(&mut self, running: &Running, shared: &Shared) {
+        let may = self.task.is_free() || !running.repository.is_committing();
+        if may && self.random.one_in(2) {
+            self.step(running, shared);
+        }
+    }
+
+    /// Goes on to its end.
+    pub(super) fn finish(&mut self, running: &Running, shared: &Shared) {
+        while self.ended.is_none() {
+            self.step(running, shared);
+        }
+    }
+
+    fn step(&mut self, running: &Running, shared: &Shared) {
+        if self.ended.is_some() {
+            return;
+        }
+        match self.task.go_on(running, shared) {
+            Ok(false) => {}
+            Ok(true) => self.ended = Some(Ok(())),
+            Err(error) => self.ended = Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What is backed up: a root page, pages below it, chunks below those.
+
+use super::records::{chunk, page};
+use crate::random::Random;
+use ids::ObjectId;
+
+/// Chunks that there are: few, so that trees share them.
+const CHUNKS: u64 = 48;
+const LEAVES_MAX: usize = 4;
+const LEAF_CHUNKS_MAX: usize = 6;
+
+/// A tree of two levels.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    leaves: Vec<Vec<ObjectId>>,
+}
+
+impl Tree {
+    /// Any tree.
+    pub(super) fn any(random: &mut Random) -> Self {
+        let leaves = 1 + random.index(LEAVES_MAX);
+        Self { leaves: (0..leaves).map(|_| leaf(random)).collect() }
+    }
+
+    /// What became of it: mostly the same.
+    pub(super) fn changed(&self, random: &mut Random) -> Self {
+        let mut leaves = self.leaves.clone();
+        let at = random.index(leaves.len());
+        leaves[at] = leaf(random);
+        Self { leaves }
+    }
+
+    /// Its leaves: each a page and the chunks that it refers to.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = (ObjectId, &[ObjectId])> {
+        self.leaves.iter().map(|chunks| (page(chunks), &chunks[..]))
+    }
+
+    /// What its root refers to, each once.
+    pub(super) fn root_refs(&self) -> Vec<ObjectId> {
+        let mut refs: Vec<ObjectId> = Vec::new();
+        for (leaf, _) in self.leaves() {
+            if !refs.contains(&leaf) {
+                refs.push(leaf);
+            }
+        }
+        refs
+    }
+
+    /// Its root.
+    pub(super) fn root(&self) -> ObjectId {
+        page(&self.root_refs())
+    }
+
+    /// Everything in it.
+    pub(super) fn objects(&self) -> Vec<ObjectId> {
+        let below = self.leaves().flat_map(|(leaf, chunks)| [&[leaf], chunks].concat());
+        let mut all: Vec<_> = below.chain([self.root()]).collect();
+        all.sort_unstable_by_key(|id| id.0);
+        all.dedup();
+        all
+    }
+}
+
+fn leaf(random: &mut Random) -> Vec<ObjectId> {
+    let mut chunks: Vec<ObjectId> = Vec::new();
+    for _ in 0..=random.index(LEAF_CHUNKS_MAX) {
+        let id = chunk(random.below(CHUNKS));
+        if !chunks.contains(&id) {
+            chunks.push(id);
+        }
+    }
+    chunks
+}

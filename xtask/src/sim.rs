@@ -1,0 +1,117 @@
+//! Many seeds of the simulation, on all processors.
+
+use simulation::world::{self, Failure, Outcome};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const SEEDS: u64 = 1000;
+
+struct Options {
+    first: u64,
+    seeds: u64,
+    limit: Option<Duration>,
+    is_logged: bool,
+}
+
+#[derive(Default)]
+struct Totals {
+    seeds: u64,
+    outcome: Outcome,
+    failed: Option<(u64, Failure)>,
+}
+
+pub(crate) fn main(arguments: &[String]) -> ExitCode {
+    match Options::parse(arguments) {
+        Ok(options) if options.is_logged => print_log(options.first),
+        Ok(options) => run(&options),
+        Err(reason) => {
+            eprintln!("sim: {reason}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut options = Self { first: 0, seeds: SEEDS, limit: None, is_logged: false };
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            let mut number = || {
+                let value = words.next().ok_or(format!("{word} needs a number"))?;
+                value.parse().map_err(|_| format!("{word} {value} is no number"))
+            };
+            match word.as_str() {
+                "--first" => options.first = number()?,
+                "--seeds" => options.seeds = number()?,
+                "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
+                "--log" => options.is_logged = true,
+                other => return Err(format!("unknown option {other}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn print_log(seed: u64) -> ExitCode {
+    match world::run(seed, true) {
+        Ok(outcome) => {
+            println!("seed {seed}: {outcome:?}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            failure.log.iter().for_each(|line| println!("{line}"));
+            println!("seed {seed}: {}", failure.what);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> ExitCode {
+    let (begun, next) = (Instant::now(), AtomicU64::new(options.first));
+    let totals = Mutex::new(Totals::default());
+    let is_over = || options.limit.is_some_and(|limit| begun.elapsed() > limit);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| while !is_over() && one(options, &next, &totals) {});
+        }
+    });
+    let totals = totals.into_inner().unwrap_or_default();
+    let Totals { seeds, outcome, failed } = totals;
+    println!(
+        "{seeds} seeds in {:.1} s: {} operations, {} faults, {} backups",
+        begun.elapsed().as_secs_f64(),
+        outcome.operations,
+        outcome.faults,
+        outcome.backups
+    );
+    let Some((seed, failure)) = failed else { return ExitCode::SUCCESS };
+    eprintln!("sim: seed {seed}: {}", failure.what);
+    eprintln!("sim: repeat it: cargo xtask sim --first {seed} --log");
+    ExitCode::FAILURE
+}
+
+/// Runs the next seed; whether to go on.
+fn one(options: &Options, next: &AtomicU64, totals: &Mutex<Totals>) -> bool {
+    let seed = next.fetch_add(1, Ordering::Relaxed);
+    if seed - options.first >= options.seeds {
+        return false;
+    }
+    let result = world::run(seed, false);
+    let Ok(mut totals) = totals.lock() else { return false };
+    totals.seeds += 1;
+    match result {
+        Ok(outcome) => {
+            totals.outcome.operations += outcome.operations;
+            totals.outcome.faults += outcome.faults;
+            totals.outcome.backups += outcome.backups;
+        }
+        // The lowest seed is the one to look at.
+        Err(failure) if totals.failed.as_ref().is_none_or(|(first, _)| seed < *first) => {
+            totals.failed = Some((seed, failure));
+        }
+        Err(_) => {}
+    }
+    totals.failed.is_none()
+}
