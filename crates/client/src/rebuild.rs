@@ -27,14 +27,18 @@ pub struct Report {
     pub snapshots_restored: u64,
     /// Manifests without a good signature, left alone.
     pub forged: u64,
+    /// Manifests of which something is missing, left alone unless asked for. A backup that failed
+    /// in its last step leaves one, and a reclaim may have taken what it needs.
+    pub incomplete: u64,
     /// What is damaged.
     pub damages: Vec<String>,
     /// Wall time.
     pub elapsed_secs: f64,
 }
 
-/// Rebuilds.
-pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> {
+/// Rebuilds. Snapshots that are not listed any more come back when all of their data is there; with
+/// `incomplete` the others too.
+pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) -> Result<Report> {
     let begun = Instant::now();
     // The keys are tried first: who cannot open the repository shall not rebuild it.
     Archive::unlock(&*storage, secret)?;
@@ -49,12 +53,16 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> 
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        if is_signed(&archive, &slots, manifest) {
-            archive.repository.restore_manifest(&lease, manifest)?;
-            report.snapshots_restored += 1;
-        } else {
+        let Some(head) = signed_head(&archive, &slots, manifest) else {
             report.forged += 1;
+            continue;
+        };
+        if !incomplete && !archive.repository.is_complete(head.root)? {
+            report.incomplete += 1;
+            continue;
         }
+        archive.repository.restore_manifest(&lease, manifest)?;
+        report.snapshots_restored += 1;
     }
     archive.repository.settle_snapshot_numbers(&lease)?;
     report.snapshots = archive.repository.snapshots()?.len() as u64;
@@ -67,11 +75,16 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Report> 
     Ok(report)
 }
 
-fn is_signed(archive: &Archive, slots: &[(KeyId, SlotInfo)], manifest: &FoundManifest) -> bool {
-    let Ok((head, signature)) = Head::decode(&manifest.clear) else { return false };
+/// The head of `manifest`, when a key of the repository signed it.
+fn signed_head(
+    archive: &Archive,
+    slots: &[(KeyId, SlotInfo)],
+    manifest: &FoundManifest,
+) -> Option<Head> {
+    let (head, signature) = Head::decode(&manifest.clear).ok()?;
     let unsigned = signed(archive, MANIFEST_CONTEXT, &manifest.clear[..UNSIGNED_BYTES]);
-    let slot = slots.iter().find(|(id, _)| *id == head.writer);
-    slot.is_some_and(|(_, slot)| slot.verify_key.verify(&unsigned, &signature).is_ok())
+    let (_, slot) = slots.iter().find(|(id, _)| *id == head.writer)?;
+    slot.verify_key.verify(&unsigned, &signature).is_ok().then_some(head)
 }
 
 /// Snapshots that good tombstones name.

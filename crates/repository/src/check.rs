@@ -63,7 +63,7 @@ pub fn missing(repository: &Repository, wanted: &[Wanted]) -> Result<Vec<Wanted>
 
 /// The beginning of an id that somebody looks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Wanted(Prefix);
+pub struct Wanted(pub(crate) Prefix);
 
 impl Wanted {
     /// Looks for `id`.

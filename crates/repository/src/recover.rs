@@ -12,9 +12,9 @@ use crate::storage::PUT_SUFFIX;
 use crate::{Error, Repository, Result, repository as names, snapshots};
 use format::container::Row;
 use format::manifest::Head;
-use format::record::{self, RecordKind};
+use format::record::{self, Header, RecordKind};
 use ids::{ContainerNo, Place};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -120,12 +120,30 @@ pub(crate) fn settle(
         return index_container(&reader, placed);
     }
     let reader = ContainerReader::open_part(&*repository.storage, file.number)?;
-    let rows = reader.walk(|_, _| ())?.rows;
+    let rows = openable(&reader)?;
     if rows.iter().any(|row| row.is(RecordKind::Data) || row.is(RecordKind::Pages)) {
         let number = save(repository, lease, &reader, &rows)?;
         index_container(&ContainerReader::open(&*repository.storage, number)?, placed)?;
     }
     Ok(repository.storage.remove(&part_name(file.number))?)
+}
+
+/// The good records whose key is there too. Sectors reach the disk in any order: the key at the
+/// beginning may be lost and what it sealed be there, of no use to anybody.
+fn openable(reader: &ContainerReader) -> Result<Vec<Row>> {
+    let (mut known, mut rows) = (FxHashSet::default(), Vec::new());
+    reader.walk(|place, record| {
+        let Header { kind, session, .. } = record.header;
+        if kind == RecordKind::Session {
+            known.insert(session);
+        }
+        rows.push((session, Row { kind: kind as u8, offset: place.offset, length: place.length }));
+    })?;
+    Ok(rows
+        .into_iter()
+        .filter(|(session, _)| known.contains(session))
+        .map(|(_, row)| row)
+        .collect())
 }
 
 /// Copies the good records of an unfinished container to a finished one.

@@ -220,7 +220,7 @@ fn backup_says(lab: &Lab, place: &Place) -> String {
 
 /// After a rebuild the next backup is whole, whatever was lost.
 fn rebuild_says(lab: &Lab, place: &Place) -> String {
-    let report = match rebuild::run(place.storage(), PASSWORD) {
+    let report = match rebuild::run(place.storage(), PASSWORD, false) {
         Err(error) => return short(&error),
         Ok(report) => report,
     };

@@ -115,7 +115,7 @@ fn a_rebuild_of_a_sound_repository_changes_nothing_for_anybody() {
 fn a_wrong_password_rebuilds_nothing() {
     let (place, _) = lab();
     let before = place.files();
-    let refused = client::rebuild::run(place.storage(), crypto::SlotSecret::Password(b"no"));
+    let refused = client::rebuild::run(place.storage(), crypto::SlotSecret::Password(b"no"), false);
     assert!(matches!(refused, Err(Error::WrongKey)));
     assert_eq!(place.files(), before);
 }
@@ -269,7 +269,8 @@ fn rebuild_killed_at_any_step_is_done_again() {
     for at in 0.. {
         let copy = place.copied();
         let plan = Plan::failing(Fault::Dead, at * 3);
-        let result = client::rebuild::run(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
+        let result =
+            client::rebuild::run(FaultyStorage::new(&copy.repository(), &plan), PASSWORD, false);
         if !plan.fired() {
             assert!(result.is_ok(), "{result:?}");
             break;

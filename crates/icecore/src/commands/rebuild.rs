@@ -13,14 +13,19 @@ use client::rebuild;
 #[command(
     after_help = "Examples:\n  icecore rebuild\n\nSnapshots that were forgotten stay forgotten. Run it when `check` or another command says so."
 )]
-pub(crate) struct Rebuild {}
+pub(crate) struct Rebuild {
+    /// Also bring snapshots back of which something is missing: what there is of them can be
+    /// restored. Without this they are counted and left alone.
+    #[arg(long)]
+    incomplete: bool,
+}
 
 impl Rebuild {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let storage = context.storage()?;
         let secret = context.secret(Ask::Once)?;
         context.watch_signals();
-        let report = rebuild::run(storage, secret.slot())
+        let report = rebuild::run(storage, secret.slot(), self.incomplete)
             .map_err(|error| Failure::from(error).at(&context.place()))?;
         for damage in &report.damages {
             let told = context.out.print(&format!("damage: {}", escape::text(damage)));
@@ -35,6 +40,12 @@ impl Rebuild {
             units::count(report.forged),
             units::duration(report.elapsed_secs),
         ))?;
+        if report.incomplete > 0 {
+            context.out.line(&format!(
+                "{} not brought back: not all of their data is there. If you miss any: icecore rebuild --incomplete",
+                units::many(report.incomplete, "snapshot"),
+            ))?;
+        }
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
         context.out.summary(code, &report)
     }

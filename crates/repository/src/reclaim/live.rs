@@ -1,6 +1,7 @@
 //! Marking: every object that a snapshot reaches, by walking pages through what they show in the
 //! clear.
 
+use crate::check::Wanted;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::snapshots::SnapshotRef;
@@ -95,6 +96,21 @@ pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<Snaps
     }
     live.compact();
     Ok(snapshots)
+}
+
+/// Whether all that the tree `root` reaches is in the index, as far as its pages can be read.
+pub(super) fn is_complete(repository: &Repository, root: ObjectId) -> Result<bool> {
+    let mut live = Live::default();
+    let mut reader = HeadReader { repository, latest: VecDeque::new() };
+    match mark_tree(&mut reader, root, &mut live) {
+        Err(Error::ObjectMissing(_) | Error::ContainerMissing(_) | Error::Damaged { .. }) => {
+            return Ok(false);
+        }
+        marked => marked?,
+    }
+    live.compact();
+    let wanted: Vec<_> = live.sorted().into_iter().map(Wanted).collect();
+    Ok(crate::check::missing(repository, &wanted)?.is_empty())
 }
 
 fn mark_tree(reader: &mut HeadReader<'_>, root: ObjectId, live: &mut Live) -> Result<()> {

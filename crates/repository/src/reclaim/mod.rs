@@ -15,7 +15,7 @@ use crate::numbers::Numbers;
 use crate::{Error, Repository, Result, snapshots};
 use copy::{Copied, Copier};
 use format::record::SealedRecord;
-use ids::ContainerNo;
+use ids::{ContainerNo, ObjectId};
 use live::Live;
 use plan::Plan;
 
@@ -101,6 +101,13 @@ pub fn run(
     outcome.bytes_freed = plan.bytes_of(&condemned).saturating_sub(copied.bytes);
     remove(repository, lease, &condemned)?;
     Ok(outcome)
+}
+
+impl Repository {
+    /// Whether all that the snapshot of `root` needs is in the index.
+    pub fn is_complete(&self, root: ObjectId) -> Result<bool> {
+        live::is_complete(self, root)
+    }
 }
 
 /// Copies what lives in `condemned`.

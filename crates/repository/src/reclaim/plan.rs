@@ -51,8 +51,9 @@ impl Plan {
         snapshots: &[SnapshotRef],
         max_waste_percent: f64,
     ) -> Result<Self> {
-        let mut usage = containers(repository)?;
-        let (live_objects, dead_objects) = count(repository, live, &mut usage)?;
+        let first_unsettled = first_unsettled(repository);
+        let mut usage = containers(repository, first_unsettled)?;
+        let (live_objects, dead_objects) = count(repository, live, &mut usage, first_unsettled)?;
         if live_objects == 0 && !snapshots.is_empty() {
             return Err(Error::Doubt("there are snapshots, but nothing seems to live".into()));
         }
@@ -129,12 +130,18 @@ impl Plan {
     }
 }
 
-/// The containers that are settled: no running session still writes them or any before them.
-fn containers(repository: &Repository) -> Result<FxHashMap<ContainerNo, Usage>> {
+/// The first container that a running session may still write, or that one left behind.
+fn first_unsettled(repository: &Repository) -> u64 {
     let allocated = repository.next_container.load(Ordering::Relaxed);
     let unsettled = repository.pins.lock().first_unsettled(None);
-    let first_unsettled =
-        unsettled.unwrap_or(allocated).min(repository.index().state.next_container);
+    unsettled.unwrap_or(allocated).min(repository.index().state.next_container)
+}
+
+/// The containers that are settled.
+fn containers(
+    repository: &Repository,
+    first_unsettled: u64,
+) -> Result<FxHashMap<ContainerNo, Usage>> {
     let mut usage = FxHashMap::default();
     for file in container::list(&*repository.storage, ContainerNo(0))? {
         if file.finished && file.number.0 < first_unsettled {
@@ -161,6 +168,7 @@ fn count(
     repository: &Repository,
     live: &Live,
     usage: &mut FxHashMap<ContainerNo, Usage>,
+    first_unsettled: u64,
 ) -> Result<(u64, u64)> {
     let live = live.sorted();
     let mut marks = live.iter().peekable();
@@ -175,7 +183,7 @@ fn count(
         if let Some(usage) = usage.get_mut(&row.place.container) {
             usage.objects += 1;
             usage.live += u64::from(lives);
-        } else if lives && row.place.container.0 < repository.index().state.next_container {
+        } else if lives && row.place.container.0 < first_unsettled {
             return Err(Error::ContainerMissing(row.place.container));
         }
         Ok(())

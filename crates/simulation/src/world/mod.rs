@@ -89,7 +89,8 @@ impl World {
         what.map_or(Ok(()), Err)?;
         if let Err(error) = &result {
             self.shared.disk.note(format!("    failed: {error}"));
-            if !has_fired {
+            // What a rebuild could not read is missing, and whoever needs it says so.
+            if !has_fired && !self.is_rebuilding {
                 return Err(format!("without any fault: {error}"));
             }
         }

@@ -2,7 +2,8 @@
 
 use super::records;
 use super::tree::Tree;
-use ids::{ObjectId, SnapshotId};
+use format::record::RecordKind;
+use ids::{ContainerNo, ObjectId, SessionId, SnapshotId};
 use repository::Repository;
 use repository::snapshots::SnapshotRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,9 +100,28 @@ impl Model {
 /// Whether every byte of `tree` can be had.
 fn restores(repository: &Repository, tree: &Tree) -> Result<(), Violation> {
     let mut bytes = Vec::new();
+    let mut keys = BTreeSet::new();
     for id in tree.objects() {
-        repository.fetch(&id, &mut bytes).map_err(|error| format!("{id}: {error}"))?;
-        records::holds(&bytes, &id).map_err(|reason| format!("{id}: {reason}"))?;
+        let place = repository.fetch(&id, &mut bytes).map_err(|error| format!("{id}: {error}"))?;
+        let session = records::holds(&bytes, &id).map_err(|reason| format!("{id}: {reason}"))?;
+        if !keys.contains(&(place.container, session)) {
+            let here = keys_in(repository, place.container).map_err(|error| error.to_string())?;
+            keys.extend(here.into_iter().map(|session| (place.container, session)));
+        }
+        if !keys.contains(&(place.container, session)) {
+            return Err(format!("{id}: container {} lacks its key", place.container));
+        }
     }
     Ok(())
+}
+
+/// Sessions whose key record stands in a container.
+fn keys_in(repository: &Repository, number: ContainerNo) -> repository::Result<Vec<SessionId>> {
+    let mut found = Vec::new();
+    repository.container(number)?.walk(|_, record| {
+        if record.header.kind == RecordKind::Session {
+            found.push(record.header.session);
+        }
+    })?;
+    Ok(found)
 }

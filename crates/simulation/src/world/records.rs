@@ -117,14 +117,14 @@ pub(super) fn dead(clear: &[u8]) -> impl Iterator<Item = SnapshotId> {
     clear.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id))
 }
 
-/// Whether `bytes` is a record that holds `id`, and every byte of it is right.
-pub(super) fn holds(bytes: &[u8], id: &ObjectId) -> Result<(), String> {
+/// The session that sealed `bytes`, when it is a record that holds `id` and every byte is right.
+pub(super) fn holds(bytes: &[u8], id: &ObjectId) -> Result<SessionId, String> {
     let record = record::verify(bytes).map_err(|error| error.to_string())?;
     let ids = record::object_ids(&record).map_err(|error| error.to_string())?;
     let expected: Vec<u8> = ids.iter().flat_map(payload).collect();
     match () {
         () if !ids.contains(id) => Err("the record does not hold it".into()),
         () if record.sealed != expected => Err("it has other bytes".into()),
-        () => Ok(()),
+        () => Ok(record.header.session),
     }
 }

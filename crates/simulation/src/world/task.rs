@@ -6,8 +6,10 @@ use super::records::{Seals, dead};
 use super::tree::Tree;
 use crate::disk::{Disk, SimStorage};
 use crate::random::Random;
+use format::manifest::Head;
 use parking_lot::Mutex;
 use repository::lease::Lease;
+use repository::rebuild::FoundManifest;
 use repository::reclaim::{self, Options};
 use repository::snapshots::SnapshotRef;
 use repository::storage::Storage;
@@ -171,12 +173,18 @@ pub(super) fn rebuild(disk: &Arc<Disk>) -> Result<bool> {
     let gone: HashSet<_> = found.tombstones.iter().flat_map(|clear| dead(clear)).collect();
     let present: HashSet<_> = repository.snapshots()?.iter().map(|name| name.id).collect();
     for manifest in &found.manifests {
-        if !present.contains(&manifest.id) && !gone.contains(&manifest.id) {
+        let is_listed = present.contains(&manifest.id) || gone.contains(&manifest.id);
+        if !is_listed && is_complete(&repository, manifest)? {
             repository.restore_manifest(&lease, manifest)?;
         }
     }
     repository.settle_snapshot_numbers(&lease)?;
     Ok(!found.damages.is_empty())
+}
+
+fn is_complete(repository: &Repository, manifest: &FoundManifest) -> Result<bool> {
+    let head = Head::decode(&manifest.clear);
+    head.map_or(Ok(false), |(head, _)| repository.is_complete(head.root))
 }
 
 /// A task that runs beside another one, between its operations.

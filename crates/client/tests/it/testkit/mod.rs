@@ -234,7 +234,7 @@ pub(crate) fn reclaimed(archive: &Archive) -> reclaim::Report {
 }
 
 pub(crate) fn rebuilt(place: &Place) -> rebuild::Report {
-    rebuild::run(place.storage(), PASSWORD).unwrap()
+    rebuild::run(place.storage(), PASSWORD, false).unwrap()
 }
 
 pub(crate) fn files_below(root: &Path) -> Vec<String> {
