@@ -8,7 +8,7 @@ use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
 use crate::index::{Index, prefix_of};
 use crate::lease::Lease;
-use crate::recover::{after, remove_strays, settle};
+use crate::recover::{after, make_names_durable, remove_strays, settle};
 use crate::session::{add_runs, write_run};
 use crate::storage::Storage;
 use crate::{Error, Repository, Result, snapshots};
@@ -55,6 +55,7 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     storage.create_directory("index")?;
     snapshots::create_directory(&**storage)?;
     let files = container::list(&**storage, ContainerNo(0))?;
+    make_names_durable(&**storage, &files)?;
     let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
     // Only in memory: until the new index is whole the old one is used, and a kill changes nothing.
     state = State {

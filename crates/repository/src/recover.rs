@@ -8,7 +8,7 @@ use crate::index::run::{Prefix, RunReader};
 use crate::index::{prefix_of, run_name};
 use crate::lease::Lease;
 use crate::session::{add_runs, remove_runs, write_run};
-use crate::storage::PUT_SUFFIX;
+use crate::storage::{PUT_SUFFIX, Storage};
 use crate::{Error, Repository, Result, repository as names, snapshots};
 use format::container::Row;
 use format::manifest::Head;
@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     let index = repository.index();
     let left = container::list(&*repository.storage, index.state.first_unknown())?;
-    make_names_durable(repository, &left)?;
+    make_names_durable(&*repository.storage, &left)?;
     if left.is_empty() {
         return remove_strays(repository);
     }
@@ -54,11 +54,11 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
 
 /// A writer that was killed may have given or taken names that are seen and not yet durable: what
 /// builds on them now must not outlive them.
-fn make_names_durable(repository: &Repository, left: &[Found]) -> Result<()> {
+pub(crate) fn make_names_durable(storage: &dyn Storage, left: &[Found]) -> Result<()> {
     let mut directories = vec![snapshots::DIRECTORY.to_owned()];
     directories.extend(left.iter().map(|file| container::shard(file.number)));
     directories.dedup();
-    directories.iter().try_for_each(|name| Ok(repository.storage.sync_directory(name)?))
+    directories.iter().try_for_each(|name| Ok(storage.sync_directory(name)?))
 }
 
 /// The number after those of the manifests in `file`. A backup that failed between its containers

@@ -133,7 +133,8 @@ impl World {
         if self.random.one_in(2) {
             return self.alone(host, &running);
         }
-        let guest = if self.random.one_in(4) { Task::Look } else { self.task(&running) };
+        let looks = self.random.one_in(4) && !self.is_rebuilding;
+        let guest = if looks { Task::Look } else { self.task(&running) };
         self.together(host, guest, &running)
     }
 
