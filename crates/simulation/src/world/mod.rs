@@ -174,6 +174,10 @@ impl World {
         }
         self.is_rebuilding = true;
         self.is_rebuilding = rebuild(&self.shared.disk)?;
+        if self.is_rebuilding {
+            // It may not have been able to read what says that they were forgotten.
+            self.shared.model.lock().may_have_again();
+        }
         Ok(())
     }
 

@@ -66,6 +66,11 @@ impl Model {
         self.forgotten.extend(names.iter().map(|name| name.id));
     }
 
+    /// What was forgotten may be back.
+    pub(super) fn may_have_again(&mut self) {
+        self.forgotten.clear();
+    }
+
     /// Everything that was promised is there, and nothing else.
     pub(super) fn verify(&mut self, repository: &Repository) -> Result<(), Violation> {
         let found = repository.snapshots().map_err(|error| format!("no list: {error}"))?;
