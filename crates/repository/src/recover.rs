@@ -73,15 +73,21 @@ fn after_manifests(repository: &Repository, file: Found) -> Result<u64> {
         Ok(rows) => rows,
         Err(_) => reader.walk(|_, _| ())?.rows,
     };
-    let manifests = rows.iter().filter(|row| row.is(RecordKind::Manifest));
-    Ok(manifests.filter_map(|row| sequence(&reader, row)).max().map_or(0, after))
+    let mut next = 0;
+    for row in rows.iter().filter(|row| row.is(RecordKind::Manifest)) {
+        next = next.max(sequence(&reader, row)?.map_or(0, after));
+    }
+    Ok(next)
 }
 
 /// The number of the manifest at `row`, unless it is damaged.
-fn sequence(reader: &ContainerReader, row: &Row) -> Option<u64> {
-    let associated = reader.associated(row).ok()?;
-    let record = record::head_only(&associated).ok()?;
-    Head::decode(record.clear).ok().map(|(head, _)| head.sequence)
+fn sequence(reader: &ContainerReader, row: &Row) -> Result<Option<u64>> {
+    let associated = match reader.associated(row) {
+        Err(Error::Damaged { .. }) => return Ok(None),
+        associated => associated?,
+    };
+    let head = record::head_only(&associated).and_then(|record| Head::decode(record.clear));
+    Ok(head.ok().map(|(head, _)| head.sequence))
 }
 
 /// The snapshot number after `sequence`, which anybody may have written there.
