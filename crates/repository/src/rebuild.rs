@@ -50,7 +50,7 @@ pub struct FoundManifest {
 pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, Lease, Rebuilt)> {
     let config = Config::read(&**storage)?;
     let lease = Lease::acquire(storage, holder)?;
-    let mut state = State::read(&**storage).unwrap_or_default();
+    let mut state = last_state(&**storage);
     let known = state.next_container;
     storage.create_directory("index")?;
     snapshots::create_directory(&**storage)?;
@@ -89,6 +89,12 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     found.objects = repository.index().entries();
     remove_strays(&repository)?;
     Ok((repository, lease, found))
+}
+
+/// What the state file says, if anything. A disk that fails once is asked again: numbers that it
+/// forgets would be given out twice.
+fn last_state(storage: &dyn Storage) -> State {
+    State::read(storage).or_else(|_| State::read(storage)).unwrap_or_default()
 }
 
 /// The number after those of all `manifests`, forgotten ones too: none is used twice.
