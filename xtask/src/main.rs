@@ -7,6 +7,8 @@ mod crash;
 mod files;
 mod floors;
 mod purity;
+#[cfg(feature = "sabotage")]
+mod sabotage;
 mod sim;
 mod source;
 mod tidy;
@@ -28,6 +30,8 @@ cargo xtask sim [OPTIONS]     the engine on a simulated disk: power cuts, kills,
     --first N       the first of them (default 0)
     --seconds S     stop after this time, however many seeds that were
     --log           run only the first seed, and print all that it asked of the disk
+cargo xtask sabotage [SEEDS]  takes one protection out after the other: some seed must find each
+                              (needs --features sabotage)
 ";
 
 fn main() -> ExitCode {
@@ -41,6 +45,8 @@ fn main() -> ExitCode {
         "tidy" => report("tidy", tidy::problems()),
         "crash" => crash::main(rest),
         "sim" => sim::main(rest),
+        #[cfg(feature = "sabotage")]
+        "sabotage" => sabotage::main(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -20,6 +20,7 @@ pub mod reclaim;
 mod recover;
 #[allow(clippy::module_inception, reason = "the crate's main noun")]
 pub mod repository;
+pub mod sabotage;
 pub mod session;
 pub mod snapshots;
 pub mod storage;

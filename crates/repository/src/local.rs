@@ -9,7 +9,7 @@ use crate::storage::{
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{self, Advice, AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, Advice, AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,13 @@ impl LocalStorage {
         Self::open(path)
     }
 
+    /// Gives a synced file a name that another one may have, and makes it durable.
+    pub fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        fs::renameat(&self.root, from, &self.root, to)
+            .map_err(|error| StorageError::new("rename", from, error))?;
+        self.sync_parent(to)
+    }
+
     fn open_file(
         &self,
         operation: &'static str,
@@ -73,9 +80,14 @@ impl Storage for LocalStorage {
     }
 
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
-        fs::renameat(&self.root, from, &self.root, to)
-            .map_err(|error| StorageError::new("rename", from, error))?;
-        self.sync_parent(to)
+        let flags = RenameFlags::NOREPLACE;
+        match fs::renameat_with(&self.root, from, &self.root, to, flags) {
+            // Not every file system can: then it is a look and a rename, not one step.
+            Err(Errno::INVAL | Errno::NOSYS) if self.open(to).is_err() => self.replace(from, to),
+            Err(Errno::INVAL | Errno::NOSYS) => Err(StorageError::new("rename", to, Errno::EXIST)),
+            Err(error) => Err(StorageError::new("rename", from, error)),
+            Ok(()) => self.sync_parent(to),
+        }
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
@@ -84,7 +96,7 @@ impl Storage for LocalStorage {
         let mut file = self.create(&part)?;
         file.append(&[bytes])?;
         file.sync()?;
-        self.publish(&part, name)
+        self.replace(&part, name)
     }
 
     fn remove(&self, name: &str) -> StorageResult<()> {
@@ -278,6 +290,9 @@ mod tests {
         storage.publish("a/b/x.part", "a/b/x").unwrap();
         assert_eq!(read_small(&storage, "a/b/x", 100).unwrap(), b"onetwothree");
         assert_eq!(storage.list("a/b").unwrap(), ["x"]);
+        storage.create("a/b/x.part").unwrap().sync().unwrap();
+        let refused = storage.publish("a/b/x.part", "a/b/x").unwrap_err();
+        assert_eq!(refused.source.kind(), io::ErrorKind::AlreadyExists, "nothing is overwritten");
         assert!(read_small(&storage, "a/b/x", 5).is_err(), "a limit is kept");
     }
 

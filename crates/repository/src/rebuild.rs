@@ -60,7 +60,7 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     // Only in memory: until the new index is whole the old one is used, and a kill changes nothing.
     state = State {
         next_container: 0,
-        next_run: state.next_run.max(highest_run(&**storage)? + 1),
+        next_run: state.next_run.max(highest_run(&**storage)? + 1).max(lease.first_run()),
         next_snapshot: state.next_snapshot.max(1),
         // The lease's number is above every epoch before, also when the state was lost.
         damage_epoch: lease.generation().max(state.damage_epoch.saturating_add(1)),
@@ -83,13 +83,20 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     }
     state.next_container = repository.next_container.load(Ordering::Relaxed);
     state.next_snapshot = state.next_snapshot.max(after_all(&found.manifests));
+    if !found.damages.is_empty() {
+        // Manifests that could not be read have numbers too, and may be read another time.
+        state.next_snapshot = state.next_snapshot.saturating_add(UNREAD_MANIFESTS);
+    }
     let index = repository.index();
-    add_runs(&**storage, &index, &mut state, runs, Some)?;
+    add_runs(&repository, &index, &mut state, runs, Some)?;
     repository.publish_index(state)?;
     found.objects = repository.index().entries();
     remove_strays(&repository)?;
     Ok((repository, lease, found))
 }
+
+/// More manifests than damaged stretches will ever hold.
+const UNREAD_MANIFESTS: u64 = 1 << 16;
 
 /// What the state file says, if anything. A disk that fails once is asked again: numbers that it
 /// forgets would be given out twice.

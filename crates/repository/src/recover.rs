@@ -2,18 +2,18 @@
 //! given up.
 
 use crate::container::read::ContainerReader;
-use crate::container::write::ContainerWriter;
 use crate::container::{self, Found, part_name};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::{prefix_of, run_name};
 use crate::lease::Lease;
+use crate::sabotage::{Point, is_out};
 use crate::session::{add_runs, remove_runs, write_run};
 use crate::storage::{PUT_SUFFIX, Storage};
 use crate::{Error, Repository, Result, repository as names, snapshots};
 use format::container::Row;
 use format::manifest::Head;
 use format::record::{self, Header, RecordKind};
-use ids::{ContainerNo, Place};
+use ids::{ContainerNo, Place, SessionId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,9 @@ use std::sync::atomic::Ordering;
 pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     let index = repository.index();
     let left = container::list(&*repository.storage, index.state.first_unknown())?;
-    make_names_durable(&*repository.storage, &left)?;
+    if !is_out(Point::NamesOfTheDead) {
+        make_names_durable(&*repository.storage, &left)?;
+    }
     if left.is_empty() {
         return remove_strays(repository);
     }
@@ -40,10 +42,10 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     state.next_container = repository.next_container.load(Ordering::Relaxed);
     state.next_snapshot = next_snapshot;
     if !placed.is_empty() {
-        let name = format!("index/spill-recovery-{:x}", lease.generation());
+        let name = format!("index/spill-{:x}-recovery", lease.generation());
         write_run(&*repository.storage, &name, &mut placed)?;
         let run = Arc::new(RunReader::open(&*repository.storage, &name)?);
-        add_runs(&*repository.storage, &index, &mut state, vec![run], Some)?;
+        add_runs(repository, &index, &mut state, vec![run], Some)?;
     }
     let old = index.state.runs.clone();
     repository.publish_index(state.clone())?;
@@ -134,22 +136,23 @@ pub(crate) fn settle(
     Ok(repository.storage.remove(&part_name(file.number))?)
 }
 
-/// The good records whose key is there too. Sectors reach the disk in any order: the key at the
-/// beginning may be lost and what it sealed be there, of no use to anybody.
+/// The good records whose key is there too, keys first. Sectors reach the disk in any order: the
+/// key at the beginning may be lost and what it sealed be there, of no use to anybody, unless the
+/// key at the end is there as well.
 fn openable(reader: &ContainerReader) -> Result<Vec<Row>> {
-    let (mut known, mut rows) = (FxHashSet::default(), Vec::new());
+    let (mut known, mut keys, mut rest) = (FxHashSet::default(), Vec::new(), Vec::new());
     reader.walk(|place, record| {
         let Header { kind, session, .. } = record.header;
-        if kind == RecordKind::Session {
-            known.insert(session);
+        let row = Row { kind: kind as u8, offset: place.offset, length: place.length };
+        if kind != RecordKind::Session {
+            rest.push((session, row));
+        } else if known.insert(session) {
+            keys.push(row);
         }
-        rows.push((session, Row { kind: kind as u8, offset: place.offset, length: place.length }));
     })?;
-    Ok(rows
-        .into_iter()
-        .filter(|(session, _)| known.contains(session))
-        .map(|(_, row)| row)
-        .collect())
+    let is_known = |session: &SessionId| known.contains(session) || is_out(Point::TornKey);
+    keys.extend(rest.into_iter().filter(|(session, _)| is_known(session)).map(|(_, row)| row));
+    Ok(keys)
 }
 
 /// Copies the good records of an unfinished container to a finished one.
@@ -159,9 +162,7 @@ fn save(
     source: &ContainerReader,
     rows: &[Row],
 ) -> Result<ContainerNo> {
-    let number = repository.allocate_container();
-    let header = repository.container_header(number, lease);
-    let mut writer = ContainerWriter::create(&*repository.storage, header)?;
+    let mut writer = repository.new_container(lease, || repository.allocate_container())?;
     let mut buffer = Vec::new();
     for row in rows {
         let place = Place { container: source.number(), offset: row.offset, length: row.length };
@@ -169,7 +170,7 @@ fn save(
         let record =
             record::verify(&buffer).map_err(|reason| Error::damaged("container", reason))?;
         // A manifest here was never acknowledged, and what it needs may be lost.
-        if record.header.kind != RecordKind::Manifest {
+        if record.header.kind != RecordKind::Manifest || is_out(Point::UnfinishedManifest) {
             writer.append(record.header.kind, &[&buffer])?;
         }
     }

@@ -2,15 +2,18 @@
 
 use crate::config::Config;
 use crate::container::read::ContainerReader;
+use crate::container::write::ContainerWriter;
 use crate::index::Index;
 use crate::index::state::State;
 use crate::lease::Lease;
 use crate::numbers::Numbers;
 use crate::pins::{Pins, SessionNo};
+use crate::sabotage::{Point, is_out};
 use crate::session::Session;
 use crate::snapshots::{self, SnapshotRef, Stored};
 use crate::storage::{Storage, read_small};
 use crate::{Error, Result, container};
+use format::container::Header;
 use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, Place};
 use parking_lot::{Mutex, RwLock};
@@ -37,6 +40,7 @@ pub struct Repository {
     pub(crate) reclaiming: Mutex<()>,
     pub(crate) next_container: AtomicU64,
     pub(crate) next_snapshot: AtomicU64,
+    next_run: AtomicU64,
     open: Mutex<VecDeque<Arc<ContainerReader>>>,
 }
 
@@ -74,6 +78,7 @@ impl Repository {
         Self {
             next_container: AtomicU64::new(index.state.next_container),
             next_snapshot: AtomicU64::new(index.state.next_snapshot),
+            next_run: AtomicU64::new(index.state.next_run),
             storage,
             config,
             index: RwLock::new(Arc::new(index)),
@@ -109,6 +114,7 @@ impl Repository {
         let index = open_index(&*self.storage)?;
         self.next_container.fetch_max(index.state.next_container, Ordering::Relaxed);
         self.next_snapshot.fetch_max(index.state.next_snapshot, Ordering::Relaxed);
+        self.next_run.fetch_max(index.state.next_run, Ordering::Relaxed);
         *self.index.write() = Arc::new(index);
         Ok(())
     }
@@ -132,6 +138,7 @@ impl Repository {
     pub fn lease(&self, holder: &str) -> Result<Arc<Lease>> {
         let lease = Lease::acquire(&self.storage, holder)?;
         self.refresh()?;
+        self.next_run.fetch_max(lease.first_run(), Ordering::Relaxed);
         crate::recover::recover(self, &lease)?;
         Ok(Arc::new(lease))
     }
@@ -147,10 +154,18 @@ impl Repository {
         let number = {
             // Under the commit lock: reclaim either sees the base pinned or has not yet looked.
             let _commit = self.commit.lock();
-            let base = base.map(|name| self.snapshot(name)).transpose()?;
-            self.pins.lock().begin(base.map(|stored| stored.head.root))
+            let base = base.map(|name| self.base(name)).transpose()?;
+            self.pins.lock().begin(base.flatten())
         };
         Ok(Session::new(self.clone(), lease.clone(), number, session_record))
+    }
+
+    /// The root of a snapshot to build on.
+    fn base(&self, name: SnapshotRef) -> Result<Option<ObjectId>> {
+        match self.snapshot(name) {
+            Err(Error::SnapshotMissing(_)) if is_out(Point::BaseCheck) => Ok(None),
+            stored => Ok(Some(stored?.head.root)),
+        }
     }
 
     /// Whether somebody changes the index or the list of snapshots at this moment.
@@ -181,8 +196,7 @@ impl Repository {
         let _commit = self.commit.lock();
         lease.verify()?;
         let numbers = Numbers::new(self);
-        let header = self.container_header(numbers.next(), lease);
-        let mut writer = container::write::ContainerWriter::create(&*self.storage, header)?;
+        let mut writer = self.new_container(lease, || numbers.next())?;
         for record in [session_record, tombstone] {
             let sum = record.checksum();
             writer.append(record.kind, &[&record.associated, &record.sealed, &sum])?;
@@ -191,7 +205,9 @@ impl Repository {
         writer.publish(&*self.storage)?;
         numbers.done();
         lease.verify()?;
-        names.iter().try_for_each(|name| snapshots::remove(&*self.storage, *name))
+        names.iter().try_for_each(|name| snapshots::remove(&*self.storage, *name))?;
+        // One that was gone already may be so by a removal that is not durable.
+        Ok(self.storage.sync_directory(snapshots::DIRECTORY)?)
     }
 
     /// Reads the record at `place`.
@@ -238,6 +254,14 @@ impl Repository {
         ContainerNo(self.next_container.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// A number for a run, noted in `state`. None is given twice: a commit that failed in its last
+    /// step may have left a state that names its run.
+    pub(crate) fn allocate_run(&self, state: &mut State) -> u64 {
+        let number = self.next_run.fetch_add(1, Ordering::Relaxed);
+        state.next_run = number + 1;
+        number
+    }
+
     /// A number for a container of `session`. Under one lock: nobody sees the number given and not
     /// yet noted.
     pub(crate) fn allocate_for(&self, session: SessionNo) -> ContainerNo {
@@ -247,13 +271,21 @@ impl Repository {
         number
     }
 
-    pub(crate) fn container_header(
+    /// A new container with the first free number of `next`.
+    pub(crate) fn new_container(
         &self,
-        number: ContainerNo,
         lease: &Lease,
-    ) -> format::container::Header {
-        let repository = self.config.repository;
-        format::container::Header { repository, number, generation: lease.generation() }
+        next: impl Fn() -> ContainerNo,
+    ) -> Result<ContainerWriter> {
+        loop {
+            let (repository, generation) = (self.config.repository, lease.generation());
+            let header = Header { repository, number: next(), generation };
+            match ContainerWriter::create(&*self.storage, header) {
+                // Of a writer that was fenced out while it slept: reclaim removes it.
+                Err(Error::Storage(error)) if error.exists_already() => {}
+                writer => return writer,
+            }
+        }
     }
 
     /// Durably replaces the state of the index and uses it from now on. The commit lock is held.

@@ -10,6 +10,7 @@ use crate::index::run::{Prefix, Row, RunReader, RunWriter};
 use crate::index::{merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::pins::SessionNo;
+use crate::sabotage::{Point, is_out};
 use crate::snapshots::{self, SnapshotRef};
 use crate::storage::Storage;
 use crate::{Error, Repository, Result};
@@ -152,7 +153,8 @@ impl Session {
     /// Whether a published container holds `id` and will go on to.
     fn is_stored(&self, id: &ObjectId) -> Result<bool> {
         let Some(place) = self.repository.index().find(id)? else { return Ok(false) };
-        if !self.seen.lock().contains(&place.container) && !self.exists(place)? {
+        let was_seen = self.seen.lock().contains(&place.container) || is_out(Point::Exists);
+        if !was_seen && !self.exists(place)? {
             return Ok(false);
         }
         Ok(self.repository.pins.lock().pin(self.number, place.container))
@@ -191,9 +193,8 @@ impl Session {
     }
 
     fn start_container(&self) -> Result<ContainerWriter> {
-        let number = self.repository.allocate_for(self.number);
-        let header = self.repository.container_header(number, &self.lease);
-        let mut writer = ContainerWriter::create(&*self.repository.storage, header)?;
+        let next = || self.repository.allocate_for(self.number);
+        let mut writer = self.repository.new_container(&self.lease, next)?;
         let record = &self.session_record;
         writer.append(record.kind, &[&record.associated, &record.sealed, &record.checksum()])?;
         Ok(writer)
@@ -219,7 +220,8 @@ impl Session {
 
     /// Writes what is in memory as a run of this session's own.
     fn spill(&self, fresh: &mut Fresh) -> Result<()> {
-        let name = format!("index/spill-{:x}-{:x}", self.number, fresh.spilled.len());
+        let (generation, number) = (self.lease.generation(), fresh.spilled.len());
+        let name = format!("index/spill-{generation:x}-{:x}-{number:x}", self.number);
         write_run(&*self.repository.storage, &name, &mut fresh.placed)?;
         let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
         fresh.spilled.push((name, run));
@@ -230,7 +232,7 @@ impl Session {
     fn publish_index(&self, renumbered: &FxHashMap<ContainerNo, ContainerNo>) -> Result<()> {
         let storage = &*self.repository.storage;
         let mut fresh = self.fresh.lock();
-        if !fresh.spilled.is_empty() && !fresh.placed.is_empty() {
+        if !fresh.placed.is_empty() {
             self.spill(&mut fresh)?;
         }
         let index = self.repository.index();
@@ -243,29 +245,14 @@ impl Session {
             let container = *renumbered.get(&place.container).unwrap_or(&place.container);
             Some(Place { container, ..place })
         };
-        let mine = self.own_runs(&mut fresh, &mut state.next_run)?;
+        let mine: Vec<_> = fresh.spilled.iter().map(|(_, run)| run.clone()).collect();
         if !mine.is_empty() {
-            add_runs(storage, &index, &mut state, mine, renumber)?;
+            add_runs(&self.repository, &index, &mut state, mine, renumber)?;
         }
         let old = index.state.runs.clone();
         self.repository.publish_index(state.clone())?;
         remove_runs(storage, old.iter().filter(|run| !state.runs.contains(run)))?;
         fresh.spilled.drain(..).try_for_each(|(name, _)| Ok(storage.remove(&name)?))
-    }
-
-    fn own_runs(&self, fresh: &mut Fresh, next_run: &mut u64) -> Result<Vec<Arc<RunReader>>> {
-        if !fresh.spilled.is_empty() {
-            return Ok(fresh.spilled.iter().map(|(_, run)| run.clone()).collect());
-        }
-        if fresh.placed.is_empty() {
-            return Ok(Vec::new());
-        }
-        let storage = &*self.repository.storage;
-        let name = format!("index/spill-{:x}-{:x}", self.number, *next_run);
-        write_run(storage, &name, &mut fresh.placed)?;
-        let run = Arc::new(RunReader::open(storage, &name)?);
-        fresh.spilled.push((name, run.clone()));
-        Ok(vec![run])
     }
 }
 
@@ -281,7 +268,7 @@ impl Drop for Session {
 
 /// Merges `mine` with published runs of like size into one new run of `state`.
 pub(crate) fn add_runs(
-    storage: &dyn Storage,
+    repository: &Repository,
     index: &crate::index::Index,
     state: &mut crate::index::state::State,
     mine: Vec<Arc<RunReader>>,
@@ -292,10 +279,9 @@ pub(crate) fn add_runs(
     let (keep, mut merged) = index.plan_merge(added);
     merged.pop();
     merged.extend(mine);
-    let number = state.next_run;
-    state.next_run += 1;
+    let number = repository.allocate_run(state);
     state.runs = keep;
-    if merge_runs(storage, &run_name(number), &merged, place)? {
+    if merge_runs(&*repository.storage, &run_name(number), &merged, place)? {
         state.runs.push(number);
     }
     Ok(())
@@ -354,7 +340,8 @@ fn sync_all(
     let mut renumbered = FxHashMap::default();
     for mut writer in full {
         let number = writer.number();
-        if writer.sync().is_ok() {
+        if writer.sync().is_ok() || is_out(Point::FailedSync) {
+            lease.verify()?;
             writer.publish(&*repository.storage)?;
         } else {
             // A failed sync is never tried again: the file is abandoned and its records are
@@ -374,9 +361,7 @@ fn write_again(
     rows: &[ContainerRow],
 ) -> Result<ContainerNo> {
     let source = ContainerReader::open_part(&*repository.storage, lost)?;
-    let number = repository.allocate_container();
-    let header = repository.container_header(number, lease);
-    let mut copy = ContainerWriter::create(&*repository.storage, header)?;
+    let mut copy = repository.new_container(lease, || repository.allocate_container())?;
     let mut buffer = Vec::new();
     for row in rows {
         let place = Place { container: lost, offset: row.offset, length: row.length };
@@ -386,7 +371,8 @@ fn write_again(
         copy.append(record.header.kind, &[&buffer])?;
     }
     copy.sync()?;
-    copy.publish(&*repository.storage)?;
+    lease.verify()?;
+    let number = copy.publish(&*repository.storage)?;
     repository.storage.remove(&crate::container::part_name(lost))?;
     Ok(number)
 }

@@ -41,6 +41,11 @@ impl StorageError {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
+    /// Whether there is a file of that name.
+    pub fn exists_already(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AlreadyExists
+    }
+
     /// Whether the storage is full.
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
@@ -84,7 +89,8 @@ pub trait Storage: Send + Sync {
     /// An existing file.
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>>;
 
-    /// Gives a synced file its final name and makes the name durable.
+    /// Gives a synced file its final name and makes the name durable. An error when there is one
+    /// of that name: it is of a writer that took over meanwhile.
     fn publish(&self, from: &str, to: &str) -> StorageResult<()>;
 
     /// Durably writes a small file as a whole: readers see the old or the new one.

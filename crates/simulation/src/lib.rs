@@ -8,6 +8,8 @@
 
 pub mod disk;
 pub mod random;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
 pub mod world;
 
 pub use random::Random;

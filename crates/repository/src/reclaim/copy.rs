@@ -76,7 +76,22 @@ impl<'a, 'r> Copier<'a, 'r> {
         reader.header(self.repository.config.repository)?;
         let rows = reader.rows()?;
         self.session_records.clear();
+        rows.iter()
+            .filter(|row| row.is(RecordKind::Session))
+            .try_for_each(|row| self.key(&reader, row))?;
         rows.iter().try_for_each(|row| self.record(&reader, row))
+    }
+
+    /// Learns a key record; each stands twice, and one that is damaged costs nothing.
+    fn key(&mut self, reader: &ContainerReader, row: &Row) -> Result<()> {
+        let bytes = read_good(reader, row)?;
+        let Ok(record) = record::verify(&bytes) else { return Ok(()) };
+        if let Some(repacker) = &mut self.repacker {
+            repacker.learn(record.clear)?;
+        }
+        let session = record.header.session;
+        self.session_records.insert(session, bytes);
+        Ok(())
     }
 
     /// Makes all copies durable.
@@ -93,17 +108,12 @@ impl<'a, 'r> Copier<'a, 'r> {
         if row.is(RecordKind::Data) || row.is(RecordKind::Pages) {
             return self.objects(reader, row);
         }
+        if row.is(RecordKind::Session) {
+            return Ok(());
+        }
         let bytes = read_good(reader, row)?;
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         match record.header.kind {
-            RecordKind::Session => {
-                if let Some(repacker) = &mut self.repacker {
-                    repacker.learn(record.clear)?;
-                }
-                let session = record.header.session;
-                self.session_records.insert(session, bytes);
-                Ok(())
-            }
             RecordKind::Manifest if self.is_snapshot(&record)? => self.copy(&record, &bytes, &[]),
             // A tombstone is small, and as long as it is there no rebuild brings back the dead.
             RecordKind::Tombstone => self.copy(&record, &bytes, &[]),
@@ -184,10 +194,7 @@ impl<'a, 'r> Copier<'a, 'r> {
     ) -> Result<()> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            none => {
-                let header = self.repository.container_header(self.numbers.next(), self.lease);
-                none.insert(ContainerWriter::create(&*self.repository.storage, header)?)
-            }
+            none => none.insert(self.repository.new_container(self.lease, || self.numbers.next())?),
         };
         if self.sessions_here.insert(session) {
             writer.append(RecordKind::Session, &[key_record])?;
@@ -209,7 +216,8 @@ impl<'a, 'r> Copier<'a, 'r> {
     }
 
     fn spill(&mut self) -> Result<()> {
-        let name = format!("index/spill-reclaim-{:x}", self.copied.runs.len());
+        let (generation, number) = (self.lease.generation(), self.copied.runs.len());
+        let name = format!("index/spill-{generation:x}-reclaim-{number:x}");
         write_run(&*self.repository.storage, &name, &mut self.placed)?;
         let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
         self.copied.runs.push((name, run));
@@ -232,8 +240,7 @@ impl Copied {
         let condemned: FxHashSet<_> = condemned.iter().copied().collect();
         let index = repository.index();
         let mut state = index.state.clone();
-        let number = state.next_run;
-        state.next_run += 1;
+        let number = repository.allocate_run(&mut state);
         let mut runs = index.runs().to_vec();
         runs.extend(self.runs.iter().map(|(_, run)| run.clone()));
         let keep = |place: Place| (!condemned.contains(&place.container)).then_some(place);

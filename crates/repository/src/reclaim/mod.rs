@@ -12,7 +12,8 @@ mod plan;
 
 use crate::lease::Lease;
 use crate::numbers::Numbers;
-use crate::{Error, Repository, Result, snapshots};
+use crate::sabotage::{Point, is_out};
+use crate::{Error, Repository, Result, container, snapshots};
 use copy::{Copied, Copier};
 use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId};
@@ -77,9 +78,13 @@ pub fn run(
     options: Options,
     repacker: Option<&mut dyn Repacker>,
 ) -> Result<Outcome> {
-    let Some(_only) = repository.reclaiming.try_lock() else {
+    let only = repository.reclaiming.try_lock();
+    if only.is_none() && !is_out(Point::OneReclaim) {
         return Err(Error::InUse { holder: "reclaim of this process".into() });
-    };
+    }
+    if !options.dry_run {
+        remove_parts(repository, lease)?;
+    }
     let mut live = Live::default();
     let (plan, condemned) = decide(repository, &mut live, options)?;
     let mut outcome = plan.outcome();
@@ -106,7 +111,7 @@ pub fn run(
 impl Repository {
     /// Whether all that the snapshot of `root` needs is in the index.
     pub fn is_complete(&self, root: ObjectId) -> Result<bool> {
-        live::is_complete(self, root)
+        Ok(is_out(Point::Incomplete) || live::is_complete(self, root)?)
     }
 }
 
@@ -120,7 +125,9 @@ fn copy(
     condemned: &[ContainerNo],
 ) -> Result<Copied> {
     // A snapshot whose removal is not durable would come back without its data.
-    repository.storage.sync_directory(snapshots::DIRECTORY)?;
+    if !is_out(Point::Removals) {
+        repository.storage.sync_directory(snapshots::DIRECTORY)?;
+    }
     let mut copier = Copier::new(repository, lease, live, numbers, repacker);
     condemned.iter().try_for_each(|number| copier.container(*number))?;
     copier.finish()
@@ -137,7 +144,8 @@ fn decide(
         let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;
         let _commit = repository.commit.lock();
         let has_roots = live.has_roots(&repository.pins.lock().roots());
-        if repository.snapshots()? != snapshots || !has_roots {
+        let changed = repository.snapshots()? != snapshots || !has_roots;
+        if changed && !is_out(Point::MarkAgain) {
             if attempt < PLANS_MAX {
                 continue;
             }
@@ -165,11 +173,23 @@ fn condemn(repository: &Repository, plan: &Plan, options: Options) -> Vec<Contai
     repository.pins.lock().condemn(&plan.candidates())
 }
 
+/// Removes unfinished containers that nobody will finish: of a writer that was fenced out while it
+/// slept.
+fn remove_parts(repository: &Repository, lease: &Lease) -> Result<()> {
+    let first_unsettled = plan::first_unsettled(repository);
+    let files = container::list(&*repository.storage, ContainerNo(0))?;
+    for file in files.iter().filter(|file| !file.finished && file.number.0 < first_unsettled) {
+        lease.verify()?;
+        repository.storage.remove(&container::part_name(file.number))?;
+    }
+    Ok(())
+}
+
 /// Removes the files. The index points elsewhere already, durably.
 fn remove(repository: &Repository, lease: &Lease, condemned: &[ContainerNo]) -> Result<()> {
     for number in condemned {
         lease.verify()?;
-        repository.storage.remove(&crate::container::name(*number))?;
+        repository.storage.remove(&container::name(*number))?;
     }
     repository.close(condemned);
     Ok(())

@@ -26,6 +26,25 @@ use std::sync::Arc;
 pub type Process = u32;
 /// Number of a file, whatever its name.
 type FileNo = usize;
+/// A sync that is left out, as if nobody had written it: a test shows that it is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// `sync` or `sync directory`.
+    pub verb: &'static str,
+    /// Name of the file or directory; with a star at the end all that begin so.
+    pub names: &'static str,
+}
+
+impl LeftOut {
+    fn is(&self, verb: &str, name: &str) -> bool {
+        let fits = match self.names.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == self.names,
+        };
+        fits && verb == self.verb
+    }
+}
+
 /// What runs beside an operation, before it.
 type Guest = Box<dyn FnMut() + Send>;
 
@@ -47,6 +66,7 @@ struct State {
     /// Sum over all operations so far.
     trace: [u8; 16],
     log: Option<Vec<String>>,
+    left_out: Option<LeftOut>,
 }
 
 impl Disk {
@@ -64,6 +84,7 @@ impl Disk {
                 operations: 0,
                 trace: [0; 16],
                 log: logged.then(Vec::new),
+                left_out: None,
             }),
             guest: Mutex::new(None),
         })
@@ -81,6 +102,15 @@ impl Disk {
     /// Whether `process` still runs.
     pub fn is_alive(&self, process: Process) -> bool {
         self.state.lock().alive.contains(&process)
+    }
+
+    /// Leaves a sync out from now on.
+    pub fn leave_out(&self, sync: Option<LeftOut>) {
+        self.state.lock().left_out = sync;
+    }
+
+    fn is_left_out(&self, verb: &str, name: &str) -> bool {
+        self.state.lock().left_out.is_some_and(|sync| sync.is(verb, name))
     }
 
     /// What goes wrong from now on; counted from here.
@@ -116,6 +146,11 @@ impl Disk {
     /// kill -9: what it wrote stays in the cache.
     pub fn kill(&self, process: Process) {
         self.state.lock().kill(process);
+    }
+
+    /// All locks are given up, as a network file system does to who was away for long.
+    pub fn lose_locks(&self) {
+        self.state.lock().locks.clear();
     }
 
     /// Operations so far.

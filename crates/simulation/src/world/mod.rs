@@ -7,7 +7,7 @@ mod records;
 mod task;
 mod tree;
 
-use crate::disk::{Disk, Fault, Faults};
+use crate::disk::{Disk, Fault, Faults, LeftOut};
 use crate::random::Random;
 use ids::RepositoryId;
 use parking_lot::Mutex;
@@ -47,8 +47,14 @@ pub struct Failure {
 
 /// Runs all that follows from `seed`.
 pub fn run(seed: u64, logged: bool) -> Result<Outcome, Failure> {
+    run_without(None, seed, logged)
+}
+
+/// The same without one of the syncs.
+pub fn run_without(sync: Option<LeftOut>, seed: u64, logged: bool) -> Result<Outcome, Failure> {
     let mut random = Random::new(seed);
     let disk = Disk::new(Random::new(random.next()), logged);
+    disk.leave_out(sync);
     let mut world = World::new(disk.clone(), random);
     let result = world.live();
     let failure = |what| Failure { what, log: disk.log() };
@@ -129,6 +135,9 @@ impl World {
             None => Running::start(&self.shared.disk)?,
         };
         self.running = Some(running.clone());
+        if self.random.one_in(16) {
+            return self.robbed(&running);
+        }
         let host = self.task(&running);
         if self.random.one_in(2) {
             return self.alone(host, &running);
@@ -139,9 +148,12 @@ impl World {
     }
 
     fn task(&mut self, running: &Running) -> Task {
-        match self.random.below(10) {
-            0..5 => Task::backup(running, &self.shared, &mut self.random),
-            5..7 => Task::forget(&self.shared, &mut self.random),
+        match self.random.below(12) {
+            // Who gives space back after a rebuild that could not read everything?
+            _ if self.is_rebuilding && self.random.one_in(2) => Task::reclaim(&mut self.random),
+            0..6 => Task::backup(running, &self.shared, &mut self.random),
+            6..8 => Task::forget(&self.shared, &mut self.random),
+            8..10 => Task::clean(&self.shared, &mut self.random),
             _ => Task::reclaim(&mut self.random),
         }
     }
@@ -165,6 +177,36 @@ impl World {
         let mut guest = guest.lock();
         guest.finish(running, &self.shared);
         result.and(guest.ended.take().unwrap_or(Ok(())))
+    }
+
+    /// A process sleeps in the middle of its work, its lock is given to another one, and it wakes.
+    fn robbed(&mut self, sleeper: &Running) -> repository::Result<()> {
+        let mut asleep = Task::backup(sleeper, &self.shared, &mut self.random);
+        for _ in 0..self.random.below(6) {
+            if asleep.go_on(sleeper, &self.shared)? {
+                return Ok(());
+            }
+        }
+        self.shared.disk.note("--- robbed");
+        self.shared.disk.lose_locks();
+        self.running = None;
+        let result = self.wakes_late(sleeper, asleep);
+        self.shared.disk.kill(sleeper.storage.process());
+        result
+    }
+
+    fn wakes_late(&mut self, sleeper: &Running, mut asleep: Task) -> repository::Result<()> {
+        let thief = Running::start(&self.shared.disk)?;
+        self.running = Some(thief.clone());
+        let task = self.task(&thief);
+        self.alone(task, &thief)?;
+        while let Ok(is_done) = asleep.go_on(sleeper, &self.shared) {
+            if is_done {
+                self.shared.is_wrong("published without the lease".into());
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn rebuild(&mut self) -> repository::Result<()> {

@@ -79,6 +79,8 @@ pub(super) enum Task {
     Backup(Box<Backup>),
     Forget(Vec<SnapshotRef>),
     Reclaim(f64),
+    /// Forgets, and gives the space back at once.
+    Clean(Vec<SnapshotRef>),
     /// Somebody without a lease reads everything.
     Look,
 }
@@ -102,13 +104,12 @@ impl Task {
 
     /// Forgets one or two.
     pub(super) fn forget(shared: &Shared, random: &mut Random) -> Self {
-        let kept = shared.model.lock().kept();
-        let count = 1 + random.index(2);
-        let names = (0..count.min(kept.len())).map(|_| *random.pick(&kept));
-        let mut names: Vec<_> = names.collect();
-        names.sort_unstable();
-        names.dedup();
-        Self::Forget(names)
+        Self::Forget(victims(shared, random))
+    }
+
+    /// Forgets one or two, and reclaims.
+    pub(super) fn clean(shared: &Shared, random: &mut Random) -> Self {
+        Self::Clean(victims(shared, random))
     }
 
     /// Gives space back.
@@ -121,7 +122,7 @@ impl Task {
         match self {
             Self::Backup(backup) => backup.is_free(),
             Self::Look => true,
-            Self::Forget(_) | Self::Reclaim(_) => false,
+            Self::Forget(_) | Self::Reclaim(_) | Self::Clean(_) => false,
         }
     }
 
@@ -133,12 +134,10 @@ impl Task {
                 shared.model.lock().acknowledges(name, backup.known());
             }
             Self::Forget(names) => forget(running, shared, names)?,
-            Self::Reclaim(percent) => {
-                let options = Options { max_waste_percent: *percent, dry_run: false };
-                match reclaim::run(&running.repository, &running.lease, options, None) {
-                    Err(Error::InUse { .. }) => {} // another one runs
-                    result => drop(result?),
-                }
+            Self::Reclaim(percent) => reclaim(running, *percent)?,
+            Self::Clean(names) => {
+                forget(running, shared, names)?;
+                reclaim(running, 0.0)?;
             }
             Self::Look => shared.look(),
         }
@@ -150,9 +149,19 @@ impl Task {
             Self::Backup(_) => "backup",
             Self::Forget(_) => "forget",
             Self::Reclaim(_) => "reclaim",
+            Self::Clean(_) => "forget and reclaim",
             Self::Look => "look",
         }
     }
+}
+
+fn victims(shared: &Shared, random: &mut Random) -> Vec<SnapshotRef> {
+    let kept = shared.model.lock().kept();
+    let count = (1 + random.index(2)).min(kept.len());
+    let mut names: Vec<_> = (0..count).map(|_| *random.pick(&kept)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 fn forget(running: &Running, shared: &Shared, names: &[SnapshotRef]) -> Result<()> {
@@ -163,6 +172,14 @@ fn forget(running: &Running, shared: &Shared, names: &[SnapshotRef]) -> Result<(
     running.repository.forget(&running.lease, names, &seals.session_record(), &tombstone)?;
     shared.model.lock().forgets(names);
     Ok(())
+}
+
+fn reclaim(running: &Running, max_waste_percent: f64) -> Result<()> {
+    let options = Options { max_waste_percent, dry_run: false };
+    match reclaim::run(&running.repository, &running.lease, options, None) {
+        Err(Error::InUse { .. }) => Ok(()), // another one runs
+        result => result.map(|_| ()),
+    }
 }
 
 /// Makes index and snapshots anew, as a client with keys does it. Says whether anything was found

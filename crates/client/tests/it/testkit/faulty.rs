@@ -153,7 +153,8 @@ impl Storage for FaultyStorage {
         let mut file = self.create(&part)?;
         file.append(&[bytes])?;
         file.sync()?;
-        self.publish(&part, name)
+        self.plan.call("publish", name)?;
+        self.inner.replace(&part, name)
     }
 
     fn remove(&self, name: &str) -> StorageResult<()> {
