@@ -19,7 +19,7 @@ SEEDS ?= 100000
 # Commands that `prove-crash` kills.
 RUNS ?= 10000
 
-.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz sim
+.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz sim sabotage
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -68,6 +68,9 @@ prove-crash: build ## kill -9 10,000 times (RUNS=...)
 
 sim: ## the engine on a simulated disk (SEEDS=100000)
 	cargo run --profile fast --package xtask -- sim --seeds $(SEEDS)
+
+sabotage: ## each sync and check taken out in turn: a test must fail
+	cargo run --profile fast --package xtask --features sabotage -- sabotage
 
 fuzz: ## fuzz every decoder (TIME=60 seconds each)
 	@.ci/fuzz $(TIME)

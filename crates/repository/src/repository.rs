@@ -168,6 +168,11 @@ impl Repository {
         }
     }
 
+    /// Leaves `count` numbers of containers out.
+    pub fn skip_containers(&self, count: u64) {
+        self.next_container.fetch_add(count, Ordering::Relaxed);
+    }
+
     /// Whether somebody changes the index or the list of snapshots at this moment.
     pub fn is_committing(&self) -> bool {
         self.commit.is_locked()

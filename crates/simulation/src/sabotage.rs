@@ -2,7 +2,8 @@
 //! is for. Needs the feature `sabotage`.
 
 use crate::disk::LeftOut;
-use crate::world::{Failure, run_without};
+use crate::world::run_without;
+use crate::world::stories::{self, tell};
 pub use repository::sabotage::Point;
 use repository::sabotage::take_out;
 
@@ -42,17 +43,23 @@ impl Sabotage {
     }
 }
 
-/// The first of `seeds` that shows that `sabotage` is one. Only one at a time in a process.
-pub fn first_victim(
-    sabotage: Sabotage,
-    mut seeds: impl Iterator<Item = u64>,
-) -> Option<(u64, Failure)> {
+/// What showed that a sabotage is one, and how. Only one at a time in a process.
+pub fn first_victim(sabotage: Sabotage, mut seeds: impl Iterator<Item = u64>) -> Option<String> {
     let (sync, point) = match sabotage {
         Sabotage::Sync(sync) => (Some(sync), None),
         Sabotage::Check(point) => (None, Some(point)),
     };
     take_out(point);
-    let found = seeds.find_map(|seed| Some((seed, run_without(sync, seed, false).err()?)));
+    let story = stories::ALL.iter().find_map(|(name, story)| {
+        let what = tell(*story, sync).err()?;
+        Some(format!("{name}: {what}"))
+    });
+    let found = story.or_else(|| {
+        seeds.find_map(|seed| {
+            let failure = run_without(sync, seed, false).err()?;
+            Some(format!("seed {seed}: {}", failure.what))
+        })
+    });
     take_out(None);
     found
 }

@@ -54,6 +54,25 @@ fn a_lost_index_is_said_and_rebuilt() {
     assert_eq!(done.report.chunks_new, 0);
 }
 
+/// With the list lost as well as a container, it could as well be a backup that was never reported
+/// done: it comes back when somebody misses it, with what there is of it.
+#[test]
+fn a_snapshot_of_which_something_is_missing_comes_back_on_request() {
+    let (place, made) = lab();
+    let containers = place.files().into_iter().filter(|name| name.starts_with("containers/"));
+    std::fs::remove_file(place.repository().join(containers.min().unwrap())).unwrap();
+    remove(&place, "snapshots");
+    let report = rebuilt(&place);
+    assert_eq!((report.snapshots, report.incomplete), (0, 2), "the first one's manifest is gone");
+    let report = client::rebuild::run(place.storage(), PASSWORD, true).unwrap();
+    assert_eq!((report.snapshots, report.incomplete), (2, 0));
+    let (archive, target) = (place.open(), tempfile::tempdir().unwrap());
+    let options = client::restore::Options::default();
+    let (report, heard) =
+        restore_with(&archive, made[2].0, b"tree/large", target.path(), &options).unwrap();
+    assert_eq!(report.failed, 0, "{heard:?}");
+}
+
 #[test]
 fn lost_snapshots_come_back() {
     let (place, made) = lab();

@@ -23,6 +23,8 @@ pub struct Faults {
     fault: Option<Fault>,
     /// Operations until then, of those that it concerns.
     left: u64,
+    /// Only operations of this verb on names that begin so.
+    only: Option<(&'static str, &'static str)>,
     pub(super) has_fired: bool,
 }
 
@@ -31,23 +33,29 @@ const WRITING: [&str; 4] = ["create", "append", "sync", "create directory"];
 impl Faults {
     /// Nothing goes wrong.
     pub fn none() -> Self {
-        Self { fault: None, left: 0, has_fired: false }
+        Self { fault: None, left: 0, only: None, has_fired: false }
     }
 
     /// `fault` happens after `left` operations that it concerns.
     pub fn after(left: u64, fault: Fault) -> Self {
-        Self { fault: Some(fault), left, has_fired: false }
+        Self { fault: Some(fault), left, only: None, has_fired: false }
+    }
+
+    /// `fault` happens at `verb` on the first name that begins with `start`, after `left` others.
+    pub fn at(verb: &'static str, start: &'static str, left: u64, fault: Fault) -> Self {
+        Self { only: Some((verb, start)), ..Self::after(left, fault) }
     }
 
     /// What happens to the next operation.
-    pub(super) fn next(&mut self, verb: &str) -> Option<Fault> {
+    pub(super) fn next(&mut self, verb: &str, name: &str) -> Option<Fault> {
         let fault = self.fault?;
         let concerned = match fault {
             Fault::Full => WRITING.contains(&verb),
             Fault::Sync => verb == "sync" || verb == "sync directory",
             _ => true,
         };
-        if !concerned {
+        let is_other = |only: (&str, &str)| verb != only.0 || !name.starts_with(only.1);
+        if !concerned || !self.has_fired && self.only.is_some_and(is_other) {
             return None;
         }
         if self.left > 0 {

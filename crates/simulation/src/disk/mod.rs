@@ -183,6 +183,18 @@ impl Disk {
         self.state.lock().names.files()
     }
 
+    /// The power goes.
+    pub fn cut_power(&self) {
+        self.state.lock().lose_power();
+    }
+
+    /// A file is gone, by hand.
+    pub fn take_away(&self, name: &str) {
+        let mut state = self.state.lock();
+        state.names.unset(name);
+        state.names.sync(names::parent(name));
+    }
+
     /// Turns bit `bit` of byte `at` of a file: on the disk and in the cache.
     pub fn flip(&self, name: &str, at: usize, bit: u32) {
         let mut state = self.state.lock();
@@ -209,7 +221,7 @@ impl Disk {
         let mut state = self.state.lock();
         state.operations += 1;
         state.write_down(process, verb, name, length);
-        let fault = state.faults.next(verb);
+        let fault = state.faults.next(verb, name);
         if let Some(fault) = fault {
             state.happens(fault, process);
         }

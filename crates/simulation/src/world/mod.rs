@@ -4,6 +4,7 @@
 mod backup;
 mod model;
 mod records;
+pub mod stories;
 mod task;
 mod tree;
 
@@ -22,6 +23,9 @@ use task::{Guest, Running, Shared, Task, rebuild};
 const REACH: [u64; 3] = [12, 60, 240];
 const EPISODES_MIN: u64 = 4;
 const EPISODES_MORE: u64 = 12;
+
+/// So that one directory is not enough.
+const CONTAINERS_OF_A_DIRECTORY: u64 = 256;
 
 /// How a seed went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,6 +138,9 @@ impl World {
             Some(running) => running,
             None => Running::start(&self.shared.disk)?,
         };
+        if self.random.one_in(16) {
+            running.repository.skip_containers(CONTAINERS_OF_A_DIRECTORY);
+        }
         self.running = Some(running.clone());
         if self.random.one_in(16) {
             return self.robbed(&running);

@@ -83,7 +83,8 @@ impl Model {
         Ok(())
     }
 
-    fn verify_snapshot(
+    /// One snapshot is whole.
+    pub(super) fn verify_snapshot(
         &mut self,
         repository: &Repository,
         name: SnapshotRef,

@@ -74,6 +74,16 @@ impl Running {
     }
 }
 
+impl Shared {
+    /// A backup of `tree` on `base`.
+    pub(super) fn backup_of(&self, running: &Running, tree: Tree, base: Option<Base>) -> Task {
+        self.model.lock().tries(&tree);
+        let number = self.next_session();
+        let backup = Backup::new(&running.repository, &running.lease, tree, base, number);
+        Task::Backup(Box::new(backup))
+    }
+}
+
 /// Something to do.
 pub(super) enum Task {
     Backup(Box<Backup>),
@@ -88,7 +98,7 @@ pub(super) enum Task {
 impl Task {
     /// A backup of something new, or of what the newest snapshot became.
     pub(super) fn backup(running: &Running, shared: &Shared, random: &mut Random) -> Self {
-        let mut model = shared.model.lock();
+        let model = shared.model.lock();
         let newest = model.kept().pop().filter(|_| !random.one_in(3));
         let base =
             newest.and_then(|name| model.known(name).cloned().map(|known| Base { name, known }));
@@ -96,10 +106,8 @@ impl Task {
             Some(base) => base.known.tree.changed(random),
             None => Tree::any(random),
         };
-        model.tries(&tree);
-        let number = shared.next_session();
-        let backup = Backup::new(&running.repository, &running.lease, tree, base, number);
-        Self::Backup(Box::new(backup))
+        drop(model);
+        shared.backup_of(running, tree, base)
     }
 
     /// Forgets one or two.
@@ -136,8 +144,9 @@ impl Task {
             Self::Forget(names) => forget(running, shared, names)?,
             Self::Reclaim(percent) => reclaim(running, *percent)?,
             Self::Clean(names) => {
-                forget(running, shared, names)?;
-                reclaim(running, 0.0)?;
+                // A server goes on with the one after the other has failed.
+                let forgotten = forget(running, shared, names);
+                reclaim(running, 0.0).and(forgotten)?;
             }
             Self::Look => shared.look(),
         }

@@ -1,0 +1,341 @@
+//! What the seeds found, each as short as it can be told. A story is told for many fates of what
+//! was not synced.
+
+use super::model::Violation;
+use super::task::{Running, Shared, Task, rebuild};
+use super::tree::Tree;
+use super::{init, no_leftovers};
+use crate::disk::{Disk, Fault, Faults, LeftOut};
+use crate::random::Random;
+use repository::snapshots::SnapshotRef;
+use repository::{Error, Result};
+use std::sync::Arc;
+
+/// Fates of what was not synced, for each story.
+const FATES: u64 = 24;
+/// Steps over which the fates of a story are spread.
+const STEPS: u64 = 160;
+
+macro_rules! all {
+    ($($name:ident)*) => {
+        /// All stories, by name.
+        pub const ALL: &[(&str, fn(&mut Lab))] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+all! {
+    a_directory_of_a_killed_writer
+    a_directory_whose_sync_failed
+    a_name_of_a_killed_writer
+    a_rebuild_after_a_killed_writer
+    a_removal_that_is_not_durable
+    a_snapshot_that_is_forgotten_twice
+    a_torn_container
+    a_run_that_a_failed_commit_named
+    a_reclaim_after_a_failed_commit
+    a_manifest_without_its_data
+    a_number_that_could_not_be_read
+    a_rebuild_that_is_killed
+    a_forget_on_a_full_disk
+    a_sleeper_that_wakes
+    a_container_that_is_gone
+    a_rebuild_that_could_not_read
+}
+
+/// Tells `story` with every fate; the first in which something is wrong.
+/// With `left_out` it happens without one of the syncs.
+pub fn tell(story: fn(&mut Lab), left_out: Option<LeftOut>) -> std::result::Result<(), Violation> {
+    (0..FATES).try_for_each(|fate| {
+        let mut lab = Lab::new(fate)?;
+        lab.disk().leave_out(left_out);
+        story(&mut lab);
+        lab.ends().map_err(|what| format!("fate {fate}: {what}"))
+    })
+}
+
+/// A repository, and what was promised of it.
+pub struct Lab {
+    shared: Shared,
+    /// For stories in which something happens at any step.
+    step: u64,
+}
+
+impl Lab {
+    fn new(fate: u64) -> std::result::Result<Self, Violation> {
+        let disk = Disk::new(Random::new(fate), false);
+        init(&disk)?;
+        Ok(Self { shared: Shared::new(disk), step: fate * STEPS / FATES })
+    }
+
+    fn disk(&self) -> &Arc<Disk> {
+        &self.shared.disk
+    }
+
+    fn arm(&self, verb: &'static str, start: &'static str, left: u64, fault: Fault) {
+        self.disk().arm(Faults::at(verb, start, left, fault));
+    }
+
+    fn needs<T>(&self, what: &str, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.shared.is_wrong(format!("{what} fails: {error}"))).ok()
+    }
+
+    fn fails<T>(&self, what: &str, result: Result<T>) {
+        if result.is_ok() {
+            self.shared.is_wrong(format!("{what} should have failed"));
+        }
+        self.disk().disarm();
+    }
+
+    fn start(&self) -> Option<Running> {
+        self.needs("a start", Running::start(self.disk()))
+    }
+
+    fn tree(number: u64) -> Tree {
+        Tree::any(&mut Random::new(number))
+    }
+
+    fn finish(&self, running: &Running, mut task: Task) -> Result<()> {
+        while !task.go_on(running, &self.shared)? {}
+        Ok(())
+    }
+
+    /// A backup of tree `number`, all of it asked for.
+    fn backup(&self, running: &Running, number: u64) -> Result<()> {
+        self.finish(running, self.shared.backup_of(running, Self::tree(number), None))
+    }
+
+    fn kept(&self) -> Vec<SnapshotRef> {
+        self.shared.model.lock().kept()
+    }
+
+    fn forget(&self, running: &Running, names: &[SnapshotRef]) -> Result<()> {
+        self.finish(running, Task::Forget(names.to_vec()))
+    }
+
+    fn reclaim(&self, running: &Running) -> Result<()> {
+        self.finish(running, Task::Reclaim(0.0))
+    }
+
+    fn end(&self, running: Running) {
+        self.disk().kill(running.storage.process());
+    }
+
+    fn rebuild(&self) {
+        let damaged = self.needs("a rebuild", rebuild(self.disk()));
+        if damaged == Some(true) {
+            self.shared.is_wrong("a rebuild finds damage where there is none".into());
+        }
+    }
+
+    /// Everything that was promised is there.
+    fn ends(&mut self) -> std::result::Result<(), Violation> {
+        self.disk().disarm();
+        self.shared.look();
+        self.shared.wrong.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+/// A writer is killed after it made the directory of its container and before that is durable.
+pub fn a_directory_of_a_killed_writer(lab: &mut Lab) {
+    lab.arm("sync directory", "containers", 0, Fault::Kill);
+    let Some(killed) = lab.start() else { return };
+    lab.fails("the backup", lab.backup(&killed, 1));
+    let Some(next) = lab.start() else { return };
+    lab.needs("the next backup", lab.backup(&next, 1));
+    lab.disk().cut_power();
+}
+
+/// The same with a sync that fails, in a process that goes on.
+pub fn a_directory_whose_sync_failed(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.arm("sync directory", "containers", 0, Fault::Error);
+    lab.fails("the backup", lab.backup(&running, 1));
+    lab.needs("the next backup", lab.backup(&running, 1));
+    lab.disk().cut_power();
+}
+
+/// A writer is killed after its container has its name and before that is durable; the next one
+/// builds on it and writes into another directory.
+pub fn a_name_of_a_killed_writer(lab: &mut Lab) {
+    let Some(killed) = lab.start() else { return };
+    lab.arm("sync directory", "containers/", 0, Fault::Kill);
+    lab.fails("the backup", lab.backup(&killed, 1));
+    let Some(next) = lab.start() else { return };
+    next.repository.skip_containers(256);
+    lab.needs("the next backup", lab.backup(&next, 1));
+    lab.disk().cut_power();
+}
+
+/// The same, and a rebuild brings the snapshot back.
+pub fn a_rebuild_after_a_killed_writer(lab: &mut Lab) {
+    let Some(killed) = lab.start() else { return };
+    lab.arm("sync directory", "containers/", 0, Fault::Kill);
+    lab.fails("the backup", lab.backup(&killed, 1));
+    lab.rebuild();
+    lab.disk().cut_power();
+}
+
+/// A snapshot whose removal is not durable, and whose data a reclaim gives back.
+pub fn a_removal_that_is_not_durable(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.needs("a backup", lab.backup(&running, 2));
+    let first = lab.kept()[..1].to_vec();
+    lab.arm("sync directory", "snapshots", 0, Fault::Error);
+    lab.fails("to forget", lab.forget(&running, &first));
+    lab.needs("to reclaim", lab.reclaim(&running));
+    lab.disk().cut_power();
+}
+
+/// A removal that failed is asked for once more, and reported done.
+pub fn a_snapshot_that_is_forgotten_twice(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    let first = lab.kept();
+    lab.arm("sync directory", "snapshots", 0, Fault::Error);
+    lab.fails("to forget", lab.forget(&running, &first));
+    lab.needs("to forget again", lab.forget(&running, &first));
+    lab.disk().cut_power();
+}
+
+/// The power goes under a backup; the next one builds on what survived of its container.
+pub fn a_torn_container(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.disk().arm(Faults::after(4 + lab.step / 4, Fault::PowerCut));
+    let _ = lab.backup(&running, 1);
+    lab.disk().cut_power();
+    lab.disk().disarm();
+    let Some(next) = lab.start() else { return };
+    lab.needs("the next backup", lab.backup(&next, 1));
+}
+
+/// A commit fails when its index is already seen; the next one of the process must not write a run
+/// of the same name.
+pub fn a_run_that_a_failed_commit_named(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.arm("sync directory", "index", lab.step % 4, Fault::Error);
+    let _ = lab.backup(&running, 2);
+    lab.disk().disarm();
+    lab.disk().arm(Faults::after(30 + lab.step / 4, Fault::PowerCut));
+    let _ = lab.backup(&running, 3);
+    lab.disk().cut_power();
+}
+
+/// A commit fails in its last step, and a reclaim follows in the same process.
+pub fn a_reclaim_after_a_failed_commit(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.arm("sync directory", "snapshots", 0, Fault::Error);
+    lab.fails("the backup", lab.backup(&running, 2));
+    lab.needs("to reclaim", lab.reclaim(&running));
+}
+
+/// A backup fails in its last step, a reclaim takes what it stored, and a rebuild finds its
+/// manifest.
+pub fn a_manifest_without_its_data(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.arm("create", "snapshots", 0, Fault::Error);
+    lab.fails("the backup", lab.backup(&running, 2));
+    lab.end(running);
+    let Some(next) = lab.start() else { return };
+    lab.needs("to reclaim", lab.reclaim(&next));
+    lab.end(next);
+    lab.rebuild();
+}
+
+/// A read error while what a dead writer left is settled: its number must not be given out again.
+pub fn a_number_that_could_not_be_read(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.arm("create", "index", 0, Fault::Kill);
+    lab.fails("the backup", lab.backup(&running, 1));
+    lab.arm("read", "containers", lab.step % 12, Fault::Error);
+    let started = Running::start(lab.disk());
+    lab.disk().disarm();
+    let Some(next) = started.ok().or_else(|| lab.start()) else { return };
+    lab.needs("the next backup", lab.backup(&next, 2));
+    lab.end(next);
+    lab.rebuild();
+}
+
+/// A rebuild is killed at any step: the index of before is still there.
+pub fn a_rebuild_that_is_killed(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.end(running);
+    lab.disk().arm(Faults::after(lab.step / 2, Fault::Kill));
+    let _ = rebuild(lab.disk());
+    lab.disk().disarm();
+    let Some(next) = lab.start() else { return };
+    lab.needs("the next backup", lab.backup(&next, 2));
+}
+
+/// What a failed forget left in a process that goes on is gone after the next one.
+pub fn a_forget_on_a_full_disk(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    let first = lab.kept();
+    lab.arm("append", "containers", lab.step % 3, Fault::Full);
+    lab.fails("to forget", lab.forget(&running, &first));
+    lab.needs("a backup", lab.backup(&running, 2));
+    lab.end(running);
+    let Some(next) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&next, 3));
+    if let Err(what) = no_leftovers(lab.disk()) {
+        lab.shared.is_wrong(what);
+    }
+}
+
+/// A process sleeps before it writes its container, another one takes over and uses its number,
+/// and it wakes.
+pub fn a_sleeper_that_wakes(lab: &mut Lab) {
+    let Some(sleeper) = lab.start() else { return };
+    let mut asleep = lab.shared.backup_of(&sleeper, Lab::tree(1), None);
+    for _ in 0..lab.step % 6 {
+        let _ = asleep.go_on(&sleeper, &lab.shared);
+    }
+    lab.disk().lose_locks();
+    let Some(thief) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&thief, 2));
+    let woken = lab.finish(&sleeper, asleep);
+    if woken.is_ok() {
+        lab.shared.is_wrong("published without the lease".into());
+    }
+    lab.needs("a backup", lab.backup(&thief, 3));
+}
+
+/// A container is taken away by hand: nothing in it is taken for stored.
+pub fn a_container_that_is_gone(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    let first = lab.kept();
+    let is_container = |name: &String| name.starts_with("containers/");
+    lab.disk()
+        .files()
+        .into_iter()
+        .filter(is_container)
+        .for_each(|name| lab.disk().take_away(&name));
+    lab.end(running);
+    let Some(next) = lab.start() else { return };
+    lab.needs("the next backup", lab.backup(&next, 1));
+    lab.needs("to forget", lab.forget(&next, &first));
+}
+
+/// A read error lets a rebuild leave a container out: no reclaim takes it for garbage.
+pub fn a_rebuild_that_could_not_read(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.needs("a backup", lab.backup(&running, 2));
+    lab.end(running);
+    lab.arm("read", "containers", lab.step % 8, Fault::Error);
+    let _ = rebuild(lab.disk());
+    lab.disk().disarm();
+    let Some(next) = lab.start() else { return };
+    let reclaimed = lab.reclaim(&next);
+    if let Err(Error::Storage(error)) = reclaimed {
+        lab.shared.is_wrong(format!("to reclaim fails: {error}"));
+    }
+    lab.end(next);
+    lab.rebuild();
+}
