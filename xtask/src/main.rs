@@ -25,6 +25,8 @@ cargo xtask crash [OPTIONS]   kill -9 at random moments, then compare every ackn
     --verify-every K   check and restore after this many runs (default 10)
     --binary PATH   the icecore to kill (default target/release/icecore)
     --keep          leave the working directory behind
+    --shut-down FS  instead of killing, shut down the file system (ext4, xfs) under the
+                    repository, as a power cut does; as root
 cargo xtask sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
     --seeds N       seeds to run (default 1000)
     --first N       the first of them (default 0)

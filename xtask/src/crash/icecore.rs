@@ -1,8 +1,9 @@
 //! Running the real binary: to its end, or until it is killed.
 
+use super::volume::Volume;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// How a command ended.
@@ -17,6 +18,8 @@ pub(crate) enum Ended {
 pub(crate) struct Icecore {
     pub(crate) binary: PathBuf,
     pub(crate) repository: PathBuf,
+    /// The file system of the repository, when it is shut down instead of the process killed.
+    pub(crate) volume: Option<Volume>,
 }
 
 impl Icecore {
@@ -69,9 +72,14 @@ impl Icecore {
             let left = delay.saturating_sub(start.elapsed());
             std::thread::sleep(left.min(Duration::from_micros(200)));
         }
-        child.kill().map_err(|error| error.to_string())?;
-        child.wait().map_err(|error| error.to_string())?;
-        Ok(Ended::Killed)
+        match &self.volume {
+            Some(volume) => shut_down(volume, child, start),
+            None => {
+                child.kill().map_err(|error| error.to_string())?;
+                child.wait().map_err(|error| error.to_string())?;
+                Ok(Ended::Killed)
+            }
+        }
     }
 
     /// Ids of all snapshots, oldest first.
@@ -88,6 +96,16 @@ impl Icecore {
         let target = target.to_string_lossy();
         self.run(&["restore", snapshot, "--target", &target]).map(|_| ())
     }
+}
+
+/// Shuts the file system down under the command. What it reports done nevertheless, it had done
+/// before.
+fn shut_down(volume: &Volume, child: Child, start: Instant) -> Result<Ended, String> {
+    volume.shut_down()?;
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let elapsed = start.elapsed();
+    volume.come_back()?;
+    if output.status.success() { Ok(Ended::Done(output, elapsed)) } else { Ok(Ended::Killed) }
 }
 
 /// The id in the summary that a backup ends with, if it says that it is done.

@@ -6,12 +6,14 @@
 
 mod icecore;
 mod tree;
+mod volume;
 
 use icecore::{Ended, Icecore, acknowledged, told};
 use simulation::Random;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use volume::Volume;
 
 /// Snapshots that `forget` keeps.
 const KEEP: usize = 3;
@@ -27,6 +29,8 @@ struct Options {
     verify_every: u64,
     binary: PathBuf,
     keep: bool,
+    /// The kind of file system that is shut down, instead of killing.
+    file_system: Option<String>,
 }
 
 /// What a command usually takes, so that kills fall all over it.
@@ -57,6 +61,20 @@ struct Counts {
     done: u64,
     verified: u64,
     restored: u64,
+}
+
+impl Options {
+    fn of(binary: PathBuf) -> Self {
+        Self {
+            runs: 200,
+            limit: None,
+            seed: 0,
+            verify_every: 10,
+            binary,
+            keep: false,
+            file_system: None,
+        }
+    }
 }
 
 struct Model {
@@ -92,8 +110,7 @@ fn options(arguments: &[String]) -> Result<Options, String> {
     let target = std::env::var("CARGO_TARGET_DIR")
         .map_or_else(|_| crate::files::root().join("target"), PathBuf::from);
     let binary = target.join("release").join("icecore");
-    let mut options =
-        Options { runs: 200, limit: None, seed: clock, verify_every: 10, binary, keep: false };
+    let mut options = Options { seed: clock, ..Options::of(binary) };
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         if name == "--keep" {
@@ -103,6 +120,7 @@ fn options(arguments: &[String]) -> Result<Options, String> {
         let value = rest.next().ok_or(format!("{name} needs a value"))?;
         let number = || value.parse::<u64>().map_err(|error| format!("{name} {value}: {error}"));
         match name.as_str() {
+            "--shut-down" => options.file_system = Some(value.clone()),
             "--runs" => options.runs = number()?,
             "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
             "--seed" => options.seed = number()?,
@@ -154,10 +172,13 @@ fn failed(what: &str) -> impl Fn(std::io::Error) -> String + '_ {
 
 impl Model {
     fn start(options: &Options, work: &Path) -> Result<Self, String> {
-        let (source, repository) = (work.join("source"), work.join("repository"));
+        let source = work.join("source");
         let mut random = Random::new(options.seed);
         tree::create(&source, &mut random).map_err(failed("make the tree"))?;
-        let icecore = Icecore { binary: options.binary.clone(), repository };
+        let volume = options.file_system.as_ref().map(|kind| Volume::make(kind, work));
+        let volume = volume.transpose()?;
+        let repository = volume.as_ref().map_or(work, Volume::path).join("repository");
+        let icecore = Icecore { binary: options.binary.clone(), repository, volume };
         let location = icecore.repository.to_string_lossy().into_owned();
         icecore.run(&["init", "--repo", &location])?;
         let unknown = Usual(Duration::ZERO);
@@ -308,7 +329,7 @@ mod tests {
         let binary = folder.join(format!("fake-icecore{fault}"));
         let fake = crate::files::root().join("xtask/testdata/fake-icecore");
         std::os::unix::fs::symlink(fake, &binary).expect("a link");
-        let options = Options { runs: 16, limit: None, seed, verify_every: 4, binary, keep: false };
+        let options = Options { runs: 16, seed, verify_every: 4, ..Options::of(binary) };
         let outcome = run(&options);
         std::fs::remove_dir_all(&folder).expect("remove");
         let work = format!("icecore-crash-{}-{seed}", std::process::id());

@@ -1,6 +1,7 @@
 //! Copying what lives out of condemned containers, as it is: sealed records need no key to be
 //! moved. Each is checked on the way.
 
+use super::batch::Batch;
 use super::{Live, Repacker};
 use crate::container::TARGET_BYTES;
 use crate::container::read::ContainerReader;
@@ -80,7 +81,15 @@ impl<'a, 'r> Copier<'a, 'r> {
         rows.iter()
             .filter(|row| row.is(RecordKind::Session))
             .try_for_each(|row| self.key(&reader, row))?;
-        rows.iter().try_for_each(|row| self.record(&reader, row))
+        let mut rows = &rows[..];
+        while !rows.is_empty() {
+            let batch = Batch::take(&reader, &mut rows)?;
+            let lives = self.lives(&batch.ids, number)?;
+            for (row, ids, lives) in batch.records(&lives) {
+                self.record(&reader, row, ids, lives)?;
+            }
+        }
+        Ok(())
     }
 
     /// Learns a key record; each stands twice, and one that is damaged costs nothing.
@@ -105,9 +114,15 @@ impl<'a, 'r> Copier<'a, 'r> {
         Ok(self.copied)
     }
 
-    fn record(&mut self, reader: &ContainerReader, row: &Row) -> Result<()> {
+    fn record(
+        &mut self,
+        reader: &ContainerReader,
+        row: &Row,
+        ids: &[ObjectId],
+        lives: &[bool],
+    ) -> Result<()> {
         if row.is(RecordKind::Data) || row.is(RecordKind::Pages) {
-            return self.objects(reader, row);
+            return self.objects(reader, row, ids, lives);
         }
         if row.is(RecordKind::Session) {
             return Ok(());
@@ -122,11 +137,13 @@ impl<'a, 'r> Copier<'a, 'r> {
         }
     }
 
-    fn objects(&mut self, reader: &ContainerReader, row: &Row) -> Result<()> {
-        let associated = reader.associated(row)?;
-        let head = record::head_only(&associated).map_err(|reason| damaged(reader, reason))?;
-        let ids = record::object_ids(&head).map_err(|reason| damaged(reader, reason))?;
-        let lives = self.lives(&ids, reader.number())?;
+    fn objects(
+        &mut self,
+        reader: &ContainerReader,
+        row: &Row,
+        ids: &[ObjectId],
+        lives: &[bool],
+    ) -> Result<()> {
         let count = lives.iter().filter(|lives| **lives).count();
         if count == 0 {
             return Ok(());
@@ -136,10 +153,10 @@ impl<'a, 'r> Copier<'a, 'r> {
         if count * 100 < ids.len() * REPACK_BELOW_PERCENT
             && let Some(repacker) = &mut self.repacker
         {
-            repacker.add(&bytes, &lives)?;
+            repacker.add(&bytes, lives)?;
             return self.take_repacked(false);
         }
-        self.copy(&record, &bytes, &ids)
+        self.copy(&record, &bytes, ids)
     }
 
     /// Which of `ids` live here: what a later copy elsewhere holds as well may die here.
@@ -265,6 +282,6 @@ fn read_good(reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn damaged(reader: &ContainerReader, reason: format::Error) -> Error {
+pub(super) fn damaged(reader: &ContainerReader, reason: format::Error) -> Error {
     Error::damaged(&crate::container::name(reader.number()), reason)
 }

@@ -6,6 +6,7 @@
 //! they refer to. Who has a key may lend a [`Repacker`], which takes dead objects out of records
 //! that also hold live ones.
 
+mod batch;
 mod copy;
 mod live;
 mod plan;

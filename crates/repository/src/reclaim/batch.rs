@@ -1,0 +1,60 @@
+//! Which objects of some records live, asked of the index at once: ids are spread all over it, and
+//! asking record by record would read and check every page of it for each.
+
+use super::copy::damaged;
+use crate::Result;
+use crate::container::read::ContainerReader;
+use format::container::Row;
+use format::record::{self, RecordKind};
+use ids::ObjectId;
+
+/// Ids asked for at once: about 20 MB with their places.
+const IDS_MAX: usize = 1 << 18;
+
+/// Neighbouring records of a container, and the objects in them.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) rows: Vec<Row>,
+    /// How many of `ids` are of each row.
+    counts: Vec<usize>,
+    pub(super) ids: Vec<ObjectId>,
+}
+
+impl Batch {
+    /// Takes records from the front of `rows`.
+    pub(super) fn take(reader: &ContainerReader, rows: &mut &[Row]) -> Result<Self> {
+        let mut batch = Self::default();
+        while let Some((row, rest)) = rows.split_first()
+            && batch.ids.len() < IDS_MAX
+        {
+            let ids = ids_of(reader, row)?;
+            batch.rows.push(*row);
+            batch.counts.push(ids.len());
+            batch.ids.extend(ids);
+            *rows = rest;
+        }
+        Ok(batch)
+    }
+
+    /// Each record with its objects and what is said of them in `lives`.
+    pub(super) fn records<'a>(
+        &'a self,
+        lives: &'a [bool],
+    ) -> impl Iterator<Item = (&'a Row, &'a [ObjectId], &'a [bool])> {
+        let mut at = 0;
+        self.rows.iter().zip(&self.counts).map(move |(row, count)| {
+            let range = at..at + count;
+            at = range.end;
+            (row, &self.ids[range.clone()], &lives[range])
+        })
+    }
+}
+
+fn ids_of(reader: &ContainerReader, row: &Row) -> Result<Vec<ObjectId>> {
+    if !row.is(RecordKind::Data) && !row.is(RecordKind::Pages) {
+        return Ok(Vec::new());
+    }
+    let associated = reader.associated(row)?;
+    let head = record::head_only(&associated).map_err(|reason| damaged(reader, reason))?;
+    record::object_ids(&head).map_err(|reason| damaged(reader, reason))
+}
