@@ -10,7 +10,7 @@ from settings import BENCH_DIR, GIB, TARGETS
 def describe():
     return {"cpu": cpu_model(), "cores": os.cpu_count(),
             "memory_gib": round(memory_bytes() / GIB, 1),
-            "kernel": platform.release(), "system": system_name(),
+            "kernel": platform.release().split("-")[0], "system": system_name(),
             "file_system": file_system(BENCH_DIR),
             "restores_go_to": file_system(TARGETS), "python": platform.python_version()}
 

@@ -116,7 +116,10 @@ def line(facts):
 
 def save(results, out):
     out.parent.mkdir(parents=True, exist_ok=True)
-    Path(f"{out}.json").write_text(json.dumps(results, indent=1) + "\n")
+    # Where a program lay on this machine is nobody's business.
+    tools = {name: {**tool, "path": Path(tool["path"]).name}
+             for name, tool in results["tools"].items()}
+    Path(f"{out}.json").write_text(json.dumps({**results, "tools": tools}, indent=1) + "\n")
 
 
 def join(files):
