@@ -16,8 +16,10 @@ ICECORE := $(TARGET)/release/icecore
 TIME ?= 60
 # Seeds of the simulated disk.
 SEEDS ?= 100000
-# Commands that `prove-crash` kills.
-RUNS ?= 10000
+# Commands that `prove-crash` kills; some end before.
+RUNS ?= 13000
+# Commands under which `prove-crash` shuts the file system down.
+SHUT_DOWNS ?= 2700
 
 .PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz sim sabotage
 
@@ -33,7 +35,7 @@ build: setup ## the binary, target/release/icecore
 demo: build ## all of it once, on real files, each command shown
 	ICECORE="$(ICECORE)" demo/run
 
-test: setup fmt-check lint deny unit crash-smoke fuzz-smoke ## everything that CI runs
+test: setup fmt-check lint deny unit sabotage crash-smoke fuzz-smoke ## everything that CI runs
 	@echo "== all passed"
 
 fmt: ## format the sources
@@ -56,6 +58,9 @@ unit:
 crash-smoke:
 	cargo build --profile fast --package icecore
 	cargo run --quiet --package xtask -- crash --runs 300 --seconds 45 --binary $(TARGET)/fast/icecore
+	@if [ "$$(id -u)" = 0 ] && losetup --find >/dev/null 2>&1; then \
+	    cargo run --quiet --package xtask -- crash --shut-down ext4 --runs 100 --seconds 20 --binary $(TARGET)/fast/icecore; \
+	else echo "== file system shut down: SKIPPED, needs root and loop devices"; fi
 
 fuzz-smoke:
 	@.ci/fuzz 5
@@ -63,8 +68,9 @@ fuzz-smoke:
 bench: setup ## measure against today's peers, writes bench/results
 	python3 bench/run.py
 
-prove-crash: build ## kill -9 10,000 times (RUNS=...)
+prove-crash: build ## kill -9 10,000 times, and file systems shut down 2,000 times (RUNS=..., SHUT_DOWNS=...)
 	cargo run --release --package xtask -- crash --runs $(RUNS) --verify-every 25 --binary $(ICECORE)
+	cargo run --release --package xtask -- crash --shut-down ext4 --runs $(SHUT_DOWNS) --verify-every 25 --binary $(ICECORE)
 
 sim: ## the engine on a simulated disk (SEEDS=100000)
 	cargo run --profile fast --package xtask -- sim --seeds $(SEEDS)

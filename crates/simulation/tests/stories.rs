@@ -23,6 +23,7 @@ tests! {
     a_rebuild_after_a_killed_writer
     a_removal_that_is_not_durable
     a_snapshot_that_is_forgotten_twice
+    a_base_that_is_forgotten
     a_torn_container
     a_run_that_a_failed_commit_named
     a_reclaim_after_a_failed_commit

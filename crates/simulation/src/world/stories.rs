@@ -1,6 +1,7 @@
 //! What the seeds found, each as short as it can be told. A story is told for many fates of what
 //! was not synced.
 
+use super::backup::Base;
 use super::model::Violation;
 use super::task::{Running, Shared, Task, rebuild};
 use super::tree::Tree;
@@ -12,7 +13,7 @@ use repository::{Error, Result};
 use std::sync::Arc;
 
 /// Fates of what was not synced, for each story.
-const FATES: u64 = 24;
+const FATES: u64 = 96;
 /// Steps over which the fates of a story are spread.
 const STEPS: u64 = 160;
 
@@ -30,6 +31,7 @@ all! {
     a_rebuild_after_a_killed_writer
     a_removal_that_is_not_durable
     a_snapshot_that_is_forgotten_twice
+    a_base_that_is_forgotten
     a_torn_container
     a_run_that_a_failed_commit_named
     a_reclaim_after_a_failed_commit
@@ -41,6 +43,9 @@ all! {
     a_container_that_is_gone
     a_rebuild_that_could_not_read
 }
+
+/// For stories in which something rare has to happen.
+const ROUNDS: u64 = 16;
 
 /// Tells `story` with every fate; the first in which something is wrong.
 /// With `left_out` it happens without one of the syncs.
@@ -198,15 +203,32 @@ pub fn a_snapshot_that_is_forgotten_twice(lab: &mut Lab) {
     lab.disk().cut_power();
 }
 
-/// The power goes under a backup; the next one builds on what survived of its container.
-pub fn a_torn_container(lab: &mut Lab) {
+/// A snapshot is chosen to build on, then forgotten, and its space given back.
+pub fn a_base_that_is_forgotten(lab: &mut Lab) {
     let Some(running) = lab.start() else { return };
-    lab.disk().arm(Faults::after(4 + lab.step / 4, Fault::PowerCut));
-    let _ = lab.backup(&running, 1);
-    lab.disk().cut_power();
-    lab.disk().disarm();
-    let Some(next) = lab.start() else { return };
-    lab.needs("the next backup", lab.backup(&next, 1));
+    lab.needs("a backup", lab.backup(&running, 1));
+    let names = lab.kept();
+    let known = names.first().and_then(|name| lab.shared.model.lock().known(*name).cloned());
+    let base = names.first().zip(known).map(|(name, known)| Base { name: *name, known });
+    let backup = lab.shared.backup_of(&running, Lab::tree(1), base);
+    lab.needs("to forget", lab.forget(&running, &names));
+    lab.needs("to reclaim", lab.reclaim(&running));
+    lab.needs("the backup", lab.finish(&running, backup));
+}
+
+/// The power goes under a backup, again and again; the next one builds on what survived of its
+/// container.
+pub fn a_torn_container(lab: &mut Lab) {
+    for round in 0..ROUNDS {
+        let Some(running) = lab.start() else { return };
+        lab.arm("append", "containers", 2 + (lab.step + round) % 8, Fault::PowerCut);
+        let _ = lab.backup(&running, round);
+        lab.disk().disarm();
+        lab.disk().cut_power();
+        let Some(next) = lab.start() else { return };
+        lab.needs("the next backup", lab.backup(&next, round));
+        lab.end(next);
+    }
 }
 
 /// A commit fails when its index is already seen; the next one of the process must not write a run
@@ -327,6 +349,7 @@ pub fn a_rebuild_that_could_not_read(lab: &mut Lab) {
     let Some(running) = lab.start() else { return };
     lab.needs("a backup", lab.backup(&running, 1));
     lab.needs("a backup", lab.backup(&running, 2));
+    lab.needs("to forget", lab.forget(&running, &lab.kept()[..1]));
     lab.end(running);
     lab.arm("read", "containers", lab.step % 8, Fault::Error);
     let _ = rebuild(lab.disk());
