@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! repo = "/mnt/backup"
-//! password-file = "/root/backup.pass"
+//! password-file = "/etc/icecore/password"
 //! exclude = ["*.tmp"]
 //!
 //! [profile.laptop]

@@ -263,7 +263,7 @@ impl Repository {
     /// step may have left a state that names its run.
     pub(crate) fn allocate_run(&self, state: &mut State) -> u64 {
         let number = self.next_run.fetch_add(1, Ordering::Relaxed);
-        state.next_run = number + 1;
+        state.next_run = number.saturating_add(1);
         number
     }
 

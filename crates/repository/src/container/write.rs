@@ -56,8 +56,9 @@ impl ContainerWriter {
         Ok(Place { container: self.number(), offset, length })
     }
 
-    /// Writes the session records once more and the footer, and makes the container durable, without giving it its name. After an
-    /// error nothing of the file may be believed: the system forgets what it could not write.
+    /// Writes the session records once more and the footer, and makes the container durable, without
+    /// giving it its name. After an error nothing of the file may be believed: the system forgets
+    /// what it could not write.
     pub(crate) fn sync(&mut self) -> Result<()> {
         for record in std::mem::take(&mut self.sessions) {
             self.append_once(RecordKind::Session, &[&record])?;

@@ -17,32 +17,40 @@ const FATES: u64 = 96;
 /// Steps over which the fates of a story are spread.
 const STEPS: u64 = 160;
 
-macro_rules! all {
+/// Hands the names of all stories to the macro `$then`.
+#[macro_export]
+macro_rules! all_stories {
+    ($then:ident) => {
+        $then! {
+            a_directory_of_a_killed_writer
+            a_directory_whose_sync_failed
+            a_name_of_a_killed_writer
+            a_rebuild_after_a_killed_writer
+            a_removal_that_is_not_durable
+            a_snapshot_that_is_forgotten_twice
+            a_base_that_is_forgotten
+            a_torn_container
+            a_run_that_a_failed_commit_named
+            a_reclaim_after_a_failed_commit
+            a_manifest_without_its_data
+            a_number_that_could_not_be_read
+            a_rebuild_that_is_killed
+            a_forget_on_a_full_disk
+            a_sleeper_that_wakes
+            a_container_that_is_gone
+            a_rebuild_that_could_not_read
+        }
+    };
+}
+
+macro_rules! table {
     ($($name:ident)*) => {
         /// All stories, by name.
         pub const ALL: &[(&str, fn(&mut Lab))] = &[$((stringify!($name), $name)),*];
     };
 }
 
-all! {
-    a_directory_of_a_killed_writer
-    a_directory_whose_sync_failed
-    a_name_of_a_killed_writer
-    a_rebuild_after_a_killed_writer
-    a_removal_that_is_not_durable
-    a_snapshot_that_is_forgotten_twice
-    a_base_that_is_forgotten
-    a_torn_container
-    a_run_that_a_failed_commit_named
-    a_reclaim_after_a_failed_commit
-    a_manifest_without_its_data
-    a_number_that_could_not_be_read
-    a_rebuild_that_is_killed
-    a_forget_on_a_full_disk
-    a_sleeper_that_wakes
-    a_container_that_is_gone
-    a_rebuild_that_could_not_read
-}
+all_stories!(table);
 
 /// For stories in which something rare has to happen.
 const ROUNDS: u64 = 16;
