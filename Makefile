@@ -59,9 +59,9 @@ unit:
 # A short kill -9 loop; `prove-crash` is the long one.
 crash-smoke:
 	cargo build --profile fast --package icecore
-	cargo run --quiet --package xtask -- crash --runs 300 --seconds 45 --binary $(TARGET)/fast/icecore
+	cargo proof crash --runs 300 --seconds 45 --binary $(TARGET)/fast/icecore
 	@if [ "$$(id -u)" = 0 ] && losetup --find >/dev/null 2>&1; then \
-	    cargo run --quiet --package xtask -- crash --shut-down ext4 --runs 100 --seconds 20 --binary $(TARGET)/fast/icecore; \
+	    cargo proof crash --shut-down ext4 --runs 100 --seconds 20 --binary $(TARGET)/fast/icecore; \
 	else echo "== file system shut down: SKIPPED, needs root and loop devices"; fi
 
 fuzz-smoke:
@@ -72,19 +72,19 @@ bench: setup ## measure against today's peers, writes bench/results
 
 prove-crash: build ## kill -9 10,000 times, and file systems shut down 2,000 times (LOOPS=..., SHUT_DOWNS=...)
 	for loop in $$(seq $(LOOPS)); do \
-	    cargo run --release --quiet --package xtask -- crash --runs $(RUNS) --verify-every 25 --binary $(ICECORE); \
+	    cargo proof crash --runs $(RUNS) --verify-every 25 --binary $(ICECORE); \
 	done
 	for kind in ext4 xfs; do \
 	    if command -v mkfs.$$kind >/dev/null; then \
-	        cargo run --release --package xtask -- crash --shut-down $$kind --runs $(SHUT_DOWNS) --verify-every 25 --binary $(ICECORE); \
+	        cargo proof crash --shut-down $$kind --runs $(SHUT_DOWNS) --verify-every 25 --binary $(ICECORE); \
 	    else echo "== $$kind shut down: SKIPPED, needs mkfs.$$kind"; fi; \
 	done
 
 sim: ## the engine on a simulated disk (SEEDS=100000)
-	cargo run --profile fast --package xtask -- sim --seeds $(SEEDS)
+	cargo proof sim --seeds $(SEEDS)
 
 sabotage: ## each sync and check taken out in turn: a test must fail
-	cargo run --profile fast --package xtask --features sabotage -- sabotage
+	cargo run --profile fast --package proof --features sabotage -- sabotage
 
 fuzz: ## fuzz every decoder (TIME=60 seconds each)
 	@.ci/fuzz $(TIME)

@@ -1,4 +1,4 @@
-//! A slice of the simulation; `cargo xtask sim` runs as many seeds as you like.
+//! A slice of the simulation; `cargo proof sim` runs as many seeds as you like.
 
 use simulation::world;
 
@@ -12,7 +12,7 @@ fn nothing_that_was_acknowledged_is_lost() {
         match world::run(seed, false) {
             Ok(outcome) => faults += outcome.faults,
             Err(failure) => {
-                panic!("seed {seed}: {}\ncargo xtask sim --first {seed} --log", failure.what)
+                panic!("seed {seed}: {}\ncargo proof sim --first {seed} --log", failure.what)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Running the real binary: to its end, or until it is killed.
 
-use super::volume::Volume;
+use crate::volume::Volume;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

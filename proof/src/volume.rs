@@ -2,7 +2,7 @@
 //! one moment on nothing reaches the device, not even the journal.
 #![allow(unsafe_code, reason = "shutting a file system down is an ioctl of its own")]
 
-use super::failed;
+use crate::failed;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};

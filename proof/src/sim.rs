@@ -88,7 +88,7 @@ fn run(options: &Options) -> ExitCode {
     );
     let Some((seed, failure)) = failed else { return ExitCode::SUCCESS };
     eprintln!("sim: seed {seed}: {}", failure.what);
-    eprintln!("sim: repeat it: cargo xtask sim --first {seed} --log");
+    eprintln!("sim: repeat it: cargo proof sim --first {seed} --log");
     ExitCode::FAILURE
 }
 

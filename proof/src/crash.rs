@@ -4,16 +4,13 @@
 //! `check` must find nothing, every remembered snapshot that was not forgotten must restore as it
 //! was, and no command may ask for a manual unlock.
 
-mod icecore;
-mod tree;
-mod volume;
-
-use icecore::{Ended, Icecore, acknowledged, told};
+use crate::icecore::{Ended, Icecore, acknowledged, told};
+use crate::volume::Volume;
+use crate::{failed, tree};
 use simulation::Random;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use volume::Volume;
 
 /// Snapshots that `forget` keeps.
 const KEEP: usize = 3;
@@ -107,10 +104,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 fn options(arguments: &[String]) -> Result<Options, String> {
     let clock =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    let target = std::env::var("CARGO_TARGET_DIR")
-        .map_or_else(|_| crate::files::root().join("target"), PathBuf::from);
-    let binary = target.join("release").join("icecore");
-    let mut options = Options { seed: clock, ..Options::of(binary) };
+    let mut options = Options { seed: clock, ..Options::of(crate::options::binary("release")) };
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         if name == "--keep" {
@@ -164,10 +158,6 @@ fn rounds(options: &Options, work: &Path, start: Instant) -> Result<Counts, Stri
     }
     model.verify(0)?;
     Ok(model.counts)
-}
-
-fn failed(what: &str) -> impl Fn(std::io::Error) -> String + '_ {
-    move |error| format!("cannot {what}: {error}")
 }
 
 impl Model {
@@ -327,7 +317,7 @@ mod tests {
             std::env::temp_dir().join(format!("icecore-fake-{}-{seed}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let binary = folder.join(format!("fake-icecore{fault}"));
-        let fake = crate::files::root().join("xtask/testdata/fake-icecore");
+        let fake = crate::options::root().join("proof/testdata/fake-icecore");
         std::os::unix::fs::symlink(fake, &binary).expect("a link");
         let options = Options { runs: 16, seed, verify_every: 4, ..Options::of(binary) };
         let outcome = run(&options);

@@ -1,0 +1,59 @@
+//! Breaks what Icecore stands on (processes, disks, file systems), and looks whether anything that
+//! was acknowledged is lost. Each rig is a command; each ends with one line that says what it did.
+
+mod crash;
+mod icecore;
+mod options;
+#[cfg(feature = "sabotage")]
+mod sabotage;
+mod sim;
+mod tree;
+mod volume;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every acknowledged snapshot
+    --runs N        commands to start and kill (default 200)
+    --seconds S     stop after this time, however many runs that were
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --verify-every K   check and restore after this many runs (default 10)
+    --binary PATH   the icecore to kill (default target/release/icecore)
+    --keep          leave the working directory behind
+    --shut-down FS  instead of killing, shut down the file system (ext4, xfs) under the
+                    repository, as a power cut does; as root
+cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
+    --seeds N       seeds to run (default 1000)
+    --first N       the first of them (default 0)
+    --seconds S     stop after this time, however many seeds that were
+    --log           run only the first seed, and print all that it asked of the disk
+cargo proof sabotage [SEEDS]  takes one protection out after the other: some seed must find each
+                              (needs --features sabotage)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    match command {
+        "crash" => crash::main(rest),
+        "sim" => sim::main(rest),
+        #[cfg(feature = "sabotage")]
+        "sabotage" => sabotage::main(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        other => {
+            eprintln!("unknown command: {other}\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Says what could not be done when the system refused.
+pub(crate) fn failed(what: &str) -> impl Fn(std::io::Error) -> String + '_ {
+    move |error| format!("cannot {what}: {error}")
+}
