@@ -5,12 +5,14 @@
 //! was, and no command may ask for a manual unlock.
 
 use crate::icecore::{Ended, Icecore, acknowledged, told};
+use crate::options::Arguments;
+use crate::snapshot::{restores_as_it_was, same};
 use crate::volume::Volume;
 use crate::{failed, tree};
 use simulation::Random;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Snapshots that `forget` keeps.
 const KEEP: usize = 3;
@@ -88,38 +90,22 @@ struct Model {
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    let result = options(arguments).and_then(|options| run(&options));
-    match result {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("crash: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    crate::report("crash", options(arguments).and_then(|options| run(&options)))
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let clock =
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    let mut options = Options { seed: clock, ..Options::of(crate::options::binary("release")) };
-    let mut rest = arguments.iter();
-    while let Some(name) = rest.next() {
-        if name == "--keep" {
-            options.keep = true;
-            continue;
-        }
-        let value = rest.next().ok_or(format!("{name} needs a value"))?;
-        let number = || value.parse::<u64>().map_err(|error| format!("{name} {value}: {error}"));
-        match name.as_str() {
-            "--shut-down" => options.file_system = Some(value.clone()),
-            "--runs" => options.runs = number()?,
-            "--seconds" => options.limit = Some(Duration::from_secs(number()?)),
-            "--seed" => options.seed = number()?,
-            "--verify-every" => options.verify_every = number()?.max(1),
-            "--binary" => options.binary = PathBuf::from(value),
+    let of_release = Options::of(crate::options::binary("release"));
+    let mut options = Options { seed: crate::options::seed(), ..of_release };
+    let mut arguments = Arguments::new(arguments);
+    while let Some(name) = arguments.next() {
+        match name {
+            "--keep" => options.keep = true,
+            "--shut-down" => options.file_system = Some(arguments.value()?.to_owned()),
+            "--runs" => options.runs = arguments.number()?,
+            "--seconds" => options.limit = Some(Duration::from_secs(arguments.number()?)),
+            "--seed" => options.seed = arguments.number()?,
+            "--verify-every" => options.verify_every = arguments.number()?.max(1),
+            "--binary" => options.binary = arguments.value()?.into(),
             _ => return Err(format!("unknown option {name}")),
         }
     }
@@ -282,29 +268,6 @@ fn count(
         Ended::Done(output, _) => return Err(told(arguments, &output)),
     }
     Ok(())
-}
-
-fn restores_as_it_was(
-    icecore: &Icecore,
-    id: &str,
-    was: &tree::Copy,
-    target: &Path,
-) -> Result<(), String> {
-    std::fs::create_dir_all(target).map_err(failed("make the target"))?;
-    icecore.restore(id, target)?;
-    let root =
-        tree::find_root(target).ok_or(format!("snapshot {id} restored without its top folder"))?;
-    let found = tree::copy(&root).map_err(failed("read what was restored"))?;
-    let differences = tree::differences(was, &found);
-    if !differences.is_empty() {
-        return Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")));
-    }
-    std::fs::remove_dir_all(target).map_err(failed("remove what was restored"))
-}
-
-/// Whether two spellings of an id, one perhaps shortened, are the same.
-fn same(one: &str, other: &str) -> bool {
-    one.starts_with(other) || other.starts_with(one)
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ pub(crate) struct Icecore {
 }
 
 impl Icecore {
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The command, not started; its output would be caught.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command
             .args(arguments)

@@ -3,10 +3,12 @@
 
 mod crash;
 mod icecore;
+mod inject;
 mod options;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod sim;
+mod snapshot;
 mod tree;
 mod volume;
 
@@ -22,6 +24,10 @@ cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every ackn
     --keep          leave the working directory behind
     --shut-down FS  instead of killing, shut down the file system (ext4, xfs) under the
                     repository, as a power cut does; as root
+cargo proof inject [OPTIONS]  a fault at the N-th system call that touches the repository, N = 1, 2, …
+    --seconds S     calls at random for this long, instead of all
+    --seed N        repeat such a run
+    --binary PATH   the icecore that meets faults (default target/fast/icecore)
 cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
     --seeds N       seeds to run (default 1000)
     --first N       the first of them (default 0)
@@ -39,6 +45,7 @@ fn main() -> ExitCode {
     };
     match command {
         "crash" => crash::main(rest),
+        "inject" => inject::main(rest),
         "sim" => sim::main(rest),
         #[cfg(feature = "sabotage")]
         "sabotage" => sabotage::main(rest),
@@ -56,4 +63,18 @@ fn main() -> ExitCode {
 /// Says what could not be done when the system refused.
 pub(crate) fn failed(what: &str) -> impl Fn(std::io::Error) -> String + '_ {
     move |error| format!("cannot {what}: {error}")
+}
+
+/// Ends a rig: its line on the standard output, or what went wrong.
+pub(crate) fn report(rig: &str, result: Result<String, String>) -> ExitCode {
+    match result {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{rig}: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -167,7 +167,9 @@ fn read_container(
     }
     found.containers += 1;
     let damage = |range, reason: String| Damage { container: file.number, range, reason };
-    let reader = match ContainerReader::open(&*repository.storage, file.number) {
+    // A disk that fails once is asked again: what is left out here is stored anew.
+    let open = || ContainerReader::open(&*repository.storage, file.number);
+    let reader = match open().or_else(|_| open()) {
         Ok(reader) => reader,
         Err(error) => {
             found.damages.push(damage(None, error.to_string()));

@@ -1,5 +1,6 @@
 //! Containers as files: names, writing, reading, walking over damage.
 
+mod lenient;
 pub mod read;
 pub(crate) mod write;
 

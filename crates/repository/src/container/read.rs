@@ -1,6 +1,7 @@
 //! Reading containers: one record, the list of records, or all that can be made out of a
 //! damaged one.
 
+use crate::container::lenient::Lenient;
 use crate::container::{name, part_name};
 use crate::storage::{FileReader, Storage, StorageError};
 use crate::{Error, Result};
@@ -107,14 +108,15 @@ impl ContainerReader {
     }
 
     /// Walks over all bytes, footer or not, and says which records are good. `visit` gets each
-    /// good record.
+    /// good record. A few sectors that cannot be read are damage like any other.
     pub fn walk(&self, mut visit: impl FnMut(Place, &record::Record<'_>)) -> Result<Walk> {
         let length = self.length()?;
+        let mut file = Lenient::new(&*self.file);
         let mut walk = Walk::default();
         let mut buffer = Vec::new();
         let mut offset = HEADER_BYTES as u64;
         while offset < length {
-            match self.good_record(offset, length, &mut buffer)? {
+            match good_record(&mut file, offset, length, &mut buffer)? {
                 Some(header) => {
                     let bytes = header.record_bytes() as u32;
                     let place =
@@ -126,9 +128,9 @@ impl ContainerReader {
                     walk.rows.push(row);
                     offset += u64::from(bytes);
                 }
-                None if self.is_footer(offset, length)? => break,
+                None if is_footer(&mut file, offset, length)? => break,
                 None => {
-                    let next = self.next_good(offset + 1, length, &mut buffer)?;
+                    let next = next_good(&mut file, offset + 1, length, &mut buffer)?;
                     walk.damaged.push((offset, next - offset));
                     offset = next;
                 }
@@ -137,63 +139,68 @@ impl ContainerReader {
         Ok(walk)
     }
 
-    /// The record at `offset`, read into `buffer`, if it is good.
-    fn good_record(
-        &self,
-        offset: u64,
-        length: u64,
-        buffer: &mut Vec<u8>,
-    ) -> Result<Option<record::Header>> {
-        if offset + record::HEADER_BYTES as u64 > length {
-            return Ok(None);
-        }
-        let mut head = [0; record::HEADER_BYTES];
-        self.file.read_exact_at(&mut head, offset)?;
-        let Ok(header) = record::Header::decode(&head) else { return Ok(None) };
-        let bytes = header.record_bytes();
-        if offset + bytes as u64 > length {
-            return Ok(None);
-        }
-        buffer.resize(bytes, 0);
-        self.file.read_exact_at(buffer, offset)?;
-        Ok(record::verify(buffer).is_ok().then_some(header))
-    }
-
-    fn is_footer(&self, offset: u64, length: u64) -> Result<bool> {
-        let Some(footer_bytes) = (length - offset).checked_sub(TRAILER_BYTES as u64) else {
-            return Ok(false);
-        };
-        let mut trailer = [0; TRAILER_BYTES];
-        self.file.read_exact_at(&mut trailer, length - TRAILER_BYTES as u64)?;
-        Ok(container::footer_bytes(&trailer) == Ok(footer_bytes as usize))
-    }
-
-    /// The next offset from `offset` on at which something good begins, or the end.
-    fn next_good(&self, mut offset: u64, length: u64, buffer: &mut Vec<u8>) -> Result<u64> {
-        /// Bytes that are searched at once.
-        const WINDOW_BYTES: u64 = 1 << 20;
-        let mut window = Vec::new();
-        while offset < length {
-            let bytes = WINDOW_BYTES.min(length - offset);
-            window.resize(bytes as usize, 0);
-            self.file.read_exact_at(&mut window, offset)?;
-            for at in memchr::memmem::find_iter(&window, &MAGIC) {
-                if self.good_record(offset + at as u64, length, buffer)?.is_some() {
-                    return Ok(offset + at as u64);
-                }
-            }
-            if bytes < WINDOW_BYTES {
-                break;
-            }
-            // The magic may lie across two windows.
-            offset += bytes - (MAGIC.len() as u64 - 1);
-        }
-        Ok(length)
-    }
-
     fn damaged(&self, reason: format::Error) -> Error {
         Error::damaged(&self.name, reason)
     }
+}
+
+/// The record at `offset`, read into `buffer`, if it is good.
+fn good_record(
+    file: &mut Lenient<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<record::Header>> {
+    if offset + record::HEADER_BYTES as u64 > length {
+        return Ok(None);
+    }
+    let mut head = [0; record::HEADER_BYTES];
+    file.read(&mut head, offset)?;
+    let Ok(header) = record::Header::decode(&head) else { return Ok(None) };
+    let bytes = header.record_bytes();
+    if offset + bytes as u64 > length {
+        return Ok(None);
+    }
+    buffer.resize(bytes, 0);
+    file.read(buffer, offset)?;
+    Ok(record::verify(buffer).is_ok().then_some(header))
+}
+
+fn is_footer(file: &mut Lenient<'_>, offset: u64, length: u64) -> Result<bool> {
+    let Some(footer_bytes) = (length - offset).checked_sub(TRAILER_BYTES as u64) else {
+        return Ok(false);
+    };
+    let mut trailer = [0; TRAILER_BYTES];
+    file.read(&mut trailer, length - TRAILER_BYTES as u64)?;
+    Ok(container::footer_bytes(&trailer) == Ok(footer_bytes as usize))
+}
+
+/// The next offset from `offset` on at which something good begins, or the end.
+fn next_good(
+    file: &mut Lenient<'_>,
+    mut offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<u64> {
+    /// Bytes that are searched at once.
+    const WINDOW_BYTES: u64 = 1 << 20;
+    let mut window = Vec::new();
+    while offset < length {
+        let bytes = WINDOW_BYTES.min(length - offset);
+        window.resize(bytes as usize, 0);
+        file.read(&mut window, offset)?;
+        for at in memchr::memmem::find_iter(&window, &MAGIC) {
+            if good_record(file, offset + at as u64, length, buffer)?.is_some() {
+                return Ok(offset + at as u64);
+            }
+        }
+        if bytes < WINDOW_BYTES {
+            break;
+        }
+        // The magic may lie across two windows.
+        offset += bytes - (MAGIC.len() as u64 - 1);
+    }
+    Ok(length)
 }
 
 const EARLY: format::Error = format::Error::Truncated { what: "container" };
