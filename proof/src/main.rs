@@ -2,6 +2,7 @@
 //! was acknowledged is lost. Each rig is a command; each ends with one line that says what it did.
 
 mod crash;
+mod device;
 mod icecore;
 mod inject;
 mod options;
@@ -24,6 +25,13 @@ cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every ackn
     --keep          leave the working directory behind
     --shut-down FS  instead of killing, shut down the file system (ext4, xfs) under the
                     repository, as a power cut does; as root
+cargo proof device [OPTIONS]  a disk that logs writes and flushes; the power cut at every flush, with
+                              none, all, or torn parts of what was written since; as root
+    --file-system FS   ext4 (default), xfs or btrfs
+    --commands N    commands that are logged (default 16)
+    --seconds S     some of the flushes, as many as the time allows
+    --seed N        repeat a run
+    --binary PATH   the icecore that writes (default target/fast/icecore)
 cargo proof inject [OPTIONS]  a fault at the N-th system call that touches the repository, N = 1, 2, …
     --seconds S     calls at random for this long, instead of all
     --seed N        repeat such a run
@@ -45,6 +53,7 @@ fn main() -> ExitCode {
     };
     match command {
         "crash" => crash::main(rest),
+        "device" => device::main(rest),
         "inject" => inject::main(rest),
         "sim" => sim::main(rest),
         #[cfg(feature = "sabotage")]

@@ -23,15 +23,34 @@ pub(crate) struct Volume {
 impl Volume {
     /// Makes and mounts a file system of `kind` (ext4, xfs) below `work`.
     pub(crate) fn make(kind: &str, work: &Path) -> Result<Self, String> {
-        let (image, mount) = (work.join("volume.img"), work.join("volume"));
-        std::fs::create_dir_all(&mount).map_err(failed("make the mount point"))?;
+        let image = work.join("volume.img");
         let file = File::create(&image).map_err(failed("make the image"))?;
         file.set_len(BYTES).map_err(failed("make the image"))?;
-        run(&format!("mkfs.{kind}"), &["-q".as_ref(), image.as_ref()])?;
-        let device = run("losetup", &["--find".as_ref(), "--show".as_ref(), image.as_ref()])?;
-        let volume = Self { device: device.trim().to_owned(), mount };
+        Self::format(kind, &image, &work.join("volume"))
+    }
+
+    /// Makes a file system of `kind` on the file `image`, and mounts it at `mount`.
+    pub(crate) fn format(kind: &str, image: &Path, mount: &Path) -> Result<Self, String> {
+        let volume = Self::attach(image, mount)?;
+        let quiet: &[&str] = if kind == "ext4" { &["-q", "-E", "nodiscard"] } else { &["-q"] };
+        let mut arguments: Vec<&std::ffi::OsStr> = quiet.iter().map(|word| word.as_ref()).collect();
+        arguments.push(volume.device.as_ref());
+        run(&format!("mkfs.{kind}"), &arguments)?;
         volume.mount()?;
         Ok(volume)
+    }
+
+    /// Mounts the file system that is on the file `image`.
+    pub(crate) fn open(image: &Path, mount: &Path) -> Result<Self, String> {
+        let volume = Self::attach(image, mount)?;
+        volume.mount()?;
+        Ok(volume)
+    }
+
+    fn attach(image: &Path, mount: &Path) -> Result<Self, String> {
+        std::fs::create_dir_all(mount).map_err(failed("make the mount point"))?;
+        let device = run("losetup", &["--find".as_ref(), "--show".as_ref(), image.as_ref()])?;
+        Ok(Self { device: device.trim().to_owned(), mount: mount.to_owned() })
     }
 
     /// Where it is mounted.
@@ -64,7 +83,7 @@ impl Volume {
 impl Drop for Volume {
     fn drop(&mut self) {
         // What fails here is said by whoever looks at the machine next: a mount that stays.
-        let _ = run("umount", &[self.mount.as_ref()]);
+        let _ = run("umount", &["--quiet".as_ref(), self.mount.as_ref()]);
         let _ = run("losetup", &["--detach".as_ref(), self.device.as_ref()]);
     }
 }

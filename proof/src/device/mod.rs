@@ -1,0 +1,204 @@
+//! A repository on a disk that logs every write and every flush, and the power cut at each flush:
+//! the log is replayed to it, with none, all, or torn parts of what was written since.
+//!
+//! The file system's own journal brings itself back; behind it `check` finds nothing, every
+//! snapshot that was acknowledged before the cut restores as it was, and the next backup works.
+
+mod fuse;
+mod log;
+mod script;
+
+use crate::failed;
+use crate::icecore::{Icecore, acknowledged, told};
+use crate::options::Arguments;
+use crate::snapshot::{restores_as_it_was, same};
+use crate::volume::Volume;
+use log::{Cache, Replay};
+use script::{Recorded, Snapshot};
+use simulation::Random;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Every so many cuts all that was acknowledged is restored, and a backup made.
+const WHOLE_EVERY: u64 = 5;
+/// Holes of an image are found in steps of this.
+const BLOCK_BYTES: usize = 64 << 10;
+
+pub(super) struct Options {
+    binary: PathBuf,
+    file_system: String,
+    limit: Option<Duration>,
+    seed: u64,
+    /// Commands that are logged.
+    commands: u64,
+}
+
+pub(crate) fn main(arguments: &[String]) -> ExitCode {
+    crate::report("device", options(arguments).and_then(|options| run(&options)))
+}
+
+fn options(arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options {
+        binary: crate::options::binary("fast"),
+        file_system: "ext4".to_owned(),
+        limit: None,
+        seed: crate::options::seed(),
+        commands: 16,
+    };
+    let mut arguments = Arguments::new(arguments);
+    while let Some(name) = arguments.next() {
+        match name {
+            "--binary" => options.binary = arguments.value()?.into(),
+            "--file-system" => options.file_system = arguments.value()?.to_owned(),
+            "--commands" => options.commands = arguments.number()?.max(1),
+            "--seconds" => options.limit = Some(Duration::from_secs(arguments.number()?)),
+            "--seed" => options.seed = arguments.number()?,
+            _ => return Err(format!("unknown option {name}")),
+        }
+    }
+    Ok(options)
+}
+
+fn run(options: &Options) -> Result<String, String> {
+    let begun = Instant::now();
+    let work = std::env::temp_dir().join(format!("icecore-device-{}", std::process::id()));
+    std::fs::create_dir_all(&work).map_err(failed("make the working directory"))?;
+    println!("seed {}, {}", options.seed, options.file_system);
+    let told = |error| format!("{error}\nseed {}; left as it is: {}", options.seed, work.display());
+    let recorded = script::record(options, &work).map_err(told)?;
+    let (commands, flushes) = (options.commands, recorded.flushes.len());
+    let mut cuts = Cuts::new(options, &work, recorded);
+    cuts.all(options.limit.map(|limit| begun + limit)).map_err(told)?;
+    std::fs::remove_dir_all(&work).map_err(failed("remove the working directory"))?;
+    let Cuts { made, restored, .. } = cuts;
+    let (secs, kind) = (begun.elapsed().as_secs(), &options.file_system);
+    Ok(format!(
+        "{made} power cuts at {flushes} flushes of {commands} commands on {kind}: all checks clean, {restored} snapshots restored as they were, {secs} s"
+    ))
+}
+
+/// The power cuts, one after the other.
+struct Cuts {
+    icecore: Icecore,
+    work: PathBuf,
+    source: PathBuf,
+    snapshots: Vec<Snapshot>,
+    flushes: Vec<usize>,
+    end: usize,
+    replay: Replay,
+    random: Random,
+    made: u64,
+    restored: u64,
+}
+
+impl Cuts {
+    fn new(options: &Options, work: &Path, recorded: Recorded) -> Self {
+        let Recorded { requests, bytes, flushes, snapshots, source } = recorded;
+        let icecore = Icecore {
+            binary: options.binary.clone(),
+            repository: work.join("mount").join(script::REPOSITORY),
+            volume: None,
+        };
+        Self {
+            icecore,
+            work: work.to_owned(),
+            source,
+            snapshots,
+            flushes,
+            end: requests.len(),
+            replay: Replay::new(requests, bytes),
+            random: Random::new(options.seed),
+            made: 0,
+            restored: 0,
+        }
+    }
+
+    /// At every flush, or at some of them when there is no time for all.
+    fn all(&mut self, until: Option<Instant>) -> Result<(), String> {
+        let flushes = self.flushes.clone();
+        let begun = Instant::now();
+        let mut at = 0;
+        while let Some(flush) = flushes.get(at) {
+            if until.is_some_and(|until| Instant::now() > until) {
+                break;
+            }
+            let next = flushes.get(at + 1).copied().unwrap_or(self.end);
+            self.replay.advance(flush + 1);
+            for cache in [Cache::Lost, Cache::Written, Cache::Torn, Cache::Torn] {
+                let cut = flush + 1 + self.random.index(next - flush);
+                self.cut(*flush + 1..cut, cache).map_err(|error| {
+                    format!(
+                        "power cut at request {cut}, flush {at} of {}, {cache:?}: {error}",
+                        flushes.len()
+                    )
+                })?;
+            }
+            at += 1 + until.map_or(0, |until| self.skipped(begun, until, flushes.len() - at));
+        }
+        Ok(())
+    }
+
+    /// Flushes to pass over, so that the time reaches to the last.
+    fn skipped(&mut self, begun: Instant, until: Instant, left: usize) -> usize {
+        let each = begun.elapsed().as_secs_f64() / self.made as f64 * 4.0;
+        let time = until.saturating_duration_since(Instant::now()).as_secs_f64();
+        let affordable = (time / each).max(1.0);
+        let average = left as f64 / affordable;
+        if average <= 1.0 { 0 } else { self.random.index((2.0 * average) as usize) }
+    }
+
+    fn cut(&mut self, since: std::ops::Range<usize>, cache: Cache) -> Result<(), String> {
+        let moment = since.end;
+        let image = self.work.join("cut.img");
+        let bytes = self.replay.image(since, cache, &mut self.random);
+        write_sparse(&image, &bytes).map_err(failed("write an image"))?;
+        let volume = Volume::open(&image, &self.work.join("mount"))?;
+        let result = self.verify(moment);
+        drop(volume);
+        self.made += 1;
+        result
+    }
+
+    fn verify(&mut self, moment: usize) -> Result<(), String> {
+        let whole = self.made.is_multiple_of(WHOLE_EVERY);
+        self.icecore.run(if whole { &["check", "--read-data"][..] } else { &["check"] })?;
+        let listed = self.icecore.snapshots()?;
+        let due: Vec<&Snapshot> =
+            self.snapshots.iter().filter(|snapshot| snapshot.is_due(moment)).collect();
+        for snapshot in &due {
+            if !listed.iter().any(|id| same(id, &snapshot.id)) {
+                return Err(format!("{} was acknowledged and is not there", snapshot.id));
+            }
+        }
+        let restored = if whole { &due[..] } else { due.split_at(due.len().saturating_sub(1)).1 };
+        for snapshot in restored {
+            let target = self.work.join("restored");
+            restores_as_it_was(&self.icecore, &snapshot.id, &snapshot.was, &target)?;
+            self.restored += 1;
+        }
+        if whole { self.goes_on() } else { Ok(()) }
+    }
+
+    fn goes_on(&self) -> Result<(), String> {
+        let arguments = ["backup", &self.source.to_string_lossy(), "--json"];
+        let output = self.icecore.command(&arguments).output();
+        let output = output.map_err(failed("start icecore"))?;
+        acknowledged(&output).ok_or_else(|| told(&arguments, &output))?;
+        self.icecore.run(&["reclaim"])?;
+        self.icecore.run(&["check"]).map(|_| ())
+    }
+}
+
+fn write_sparse(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let file = File::create(path)?;
+    file.set_len(bytes.len() as u64)?;
+    for (at, block) in bytes.chunks(BLOCK_BYTES).enumerate() {
+        if block.iter().any(|byte| *byte != 0) {
+            file.write_all_at(block, (at * BLOCK_BYTES) as u64)?;
+        }
+    }
+    Ok(())
+}

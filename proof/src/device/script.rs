@@ -1,0 +1,131 @@
+//! Commands on the logged disk, and what they acknowledged when.
+
+use super::Options;
+use super::fuse::{self, NAME, Shared};
+use super::log::{Log, Request};
+use crate::icecore::{Icecore, acknowledged, told};
+use crate::snapshot::same;
+use crate::volume::Volume;
+use crate::{failed, tree};
+use simulation::Random;
+use std::path::{Path, PathBuf};
+
+/// Folder of the repository on the volume.
+pub(super) const REPOSITORY: &str = "repository";
+/// Snapshots that `forget` keeps.
+const KEEP: usize = 3;
+const EXT4_BYTES: usize = 96 << 20;
+/// The least that xfs and btrfs are made with.
+const OTHER_BYTES: usize = 320 << 20;
+
+/// What a run of the script left.
+pub(super) struct Recorded {
+    pub(super) requests: Vec<Request>,
+    pub(super) bytes: u64,
+    /// Flushes since the repository was there.
+    pub(super) flushes: Vec<usize>,
+    pub(super) snapshots: Vec<Snapshot>,
+    /// The source as it is now.
+    pub(super) source: PathBuf,
+}
+
+/// A snapshot that was acknowledged.
+pub(super) struct Snapshot {
+    pub(super) id: String,
+    pub(super) was: tree::Copy,
+    /// Requests to the disk before it was acknowledged.
+    acknowledged: usize,
+    /// Requests to the disk before a command began that may remove it.
+    may_go: Option<usize>,
+}
+
+impl Snapshot {
+    /// Whether it must be there after a power cut at that request.
+    pub(super) fn is_due(&self, moment: usize) -> bool {
+        self.acknowledged <= moment && self.may_go.is_none_or(|begun| begun >= moment)
+    }
+}
+
+struct Script<'a> {
+    icecore: Icecore,
+    log: &'a Shared,
+    random: Random,
+    source: PathBuf,
+    snapshots: Vec<Snapshot>,
+}
+
+/// Runs commands at random on a new repository on a new file system on a new disk.
+pub(super) fn record(options: &Options, work: &Path) -> Result<Recorded, String> {
+    let bytes = if options.file_system == "ext4" { EXT4_BYTES } else { OTHER_BYTES };
+    let log = Shared::new(Log::new(bytes));
+    let (disk, mount) = (work.join("disk"), work.join("mount"));
+    std::fs::create_dir_all(&disk).map_err(failed("make the mount point"))?;
+    let session = fuse::mount(&log, &disk)?;
+    let result = commands(options, &log, work, &disk.join(NAME), &mount);
+    session.umount_and_join().map_err(failed("unmount the logged disk"))?;
+    let (snapshots, begun, source) = result?;
+    let log = log.take().ok_or("the logged disk is still in use")?;
+    let (bytes, flushes) = (log.bytes(), log.flushes());
+    let flushes = flushes.into_iter().filter(|flush| *flush >= begun).collect();
+    Ok(Recorded { requests: log.into_requests(), bytes, flushes, snapshots, source })
+}
+
+type Done = (Vec<Snapshot>, usize, PathBuf);
+
+fn commands(
+    options: &Options,
+    log: &Shared,
+    work: &Path,
+    disk: &Path,
+    mount: &Path,
+) -> Result<Done, String> {
+    let volume = Volume::format(&options.file_system, disk, mount)?;
+    let source = work.join("source");
+    let mut random = Random::new(options.seed);
+    tree::create(&source, &mut random).map_err(failed("make the tree"))?;
+    let repository = mount.join(REPOSITORY);
+    let icecore = Icecore { binary: options.binary.clone(), repository, volume: None };
+    let mut script = Script { icecore, log, random, source, snapshots: Vec::new() };
+    script.icecore.run(&["init"])?;
+    let begun = log.lock().len();
+    script.back_up()?;
+    for _ in 0..options.commands {
+        script.one()?;
+    }
+    drop(volume);
+    Ok((script.snapshots, begun, script.source))
+}
+
+impl Script<'_> {
+    fn one(&mut self) -> Result<(), String> {
+        tree::mutate(&self.source, &mut self.random).map_err(failed("change the tree"))?;
+        match self.random.below(8) {
+            0 | 1 => self.forget(),
+            2 => self.icecore.run(&["reclaim"]).map(|_| ()),
+            3 => self.icecore.run(&["rebuild"]).map(|_| ()),
+            _ => self.back_up(),
+        }
+    }
+
+    fn back_up(&mut self) -> Result<(), String> {
+        let was = tree::copy(&self.source).map_err(failed("read the tree"))?;
+        let arguments = ["backup", &self.source.to_string_lossy(), "--json"];
+        let output = self.icecore.command(&arguments).output();
+        let output = output.map_err(failed("start icecore"))?;
+        let id = acknowledged(&output).ok_or_else(|| told(&arguments, &output))?;
+        let acknowledged = self.log.lock().len();
+        self.snapshots.push(Snapshot { id, was, acknowledged, may_go: None });
+        Ok(())
+    }
+
+    fn forget(&mut self) -> Result<(), String> {
+        let listed = self.icecore.snapshots()?;
+        let kept = &listed[listed.len().saturating_sub(KEEP)..];
+        let begun = self.log.lock().len();
+        let gone = |snapshot: &&mut Snapshot| !kept.iter().any(|id| same(id, &snapshot.id));
+        for snapshot in self.snapshots.iter_mut().filter(gone) {
+            snapshot.may_go.get_or_insert(begun);
+        }
+        self.icecore.run(&["forget", "--keep-last", &KEEP.to_string()]).map(|_| ())
+    }
+}
