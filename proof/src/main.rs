@@ -1,6 +1,7 @@
 //! Breaks what Icecore stands on (processes, disks, file systems), and looks whether anything that
 //! was acknowledged is lost. Each rig is a command; each ends with one line that says what it did.
 
+mod all;
 mod crash;
 mod device;
 mod icecore;
@@ -16,6 +17,9 @@ mod volume;
 use std::process::ExitCode;
 
 const HELP: &str = "\
+cargo proof all [OPTIONS]     every rig for its share of the time, and one table
+    --seconds S     altogether, beside what takes its own time (default 1200)
+    --binary PATH   the icecore that is put to the proof (default target/release/icecore)
 cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every acknowledged snapshot
     --runs N        commands to start and kill (default 200)
     --seconds S     stop after this time, however many runs that were
@@ -35,6 +39,7 @@ cargo proof device [OPTIONS]  a disk that logs writes and flushes; the power cut
 cargo proof inject [OPTIONS]  a fault at the N-th system call that touches the repository, N = 1, 2, …
     --seconds S     calls at random for this long, instead of all
     --seed N        repeat such a run
+    --only COMMAND  only faults of init, backup, forget, reclaim, rebuild, tag, addkey, check, restore
     --binary PATH   the icecore that meets faults (default target/fast/icecore)
 cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
     --seeds N       seeds to run (default 1000)
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
         None => ("help", &[][..]),
     };
     match command {
+        "all" => all::main(rest),
         "crash" => crash::main(rest),
         "device" => device::main(rest),
         "inject" => inject::main(rest),

@@ -32,6 +32,8 @@ struct Options {
     /// A sample of calls for this long, instead of all.
     limit: Option<Duration>,
     seed: u64,
+    /// Only this command.
+    only: Option<String>,
 }
 
 #[derive(Default)]
@@ -46,16 +48,14 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let mut options = Options {
-        binary: crate::options::binary("fast"),
-        limit: None,
-        seed: crate::options::seed(),
-    };
+    let (binary, seed) = (crate::options::binary("fast"), crate::options::seed());
+    let mut options = Options { binary, limit: None, seed, only: None };
     let mut arguments = Arguments::new(arguments);
     while let Some(name) = arguments.next() {
         match name {
             "--binary" => options.binary = arguments.value()?.into(),
             "--seconds" => options.limit = Some(Duration::from_secs(arguments.number()?)),
+            "--only" => options.only = Some(arguments.value()?.to_lowercase()),
             "--seed" => options.seed = arguments.number()?,
             _ => return Err(format!("unknown option {name}")),
         }
@@ -82,7 +82,11 @@ fn rounds(options: &Options, work: &Path) -> Result<Counts, String> {
     let mut counts = Counts::default();
     match options.limit {
         None => {
-            for task in Task::ALL {
+            let is_wanted = |task: &Task| {
+                let name = format!("{task:?}").to_lowercase();
+                options.only.as_ref().is_none_or(|only| *only == name)
+            };
+            for task in Task::ALL.into_iter().filter(is_wanted) {
                 for fault in FAULTS {
                     every_call(&mut stage, &mut counts, task, fault)?;
                 }

@@ -20,6 +20,11 @@ impl<'a> Lenient<'a> {
         Self { file, bad_blocks: 0 }
     }
 
+    /// Length in bytes.
+    pub(super) fn length(&self) -> StorageResult<u64> {
+        self.file.length().or_else(|_| self.file.length())
+    }
+
     /// Fills `buffer` from `offset`; what still cannot be read on its own is zeros. An error when
     /// too much cannot be read.
     pub(super) fn read(&mut self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {

@@ -110,8 +110,8 @@ impl ContainerReader {
     /// Walks over all bytes, footer or not, and says which records are good. `visit` gets each
     /// good record. A few sectors that cannot be read are damage like any other.
     pub fn walk(&self, mut visit: impl FnMut(Place, &record::Record<'_>)) -> Result<Walk> {
-        let length = self.length()?;
         let mut file = Lenient::new(&*self.file);
+        let length = file.length()?;
         let mut walk = Walk::default();
         let mut buffer = Vec::new();
         let mut offset = HEADER_BYTES as u64;

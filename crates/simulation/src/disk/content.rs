@@ -47,6 +47,22 @@ impl Content {
         }
     }
 
+    /// Puts `bytes` where they do not belong: on the disk and in the cache.
+    pub(super) fn overwrite(&mut self, at: usize, new: &[u8]) {
+        for bytes in [&mut self.cached, &mut self.durable] {
+            let end = bytes.len().min(at + new.len());
+            if let Some(place) = bytes.get_mut(at..end) {
+                place.copy_from_slice(&new[..end - at]);
+            }
+        }
+    }
+
+    /// The end is gone.
+    pub(super) fn cut(&mut self, length: usize) {
+        self.cached.truncate(length);
+        self.durable.truncate(length);
+    }
+
     /// Only what is on the disk stays, and of the rest what it had written by itself.
     pub(super) fn lose_power(&mut self, random: &mut Random) {
         let dirty = std::mem::take(&mut self.dirty);

@@ -15,6 +15,10 @@ pub enum Fault {
     Full,
     /// One sync fails, and what it should have written is never written.
     Sync,
+    /// One write is reported done, and zeros are there.
+    LostWrite,
+    /// One write is reported done, and lies in another file.
+    Misdirected,
 }
 
 /// A fault at a certain operation.
@@ -52,6 +56,7 @@ impl Faults {
         let concerned = match fault {
             Fault::Full => WRITING.contains(&verb),
             Fault::Sync => verb == "sync" || verb == "sync directory",
+            Fault::LostWrite | Fault::Misdirected => verb == "append",
             _ => true,
         };
         let is_other = |only: (&str, &str)| verb != only.0 || !name.starts_with(only.1);

@@ -7,9 +7,11 @@
 mod content;
 mod faults;
 mod names;
+mod rot;
 mod storage;
 
 pub use faults::{Fault, Faults};
+pub use rot::Rot;
 pub use storage::SimStorage;
 
 use crate::random::Random;
@@ -67,6 +69,8 @@ struct State {
     trace: [u8; 16],
     log: Option<Vec<String>>,
     left_out: Option<LeftOut>,
+    /// What happens to the write under way.
+    lies: Option<Fault>,
 }
 
 impl Disk {
@@ -85,6 +89,7 @@ impl Disk {
                 trace: [0; 16],
                 log: logged.then(Vec::new),
                 left_out: None,
+                lies: None,
             }),
             guest: Mutex::new(None),
         })
@@ -195,14 +200,6 @@ impl Disk {
         state.names.sync(names::parent(name));
     }
 
-    /// Turns bit `bit` of byte `at` of a file: on the disk and in the cache.
-    pub fn flip(&self, name: &str, at: usize, bit: u32) {
-        let mut state = self.state.lock();
-        if let Some(file) = state.names.file(name) {
-            state.files[file].flip(at, bit);
-        }
-    }
-
     /// Length of a file in bytes.
     pub fn length(&self, name: &str) -> usize {
         let state = self.state.lock();
@@ -233,7 +230,9 @@ impl Disk {
             Some(Fault::Error | Fault::Dead | Fault::Sync) => {
                 Err(failed(verb, name, "input/output error"))
             }
-            Some(Fault::PowerCut | Fault::Kill) | None => Ok(()),
+            Some(Fault::PowerCut | Fault::Kill | Fault::LostWrite | Fault::Misdirected) | None => {
+                Ok(())
+            }
         }
     }
 
@@ -250,6 +249,7 @@ impl State {
         match fault {
             Fault::PowerCut => self.lose_power(),
             Fault::Kill => self.kill(process),
+            Fault::LostWrite | Fault::Misdirected => self.lies = Some(fault),
             Fault::Error | Fault::Dead | Fault::Full | Fault::Sync => {}
         }
         if let Some(log) = &mut self.log {

@@ -55,6 +55,16 @@ impl Names {
         files.map(|(name, _)| name.clone()).collect()
     }
 
+    /// The files whose loss anybody can bear: all but the configuration and the keys, of which
+    /// one keeps a copy.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = FileNo> {
+        let is_kept = |name: &str| name == "config" || name.starts_with("keys/");
+        self.seen.iter().filter_map(move |(name, node)| match node {
+            Node::File(file) if !is_kept(name) => Some(*file),
+            _ => None,
+        })
+    }
+
     /// Names in `directory`, sorted.
     pub(super) fn list(&self, directory: &str) -> Vec<String> {
         let inside = self.seen.keys().filter(|name| parent(name) == directory);

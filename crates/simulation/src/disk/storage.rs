@@ -200,7 +200,9 @@ impl FileWriter for Handle {
             bytes.truncate(bytes.len() / 2);
         }
         if result.is_ok() || disk.is_alive(self.storage.process) {
-            disk.state.lock().files[self.file].append(&bytes);
+            let mut state = disk.state.lock();
+            let bytes = state.written(self.file, bytes);
+            state.files[self.file].append(&bytes);
         }
         result
     }

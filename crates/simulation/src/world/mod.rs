@@ -4,6 +4,7 @@
 mod backup;
 mod model;
 mod records;
+pub mod rot;
 pub mod stories;
 mod task;
 mod tree;
@@ -38,6 +39,18 @@ pub struct Outcome {
     pub backups: u64,
     /// A sum over all that happened: the same for the same seed.
     pub trace: String,
+}
+
+impl Outcome {
+    /// Both together; a sum over many has no trace.
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            operations: self.operations + other.operations,
+            faults: self.faults + other.faults,
+            backups: self.backups + other.backups,
+            trace: String::new(),
+        }
+    }
 }
 
 /// What went wrong, and all that happened before.

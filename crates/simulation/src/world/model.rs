@@ -34,6 +34,16 @@ pub(super) struct Model {
 /// What must not be.
 pub(super) type Violation = String;
 
+/// What was acknowledged and cannot be had.
+#[derive(Clone, Default)]
+pub(super) struct Lost {
+    pub(super) objects: BTreeSet<ObjectId>,
+    /// What can.
+    pub(super) had: BTreeSet<ObjectId>,
+    /// Numbers of snapshots that are not listed, or cannot be read.
+    pub(super) snapshots: BTreeSet<u64>,
+}
+
 impl Model {
     pub(super) fn kept(&self) -> Vec<SnapshotRef> {
         self.kept.keys().copied().collect()
@@ -83,6 +93,30 @@ impl Model {
         Ok(())
     }
 
+    /// What of the kept snapshots cannot be had. A wrong byte is a violation.
+    pub(super) fn lost(&self, repository: &Repository) -> Result<Lost, Violation> {
+        let mut lost = Lost::default();
+        for (name, known) in &self.kept {
+            if repository.snapshot(*name).is_err() {
+                lost.snapshots.insert(name.sequence);
+            }
+            for id in known.tree.objects() {
+                let found = is_there(repository, &id)?;
+                if found {
+                    lost.had.insert(id)
+                } else {
+                    lost.objects.insert(id)
+                };
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Trees of all kept snapshots.
+    pub(super) fn trees(&self) -> Vec<Tree> {
+        self.kept.values().map(|known| known.tree.clone()).collect()
+    }
+
     /// One snapshot is whole.
     pub(super) fn verify_snapshot(
         &mut self,
@@ -119,6 +153,18 @@ fn restores(repository: &Repository, tree: &Tree) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// Whether an object can be had. What passes for it and is not is a violation.
+fn is_there(repository: &Repository, id: &ObjectId) -> Result<bool, Violation> {
+    let mut bytes = Vec::new();
+    if repository.fetch(id, &mut bytes).is_err() {
+        return Ok(false);
+    }
+    match records::holds(&bytes, id) {
+        Err(reason) if reason == records::OTHER_BYTES => Err(format!("{id}: {reason}")),
+        found => Ok(found.is_ok()),
+    }
 }
 
 /// Sessions whose key record stands in a container.

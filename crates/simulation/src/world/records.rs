@@ -117,6 +117,9 @@ pub(super) fn dead(clear: &[u8]) -> impl Iterator<Item = SnapshotId> {
     clear.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id))
 }
 
+/// What a reader with the key could not tell from the right ones.
+pub(super) const OTHER_BYTES: &str = "it has other bytes";
+
 /// The session that sealed `bytes`, when it is a record that holds `id` and every byte is right.
 pub(super) fn holds(bytes: &[u8], id: &ObjectId) -> Result<SessionId, String> {
     let record = record::verify(bytes).map_err(|error| error.to_string())?;
@@ -124,7 +127,7 @@ pub(super) fn holds(bytes: &[u8], id: &ObjectId) -> Result<SessionId, String> {
     let expected: Vec<u8> = ids.iter().flat_map(payload).collect();
     match () {
         () if !ids.contains(id) => Err("the record does not hold it".into()),
-        () if record.sealed != expected => Err("it has other bytes".into()),
+        () if record.sealed != expected => Err(OTHER_BYTES.into()),
         () => Ok(record.header.session),
     }
 }

@@ -6,15 +6,20 @@ use super::records::{Seals, dead};
 use super::tree::Tree;
 use crate::disk::{Disk, SimStorage};
 use crate::random::Random;
-use format::manifest::Head;
+use format::manifest::{self, Head};
+use format::record::{Record, RecordKind};
+use format::wire::checksum;
+use ids::{ContainerNo, SnapshotId};
 use parking_lot::Mutex;
+use repository::container;
+use repository::container::read::ContainerReader;
 use repository::lease::Lease;
 use repository::rebuild::FoundManifest;
 use repository::reclaim::{self, Options};
 use repository::snapshots::SnapshotRef;
 use repository::storage::Storage;
 use repository::{Error, Repository, Result};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -196,16 +201,58 @@ fn reclaim(running: &Running, max_waste_percent: f64) -> Result<()> {
 pub(super) fn rebuild(disk: &Arc<Disk>) -> Result<bool> {
     let storage: Arc<dyn Storage> = Arc::new(disk.process());
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
-    let gone: HashSet<_> = found.tombstones.iter().flat_map(|clear| dead(clear)).collect();
-    let present: HashSet<_> = repository.snapshots()?.iter().map(|name| name.id).collect();
-    for manifest in &found.manifests {
-        let is_listed = present.contains(&manifest.id) || gone.contains(&manifest.id);
-        if !is_listed && is_complete(&repository, manifest)? {
-            repository.restore_manifest(&lease, manifest)?;
-        }
-    }
+    let gone = found.tombstones.iter().flat_map(|clear| dead(clear)).collect();
+    bring_back(&repository, &lease, &found.manifests, &gone)?;
     repository.settle_snapshot_numbers(&lease)?;
     Ok(!found.damages.is_empty())
+}
+
+/// Lists what nobody forgot and whose data is there; a client does so also before it reclaims.
+pub(super) fn bring_back(
+    repository: &Repository,
+    lease: &Lease,
+    manifests: &[FoundManifest],
+    gone: &HashSet<SnapshotId>,
+) -> Result<()> {
+    let names = repository.snapshots()?.into_iter();
+    let whole = names.filter(|name| repository.snapshot(*name).is_ok());
+    let whole: HashSet<_> = whole.map(|name| name.id).collect();
+    for manifest in manifests {
+        let is_settled = whole.contains(&manifest.id) || gone.contains(&manifest.id);
+        if !is_settled && is_complete(repository, manifest)? {
+            repository.restore_manifest(lease, manifest)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a client does before it reclaims: the data of a snapshot whose file was lost looks like
+/// that of a forgotten one. Nobody forgets meanwhile.
+pub(super) fn bring_back_before(running: &Running) -> Result<()> {
+    let storage = &**running.repository.storage();
+    let (mut manifests, mut gone) = (Vec::new(), HashSet::new());
+    for file in container::list(storage, ContainerNo(0))?.iter().filter(|file| file.finished) {
+        let reader = ContainerReader::open(storage, file.number)?;
+        let mut keys = HashMap::new();
+        reader.walk(|_, record| match record.header.kind {
+            RecordKind::Session => drop(keys.insert(record.header.session, whole(record))),
+            RecordKind::Tombstone => gone.extend(dead(record.clear)),
+            RecordKind::Manifest => {
+                let key = keys.get(&record.header.session).cloned().unwrap_or_default();
+                let id = manifest::snapshot_id(record.clear);
+                let file = [key, whole(record)].concat();
+                manifests.push(FoundManifest { id, clear: record.clear.to_vec(), file });
+            }
+            RecordKind::Data | RecordKind::Pages => {}
+        })?;
+    }
+    bring_back(&running.repository, &running.lease, &manifests, &gone)
+}
+
+/// The bytes of a record.
+fn whole(record: &Record<'_>) -> Vec<u8> {
+    let sum = checksum(&[record.associated, record.sealed]);
+    [record.associated, record.sealed, &sum].concat()
 }
 
 fn is_complete(repository: &Repository, manifest: &FoundManifest) -> Result<bool> {

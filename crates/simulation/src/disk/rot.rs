@@ -1,0 +1,68 @@
+//! What a disk does to what it holds.
+
+use super::content::Content;
+use super::{Disk, Fault, FileNo, State};
+use std::ops::Range;
+
+/// Damage to one file, on the disk and in the cache.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rot {
+    /// A bit of a byte is turned.
+    Flip(usize, u32),
+    /// These bytes are zeros.
+    Zeros(Range<usize>),
+    /// What follows is gone.
+    CutAt(usize),
+    /// The file is gone.
+    Gone,
+    /// It has the content of another file.
+    ContentOf(String),
+}
+
+impl Disk {
+    /// Damages the file `name`.
+    pub fn rot(&self, name: &str, rot: &Rot) {
+        if *rot == Rot::Gone {
+            return self.take_away(name);
+        }
+        let mut state = self.state.lock();
+        let Some(file) = state.names.file(name) else { return };
+        match rot {
+            Rot::Flip(at, bit) => state.files[file].flip(*at, *bit),
+            Rot::Zeros(range) => state.files[file].overwrite(range.start, &vec![0; range.len()]),
+            Rot::CutAt(length) => state.files[file].cut(*length),
+            Rot::ContentOf(other) => state.exchange(file, other),
+            Rot::Gone => {}
+        }
+    }
+}
+
+impl State {
+    fn exchange(&mut self, file: FileNo, other: &str) {
+        let Some(other) = self.names.file(other) else { return };
+        let bytes = self.files[other].cached().to_vec();
+        self.files[file] = Content::default();
+        self.files[file].append(&bytes);
+        self.files[file].sync();
+    }
+
+    /// What of `bytes`, which are to be appended to `file`, really is.
+    pub(super) fn written(&mut self, file: FileNo, bytes: Vec<u8>) -> Vec<u8> {
+        match self.lies.take() {
+            None => bytes,
+            Some(fault) => {
+                let zeros = vec![0; bytes.len()];
+                if fault == Fault::Misdirected {
+                    let others = self.names.numbers().filter(|other| *other != file);
+                    let others: Vec<FileNo> = others.collect();
+                    if !others.is_empty() {
+                        let other = *self.random.pick(&others);
+                        let at = self.random.index(self.files[other].cached().len().max(1));
+                        self.files[other].overwrite(at, &bytes);
+                    }
+                }
+                zeros
+            }
+        }
+    }
+}

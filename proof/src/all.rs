@@ -1,0 +1,185 @@
+//! All rigs, each for its share of the time, and one table of what came of it.
+
+use crate::options::Arguments;
+use std::io::Write;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// What is run.
+enum What {
+    /// A rig of this program, and its options.
+    Rig(&'static [&'static str]),
+    /// Another program below the top folder; it takes seconds as its last word.
+    Program(&'static [&'static str]),
+    /// Another program that takes as long as it takes.
+    Whole(&'static [&'static str]),
+}
+
+struct Part {
+    name: &'static str,
+    /// Of the whole time, in hundredths.
+    share: u64,
+    what: What,
+}
+
+/// Cheap ones first: what is broken is seen soon.
+const PARTS: [Part; 12] = [
+    Part { name: "sabotage", share: 0, what: What::Whole(&["make", "--quiet", "sabotage"]) },
+    Part { name: "damage matrix", share: 0, what: What::Whole(&["make", "--quiet", "damage"]) },
+    Part { name: "simulated disk", share: 22, what: What::Rig(&["sim", "--seeds", "1000000000"]) },
+    Part { name: "system calls", share: 16, what: What::Rig(&["inject"]) },
+    Part { name: "kill -9", share: 15, what: What::Rig(&["crash", "--runs", "1000000000"]) },
+    Part {
+        name: "shut down, ext4",
+        share: 7,
+        what: What::Rig(&["crash", "--runs", "1000000000", "--shut-down", "ext4"]),
+    },
+    Part {
+        name: "shut down, xfs",
+        share: 5,
+        what: What::Rig(&["crash", "--runs", "1000000000", "--shut-down", "xfs"]),
+    },
+    Part { name: "power cut, ext4", share: 9, what: What::Rig(&["device"]) },
+    Part { name: "power cut, xfs", share: 5, what: What::Rig(&["device", "--file-system", "xfs"]) },
+    Part {
+        name: "power cut, btrfs",
+        share: 5,
+        what: What::Rig(&["device", "--file-system", "btrfs"]),
+    },
+    Part { name: "kill -9 again", share: 4, what: What::Rig(&["crash", "--runs", "1000000000"]) },
+    Part { name: "fuzz", share: 12, what: What::Program(&[".ci/fuzz"]) },
+];
+
+struct Outcome {
+    name: &'static str,
+    seconds: u64,
+    is_well: bool,
+    said: String,
+}
+
+pub(crate) fn main(arguments: &[String]) -> ExitCode {
+    match seconds(arguments) {
+        Ok((seconds, binary)) => run(seconds, &binary),
+        Err(error) => {
+            eprintln!("all: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn seconds(arguments: &[String]) -> Result<(u64, String), String> {
+    let binary = crate::options::binary("release").to_string_lossy().into_owned();
+    let (mut seconds, mut binary) = (1200, binary);
+    let mut arguments = Arguments::new(arguments);
+    while let Some(name) = arguments.next() {
+        match name {
+            "--seconds" => seconds = arguments.number()?,
+            "--binary" => binary = arguments.value()?.to_owned(),
+            _ => return Err(format!("unknown option {name}")),
+        }
+    }
+    Ok((seconds, binary))
+}
+
+fn run(seconds: u64, binary: &str) -> ExitCode {
+    let outcomes: Vec<Outcome> = PARTS
+        .iter()
+        .map(|part| {
+            println!("== {}", part.name);
+            let outcome = outcome(part, (seconds * part.share / 100).max(1), binary);
+            println!("   {}", outcome.said);
+            outcome
+        })
+        .collect();
+    println!("\n{}", table(&outcomes));
+    if outcomes.iter().all(|outcome| outcome.is_well) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn outcome(part: &Part, seconds: u64, binary: &str) -> Outcome {
+    let begun = Instant::now();
+    let result = command(part, seconds, binary).and_then(|mut command| {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let output = child.and_then(std::process::Child::wait_with_output);
+        output.map_err(|error| format!("cannot start: {error}"))
+    });
+    let seconds = begun.elapsed().as_secs();
+    match result {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let is_well = output.status.success();
+            if !is_well {
+                // All of it: it says how to repeat the failure.
+                let _ = std::io::stdout().write_all(&output.stdout);
+            }
+            let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            Outcome { name: part.name, seconds, is_well, said: last.trim().to_owned() }
+        }
+        Err(said) => Outcome { name: part.name, seconds, is_well: false, said },
+    }
+}
+
+fn command(part: &Part, seconds: u64, binary: &str) -> Result<Command, String> {
+    let seconds = seconds.to_string();
+    match part.what {
+        What::Rig(words) => {
+            let this = std::env::current_exe().map_err(crate::failed("find this program"))?;
+            let mut command = Command::new(this);
+            command.args(words).args(["--seconds", &seconds]);
+            if words.first() != Some(&"sim") {
+                command.args(["--binary", binary]);
+            }
+            Ok(command)
+        }
+        What::Program(words) => {
+            let mut command = other(words)?;
+            command.arg(&seconds);
+            Ok(command)
+        }
+        What::Whole(words) => other(words),
+    }
+}
+
+fn other(words: &[&str]) -> Result<Command, String> {
+    let (program, rest) = words.split_first().ok_or("no program")?;
+    let mut command = Command::new(program);
+    command.args(rest).current_dir(crate::options::root());
+    Ok(command)
+}
+
+fn table(outcomes: &[Outcome]) -> String {
+    let mut text = "| rig | seconds | outcome | what was done |\n|---|---|---|---|\n".to_owned();
+    for Outcome { name, seconds, is_well, said } in outcomes {
+        let outcome = match (is_well, said.contains("SKIPPED")) {
+            (true, true) => "skipped",
+            (true, false) => "well",
+            (false, _) => "**FAILED**",
+        };
+        text.push_str(&format!("| {name} | {seconds} | {outcome} | {said} |\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_make_up_the_whole_time() {
+        assert_eq!(PARTS.iter().map(|part| part.share).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn what_failed_and_what_was_skipped_is_told_apart() {
+        let of =
+            |is_well, said: &str| Outcome { name: "x", seconds: 1, is_well, said: said.into() };
+        let table =
+            table(&[of(true, "fine"), of(true, "xfs: SKIPPED, no mkfs"), of(false, "lost")]);
+        let outcomes: Vec<_> =
+            table.lines().skip(2).filter_map(|line| line.split(" | ").nth(2)).collect();
+        assert_eq!(outcomes, ["well", "skipped", "**FAILED**"]);
+    }
+}
