@@ -12,7 +12,7 @@ endif
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ICECORE := $(TARGET)/release/icecore
-# Seconds per fuzz target.
+# Seconds: of each fuzz target under `fuzz`, of all rigs together under `prove`.
 TIME ?= 60
 # Seeds of the simulated disk.
 SEEDS ?= 100000
@@ -23,7 +23,7 @@ LOOPS ?= 16
 # Commands under which `prove-crash` shuts the file system down.
 SHUT_DOWNS ?= 1400
 
-.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz sim sabotage
+.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz sim sabotage damage prove price
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -60,9 +60,13 @@ unit:
 crash-smoke:
 	cargo build --profile fast --package icecore
 	cargo proof crash --runs 300 --seconds 45 --binary $(TARGET)/fast/icecore
+	cargo proof inject --seconds 20 --binary $(TARGET)/fast/icecore
 	@if [ "$$(id -u)" = 0 ] && losetup --find >/dev/null 2>&1; then \
 	    cargo proof crash --shut-down ext4 --runs 100 --seconds 20 --binary $(TARGET)/fast/icecore; \
-	else echo "== file system shut down: SKIPPED, needs root and loop devices"; fi
+	    cargo proof device --seconds 25 --binary $(TARGET)/fast/icecore; \
+	    echo "== the same without syncs must fail"; \
+	    ! ICECORE_BINARY=$(TARGET)/fast/icecore cargo proof device --seconds 20 --binary proof/testdata/icecore-without-sync >/dev/null 2>&1; \
+	else echo "== file systems shut down, power cuts: SKIPPED, need root and loop devices"; fi
 
 fuzz-smoke:
 	@.ci/fuzz 5
@@ -85,6 +89,15 @@ sim: ## the engine on a simulated disk (SEEDS=100000)
 
 sabotage: ## each sync and check taken out in turn: a test must fail
 	cargo run --profile fast --package proof --features sabotage -- sabotage
+
+damage: ## every damage to every file, every command on it
+	ICECORE_DAMAGE=all cargo test --profile fast --package client --test it damage_matrix 2>&1 | grep -E "^test |test result|panicked|promise"
+
+prove: build ## every rig for its share of the time (TIME=7200), one table, fails on any loss
+	cargo proof all --seconds $(TIME) --binary $(ICECORE)
+
+price: build ## what verifying, checksums, syncs and parity cost, in bench/results
+	python3 bench/price.py
 
 fuzz: ## fuzz every decoder (TIME=60 seconds each)
 	@.ci/fuzz $(TIME)
