@@ -94,8 +94,11 @@ impl<'a, 'r> Copier<'a, 'r> {
 
     /// Learns a key record; each stands twice, and one that is damaged costs nothing.
     fn key(&mut self, reader: &ContainerReader, row: &Row) -> Result<()> {
-        let bytes = read_good(reader, row)?;
-        let Ok(record) = record::verify(&bytes) else { return Ok(()) };
+        let bytes = match self.read_good(reader, row) {
+            Err(Error::Damaged { .. }) => return Ok(()),
+            bytes => bytes?,
+        };
+        let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         if let Some(repacker) = &mut self.repacker {
             repacker.learn(record.clear)?;
         }
@@ -114,6 +117,13 @@ impl<'a, 'r> Copier<'a, 'r> {
         Ok(self.copied)
     }
 
+    fn read_good(&self, reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+        self.repository.read_good(place, &mut bytes)?;
+        Ok(bytes)
+    }
+
     fn record(
         &mut self,
         reader: &ContainerReader,
@@ -127,7 +137,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         if row.is(RecordKind::Session) {
             return Ok(());
         }
-        let bytes = read_good(reader, row)?;
+        let bytes = self.read_good(reader, row)?;
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         match record.header.kind {
             RecordKind::Manifest if self.is_snapshot(&record)? => self.copy(&record, &bytes, &[]),
@@ -148,7 +158,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         if count == 0 {
             return Ok(());
         }
-        let bytes = read_good(reader, row)?;
+        let bytes = self.read_good(reader, row)?;
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         if count * 100 < ids.len() * REPACK_BELOW_PERCENT
             && let Some(repacker) = &mut self.repacker
@@ -273,13 +283,6 @@ impl Copied {
         remove_runs(storage, index.state.runs.iter())?;
         self.runs.iter().try_for_each(|(name, _)| Ok(storage.remove(name)?))
     }
-}
-
-fn read_good(reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let place = Place { container: reader.number(), offset: row.offset, length: row.length };
-    reader.read(place, &mut bytes)?;
-    Ok(bytes)
 }
 
 pub(super) fn damaged(reader: &ContainerReader, reason: format::Error) -> Error {

@@ -145,6 +145,11 @@ impl Storage for FaultyStorage {
         self.inner.publish(from, to)
     }
 
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.plan.call("replace", to)?;
+        self.inner.replace(from, to)
+    }
+
     /// As `LocalStorage` does it.
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
         self.plan.call("put", name)?;

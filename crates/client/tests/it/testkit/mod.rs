@@ -220,7 +220,7 @@ pub(crate) fn restore_with(
 }
 
 pub(crate) fn checked(archive: &Archive) -> client::Result<check::Report> {
-    let options = check::Options { read_data_percent: Some(100.0), threads: 2 };
+    let options = check::Options { read_data_percent: Some(100.0), threads: 2, repair: false };
     check::run(archive, &options, &Progress::default())
 }
 

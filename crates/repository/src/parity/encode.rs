@@ -1,0 +1,82 @@
+//! Computing the parity of a container while it is written: one group of it is in memory.
+
+use super::refused;
+use crate::Result;
+use format::parity::{GROUP_SHARDS, Geometry, SHARD_BYTES, parity_shards, shard_sum};
+use reed_solomon_simd::engine::DefaultEngine;
+use reed_solomon_simd::rate::{EncoderWork, HighRateEncoder, RateEncoder};
+
+/// Bytes of a whole group.
+const GROUP_BYTES: usize = GROUP_SHARDS as usize * SHARD_BYTES;
+const ZEROS: [u8; SHARD_BYTES] = [0; SHARD_BYTES];
+
+/// Takes the bytes of a container in order, and gives its parity section.
+pub(crate) struct Encoder {
+    percent: u32,
+    length: u64,
+    group: Vec<u8>,
+    parity: Vec<u8>,
+    sums: Vec<u8>,
+    /// Working space of the code, as large as a group.
+    work: Option<(DefaultEngine, EncoderWork)>,
+}
+
+impl Encoder {
+    /// For a container that gets `percent` of parity.
+    pub(crate) fn new(percent: u32) -> Self {
+        let (group, parity, sums) = Default::default();
+        Self { percent, length: 0, group, parity, sums, work: None }
+    }
+
+    /// The next bytes of the container.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.length += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let room = GROUP_BYTES - self.group.len();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.group.extend_from_slice(now);
+            bytes = later;
+            if self.group.len() == GROUP_BYTES {
+                self.close_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The section, given in parts to `write`, for a container that is complete.
+    pub(crate) fn finish(mut self, write: impl FnOnce(&[&[u8]]) -> Result<()>) -> Result<()> {
+        if !self.group.is_empty() {
+            self.close_group()?;
+        }
+        let geometry = Geometry::new(self.length, self.percent)
+            .map_err(|reason| crate::Error::damaged("container", reason))?;
+        let head = geometry.encode();
+        let before = geometry.protected() + (head.len() + self.sums.len()) as u64;
+        let zeros = &ZEROS[..(geometry.parity_at() - before) as usize];
+        write(&[&head, &self.sums, zeros, &self.parity, &self.sums, &head])
+    }
+
+    fn close_group(&mut self) -> Result<()> {
+        let shards = self.group.len().div_ceil(SHARD_BYTES);
+        self.group.resize(shards * SHARD_BYTES, 0);
+        let parity = parity_shards(shards as u64, self.percent) as usize;
+        let (engine, work) = match self.work.take() {
+            Some((engine, work)) => (engine, Some(work)),
+            None => (DefaultEngine::new(), None),
+        };
+        // Always the high rate: which one is faster must not decide what lies on the disk.
+        let mut code =
+            HighRateEncoder::new(shards, parity, SHARD_BYTES, engine, work).map_err(refused)?;
+        for shard in self.group.chunks_exact(SHARD_BYTES) {
+            self.sums.extend_from_slice(&shard_sum(shard));
+            code.add_original_shard(shard).map_err(refused)?;
+        }
+        for shard in code.encode().map_err(refused)?.recovery_iter() {
+            self.sums.extend_from_slice(&shard_sum(shard));
+            self.parity.extend_from_slice(shard);
+        }
+        self.work = Some(code.into_parts());
+        self.group.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Writing a container that has rotted as it was. The old file stays until the new one is durable
+//! and every record in it is good; then the new one takes its name. Both have the same bytes
+//! wherever the old one was not rotten, so nobody who reads has to know.
+
+use super::encode::Encoder;
+use super::healed::HealedFile;
+use super::inspect::{Rot, inspect};
+use crate::container::read::ContainerReader;
+use crate::container::{self, healed_name, name};
+use crate::lease::Lease;
+use crate::storage::{FileReader, FileWriter};
+use crate::{Error, Repository, Result};
+use ids::ContainerNo;
+use std::sync::Arc;
+
+/// Bytes that are copied at once.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// What became of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Nothing had rotted.
+    Sound,
+    /// It is as it was written.
+    Repaired(Rot),
+    /// It was left alone: too much has rotted.
+    Beyond(Rot),
+}
+
+/// Repairs the container `number`, if it has to be and can be. [`Error::InUse`] while a reclaim
+/// runs: what that removes must not come back.
+pub fn repair(repository: &Repository, lease: &Lease, number: ContainerNo) -> Result<Repair> {
+    let only = repository.reclaiming.try_lock();
+    if only.is_none() {
+        return Err(Error::InUse { holder: "reclaim of this process".into() });
+    }
+    let percent = repository.config.parity_percent();
+    let reader = ContainerReader::open(&*repository.storage, number)?;
+    let rot = inspect(&reader, percent)?;
+    if rot.is_none() {
+        return Ok(Repair::Sound);
+    }
+    let (source, percent): (Arc<dyn FileReader>, u32) = match reader.parity()? {
+        Some(located) => {
+            let geometry = located.geometry;
+            (Arc::new(HealedFile::new(reader.file().clone(), geometry)), geometry.percent())
+        }
+        None => (reader.file().clone(), percent),
+    };
+    let beside = healed_name(number);
+    if rot.groups_beyond > 0 || !write_healed(repository, &*source, percent, number)? {
+        repository.storage.remove(&beside)?;
+        return Ok(Repair::Beyond(rot));
+    }
+    lease.verify()?;
+    repository.storage.replace(&beside, &name(number))?;
+    repository.close(&[number]);
+    Ok(Repair::Repaired(rot))
+}
+
+/// Durably writes `source` and its parity beside the container `number`. `false` when what came
+/// out is not whole: then it must not take anybody's place.
+fn write_healed(
+    repository: &Repository,
+    source: &dyn FileReader,
+    percent: u32,
+    number: ContainerNo,
+) -> Result<bool> {
+    let beside = healed_name(number);
+    repository.storage.remove(&beside)?;
+    let mut file = repository.storage.create(&beside)?;
+    let copied = copy(source, percent, &mut *file);
+    if copied.is_err() {
+        // A full disk gets its space back; if this fails too, the next repair or reclaim does it.
+        let _ = repository.storage.remove(&beside);
+    }
+    let healed = ContainerReader::open_healed(&*repository.storage, number);
+    if !copied? || !is_whole(&healed?, repository)? {
+        return Ok(false);
+    }
+    file.sync()?;
+    Ok(true)
+}
+
+/// Copies `source` and adds its parity; `false` when it cannot be read to its end.
+fn copy(source: &dyn FileReader, percent: u32, file: &mut dyn FileWriter) -> Result<bool> {
+    let (length, mut offset) = (source.length()?, 0);
+    let (mut buffer, mut parity) = (Vec::new(), Encoder::new(percent));
+    while offset < length {
+        buffer.resize(COPY_BYTES.min(length - offset) as usize, 0);
+        if source.read_exact_at(&mut buffer, offset).is_err() {
+            return Ok(false);
+        }
+        file.append(&[&buffer])?;
+        parity.push(&buffer)?;
+        offset += buffer.len() as u64;
+    }
+    parity.finish(|parts| Ok(file.append(parts)?))?;
+    Ok(true)
+}
+
+/// Whether `reader` is the container that it should be, and every record in it is good. Header,
+/// records and footer are all there is, and each has a checksum of its own.
+fn is_whole(reader: &ContainerReader, repository: &Repository) -> Result<bool> {
+    if reader.header(repository.config.repository).is_err() {
+        return Ok(false);
+    }
+    let Ok(rows) = reader.rows() else { return Ok(false) };
+    let walk = reader.walk(|_, _| ())?;
+    Ok(walk.damaged.is_empty() && walk.rows == rows)
+}
+
+/// Removes what a repair left that was interrupted.
+pub fn remove_unfinished(repository: &Repository, lease: &Lease) -> Result<()> {
+    for name in container::healed_left(&*repository.storage)? {
+        lease.verify()?;
+        repository.storage.remove(&name)?;
+    }
+    Ok(())
+}
