@@ -17,7 +17,7 @@ use format::container::Header;
 use format::record::{SealedRecord, verify};
 use ids::{ContainerNo, KeyId, ObjectId, Place};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,8 +42,9 @@ pub struct Repository {
     pub(crate) next_snapshot: AtomicU64,
     next_run: AtomicU64,
     open: Mutex<VecDeque<Arc<ContainerReader>>>,
-    /// Records that were read from parity.
-    healed: Mutex<BTreeSet<Place>>,
+    /// Records that were read from parity, and those that could not be: nobody tries them again
+    /// for each of their chunks.
+    healed: Mutex<BTreeMap<Place, bool>>,
 }
 
 impl Repository {
@@ -241,21 +242,22 @@ impl Repository {
     /// Makes the record at `place` good from the parity of its container. Whether that was done:
     /// not when nothing was wrong with it.
     pub fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
-        let is_healed = self.container(place.container).is_ok_and(|it| it.heal(place, buffer));
-        if is_healed {
-            self.note_healed(place);
+        if self.healed.lock().get(&place) == Some(&false) {
+            return false;
         }
+        let is_healed = self.container(place.container).is_ok_and(|it| it.heal(place, buffer));
+        self.healed.lock().insert(place, is_healed);
         is_healed
     }
 
     /// Notes that the record at `place` was read from parity.
     pub fn note_healed(&self, place: Place) {
-        self.healed.lock().insert(place);
+        self.healed.lock().insert(place, true);
     }
 
     /// Records that were read from parity so far, sorted.
     pub fn healed(&self) -> Vec<Place> {
-        self.healed.lock().iter().copied().collect()
+        self.healed.lock().iter().filter(|(_, healed)| **healed).map(|(place, _)| *place).collect()
     }
 
     /// Finds and reads the record that holds `id`, even while reclaim moves it.

@@ -20,7 +20,8 @@ pub(crate) struct Init {
     /// What sizes of chunks may tell an observer; `hardened` cuts so that nothing of the key leaks.
     #[arg(long, value_enum, default_value = "standard")]
     privacy: Privacy,
-    /// Parity in per cent that makes rotten sectors good again, for good: 1 to 25, or 0 for none.
+    /// Parity of all that is stored, in per cent: it makes rotten sectors good again. 1 to 25, or 0
+    /// for none; chosen once.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=25))]
     parity: u32,
 }

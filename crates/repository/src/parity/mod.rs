@@ -18,6 +18,9 @@ pub use inspect::{Rot, inspect};
 pub use locate::Located;
 pub use repair::{Repair, remove_unfinished, repair};
 
+#[cfg(test)]
+mod tests;
+
 use crate::Error;
 
 /// The code refuses only what `format::parity` does not allow in the first place.

@@ -69,17 +69,18 @@ fn write_healed(
     let beside = healed_name(number);
     repository.storage.remove(&beside)?;
     let mut file = repository.storage.create(&beside)?;
-    let copied = copy(source, percent, &mut *file);
-    if copied.is_err() {
+    let written = copy(source, percent, &mut *file).and_then(|is_copied| {
+        let is_good = is_copied && is_whole(number, repository)?;
+        if is_good {
+            file.sync()?;
+        }
+        Ok(is_good)
+    });
+    if written.is_err() {
         // A full disk gets its space back; if this fails too, the next repair or reclaim does it.
         let _ = repository.storage.remove(&beside);
     }
-    let healed = ContainerReader::open_healed(&*repository.storage, number);
-    if !copied? || !is_whole(&healed?, repository)? {
-        return Ok(false);
-    }
-    file.sync()?;
-    Ok(true)
+    written
 }
 
 /// Copies `source` and adds its parity; `false` when it cannot be read to its end.
@@ -99,9 +100,10 @@ fn copy(source: &dyn FileReader, percent: u32, file: &mut dyn FileWriter) -> Res
     Ok(true)
 }
 
-/// Whether `reader` is the container that it should be, and every record in it is good. Header,
-/// records and footer are all there is, and each has a checksum of its own.
-fn is_whole(reader: &ContainerReader, repository: &Repository) -> Result<bool> {
+/// Whether what was written is the container that it should be, and every record in it is good.
+/// Header, records and footer are all there is, and each has a checksum of its own.
+fn is_whole(number: ContainerNo, repository: &Repository) -> Result<bool> {
+    let reader = ContainerReader::open_healed(&*repository.storage, number)?;
     if reader.header(repository.config.repository).is_err() {
         return Ok(false);
     }
