@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  0             protected
-//! | container … | head 48 | sums | zeros | parity shards | sums | head 48 |
+//! | container … | zeros | head 48 | sums | zeros | parity shards | sums | head 48 |
 //! ```
 //! What is protected is cut into shards, and shards into groups with parity shards of their own.
-//! Everything that says how stands twice, at both ends of the section: one rotten sector takes
-//! one of the two. Here is only where what lies; the code itself is in the `repository` crate.
+//! Everything that says how stands twice, at both ends of the section, in sectors of its own: one
+//! rotten sector takes one of the two, and nothing of the container. Here is only where what lies; the code itself is in the `repository` crate.
 
 use crate::container::{HEADER_BYTES, TRAILER_BYTES};
 use crate::limits::{CONTAINER_BYTES_MAX, PARITY_PERCENT_MAX};
@@ -23,7 +23,8 @@ pub const SHARD_BYTES: usize = 4096;
 pub const GROUP_SHARDS: u64 = (8 << 20) / SHARD_BYTES as u64;
 /// Length of the checksum of a shard in bytes.
 pub const SUM_BYTES: usize = 8;
-/// The fewest parity shards of a group: a small container survives the loss of two sectors.
+/// The fewest parity shards of a group: the smallest container survives the loss of any two
+/// sectors.
 const PARITY_SHARDS_MIN: u64 = 2;
 const SHARD: u64 = SHARD_BYTES as u64;
 const SUM: u64 = SUM_BYTES as u64;
@@ -132,27 +133,39 @@ impl Geometry {
             data_shards: data_shards as usize,
             parity_at: self.parity_at() + parity_before * SHARD,
             parity_shards: self.parity_of(data_shards) as usize,
-            sums_at: [self.protected + HEAD, self.second_sums_at()].map(|at| at + sums_before),
+            sums_at: self.sums_at().map(|at| at + sums_before),
         })
     }
 
     /// Offsets of the two heads.
     pub fn heads_at(&self) -> [u64; 2] {
-        [self.protected, self.second_sums_at() + self.sums_bytes()]
+        let [_, second_sums] = self.sums_at();
+        [self.first_head_at(), second_sums + self.sums_bytes()]
+    }
+
+    /// Offset of the first head: the next sector.
+    fn first_head_at(&self) -> u64 {
+        self.protected.next_multiple_of(SHARD)
     }
 
     /// Offset of the first parity shard. Shards lie as sectors do, so that one sector is one shard.
     pub fn parity_at(&self) -> u64 {
-        (self.protected + HEAD + self.sums_bytes()).next_multiple_of(SHARD)
+        self.zeros_at().next_multiple_of(SHARD)
     }
 
-    /// Offset of the second table.
-    pub fn second_sums_at(&self) -> u64 {
-        self.parity_at() + self.parity_shards() * SHARD
+    /// Offset of the zeros between the first table and the parity.
+    pub fn zeros_at(&self) -> u64 {
+        self.first_head_at() + HEAD + self.sums_bytes()
+    }
+
+    /// Offsets of the two tables.
+    fn sums_at(&self) -> [u64; 2] {
+        let second = self.parity_at() + self.parity_shards() * SHARD;
+        [self.first_head_at() + HEAD, second]
     }
 
     /// Length in bytes of a table.
-    pub fn sums_bytes(&self) -> u64 {
+    fn sums_bytes(&self) -> u64 {
         (self.data_shards() + self.parity_shards()) * SUM
     }
 
@@ -206,7 +219,7 @@ mod tests {
     fn groups_fill_the_container_and_the_section_without_overlap() {
         for geometry in sizes() {
             let (mut data, mut parity) = (0, geometry.parity_at());
-            let mut sums = [geometry.protected() + HEAD, geometry.second_sums_at()];
+            let mut sums = geometry.sums_at();
             for number in 0..geometry.groups() {
                 let group = geometry.group(number).unwrap();
                 assert_eq!((group.data_at, group.parity_at, group.sums_at), (data, parity, sums));
@@ -219,7 +232,8 @@ mod tests {
             }
             assert_eq!(geometry.group(geometry.groups()), None);
             assert_eq!(geometry.group(u64::MAX), None);
-            assert_eq!((data, parity), (geometry.protected(), geometry.second_sums_at()));
+            assert_eq!((data, parity), (geometry.protected(), geometry.sums_at()[1]));
+            assert_eq!(sums[0], geometry.zeros_at());
             assert!(sums[0] <= geometry.parity_at() && geometry.parity_at() - sums[0] < SHARD);
             assert_eq!(sums[1], geometry.heads_at()[1]);
             assert_eq!(geometry.parity_at() % SHARD, 0);

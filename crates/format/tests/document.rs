@@ -2,6 +2,7 @@
 
 use format::container::{self, Row, encode_footer};
 use format::page::{PageKind, put_head};
+use format::parity::Geometry;
 use format::record::{self, Codec, RecordKind};
 use format::{limits, manifest};
 use ids::{ContainerNo, KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
@@ -52,6 +53,17 @@ fn assert_layout(title: &str, bytes: &[u8], expected: &[&[u8]]) {
     }
     let length: usize = fields.iter().map(|(_, length, _)| length).sum();
     assert_eq!(length, bytes.len(), "{title} length");
+}
+
+#[test]
+fn the_parity_head_is_laid_out_as_told() {
+    let bytes = Geometry::new(1 << 20, 3).expect("a geometry").encode();
+    let sum = format::wire::checksum(&[&bytes[..32]]);
+    let numbers = [4096u32, 2048, 3, 0].map(u32::to_le_bytes);
+    let [shard, group, percent, zero] = &numbers;
+    let protected = (1u64 << 20).to_le_bytes();
+    let expected: [&[u8]; 7] = [b"ICEPARI1", &protected, shard, group, percent, zero, &sum];
+    assert_layout("Parity head:", &bytes, &expected);
 }
 
 macro_rules! known_limits {

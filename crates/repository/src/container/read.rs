@@ -2,9 +2,7 @@
 //! damaged one.
 
 use crate::container::{healed_name, name, part_name};
-use crate::parity::Located;
-use crate::parity::healed::HealedFile;
-use crate::parity::locate::locate;
+use crate::parity::{HealedFile, Located, locate};
 use crate::storage::{FileReader, Storage, StorageError};
 use crate::{Error, Result};
 use format::container::{self, HEADER_BYTES, Header, Row, TRAILER_BYTES};

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::container::{name, part_name, shard};
-use crate::parity::encode::Encoder;
+use crate::parity::Encoder;
 use crate::storage::{FileWriter, Storage};
 use format::container::{Header, Row, encode_footer};
 use format::record::RecordKind;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The protected part of a container; what its parity can make good is good in it.
-pub(crate) struct HealedFile {
+pub struct HealedFile {
     file: Arc<dyn FileReader>,
     geometry: Geometry,
     /// The latest group: neighbours are read next.
@@ -16,7 +16,7 @@ pub(crate) struct HealedFile {
 
 impl HealedFile {
     /// The container in `file`, whose parity section says `geometry`.
-    pub(crate) fn new(file: Arc<dyn FileReader>, geometry: Geometry) -> Self {
+    pub fn new(file: Arc<dyn FileReader>, geometry: Geometry) -> Self {
         Self { file, geometry, latest: Mutex::new(None) }
     }
 

@@ -72,12 +72,17 @@ pub fn inspect(reader: &ContainerReader, percent: u32) -> Result<Rot> {
     Ok(rot)
 }
 
-/// Whether the first head and the zeros before the parity are as written. Nobody needs them while
-/// the rest is whole; they are repaired so that the next rot does not find them missing.
+/// Whether the first head and the zeros around it are as written. Nobody needs them while the rest
+/// is whole; they are repaired so that the next rot does not find them missing.
 fn frame_is_whole(file: &dyn FileReader, geometry: &Geometry) -> bool {
     let [first, _] = geometry.heads_at();
-    let sums_end = first + geometry.encode().len() as u64 + geometry.sums_bytes();
-    let mut zeros = vec![0xff; geometry.parity_at().saturating_sub(sums_end) as usize];
-    let readable = read_what_can_be(file, &mut zeros, sums_end);
-    readable && zeros.iter().all(|byte| *byte == 0) && head_at(file, first) == Some(*geometry)
+    head_at(file, first) == Some(*geometry)
+        && are_zeros(file, geometry.protected(), first)
+        && are_zeros(file, geometry.zeros_at(), geometry.parity_at())
+}
+
+/// Whether there are only zeros, less than a sector of them.
+fn are_zeros(file: &dyn FileReader, from: u64, to: u64) -> bool {
+    let mut bytes = vec![0xff; to.saturating_sub(from) as usize];
+    read_what_can_be(file, &mut bytes, from) && bytes.iter().all(|byte| *byte == 0)
 }

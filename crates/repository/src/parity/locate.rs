@@ -3,10 +3,10 @@
 use super::lenient::read_what_can_be;
 use crate::storage::{FileReader, StorageResult};
 use format::container::{self, TRAILER_BYTES};
-use format::parity::{Geometry, HEAD_BYTES, MAGIC};
+use format::parity::{Geometry, HEAD_BYTES, SHARD_BYTES};
 
 /// Bytes that are searched at once.
-const WINDOW_BYTES: u64 = 1 << 20;
+const WINDOW_BYTES: usize = 1 << 20;
 
 /// A parity section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Located {
 
 /// The parity section of `file`, if it has one. A container that ends in a trailer of its own has
 /// none; only when its end says neither, the first head is searched for.
-pub(crate) fn locate(file: &dyn FileReader) -> StorageResult<Option<Located>> {
+pub fn locate(file: &dyn FileReader) -> StorageResult<Option<Located>> {
     let length = file.length()?;
     let end = length.saturating_sub(HEAD_BYTES as u64);
     if let Some(geometry) = head_at(file, end)
@@ -42,25 +42,20 @@ pub(super) fn head_at(file: &dyn FileReader, at: u64) -> Option<Geometry> {
     Geometry::decode(&bytes).ok()
 }
 
-/// The first head: it stands where it says that the container ends.
+/// The first head: it begins a sector, the one after that in which it says that the container ends.
 fn search(file: &dyn FileReader, length: u64) -> Option<Geometry> {
     let mut window = Vec::new();
-    let mut offset = 0;
-    while offset < length {
-        // Windows overlap: the magic may lie across two.
-        let bytes = (WINDOW_BYTES + MAGIC.len() as u64 - 1).min(length - offset);
-        window.resize(bytes as usize, 0);
+    for offset in (0..length).step_by(WINDOW_BYTES) {
+        window.resize(WINDOW_BYTES.min((length - offset) as usize), 0);
         // What cannot be read does not keep the head from being found beside it.
         read_what_can_be(file, &mut window, offset);
-        for at in memchr::memmem::find_iter(&window, &MAGIC) {
-            let at = offset + at as u64;
-            if let Some(geometry) = head_at(file, at)
-                && geometry.protected() == at
+        for (at, sector) in (offset..).step_by(SHARD_BYTES).zip(window.chunks(SHARD_BYTES)) {
+            if let Ok(geometry) = Geometry::decode(sector)
+                && geometry.heads_at()[0] == at
             {
                 return Some(geometry);
             }
         }
-        offset += WINDOW_BYTES;
     }
     None
 }

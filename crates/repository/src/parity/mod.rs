@@ -6,16 +6,18 @@
 //! place, and `inspect` says whether there is reason to. Needs no key: it works on the bytes as they lie.
 //! Where what lies: `format::parity`.
 
-pub(crate) mod encode;
+mod encode;
 mod group;
-pub(crate) mod healed;
+mod healed;
 mod inspect;
 mod lenient;
-pub(crate) mod locate;
+mod locate;
 mod repair;
 
+pub use encode::Encoder;
+pub use healed::HealedFile;
 pub use inspect::{Rot, inspect};
-pub use locate::Located;
+pub use locate::{Located, locate};
 pub use repair::{Repair, remove_unfinished, repair};
 
 #[cfg(test)]
