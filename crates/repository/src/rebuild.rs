@@ -2,7 +2,7 @@
 
 use crate::check::Damage;
 use crate::config::Config;
-use crate::container::read::ContainerReader;
+use crate::container::read::{ContainerReader, Walk};
 use crate::container::{self, Found};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
@@ -175,19 +175,18 @@ fn read_container(
         }
     };
     let mut scan = Scan::default();
-    match reader.walk(|place, record| scan.record(place, record)) {
-        Ok(walk) => {
-            let broken = walk.damaged.iter();
-            found.damages.extend(broken.map(|range| damage(Some(*range), "no good record".into())));
-            if !walk.damaged.is_empty() {
-                scan.again(&reader)?;
-            }
+    let walk = reader.walk(|place, record| scan.record(place, record));
+    let mut damages: Vec<_> = match walk {
+        Ok(Walk { damaged, .. }) => {
+            damaged.iter().map(|range| damage(Some(*range), "no good record".into())).collect()
         }
-        Err(error) => {
-            found.damages.push(damage(None, error.to_string()));
-            scan.again(&reader)?;
-        }
+        Err(error) => vec![damage(None, error.to_string())],
+    };
+    if !damages.is_empty() {
+        let is_healable = scan.again(&reader)?;
+        damages.iter_mut().for_each(|damage| damage.is_healable = is_healable);
     }
+    found.damages.extend(damages);
     scan.settle(placed, found);
     Ok(())
 }
@@ -220,15 +219,16 @@ impl Scan {
     }
 
     /// Once more over a damaged container, as its parity makes it good: what can be read in this
-    /// way need not be stored anew.
-    fn again(&mut self, reader: &ContainerReader) -> Result<()> {
-        let Some(healed) = reader.healed()? else { return Ok(()) };
+    /// way need not be stored anew. Whether that is all of it.
+    fn again(&mut self, reader: &ContainerReader) -> Result<bool> {
+        let Some(healed) = reader.healed()? else { return Ok(false) };
         let mut scan = Self::default();
         // What nothing makes good and the disk does not give ends it; then the first look counts.
-        if healed.walk(|place, record| scan.record(place, record)).is_ok() {
-            *self = scan;
-        }
-        Ok(())
+        let Ok(walk) = healed.walk(|place, record| scan.record(place, record)) else {
+            return Ok(false);
+        };
+        *self = scan;
+        Ok(walk.damaged.is_empty())
     }
 
     fn settle(self, placed: &mut FxHashMap<Prefix, Place>, found: &mut Rebuilt) {
