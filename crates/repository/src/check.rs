@@ -54,17 +54,24 @@ pub fn open(
     if repository.config.parity_percent() > 0 {
         let parity = reader.parity().ok().flatten();
         let ends_well = parity.is_some_and(|parity| parity.has_end);
-        // Without any parity it is only to be made again, which needs the records to be listed.
-        let is_healable = parity.is_some() || reader.rows().is_ok();
+        let is_healable = parity.is_some() || has_lost_only_parity(&reader);
         let reason = "its parity does not end as it should".to_owned();
         damages.extend((!ends_well).then(|| Damage { is_healable, ..whole(reason) }));
     }
     let rows = reader.rows().or_else(|error| {
         let rows = healed().and_then(|healed| healed.rows().ok());
-        damages.push(Damage { is_healable: rows.is_some(), ..whole(error.to_string()) });
+        let is_healable = rows.is_some()
+            || repository.config.parity_percent() > 0 && has_lost_only_parity(&reader);
+        damages.push(Damage { is_healable, ..whole(error.to_string()) });
         rows.map_or_else(|| reader.walk(|_, _| ()).map(|walk| walk.rows), Ok)
     });
     rows.ok().map(|rows| Opened { reader, rows })
+}
+
+/// Whether there is a whole container and no parity that one could find.
+fn has_lost_only_parity(reader: &ContainerReader) -> bool {
+    matches!(reader.parity(), Ok(None))
+        && (reader.rows().is_ok() || matches!(reader.end_by_records(), Ok(Some(_))))
 }
 
 /// What of the parity of an open container has rotted while nobody needed it.

@@ -7,13 +7,13 @@ use crate::testkit::{
     rebuilt, reclaimed, repaired, restore_to, restore_with,
 };
 use client::{Archive, check};
-use format::parity::SHARD_BYTES;
+use format::parity::{Geometry, SHARD_BYTES};
 use ids::ContainerNo;
 use repository::container;
 use repository::parity::{Rot, inspect};
 use repository::snapshots::SnapshotRef;
 use simulation::Random;
-use simulation::disk::{Disk, Fault as SimFault, Faults};
+use simulation::disk::{Disk, Fault as SimFault, Faults, LeftOut};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn rot(place: &Place) -> Vec<Rot> {
     let archive = place.open();
     let storage = archive.repository.storage();
     let files = container::list(&**storage, ContainerNo(0)).unwrap();
-    let look = |number| inspect(&*archive.repository.container(number).unwrap(), PERCENT).unwrap();
+    let look = |number| inspect(&archive.repository.container(number).unwrap(), PERCENT).unwrap();
     files.iter().map(|file| look(file.number)).collect()
 }
 
@@ -128,6 +128,25 @@ fn a_restore_says_what_it_healed() {
     assert_same(tree, &Tree::of(&target.join(NAME)));
 }
 
+/// Both heads are lost, or all of the parity is cut off: what is whole gets its parity again.
+#[test]
+fn a_container_that_lost_its_parity_gets_it_again() {
+    let lab = Lab::new();
+    let victim = lab.victim();
+    let geometry = geometry(&lab, &victim);
+    let [first, second] = geometry.heads_at().map(|at| at as usize);
+    let mut headless = victim.good.clone();
+    [first, second].iter().for_each(|at| headless[*at] ^= 1);
+    let bare = &victim.good[..geometry.protected() as usize];
+    for (bytes, what) in [(&headless[..], "no heads"), (bare, "no parity")] {
+        let place = lab.place.copied();
+        std::fs::write(place.repository().join(&victim.name), bytes).unwrap();
+        assert_healable(&checked(&place.open()).unwrap(), what);
+        lab.assert_restores(&place);
+        assert_repairs(&place, &victim, what);
+    }
+}
+
 /// Of some 180 shards a tenth may be lost at once, wherever they lie.
 #[test]
 fn a_burst_as_long_as_the_parity_heals() {
@@ -145,12 +164,15 @@ fn a_burst_as_long_as_the_parity_heals() {
 }
 
 fn parity_shards(lab: &Lab, victim: &Victim) -> usize {
+    geometry(lab, victim).group(0).unwrap().parity_shards
+}
+
+fn geometry(lab: &Lab, victim: &Victim) -> Geometry {
     let archive = lab.place.open();
     let files = container::list(&**archive.repository.storage(), ContainerNo(0)).unwrap();
     let file = files.iter().find(|file| container::name(file.number) == victim.name).unwrap();
     let reader = archive.repository.container(file.number).unwrap();
-    let geometry = reader.parity().unwrap().unwrap().geometry;
-    geometry.group(0).unwrap().parity_shards
+    reader.parity().unwrap().unwrap().geometry
 }
 
 /// One sector more than the parity can make good: what is lost is said, the rest restores.
@@ -312,6 +334,27 @@ fn repair_ends_at_every_step(fault: SimFault) {
             return;
         }
     }
+}
+
+/// The new file takes the old one's name only when it is durable: a disk that lies about its sync
+/// loses the container when the power goes, for some of its fates.
+#[test]
+fn the_sync_of_a_repair_is_needed() {
+    let is_lost = |fate| {
+        let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
+        small_tree(&place.source(), 1);
+        let archive = init_with_parity(Arc::new(disk.process()), PERCENT);
+        place.backup(&archive);
+        drop(archive);
+        let victim = disk.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
+        disk.flip(&victim, 5_000, 3);
+        disk.leave_out(Some(LeftOut { verb: "sync", names: "containers/*" }));
+        let open = || Archive::open(Arc::new(disk.process()), PASSWORD).unwrap();
+        assert_eq!(repaired(&open()).unwrap().repaired.len(), 1);
+        disk.cut_power();
+        checked(&open()).unwrap().damages.iter().any(|damage| !damage.healable)
+    };
+    assert!((0..20).any(is_lost), "a sync that nobody needs");
 }
 
 #[test]

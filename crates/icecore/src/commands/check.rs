@@ -47,6 +47,10 @@ impl Check {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open_cancellable()?;
         let threads = self.threads.map_or(0, usize::from);
+        if self.repair && archive.repository.config().parity_percent() == 0 {
+            return Err(Failure::new(Code::Usage, "this repository has no parity to repair with")
+                .hint("Parity is chosen when a repository is made: icecore init --parity 3"));
+        }
         let all = self.repair.then_some(100.0);
         let read_data_percent = self.read_data.or(all);
         let options = Options { read_data_percent, threads, repair: self.repair };

@@ -45,6 +45,13 @@ fn check_names_rot_and_repair_writes_what_was_there() {
 }
 
 #[test]
+fn without_parity_a_repair_says_that_it_cannot() {
+    let machine = Machine::new();
+    let ran = machine.run(["check", "--repair"]).ends(2);
+    assert!(ran.stderr.contains("icecore init --parity"), "{}", ran.stderr);
+}
+
+#[test]
 fn parity_beyond_a_quarter_is_refused() {
     let machine = Machine::bare();
     machine.run(["init", "--parity", "26"]).ends(2);

@@ -145,6 +145,24 @@ impl ContainerReader {
         container::decode_footer(&footer, &trailer, length).map_err(damaged)
     }
 
+    /// Where a container ends that has lost both heads of its parity, and nothing else: behind the
+    /// footer that follows its last record, and lists just these.
+    pub(crate) fn end_by_records(&self) -> Result<Option<u64>> {
+        let mut end = HEADER_BYTES as u64;
+        let mut is_next = |row: &Row| {
+            let follows = u64::from(row.offset) == end;
+            end += if follows { row.length.into() } else { 0 };
+            follows
+        };
+        let mut rows = self.walk(|_, _| ())?.rows;
+        // What is found behind may be a copy: the parity of a single shard is one.
+        rows.truncate(rows.iter().take_while(|row| is_next(row)).count());
+        let footer = container::encode_footer(&rows);
+        let mut there = vec![0; footer.len()];
+        let is_there = self.file.read_exact_at(&mut there, end).is_ok() && there == footer;
+        Ok((is_there && !rows.is_empty()).then_some(end + footer.len() as u64))
+    }
+
     /// The header and clear part of the record at `row`.
     pub fn associated(&self, row: &Row) -> Result<Vec<u8>> {
         let mut head = vec![0; record::HEADER_BYTES];

@@ -5,6 +5,7 @@
 use super::encode::Encoder;
 use super::healed::HealedFile;
 use super::inspect::{Rot, inspect};
+use super::locate::Located;
 use crate::container::read::ContainerReader;
 use crate::container::{self, healed_name, name};
 use crate::lease::Lease;
@@ -40,15 +41,13 @@ pub fn repair(repository: &Repository, lease: &Lease, number: ContainerNo) -> Re
     if rot.is_none() {
         return Ok(Repair::Sound);
     }
-    let (source, percent): (Arc<dyn FileReader>, u32) = match reader.parity()? {
-        Some(located) => {
-            let geometry = located.geometry;
-            (Arc::new(HealedFile::new(reader.file().clone(), geometry)), geometry.percent())
-        }
-        None => (reader.file().clone(), percent),
-    };
     let beside = healed_name(number);
-    if rot.groups_beyond > 0 || !write_healed(repository, &*source, percent, number)? {
+    let source = if rot.groups_beyond == 0 { source(&reader, percent)? } else { None };
+    let is_written = match source {
+        Some(source) => write_healed(repository, &source, number)?,
+        None => false,
+    };
+    if !is_written {
         repository.storage.remove(&beside)?;
         return Ok(Repair::Beyond(rot));
     }
@@ -58,18 +57,39 @@ pub fn repair(repository: &Repository, lease: &Lease, number: ContainerNo) -> Re
     Ok(Repair::Repaired(rot))
 }
 
+/// What is written anew.
+struct Source {
+    file: Arc<dyn FileReader>,
+    /// Without parity.
+    length: u64,
+    percent: u32,
+}
+
+/// The container as it was, without its parity: healed, or as it lies when only the parity is lost.
+fn source(reader: &ContainerReader, percent: u32) -> Result<Option<Source>> {
+    let file = reader.file().clone();
+    if let Some(Located { geometry, .. }) = reader.parity()? {
+        let (length, percent) = (geometry.protected(), geometry.percent());
+        return Ok(Some(Source {
+            file: Arc::new(HealedFile::new(file, geometry)),
+            length,
+            percent,
+        }));
+    }
+    let length = match reader.rows() {
+        Ok(_) => Some(reader.length()?),
+        Err(_) => reader.end_by_records()?,
+    };
+    Ok(length.map(|length| Source { file, length, percent }))
+}
+
 /// Durably writes `source` and its parity beside the container `number`. `false` when what came
 /// out is not whole: then it must not take anybody's place.
-fn write_healed(
-    repository: &Repository,
-    source: &dyn FileReader,
-    percent: u32,
-    number: ContainerNo,
-) -> Result<bool> {
+fn write_healed(repository: &Repository, source: &Source, number: ContainerNo) -> Result<bool> {
     let beside = healed_name(number);
     repository.storage.remove(&beside)?;
     let mut file = repository.storage.create(&beside)?;
-    let written = copy(source, percent, &mut *file).and_then(|is_copied| {
+    let written = copy(source, &mut *file).and_then(|is_copied| {
         let is_good = is_copied && is_whole(number, repository)?;
         if is_good {
             file.sync()?;
@@ -84,12 +104,12 @@ fn write_healed(
 }
 
 /// Copies `source` and adds its parity; `false` when it cannot be read to its end.
-fn copy(source: &dyn FileReader, percent: u32, file: &mut dyn FileWriter) -> Result<bool> {
-    let (length, mut offset) = (source.length()?, 0);
-    let (mut buffer, mut parity) = (Vec::new(), Encoder::new(percent));
-    while offset < length {
-        buffer.resize(COPY_BYTES.min(length - offset) as usize, 0);
-        if source.read_exact_at(&mut buffer, offset).is_err() {
+fn copy(source: &Source, file: &mut dyn FileWriter) -> Result<bool> {
+    let (mut buffer, mut offset) = (Vec::new(), 0);
+    let mut parity = Encoder::new(source.percent);
+    while offset < source.length {
+        buffer.resize(COPY_BYTES.min(source.length - offset) as usize, 0);
+        if source.file.read_exact_at(&mut buffer, offset).is_err() {
             return Ok(false);
         }
         file.append(&[&buffer])?;
