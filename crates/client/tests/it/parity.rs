@@ -15,6 +15,7 @@ use repository::snapshots::SnapshotRef;
 use simulation::Random;
 use simulation::disk::{Disk, Fault as SimFault, Faults, LeftOut};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 const PERCENT: u32 = 10;
@@ -111,6 +112,35 @@ fn any_sector_of_a_container_may_rot() {
         assert_healable(&checked(&place.open()).unwrap(), &what);
         lab.assert_restores(&place);
         assert_repairs(&place, &victim, &what);
+    }
+}
+
+/// Sectors that the disk does not give at all: at both ends, in records, and in the parity.
+#[test]
+fn sectors_that_cannot_be_read_cost_nothing() {
+    let lab = Lab::new();
+    let victim = lab.victim();
+    let sectors = victim.good.len().div_ceil(SHARD_BYTES) as u64;
+    let first_head = geometry(&lab, &victim).heads_at()[0] / SHARD_BYTES as u64;
+    for first in [0, 30, first_head - 2, first_head, sectors - 5, sectors - 1] {
+        let what = format!("sector {first} of {sectors}");
+        let bytes = first * SHARD_BYTES as u64..(first + 2) * SHARD_BYTES as u64;
+        let (place, plan) = (lab.place.copied(), Plan::unreadable(&victim.name, bytes));
+        let open =
+            || Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+        assert_healable(&checked(&open()).unwrap(), &what);
+        for (name, tree) in &lab.made {
+            lab.place.assert_restores(&open(), *name, tree);
+        }
+        let lost = std::fs::metadata(place.repository().join(&victim.name)).unwrap();
+        let options = check::Options { repair: true, ..Default::default() };
+        let report = check::run(&open(), &options, &Default::default()).unwrap();
+        assert_eq!(report.repaired.len(), 1, "{what}");
+        let path = place.repository().join(&victim.name);
+        let now = std::fs::metadata(&path).unwrap();
+        assert!(std::fs::read(&path).unwrap() == victim.good, "{what}");
+        assert_ne!(lost.ino(), now.ino(), "{what}: it must lie elsewhere");
+        assert_clean(&place.open());
     }
 }
 
@@ -225,6 +255,33 @@ fn copies_of_reclaim_and_of_recovery_have_parity_too() {
     assert!(reclaimed(&archive).containers_rewritten > 0);
     lab.place.assert_restores(&archive, third, &tree);
     assert_eq!(rot(&lab.place), vec![Rot::default(); containers(&lab.place).len()]);
+}
+
+/// An id in the clear that lost a bit looks dead: what is healable must not be dropped for it.
+#[test]
+fn reclaim_drops_nothing_that_a_repair_would_bring_back() {
+    let lab = Lab::new();
+    let victim = lab.victim();
+    let place = lab.place.copied();
+    let mut bytes = victim.good.clone();
+    // Behind the header of the container, the key record and the header of the first record: ids.
+    let key_record = 48 + 97 + 16;
+    bytes[64 + key_record + 48 + 3] ^= 1;
+    std::fs::write(place.repository().join(&victim.name), bytes).unwrap();
+    let archive = place.open();
+    let (second, _) = &lab.made[1];
+    archive.forget(&[lab.made[0].0]).unwrap();
+    let options = client::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    lab.place.write("other", &noise(6, 150_000));
+    let third = lab.place.backup(&archive).snapshot;
+    archive.forget(&[*second]).unwrap();
+    let refused = client::reclaim::run(&archive, &options).unwrap_err();
+    assert!(refused.to_string().contains("icecore check --repair"), "{refused}");
+    drop(archive);
+    assert_eq!(repaired(&place.open()).unwrap().repaired.len(), 1);
+    assert!(reclaimed(&place.open()).containers_rewritten > 0);
+    lab.place.assert_restores(&place.open(), third, &lab.place.state());
+    assert_clean(&place.open());
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::index::run::{Prefix, RunReader};
 use crate::index::{merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::numbers::Numbers;
+use crate::parity::inspect;
 use crate::sabotage::{Point, is_out};
 use crate::session::{remove_runs, write_run};
 use crate::{Error, Repository, Result};
@@ -75,6 +76,7 @@ impl<'a, 'r> Copier<'a, 'r> {
     /// Copies what lives in the container `number`.
     pub(super) fn container(&mut self, number: ContainerNo) -> Result<()> {
         let reader = ContainerReader::open(&*self.repository.storage, number)?;
+        self.refuse_what_can_be_repaired(&reader)?;
         reader.header(self.repository.config.repository)?;
         let rows = reader.rows()?;
         self.session_records.clear();
@@ -92,13 +94,26 @@ impl<'a, 'r> Copier<'a, 'r> {
         Ok(())
     }
 
+    /// What lives is decided by ids in the clear, which only the checksum of the whole record vouches
+    /// for: an id that rotted looks dead. While parity could make it good, it must not be lost by
+    /// that. So this stops at containers that a repair has to see first.
+    fn refuse_what_can_be_repaired(&self, reader: &ContainerReader) -> Result<()> {
+        let percent = self.repository.config.parity_percent();
+        if percent == 0 {
+            return Ok(());
+        }
+        let rot = inspect(reader, percent)?;
+        if rot.is_none() || rot.groups_beyond > 0 {
+            return Ok(());
+        }
+        let number = reader.number();
+        Err(Error::Doubt(format!("container {number} has rotted: first icecore check --repair")))
+    }
+
     /// Learns a key record; each stands twice, and one that is damaged costs nothing.
     fn key(&mut self, reader: &ContainerReader, row: &Row) -> Result<()> {
-        let bytes = match self.read_good(reader, row) {
-            Err(Error::Damaged { .. }) => return Ok(()),
-            bytes => bytes?,
-        };
-        let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
+        let bytes = read_good(reader, row)?;
+        let Ok(record) = record::verify(&bytes) else { return Ok(()) };
         if let Some(repacker) = &mut self.repacker {
             repacker.learn(record.clear)?;
         }
@@ -117,13 +132,6 @@ impl<'a, 'r> Copier<'a, 'r> {
         Ok(self.copied)
     }
 
-    fn read_good(&self, reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let place = Place { container: reader.number(), offset: row.offset, length: row.length };
-        self.repository.read_good(place, &mut bytes)?;
-        Ok(bytes)
-    }
-
     fn record(
         &mut self,
         reader: &ContainerReader,
@@ -137,7 +145,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         if row.is(RecordKind::Session) {
             return Ok(());
         }
-        let bytes = self.read_good(reader, row)?;
+        let bytes = read_good(reader, row)?;
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         match record.header.kind {
             RecordKind::Manifest if self.is_snapshot(&record)? => self.copy(&record, &bytes, &[]),
@@ -158,7 +166,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         if count == 0 {
             return Ok(());
         }
-        let bytes = self.read_good(reader, row)?;
+        let bytes = read_good(reader, row)?;
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         if count * 100 < ids.len() * REPACK_BELOW_PERCENT
             && let Some(repacker) = &mut self.repacker
@@ -283,6 +291,13 @@ impl Copied {
         remove_runs(storage, index.state.runs.iter())?;
         self.runs.iter().try_for_each(|(name, _)| Ok(storage.remove(name)?))
     }
+}
+
+fn read_good(reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+    reader.read(place, &mut bytes)?;
+    Ok(bytes)
 }
 
 pub(super) fn damaged(reader: &ContainerReader, reason: format::Error) -> Error {
