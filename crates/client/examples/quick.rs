@@ -73,7 +73,8 @@ fn main() {
             );
         }
         "check" => {
-            let options = client::check::Options { read_data_percent: Some(100.0), threads };
+            let options =
+                client::check::Options { read_data_percent: Some(100.0), threads, repair: false };
             println!("{:#?}", client::check::run(&archive, &options, &progress).unwrap());
         }
         "reclaim" => println!(

@@ -36,6 +36,8 @@ pub struct InitOptions {
     pub chunks: chunker::Params,
     /// Cost of the password.
     pub kdf: KdfParams,
+    /// Parity of every container in per cent; 0 for none.
+    pub parity_percent: u32,
 }
 
 impl Default for InitOptions {
@@ -44,6 +46,7 @@ impl Default for InitOptions {
             privacy: Privacy::Standard,
             chunks: chunker::Params::DEFAULT,
             kdf: KdfParams::DEFAULT,
+            parity_percent: 0,
         }
     }
 }
@@ -78,7 +81,8 @@ impl Archive {
             privacy: u8::from(options.privacy == Privacy::Hardened),
             chunk_bytes: [options.chunks.min, options.chunks.average, options.chunks.max],
             root_key: *material.root_verify_key().as_bytes(),
-        };
+        }
+        .with_parity(options.parity_percent);
         let repository = Repository::init(storage, config, &[(id, slot.clone())])?;
         let (slot, keys) = crypto::open_slot(&slot, secret)?;
         Ok(Self::assemble(repository, slot, keys))

@@ -5,6 +5,7 @@ use crate::{Error, Result};
 use format::record::{self, RecordKind};
 use ids::{ContainerNo, ObjectId, Place, SessionId};
 use repository::Repository;
+use repository::container::read::ContainerReader;
 use seal::{Opened, Opener};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +55,7 @@ impl BlockCache {
             return Ok(opened);
         }
         let place = self.repository.fetch(id, &mut scratch.bytes)?;
-        let opened = Arc::new(self.open_fetched(place, scratch)?);
+        let opened = Arc::new(self.open_or_heal(place, scratch)?);
         self.keep(place, &opened);
         Ok(opened)
     }
@@ -74,7 +75,18 @@ impl BlockCache {
     /// Reads and opens the record at `place`; nothing is kept.
     pub(crate) fn open_at(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
         self.repository.read(place, &mut scratch.bytes)?;
-        self.open_fetched(place, scratch)
+        self.open_or_heal(place, scratch)
+    }
+
+    /// Opens the record that was read from `place`; when it does not open, its container may have
+    /// parity that makes it good.
+    fn open_or_heal(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
+        match self.open_fetched(place, scratch) {
+            Err(_) if self.repository.heal(place, &mut scratch.bytes) => {
+                self.open_fetched(place, scratch)
+            }
+            result => result,
+        }
     }
 
     /// Opens the bytes of a record of `container`; they are used up.
@@ -106,7 +118,10 @@ impl BlockCache {
 
     /// Learns the session keys that a container holds: before what they seal, and at its end.
     pub(crate) fn learn_sessions(&self, container: ContainerNo) -> Result<()> {
-        let reader = self.repository.container(container)?;
+        self.learn_from(&*self.repository.container(container)?)
+    }
+
+    fn learn_from(&self, reader: &ContainerReader) -> Result<()> {
         let rows = match reader.rows() {
             Ok(rows) => rows,
             // The footer is damaged: the records still say what they are.
@@ -130,7 +145,7 @@ impl BlockCache {
     /// is damaged, the snapshot file of that session still has it (`docs/FORMAT.md`, section 15).
     fn learn(&self, session: &SessionId, container: ContainerNo) -> Result<()> {
         let here = self.learn_sessions(container);
-        if self.opener.knows(session) {
+        if self.opener.knows(session) || self.learn_healed(session, container)? {
             return Ok(());
         }
         for name in self.repository.snapshots()? {
@@ -140,6 +155,21 @@ impl BlockCache {
             }
         }
         here
+    }
+
+    /// Learns the key of `session` from the parity of a container that lost both its key records.
+    fn learn_healed(&self, session: &SessionId, container: ContainerNo) -> Result<bool> {
+        let Some(healed) = self.repository.container(container)?.healed()? else {
+            return Ok(false);
+        };
+        let _ = self.learn_from(&healed);
+        let is_known = self.opener.knows(session);
+        if is_known && let Some(row) = healed.rows()?.iter().find(|row| row.is(RecordKind::Session))
+        {
+            let place = Place { container, offset: row.offset, length: row.length };
+            self.repository.note_healed(place);
+        }
+        Ok(is_known)
     }
 
     fn kept_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {

@@ -1,8 +1,9 @@
 //! Check: do all snapshots restore? Structure always, every stored byte when asked for. Reads
-//! only, needs no lease.
+//! only, needs no lease, unless what has rotted is to be repaired first.
 
 mod damage;
 mod data;
+mod repair;
 mod structure;
 
 use crate::backup::Progress;
@@ -18,6 +19,8 @@ pub struct Options {
     pub read_data_percent: Option<f64>,
     /// Threads that read; 0 for one per core.
     pub threads: usize,
+    /// Write what has rotted and can be healed as it was, before anything is checked.
+    pub repair: bool,
 }
 
 /// What is wrong, and whom it concerns.
@@ -25,6 +28,8 @@ pub struct Options {
 pub struct Damage {
     /// What is wrong.
     pub what: String,
+    /// Whether parity makes it good: it restores, and `check --repair` writes it as it was.
+    pub healable: bool,
     /// Snapshots that need it.
     pub snapshots: Vec<String>,
     /// Paths that need it, the first ones; escaping is for who prints.
@@ -47,6 +52,8 @@ pub struct Report {
     pub containers_read: u64,
     /// Bytes read of them.
     pub bytes_read: u64,
+    /// What was repaired, container by container.
+    pub repaired: Vec<String>,
     /// What is wrong; nothing is right when this is empty and the check ended.
     pub damages: Vec<Damage>,
     /// Wall time.
@@ -58,6 +65,9 @@ pub fn run(archive: &Archive, options: &Options, progress: &Progress) -> Result<
     let begun = Instant::now();
     archive.repository.refresh()?;
     let mut report = Report::default();
+    if options.repair {
+        repair::run(archive, progress, &mut report)?;
+    }
     let found = structure::check(archive, progress, &mut report)?;
     let bad = data::check(archive, options, progress, &mut report)?;
     damage::attribute(archive, &found, bad, &mut report)?;

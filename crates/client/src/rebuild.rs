@@ -7,6 +7,7 @@ use crate::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT, signed};
 use crypto::{SlotInfo, SlotSecret};
 use format::manifest::{Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
 use ids::{KeyId, SnapshotId};
+use repository::check::Damage;
 use repository::rebuild::FoundManifest;
 use repository::storage::Storage;
 use serde::Serialize;
@@ -66,13 +67,15 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     }
     archive.repository.settle_snapshot_numbers(&lease)?;
     report.snapshots = archive.repository.snapshots()?.len() as u64;
-    report.damages = found
-        .damages
-        .iter()
-        .map(|damage| format!("container {}: {}", damage.container, damage.reason))
-        .collect();
+    report.damages = found.damages.iter().map(tell).collect();
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
+}
+
+fn tell(damage: &Damage) -> String {
+    let way =
+        if damage.is_healable { " (its parity makes it good: icecore check --repair)" } else { "" };
+    format!("container {}: {}{way}", damage.container, damage.reason)
 }
 
 /// The head of `manifest`, when a key of the repository signed it.

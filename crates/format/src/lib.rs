@@ -15,6 +15,7 @@ pub mod limits;
 pub mod list;
 pub mod manifest;
 pub mod page;
+pub mod parity;
 pub mod record;
 pub mod wire;
 

@@ -37,3 +37,5 @@ pub const CONTAINER_BYTES_MAX: u64 = 1 << 32;
 pub const CONTAINER_RECORDS_MAX: usize = 1 << 20;
 /// Longest sealed part of a manifest in bytes.
 pub const MANIFEST_BODY_MAX: usize = 1 << 20;
+/// Most parity of a container, in parity shards for each hundred data shards.
+pub const PARITY_PERCENT_MAX: u32 = 25;

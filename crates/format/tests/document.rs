@@ -2,6 +2,7 @@
 
 use format::container::{self, Row, encode_footer};
 use format::page::{PageKind, put_head};
+use format::parity::Geometry;
 use format::record::{self, Codec, RecordKind};
 use format::{limits, manifest};
 use ids::{ContainerNo, KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
@@ -54,6 +55,17 @@ fn assert_layout(title: &str, bytes: &[u8], expected: &[&[u8]]) {
     assert_eq!(length, bytes.len(), "{title} length");
 }
 
+#[test]
+fn the_parity_head_is_laid_out_as_told() {
+    let bytes = Geometry::new(1 << 20, 3).expect("a geometry").encode();
+    let sum = format::wire::checksum(&[&bytes[..32]]);
+    let numbers = [4096u32, 2048, 3, 0].map(u32::to_le_bytes);
+    let [shard, group, percent, zero] = &numbers;
+    let protected = (1u64 << 20).to_le_bytes();
+    let expected: [&[u8]; 7] = [b"ICEPARI1", &protected, shard, group, percent, zero, &sum];
+    assert_layout("Parity head:", &bytes, &expected);
+}
+
 macro_rules! known_limits {
     ($($name:ident)*) => {
         BTreeMap::from([$((stringify!($name).to_owned(), limits::$name as u64)),*])
@@ -67,6 +79,7 @@ fn the_limits_are_those_of_the_document() {
         RECORD_PLAIN_MAX RECORD_SEALED_MAX RECORD_CLEAR_MAX RECORD_OBJECTS_MAX CHUNK_BYTES_MAX
         PAGE_REFS_MAX PAGE_ENTRIES_MAX TREE_LEVELS_MAX CONTAINER_BYTES_MAX CONTAINER_RECORDS_MAX
         MANIFEST_BODY_MAX RECORD_BYTES_MAX PAGE_PATH_BYTES_MAX
+        PARITY_PERCENT_MAX
     );
     let source = read("src/limits.rs");
     let constants =

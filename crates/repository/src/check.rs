@@ -3,6 +3,7 @@
 use crate::container::read::ContainerReader;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
+use crate::parity::inspect;
 use crate::{Repository, Result};
 use format::container::Row;
 use ids::{ContainerNo, ObjectId};
@@ -16,6 +17,16 @@ pub struct Damage {
     pub range: Option<(u64, u64)>,
     /// What is wrong.
     pub reason: String,
+    /// Whether parity makes it good: nothing is lost, and a repair writes it as it was.
+    pub is_healable: bool,
+}
+
+/// A container that is open for a check, with its records.
+pub struct Opened {
+    /// The container as it lies there.
+    pub reader: ContainerReader,
+    /// Its records.
+    pub rows: Vec<Row>,
 }
 
 /// Opens a container and reads its list of records; falls back on walking it when the list is
@@ -24,8 +35,8 @@ pub fn open(
     repository: &Repository,
     number: ContainerNo,
     damages: &mut Vec<Damage>,
-) -> Option<(ContainerReader, Vec<Row>)> {
-    let whole = |reason: String| Damage { container: number, range: None, reason };
+) -> Option<Opened> {
+    let whole = |reason: String| Damage::whole(number, reason);
     let reader = match ContainerReader::open(&*repository.storage, number) {
         Ok(reader) => reader,
         Err(error) => {
@@ -33,16 +44,53 @@ pub fn open(
             return None;
         }
     };
-    if let Err(error) = reader.header(repository.config.repository) {
-        damages.push(whole(error.to_string()));
+    let name = repository.config.repository;
+    // Looked for only when something is wrong: it reads 8 MiB.
+    let healed = || reader.healed().ok().flatten();
+    if let Err(error) = reader.header(name) {
+        let is_healable = healed().is_some_and(|healed| healed.header(name).is_ok());
+        damages.push(Damage { is_healable, ..whole(error.to_string()) });
     }
-    match reader.rows() {
-        Ok(rows) => Some((reader, rows)),
-        Err(error) => {
-            damages.push(whole(error.to_string()));
-            let walk = reader.walk(|_, _| ());
-            walk.ok().map(|walk| (reader, walk.rows))
+    if repository.config.parity_percent() > 0 {
+        let parity = reader.parity().ok().flatten();
+        let ends_well = parity.is_some_and(|parity| parity.has_end);
+        let is_healable = parity.is_some() || has_lost_only_parity(&reader);
+        let reason = "its parity does not end as it should".to_owned();
+        damages.extend((!ends_well).then(|| Damage { is_healable, ..whole(reason) }));
+    }
+    let rows = reader.rows().or_else(|error| {
+        let rows = healed().and_then(|healed| healed.rows().ok());
+        let is_healable = rows.is_some()
+            || repository.config.parity_percent() > 0 && has_lost_only_parity(&reader);
+        damages.push(Damage { is_healable, ..whole(error.to_string()) });
+        rows.map_or_else(|| reader.walk(|_, _| ()).map(|walk| walk.rows), Ok)
+    });
+    rows.ok().map(|rows| Opened { reader, rows })
+}
+
+/// Whether there is a whole container and no parity that one could find.
+fn has_lost_only_parity(reader: &ContainerReader) -> bool {
+    matches!(reader.parity(), Ok(None))
+        && (reader.rows().is_ok() || matches!(reader.end_by_records(), Ok(Some(_))))
+}
+
+/// What of the parity of an open container has rotted while nobody needed it.
+pub fn parity(repository: &Repository, reader: &ContainerReader) -> Option<Damage> {
+    let number = reader.number();
+    match inspect(reader, repository.config.parity_percent()) {
+        Ok(rot) if rot.is_none() => None,
+        Ok(rot) => {
+            let is_healable = rot.groups_beyond == 0;
+            Some(Damage { is_healable, ..Damage::whole(number, rot.to_string()) })
         }
+        Err(error) => Some(Damage::whole(number, error.to_string())),
+    }
+}
+
+impl Damage {
+    /// Damage to the container `number` as a whole.
+    pub fn whole(number: ContainerNo, reason: String) -> Self {
+        Self { container: number, range: None, reason, is_healable: false }
     }
 }
 

@@ -2,11 +2,15 @@
 
 use crate::storage::{Storage, read_small};
 use crate::{Error, Result};
+use format::limits::PARITY_PERCENT_MAX;
 use format::wire::{Reader, checksum};
 use ids::RepositoryId;
 
 const NAME: &str = "config";
 const MAGIC: [u8; 8] = *b"ICEREPO1";
+/// Feature bit 0: containers carry parity (`docs/FORMAT.md`, F-5.6). How much stands in bits 8 to 15.
+const FEATURE_PARITY: u64 = 1;
+const PARITY_SHIFT: u32 = 8;
 const BYTES: usize = 8 + 16 + 8 + 8 + 1 + 12 + 32 + 16;
 
 /// What a repository is.
@@ -14,7 +18,7 @@ const BYTES: usize = 8 + 16 + 8 + 8 + 1 + 12 + 32 + 16;
 pub struct Config {
     /// Its name.
     pub repository: RepositoryId,
-    /// Features that a program must know to open it; none so far.
+    /// Features that a program must know to open it: see [`Config::with_parity`].
     pub features: u64,
     /// When it was made, seconds since 1970.
     pub created_secs: i64,
@@ -27,6 +31,27 @@ pub struct Config {
 }
 
 impl Config {
+    /// This with `percent` of parity in every container; 0 for none.
+    pub fn with_parity(self, percent: u32) -> Self {
+        let features = match percent {
+            0 => 0,
+            percent => FEATURE_PARITY | u64::from(percent) << PARITY_SHIFT,
+        };
+        Self { features, ..self }
+    }
+
+    /// Parity of the containers in per cent; 0 for none.
+    pub fn parity_percent(&self) -> u32 {
+        (self.features >> PARITY_SHIFT) as u32
+    }
+
+    /// What an older program does with parity, this one does with all that it does not know.
+    fn knows_features(&self) -> Result<()> {
+        let percent = self.parity_percent();
+        let known = percent <= PARITY_PERCENT_MAX && *self == self.with_parity(percent);
+        if known { Ok(()) } else { Err(Error::UnknownFeatures(self.features)) }
+    }
+
     /// Reads the config.
     pub fn read(storage: &dyn Storage) -> Result<Self> {
         let bytes = read_small(storage, NAME, BYTES).map_err(|error| {
@@ -37,10 +62,7 @@ impl Config {
             }
         })?;
         let config = Self::decode(&bytes).map_err(|reason| Error::damaged(NAME, reason))?;
-        if config.features != 0 {
-            return Err(Error::UnknownFeatures(config.features));
-        }
-        Ok(config)
+        config.knows_features().map(|()| config)
     }
 
     /// Whether there is a config.
@@ -95,16 +117,34 @@ impl Config {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_config_is_read_back_and_flips_are_found() {
-        let config = Config {
+    fn config() -> Config {
+        Config {
             repository: RepositoryId([1; 16]),
             features: 0,
             created_secs: 2,
             privacy: 1,
             chunk_bytes: [3, 4, 5],
             root_key: [6; 32],
-        };
+        }
+    }
+
+    #[test]
+    fn parity_is_a_feature_and_others_are_refused() {
+        for percent in [0, 1, 25] {
+            let config = config().with_parity(percent);
+            assert_eq!(config.parity_percent(), percent);
+            assert!(config.knows_features().is_ok());
+            assert_eq!(config.features == 0, percent == 0, "older programs refuse parity");
+        }
+        for features in [1, 2, 3, 1 << 8, 1 | 26 << 8, 1 | 3 << 8 | 1 << 16, 1 | 3 << 8 | 1 << 63] {
+            let unknown = Config { features, ..config() };
+            assert!(unknown.knows_features().is_err(), "{features:#x}");
+        }
+    }
+
+    #[test]
+    fn a_config_is_read_back_and_flips_are_found() {
+        let config = config().with_parity(3);
         let bytes = config.encode();
         assert_eq!(Config::decode(&bytes), Ok(config));
         for bit in 0..bytes.len() * 8 {

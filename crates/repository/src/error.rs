@@ -66,6 +66,9 @@ pub enum Error {
     /// Reclaim saw something it does not understand and so deleted nothing.
     #[error("reclaim stopped and deleted nothing: {0}")]
     Doubt(String),
+    /// The parity code did not take what it was given; a bug.
+    #[error("the parity could not be computed")]
+    ParityCode,
     /// A thread of the session died; a bug.
     #[error("the container writer stopped")]
     WriterGone,

@@ -14,6 +14,7 @@ pub mod index;
 pub mod lease;
 pub mod local;
 mod numbers;
+pub mod parity;
 mod pins;
 pub mod rebuild;
 pub mod reclaim;

@@ -44,13 +44,6 @@ impl LocalStorage {
         Self::open(path)
     }
 
-    /// Gives a synced file a name that another one may have, and makes it durable.
-    pub fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
-        fs::renameat(&self.root, from, &self.root, to)
-            .map_err(|error| StorageError::new("rename", from, error))?;
-        self.sync_parent(to)
-    }
-
     fn open_file(
         &self,
         operation: &'static str,
@@ -88,6 +81,12 @@ impl Storage for LocalStorage {
             Err(error) => Err(StorageError::new("rename", from, error)),
             Ok(()) => self.sync_parent(to),
         }
+    }
+
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        fs::renameat(&self.root, from, &self.root, to)
+            .map_err(|error| StorageError::new("rename", from, error))?;
+        self.sync_parent(to)
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {

@@ -2,7 +2,7 @@
 
 use crate::check::Damage;
 use crate::config::Config;
-use crate::container::read::ContainerReader;
+use crate::container::read::{ContainerReader, Walk};
 use crate::container::{self, Found};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
@@ -166,7 +166,7 @@ fn read_container(
         return settle(repository, lease, file, placed);
     }
     found.containers += 1;
-    let damage = |range, reason: String| Damage { container: file.number, range, reason };
+    let damage = |range, reason: String| Damage { range, ..Damage::whole(file.number, reason) };
     // A disk that fails once is asked again: what is left out here is stored anew.
     let open = || ContainerReader::open(&*repository.storage, file.number);
     let reader = match open().or_else(|_| open()) {
@@ -176,35 +176,74 @@ fn read_container(
             return Ok(());
         }
     };
-    let mut sessions: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
-    let mut others = Vec::new();
-    let walk = reader.walk(|place, record| match record.header.kind {
-        RecordKind::Data | RecordKind::Pages => {
-            let ids = record::object_ids(record).unwrap_or_default();
-            placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+    let mut scan = Scan::default();
+    let walk = reader.walk(|place, record| scan.record(place, record));
+    let mut damages: Vec<_> = match walk {
+        Ok(Walk { damaged, .. }) => {
+            damaged.iter().map(|range| damage(Some(*range), "no good record".into())).collect()
         }
-        RecordKind::Session => {
-            sessions.insert(record.header.session, whole(record));
-        }
-        RecordKind::Manifest => {
-            others.push((record.header.session, record.clear.to_vec(), whole(record)))
-        }
-        RecordKind::Tombstone => found.tombstones.push(record.clear.to_vec()),
-    });
-    match walk {
-        Ok(walk) => {
-            let broken = walk.damaged.iter();
-            found.damages.extend(broken.map(|range| damage(Some(*range), "no good record".into())));
-        }
-        Err(error) => found.damages.push(damage(None, error.to_string())),
+        Err(error) => vec![damage(None, error.to_string())],
+    };
+    if !damages.is_empty() {
+        let is_healable = scan.again(&reader)?;
+        damages.iter_mut().for_each(|damage| damage.is_healable = is_healable);
     }
-    for (session, clear, manifest) in others {
-        if let Some(key) = sessions.get(&session) {
-            let id = manifest::snapshot_id(&clear);
-            found.manifests.push(FoundManifest { id, clear, file: [&key[..], &manifest].concat() });
-        }
-    }
+    found.damages.extend(damages);
+    scan.settle(placed, found);
     Ok(())
+}
+
+/// What one container holds.
+#[derive(Default)]
+struct Scan {
+    sessions: FxHashMap<SessionId, Vec<u8>>,
+    manifests: Vec<(SessionId, Vec<u8>, Vec<u8>)>,
+    tombstones: Vec<Vec<u8>>,
+    placed: FxHashMap<Prefix, Place>,
+}
+
+impl Scan {
+    fn record(&mut self, place: Place, record: &record::Record<'_>) {
+        match record.header.kind {
+            RecordKind::Data | RecordKind::Pages => {
+                let ids = record::object_ids(record).unwrap_or_default();
+                self.placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+            }
+            RecordKind::Session => {
+                self.sessions.insert(record.header.session, whole(record));
+            }
+            RecordKind::Manifest => {
+                let session = record.header.session;
+                self.manifests.push((session, record.clear.to_vec(), whole(record)));
+            }
+            RecordKind::Tombstone => self.tombstones.push(record.clear.to_vec()),
+        }
+    }
+
+    /// Once more over a damaged container, as its parity makes it good: what can be read in this
+    /// way need not be stored anew. Whether that is all of it.
+    fn again(&mut self, reader: &ContainerReader) -> Result<bool> {
+        let Some(healed) = reader.healed()? else { return Ok(false) };
+        let mut scan = Self::default();
+        // What nothing makes good and the disk does not give ends it; then the first look counts.
+        let Ok(walk) = healed.walk(|place, record| scan.record(place, record)) else {
+            return Ok(false);
+        };
+        *self = scan;
+        Ok(walk.damaged.is_empty())
+    }
+
+    fn settle(self, placed: &mut FxHashMap<Prefix, Place>, found: &mut Rebuilt) {
+        placed.extend(self.placed);
+        found.tombstones.extend(self.tombstones);
+        for (session, clear, manifest) in self.manifests {
+            if let Some(key) = self.sessions.get(&session) {
+                let id = manifest::snapshot_id(&clear);
+                let file = [&key[..], &manifest].concat();
+                found.manifests.push(FoundManifest { id, clear, file });
+            }
+        }
+    }
 }
 
 /// The bytes of a record that was verified.

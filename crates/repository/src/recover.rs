@@ -199,7 +199,8 @@ pub(crate) fn index_container(
 }
 
 fn index_damaged(reader: &ContainerReader, placed: &mut FxHashMap<Prefix, Place>) -> Result<()> {
-    reader.walk(|place, record| {
+    let healed = reader.healed()?;
+    healed.as_ref().unwrap_or(reader).walk(|place, record| {
         let ids = record::object_ids(record).unwrap_or_default();
         placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
     })?;

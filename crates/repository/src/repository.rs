@@ -14,10 +14,10 @@ use crate::snapshots::{self, SnapshotRef, Stored};
 use crate::storage::{Storage, read_small};
 use crate::{Error, Result, container};
 use format::container::Header;
-use format::record::SealedRecord;
+use format::record::{SealedRecord, verify};
 use ids::{ContainerNo, KeyId, ObjectId, Place};
 use parking_lot::{Mutex, RwLock};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,6 +42,9 @@ pub struct Repository {
     pub(crate) next_snapshot: AtomicU64,
     next_run: AtomicU64,
     open: Mutex<VecDeque<Arc<ContainerReader>>>,
+    /// Records that were read from parity, and those that could not be: nobody tries them again
+    /// for each of their chunks.
+    healed: Mutex<BTreeMap<Place, bool>>,
 }
 
 impl Repository {
@@ -86,6 +89,7 @@ impl Repository {
             commit: Mutex::new(()),
             reclaiming: Mutex::new(()),
             open: Mutex::default(),
+            healed: Mutex::default(),
         }
     }
 
@@ -215,9 +219,45 @@ impl Repository {
         Ok(self.storage.sync_directory(snapshots::DIRECTORY)?)
     }
 
-    /// Reads the record at `place`.
+    /// Reads the record at `place`. Whether it is good is for who opens its seal; when it is not,
+    /// [`Repository::heal`] may help.
     pub fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
-        self.container(place.container)?.read(place, buffer)
+        match self.container(place.container)?.read(place, buffer) {
+            Err(_) if self.heal(place, buffer) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Reads the record at `place`, from parity when its checksum does not fit.
+    pub(crate) fn read_good(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
+        self.read(place, buffer)?;
+        if let Err(reason) = verify(buffer)
+            && !self.heal(place, buffer)
+        {
+            return Err(Error::damaged(&container::name(place.container), reason));
+        }
+        Ok(())
+    }
+
+    /// Makes the record at `place` good from the parity of its container. Whether that was done:
+    /// not when nothing was wrong with it.
+    pub fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
+        if self.healed.lock().get(&place) == Some(&false) {
+            return false;
+        }
+        let is_healed = self.container(place.container).is_ok_and(|it| it.heal(place, buffer));
+        self.healed.lock().insert(place, is_healed);
+        is_healed
+    }
+
+    /// Notes that the record at `place` was read from parity.
+    pub fn note_healed(&self, place: Place) {
+        self.healed.lock().insert(place, true);
+    }
+
+    /// Records that were read from parity so far, sorted.
+    pub fn healed(&self) -> Vec<Place> {
+        self.healed.lock().iter().filter(|(_, healed)| **healed).map(|(place, _)| *place).collect()
     }
 
     /// Finds and reads the record that holds `id`, even while reclaim moves it.
@@ -285,7 +325,7 @@ impl Repository {
         loop {
             let (repository, generation) = (self.config.repository, lease.generation());
             let header = Header { repository, number: next(), generation };
-            match ContainerWriter::create(&*self.storage, header) {
+            match ContainerWriter::create(&*self.storage, header, self.config.parity_percent()) {
                 // Of a writer that was fenced out while it slept: reclaim removes it.
                 Err(Error::Storage(error)) if error.exists_already() => {}
                 writer => return writer,

@@ -93,6 +93,10 @@ pub trait Storage: Send + Sync {
     /// of that name: it is of a writer that took over meanwhile.
     fn publish(&self, from: &str, to: &str) -> StorageResult<()>;
 
+    /// Gives a synced file the name of another, in whose place it is from then on, and makes that
+    /// durable: readers see the old or the new one.
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()>;
+
     /// Durably writes a small file as a whole: readers see the old or the new one.
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()>;
 

@@ -7,8 +7,8 @@ use crate::manifest::Snapshot;
 use crate::pages::PageReader;
 use crate::{Archive, Result};
 use format::entry::{Content, Entry, Segment};
-use ids::ObjectId;
-use repository::check::Wanted;
+use ids::{ObjectId, Place};
+use repository::check::{Damage as ContainerDamage, Wanted};
 use rustc_hash::FxHashSet;
 use tree::{Cursor, PageSource};
 
@@ -21,12 +21,13 @@ pub(super) fn attribute(
     bad: Bad,
     report: &mut Report,
 ) -> Result<()> {
-    for damage in &bad.damages {
+    for damage in bad.damages.iter().chain(&healed(archive, &bad)) {
         let range = damage
             .range
             .map_or(String::new(), |(offset, length)| format!(" at {offset} (+{length})"));
         let what = format!("container {}{range}: {}", damage.container, damage.reason);
-        report.damages.push(Damage { what, ..Damage::default() });
+        let healable = damage.is_healable;
+        report.damages.push(Damage { what, healable, ..Damage::default() });
     }
     if !found.missing.is_empty() {
         let what = format!("{} chunks are in no container", found.missing.len());
@@ -47,6 +48,18 @@ pub(super) fn attribute(
         }
     }
     Ok(())
+}
+
+/// What could only be read by its parity while the structure was checked, and is not said yet.
+fn healed(archive: &Archive, bad: &Bad) -> Vec<ContainerDamage> {
+    let damage = |place: Place| ContainerDamage {
+        range: Some((place.offset.into(), place.length.into())),
+        is_healable: true,
+        ..ContainerDamage::whole(place.container, "it was read from parity".into())
+    };
+    let said: FxHashSet<_> = bad.damages.iter().map(|it| (it.container, it.range)).collect();
+    let healed = archive.repository.healed().into_iter().map(damage);
+    healed.filter(|it| !said.contains(&(it.container, it.range))).collect()
 }
 
 struct Search<'a> {
@@ -83,7 +96,8 @@ impl Search<'_> {
                 format!("the tree of snapshot {} cannot be read to its end: {error}", snapshot.id())
             }
         };
-        Some(Damage { what, snapshots: vec![snapshot.id().to_string()], paths })
+        let snapshots = vec![snapshot.id().to_string()];
+        Some(Damage { what, healable: false, snapshots, paths })
     }
 
     fn concerns(&self, pages: &PageReader<'_>, entry: &Entry) -> bool {

@@ -9,7 +9,7 @@ use format::container::Row;
 use format::record::{self, RecordKind};
 use ids::{ContainerNo, ObjectId, Place};
 use parking_lot::Mutex;
-use repository::check::{Damage as ContainerDamage, containers_in_index, open};
+use repository::check::{Damage as ContainerDamage, Opened, containers_in_index, open, parity};
 use repository::container::read::ContainerReader;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -83,11 +83,15 @@ fn work(
         let mut bad = Bad::default();
         let mut bytes = 0;
         match open(&archive.repository, *number, &mut bad.damages) {
-            Some((reader, rows)) if chosen[at] => {
+            Some(Opened { reader, rows }) if chosen[at] => {
                 bytes = rows.iter().map(|row| u64::from(row.length)).sum();
                 for row in &rows {
                     check_row(archive, &reader, row, &mut scratch, &mut buffer, &mut bad);
                     progress.bytes_read.fetch_add(row.length.into(), Ordering::Relaxed);
+                }
+                // What is known to be damaged is said once.
+                if bad.damages.is_empty() {
+                    bad.damages.extend(parity(&archive.repository, &reader));
                 }
             }
             Some(_) => {}
@@ -113,7 +117,16 @@ fn check_row(
     let place = Place { container: reader.number(), offset: row.offset, length: row.length };
     if let Err(reason) = record_is_good(archive, reader, place, scratch, buffer) {
         let range = Some((row.offset.into(), row.length.into()));
-        bad.damages.push(ContainerDamage { container: place.container, range, reason });
+        let is_healable = reader.heal(place, buffer);
+        bad.damages.push(ContainerDamage {
+            container: place.container,
+            range,
+            reason,
+            is_healable,
+        });
+        if is_healable {
+            return;
+        }
         let head = reader.associated(row);
         if let Ok(Ok(ids)) =
             head.map(|head| record::head_only(&head).and_then(|record| record::object_ids(&record)))

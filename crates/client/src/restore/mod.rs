@@ -76,6 +76,8 @@ pub struct Report {
     pub verified: u64,
     /// Objects that differ from the snapshot.
     pub differing: u64,
+    /// Records that had rotted and were read from parity.
+    pub healed_records: u64,
     /// Wall time.
     pub elapsed_secs: f64,
 }
@@ -121,6 +123,7 @@ impl Counters {
             degraded: get(&self.degraded),
             verified: get(&self.verified),
             differing: get(&self.differing),
+            healed_records: 0,
             elapsed_secs,
         }
     }
@@ -138,6 +141,7 @@ pub fn run(
     monitor: &dyn Monitor,
 ) -> Result<Report> {
     let begun = Instant::now();
+    let healed_before = archive.repository.healed().len();
     let pages = PageReader::new(archive)?;
     let selection = Selection::new(&pages, snapshot, subpath, options)?;
     let is_new = std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
@@ -163,7 +167,9 @@ pub fn run(
     if options.verify && !options.dry_run {
         verify::run(&shared, &mut Entries::new(&pages, snapshot, &selection)?)?;
     }
-    Ok(counters.report(begun.elapsed().as_secs_f64()))
+    let report = counters.report(begun.elapsed().as_secs_f64());
+    let healed_records = (archive.repository.healed().len() - healed_before) as u64;
+    Ok(Report { healed_records, ..report })
 }
 
 /// First pass: everything but further names and the attributes of directories.

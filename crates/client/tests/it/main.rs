@@ -9,6 +9,7 @@ mod incremental;
 mod interrupted;
 mod keys;
 mod limits;
+mod parity;
 mod power;
 mod rebuilding;
 mod reclaiming;

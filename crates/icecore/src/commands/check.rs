@@ -13,12 +13,15 @@ use serde::Serialize;
 /// Look for damage; the exit code is 14 when there is some.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n\nWithout --read-data the structure is checked: that every snapshot has all it needs."
+    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n\nWithout --read-data the structure is checked: that every snapshot has all it needs.\n--repair needs a repository that was made with `icecore init --parity`; nothing else may write meanwhile."
 )]
 pub(crate) struct Check {
     /// Also read and verify the data: all of it, or this share of the containers, chosen at random.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100%", value_parser = parse_percent)]
     read_data: Option<f64>,
+    /// First write what has rotted as it was, where its parity can; then check all data.
+    #[arg(long)]
+    repair: bool,
     /// Threads that read [default: one per processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -35,6 +38,7 @@ pub(crate) fn parse_percent(text: &str) -> std::result::Result<f64, String> {
 #[derive(Serialize)]
 struct Told<'a> {
     what: &'a str,
+    healable: bool,
     snapshots: &'a [String],
     paths: Vec<JsonPath>,
 }
@@ -43,28 +47,55 @@ impl Check {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open_cancellable()?;
         let threads = self.threads.map_or(0, usize::from);
-        let options = Options { read_data_percent: self.read_data, threads };
+        if self.repair && archive.repository.config().parity_percent() == 0 {
+            return Err(Failure::new(Code::Usage, "this repository has no parity to repair with")
+                .hint("Parity is chosen when a repository is made: icecore init --parity 3"));
+        }
+        let all = self.repair.then_some(100.0);
+        let read_data_percent = self.read_data.or(all);
+        let options = Options { read_data_percent, threads, repair: self.repair };
         let shown = Shown::start(&context.progress, &context.out, None);
         let report = check::run(&archive, &options, &context.progress);
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
+        for repaired in &report.repaired {
+            context.out.line(&format!("repaired: {}", escape::text(repaired)))?;
+        }
         let told = report.damages.iter().try_for_each(|damage| tell(context, damage));
         Failure::heard_or_not(told)?;
         context.out.line(&summary(&report))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
-        if code == Code::Damage {
-            context.out.line("What to do: icecore rebuild (the index then knows nothing damaged), back up the same sources again (what is missing is stored anew), check, and forget the snapshots that stay damaged.")?;
+        if let Some(advice) = advice(&report) {
+            context.out.line(advice)?;
         }
         context.out.summary(code, &report)
     }
 }
 
+/// What to do next, if anything.
+fn advice(report: &Report) -> Option<&'static str> {
+    let can_heal = report.damages.iter().any(|damage| damage.healable);
+    match report.damages.len() {
+        0 => None,
+        _ if can_heal => Some(
+            "What to do: icecore check --repair, which writes what has rotted as it was; copy the repository's disk first, or look for another: it has begun to rot.",
+        ),
+        _ => Some(
+            "What to do: icecore rebuild (the index then knows nothing damaged), back up the same sources again (what is missing is stored anew), check, and forget the snapshots that stay damaged.",
+        ),
+    }
+}
+
 fn tell(context: &Context, damage: &Damage) -> Result<()> {
     let paths = damage.paths.iter().map(|path| JsonPath::new(path)).collect();
-    let told = Told { what: &damage.what, snapshots: &damage.snapshots, paths };
+    let told =
+        Told { what: &damage.what, healable: damage.healable, snapshots: &damage.snapshots, paths };
     context.out.item("damage", &told, || {
         let mut text =
             context.out.paint(Paint::Red, &format!("damage: {}", escape::text(&damage.what)));
+        if damage.healable {
+            text.push_str(" (its parity makes it good)");
+        }
         if !damage.snapshots.is_empty() {
             text.push_str(&format!("\n  in snapshots: {}", damage.snapshots.join(" ")));
         }
@@ -93,6 +124,20 @@ fn summary(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_be_healed_is_healed_first() {
+        let report = |healable: &[bool]| Report {
+            damages: healable
+                .iter()
+                .map(|healable| Damage { healable: *healable, ..Damage::default() })
+                .collect(),
+            ..Report::default()
+        };
+        assert_eq!(advice(&report(&[])), None);
+        assert!(advice(&report(&[false])).unwrap().contains("icecore rebuild"));
+        assert!(advice(&report(&[false, true])).unwrap().contains("icecore check --repair"));
+    }
 
     #[test]
     fn shares_are_read() {

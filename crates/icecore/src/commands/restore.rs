@@ -103,6 +103,12 @@ impl Restore {
         let report = report.map_err(|error| context.failure(error))?;
         self.has_matched(&report)?;
         context.out.line(&text(&report, self.dry_run))?;
+        if report.healed_records > 0 {
+            context.out.line(&format!(
+                "{} had rotted and came from parity. What to do: icecore check --repair",
+                units::many(report.healed_records, "record")
+            ))?;
+        }
         let target =
             JsonPath::as_is(std::os::unix::ffi::OsStrExt::as_bytes(self.target.as_os_str()));
         let summary = Summary {

@@ -8,6 +8,7 @@ mod looking;
 mod machine;
 mod names;
 mod output;
+mod parity;
 mod passwords;
 mod profiles;
 mod round_trip;

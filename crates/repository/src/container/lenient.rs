@@ -2,57 +2,65 @@
 //! others.
 
 use crate::storage::{FileReader, StorageResult};
+use format::parity::SHARD_BYTES;
 
-/// What is read at once when a larger read failed: a page of the cache, so that a bad sector
-/// costs no more than its page.
-const BLOCK_BYTES: usize = 4096;
-/// Blocks that may be unreadable. A disk with more of them is failing, and each may take seconds.
-const BAD_BLOCKS_MAX: usize = 256;
+/// How a stretch that cannot be read is taken apart: few tries for each, as a failing disk takes
+/// seconds over one. The last is what is lost with a bad sector, and a shard of parity.
+const PIECES: [u64; 2] = [128 << 10, SHARD_BYTES as u64];
+/// Pieces that may be unreadable. A disk with more of them is dying.
+const BAD_MAX: usize = 256;
 
-/// A file some of whose blocks cannot be read.
-pub(super) struct Lenient<'a> {
+/// A file some of whose sectors cannot be read.
+pub(crate) struct Lenient<'a> {
     file: &'a dyn FileReader,
-    bad_blocks: usize,
+    /// Pieces that may still turn out to be unreadable.
+    left: usize,
+    is_whole: bool,
 }
 
 impl<'a> Lenient<'a> {
-    pub(super) fn new(file: &'a dyn FileReader) -> Self {
-        Self { file, bad_blocks: 0 }
+    /// Gives up when too much cannot be read.
+    pub(crate) fn new(file: &'a dyn FileReader) -> Self {
+        Self { file, left: BAD_MAX, is_whole: true }
     }
 
-    /// Length in bytes.
-    pub(super) fn length(&self) -> StorageResult<u64> {
-        self.file.length().or_else(|_| self.file.length())
+    /// Fills `buffer` from `offset`; what cannot be read on its own either is zeros.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
+        self.pieces(buffer, offset, &PIECES)
     }
 
-    /// Fills `buffer` from `offset`; what still cannot be read on its own is zeros. An error when
-    /// too much cannot be read.
-    pub(super) fn read(&mut self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
-        if self.file.read_exact_at(buffer, offset).is_ok() {
+    fn pieces(&mut self, buffer: &mut [u8], at: u64, pieces: &[u64]) -> StorageResult<()> {
+        if buffer.is_empty() {
             return Ok(());
         }
-        let mut offset = offset;
-        let mut rest = buffer;
+        let Err(error) = self.file.read_exact_at(buffer, at) else { return Ok(()) };
+        let Some((piece, smaller)) = pieces.split_first() else {
+            self.is_whole = false;
+            self.left = self.left.checked_sub(1).ok_or(error)?;
+            buffer.fill(0);
+            return Ok(());
+        };
+        let (mut rest, mut at) = (buffer, at);
         while !rest.is_empty() {
-            // Blocks begin at multiples of their size, as sectors do.
-            let to_next = BLOCK_BYTES - (offset % BLOCK_BYTES as u64) as usize;
-            let (block, behind) = rest.split_at_mut(to_next.min(rest.len()));
-            self.read_block(block, offset)?;
-            offset += block.len() as u64;
-            rest = behind;
+            // Cut where sectors begin.
+            let length = (piece - at % piece).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(length as usize);
+            self.pieces(now, at, smaller)?;
+            (rest, at) = (later, at + length);
         }
         Ok(())
     }
+}
 
-    fn read_block(&mut self, block: &mut [u8], offset: u64) -> StorageResult<()> {
-        let Err(error) = self.file.read_exact_at(block, offset) else { return Ok(()) };
-        self.bad_blocks += 1;
-        if self.bad_blocks > BAD_BLOCKS_MAX {
-            return Err(error);
-        }
-        block.fill(0);
-        Ok(())
-    }
+/// Reads what can be read, however little; the rest, also behind the end, is zeros. Whether all
+/// could.
+pub(crate) fn read_what_can_be(file: &dyn FileReader, buffer: &mut [u8], at: u64) -> bool {
+    let Ok(length) = file.length() else { return false };
+    let there = (length.saturating_sub(at)).min(buffer.len() as u64) as usize;
+    let mut lenient = Lenient { file, left: usize::MAX, is_whole: there == buffer.len() };
+    let (inside, behind) = buffer.split_at_mut(there);
+    behind.fill(0);
+    lenient.read(inside, at).is_ok() && lenient.is_whole
 }
 
 #[cfg(test)]
@@ -105,7 +113,7 @@ mod tests {
     #[test]
     fn a_disk_that_fails_everywhere_is_not_read_to_its_end() {
         let disk = Disk { bad: 0..u64::MAX, hiccups: 0.into() };
-        let mut buffer = vec![0; (BAD_BLOCKS_MAX + 1) * BLOCK_BYTES];
+        let mut buffer = vec![0; (BAD_MAX + 1) * SHARD_BYTES];
         assert!(Lenient::new(&disk).read(&mut buffer, 0).is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! Containers as files: names, writing, reading, walking over damage.
 
-mod lenient;
+pub(crate) mod lenient;
 pub mod read;
 pub(crate) mod write;
 
 use crate::Result;
-use crate::storage::Storage;
+use crate::storage::{PUT_SUFFIX, Storage};
 use ids::ContainerNo;
 
 /// Directory of all containers.
@@ -28,6 +28,11 @@ pub(crate) fn part_name(number: ContainerNo) -> String {
     format!("{}/{number}{PART_SUFFIX}", shard(number))
 }
 
+/// Name of what a repair writes before it takes the place of the container.
+pub(crate) fn healed_name(number: ContainerNo) -> String {
+    format!("{}{PUT_SUFFIX}", name(number))
+}
+
 pub(crate) fn shard(number: ContainerNo) -> String {
     format!("{DIRECTORY}/{:08x}", number.0 >> SHARD_BITS)
 }
@@ -45,11 +50,7 @@ pub struct Found {
 pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<Found>> {
     let first_shard = format!("{:08x}", first.0 >> SHARD_BITS);
     let mut found = Vec::new();
-    for shard in storage.list(DIRECTORY)? {
-        let is_shard = shard.len() == 8 && shard.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_shard || shard < first_shard {
-            continue;
-        }
+    for shard in shards(storage)?.filter(|shard| *shard >= first_shard) {
         let names = storage.list(&format!("{DIRECTORY}/{shard}"))?;
         found.extend(
             names.iter().filter_map(|name| parse(name)).filter(|file| file.number >= first),
@@ -57,6 +58,23 @@ pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<Found>> {
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// What repairs left that were interrupted.
+pub(crate) fn healed_left(storage: &dyn Storage) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    for shard in shards(storage)? {
+        let names = storage.list(&format!("{DIRECTORY}/{shard}"))?;
+        let healed = names.iter().filter(|name| name.ends_with(PUT_SUFFIX));
+        left.extend(healed.map(|name| format!("{DIRECTORY}/{shard}/{name}")));
+    }
+    Ok(left)
+}
+
+fn shards(storage: &dyn Storage) -> Result<impl Iterator<Item = String>> {
+    let is_shard =
+        |name: &String| name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Ok(storage.list(DIRECTORY)?.into_iter().filter(is_shard))
 }
 
 fn parse(name: &str) -> Option<Found> {
@@ -80,5 +98,7 @@ mod tests {
         assert_eq!(parse("0000001234.ice"), Some(Found { number, finished: true }));
         assert_eq!(parse("0000001234.part"), Some(Found { number, finished: false }));
         assert_eq!(parse("lost+found"), None);
+        let healed = healed_name(number);
+        assert_eq!(parse(healed.rsplit('/').next().unwrap()), None, "nobody reads it");
     }
 }

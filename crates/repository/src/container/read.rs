@@ -2,18 +2,22 @@
 //! damaged one.
 
 use crate::container::lenient::Lenient;
-use crate::container::{name, part_name};
+use crate::container::{healed_name, name, part_name};
+use crate::parity::{HealedFile, Located, locate};
 use crate::storage::{FileReader, Storage, StorageError};
 use crate::{Error, Result};
 use format::container::{self, HEADER_BYTES, Header, Row, TRAILER_BYTES};
 use format::record::{self, MAGIC};
 use ids::{ContainerNo, Place, RepositoryId};
+use std::sync::{Arc, OnceLock};
 
 /// An open container.
 pub struct ContainerReader {
-    file: Box<dyn FileReader>,
+    file: Arc<dyn FileReader>,
     name: String,
     number: ContainerNo,
+    /// Looked for once: no container gets or loses its parity while it is open.
+    parity: OnceLock<Option<Located>>,
 }
 
 /// What a walk over a container found.
@@ -36,12 +40,55 @@ impl ContainerReader {
         Self::open_named(storage, number, part_name(number))
     }
 
+    /// Opens what a repair wrote, before it has its name.
+    pub(crate) fn open_healed(storage: &dyn Storage, number: ContainerNo) -> Result<Self> {
+        Self::open_named(storage, number, healed_name(number))
+    }
+
     fn open_named(storage: &dyn Storage, number: ContainerNo, name: String) -> Result<Self> {
         let gone = |error: StorageError| {
             if error.is_not_found() { Error::ContainerMissing(number) } else { error.into() }
         };
-        let file = storage.open(&name).map_err(gone)?;
-        Ok(Self { file, name, number })
+        let file = storage.open(&name).map_err(gone)?.into();
+        Ok(Self { file, name, number, parity: OnceLock::new() })
+    }
+
+    /// The file as it lies there.
+    pub(crate) fn file(&self) -> &Arc<dyn FileReader> {
+        &self.file
+    }
+
+    /// The parity section, if there is one.
+    pub fn parity(&self) -> Result<Option<Located>> {
+        if let Some(known) = self.parity.get() {
+            return Ok(*known);
+        }
+        let located = locate(&*self.file)?;
+        Ok(*self.parity.get_or_init(|| located))
+    }
+
+    /// This container as it was before it rotted, as far as its parity can make it good. It reads
+    /// and checks 8 MiB for the first byte: only for who met damage.
+    pub fn healed(&self) -> Result<Option<Self>> {
+        let Some(located) = self.parity()? else { return Ok(None) };
+        let file = Arc::new(HealedFile::new(self.file.clone(), located.geometry));
+        let parity = OnceLock::from(None);
+        Ok(Some(Self { file, name: self.name.clone(), number: self.number, parity }))
+    }
+
+    /// Makes the record at `place` good, when it is not and can be. Whether that was done: nothing
+    /// is given that does not fit the record's own checksum.
+    pub fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
+        if self.has_good(place, buffer) {
+            return false;
+        }
+        matches!(self.healed(), Ok(Some(healed)) if healed.has_good(place, buffer))
+    }
+
+    /// Whether a good record lies at `place`; it is in `buffer` then.
+    fn has_good(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
+        let is_read = self.read(place, buffer).is_ok();
+        is_read && record::verify(buffer).is_ok_and(|record| is_at(&record, place))
     }
 
     /// Its number.
@@ -49,9 +96,17 @@ impl ContainerReader {
         self.number
     }
 
-    /// Its length in bytes.
+    /// Its length in bytes, parity included.
     pub fn length(&self) -> Result<u64> {
         Ok(self.file.length()?)
+    }
+
+    /// Its length in bytes without parity: where its trailer ends.
+    fn content_bytes(&self) -> Result<u64> {
+        match self.parity()? {
+            Some(located) => Ok(located.geometry.protected()),
+            None => self.length(),
+        }
     }
 
     /// Reads the bytes at `place` into `buffer`.
@@ -79,7 +134,7 @@ impl ContainerReader {
 
     /// The records, as the footer lists them.
     pub fn rows(&self) -> Result<Vec<Row>> {
-        let length = self.length()?;
+        let length = self.content_bytes()?;
         let damaged = |reason| self.damaged(reason);
         let mut trailer = [0; TRAILER_BYTES];
         let end = length.checked_sub(TRAILER_BYTES as u64).ok_or(EARLY).map_err(damaged)?;
@@ -89,6 +144,24 @@ impl ContainerReader {
         let mut footer = vec![0; footer_bytes];
         self.file.read_exact_at(&mut footer, start)?;
         container::decode_footer(&footer, &trailer, length).map_err(damaged)
+    }
+
+    /// Where a container ends that has lost both heads of its parity, and nothing else: behind the
+    /// footer that follows its last record, and lists just these.
+    pub(crate) fn end_by_records(&self) -> Result<Option<u64>> {
+        let mut end = HEADER_BYTES as u64;
+        let mut is_next = |row: &Row| {
+            let follows = u64::from(row.offset) == end;
+            end += if follows { row.length.into() } else { 0 };
+            follows
+        };
+        let mut rows = self.walk(|_, _| ())?.rows;
+        // What is found behind may be a copy: the parity of a single shard is one.
+        rows.truncate(rows.iter().take_while(|row| is_next(row)).count());
+        let footer = container::encode_footer(&rows);
+        let mut there = vec![0; footer.len()];
+        let is_there = self.file.read_exact_at(&mut there, end).is_ok() && there == footer;
+        Ok((is_there && !rows.is_empty()).then_some(end + footer.len() as u64))
     }
 
     /// The header and clear part of the record at `row`.
@@ -111,7 +184,7 @@ impl ContainerReader {
     /// good record. A few sectors that cannot be read are damage like any other.
     pub fn walk(&self, mut visit: impl FnMut(Place, &record::Record<'_>)) -> Result<Walk> {
         let mut file = Lenient::new(&*self.file);
-        let length = file.length()?;
+        let length = self.content_bytes().or_else(|_| self.content_bytes())?;
         let mut walk = Walk::default();
         let mut buffer = Vec::new();
         let mut offset = HEADER_BYTES as u64;
@@ -201,6 +274,11 @@ fn next_good(
         offset += bytes - (MAGIC.len() as u64 - 1);
     }
     Ok(length)
+}
+
+/// Whether `record` is as long as its place says.
+fn is_at(record: &record::Record<'_>, place: Place) -> bool {
+    record.header.record_bytes() == place.length as usize
 }
 
 const EARLY: format::Error = format::Error::Truncated { what: "container" };

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::container::{name, part_name, shard};
+use crate::parity::Encoder;
 use crate::storage::{FileWriter, Storage};
 use format::container::{Header, Row, encode_footer};
 use format::record::RecordKind;
@@ -16,17 +17,23 @@ pub(crate) struct ContainerWriter {
     /// The session records so far: without them nothing else can be opened, so they stand at both
     /// ends.
     sessions: Vec<Vec<u8>>,
+    parity: Option<Encoder>,
 }
 
 impl ContainerWriter {
-    /// Starts the container that `header` describes.
-    pub(crate) fn create(storage: &dyn Storage, header: Header) -> Result<Self> {
+    /// Starts the container that `header` describes; it gets `parity_percent` of parity.
+    pub(crate) fn create(
+        storage: &dyn Storage,
+        header: Header,
+        parity_percent: u32,
+    ) -> Result<Self> {
         storage.create_directory(&shard(header.number))?;
-        let mut file = storage.create(&part_name(header.number))?;
-        let bytes = header.encode();
-        file.append(&[&bytes])?;
+        let file = storage.create(&part_name(header.number))?;
         let (rows, sessions) = Default::default();
-        Ok(Self { file, header, rows, length: bytes.len() as u64, sessions })
+        let parity = (parity_percent > 0).then(|| Encoder::new(parity_percent));
+        let mut writer = Self { file, header, rows, length: 0, sessions, parity };
+        writer.write(&[&header.encode()])?;
+        Ok(writer)
     }
 
     /// Its number.
@@ -49,14 +56,22 @@ impl ContainerWriter {
 
     fn append_once(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
         let length = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
-        self.file.append(parts)?;
         let offset = self.length as u32;
+        self.write(parts)?;
         self.rows.push(Row { kind: kind as u8, offset, length });
-        self.length += u64::from(length);
         Ok(Place { container: self.number(), offset, length })
     }
 
-    /// Writes the session records once more and the footer, and makes the container durable, without
+    fn write(&mut self, parts: &[&[u8]]) -> Result<()> {
+        self.file.append(parts)?;
+        self.length += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        match &mut self.parity {
+            Some(parity) => parts.iter().try_for_each(|part| parity.push(part)),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the session records once more, the footer and the parity, and makes the container durable, without
     /// giving it its name. After an error nothing of the file may be believed: the system forgets
     /// what it could not write.
     pub(crate) fn sync(&mut self) -> Result<()> {
@@ -64,7 +79,10 @@ impl ContainerWriter {
             self.append_once(RecordKind::Session, &[&record])?;
         }
         let footer = encode_footer(&self.rows);
-        self.file.append(&[&footer])?;
+        self.write(&[&footer])?;
+        if let Some(parity) = self.parity.take() {
+            parity.finish(|parts| Ok(self.file.append(parts)?))?;
+        }
         Ok(self.file.sync()?)
     }
 

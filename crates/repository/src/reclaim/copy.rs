@@ -10,6 +10,7 @@ use crate::index::run::{Prefix, RunReader};
 use crate::index::{merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::numbers::Numbers;
+use crate::parity::inspect;
 use crate::sabotage::{Point, is_out};
 use crate::session::{remove_runs, write_run};
 use crate::{Error, Repository, Result};
@@ -75,6 +76,7 @@ impl<'a, 'r> Copier<'a, 'r> {
     /// Copies what lives in the container `number`.
     pub(super) fn container(&mut self, number: ContainerNo) -> Result<()> {
         let reader = ContainerReader::open(&*self.repository.storage, number)?;
+        self.refuse_what_can_be_repaired(&reader)?;
         reader.header(self.repository.config.repository)?;
         let rows = reader.rows()?;
         self.session_records.clear();
@@ -90,6 +92,22 @@ impl<'a, 'r> Copier<'a, 'r> {
             }
         }
         Ok(())
+    }
+
+    /// What lives is decided by ids in the clear, which only the checksum of the whole record vouches
+    /// for: an id that rotted looks dead. While parity could make it good, it must not be lost by
+    /// that. So this stops at containers that a repair has to see first.
+    fn refuse_what_can_be_repaired(&self, reader: &ContainerReader) -> Result<()> {
+        let percent = self.repository.config.parity_percent();
+        if percent == 0 {
+            return Ok(());
+        }
+        let rot = inspect(reader, percent)?;
+        if rot.is_none() || rot.groups_beyond > 0 {
+            return Ok(());
+        }
+        let number = reader.number();
+        Err(Error::Doubt(format!("container {number} has rotted: first icecore check --repair")))
     }
 
     /// Learns a key record; each stands twice, and one that is damaged costs nothing.

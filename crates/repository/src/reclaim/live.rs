@@ -157,7 +157,7 @@ impl HeadReader<'_> {
     /// the object that it named die.
     fn read(&self, place: Place) -> Result<Heads> {
         let mut bytes = Vec::new();
-        self.repository.read(place, &mut bytes)?;
+        self.repository.read_good(place, &mut bytes)?;
         let name = container_name(place.container);
         let damaged = |reason| Error::damaged(&name, reason);
         let record = record::verify(&bytes).map_err(damaged)?;

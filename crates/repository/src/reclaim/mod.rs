@@ -14,7 +14,7 @@ mod plan;
 use crate::lease::Lease;
 use crate::numbers::Numbers;
 use crate::sabotage::{Point, is_out};
-use crate::{Error, Repository, Result, container, snapshots};
+use crate::{Error, Repository, Result, container, parity, snapshots};
 use copy::{Copied, Copier};
 use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId};
@@ -85,6 +85,7 @@ pub fn run(
     }
     if !options.dry_run {
         remove_parts(repository, lease)?;
+        parity::remove_unfinished(repository, lease)?;
     }
     let mut live = Live::default();
     let (plan, condemned) = decide(repository, &mut live, options)?;

@@ -83,6 +83,10 @@ impl Storage for SimStorage {
         self.rename(from, to, false)
     }
 
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.rename(from, to, true)
+    }
+
     /// As the local storage does it.
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
         let part = format!("{name}{PUT_SUFFIX}");
@@ -90,7 +94,7 @@ impl Storage for SimStorage {
         let mut file = self.create(&part)?;
         file.append(&[bytes])?;
         file.sync()?;
-        self.rename(&part, name, true)
+        self.replace(&part, name)
     }
 
     fn remove(&self, name: &str) -> StorageResult<()> {

@@ -6,6 +6,7 @@ use repository::storage::{
     FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
 };
 use rustix::io::Errno;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,9 +44,22 @@ pub(crate) struct Plan {
     fired: AtomicBool,
     calls: Mutex<Vec<Call>>,
     hook: Mutex<Option<Hook>>,
+    /// Bytes of files with such names that cannot be read.
+    unreadable: Option<(String, Range<u64>)>,
 }
 
 impl Plan {
+    /// Nothing fails but reading these bytes of the file `name`.
+    pub(crate) fn unreadable(name: &str, bytes: Range<u64>) -> Arc<Self> {
+        let plan = Self::new(Fault::Once, u64::MAX, None);
+        Arc::new(Self { unreadable: Some((name.to_owned(), bytes)), ..plan })
+    }
+
+    fn can_read(&self, name: &str, bytes: Range<u64>) -> bool {
+        let touches = |bad: &Range<u64>| bytes.start < bad.end && bad.start < bytes.end;
+        !self.unreadable.as_ref().is_some_and(|(file, bad)| file == name && touches(bad))
+    }
+
     /// The operation `at` fails.
     pub(crate) fn failing(fault: Fault, at: u64) -> Arc<Self> {
         Arc::new(Self::new(fault, at, None))
@@ -60,7 +74,7 @@ impl Plan {
     fn new(fault: Fault, at: u64, only: Option<(&'static str, &'static str)>) -> Self {
         let (next, fired) = (AtomicU64::new(0), AtomicBool::new(false));
         let (calls, hook) = (Mutex::default(), Mutex::default());
-        Self { fault, at, only, next, fired, calls, hook }
+        Self { fault, at, only, next, fired, calls, hook, unreadable: None }
     }
 
     /// Nothing fails.
@@ -143,6 +157,11 @@ impl Storage for FaultyStorage {
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
         self.plan.call("publish", to)?;
         self.inner.publish(from, to)
+    }
+
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.plan.call("replace", to)?;
+        self.inner.replace(from, to)
     }
 
     /// As `LocalStorage` does it.
@@ -228,6 +247,9 @@ impl FileReader for FaultyReader {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
         self.plan.call("read", &self.name)?;
+        if !self.plan.can_read(&self.name, offset..offset + buffer.len() as u64) {
+            return Err(StorageError::new("read", &self.name, Errno::IO));
+        }
         self.inner.read_exact_at(buffer, offset)
     }
 }

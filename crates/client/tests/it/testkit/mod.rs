@@ -173,6 +173,16 @@ pub(crate) fn init(storage: Arc<dyn Storage>, chunks: chunker::Params) -> Archiv
     Archive::init(storage, PASSWORD, options).unwrap()
 }
 
+pub(crate) fn init_with_parity(storage: Arc<dyn Storage>, percent: u32) -> Archive {
+    let options = InitOptions {
+        chunks: SMALL_CHUNKS,
+        kdf: CHEAP,
+        parity_percent: percent,
+        ..InitOptions::default()
+    };
+    Archive::init(storage, PASSWORD, options).unwrap()
+}
+
 /// Files that were just written are not read again: the tests write before they back up.
 pub(crate) fn options(source: &Path) -> backup::Options {
     let shown_as = Some(format!("/{NAME}").into_bytes());
@@ -220,7 +230,13 @@ pub(crate) fn restore_with(
 }
 
 pub(crate) fn checked(archive: &Archive) -> client::Result<check::Report> {
-    let options = check::Options { read_data_percent: Some(100.0), threads: 2 };
+    let options = check::Options { read_data_percent: Some(100.0), threads: 2, repair: false };
+    check::run(archive, &options, &Progress::default())
+}
+
+/// Repairs what can be, and checks all data.
+pub(crate) fn repaired(archive: &Archive) -> client::Result<check::Report> {
+    let options = check::Options { read_data_percent: Some(100.0), threads: 2, repair: true };
     check::run(archive, &options, &Progress::default())
 }
 

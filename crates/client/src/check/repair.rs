@@ -1,0 +1,24 @@
+//! Repair: containers that have rotted are written as they were, by their parity.
+
+use super::{Report, cancelled};
+use crate::backup::Progress;
+use crate::{Archive, Result};
+use ids::ContainerNo;
+use repository::container;
+use repository::parity::{Repair, remove_unfinished, repair};
+
+/// Repairs what can be. What cannot is left alone: the check that follows names it, and whom it
+/// concerns.
+pub(super) fn run(archive: &Archive, progress: &Progress, report: &mut Report) -> Result<()> {
+    let repository = &archive.repository;
+    let lease = archive.lease("check --repair")?;
+    remove_unfinished(repository, &lease)?;
+    let files = container::list(&**repository.storage(), ContainerNo(0))?;
+    for file in files.iter().filter(|file| file.finished) {
+        cancelled(progress)?;
+        if let Repair::Repaired(rot) = repair(repository, &lease, file.number)? {
+            report.repaired.push(format!("container {}: {rot}", file.number));
+        }
+    }
+    Ok(())
+}
