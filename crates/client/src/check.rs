@@ -3,6 +3,8 @@
 
 mod damage;
 mod data;
+mod history;
+mod keys;
 mod structure;
 
 use crate::backup::Progress;
@@ -47,8 +49,10 @@ pub struct Report {
     pub containers_read: u64,
     /// Bytes read of them.
     pub bytes_read: u64,
-    /// What is wrong; nothing is right when this is empty and the check ended.
+    /// What is wrong; nothing is when this is empty and the check ended.
     pub damages: Vec<Damage>,
+    /// What may be as it was meant, and somebody may miss.
+    pub notes: Vec<Damage>,
     /// Wall time.
     pub elapsed_secs: f64,
 }
@@ -58,9 +62,11 @@ pub fn run(archive: &Archive, options: &Options, progress: &Progress) -> Result<
     let begun = Instant::now();
     archive.repository.refresh()?;
     let mut report = Report::default();
+    keys::check(archive, &mut report)?;
     let found = structure::check(archive, progress, &mut report)?;
-    let bad = data::check(archive, options, progress, &mut report)?;
-    damage::attribute(archive, &found, bad, &mut report)?;
+    let seen = data::check(archive, options, progress, &mut report)?;
+    history::check(archive, &found, &seen, &mut report)?;
+    damage::attribute(archive, &found, &seen, &mut report)?;
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
 }

@@ -46,7 +46,7 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     let archive = Archive::with(repository, secret)?;
     let slots = archive.slots()?;
     let dead = forgotten(&archive, &slots, &found.tombstones);
-    let present: HashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
+    let present = readable(&archive)?;
     let mut report =
         Report { containers: found.containers, objects: found.objects, ..Report::default() };
     for manifest in &found.manifests {
@@ -73,6 +73,19 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
         .collect();
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// The snapshots whose files are whole. One that is damaged is written anew from its container.
+fn readable(archive: &Archive) -> Result<HashSet<SnapshotId>> {
+    let mut ids = HashSet::new();
+    for name in archive.repository.snapshots()? {
+        match archive.repository.snapshot(name) {
+            Ok(_) => ids.insert(name.id),
+            Err(repository::Error::Damaged { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+    }
+    Ok(ids)
 }
 
 /// The head of `manifest`, when a key of the repository signed it.

@@ -5,7 +5,7 @@ use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::{Repository, Result};
 use format::container::Row;
-use ids::{ContainerNo, ObjectId};
+use ids::{ContainerNo, ObjectId, Place};
 
 /// What is wrong with one container.
 #[derive(Clone, Debug)]
@@ -59,6 +59,19 @@ pub fn missing(repository: &Repository, wanted: &[Wanted]) -> Result<Vec<Wanted>
     })?;
     missing.extend(left);
     Ok(missing)
+}
+
+/// The objects that the index says lie where `is_lost` says.
+pub fn objects_at(
+    repository: &Repository,
+    is_lost: impl Fn(Place) -> bool,
+) -> Result<Vec<Wanted>> {
+    let mut objects = Vec::new();
+    repository.index().visit(|row| {
+        objects.extend(is_lost(row.place).then_some(Wanted(row.prefix)));
+        Ok(())
+    })?;
+    Ok(objects)
 }
 
 /// The beginning of an id that somebody looks for.

@@ -10,6 +10,7 @@ use format::leaf::LeafReader;
 use format::page::PageKind;
 use ids::ObjectId;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A place in a tree. Children are read from pages only when the cursor comes to them.
 pub struct Cursor<'a, S: PageSource> {
@@ -19,6 +20,8 @@ pub struct Cursor<'a, S: PageSource> {
     /// Unread entries of the current leaf.
     leaf: VecDeque<Entry>,
     last: Vec<u8>,
+    /// The page that could not be read when an error was returned.
+    lost: Option<Child>,
 }
 
 impl<'a, S: PageSource> Cursor<'a, S> {
@@ -26,7 +29,7 @@ impl<'a, S: PageSource> Cursor<'a, S> {
     pub fn new(source: &'a S, root: ObjectId, level: u8) -> Self {
         let root = Child { id: root, first: Vec::new(), sums: inner::Sums::EMPTY };
         let stack = vec![(level, VecDeque::from([root]))];
-        Self { source, stack, leaf: VecDeque::new(), last: Vec::new() }
+        Self { source, stack, leaf: VecDeque::new(), last: Vec::new(), lost: None }
     }
 
     /// The next entry.
@@ -154,8 +157,21 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         }
     }
 
+    /// After an error: the page that its source did not give, as the page above names it. The
+    /// cursor stands behind it, and what comes next can still be read. `None` when pages were
+    /// given that make no tree; there is no going on then.
+    pub fn take_lost(&mut self) -> Option<Child> {
+        self.lost.take()
+    }
+
+    fn page(&mut self, child: &Child) -> Result<Arc<PageData>, S::Error> {
+        let page = self.source.get(&child.id);
+        self.lost = page.is_err().then(|| child.clone());
+        page
+    }
+
     fn descend(&mut self, level: u8, child: &Child) -> Result<(), S::Error> {
-        let page = self.source.get(&child.id)?;
+        let page = self.page(child)?;
         let (below, children) = decode_inner(&page, level)?;
         self.stack.push((below, children.into()));
         Ok(())
@@ -164,8 +180,12 @@ impl<'a, S: PageSource> Cursor<'a, S> {
     /// Reads the leaf `child`. Inside of a leaf paths rise (its decoder sees to that); here they
     /// must rise from the leaf before, and begin as the page above says.
     fn load(&mut self, child: &Child) -> Result<(), S::Error> {
-        let page = self.source.get(&child.id)?;
+        let page = self.page(child)?;
         let leaf = read_leaf(&page)?;
+        // Only an empty tree has an empty page. A hostile one could hold it a billion times.
+        if leaf.is_empty() && self.stack.len() > 1 {
+            return Err(invalid().into());
+        }
         if let (Some(first), Some(last)) = (leaf.front(), leaf.back()) {
             let announced = child.first.is_empty() || child.first == first.path;
             let rises = self.last.is_empty() || compare_paths(&self.last, &first.path).is_lt();

@@ -46,7 +46,7 @@ pub(super) fn run(
         finisher.entry(selected)?;
     }
     finisher.leave_until(|_| false);
-    if shared.options.delete && selection.is_directory {
+    if shared.deletes() && selection.is_directory {
         finisher.delete_in(b"", &finisher.top);
     }
     Ok(())
@@ -59,7 +59,7 @@ impl Finisher<'_> {
         if wanted {
             self.open.iter_mut().for_each(|open| open.used = true);
         }
-        if self.shared.options.delete {
+        if self.shared.deletes() {
             let names = self.open.last_mut().map_or(&mut self.top, |open| &mut open.names);
             names.insert(entry.name().to_vec());
         }
@@ -78,7 +78,7 @@ impl Finisher<'_> {
     fn leave_until(&mut self, keep: impl Fn(&Entry) -> bool) {
         while let Some(open) = self.open.pop_if(|open| !keep(&open.entry)) {
             let selected = open.used || self.selection.has_include();
-            if self.shared.options.delete && selected {
+            if self.shared.deletes() && selected {
                 self.delete_in(&open.entry.path, &open.names);
             }
             if open.used

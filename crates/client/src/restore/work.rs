@@ -4,6 +4,7 @@ use super::file::FileJob;
 use super::{Counters, Monitor, Options};
 use crate::backup::Progress;
 use crate::blocks::{BlockCache, Scratch};
+use crate::pages::Lost;
 use crate::{Archive, Error, Result};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
@@ -32,6 +33,8 @@ pub(super) struct Shared<'a> {
     pub(super) place: &'a str,
     /// The target has no more room.
     pub(super) is_full: AtomicBool,
+    /// Pages of the snapshot could not be read: nobody knows all that it has.
+    pub(super) has_lost_pages: AtomicBool,
 }
 
 /// Something for a worker to do.
@@ -137,6 +140,19 @@ impl Shared<'_> {
     pub(super) fn failed(&self, path: &[u8], text: &str) {
         Counters::add(&self.counters.failed, 1);
         self.monitor.problem(path, text);
+    }
+
+    /// A page of the snapshot cannot be read. Its entries have no names any more; the first path
+    /// and their number are known from the page above.
+    pub(super) fn lost_page(&self, lost: &Lost) {
+        self.has_lost_pages.store(true, Ordering::Relaxed);
+        self.failed(&lost.first, &lost.to_string());
+    }
+
+    /// Whether what the snapshot does not have is to be removed: never while it is not known what
+    /// it has.
+    pub(super) fn deletes(&self) -> bool {
+        self.options.delete && !self.has_lost_pages.load(Ordering::Relaxed)
     }
 
     /// Whether to go on.

@@ -4,6 +4,7 @@
 
 mod changing;
 mod damage;
+mod damage_matrix;
 mod faults;
 mod incremental;
 mod interrupted;
