@@ -49,6 +49,7 @@ impl Check {
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
         let told = report.damages.iter().try_for_each(|damage| tell(context, damage));
+        let told = told.and_then(|()| report.notes.iter().try_for_each(|note| tell_note(context, note)));
         Failure::heard_or_not(told)?;
         context.out.line(&summary(&report))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
@@ -57,6 +58,11 @@ impl Check {
         }
         context.out.summary(code, &report)
     }
+}
+
+fn tell_note(context: &Context, note: &Damage) -> Result<()> {
+    let told = Told { what: &note.what, snapshots: &note.snapshots, paths: Vec::new() };
+    context.out.item("note", &told, || format!("note: {}", escape::text(&note.what)))
 }
 
 fn tell(context: &Context, damage: &Damage) -> Result<()> {
