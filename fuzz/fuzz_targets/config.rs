@@ -11,6 +11,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let Ok(config) = Config::read(&*storage) else { continue };
         assert_eq!(config.features, 0, "unknown features are refused");
         config.write(&*storage).expect("memory");
-        assert_eq!(repository::storage::read_small(&*storage, "config", 1 << 10).expect("it"), bytes);
+        assert_eq!(
+            repository::storage::read_small(&*storage, "config", 1 << 10).expect("it"),
+            bytes
+        );
     }
 });

@@ -12,8 +12,20 @@ use std::sync::{Arc, OnceLock};
 
 /// Names that lead somewhere, if anybody follows them.
 const NAMES: &[&[u8]] = &[
-    b"a", b"b", b"c", b"..", b".", b"", b"/", b"out", b"../outside", b"canary", b"a\0b", b"up",
-    b"../outside/canary", b"A",
+    b"a",
+    b"b",
+    b"c",
+    b"..",
+    b".",
+    b"",
+    b"/",
+    b"out",
+    b"../outside",
+    b"canary",
+    b"a\0b",
+    b"up",
+    b"../outside/canary",
+    b"A",
 ];
 const STEPS_MAX: usize = 12;
 
@@ -86,7 +98,7 @@ fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::Problem> {
         0 => drop(target.directory(&entry(Kind::Directory))?),
         1 => {
             let file = entry(Kind::File);
-            target.small_file(&parent(&file)?, &file, step.bytes)?;
+            target.small_file(&*parent(&file)?, &file, step.bytes)?;
         }
         2 => {
             let file = entry(Kind::File);
@@ -100,15 +112,15 @@ fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::Problem> {
             let outside = place().0.join("outside").into_os_string().into_vec();
             let to = [&b"../"[..], &outside, b""][usize::from(step.kind) % 3];
             let to = [to, &path(&step.other)].concat();
-            target.symlink(&parent(&link)?, &link, &to)?;
+            target.symlink(&*parent(&link)?, &link, &to)?;
         }
         4 => {
             let name = entry(Kind::File);
-            target.hard_link(&parent(&name)?, &name, &path(&step.other))?;
+            target.hard_link(&*parent(&name)?, &name, &path(&step.other))?;
         }
         5 => {
             let special = entry(kind);
-            target.special(&parent(&special)?, &special)?;
+            target.special(&*parent(&special)?, &special)?;
         }
         6 => drop(target.finish_directory(&entry(Kind::Directory))?),
         7 => drop(target.delete_others(&path(&step.other), &|name| name == b"a", None)),

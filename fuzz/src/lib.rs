@@ -9,9 +9,7 @@ pub fn page(bytes: &[u8]) -> Option<(Vec<ObjectId>, &[u8])> {
     let (head, rest) = bytes.split_at_checked(29)?;
     let count = u32::from_le_bytes(*head.last_chunk()?) as usize;
     let (refs, payload) = rest.split_at_checked(count.checked_mul(ObjectId::LEN)?)?;
-    let refs = refs
-        .chunks_exact(ObjectId::LEN)
-        .filter_map(ObjectId::from_slice);
+    let refs = refs.chunks_exact(ObjectId::LEN).filter_map(ObjectId::from_slice);
     Some((refs.collect(), payload))
 }
 

@@ -61,14 +61,16 @@ pub fn missing(repository: &Repository, wanted: &[Wanted]) -> Result<Vec<Wanted>
     Ok(missing)
 }
 
-/// The objects that the index says lie where `is_lost` says.
-pub fn objects_at(
+/// The objects of the index of which `is_lost` says, by the place that the index gives, that they
+/// are not there.
+pub fn lost_objects(
     repository: &Repository,
-    is_lost: impl Fn(Place) -> bool,
+    is_lost: impl Fn(Place, Wanted) -> bool,
 ) -> Result<Vec<Wanted>> {
     let mut objects = Vec::new();
     repository.index().visit(|row| {
-        objects.extend(is_lost(row.place).then_some(Wanted(row.prefix)));
+        let wanted = Wanted(row.prefix);
+        objects.extend(is_lost(row.place, wanted).then_some(wanted));
         Ok(())
     })?;
     Ok(objects)

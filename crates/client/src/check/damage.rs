@@ -8,7 +8,7 @@ use crate::pages::{Lost, PageReader};
 use crate::{Archive, Result};
 use format::entry::{Content, Entry, Segment};
 use ids::ObjectId;
-use repository::check::{Wanted, objects_at};
+use repository::check::{Wanted, lost_objects};
 use rustc_hash::FxHashSet;
 use tree::{Cursor, PageSource};
 
@@ -34,7 +34,7 @@ pub(super) fn attribute(
     }
     let mut wanted = found.missing.clone();
     if seen.has_losses() {
-        wanted.extend(objects_at(&archive.repository, |place| seen.is_lost(place))?);
+        wanted.extend(lost_objects(&archive.repository, |place, id| seen.is_lost(place, id))?);
     }
     if wanted.is_empty() && found.bad_pages.is_empty() {
         return Ok(());

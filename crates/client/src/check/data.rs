@@ -10,10 +10,10 @@ use format::container::Row;
 use format::record::{self, RecordKind};
 use ids::{ContainerNo, Place};
 use parking_lot::Mutex;
-use repository::check::{Damage as ContainerDamage, containers_in_index, open};
+use repository::check::{Damage as ContainerDamage, Wanted, containers_in_index, open};
 use repository::container;
 use repository::container::read::ContainerReader;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,9 +23,9 @@ pub(super) struct Seen {
     pub(super) damages: Vec<ContainerDamage>,
     /// Places of records that are damaged.
     pub(super) bad: Vec<Place>,
-    /// Containers of which not all is there: where their good records begin. None where nothing
-    /// can be read.
-    pub(super) partly: FxHashMap<ContainerNo, Vec<u32>>,
+    /// Containers that are not what they should be: the objects that are there, with the offsets
+    /// of their records. None where nothing can be read.
+    pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, Wanted)>>,
     /// Clear parts of the manifests.
     pub(super) manifests: Vec<Vec<u8>>,
     /// Clear parts of the tombstones.
@@ -41,12 +41,10 @@ impl Seen {
         self.tombstones.append(&mut other.tombstones);
     }
 
-    /// Whether what should lie at `place` cannot be had from there.
-    pub(super) fn is_lost(&self, place: Place) -> bool {
-        match self.partly.get(&place.container) {
-            Some(good) if !good.contains(&place.offset) => true,
-            _ => self.bad.contains(&place),
-        }
+    /// Whether `id` cannot be had from `place`, where the index says it lies.
+    pub(super) fn is_lost(&self, place: Place, id: Wanted) -> bool {
+        let there = self.partly.get(&place.container);
+        there.is_some_and(|there| !there.contains(&(place.offset, id))) || self.bad.contains(&place)
     }
 
     /// Whether any object may be lost.
@@ -154,14 +152,15 @@ impl Look<'_> {
             if !is_named {
                 seen.damages.clear();
             }
-            seen.partly.insert(number, Vec::new());
+            seen.partly.insert(number, FxHashSet::default());
             return Ok((seen, 0));
         };
-        if reader.rows().is_err() {
-            seen.partly.insert(number, rows.iter().map(|row| row.offset).collect());
+        let is_doubtful = !seen.damages.is_empty();
+        if is_doubtful {
+            seen.partly.insert(number, FxHashSet::default());
         }
         let tells = |row: &Row| row.is(RecordKind::Manifest) || row.is(RecordKind::Tombstone);
-        for row in rows.iter().filter(|row| chosen || tells(row)) {
+        for row in rows.iter().filter(|row| chosen || is_doubtful || tells(row)) {
             cancelled(progress)?;
             self.row(&reader, row, &mut seen);
             progress.bytes_read.fetch_add(row.length.into(), Ordering::Relaxed);
@@ -198,6 +197,10 @@ impl Look<'_> {
                 return Ok(());
             }
             RecordKind::Data | RecordKind::Pages => {}
+        }
+        if let Some(there) = seen.partly.get_mut(&place.container) {
+            let ids = record::object_ids(&record).unwrap_or_default();
+            there.extend(ids.iter().map(|id| (place.offset, Wanted::new(id))));
         }
         let Ok(blocks) = self.archive.blocks() else { return Ok(()) };
         let opened = blocks

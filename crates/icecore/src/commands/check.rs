@@ -49,7 +49,8 @@ impl Check {
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
         let told = report.damages.iter().try_for_each(|damage| tell(context, damage));
-        let told = told.and_then(|()| report.notes.iter().try_for_each(|note| tell_note(context, note)));
+        let told =
+            told.and_then(|()| report.notes.iter().try_for_each(|note| tell_note(context, note)));
         Failure::heard_or_not(told)?;
         context.out.line(&summary(&report))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };

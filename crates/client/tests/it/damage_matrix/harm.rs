@@ -108,7 +108,9 @@ impl Harm {
                 let tombstone = files.iter().find(holds);
                 [files.first(), files.get(1), tombstone].into_iter().flatten().cloned().collect()
             }
-            Kind::Snapshot => [files.first(), files.last()].into_iter().flatten().cloned().collect(),
+            Kind::Snapshot => {
+                [files.first(), files.last()].into_iter().flatten().cloned().collect()
+            }
             _ => files.into_iter().take(1).collect(),
         }
     }
@@ -164,7 +166,9 @@ impl Harm {
         let files = self.kind.files(&lab.place);
         let at = files.iter().position(|file| *file == self.file)?;
         let (place, name) = match self.kind {
-            Kind::Config | Kind::Lock | Kind::Lease | Kind::State => (&lab.older, self.file.clone()),
+            Kind::Config | Kind::Lock | Kind::Lease | Kind::State => {
+                (&lab.older, self.file.clone())
+            }
             Kind::Run => (&lab.older, self.kind.files(&lab.older).first()?.clone()),
             _ => (&lab.place, files[(at + files.len() - 1) % files.len()].clone()),
         };
@@ -197,7 +201,9 @@ fn regions(lab: &Lab, kind: Kind, file: &str) -> Vec<(&'static str, Range<usize>
     match kind {
         Kind::Lock => Vec::new(),
         Kind::Container => of_container(lab, file, length),
-        Kind::Snapshot => vec![("session", 0..60), ("manifest", 200..length - 20), ("end", length - 16..length)],
+        Kind::Snapshot => {
+            vec![("session", 0..60), ("manifest", 200..length - 20), ("end", length - 16..length)]
+        }
         Kind::Run => vec![
             ("header", 0..64),
             ("page", 64..600),
@@ -216,8 +222,14 @@ fn of_container(lab: &Lab, file: &str, length: usize) -> Vec<(&'static str, Rang
         (RecordKind::Session, ["session head", "session clear", "", "session sum"]),
         (RecordKind::Data, ["data head", "data clear", "data sealed", "data sum"]),
         (RecordKind::Pages, ["pages head", "pages clear", "pages sealed", "pages sum"]),
-        (RecordKind::Manifest, ["manifest head", "manifest clear", "manifest sealed", "manifest sum"]),
-        (RecordKind::Tombstone, ["tombstone head", "tombstone clear", "tombstone sealed", "tombstone sum"]),
+        (
+            RecordKind::Manifest,
+            ["manifest head", "manifest clear", "manifest sealed", "manifest sum"],
+        ),
+        (
+            RecordKind::Tombstone,
+            ["tombstone head", "tombstone clear", "tombstone sealed", "tombstone sum"],
+        ),
     ];
     for (kind, names) in kinds {
         if let Some(row) = rows.iter().find(|row| row.is(kind)) {

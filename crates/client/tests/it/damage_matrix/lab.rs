@@ -94,9 +94,8 @@ fn stranger(place: &Place) -> Place {
 
 /// Opens with the first password that opens.
 pub(crate) fn open(place: &Place) -> client::Result<Archive> {
-    Archive::open(place.storage(), PASSWORD).or_else(|error| {
-        Archive::open(place.storage(), OTHER).map_err(|_| error)
-    })
+    Archive::open(place.storage(), PASSWORD)
+        .or_else(|error| Archive::open(place.storage(), OTHER).map_err(|_| error))
 }
 
 /// The password that still opens, for who opens by himself.
