@@ -97,12 +97,7 @@ pub(super) struct Entries<'a> {
     selection: &'a Selection,
     /// Where the cursor still has to go.
     is_sought: bool,
-    lost: u64,
 }
-
-/// Pages that may be lost of one snapshot before a restore gives up: a hostile one could name any
-/// number of them.
-const LOST_MAX: u64 = 1 << 16;
 
 /// What comes next.
 pub(super) enum Next {
@@ -128,7 +123,7 @@ impl<'a> Entries<'a> {
         selection: &'a Selection,
     ) -> Result<Self> {
         let cursor = Cursor::new(pages, snapshot.head.root, snapshot.head.level);
-        Ok(Self { cursor, selection, is_sought: false, lost: 0 })
+        Ok(Self { cursor, selection, is_sought: false })
     }
 
     /// The next entry; pages that cannot be read are passed over.
@@ -146,11 +141,7 @@ impl<'a> Entries<'a> {
     pub(super) fn step(&mut self) -> Result<Next> {
         match self.entry() {
             Ok(found) => Ok(found.map_or(Next::End, Next::Entry)),
-            Err(error) => {
-                self.lost += 1;
-                let lost = Lost::at(&mut self.cursor, &error);
-                lost.filter(|_| self.lost <= LOST_MAX).map(Next::Lost).ok_or(error)
-            }
+            Err(error) => Lost::at(&mut self.cursor, &error).map(Next::Lost).ok_or(error),
         }
     }
 

@@ -6,9 +6,9 @@ use super::entries::{Entries, Selected, Selection};
 use super::file::FileJob;
 use super::plan::read_list;
 use super::work::Shared;
-use crate::Result;
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
+use crate::{Error, Result};
 use format::entry::{Content, Entry, Kind, Segment};
 use restore::Outcome;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -153,16 +153,19 @@ impl Finisher<'_> {
         for run in runs {
             match run {
                 Segment::Hole(length) => job.hole(offset, length, shared),
-                Segment::Data(id, _) => {
+                Segment::Data(id, length) => {
                     job.expect_piece();
                     let name = |bytes: &[u8]| shared.archive.keys.writer.ids.chunk_id(bytes);
                     match shared.blocks.object(&id, &mut scratch, name) {
-                        Ok(bytes) => job.write(offset, &bytes, shared),
+                        Ok(bytes) if bytes.len() == length as usize => {
+                            job.write(offset, &bytes, shared)
+                        }
+                        Ok(_) => job.lost(shared, &Error::WrongContent(id).to_string()),
                         Err(error) => job.lost(shared, &error.to_string()),
                     }
                 }
             }
-            offset += run.length();
+            offset = run.length().saturating_add(offset);
         }
         job.done(shared);
         Ok(())

@@ -141,9 +141,9 @@ impl<'a> Planner<'a> {
                     job.hole(offset, *length, self.shared)
                 }
                 Segment::Hole(_) => {}
-                Segment::Data(id, _) => {
+                Segment::Data(id, length) => {
                     job.expect_piece();
-                    self.uses.push(Use { file: job.clone(), id: *id, offset });
+                    self.uses.push(Use { file: job.clone(), id: *id, length: *length, offset });
                 }
             }
             let end = offset.checked_add(segment.length());

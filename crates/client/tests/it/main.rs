@@ -6,6 +6,7 @@ mod changing;
 mod damage;
 mod damage_matrix;
 mod faults;
+mod hostile;
 mod incremental;
 mod interrupted;
 mod keys;
