@@ -12,6 +12,7 @@ mod interrupted;
 mod keys;
 mod limits;
 mod power;
+mod racer;
 mod rebuilding;
 mod reclaiming;
 mod restoring;
