@@ -92,8 +92,8 @@ fn look(archive: &Archive) -> Result<Told> {
 
 fn look_into(reader: &ContainerReader, told: &mut Told) -> Result<()> {
     let rows = match reader.rows() {
-        Ok(rows) => rows,
-        Err(_) => reader.walk(|_, _| ())?.rows,
+        Err(repository::Error::Damaged { .. }) => reader.walk(|_, _| ())?.rows,
+        rows => rows?,
     };
     let mut sessions: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
     let mut manifests = Vec::new();

@@ -7,6 +7,7 @@ mod damage;
 mod damage_matrix;
 mod faults;
 mod hostile;
+mod incidents;
 mod incremental;
 mod interrupted;
 mod keys;
