@@ -5,6 +5,7 @@
 mod changing;
 mod damage;
 mod damage_matrix;
+mod doubts;
 mod faults;
 mod hostile;
 mod incidents;

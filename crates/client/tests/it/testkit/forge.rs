@@ -24,6 +24,7 @@ pub(crate) struct Forge<'a> {
     archive: &'a Archive,
     session: Session,
     sealer: Sealer,
+    secs: i64,
 }
 
 impl<'a> Forge<'a> {
@@ -33,7 +34,12 @@ impl<'a> Forge<'a> {
         getrandom(&mut random);
         let sealer = Sealer::new(&archive.keys.writer, random, Cipher::fastest());
         let session = archive.repository.begin(&lease, None, sealer.session_record()).unwrap();
-        Self { archive, session, sealer }
+        Self { archive, session, sealer, secs: 1 }
+    }
+
+    /// As if the clock had shown this when the backup began.
+    pub(crate) fn at(self, secs: i64) -> Self {
+        Self { secs, ..self }
     }
 
     /// Stores a chunk under its own name.
@@ -87,7 +93,7 @@ impl<'a> Forge<'a> {
             source: writer.ids.page_id(0x80, &[], b"forged"),
             source_sequence: 1,
             previous: SnapshotId([0; 16]),
-            time_secs: 1,
+            time_secs: self.secs,
             time_nanos: 0,
             root,
             level,
