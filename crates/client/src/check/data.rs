@@ -23,6 +23,8 @@ pub(super) struct Seen {
     pub(super) damages: Vec<ContainerDamage>,
     /// Places of records that are damaged.
     pub(super) bad: Vec<Place>,
+    /// Objects that are not what their names say, in records that are good.
+    pub(super) wrong: FxHashSet<(Place, Wanted)>,
     /// Containers that are not what they should be: the objects that are there, with the offsets
     /// of their records. None where nothing can be read.
     pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, Wanted)>>,
@@ -36,6 +38,7 @@ impl Seen {
     fn append(&mut self, mut other: Self) {
         self.damages.append(&mut other.damages);
         self.bad.append(&mut other.bad);
+        self.wrong.extend(other.wrong);
         self.partly.extend(other.partly);
         self.manifests.append(&mut other.manifests);
         self.tombstones.append(&mut other.tombstones);
@@ -44,12 +47,14 @@ impl Seen {
     /// Whether `id` cannot be had from `place`, where the index says it lies.
     pub(super) fn is_lost(&self, place: Place, id: Wanted) -> bool {
         let there = self.partly.get(&place.container);
-        there.is_some_and(|there| !there.contains(&(place.offset, id))) || self.bad.contains(&place)
+        there.is_some_and(|there| !there.contains(&(place.offset, id)))
+            || self.bad.contains(&place)
+            || self.wrong.contains(&(place, id))
     }
 
     /// Whether any object may be lost.
     pub(super) fn has_losses(&self) -> bool {
-        !self.bad.is_empty() || !self.partly.is_empty()
+        !(self.bad.is_empty() && self.wrong.is_empty() && self.partly.is_empty())
     }
 }
 
@@ -214,7 +219,11 @@ impl Look<'_> {
                 None => ids.chunk_id(payload),
             };
             if name != *id {
-                return Err(format!("object {id} has other content than its name says"));
+                let range = Some((place.offset.into(), place.length.into()));
+                let reason = format!("object {id} has other content than its name says");
+                let container = place.container;
+                seen.damages.push(ContainerDamage { container, range, reason });
+                seen.wrong.insert((place, Wanted::new(id)));
             }
         }
         Ok(())
