@@ -310,7 +310,7 @@ mod tests {
                 Err(_) => failed.push(cursor.take_lost().unwrap()),
             }
         }
-        assert_eq!(failed, [lost.clone()], "told as the page above names it");
+        assert!(failed.len() == 1 && failed[0] == lost, "told as the page above names it");
         let entries = lost.sums.entries as usize;
         assert_eq!(found.len() + entries, all.len());
         assert!(first.id != lost.id && found[second] == all[second + entries].path);
