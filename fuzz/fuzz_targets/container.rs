@@ -21,10 +21,6 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         .map(|row| u64::from(u32::from_le_bytes([row[5], row[6], row[7], row[8]])));
     let length = 64 + records.sum::<u64>() + bytes.len() as u64;
     if let Ok(rows) = container::decode_footer(footer, &trailer, length) {
-        assert_eq!(
-            encode_footer(&rows),
-            [footer, &trailer].concat(),
-            "decoded and encoded"
-        );
+        assert_eq!(encode_footer(&rows), [footer, &trailer].concat(), "decoded and encoded");
     }
 });

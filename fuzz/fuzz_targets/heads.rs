@@ -20,21 +20,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         sealed_bytes: 0,
     };
     let associated = [&[0; HEADER_BYTES][..], clear].concat();
-    let record = Record {
-        header,
-        associated: &associated,
-        clear,
-        sealed: &[],
-    };
+    let record = Record { header, associated: &associated, clear, sealed: &[] };
     if let Ok(found) = heads(&record) {
         let mut again = Vec::new();
         for head in found {
-            put_head(
-                &mut again,
-                head.kind,
-                head.id,
-                &head.refs().collect::<Vec<_>>(),
-            );
+            put_head(&mut again, head.kind, head.id, &head.refs().collect::<Vec<_>>());
         }
         assert_eq!(again, clear);
     }

@@ -11,8 +11,5 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let page = inner::encode(level, &children);
-    assert_eq!(
-        inner::decode(&page.refs, &page.payload),
-        Ok((level, children))
-    );
+    assert_eq!(inner::decode(&page.refs, &page.payload), Ok((level, children)));
 });

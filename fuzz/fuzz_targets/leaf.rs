@@ -31,9 +31,5 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut builder = LeafBuilder::default();
     entries.iter().for_each(|entry| builder.push(entry));
     let page = builder.finish();
-    assert_eq!(
-        read(&page.refs, &page.payload).as_ref(),
-        Some(&entries),
-        "encoded and decoded"
-    );
+    assert_eq!(read(&page.refs, &page.payload).as_ref(), Some(&entries), "encoded and decoded");
 });

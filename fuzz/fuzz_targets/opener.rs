@@ -23,18 +23,9 @@ fn ring() -> KeyRing {
     };
     let material = KeyMaterial::generate(&mut random);
     let secret = SlotSecret::Recovery([7; 32]);
-    let slot = create_slot(
-        &material,
-        Role::Full,
-        secret,
-        KdfParams::default(),
-        &mut random,
-        "fuzz",
-        0,
-    );
-    open_slot(&slot.expect("a slot"), secret)
-        .expect("it opens")
-        .1
+    let slot =
+        create_slot(&material, Role::Full, secret, KdfParams::default(), &mut random, "fuzz", 0);
+    open_slot(&slot.expect("a slot"), secret).expect("it opens").1
 }
 
 fn good() -> &'static Good {
@@ -48,53 +39,31 @@ fn good() -> &'static Good {
         }
         let mut record = Sealer::empty_record();
         let mut packer = Packer::new(seal::Level::Fixed(1)).expect("a packer");
-        sealer
-            .seal_block(&mut block, &mut packer, &mut record)
-            .expect("a record");
+        sealer.seal_block(&mut block, &mut packer, &mut record).expect("a record");
         let session = sealer.session_record().to_bytes();
         let opener = Opener::new(ring.reader.expect("a reader"));
-        opener
-            .learn(verify(&session).expect("a session").clear)
-            .expect("its key");
-        Good {
-            opener,
-            session,
-            record: record.to_bytes(),
-        }
+        opener.learn(verify(&session).expect("a session").clear).expect("its key");
+        Good { opener, session, record: record.to_bytes() }
     })
 }
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let good = good();
     let mut unpacker = zstd::bulk::Decompressor::new().expect("memory");
-    assert!(
-        good.opener.learn(bytes).is_err(),
-        "no session comes from nowhere"
-    );
+    assert!(good.opener.learn(bytes).is_err(), "no session comes from nowhere");
     let mut session = verify(&good.session).expect("good").clear.to_vec();
-    session
-        .iter_mut()
-        .zip(bytes)
-        .for_each(|(byte, change)| *byte ^= change);
+    session.iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
     let is_good = session == verify(&good.session).expect("good").clear;
     assert_eq!(good.opener.learn(&session).is_ok(), is_good);
 
     assert!(
-        good.opener
-            .open(&mut bytes.to_vec(), &mut unpacker)
-            .is_err(),
+        good.opener.open(&mut bytes.to_vec(), &mut unpacker).is_err(),
         "nothing is made by chance"
     );
     let mut record = good.record.clone();
-    record
-        .iter_mut()
-        .zip(bytes)
-        .for_each(|(byte, change)| *byte ^= change);
+    record.iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
     // The checksum at the end is for who has no key.
     let covered = record.len() - 16;
     let is_good = record[..covered] == good.record[..covered];
-    assert_eq!(
-        good.opener.open(&mut record, &mut unpacker).is_ok(),
-        is_good
-    );
+    assert_eq!(good.opener.open(&mut record, &mut unpacker).is_ok(), is_good);
 });

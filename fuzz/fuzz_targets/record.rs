@@ -7,19 +7,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(split) = record::split(bytes) {
         let _ = record::object_ids(&split);
         let again = [&split.header.encode()[..], split.clear, split.sealed].concat();
-        assert_eq!(
-            bytes.get(..again.len()),
-            Some(&again[..]),
-            "decoded and encoded"
-        );
+        assert_eq!(bytes.get(..again.len()), Some(&again[..]), "decoded and encoded");
         let objects = split.header.objects as usize;
         if let Ok(parts) = record::payloads(split.sealed, objects) {
             let total: usize = parts.iter().map(|part| part.len()).sum();
-            assert_eq!(
-                total + 4 * objects,
-                split.sealed.len(),
-                "payloads fill the plaintext"
-            );
+            assert_eq!(total + 4 * objects, split.sealed.len(), "payloads fill the plaintext");
         }
     }
     if let Ok(good) = record::verify(bytes) {

@@ -20,16 +20,8 @@ fn good() -> &'static [u8] {
             });
         };
         let material = KeyMaterial::generate(&mut random);
-        create_slot(
-            &material,
-            Role::Full,
-            SECRET,
-            KdfParams::default(),
-            &mut random,
-            "fuzz",
-            0,
-        )
-        .expect("a slot")
+        create_slot(&material, Role::Full, SECRET, KdfParams::default(), &mut random, "fuzz", 0)
+            .expect("a slot")
     })
 }
 
@@ -48,18 +40,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let root = slot_info(good).expect("good").root;
     // The input as it is, and as changes to a good slot; each also with a good checksum.
     let mut changed = good.to_vec();
-    changed
-        .iter_mut()
-        .zip(bytes)
-        .for_each(|(byte, change)| *byte ^= change);
+    changed.iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
     for slot in [bytes.to_vec(), summed(bytes), summed(&changed), changed] {
         let certified = verify_slot_certificate(&slot, &root);
         assert!(certified.is_err() || slot_info(&slot).is_ok());
         assert!(open_slot(&slot, SlotSecret::Password(b"p")).is_err());
-        assert_eq!(
-            open_slot(&slot, SECRET).is_ok(),
-            slot == good,
-            "only what was made opens"
-        );
+        assert_eq!(open_slot(&slot, SECRET).is_ok(), slot == good, "only what was made opens");
     }
 });

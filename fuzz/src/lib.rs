@@ -1,5 +1,7 @@
 //! What the targets have in common.
 
+pub mod memory;
+
 use ids::ObjectId;
 use repository::storage::{FileReader, StorageError, StorageResult};
 
@@ -8,9 +10,7 @@ pub fn page(bytes: &[u8]) -> Option<(Vec<ObjectId>, &[u8])> {
     let (head, rest) = bytes.split_at_checked(29)?;
     let count = u32::from_le_bytes(*head.last_chunk()?) as usize;
     let (refs, payload) = rest.split_at_checked(count.checked_mul(ObjectId::LEN)?)?;
-    let refs = refs
-        .chunks_exact(ObjectId::LEN)
-        .filter_map(ObjectId::from_slice);
+    let refs = refs.chunks_exact(ObjectId::LEN).filter_map(ObjectId::from_slice);
     Some((refs.collect(), payload))
 }
 
@@ -29,4 +29,10 @@ impl FileReader for Memory {
         buffer.copy_from_slice(bytes.ok_or_else(end)?);
         Ok(())
     }
+}
+
+/// `body` with its checksum made good behind it: what that guards against is chance, not an
+/// attacker.
+pub fn summed(body: &[u8]) -> Vec<u8> {
+    [body, &format::wire::checksum(&[body])].concat()
 }

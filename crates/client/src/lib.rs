@@ -21,6 +21,7 @@ pub mod retention;
 pub mod select;
 pub mod tags;
 pub mod throttle;
+mod unlisted;
 
 pub use archive::Archive;
 pub use error::{Error, Result};

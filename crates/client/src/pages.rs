@@ -11,7 +11,7 @@ use repository::session::Session;
 use seal::{Block, Level, Packer, Sealer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use tree::{PageData, PageSink, PageSource};
+use tree::{Cursor, PageData, PageSink, PageSource};
 
 /// Plaintext of one record of pages. Smaller than one of chunks: who looks up one entry opens a
 /// few of them.
@@ -72,6 +72,34 @@ impl PageSource for PageReader<'_> {
             state.latest.truncate(PAGES_MAX);
         }
         Ok(page)
+    }
+}
+
+/// A stretch of a snapshot whose page cannot be had. What comes after it can.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    /// Path of its first entry; empty when that is not known.
+    pub(crate) first: Vec<u8>,
+    text: String,
+}
+
+impl Lost {
+    /// What `error` of `cursor` cost; `None` when it is the tree that makes no sense, or somebody
+    /// asked to stop.
+    pub(crate) fn at(cursor: &mut Cursor<'_, PageReader<'_>>, error: &Error) -> Option<Self> {
+        let page = cursor.take_lost().filter(|_| !matches!(error, Error::Cancelled))?;
+        let entries = match page.sums.entries {
+            0 => "all".to_owned(),
+            entries => entries.to_string(),
+        };
+        let text = format!("{entries} entries from here on cannot be read ({error})");
+        Some(Self { first: page.first, text })
+    }
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

@@ -3,12 +3,10 @@
 
 use crate::Result;
 use crate::archive::Archive;
-use crate::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT, signed};
-use crypto::{SlotInfo, SlotSecret};
-use format::manifest::{Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
-use ids::{KeyId, SnapshotId};
+use crate::unlisted::{forgotten, signed_head};
+use crypto::SlotSecret;
+use ids::SnapshotId;
 use repository::check::Damage;
-use repository::rebuild::FoundManifest;
 use repository::storage::Storage;
 use serde::Serialize;
 use std::collections::HashSet;
@@ -46,15 +44,15 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let archive = Archive::with(repository, secret)?;
     let slots = archive.slots()?;
-    let dead = forgotten(&archive, &slots, &found.tombstones);
-    let present: HashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
+    let dead = forgotten(&archive, &slots, &found.tombstones, false);
+    let present = readable(&archive)?;
     let mut report =
         Report { containers: found.containers, objects: found.objects, ..Report::default() };
     for manifest in &found.manifests {
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        let Some(head) = signed_head(&archive, &slots, manifest) else {
+        let Some(head) = signed_head(&archive, &slots, &manifest.clear) else {
             report.forged += 1;
             continue;
         };
@@ -78,38 +76,15 @@ fn tell(damage: &Damage) -> String {
     format!("container {}: {}{way}", damage.container, damage.reason)
 }
 
-/// The head of `manifest`, when a key of the repository signed it.
-fn signed_head(
-    archive: &Archive,
-    slots: &[(KeyId, SlotInfo)],
-    manifest: &FoundManifest,
-) -> Option<Head> {
-    let (head, signature) = Head::decode(&manifest.clear).ok()?;
-    let unsigned = signed(archive, MANIFEST_CONTEXT, &manifest.clear[..UNSIGNED_BYTES]);
-    let (_, slot) = slots.iter().find(|(id, _)| *id == head.writer)?;
-    slot.verify_key.verify(&unsigned, &signature).is_ok().then_some(head)
-}
-
-/// Snapshots that good tombstones name.
-fn forgotten(
-    archive: &Archive,
-    slots: &[(KeyId, SlotInfo)],
-    tombstones: &[Vec<u8>],
-) -> HashSet<SnapshotId> {
-    let mut dead = HashSet::new();
-    for clear in tombstones {
-        let Some((message, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
-            continue;
+/// The snapshots whose files are whole. One that is damaged is written anew from its container.
+fn readable(archive: &Archive) -> Result<HashSet<SnapshotId>> {
+    let mut ids = HashSet::new();
+    for name in archive.repository.snapshots()? {
+        match archive.repository.snapshot(name) {
+            Ok(_) => ids.insert(name.id),
+            Err(repository::Error::Damaged { .. }) => false,
+            Err(error) => return Err(error.into()),
         };
-        let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
-        let slot = slots.iter().find(|(id, _)| id.0 == *writer);
-        if slot.is_some_and(|(_, slot)| {
-            slot.verify_key.verify(&signed(archive, TOMBSTONE_CONTEXT, message), signature).is_ok()
-        }) {
-            dead.extend(
-                names.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id)),
-            );
-        }
     }
-    dead
+    Ok(ids)
 }

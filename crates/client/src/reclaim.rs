@@ -1,7 +1,7 @@
 //! Reclaim with keys: records that are partly dead are taken apart and put together anew.
 
 use crate::blocks::{BlockCache, Scratch};
-use crate::{Archive, Result};
+use crate::{Archive, Result, unlisted};
 use format::record::{RecordKind, SealedRecord};
 use repository::reclaim::Repacker;
 use seal::{Block, Level, Packer, Sealer};
@@ -49,6 +49,8 @@ pub struct Report {
     pub bytes_freed: u64,
     /// Dead bytes that stay, by estimate.
     pub bytes_wasted: u64,
+    /// Snapshots that nobody forgot and that were in no list: they are again.
+    pub snapshots_restored: u64,
     /// Whether nothing was done.
     pub dry_run: bool,
     /// Wall time.
@@ -59,6 +61,9 @@ pub struct Report {
 pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
     let begun = Instant::now();
     let lease = archive.lease("reclaim")?;
+    // The data of a snapshot whose file is lost looks like that of a forgotten one.
+    let snapshots_restored =
+        if options.dry_run { 0 } else { unlisted::bring_back(archive, &lease)? };
     let engine = repository::reclaim::Options {
         max_waste_percent: options.max_waste_percent,
         dry_run: options.dry_run,
@@ -79,6 +84,7 @@ pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
         bytes_copied: done.bytes_copied,
         bytes_freed: done.bytes_freed,
         bytes_wasted: done.bytes_wasted,
+        snapshots_restored,
         dry_run: options.dry_run,
         elapsed_secs: begun.elapsed().as_secs_f64(),
     })

@@ -92,17 +92,26 @@ pub struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Whether nothing of the source would stay.
+    /// Whether nothing of the source would stay but what a wrong clock dated.
     pub fn loses_all(&self) -> bool {
-        self.decisions.iter().all(|decision| decision.reasons.is_empty())
+        let goes = |decision: &Decision<'_>| decision.reasons.is_empty();
+        let is_future = |decision: &Decision<'_>| decision.reasons.iter().any(|why| why == FUTURE);
+        self.decisions.iter().any(goes)
+            && self.decisions.iter().all(|decision| goes(decision) || is_future(decision))
     }
 }
 
-/// Applies `policy` to each source by itself.
+/// Clocks may differ by so much, and no more: a day.
+const CLOCKS_SECS: i64 = 86_400;
+const FUTURE: &str = "its time is not yet come";
+
+/// Applies `policy` to each source by itself. Snapshots of the future, made by a clock that was
+/// wrong then or is wrong now (`now_secs`), stay and push no other out.
 pub fn apply<'a>(
     policy: &Policy,
     snapshots: &'a [Snapshot],
     calendar: Calendar<'_>,
+    now_secs: i64,
 ) -> Vec<Group<'a>> {
     let mut sources: BTreeMap<(&str, &[String]), Vec<&Snapshot>> = BTreeMap::new();
     for snapshot in snapshots {
@@ -110,7 +119,15 @@ pub fn apply<'a>(
     }
     let groups = sources.into_iter().map(|((node, paths), mut of_source)| {
         of_source.sort_by_key(|snapshot| std::cmp::Reverse((snapshot.time(), snapshot.name)));
-        Group { node, paths, decisions: decide(policy, &of_source, calendar) }
+        let is_past =
+            |snapshot: &&&Snapshot| snapshot.time().secs <= now_secs.saturating_add(CLOCKS_SECS);
+        let future = of_source.iter().filter(|snapshot| !is_past(snapshot));
+        let mut decisions: Vec<_> = future
+            .map(|snapshot| Decision { snapshot, reasons: vec![FUTURE.to_owned()] })
+            .collect();
+        let past: Vec<_> = of_source.iter().filter(is_past).copied().collect();
+        decisions.extend(decide(policy, &past, calendar));
+        Group { node, paths, decisions }
     });
     groups.collect()
 }
@@ -219,6 +236,8 @@ mod tests {
 
     const HOUR: i64 = 3600;
     const DAY: i64 = 24 * HOUR;
+    /// After all snapshots of these tests.
+    const NOW: i64 = 1000 * DAY;
 
     fn snapshot(sequence: u64, secs: i64, tags: &[&str]) -> Snapshot {
         let (id, object) = (SnapshotId([sequence as u8; 16]), ObjectId([1; 24]));
@@ -256,7 +275,7 @@ mod tests {
 
     /// Numbers of the snapshots that stay, from 1 for the oldest.
     fn kept(policy: &Policy, snapshots: &[Snapshot]) -> Vec<u64> {
-        let groups = apply(policy, snapshots, &calendar);
+        let groups = apply(policy, snapshots, &calendar, NOW);
         let decisions = groups.iter().flat_map(|group| &group.decisions);
         let mut kept: Vec<_> = decisions
             .filter(|found| !found.reasons.is_empty())
@@ -298,6 +317,25 @@ mod tests {
         }
     }
 
+    /// A clock ten years ahead would else push out, by its few snapshots, all that are good.
+    #[test]
+    fn snapshots_of_the_future_stay_and_push_no_other_out() {
+        let mut all = series();
+        let future = (0..3).map(|at| snapshot(301 + at, NOW + (3650 + at as i64) * DAY, &[]));
+        all.extend(future);
+        let kept_of = |policy| kept(&policy, &all);
+        let (last, within) = (Keep::Newest(2), Some(12 * 3600));
+        let policy = Policy { last, ..Policy::default() };
+        assert_eq!(kept_of(policy.clone()), [239, 240, 301, 302, 303]);
+        let policy_within = Policy { within_secs: within, ..Policy::default() };
+        assert_eq!(kept_of(policy_within), [238, 239, 240, 301, 302, 303]);
+        // A clock that is wrong now, and shows 1970, forgets nothing.
+        let groups = apply(&policy, &all[8..], &calendar, 0);
+        assert!(groups[0].decisions.iter().all(|found| !found.reasons.is_empty()));
+        let none = Policy { tags: vec![vec!["typo".into()]], ..Policy::default() };
+        assert!(apply(&none, &all, &calendar, NOW)[0].loses_all());
+    }
+
     #[test]
     fn a_tag_keeps_what_has_all_of_its_list() {
         let all =
@@ -324,7 +362,7 @@ mod tests {
     fn a_source_that_would_lose_all_is_seen() {
         let all = series();
         let policy = Policy { tags: vec![vec!["typo".into()]], ..Policy::default() };
-        assert!(apply(&policy, &all, &calendar).iter().all(Group::loses_all));
+        assert!(apply(&policy, &all, &calendar, NOW).iter().all(Group::loses_all));
         assert!(Policy::default().is_empty() && !policy.is_empty());
     }
 

@@ -1,76 +1,7 @@
-//! The binary: flags, wiring, printing. What a command does is in `client`; this crate reads the
-//! command line ([`cli`]), opens the repository ([`context`], [`secret`], [`profile`]), runs one
-//! of [`commands`], and shows what it says ([`out`], [`failure`], [`codes`]).
+//! The binary; what it does is in the library beside it.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
-
-mod child;
-mod cli;
-mod codes;
-mod commands;
-mod context;
-mod escape;
-mod failure;
-mod out;
-mod profile;
-mod progress;
-mod rates;
-mod secret;
-mod session_report;
-mod signals;
-mod tarball;
-mod time;
-mod units;
-
-use clap::{CommandFactory, Parser};
-use cli::Cli;
-use codes::Code;
-use context::Context;
-use failure::Failure;
-use out::Out;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 fn main() -> ExitCode {
-    let code = match Cli::try_parse() {
-        Ok(cli) => run(cli),
-        Err(error) => not_parsed(&error),
-    };
-    code.into()
-}
-
-fn run(cli: Cli) -> Code {
-    let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
-    let result =
-        Context::new(cli.global, &out).and_then(|context| commands::run(&cli.command, &context));
-    let result = result.and_then(|code| Failure::heard_or_not(out.flush()).map(|()| code));
-    result.unwrap_or_else(|failure| out.fail(&failure))
-}
-
-/// Help and version go to the output with status 0; all else is wrong usage.
-fn not_parsed(error: &clap::Error) -> Code {
-    if !error.use_stderr() {
-        let _ = error.print(); // nobody to tell when this fails
-        return Code::Complete;
-    }
-    let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    if !wants_json {
-        let _ = error.print();
-        return Code::Usage;
-    }
-    let text = error.render().to_string();
-    Out::new(true, false).fail(&Failure::usage(first_paragraph(&text)).hint(help()))
-}
-
-/// What is wrong, with the names of what is missing; not how the usage would be.
-fn first_paragraph(text: &str) -> String {
-    let lines = text.trim_start_matches("error: ").lines().map(str::trim);
-    lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-/// The help of the command that was typed.
-fn help() -> String {
-    let typed = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
-    let mut known = typed.filter(|word| Cli::command().find_subcommand(word).is_some());
-    known.next().map_or_else(|| "icecore help".into(), |name| format!("icecore {name} --help"))
+    icecore::main()
 }

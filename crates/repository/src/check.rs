@@ -6,7 +6,7 @@ use crate::index::run::Prefix;
 use crate::parity::inspect;
 use crate::{Repository, Result};
 use format::container::Row;
-use ids::{ContainerNo, ObjectId};
+use ids::{ContainerNo, ObjectId, Place};
 
 /// What is wrong with one container.
 #[derive(Clone, Debug)]
@@ -107,6 +107,21 @@ pub fn missing(repository: &Repository, wanted: &[Wanted]) -> Result<Vec<Wanted>
     })?;
     missing.extend(left);
     Ok(missing)
+}
+
+/// The objects of the index of which `is_lost` says, by the place that the index gives, that they
+/// are not there.
+pub fn lost_objects(
+    repository: &Repository,
+    is_lost: impl Fn(Place, Wanted) -> bool,
+) -> Result<Vec<Wanted>> {
+    let mut objects = Vec::new();
+    repository.index().visit(|row| {
+        let wanted = Wanted(row.prefix);
+        objects.extend(is_lost(row.place, wanted).then_some(wanted));
+        Ok(())
+    })?;
+    Ok(objects)
 }
 
 /// The beginning of an id that somebody looks for.

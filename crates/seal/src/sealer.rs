@@ -86,7 +86,7 @@ impl Sealer {
     }
 
     /// Pads and seals what was packed into `record`.
-    fn finish(
+    pub(crate) fn finish(
         &self,
         kind: RecordKind,
         codec: Codec,

@@ -2,7 +2,7 @@
 use super::*;
 use crypto::{Cipher, KdfParams, KeyMaterial, KeyRing, Role, SlotSecret, create_slot, open_slot};
 use format::page::{Page, PageKind};
-use format::record::{RecordKind, verify};
+use format::record::{Codec, RecordKind, verify};
 use ids::ObjectId;
 
 fn ring() -> KeyRing {
@@ -125,4 +125,41 @@ fn after_noise_only_more_noise_is_not_searched() {
         [format::record::Codec::Raw, format::record::Codec::Zstd]
     );
     assert_eq!([codec(b""), codec(&noise[..10])], [format::record::Codec::Raw; 2]);
+}
+
+/// What a compressor that lies may give back for `plain`: nothing, noise, the frame of something
+/// else, a frame that is cut, the same as if it were not compressed.
+fn lies(plain: &[u8]) -> Vec<Vec<u8>> {
+    let frame = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).unwrap();
+    let mut other = plain.to_vec();
+    other[7] ^= 1;
+    let (good, longer) = (frame(plain), [plain, b"more"].concat());
+    let cut = good[..good.len() - 1].to_vec();
+    let twice = [&good[..], &good].concat();
+    let noise = vec![0xa5; 60];
+    vec![Vec::new(), noise, frame(&other), cut, frame(&longer), frame(b""), twice, plain.to_vec()]
+}
+
+#[test]
+fn a_compressor_that_lies_is_found_before_anything_is_stored() {
+    let ring = ring();
+    let sealer = Sealer::new(&ring.writer, [9; 80], Cipher::Aes256Gcm);
+    let chunk = b"what was to be compressed, and came back as something else".repeat(40);
+    let id = ring.writer.ids.chunk_id(&chunk);
+    let mut unpacker = zstd::bulk::Decompressor::new().unwrap();
+    let mut block = Block::new(RecordKind::Data);
+    block.push_chunk(id, &chunk);
+    let (plain, _) = block.plaintext();
+    let plain = plain.to_vec();
+    let mut seal = |packed: Vec<u8>| {
+        let mut record = Sealer::empty_record();
+        (record.sealed, record.ids) = (packed, vec![id]);
+        let counts = [1, block.clear.len(), plain.len(), 0];
+        sealer.finish(RecordKind::Data, Codec::Zstd, counts, &block.clear, &mut record).unwrap();
+        sealer.verify(&record, &mut unpacker, |bytes| ring.writer.ids.chunk_id(bytes))
+    };
+    seal(zstd::bulk::compress(&plain, 1).unwrap()).unwrap();
+    for (at, lie) in lies(&plain).into_iter().enumerate() {
+        assert!(seal(lie).is_err(), "lie {at} was believed");
+    }
 }

@@ -10,6 +10,7 @@ use format::leaf::LeafReader;
 use format::page::PageKind;
 use ids::ObjectId;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A place in a tree. Children are read from pages only when the cursor comes to them.
 pub struct Cursor<'a, S: PageSource> {
@@ -19,14 +20,21 @@ pub struct Cursor<'a, S: PageSource> {
     /// Unread entries of the current leaf.
     leaf: VecDeque<Entry>,
     last: Vec<u8>,
+    /// The page that could not be read when an error was returned.
+    lost: Option<Child>,
+    lost_pages: usize,
 }
+
+/// Pages that may be lost of one tree before a reader gives up: a hostile one could name any
+/// number of them. Four million entries, if they are as large as pages are.
+const LOST_PAGES_MAX: usize = 1 << 15;
 
 impl<'a, S: PageSource> Cursor<'a, S> {
     /// A cursor at the first entry of the tree with this root page and level.
     pub fn new(source: &'a S, root: ObjectId, level: u8) -> Self {
         let root = Child { id: root, first: Vec::new(), sums: inner::Sums::EMPTY };
         let stack = vec![(level, VecDeque::from([root]))];
-        Self { source, stack, leaf: VecDeque::new(), last: Vec::new() }
+        Self { source, stack, leaf: VecDeque::new(), last: Vec::new(), lost: None, lost_pages: 0 }
     }
 
     /// The next entry.
@@ -154,8 +162,22 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         }
     }
 
+    /// After an error: the page that its source did not give, as the page above names it. The
+    /// cursor stands behind it, and what comes next can still be read. `None` when pages were
+    /// given that make no tree, or too many were lost; there is no going on then.
+    pub fn take_lost(&mut self) -> Option<Child> {
+        self.lost_pages += 1;
+        self.lost.take().filter(|_| self.lost_pages <= LOST_PAGES_MAX)
+    }
+
+    fn page(&mut self, child: &Child) -> Result<Arc<PageData>, S::Error> {
+        let page = self.source.get(&child.id);
+        self.lost = page.is_err().then(|| child.clone());
+        page
+    }
+
     fn descend(&mut self, level: u8, child: &Child) -> Result<(), S::Error> {
-        let page = self.source.get(&child.id)?;
+        let page = self.page(child)?;
         let (below, children) = decode_inner(&page, level)?;
         self.stack.push((below, children.into()));
         Ok(())
@@ -164,8 +186,12 @@ impl<'a, S: PageSource> Cursor<'a, S> {
     /// Reads the leaf `child`. Inside of a leaf paths rise (its decoder sees to that); here they
     /// must rise from the leaf before, and begin as the page above says.
     fn load(&mut self, child: &Child) -> Result<(), S::Error> {
-        let page = self.source.get(&child.id)?;
+        let page = self.page(child)?;
         let leaf = read_leaf(&page)?;
+        // Only an empty tree has an empty page. A hostile one could hold it a billion times.
+        if leaf.is_empty() && self.stack.len() > 1 {
+            return Err(invalid().into());
+        }
         if let (Some(first), Some(last)) = (leaf.front(), leaf.back()) {
             let announced = child.first.is_empty() || child.first == first.path;
             let rises = self.last.is_empty() || compare_paths(&self.last, &first.path).is_lt();
@@ -264,6 +290,30 @@ mod tests {
         assert_eq!(directory.path, b"d003");
         cursor.skip_below(&directory.path).unwrap();
         assert_eq!(cursor.next_entry().unwrap().unwrap().path, b"d004");
+    }
+
+    #[test]
+    fn behind_a_lost_page_the_rest_is_read() {
+        let store = Store::default();
+        let all = entries(5_000);
+        let root = build(&store, &all);
+        let mut cursor = Cursor::new(&store, root.id, root.level);
+        let (first, second) = (cursor.next_leaf().unwrap().unwrap(), cursor.take_waiting().len());
+        let lost = { cursor.next_leaf().unwrap().unwrap() };
+        store.lose(&lost.id);
+        let mut cursor = Cursor::new(&store, root.id, root.level);
+        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        loop {
+            match cursor.next_entry() {
+                Ok(Some(entry)) => found.push(entry.path),
+                Ok(None) => break,
+                Err(_) => failed.push(cursor.take_lost().unwrap()),
+            }
+        }
+        assert!(failed.len() == 1 && failed[0] == lost, "told as the page above names it");
+        let entries = lost.sums.entries as usize;
+        assert_eq!(found.len() + entries, all.len());
+        assert!(first.id != lost.id && found[second] == all[second + entries].path);
     }
 
     #[test]

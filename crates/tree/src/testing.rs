@@ -29,6 +29,11 @@ impl Store {
         self.reads.set(0);
     }
 
+    /// The page `id` cannot be had any more.
+    pub(crate) fn lose(&self, id: &ObjectId) {
+        self.pages.borrow_mut().remove(id);
+    }
+
     /// An inner page whose only child is itself.
     pub(crate) fn put_cycle(&self) -> ObjectId {
         let id = ObjectId([1; 24]);

@@ -11,8 +11,10 @@ pub(crate) const GITIGNORE: &[u8] = b".gitignore";
 
 /// What a pattern says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// It is no part of the backup.
     LeaveOut,
+    /// It is one, whatever patterns before say.
     Keep,
 }
 
@@ -28,13 +30,14 @@ pub struct Layer {
 impl Layer {
     /// `text` is the content of the `.gitignore` in `base`. Lines without meaning are passed
     /// over, as git does.
-    pub(crate) fn new(base: Vec<u8>, text: &[u8], outer: Option<Arc<Layer>>) -> Self {
+    pub fn new(base: Vec<u8>, text: &[u8], outer: Option<Arc<Layer>>) -> Self {
         let mut builder = RuleSetBuilder::default();
         builder.add_good_lines(&Path::new(OsStr::from_bytes(&base)).join(".gitignore"), text);
         Layer { rules: builder.build().unwrap_or_default(), base, outer }
     }
 
-    pub(crate) fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
+    /// What these patterns and those of outer layers say to `path`.
+    pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
         let mut layer = Some(self);
         while let Some(here) = layer {
             let relative = path.strip_prefix(here.base.as_slice()).unwrap_or(path);

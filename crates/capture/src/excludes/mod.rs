@@ -15,8 +15,8 @@ mod rules;
 
 pub(crate) use explain::decide;
 pub use explain::{Decision, explain};
-pub use layer::Layer;
-pub(crate) use layer::{GITIGNORE, Verdict};
+pub(crate) use layer::GITIGNORE;
+pub use layer::{Layer, Verdict};
 use rules::RuleSet;
 pub use rules::{PatternError, Rule};
 use std::path::Path;
@@ -43,7 +43,8 @@ impl Excludes {
         self.rules.is_empty()
     }
 
-    pub(crate) fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
+    /// What the patterns say to `path`, absolute on this machine.
+    pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
         self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory)
     }
 }

@@ -12,6 +12,8 @@
 
 mod batch;
 mod content;
+#[cfg(test)]
+mod lies;
 mod merge;
 mod order;
 mod queue;

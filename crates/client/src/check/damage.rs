@@ -1,14 +1,14 @@
 //! Whom damage concerns: snapshots and paths. Only looked for when there is damage.
 
-use super::data::Bad;
+use super::data::Seen;
 use super::structure::Found;
 use super::{Damage, Report};
 use crate::manifest::Snapshot;
-use crate::pages::PageReader;
+use crate::pages::{Lost, PageReader};
 use crate::{Archive, Result};
 use format::entry::{Content, Entry, Segment};
 use ids::{ObjectId, Place};
-use repository::check::{Damage as ContainerDamage, Wanted};
+use repository::check::{Damage as ContainerDamage, Wanted, lost_objects};
 use rustc_hash::FxHashSet;
 use tree::{Cursor, PageSource};
 
@@ -18,10 +18,10 @@ const PATHS_MAX: usize = 100;
 pub(super) fn attribute(
     archive: &Archive,
     found: &Found,
-    bad: Bad,
+    seen: &Seen,
     report: &mut Report,
 ) -> Result<()> {
-    for damage in bad.damages.iter().chain(&healed(archive, &bad)) {
+    for damage in seen.damages.iter().chain(&healed(archive, seen)) {
         let range = damage
             .range
             .map_or(String::new(), |(offset, length)| format!(" at {offset} (+{length})"));
@@ -34,47 +34,48 @@ pub(super) fn attribute(
         report.damages.push(Damage { what, ..Damage::default() });
     }
     let mut wanted = found.missing.clone();
-    wanted.extend(bad.objects.iter().map(Wanted::new));
-    let mut lost = bad.lost.clone();
-    lost.sort_unstable();
-    if wanted.is_empty() && lost.is_empty() && found.bad_pages.is_empty() {
+    if seen.has_losses() {
+        wanted.extend(lost_objects(&archive.repository, |place, id| seen.is_lost(place, id))?);
+    }
+    if wanted.is_empty() && found.bad_pages.is_empty() {
         return Ok(());
     }
-    let search = Search { archive, wanted: &wanted, bad_pages: &found.bad_pages, lost: &lost };
+    let search = Search { wanted: &wanted, bad_pages: &found.bad_pages };
     let pages = PageReader::new(archive)?;
     for snapshot in &found.snapshots {
-        if let Some(damage) = search.snapshot(&pages, snapshot) {
-            report.damages.push(damage);
-        }
+        search.snapshot(&pages, snapshot, &mut report.damages);
     }
     Ok(())
 }
 
 /// What could only be read by its parity while the structure was checked, and is not said yet.
-fn healed(archive: &Archive, bad: &Bad) -> Vec<ContainerDamage> {
+fn healed(archive: &Archive, seen: &Seen) -> Vec<ContainerDamage> {
     let damage = |place: Place| ContainerDamage {
         range: Some((place.offset.into(), place.length.into())),
         is_healable: true,
         ..ContainerDamage::whole(place.container, "it was read from parity".into())
     };
-    let said: FxHashSet<_> = bad.damages.iter().map(|it| (it.container, it.range)).collect();
+    let said: FxHashSet<_> = seen.damages.iter().map(|it| (it.container, it.range)).collect();
     let healed = archive.repository.healed().into_iter().map(damage);
     healed.filter(|it| !said.contains(&(it.container, it.range))).collect()
 }
 
 struct Search<'a> {
-    archive: &'a Archive,
     wanted: &'a FxHashSet<Wanted>,
     bad_pages: &'a FxHashSet<ObjectId>,
-    lost: &'a [ids::ContainerNo],
 }
 
 impl Search<'_> {
     /// What of a snapshot is concerned.
-    fn snapshot(&self, pages: &PageReader<'_>, snapshot: &Snapshot) -> Option<Damage> {
+    fn snapshot(&self, pages: &PageReader<'_>, snapshot: &Snapshot, damages: &mut Vec<Damage>) {
+        let id = snapshot.id();
         let mut cursor = Cursor::new(pages, snapshot.head.root, snapshot.head.level);
         let (mut paths, mut count) = (Vec::new(), 0u64);
-        let ended = loop {
+        let mut tell = |what, paths| {
+            let snapshots = vec![id.to_string()];
+            damages.push(Damage { what, healable: false, snapshots, paths });
+        };
+        loop {
             match cursor.next_entry() {
                 Ok(Some(entry)) if self.concerns(pages, &entry) => {
                     count += 1;
@@ -83,21 +84,20 @@ impl Search<'_> {
                     }
                 }
                 Ok(Some(_)) => {}
-                Ok(None) => break None,
-                Err(error) => break Some(error),
+                Ok(None) => break,
+                Err(error) => match Lost::at(&mut cursor, &error) {
+                    Some(lost) => tell(format!("snapshot {id}: {lost}"), vec![lost.first]),
+                    None => {
+                        let what = format!("the tree of snapshot {id} cannot be read: {error}");
+                        tell(what, Vec::new());
+                        break;
+                    }
+                },
             }
-        };
-        let what = match ended {
-            None if count == 0 => return None,
-            None => {
-                format!("{count} files of snapshot {} cannot be restored wholly", snapshot.id())
-            }
-            Some(error) => {
-                format!("the tree of snapshot {} cannot be read to its end: {error}", snapshot.id())
-            }
-        };
-        let snapshots = vec![snapshot.id().to_string()];
-        Some(Damage { what, healable: false, snapshots, paths })
+        }
+        if count > 0 {
+            tell(format!("{count} files of snapshot {id} cannot be restored wholly"), paths);
+        }
     }
 
     fn concerns(&self, pages: &PageReader<'_>, entry: &Entry) -> bool {
@@ -116,15 +116,6 @@ impl Search<'_> {
     }
 
     fn is_bad(&self, id: &ObjectId) -> bool {
-        self.wanted.contains(&Wanted::new(id)) || self.bad_pages.contains(id) || self.is_lost(id)
-    }
-
-    /// Whether the container that should hold `id` cannot be read.
-    fn is_lost(&self, id: &ObjectId) -> bool {
-        if self.lost.is_empty() {
-            return false;
-        }
-        let place = self.archive.repository.index().find(id).ok().flatten();
-        place.is_none_or(|place| self.lost.binary_search(&place.container).is_ok())
+        self.wanted.contains(&Wanted::new(id)) || self.bad_pages.contains(id)
     }
 }

@@ -1,5 +1,6 @@
 //! Data: every record of a container is read, its checksum and its seal are checked, and every
-//! object in it is compared with its name.
+//! object in it is compared with its name. Manifests and tombstones are read always: they tell
+//! which snapshots there should be.
 
 use super::{Options, Report, cancelled};
 use crate::backup::Progress;
@@ -7,24 +8,61 @@ use crate::blocks::Scratch;
 use crate::{Archive, Error, Result};
 use format::container::Row;
 use format::record::{self, RecordKind};
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, Place};
 use parking_lot::Mutex;
-use repository::check::{Damage as ContainerDamage, Opened, containers_in_index, open, parity};
+use repository::check::{
+    Damage as ContainerDamage, Opened, Wanted, containers_in_index, open, parity,
+};
+use repository::container;
 use repository::container::read::ContainerReader;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Damage in containers, with the objects that it concerns as far as they are known.
+/// What the containers hold besides objects, and what of them is damaged.
 #[derive(Default)]
-pub(super) struct Bad {
+pub(super) struct Seen {
     pub(super) damages: Vec<ContainerDamage>,
-    pub(super) objects: Vec<ObjectId>,
-    /// Containers of which nothing can be read.
-    pub(super) lost: Vec<ContainerNo>,
+    /// Places of records that are damaged.
+    pub(super) bad: Vec<Place>,
+    /// Objects that are not what their names say, in records that are good.
+    pub(super) wrong: FxHashSet<(Place, Wanted)>,
+    /// Containers that are not what they should be: the objects that are there, with the offsets
+    /// of their records. None where nothing can be read.
+    pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, Wanted)>>,
+    /// Clear parts of the manifests.
+    pub(super) manifests: Vec<Vec<u8>>,
+    /// Clear parts of the tombstones.
+    pub(super) tombstones: Vec<Vec<u8>>,
+}
+
+impl Seen {
+    fn append(&mut self, mut other: Self) {
+        self.damages.append(&mut other.damages);
+        self.bad.append(&mut other.bad);
+        self.wrong.extend(other.wrong);
+        self.partly.extend(other.partly);
+        self.manifests.append(&mut other.manifests);
+        self.tombstones.append(&mut other.tombstones);
+    }
+
+    /// Whether `id` cannot be had from `place`, where the index says it lies.
+    pub(super) fn is_lost(&self, place: Place, id: Wanted) -> bool {
+        let there = self.partly.get(&place.container);
+        there.is_some_and(|there| !there.contains(&(place.offset, id)))
+            || self.bad.contains(&place)
+            || self.wrong.contains(&(place, id))
+    }
+
+    /// Whether any object may be lost.
+    pub(super) fn has_losses(&self) -> bool {
+        !(self.bad.is_empty() && self.wrong.is_empty() && self.partly.is_empty())
+    }
 }
 
 #[derive(Default)]
 struct Total {
-    bad: Bad,
+    seen: Seen,
     containers_read: u64,
     bytes_read: u64,
 }
@@ -34,8 +72,9 @@ pub(super) fn check(
     options: &Options,
     progress: &Progress,
     report: &mut Report,
-) -> Result<Bad> {
-    let numbers = containers_in_index(&archive.repository)?;
+) -> Result<Seen> {
+    let containers = containers(archive)?;
+    let numbers: Vec<_> = containers.keys().copied().collect();
     report.containers = numbers.len() as u64;
     let chosen = choose(&numbers, options.read_data_percent);
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Total::default()));
@@ -44,13 +83,23 @@ pub(super) fn check(
         threads => threads,
     };
     std::thread::scope(|scope| {
-        let work = || work(archive, &numbers, &chosen, progress, &next, &total);
+        let work = || work(archive, &containers, &chosen, progress, &next, &total);
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err(Error::ThreadGone)))
     })?;
     let total = total.into_inner();
     (report.containers_read, report.bytes_read) = (total.containers_read, total.bytes_read);
-    Ok(total.bad)
+    Ok(total.seen)
+}
+
+/// All containers that the index names or that are there; whether the index names them. Some hold
+/// no object, but say which snapshots were made and forgotten.
+fn containers(archive: &Archive) -> Result<BTreeMap<ContainerNo, bool>> {
+    let files = container::list(&**archive.repository.storage(), ContainerNo(0))?;
+    let there = files.iter().filter(|file| file.finished).map(|file| (file.number, false));
+    let mut all: BTreeMap<_, _> = there.collect();
+    all.extend(containers_in_index(&archive.repository)?.into_iter().map(|number| (number, true)));
+    Ok(all)
 }
 
 /// Which containers are read wholly: all, or an even sample that moves with the day, so that
@@ -68,99 +117,121 @@ fn choose(numbers: &[ContainerNo], percent: Option<f64>) -> Vec<bool> {
 
 fn work(
     archive: &Archive,
-    numbers: &[ContainerNo],
+    containers: &BTreeMap<ContainerNo, bool>,
     chosen: &[bool],
     progress: &Progress,
     next: &AtomicUsize,
     total: &Mutex<Total>,
 ) -> Result<()> {
-    let mut scratch = Scratch::new()?;
-    let mut buffer = Vec::new();
+    let mut look = Look { archive, scratch: Scratch::new()?, buffer: Vec::new() };
+    let containers: Vec<_> = containers.iter().map(|(number, named)| (*number, *named)).collect();
     loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
-        let Some(number) = numbers.get(at) else { return Ok(()) };
+        let Some((number, is_named)) = containers.get(at) else { return Ok(()) };
         cancelled(progress)?;
-        let mut bad = Bad::default();
-        let mut bytes = 0;
-        match open(&archive.repository, *number, &mut bad.damages) {
-            Some(Opened { reader, rows }) if chosen[at] => {
-                bytes = rows.iter().map(|row| u64::from(row.length)).sum();
-                for row in &rows {
-                    check_row(archive, &reader, row, &mut scratch, &mut buffer, &mut bad);
-                    progress.bytes_read.fetch_add(row.length.into(), Ordering::Relaxed);
-                }
-                // What is known to be damaged is said once.
-                if bad.damages.is_empty() {
-                    bad.damages.extend(parity(&archive.repository, &reader));
-                }
-            }
-            Some(_) => {}
-            None => bad.lost.push(*number),
-        }
+        let (seen, bytes) = look.container(*number, *is_named, chosen[at], progress)?;
         let mut total = total.lock();
         total.containers_read += u64::from(bytes > 0);
         total.bytes_read += bytes;
-        total.bad.damages.append(&mut bad.damages);
-        total.bad.objects.append(&mut bad.objects);
-        total.bad.lost.append(&mut bad.lost);
+        total.seen.append(seen);
     }
 }
 
-fn check_row(
-    archive: &Archive,
-    reader: &ContainerReader,
-    row: &Row,
-    scratch: &mut Scratch,
-    buffer: &mut Vec<u8>,
-    bad: &mut Bad,
-) {
-    let place = Place { container: reader.number(), offset: row.offset, length: row.length };
-    if let Err(reason) = record_is_good(archive, reader, place, scratch, buffer) {
-        let range = Some((row.offset.into(), row.length.into()));
-        let is_healable = reader.heal(place, buffer);
-        bad.damages.push(ContainerDamage {
-            container: place.container,
-            range,
-            reason,
-            is_healable,
-        });
-        if is_healable {
-            return;
-        }
-        let head = reader.associated(row);
-        if let Ok(Ok(ids)) =
-            head.map(|head| record::head_only(&head).and_then(|record| record::object_ids(&record)))
-        {
-            bad.objects.extend(ids);
-        }
-    }
+/// What a thread needs to look into containers.
+struct Look<'a> {
+    archive: &'a Archive,
+    scratch: Scratch,
+    buffer: Vec<u8>,
 }
 
-fn record_is_good(
-    archive: &Archive,
-    reader: &ContainerReader,
-    place: Place,
-    scratch: &mut Scratch,
-    buffer: &mut Vec<u8>,
-) -> std::result::Result<(), String> {
-    reader.read(place, buffer).map_err(|error| error.to_string())?;
-    let record = record::verify(buffer).map_err(|error| error.to_string())?;
-    if !matches!(record.header.kind, RecordKind::Data | RecordKind::Pages) {
-        return Ok(());
-    }
-    let Ok(blocks) = archive.blocks() else { return Ok(()) };
-    let opened =
-        blocks.open_bytes(place.container, buffer, scratch).map_err(|error| error.to_string())?;
-    let ids = &archive.keys.writer.ids;
-    for (at, id) in opened.ids.iter().enumerate() {
-        let payload = opened.payload(at);
-        let name = match opened.page_head(at) {
-            Some((kind, refs)) => ids.page_id(kind as u8, refs, payload),
-            None => ids.chunk_id(payload),
+impl Look<'_> {
+    /// Looks into one container, and wholly if it was `chosen`. Returns the bytes read of it then.
+    fn container(
+        &mut self,
+        number: ContainerNo,
+        is_named: bool,
+        chosen: bool,
+        progress: &Progress,
+    ) -> Result<(Seen, u64)> {
+        let mut seen = Seen::default();
+        let opened = open(&self.archive.repository, number, &mut seen.damages);
+        let Some(Opened { reader, rows }) = opened else {
+            // One that nobody names may be removed at this moment.
+            if !is_named {
+                seen.damages.clear();
+            }
+            seen.partly.insert(number, FxHashSet::default());
+            return Ok((seen, 0));
         };
-        if name != *id {
-            return Err(format!("object {id} has other content than its name says"));
+        let is_doubtful = !seen.damages.is_empty();
+        if is_doubtful {
+            seen.partly.insert(number, FxHashSet::default());
+        }
+        let tells = |row: &Row| row.is(RecordKind::Manifest) || row.is(RecordKind::Tombstone);
+        for row in rows.iter().filter(|row| chosen || is_doubtful || tells(row)) {
+            cancelled(progress)?;
+            self.row(&reader, row, &mut seen);
+            progress.bytes_read.fetch_add(row.length.into(), Ordering::Relaxed);
+        }
+        // What is known to be damaged is said once.
+        if chosen && seen.damages.is_empty() {
+            seen.damages.extend(parity(&self.archive.repository, &reader));
+        }
+        let bytes = rows.iter().map(|row| u64::from(row.length)).sum();
+        Ok((seen, if chosen { bytes } else { 0 }))
+    }
+
+    fn row(&mut self, reader: &ContainerReader, row: &Row, seen: &mut Seen) {
+        let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+        let read = reader.read(place, &mut self.buffer).map_err(|error| error.to_string());
+        let Err(reason) = read.and_then(|()| self.record(place, seen)) else { return };
+        let is_healable = reader.heal(place, &mut self.buffer);
+        let range = Some((row.offset.into(), row.length.into()));
+        let damage = ContainerDamage::whole(place.container, reason);
+        seen.damages.push(ContainerDamage { range, is_healable, ..damage });
+        if !is_healable || self.record(place, seen).is_err() {
+            seen.bad.push(place);
         }
     }
-    Ok(())
+
+    /// Looks into the record that was read from `place`.
+    fn record(&mut self, place: Place, seen: &mut Seen) -> std::result::Result<(), String> {
+        let record = record::verify(&self.buffer).map_err(|error| error.to_string())?;
+        match record.header.kind {
+            RecordKind::Session => return Ok(()),
+            RecordKind::Manifest => {
+                seen.manifests.push(record.clear.to_vec());
+                return Ok(());
+            }
+            RecordKind::Tombstone => {
+                seen.tombstones.push(record.clear.to_vec());
+                return Ok(());
+            }
+            RecordKind::Data | RecordKind::Pages => {}
+        }
+        if let Some(there) = seen.partly.get_mut(&place.container) {
+            let ids = record::object_ids(&record).unwrap_or_default();
+            there.extend(ids.iter().map(|id| (place.offset, Wanted::new(id))));
+        }
+        let Ok(blocks) = self.archive.blocks() else { return Ok(()) };
+        let opened = blocks
+            .open_bytes(place.container, &mut self.buffer, &mut self.scratch)
+            .map_err(|error| error.to_string())?;
+        let ids = &self.archive.keys.writer.ids;
+        for (at, id) in opened.ids.iter().enumerate() {
+            let payload = opened.payload(at);
+            let name = match opened.page_head(at) {
+                Some((kind, refs)) => ids.page_id(kind as u8, refs, payload),
+                None => ids.chunk_id(payload),
+            };
+            if name != *id {
+                let range = Some((place.offset.into(), place.length.into()));
+                let reason = format!("object {id} has other content than its name says");
+                let damage = ContainerDamage::whole(place.container, reason);
+                seen.damages.push(ContainerDamage { range, ..damage });
+                seen.wrong.insert((place, Wanted::new(id)));
+            }
+        }
+        Ok(())
+    }
 }

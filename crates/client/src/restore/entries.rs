@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::manifest::Snapshot;
-use crate::pages::PageReader;
+use crate::pages::{Lost, PageReader};
 use crate::{Error, Result};
 use format::entry::{Entry, Kind};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -95,6 +95,18 @@ fn patterns(lines: &[String]) -> Result<Option<Gitignore>> {
 pub(super) struct Entries<'a> {
     cursor: Cursor<'a, PageReader<'a>>,
     selection: &'a Selection,
+    /// Where the cursor still has to go.
+    is_sought: bool,
+}
+
+/// What comes next.
+pub(super) enum Next {
+    /// An entry.
+    Entry(Selected),
+    /// A page that cannot be read.
+    Lost(Lost),
+    /// Nothing.
+    End,
 }
 
 /// An entry, and whether it is wanted. Directories that are not may hold what is; the others tell
@@ -110,14 +122,35 @@ impl<'a> Entries<'a> {
         snapshot: &Snapshot,
         selection: &'a Selection,
     ) -> Result<Self> {
-        let mut cursor = Cursor::new(pages, snapshot.head.root, snapshot.head.level);
-        cursor.seek(&selection.subpath)?;
-        Ok(Self { cursor, selection })
+        let cursor = Cursor::new(pages, snapshot.head.root, snapshot.head.level);
+        Ok(Self { cursor, selection, is_sought: false })
     }
 
-    /// The next entry below the chosen path.
+    /// The next entry; pages that cannot be read are passed over.
     pub(super) fn next(&mut self) -> Result<Option<Selected>> {
+        loop {
+            match self.step()? {
+                Next::Entry(selected) => return Ok(Some(selected)),
+                Next::Lost(_) => {}
+                Next::End => return Ok(None),
+            }
+        }
+    }
+
+    /// What comes next below the chosen path.
+    pub(super) fn step(&mut self) -> Result<Next> {
+        match self.entry() {
+            Ok(found) => Ok(found.map_or(Next::End, Next::Entry)),
+            Err(error) => Lost::at(&mut self.cursor, &error).map(Next::Lost).ok_or(error),
+        }
+    }
+
+    fn entry(&mut self) -> Result<Option<Selected>> {
         let Selection { subpath, prefix, .. } = self.selection;
+        if !self.is_sought {
+            self.cursor.seek(subpath)?;
+            self.is_sought = true;
+        }
         loop {
             let Some(mut entry) = self.cursor.next_entry()? else { return Ok(None) };
             if entry.path != *subpath && !is_below(&entry.path, subpath) {

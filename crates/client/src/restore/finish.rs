@@ -6,9 +6,9 @@ use super::entries::{Entries, Selected, Selection};
 use super::file::FileJob;
 use super::plan::read_list;
 use super::work::Shared;
-use crate::Result;
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
+use crate::{Error, Result};
 use format::entry::{Content, Entry, Kind, Segment};
 use restore::Outcome;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -46,7 +46,7 @@ pub(super) fn run(
         finisher.entry(selected)?;
     }
     finisher.leave_until(|_| false);
-    if shared.options.delete && selection.is_directory {
+    if shared.deletes() && selection.is_directory {
         finisher.delete_in(b"", &finisher.top);
     }
     Ok(())
@@ -59,7 +59,7 @@ impl Finisher<'_> {
         if wanted {
             self.open.iter_mut().for_each(|open| open.used = true);
         }
-        if self.shared.options.delete {
+        if self.shared.deletes() {
             let names = self.open.last_mut().map_or(&mut self.top, |open| &mut open.names);
             names.insert(entry.name().to_vec());
         }
@@ -78,7 +78,7 @@ impl Finisher<'_> {
     fn leave_until(&mut self, keep: impl Fn(&Entry) -> bool) {
         while let Some(open) = self.open.pop_if(|open| !keep(&open.entry)) {
             let selected = open.used || self.selection.has_include();
-            if self.shared.options.delete && selected {
+            if self.shared.deletes() && selected {
                 self.delete_in(&open.entry.path, &open.names);
             }
             if open.used
@@ -153,16 +153,19 @@ impl Finisher<'_> {
         for run in runs {
             match run {
                 Segment::Hole(length) => job.hole(offset, length, shared),
-                Segment::Data(id, _) => {
+                Segment::Data(id, length) => {
                     job.expect_piece();
                     let name = |bytes: &[u8]| shared.archive.keys.writer.ids.chunk_id(bytes);
                     match shared.blocks.object(&id, &mut scratch, name) {
-                        Ok(bytes) => job.write(offset, &bytes, shared),
+                        Ok(bytes) if bytes.len() == length as usize => {
+                            job.write(offset, &bytes, shared)
+                        }
+                        Ok(_) => job.lost(shared, &Error::WrongContent(id).to_string()),
                         Err(error) => job.lost(shared, &error.to_string()),
                     }
                 }
             }
-            offset += run.length();
+            offset = run.length().saturating_add(offset);
         }
         job.done(shared);
         Ok(())

@@ -159,6 +159,7 @@ pub fn run(
         is_new,
         place: &target.to_string_lossy(),
         is_full: AtomicBool::new(false),
+        has_lost_pages: AtomicBool::new(false),
     };
     write_all(&shared, &pages, snapshot, &selection)?;
     finish::run(&shared, &selection, &mut Entries::new(&pages, snapshot, &selection)?)?;

@@ -2,7 +2,7 @@
 //! lie.
 
 use super::Counters;
-use super::entries::Entries;
+use super::entries::{Entries, Next};
 use super::file::FileJob;
 use super::work::{Shared, Task, Use};
 use crate::pages::PageReader;
@@ -49,9 +49,12 @@ impl<'a> Planner<'a> {
 
     /// Plans everything.
     pub(super) fn all(&mut self, entries: &mut Entries<'_>) -> Result<()> {
-        while let Some(selected) = entries.next()? {
-            if selected.wanted {
-                self.entry(selected.entry)?;
+        loop {
+            match entries.step()? {
+                Next::Entry(selected) if selected.wanted => self.entry(selected.entry)?,
+                Next::Entry(_) => {}
+                Next::Lost(lost) => self.shared.lost_page(&lost),
+                Next::End => break,
             }
             if self.entries >= WINDOW_ENTRIES || self.uses.len() >= WINDOW_USES {
                 self.flush()?;
@@ -138,9 +141,9 @@ impl<'a> Planner<'a> {
                     job.hole(offset, *length, self.shared)
                 }
                 Segment::Hole(_) => {}
-                Segment::Data(id, _) => {
+                Segment::Data(id, length) => {
                     job.expect_piece();
-                    self.uses.push(Use { file: job.clone(), id: *id, offset });
+                    self.uses.push(Use { file: job.clone(), id: *id, length: *length, offset });
                 }
             }
             let end = offset.checked_add(segment.length());

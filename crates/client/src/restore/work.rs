@@ -4,6 +4,7 @@ use super::file::FileJob;
 use super::{Counters, Monitor, Options};
 use crate::backup::Progress;
 use crate::blocks::{BlockCache, Scratch};
+use crate::pages::Lost;
 use crate::{Archive, Error, Result};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
@@ -32,6 +33,8 @@ pub(super) struct Shared<'a> {
     pub(super) place: &'a str,
     /// The target has no more room.
     pub(super) is_full: AtomicBool,
+    /// Pages of the snapshot could not be read: nobody knows all that it has.
+    pub(super) has_lost_pages: AtomicBool,
 }
 
 /// Something for a worker to do.
@@ -46,6 +49,8 @@ pub(super) enum Task {
 pub(super) struct Use {
     pub(super) file: Arc<FileJob>,
     pub(super) id: ObjectId,
+    /// Its length, as the file has it.
+    pub(super) length: u32,
     /// Where in the file it goes.
     pub(super) offset: u64,
 }
@@ -124,7 +129,9 @@ fn write(shared: &Shared<'_>, used: &Use, found: Option<(&Opened, usize)>) {
         return used.file.lost(shared, &format!("chunk {} is not where the index says", used.id));
     };
     let bytes = opened.payload(at);
-    if shared.archive.keys.writer.ids.chunk_id(bytes) != used.id {
+    // Another length would be written over what comes next.
+    let is_as_long = bytes.len() == used.length as usize;
+    if !is_as_long || shared.archive.keys.writer.ids.chunk_id(bytes) != used.id {
         return used
             .file
             .lost(shared, &format!("chunk {} has other content than its name says", used.id));
@@ -137,6 +144,19 @@ impl Shared<'_> {
     pub(super) fn failed(&self, path: &[u8], text: &str) {
         Counters::add(&self.counters.failed, 1);
         self.monitor.problem(path, text);
+    }
+
+    /// A page of the snapshot cannot be read. Its entries have no names any more; the first path
+    /// and their number are known from the page above.
+    pub(super) fn lost_page(&self, lost: &Lost) {
+        self.has_lost_pages.store(true, Ordering::Relaxed);
+        self.failed(&lost.first, &lost.to_string());
+    }
+
+    /// Whether what the snapshot does not have is to be removed: never while it is not known what
+    /// it has.
+    pub(super) fn deletes(&self) -> bool {
+        self.options.delete && !self.has_lost_pages.load(Ordering::Relaxed)
     }
 
     /// Whether to go on.

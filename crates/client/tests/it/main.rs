@@ -4,13 +4,18 @@
 
 mod changing;
 mod damage;
+mod damage_matrix;
+mod doubts;
 mod faults;
+mod hostile;
+mod incidents;
 mod incremental;
 mod interrupted;
 mod keys;
 mod limits;
 mod parity;
 mod power;
+mod racer;
 mod rebuilding;
 mod reclaiming;
 mod restoring;

@@ -192,9 +192,13 @@ fn gc_versus_running_backup_keeps_what_was_promised() {
 fn forget_under(archive: &Archive, lease: &repository::lease::Lease, names: &[SnapshotRef]) {
     let sealer = sealer(archive);
     let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
-    // What a tombstone says is signed elsewhere; the engine only moves it.
-    let tombstone =
-        sealer.seal_single(RecordKind::Tombstone, b"unsigned", b"", &mut packer).unwrap();
+    // Signed: a reclaim brings back what nobody forgot who may.
+    let mut clear = archive.slot.id.0.to_vec();
+    clear.extend(names.iter().flat_map(|name| name.id.0));
+    let repository = archive.repository.config().repository;
+    let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
+    clear.extend_from_slice(&archive.keys.writer.signer.sign(&message));
+    let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
     archive.repository.forget(lease, names, &sealer.session_record(), &tombstone).unwrap();
 }
 

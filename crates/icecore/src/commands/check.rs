@@ -62,6 +62,8 @@ impl Check {
             context.out.line(&format!("repaired: {}", escape::text(repaired)))?;
         }
         let told = report.damages.iter().try_for_each(|damage| tell(context, damage));
+        let told =
+            told.and_then(|()| report.notes.iter().try_for_each(|note| tell_note(context, note)));
         Failure::heard_or_not(told)?;
         context.out.line(&summary(&report))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
@@ -84,6 +86,12 @@ fn advice(report: &Report) -> Option<&'static str> {
             "What to do: icecore rebuild (the index then knows nothing damaged), back up the same sources again (what is missing is stored anew), check, and forget the snapshots that stay damaged.",
         ),
     }
+}
+
+fn tell_note(context: &Context, note: &Damage) -> Result<()> {
+    let told =
+        Told { what: &note.what, healable: false, snapshots: &note.snapshots, paths: Vec::new() };
+    context.out.item("note", &told, || format!("note: {}", escape::text(&note.what)))
 }
 
 fn tell(context: &Context, damage: &Damage) -> Result<()> {

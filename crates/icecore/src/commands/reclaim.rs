@@ -26,6 +26,10 @@ impl Reclaim {
         let archive = context.open()?;
         let options = Options { max_waste_percent: self.max_waste, dry_run: self.dry_run };
         let report = reclaim::run(&archive, &options).map_err(|error| context.failure(error))?;
+        if report.snapshots_restored > 0 {
+            let back = units::many(report.snapshots_restored, "snapshot");
+            context.out.note(&format!("{back} that nobody forgot had lost their files and are listed again: icecore snapshots"));
+        }
         context.out.line(&text(&report))?;
         context.out.summary(Code::Complete, &report)
     }

@@ -154,6 +154,54 @@ fn a_lost_config_is_not_replaced_by_a_new_one() {
     assert_eq!(machine.snapshots().len(), 1);
 }
 
+/// The config with other bytes, as a later version may write it: its checksum is good.
+fn change_config(machine: &Machine, at: usize, value: u8) {
+    let path = machine.path("repository/config");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[at] = value;
+    let end = bytes.len() - 16;
+    let sum = format::wire::checksum(&[&bytes[..end]]);
+    bytes[end..].copy_from_slice(&sum);
+    std::fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn a_repository_of_tomorrow_is_refused_by_every_command() {
+    let machine = Machine::new();
+    machine.backup();
+    let config = std::fs::read(machine.path("repository/config")).unwrap();
+    change_config(&machine, 24, 4);
+    for command in ["snapshots", "check", "reclaim", "rebuild"] {
+        explains(&machine.run([command]), 1, &["feature", "newer icecore"]);
+    }
+    // The digit of the magic is the version of the file.
+    std::fs::write(machine.path("repository/config"), &config).unwrap();
+    change_config(&machine, 7, b'2');
+    for command in ["snapshots", "check"] {
+        explains(&machine.run([command]), 14, &["config"]);
+    }
+    std::fs::write(machine.path("repository/config"), &config).unwrap();
+    machine.run(["check", "--read-data"]).ends(0);
+}
+
+/// The newest snapshot may have been lost, or never done: said, and no damage for certain.
+#[test]
+fn a_snapshot_that_is_in_no_list_is_a_note_and_comes_back() {
+    let machine = Machine::new();
+    machine.backup();
+    machine.write("more", &random(1000));
+    machine.backup();
+    let all = std::fs::read_dir(machine.path("repository/snapshots")).unwrap();
+    let last = all.map(|entry| entry.unwrap().path()).max().unwrap();
+    std::fs::remove_file(last).unwrap();
+    let ran = machine.run(["check"]).ends(0);
+    assert!(ran.text().contains("note: ") && ran.text().contains("icecore rebuild"));
+    let ran = machine.run(["reclaim"]).ends(0);
+    assert!(ran.stderr.contains("1 snapshot"), "{}", ran.stderr);
+    assert_eq!(machine.snapshots().len(), 2);
+    assert!(!machine.run(["check"]).ends(0).text().contains("note: "));
+}
+
 #[test]
 fn no_space() {
     let machine = Machine::new();

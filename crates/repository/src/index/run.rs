@@ -193,11 +193,12 @@ impl RunReader {
         }
         let mut fence = vec![0; pages as usize * 8];
         file.read_exact_at(&mut fence, fence_offset)?;
-        let mut magic = [0; MAGIC.len()];
-        file.read_exact_at(&mut magic, 0)?;
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0)?;
+        let zeros = header.strip_prefix(&MAGIC).unwrap_or(&[1]);
         let (covered, sum) = trailer.split_at(TRAILER_BYTES - 16);
         // The fence says which page an id is in: a wrong one would make ids seem missing.
-        if magic != MAGIC || checksum(&[&fence, covered]) != sum {
+        if zeros.iter().any(|byte| *byte != 0) || checksum(&[&fence, covered]) != sum {
             return Err(damaged());
         }
         let fence =

@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     Full,
     /// One sync fails, and never again (fsyncgate).
     SyncOnce,
+    /// What is written to one file does not arrive, which its sync is the first to say.
+    Late,
 }
 
 /// One call.
@@ -71,6 +73,17 @@ impl Plan {
         Arc::new(Self::new(Fault::Once, 0, Some((verb, prefix))))
     }
 
+    /// The first file whose name begins with `prefix` is not written, which its sync says.
+    pub(crate) fn failing_late(prefix: &'static str) -> Arc<Self> {
+        Arc::new(Self::new(Fault::Late, 0, Some(("sync", prefix))))
+    }
+
+    /// Whether what is appended to the file does not arrive.
+    fn swallows(&self, name: &str) -> bool {
+        let is_it = self.only.is_some_and(|(_, prefix)| name.starts_with(prefix));
+        self.fault == Fault::Late && is_it && !self.fired()
+    }
+
     fn new(fault: Fault, at: u64, only: Option<(&'static str, &'static str)>) -> Self {
         let (next, fired) = (AtomicU64::new(0), AtomicBool::new(false));
         let (calls, hook) = (Mutex::default(), Mutex::default());
@@ -103,7 +116,7 @@ impl Plan {
         let of_fault = match self.fault {
             Fault::Once | Fault::Dead => true,
             Fault::Full => writes.contains(&verb),
-            Fault::SyncOnce => verb == "sync",
+            Fault::SyncOnce | Fault::Late => verb == "sync",
         };
         of_fault && self.only.is_none_or(|only| verb == only.0 && name.starts_with(only.1))
     }
@@ -223,6 +236,9 @@ impl FileWriter for FaultyWriter {
             let bytes = parts.concat();
             let _ = self.inner.append(&[&bytes[..bytes.len() / 2]]);
             return Err(error);
+        }
+        if self.plan.swallows(&self.name) {
+            return self.inner.append(&[&vec![0; parts.concat().len()]]);
         }
         self.inner.append(parts)
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod build;
 pub(crate) mod faulty;
+pub(crate) mod forge;
 pub(crate) mod state;
 
 use capture::read::{RacyWindow, ReadOptions};

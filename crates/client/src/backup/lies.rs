@@ -1,0 +1,100 @@
+//! Tests only: memory that loses a bit between the naming of a chunk and its sealing. A compressor
+//! that lies looks the same from here; `seal` has tests of its own for it.
+
+use super::{Monitor, Options, Progress, run};
+use crate::archive::InitOptions;
+use crate::manifest::ManifestReader;
+use crate::{Archive, Error, check, restore};
+use capture::Problem;
+use capture::read::ReadOptions;
+use capture::walk::Root;
+use crypto::{KdfParams, SlotSecret};
+use repository::local::LocalStorage;
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Chunks that begin so lose a bit on their way.
+const UNLUCKY: &[u8] = b"this chunk was named, and then it lost a bit";
+
+/// The bytes as they come out of the memory.
+pub(super) fn through_memory(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !bytes.starts_with(UNLUCKY) {
+        return bytes.into();
+    }
+    let mut lost = bytes.to_vec();
+    lost[UNLUCKY.len()] ^= 1;
+    lost.into()
+}
+
+struct Silent(parking_lot::Mutex<Vec<Vec<u8>>>);
+
+impl Monitor for Silent {
+    fn problem(&self, _: &Problem) {}
+    fn note(&self, _: &str) {}
+}
+
+impl restore::Monitor for Silent {
+    fn problem(&self, path: &[u8], _: &str) {
+        self.0.lock().push(path.to_vec());
+    }
+}
+
+fn backed_up(place: &Path, verify_blocks: bool) -> (Archive, crate::Result<super::Done>) {
+    let source = place.join("source");
+    std::fs::create_dir(&source).unwrap();
+    std::fs::write(source.join("good"), [7; 500]).unwrap();
+    std::fs::write(source.join("unlucky"), [UNLUCKY, &[8; 500]].concat()).unwrap();
+    let storage = Arc::new(LocalStorage::create(&place.join("repository")).unwrap());
+    let kdf = KdfParams { memory_kib: 64, passes: 1, lanes: 1 };
+    let options = InitOptions { kdf, ..InitOptions::default() };
+    let archive = Archive::init(storage, SlotSecret::Password(b"p"), options).unwrap();
+    let options = Options {
+        roots: vec![Root {
+            source: source.as_os_str().as_bytes().to_vec(),
+            shown_as: Some(b"/".to_vec()),
+        }],
+        node: "node".into(),
+        paths: vec!["/".into()],
+        tags: Vec::new(),
+        walk: Default::default(),
+        read: ReadOptions::default(),
+        threads: 1,
+        level: seal::Level::Fixed(1),
+        full: false,
+        ignore_inode: false,
+        verify_blocks,
+        limits: Default::default(),
+    };
+    let done = run(&archive, &options, &Progress::default(), &Silent(Default::default()));
+    (archive, done)
+}
+
+#[test]
+fn a_bit_lost_before_sealing_stops_a_backup_that_looks_again() {
+    let place = tempfile::tempdir().unwrap();
+    let (archive, done) = backed_up(place.path(), true);
+    assert!(matches!(done, Err(Error::Seal(seal::Error::WrongContent(_)))), "{done:?}");
+    assert_eq!(archive.repository.snapshots().unwrap(), []);
+}
+
+/// Who does not look again stores it; nobody ever gets it as what it is not.
+#[test]
+fn a_bit_lost_before_sealing_is_found_by_check_and_named_by_a_restore() {
+    let place = tempfile::tempdir().unwrap();
+    let (archive, done) = backed_up(place.path(), false);
+    let name = done.unwrap().snapshot;
+    let options = check::Options { read_data_percent: Some(100.0), threads: 1 };
+    let report = check::run(&archive, &options, &Progress::default()).unwrap();
+    let named: Vec<_> = report.damages.iter().flat_map(|damage| &damage.paths).collect();
+    assert_eq!(named, [b"unlucky"], "{report:#?}");
+    let snapshot = ManifestReader::new(&archive).unwrap().read(name).unwrap();
+    let (target, heard) = (place.path().join("target"), Silent(Default::default()));
+    let (options, progress) = (restore::Options::default(), Progress::default());
+    let report =
+        restore::run(&archive, &snapshot, b"", &target, &options, &progress, &heard).unwrap();
+    assert_eq!((report.failed, heard.0.into_inner()), (1, vec![b"unlucky".to_vec()]));
+    assert_eq!(std::fs::read(target.join("good")).unwrap(), [7; 500]);
+    assert!(!target.join("unlucky").exists());
+}

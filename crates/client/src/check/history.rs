@@ -1,0 +1,65 @@
+//! History: whether every snapshot that was made is listed or was forgotten. A file that is gone
+//! from a folder leaves no gap to see there; what cites it, and what lies in the containers, does.
+
+use super::data::Seen;
+use super::structure::Found;
+use super::{Damage, Report};
+use crate::unlisted::{forgotten, signed_head};
+use crate::{Archive, Result};
+use crypto::SlotInfo;
+use format::manifest::{self, Head};
+use ids::{KeyId, SnapshotId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+const NOBODY: SnapshotId = SnapshotId([0; SnapshotId::LEN]);
+
+pub(super) fn check(
+    archive: &Archive,
+    found: &Found,
+    seen: &Seen,
+    report: &mut Report,
+) -> Result<()> {
+    let slots = archive.slots()?;
+    // One of a key that was removed since explains a gap as well as any.
+    let forgotten = forgotten(archive, &slots, &seen.tombstones, true);
+    let listed: FxHashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
+    let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
+    let mut stored = stored(archive, &slots, &seen.manifests);
+    stored.retain(|id, _| !is_known(id));
+    for snapshot in &found.snapshots {
+        let before = snapshot.head.previous;
+        if before == NOBODY || is_known(&before) {
+            continue;
+        }
+        let way = match stored.remove(&before) {
+            Some(_) => "icecore rebuild brings it back",
+            None => "its manifest is in no container either",
+        };
+        let what = format!(
+            "snapshot {before} is gone and nobody forgot it ({way}); the next one of its source cites it"
+        );
+        let snapshots = vec![before.to_string()];
+        report.damages.push(Damage { what, snapshots, ..Damage::default() });
+    }
+    for (id, head) in stored {
+        if archive.repository.is_complete(head.root)? {
+            let what = format!(
+                "snapshot {id} lies in a container and is not listed: its file was lost, or its backup stopped before it was done (icecore rebuild brings it back)"
+            );
+            let snapshots = vec![id.to_string()];
+            report.notes.push(Damage { what, snapshots, ..Damage::default() });
+        }
+    }
+    Ok(())
+}
+
+/// The snapshots whose manifests lie in containers, signed by a key of the repository.
+fn stored(
+    archive: &Archive,
+    slots: &[(KeyId, SlotInfo)],
+    manifests: &[Vec<u8>],
+) -> FxHashMap<SnapshotId, Head> {
+    let of =
+        |clear: &Vec<u8>| Some((manifest::snapshot_id(clear), signed_head(archive, slots, clear)?));
+    manifests.iter().filter_map(of).collect()
+}

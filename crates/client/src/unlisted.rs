@@ -1,0 +1,120 @@
+//! Snapshots that lie in containers and are in no list: their files were lost, or their backups
+//! stopped before they were done. Nobody forgot them, so they are treated as if somebody missed
+//! them.
+
+use crate::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT, signed};
+use crate::{Archive, Result};
+use crypto::SlotInfo;
+use format::manifest::{self, Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
+use format::record::{self, RecordKind};
+use ids::{ContainerNo, KeyId, Place, SessionId, SnapshotId};
+use repository::container;
+use repository::container::read::ContainerReader;
+use repository::rebuild::FoundManifest;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The head of a manifest that a key of the repository signed.
+pub(crate) fn signed_head(
+    archive: &Archive,
+    slots: &[(KeyId, SlotInfo)],
+    clear: &[u8],
+) -> Option<Head> {
+    let (head, signature) = Head::decode(clear).ok()?;
+    let unsigned = signed(archive, MANIFEST_CONTEXT, &clear[..UNSIGNED_BYTES]);
+    let (_, slot) = slots.iter().find(|(id, _)| *id == head.writer)?;
+    slot.verify_key.verify(&unsigned, &signature).is_ok().then_some(head)
+}
+
+/// The snapshots that `tombstones` name. `stranger` says whether to believe one of a key that is
+/// none of the repository's any more.
+pub(crate) fn forgotten(
+    archive: &Archive,
+    slots: &[(KeyId, SlotInfo)],
+    tombstones: &[Vec<u8>],
+    stranger: bool,
+) -> FxHashSet<SnapshotId> {
+    let mut dead = FxHashSet::default();
+    for clear in tombstones {
+        let Some((message, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
+            continue;
+        };
+        let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
+        let signed = signed(archive, TOMBSTONE_CONTEXT, message);
+        let is_good = match slots.iter().find(|(id, _)| id.0 == *writer) {
+            Some((_, slot)) => slot.verify_key.verify(&signed, signature).is_ok(),
+            None => stranger,
+        };
+        if is_good {
+            let ids = names.as_chunks::<{ SnapshotId::LEN }>().0;
+            dead.extend(ids.iter().map(|id| SnapshotId(*id)));
+        }
+    }
+    dead
+}
+
+/// Brings all of them back whose data is there, before it is reclaimed. Returns how many.
+pub(crate) fn bring_back(archive: &Archive, lease: &repository::lease::Lease) -> Result<u64> {
+    let found = look(archive)?;
+    let slots = archive.slots()?;
+    let dead = forgotten(archive, &slots, &found.tombstones, true);
+    let listed: FxHashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
+    let mut back = 0;
+    for manifest in &found.manifests {
+        if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
+            continue;
+        }
+        let head = signed_head(archive, &slots, &manifest.clear);
+        if let Some(head) = head
+            && archive.repository.is_complete(head.root)?
+        {
+            archive.repository.restore_manifest(lease, manifest)?;
+            back += 1;
+        }
+    }
+    Ok(back)
+}
+
+/// What the containers say of snapshots that were made and forgotten.
+#[derive(Default)]
+struct Told {
+    manifests: Vec<FoundManifest>,
+    tombstones: Vec<Vec<u8>>,
+}
+
+fn look(archive: &Archive) -> Result<Told> {
+    let storage = &**archive.repository.storage();
+    let mut told = Told::default();
+    for file in container::list(storage, ContainerNo(0))?.iter().filter(|file| file.finished) {
+        look_into(&ContainerReader::open(storage, file.number)?, &mut told)?;
+    }
+    Ok(told)
+}
+
+fn look_into(reader: &ContainerReader, told: &mut Told) -> Result<()> {
+    let rows = match reader.rows() {
+        Err(repository::Error::Damaged { .. }) => reader.walk(|_, _| ())?.rows,
+        rows => rows?,
+    };
+    let mut sessions: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
+    let mut manifests = Vec::new();
+    let kinds = [RecordKind::Session, RecordKind::Manifest, RecordKind::Tombstone];
+    for row in rows.iter().filter(|row| kinds.iter().any(|kind| row.is(*kind))) {
+        let mut bytes = Vec::new();
+        let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+        reader.read(place, &mut bytes)?;
+        let Ok(record) = record::verify(&bytes) else { continue };
+        match record.header.kind {
+            RecordKind::Session => drop(sessions.insert(record.header.session, bytes)),
+            RecordKind::Tombstone => told.tombstones.push(record.clear.to_vec()),
+            _ => manifests.push((record.header.session, record.clear.to_vec(), bytes)),
+        }
+    }
+    for (session, clear, manifest) in manifests {
+        if let Some(key) = sessions.get(&session) {
+            let id = manifest::snapshot_id(&clear);
+            let file = [&key[..], &manifest].concat();
+            told.manifests.push(FoundManifest { id, clear, file });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Snapshots that no backup would make, sealed and signed as by somebody who has the key.
+
+use crate::testkit::SMALL_CHUNKS;
+use client::Archive;
+use client::manifest::Body;
+use crypto::Cipher;
+use format::entry::{Attributes, Content, Entry, Kind, Time};
+use format::inner::{self, Child, Sums};
+use format::leaf::LeafBuilder;
+use format::manifest::Head;
+use format::page::Page;
+use format::record::RecordKind;
+use ids::{ObjectId, SnapshotId};
+use repository::session::Session;
+use repository::snapshots::SnapshotRef;
+use seal::{Block, Level, Packer, Sealer};
+use std::sync::Arc;
+
+/// Kind in the keyed hash of a manifest's body, as the writer has it.
+const BODY_KIND: u8 = 0x81;
+
+/// A session in which anything may be stored.
+pub(crate) struct Forge<'a> {
+    archive: &'a Archive,
+    session: Session,
+    sealer: Sealer,
+    secs: i64,
+}
+
+impl<'a> Forge<'a> {
+    pub(crate) fn new(archive: &'a Archive) -> Self {
+        let lease = archive.lease("forge").unwrap();
+        let mut random = [0; 80];
+        getrandom(&mut random);
+        let sealer = Sealer::new(&archive.keys.writer, random, Cipher::fastest());
+        let session = archive.repository.begin(&lease, None, sealer.session_record()).unwrap();
+        Self { archive, session, sealer, secs: 1 }
+    }
+
+    /// As if the clock had shown this when the backup began.
+    pub(crate) fn at(self, secs: i64) -> Self {
+        Self { secs, ..self }
+    }
+
+    /// Stores a chunk under its own name.
+    pub(crate) fn chunk(&self, bytes: &[u8]) -> ObjectId {
+        self.chunk_as(self.archive.keys.writer.ids.chunk_id(bytes), bytes)
+    }
+
+    /// Stores a chunk under any name.
+    pub(crate) fn chunk_as(&self, id: ObjectId, bytes: &[u8]) -> ObjectId {
+        let mut block = Block::new(RecordKind::Data);
+        block.push_chunk(id, bytes);
+        self.store(id, block)
+    }
+
+    /// Stores a page under its own name.
+    pub(crate) fn page(&self, page: &Page) -> ObjectId {
+        let ids = &self.archive.keys.writer.ids;
+        self.page_as(ids.page_id(page.kind as u8, &page.refs, &page.payload), page)
+    }
+
+    /// Stores a page under any name.
+    pub(crate) fn page_as(&self, id: ObjectId, page: &Page) -> ObjectId {
+        let mut block = Block::new(RecordKind::Pages);
+        block.push_page(id, page);
+        self.store(id, block)
+    }
+
+    fn store(&self, id: ObjectId, mut block: Block) -> ObjectId {
+        if self.session.claim(&id).unwrap() {
+            let mut record = Sealer::empty_record();
+            let mut packer = Packer::new(Level::Fixed(3)).unwrap();
+            self.sealer.seal_block(&mut block, &mut packer, &mut record).unwrap();
+            self.session.append(&record).unwrap();
+        }
+        id
+    }
+
+    /// A leaf of these entries, as they are.
+    pub(crate) fn leaf(&self, entries: &[Entry]) -> ObjectId {
+        let mut builder = LeafBuilder::default();
+        entries.iter().for_each(|entry| builder.push(entry));
+        self.page(&builder.finish())
+    }
+
+    /// Publishes a tree as a snapshot.
+    pub(crate) fn publish(self, root: ObjectId, level: u8) -> SnapshotRef {
+        let body = serde_json::to_vec(&Body { node: "node".into(), ..Body::default() }).unwrap();
+        let writer = &self.archive.keys.writer;
+        let head = Head {
+            sequence: self.session.next_snapshot(),
+            source: writer.ids.page_id(0x80, &[], b"forged"),
+            source_sequence: 1,
+            previous: SnapshotId([0; 16]),
+            time_secs: self.secs,
+            time_nanos: 0,
+            root,
+            level,
+            body: writer.ids.page_id(BODY_KIND, &[root], &body),
+            writer: self.archive.slot.id,
+        };
+        let (unsigned, repository) = (head.encode(), self.archive.repository.config().repository);
+        let message = [&b"icecore 2026 manifest v1"[..], &repository.0, &unsigned].concat();
+        let clear = [&unsigned[..], &writer.signer.sign(&message)].concat();
+        let mut packer = Packer::new(Level::Fixed(3)).unwrap();
+        let manifest = self.sealer.seal_single(RecordKind::Manifest, &clear, &body, &mut packer);
+        self.session.commit(&manifest.unwrap()).unwrap().snapshot
+    }
+
+    /// Publishes a tree of one leaf.
+    pub(crate) fn publish_leaf(self, entries: &[Entry]) -> SnapshotRef {
+        let root = self.leaf(entries);
+        self.publish(root, 0)
+    }
+
+    /// An inner page of `count` times the same child, with rising first paths or none.
+    pub(crate) fn inner(&self, level: u8, child: ObjectId, count: usize, named: bool) -> ObjectId {
+        let first = |at: usize| if named { format!("{at:06}").into_bytes() } else { Vec::new() };
+        let children: Vec<_> =
+            (0..count).map(|at| Child { id: child, first: first(at), sums: Sums::EMPTY }).collect();
+        self.page(&inner::encode(level, &children))
+    }
+}
+
+fn getrandom(bytes: &mut [u8]) {
+    use std::io::Read;
+    std::fs::File::open("/dev/urandom").unwrap().read_exact(bytes).unwrap();
+}
+
+pub(crate) fn entry(kind: Kind, path: impl AsRef<[u8]>) -> Entry {
+    let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
+    let attributes = Attributes {
+        kind,
+        mode,
+        uid: 0,
+        gid: 0,
+        user: Vec::new(),
+        group: Vec::new(),
+        device: 0,
+        inode_flags: 0,
+        xattrs: Vec::new(),
+    };
+    Entry {
+        path: path.as_ref().to_vec(),
+        attributes: Arc::new(attributes),
+        size: 0,
+        mtime: Time { secs: 1, nanos: 0 },
+        ctime: Time::default(),
+        inode: 0,
+        links: 1,
+        rdev: 0,
+        status: 0,
+        content: Content::None,
+    }
+}
+
+pub(crate) fn file(path: impl AsRef<[u8]>, bytes: &[u8]) -> Entry {
+    let content = if bytes.is_empty() { Content::None } else { Content::Inline(bytes.to_vec()) };
+    Entry { size: bytes.len() as u64, content, ..entry(Kind::File, path) }
+}
+
+pub(crate) fn directory(path: impl AsRef<[u8]>) -> Entry {
+    entry(Kind::Directory, path)
+}
+
+pub(crate) fn symlink(path: impl AsRef<[u8]>, to: &[u8]) -> Entry {
+    let content = Content::Inline(to.to_vec());
+    Entry { size: to.len() as u64, content, ..entry(Kind::Symlink, path) }
+}
+
+/// A further name, or the first, of the file `inode`.
+pub(crate) fn linked(entry: Entry, inode: u64) -> Entry {
+    Entry { inode, links: 2, ..entry }
+}
+
+/// Larger than any chunk of the tests' repositories, which nobody looks at.
+pub(crate) const LARGE_CHUNK: usize = SMALL_CHUNKS.max as usize * 200;

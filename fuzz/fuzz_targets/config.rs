@@ -1,0 +1,19 @@
+//! The config of a repository: refused, or as it was written.
+#![no_main]
+
+use icecore_fuzz::memory::Memory;
+use icecore_fuzz::summed;
+use repository::config::Config;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    for bytes in [bytes.to_vec(), summed(bytes)] {
+        let storage = Memory::with(&[("config", &bytes)]);
+        let Ok(config) = Config::read(&*storage) else { continue };
+        assert_eq!(config.features, 0, "unknown features are refused");
+        config.write(&*storage).expect("memory");
+        assert_eq!(
+            repository::storage::read_small(&*storage, "config", 1 << 10).expect("it"),
+            bytes
+        );
+    }
+});

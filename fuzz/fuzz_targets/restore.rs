@@ -1,0 +1,195 @@
+//! Restoring any entries in any order into a folder of a file system in memory: nothing outside of
+//! it changes.
+#![no_main]
+
+use format::entry::{Attributes, Content, Entry, Kind, Time, Xattr};
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use restore::{Options, Overwrite, Owners, Target};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Names that lead somewhere, if anybody follows them.
+const NAMES: &[&[u8]] = &[
+    b"a",
+    b"b",
+    b"c",
+    b"..",
+    b".",
+    b"",
+    b"/",
+    b"out",
+    b"../outside",
+    b"canary",
+    b"a\0b",
+    b"up",
+    b"../outside/canary",
+    b"A",
+];
+const STEPS_MAX: usize = 12;
+
+#[derive(Arbitrary, Debug)]
+struct Step<'a> {
+    what: u8,
+    path: [u8; 3],
+    names: u8,
+    other: [u8; 2],
+    mode: u16,
+    bytes: &'a [u8],
+    kind: u8,
+    flags: u8,
+}
+
+#[derive(Arbitrary, Debug)]
+struct Input<'a> {
+    overwrite: u8,
+    delete: bool,
+    dry_run: bool,
+    steps: Vec<Step<'a>>,
+}
+
+fn path(names: &[u8]) -> Vec<u8> {
+    let names: Vec<&[u8]> =
+        names.iter().map(|name| NAMES[usize::from(*name) % NAMES.len()]).collect();
+    names.join(&b'/')
+}
+
+fn entry(step: &Step<'_>, kind: Kind) -> Entry {
+    let xattrs = match step.flags & 1 {
+        1 => vec![Xattr { name: b"user.x".to_vec(), value: step.bytes.to_vec() }],
+        _ => Vec::new(),
+    };
+    let attributes = Attributes {
+        kind,
+        mode: step.mode & 0o7777,
+        uid: u32::from(step.flags >> 4) * 1000,
+        gid: 0,
+        user: Vec::new(),
+        group: Vec::new(),
+        device: 0,
+        inode_flags: 0,
+        xattrs,
+    };
+    let content = match step.bytes {
+        [] => Content::None,
+        bytes => Content::Inline(bytes.to_vec()),
+    };
+    Entry {
+        path: path(&step.path[..1 + usize::from(step.names % 3)]),
+        attributes: Arc::new(attributes),
+        size: step.bytes.len() as u64,
+        mtime: Time { secs: 1, nanos: 2 },
+        ctime: Time::default(),
+        inode: 1,
+        links: 1 + u32::from(step.flags & 2),
+        rdev: u64::from(step.flags),
+        status: 0,
+        content,
+    }
+}
+
+fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::Problem> {
+    let kinds = [Kind::Fifo, Kind::Socket, Kind::CharDevice, Kind::BlockDevice, Kind::File];
+    let kind = kinds[usize::from(step.kind) % kinds.len()];
+    let entry = |kind| self::entry(step, kind);
+    let parent = |entry: &Entry| target.parent_of(&entry.path);
+    match step.what % 9 {
+        0 => drop(target.directory(&entry(Kind::Directory))?),
+        1 => {
+            let file = entry(Kind::File);
+            target.small_file(&*parent(&file)?, &file, step.bytes)?;
+        }
+        2 => {
+            let file = entry(Kind::File);
+            if let restore::Begun::Open(open) = target.begin_file(&parent(&file)?, &file)? {
+                open.write_at(0, step.bytes)?;
+                open.finish(&file)?;
+            }
+        }
+        3 => {
+            let link = entry(Kind::Symlink);
+            let outside = place().0.join("outside").into_os_string().into_vec();
+            let to = [&b"../"[..], &outside, b""][usize::from(step.kind) % 3];
+            let to = [to, &path(&step.other)].concat();
+            target.symlink(&*parent(&link)?, &link, &to)?;
+        }
+        4 => {
+            let name = entry(Kind::File);
+            target.hard_link(&*parent(&name)?, &name, &path(&step.other))?;
+        }
+        5 => {
+            let special = entry(kind);
+            target.special(&*parent(&special)?, &special)?;
+        }
+        6 => drop(target.finish_directory(&entry(Kind::Directory))?),
+        7 => drop(target.delete_others(&path(&step.other), &|name| name == b"a", None)),
+        _ => {
+            let file = entry(Kind::File);
+            target.settle_unchanged(&file);
+            target.compare_metadata(&file);
+            target.open_for_verify(&file.path)?;
+        }
+    }
+    Ok(())
+}
+
+/// What nobody may touch.
+#[derive(PartialEq, Debug)]
+struct Outside(Vec<u8>, Vec<(i64, i64, u32, u64, u32)>, usize);
+
+impl Outside {
+    fn look(root: &Path) -> Self {
+        let outside = root.join("outside");
+        let look = |path: &Path| {
+            let stat = std::fs::symlink_metadata(path).expect("it is there");
+            (stat.ctime(), stat.ctime_nsec(), stat.mode(), stat.nlink(), stat.uid())
+        };
+        let canary = outside.join("canary");
+        Self(
+            std::fs::read(&canary).expect("the canary"),
+            vec![look(&canary), look(&outside)],
+            std::fs::read_dir(&outside).expect("outside").count(),
+        )
+    }
+}
+
+fn place() -> &'static (PathBuf, Outside) {
+    static PLACE: OnceLock<(PathBuf, Outside)> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let root = PathBuf::from(format!("/dev/shm/icecore-fuzz-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        std::fs::create_dir_all(root.join("outside")).expect("tmpfs");
+        std::fs::write(root.join("outside/canary"), "alive").expect("tmpfs");
+        let outside = Outside::look(&root);
+        (root, outside)
+    })
+}
+
+/// An empty folder, with a way out of it that was there before.
+fn emptied(inside: &Path) {
+    let _ = std::fs::remove_dir_all(inside);
+    std::fs::create_dir(inside).expect("tmpfs");
+    std::os::unix::fs::symlink("../outside", inside.join("out")).expect("tmpfs");
+}
+
+libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
+    let (root, outside) = place();
+    let inside = root.join("inside");
+    emptied(&inside);
+    let overwrite = [Overwrite::Always, Overwrite::IfChanged, Overwrite::Never];
+    let options = Options {
+        overwrite: overwrite[usize::from(input.overwrite) % 3],
+        delete: input.delete,
+        dry_run: input.dry_run,
+        owners: Owners::ById,
+        sync: false,
+        ..Options::default()
+    };
+    let target = Target::open(&inside, options).expect("it is there");
+    for step in input.steps.iter().take(STEPS_MAX) {
+        let _ = run(&target, step);
+    }
+    drop(target);
+    assert_eq!(&Outside::look(root), outside, "something outside has changed");
+});

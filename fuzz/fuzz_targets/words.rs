@@ -1,0 +1,20 @@
+//! What people type to name snapshots and files: selectors and patterns of names.
+#![no_main]
+
+use client::browse::glob::Glob;
+use client::select::Selector;
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+
+#[derive(Arbitrary, Debug)]
+struct Input<'a> {
+    selector: &'a [u8],
+    pattern: &'a [u8],
+    path: &'a [u8],
+    ignore_case: bool,
+}
+
+libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
+    let _ = Selector::parse_with_path(input.selector, &|_| None);
+    let glob = Glob::new(input.pattern, input.ignore_case);
+    let _ = glob.matches(input.path);
+});
