@@ -77,7 +77,8 @@ fn last_generation(storage: &dyn Storage) -> Result<u64> {
             let files = container::list(storage, ContainerNo(0))?;
             let last = files.into_iter().rfind(|file| file.finished);
             let header = last.map(|file| ContainerReader::open(storage, file.number)?.any_header());
-            Ok(header.and_then(Result::ok).map_or(0, |header| header.generation) + BEYOND)
+            let last = header.and_then(Result::ok).map_or(0, |header| header.generation);
+            Ok(last.saturating_add(BEYOND))
         }
         Err(error) => Err(error),
     }
@@ -102,13 +103,16 @@ fn read(storage: &dyn Storage) -> Result<Option<(u64, String)>> {
 }
 
 fn decode(bytes: &[u8]) -> format::Result<(u64, String)> {
-    let mut reader = Reader::new(bytes, "lease");
-    let Some((body, sum)) = bytes.split_last_chunk::<16>() else { return Err(reader.invalid()) };
+    let Some((body, sum)) = bytes.split_last_chunk::<16>() else {
+        return Err(format::Error::Truncated { what: "lease" });
+    };
     if checksum(&[body]) != *sum {
         return Err(format::Error::Checksum { what: "lease" });
     }
+    let mut reader = Reader::new(body, "lease");
     let generation = reader.u64()?;
-    Ok((generation, String::from_utf8_lossy(&body[8..]).into_owned()))
+    let holder = reader.bytes(reader.remaining())?;
+    Ok((generation, String::from_utf8_lossy(holder).into_owned()))
 }
 
 #[cfg(test)]
@@ -139,6 +143,18 @@ mod tests {
         drop(Lease::acquire(&storage, "old").unwrap());
         storage.put(NAME, b"garbage that is no lease at all").unwrap();
         assert!(Lease::acquire(&storage, "new").unwrap().generation() > 1 << 32);
+    }
+
+    /// Found by the fuzzer: who may write to the storage can make a good sum of too little.
+    #[test]
+    fn a_lease_of_too_few_bytes_with_a_good_sum_keeps_nobody_from_writing() {
+        for length in 0..8 {
+            let (_directory, storage) = storage();
+            storage.create_directory("containers").unwrap();
+            let body = vec![0; length];
+            storage.put(NAME, &[&body[..], &checksum(&[&body])].concat()).unwrap();
+            assert!(Lease::acquire(&storage, "new").unwrap().generation() > 1 << 32);
+        }
     }
 
     #[test]
