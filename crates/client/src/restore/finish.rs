@@ -4,8 +4,8 @@
 use super::Counters;
 use super::entries::{Entries, Selected, Selection};
 use super::file::FileJob;
-use super::plan::read_list;
-use super::work::Shared;
+use super::plan::{has_further_names, read_list};
+use super::work::{self, Shared};
 use crate::Result;
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
@@ -67,11 +67,7 @@ impl Finisher<'_> {
             self.open.push(Open { entry, used: wanted, names: FxHashSet::default() });
             return Ok(());
         }
-        if wanted && entry.kind() == Kind::File && entry.links > 1 {
-            self.name(entry)
-        } else {
-            Ok(())
-        }
+        if wanted && has_further_names(&entry) { self.name(entry) } else { Ok(()) }
     }
 
     /// Finishes directories until one is left that `keep` says still has something in it.
@@ -103,7 +99,7 @@ impl Finisher<'_> {
         }
     }
 
-    /// A name of a file that has several.
+    /// A name of an object that has several.
     fn name(&mut self, entry: Entry) -> Result<()> {
         let key = (entry.attributes.device, entry.inode);
         let Some((first, left)) = self.first.get_mut(&key) else {
@@ -120,7 +116,16 @@ impl Finisher<'_> {
             .parent_of(&entry.path)
             .and_then(|parent| target.hard_link(&parent, &entry, &existing));
         match linked {
-            Ok(Outcome::NeedsCopy) => self.copy(entry),
+            Ok(Outcome::NeedsCopy) => {
+                self.shared.lacks_link(&entry.path);
+                match entry.kind() {
+                    Kind::File => self.copy(entry),
+                    _ => {
+                        work::plain(self.shared, &entry);
+                        Ok(())
+                    }
+                }
+            }
             Ok(Outcome::Unchanged) => {
                 Counters::add(&self.shared.counters.unchanged, 1);
                 Ok(())
