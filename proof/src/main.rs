@@ -1,8 +1,11 @@
 //! Breaks what Icecore stands on (processes, disks, file systems), and looks whether anything that
 //! was acknowledged is lost. Each rig is a command; each ends with one line that says what it did.
 
+mod client;
 mod crash;
+mod fidelity;
 mod icecore;
+mod mounted;
 mod options;
 #[cfg(feature = "sabotage")]
 mod sabotage;
@@ -22,6 +25,14 @@ cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every ackn
     --keep          leave the working directory behind
     --shut-down FS  instead of killing, shut down the file system (ext4, xfs) under the
                     repository, as a power cut does; as root
+cargo proof fidelity [OPTIONS]   every kind of object and attribute, from each file system to each,
+                              as root and as a plain user: exact, or reported by path
+    --seconds S     stop after this time; the first cells meet every source and target
+    --seed N        begin elsewhere
+    --binary PATH   the icecore to run (default target/release/icecore)
+    --many N        names in one directory (default 2000)
+    --depth N       directories in each other (default 1200, longer than a path may be)
+    --links N       names of one file more (default none; ext4 holds 65000)
 cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
     --seeds N       seeds to run (default 1000)
     --first N       the first of them (default 0)
@@ -39,6 +50,7 @@ fn main() -> ExitCode {
     };
     match command {
         "crash" => crash::main(rest),
+        "fidelity" => fidelity::main(rest),
         "sim" => sim::main(rest),
         #[cfg(feature = "sabotage")]
         "sabotage" => sabotage::main(rest),

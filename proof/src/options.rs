@@ -1,6 +1,8 @@
-//! Where the binary lies that the rigs run.
+//! What the rigs have in common: where the binary lies, their options, how they end.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The top folder of the sources.
 pub(crate) fn root() -> PathBuf {
@@ -13,4 +15,79 @@ pub(crate) fn binary(profile: &str) -> PathBuf {
     let target =
         std::env::var("CARGO_TARGET_DIR").map_or_else(|_| root().join("target"), PathBuf::from);
     target.join(profile).join("icecore")
+}
+
+/// What was asked of a rig: every option has a value.
+pub(crate) struct Asked(Vec<(String, String)>);
+
+impl Asked {
+    /// Options of all rigs, and those `more` of this one.
+    pub(crate) fn parse(arguments: &[String], more: &[&str]) -> Result<Self, String> {
+        let mut asked = Vec::new();
+        for pair in arguments.chunks(2) {
+            let [name, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
+            if !["--binary", "--seconds", "--seed"].contains(&name.as_str())
+                && !more.contains(&name.as_str())
+            {
+                return Err(format!("unknown option {name}"));
+            }
+            asked.push((name.clone(), value.clone()));
+        }
+        Ok(Self(asked))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let parse = |value: &str| value.parse().map_err(|_| format!("{name} {value}: no number"));
+        self.text(name).map(parse).transpose()
+    }
+
+    /// The binary to run.
+    pub(crate) fn binary(&self) -> PathBuf {
+        self.text("--binary").map_or_else(|| binary("release"), PathBuf::from)
+    }
+
+    /// When to stop; by default never.
+    pub(crate) fn deadline(&self) -> Result<Option<Instant>, String> {
+        let seconds = self.number("--seconds")?;
+        Ok(seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)))
+    }
+
+    /// The seed, of the clock unless it was given.
+    pub(crate) fn seed(&self) -> Result<u64, String> {
+        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_millis());
+        Ok(self.number("--seed")?.unwrap_or_else(|| clock().map_or(0, |time| time as u64)))
+    }
+}
+
+/// Runs a rig in a folder of its own and says how it ended: its one line, that it was skipped, or
+/// what was lost.
+pub(crate) fn report(
+    name: &str,
+    run: impl FnOnce(&Path) -> Result<String, String>,
+    possible: Result<(), String>,
+) -> ExitCode {
+    if let Err(reason) = possible {
+        println!("{name}: SKIPPED, {reason}");
+        return ExitCode::SUCCESS;
+    }
+    let work = std::env::temp_dir().join(format!("icecore-{name}-{}", std::process::id()));
+    let made = std::fs::create_dir_all(&work).map_err(|error| error.to_string());
+    let result = made.and_then(|()| run(&work));
+    if let Err(error) = std::fs::remove_dir_all(&work) {
+        eprintln!("{name}: {} stays: {error}", work.display());
+    }
+    match result {
+        Ok(line) => {
+            println!("{name}: {line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{name}: FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
