@@ -96,7 +96,7 @@ impl Client {
         let ran = self.ends(&["snapshots", "--json"], &[0])?;
         let lines = ran.lines();
         let ids = lines.iter().filter(|line| line["message_type"] != "summary");
-        Ok(ids.filter_map(|line| line["id"].as_str().map(str::to_owned)).collect())
+        Ok(ids.filter_map(|line| line["snapshot_id"].as_str().map(str::to_owned)).collect())
     }
 
     /// Backs `source` up, completely; the id of the snapshot.

@@ -4,6 +4,7 @@
 mod client;
 mod crash;
 mod fidelity;
+mod full;
 mod icecore;
 mod mounted;
 mod options;
@@ -33,6 +34,10 @@ cargo proof fidelity [OPTIONS]   every kind of object and attribute, from each f
     --many N        names in one directory (default 2000)
     --depth N       directories in each other (default 1200, longer than a path may be)
     --links N       names of one file more (default none; ext4 holds 65000)
+cargo proof full [OPTIONS]    file systems that are full, fill up or turn read-only under each command
+    --seconds S     stop after this time (default: four times each command on each file system)
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --binary PATH   the icecore to run (default target/release/icecore)
 cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
     --seeds N       seeds to run (default 1000)
     --first N       the first of them (default 0)
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
     match command {
         "crash" => crash::main(rest),
         "fidelity" => fidelity::main(rest),
+        "full" => full::main(rest),
         "sim" => sim::main(rest),
         #[cfg(feature = "sabotage")]
         "sabotage" => sabotage::main(rest),

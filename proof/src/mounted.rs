@@ -86,6 +86,23 @@ impl Mounted {
         &self.0
     }
 
+    /// The name of the loop device under it.
+    pub(crate) fn device(&self) -> Result<String, String> {
+        let device = run("findmnt", ["-no".as_ref(), "SOURCE".as_ref(), self.0.as_os_str()])?;
+        Ok(device.trim().trim_start_matches("/dev/").to_owned())
+    }
+
+    /// Unmounted, checked as at the start of a machine, and mounted again.
+    pub(crate) fn repaired(self) -> Result<Self, String> {
+        let (at, image) = (self.0.clone(), self.0.with_extension("img"));
+        run("umount", [at.as_os_str()])?;
+        std::mem::forget(self);
+        // Repairs end with codes that are no failure.
+        let _ = run("fsck.ext4", ["-fy".as_ref(), image.as_os_str()]);
+        run("mount", ["-o".as_ref(), "loop".as_ref(), image.as_os_str(), at.as_os_str()])?;
+        Ok(Self(at))
+    }
+
     /// Mounts it again with other options (`ro`, `rw`, `size=...`), whatever is open on it.
     pub(crate) fn remount(&self, options: &str) -> Result<(), String> {
         let options = format!("remount,{options}");

@@ -12,6 +12,7 @@ use crate::pages::PageReader;
 use format::entry::{Content, Entry, Kind, Segment};
 use restore::Outcome;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::atomic::Ordering;
 use tree::cursor::is_below;
 
 /// A directory whose content is being passed.
@@ -116,16 +117,7 @@ impl Finisher<'_> {
             .parent_of(&entry.path)
             .and_then(|parent| target.hard_link(&parent, &entry, &existing));
         match linked {
-            Ok(Outcome::NeedsCopy) => {
-                self.shared.lacks_link(&entry.path);
-                match entry.kind() {
-                    Kind::File => self.copy(entry),
-                    _ => {
-                        work::plain(self.shared, &entry);
-                        Ok(())
-                    }
-                }
-            }
+            Ok(Outcome::NeedsCopy) => self.instead_of_link(entry),
             Ok(Outcome::Unchanged) => {
                 Counters::add(&self.shared.counters.unchanged, 1);
                 Ok(())
@@ -141,7 +133,22 @@ impl Finisher<'_> {
         }
     }
 
-    /// Where no link can be made, the content is written once more.
+    /// Where no link can be made, the object is written once more: that is told, unless it is told
+    /// already that it could not be.
+    fn instead_of_link(&self, entry: Entry) -> Result<()> {
+        let failed = || self.shared.counters.failed.load(Ordering::Relaxed);
+        let (path, before) = (entry.path.clone(), failed());
+        match entry.kind() {
+            Kind::File => self.copy(entry)?,
+            _ => work::plain(self.shared, &entry),
+        }
+        if failed() == before {
+            self.shared.lacks_link(&path);
+        }
+        Ok(())
+    }
+
+    /// The content of a file once more.
     fn copy(&self, entry: Entry) -> Result<()> {
         let shared = self.shared;
         let mut scratch = Scratch::new()?;
