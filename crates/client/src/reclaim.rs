@@ -58,17 +58,18 @@ pub struct Report {
 /// Gives back the space of what no snapshot reaches.
 pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
     let begun = Instant::now();
-    let lease = archive.lease("reclaim")?;
     let engine = repository::reclaim::Options {
         max_waste_percent: options.max_waste_percent,
         dry_run: options.dry_run,
     };
-    let mut keyed = match &archive.blocks {
-        Some(blocks) => Some(Keyed::new(archive, blocks)?),
-        None => None,
-    };
-    let repacker = keyed.as_mut().map(|keyed| keyed as &mut dyn Repacker);
-    let done = repository::reclaim::run(&archive.repository, &lease, engine, repacker)?;
+    let done = archive.leased("reclaim", |lease| {
+        let mut keyed = match &archive.blocks {
+            Some(blocks) => Some(Keyed::new(archive, blocks)?),
+            None => None,
+        };
+        let repacker = keyed.as_mut().map(|keyed| keyed as &mut dyn Repacker);
+        Ok(repository::reclaim::run(&archive.repository, lease, engine, repacker)?)
+    })?;
     Ok(Report {
         containers: done.containers,
         bytes: done.bytes,
