@@ -29,7 +29,6 @@ pub(crate) struct Ran {
     pub(crate) signal: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) elapsed: Duration,
     words: String,
 }
 
@@ -146,7 +145,6 @@ impl Started {
             signal: output.status.signal(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            elapsed: self.begun.elapsed(),
             words: std::mem::take(&mut self.words),
         })
     }

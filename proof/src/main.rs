@@ -4,8 +4,11 @@
 mod client;
 mod crash;
 mod fidelity;
+mod freeze;
 mod full;
+mod group;
 mod icecore;
+mod limits;
 mod mounted;
 mod options;
 #[cfg(feature = "sabotage")]
@@ -34,10 +37,21 @@ cargo proof fidelity [OPTIONS]   every kind of object and attribute, from each f
     --many N        names in one directory (default 2000)
     --depth N       directories in each other (default 1200, longer than a path may be)
     --links N       names of one file more (default none; ext4 holds 65000)
+cargo proof freeze [OPTIONS]  two clients of one repository, of which one sleeps at random moments,
+                              with its lock or robbed of it
+    --seconds S     stop after this time (default: 60 sleeps)
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --binary PATH   the icecore to run (default target/release/icecore)
 cargo proof full [OPTIONS]    file systems that are full, fill up or turn read-only under each command
     --seconds S     stop after this time (default: four times each command on each file system)
     --seed N        repeat a run of the random numbers (printed at the start)
     --binary PATH   the icecore to run (default target/release/icecore)
+cargo proof limits [OPTIONS]  each command with less and less memory and descriptors, on a slow disk,
+                              and with a clock that jumps
+    --seconds S     begin nothing new after this time
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --binary PATH   the icecore to run (default target/release/icecore)
+    --mib N         size of the source (default 48)
 cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
     --seeds N       seeds to run (default 1000)
     --first N       the first of them (default 0)
@@ -56,7 +70,9 @@ fn main() -> ExitCode {
     match command {
         "crash" => crash::main(rest),
         "fidelity" => fidelity::main(rest),
+        "freeze" => freeze::main(rest),
         "full" => full::main(rest),
+        "limits" => limits::main(rest),
         "sim" => sim::main(rest),
         #[cfg(feature = "sabotage")]
         "sabotage" => sabotage::main(rest),

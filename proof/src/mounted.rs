@@ -103,10 +103,25 @@ impl Mounted {
         Ok(Self(at))
     }
 
+    /// Nothing is written to it until the answer is dropped: writers wait.
+    pub(crate) fn freeze(&self) -> Result<Frozen, String> {
+        run("fsfreeze", ["--freeze".as_ref(), self.0.as_os_str()])?;
+        Ok(Frozen(self.0.clone()))
+    }
+
     /// Mounts it again with other options (`ro`, `rw`, `size=...`), whatever is open on it.
     pub(crate) fn remount(&self, options: &str) -> Result<(), String> {
         let options = format!("remount,{options}");
         run("mount", ["-o".as_ref(), options.as_ref(), self.0.as_os_str()]).map(|_| ())
+    }
+}
+
+/// A file system that does not answer.
+pub(crate) struct Frozen(PathBuf);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = run("fsfreeze", ["--unfreeze".as_ref(), self.0.as_os_str()]);
     }
 }
 

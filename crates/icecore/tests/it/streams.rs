@@ -61,13 +61,14 @@ fn no_command_is_begun_in_vain() {
     assert!(trace.exists());
 }
 
-/// Another one takes over and moves the containers away: what is met then has many names.
+/// Another one takes over, and the containers are not where they were: what is met then has many
+/// names.
 #[test]
 fn who_was_robbed_of_its_lock_says_so_whatever_it_meets() {
     let machine = Machine::new();
     let repository = machine.path("repository");
     let script = format!(
-        "cd {0} && rm lock && {1} backup -q {2} && mv containers elsewhere && \
+        "cd {0} && rm lock && {1} backup -q {2} && mv containers elsewhere && touch containers && \
          head -c 200000000 /dev/urandom",
         repository.display(),
         env!("CARGO_BIN_EXE_icecore"),
@@ -75,6 +76,7 @@ fn who_was_robbed_of_its_lock_says_so_whatever_it_meets() {
     );
     let ran = machine.run(["backup", "--command", "x", "--", "sh", "-c", &script]).ends(11);
     assert!(ran.stderr.contains("lease was lost"), "{}", ran.stderr);
+    std::fs::remove_file(repository.join("containers")).unwrap();
     std::fs::rename(repository.join("elsewhere"), repository.join("containers")).unwrap();
     machine.run(["check", "--read-data"]).ends(0);
     assert_eq!(machine.snapshots().len(), 1);
