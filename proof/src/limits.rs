@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 /// Memory of a control group, from plenty downward, until the first that is too little.
-const MEMORY_MIB: [u64; 9] = [512, 384, 256, 192, 128, 96, 64, 48, 32];
+const MEMORY_MIB: [u64; 9] = [256, 192, 128, 96, 64, 48, 32, 24, 16];
 /// Address space (`ulimit -v`), in MiB.
-const ADDRESSES_MIB: [u64; 6] = [4096, 2048, 1024, 512, 256, 128];
+const ADDRESSES_MIB: [u64; 6] = [2048, 1024, 512, 256, 128, 64];
 /// Open files (`ulimit -n`).
-const DESCRIPTORS: [u64; 6] = [256, 64, 32, 24, 16, 8];
+const DESCRIPTORS: [u64; 4] = [256, 128, 64, 16];
 /// Bytes of the source unless `--mib` says more.
 const SOURCE_MIB: u64 = 48;
 /// How long the slow disk does not answer.
@@ -198,8 +198,11 @@ impl Rig {
                 }
                 least = Some(*limit);
             }
-            let shown = least.map_or("not tried".to_owned(), |least| least.to_string());
-            println!("{command:<8} works with {shown:>9} {what}");
+            match least {
+                Some(least) => println!("{command:<8} works with {least:>5} {what}"),
+                None if self.is_over() => {}
+                None => println!("{command:<8} does not work with {} {what}", limits[0]),
+            }
         }
         Ok(())
     }

@@ -319,7 +319,7 @@ fn who_was_robbed_while_it_wrote_its_index_does_not_publish_it() {
         session.append(&record).unwrap();
     }
     let sequence = session.next_snapshot();
-    let error = session.commit(&manifest(page(3), sequence)).err().expect("it was robbed");
+    let error = session.commit(&manifest(page(3), sequence)).expect_err("it was robbed");
     assert_fenced(folder.path(), error, &[chunk(1), chunk(2)]);
 }
 

@@ -20,6 +20,8 @@ use std::time::Instant;
 const KINDS: [&str; 5] = ["ext4", "xfs", "btrfs", "tmpfs", "overlay"];
 /// The plain user: some user that is not root.
 const USER: u32 = 1000;
+/// Names are bytes whatever a locale says of them.
+const LOCALES: [&str; 2] = ["C", "C.UTF-8"];
 const OPTIONS: [&str; 3] = ["--many", "--depth", "--links"];
 
 struct Rig {
@@ -75,7 +77,7 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
     let (deadline, seed) = (asked.deadline()?, asked.seed()?);
     let mut rig = Rig::start(asked, work)?;
     let cells = cells(&rig, seed);
-    println!("seed {seed}; {:<18} {}", "from > to", "outcome");
+    println!("seed {seed}");
     let (mut total, mut done, mut exact, mut lost) = (Tally::default(), 0, 0, Vec::new());
     let mut sources: Vec<(&str, u32, Source)> = Vec::new();
     for cell in &cells {
@@ -214,7 +216,7 @@ impl Rig {
             own(&client.repository, cell.user)?;
             client.ends(&["init"], &[0])?;
         }
-        client.locale = if cell.from.len() % 2 == 0 { "C" } else { "C.UTF-8" };
+        client.locale = locale(cell.from, LOCALES);
         let seen = self.look(&path, cell.user)?;
         let shown = path.to_string_lossy().into_owned();
         let ran = client.ends(&["backup", &shown, "--json"], &[0, 3])?;
@@ -229,7 +231,7 @@ impl Rig {
         std::fs::create_dir(&target).map_err(failed("make a target"))?;
         own(&target, cell.user)?;
         let mut client = self.client(cell.user);
-        client.locale = if cell.to.len() % 2 == 0 { "C.UTF-8" } else { "C" };
+        client.locale = locale(cell.to, [LOCALES[1], LOCALES[0]]);
         let what = format!("{}:{}", source.snapshot, source.path.display());
         let shown = target.to_string_lossy();
         let ran = client.ends(&["restore", &what, "--target", &shown, "--json"], &[0, 3])?;
@@ -256,6 +258,12 @@ impl Rig {
         }
         Ok(compare::parse(&String::from_utf8_lossy(&output.stdout)))
     }
+}
+
+/// Both locales take part, and a tree goes from one to the other.
+fn locale(kind: &str, locales: [&'static str; 2]) -> &'static str {
+    let number = KINDS.iter().position(|other| *other == kind).unwrap_or_default();
+    locales[number % locales.len()]
 }
 
 fn own(path: &Path, user: u32) -> Result<(), String> {
