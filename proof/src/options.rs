@@ -63,6 +63,17 @@ impl Asked {
     }
 }
 
+/// The folder of a rig, removed also when the rig panics.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays: {error}", self.0.display());
+        }
+    }
+}
+
 /// Runs a rig in a folder of its own and says how it ended: its one line, that it was skipped, or
 /// what was lost.
 pub(crate) fn report(
@@ -76,10 +87,9 @@ pub(crate) fn report(
     }
     let work = std::env::temp_dir().join(format!("icecore-{name}-{}", std::process::id()));
     let made = std::fs::create_dir_all(&work).map_err(|error| error.to_string());
-    let result = made.and_then(|()| run(&work));
-    if let Err(error) = std::fs::remove_dir_all(&work) {
-        eprintln!("{name}: {} stays: {error}", work.display());
-    }
+    let folder = Folder(work);
+    let result = made.and_then(|()| run(&folder.0));
+    drop(folder);
     match result {
         Ok(line) => {
             println!("{name}: {line}");

@@ -146,8 +146,10 @@ impl Two {
 
     /// One client falls asleep in the middle of something, the other works, the first wakes up.
     fn night(&mut self, long: bool) -> Result<(), String> {
-        let act =
-            [Act::Backup, Act::Backup, Act::Forget, Act::Reclaim][self.random.below(4) as usize];
+        let acts = [Act::Backup, Act::Backup, Act::Reclaim, Act::Forget];
+        // The last one is not forgotten: something must be there to be lost.
+        let some = if self.known.len() > 1 { acts.len() } else { acts.len() - 1 };
+        let act = acts[self.random.below(some as u64) as usize];
         let copy = self.change(0)?;
         let spread = self.usual.as_micros() as u64 * if act == Act::Backup { 3 } else { 2 } / 4;
         let moment = Duration::from_micros(self.random.below(spread.max(1)));

@@ -89,11 +89,11 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
         Some(deadline) => Instant::now() > deadline,
         None => round >= ROUNDS * ACTS.len() as u32,
     };
-    let mut round = 0;
+    let (mut round, first) = (0, random.below(ACTS.len() as u64) as usize);
     while !is_over(round) {
         for (at, (home, known, needs)) in homes.iter_mut().enumerate() {
             // Another act in each home: a short run has all of them.
-            let act = (round as usize + at) % ACTS.len();
+            let act = (round as usize + at + first) % ACTS.len();
             let told = |error| format!("{:?} on {}: {error}", ACTS[act], home.name);
             known
                 .case(home, ACTS[act], &mut needs[act], &mut random)
@@ -314,7 +314,11 @@ fn some_room(home: &Home, usual: u64, random: &mut Random) -> u64 {
     let few = if home.name == "xfs" { 4096 } else { 24 };
     match home.lack {
         Lack::Inodes => random.below(8),
-        Lack::Blocks if random.one_in(2) => random.below(few),
+        // Mostly very few: small commands need one or two.
+        Lack::Blocks if random.one_in(2) => {
+            let most = random.below(few) + 1;
+            random.below(most)
+        }
         Lack::Blocks => random.below(usual / 4096 * 5 / 4 + few),
     }
 }
