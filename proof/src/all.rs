@@ -1,9 +1,12 @@
 //! All rigs, each for its share of the time, and one table of what came of it.
 
-use crate::options::Arguments;
+use crate::options::Asked;
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
+
+/// How long all of them take together, if nothing else was asked.
+const SECONDS: u64 = 1200;
 
 /// What is run.
 enum What {
@@ -68,17 +71,9 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn seconds(arguments: &[String]) -> Result<(u64, String), String> {
-    let binary = crate::options::binary("release").to_string_lossy().into_owned();
-    let (mut seconds, mut binary) = (1200, binary);
-    let mut arguments = Arguments::new(arguments);
-    while let Some(name) = arguments.next() {
-        match name {
-            "--seconds" => seconds = arguments.number()?,
-            "--binary" => binary = arguments.value()?.to_owned(),
-            _ => return Err(format!("unknown option {name}")),
-        }
-    }
-    Ok((seconds, binary))
+    let asked = Asked::parse(arguments, &[])?;
+    let seconds = asked.number("--seconds")?.unwrap_or(SECONDS);
+    Ok((seconds, asked.binary().to_string_lossy().into_owned()))
 }
 
 fn run(seconds: u64, binary: &str) -> ExitCode {

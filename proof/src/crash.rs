@@ -5,7 +5,8 @@
 //! was, and no command may ask for a manual unlock.
 
 use crate::icecore::{Ended, Icecore, acknowledged, told};
-use crate::options::Arguments;
+use crate::mounted::{be_alone, can_make};
+use crate::options::Asked;
 use crate::snapshot::{restores_as_it_was, same};
 use crate::volume::Volume;
 use crate::{failed, tree};
@@ -90,26 +91,34 @@ struct Model {
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    crate::report("crash", options(arguments).and_then(|options| run(&options)))
+    let options = match options(arguments) {
+        Ok(options) => options,
+        Err(error) => return crate::options::said("crash", Err(error)),
+    };
+    let possible = match &options.file_system {
+        Some(kind) if !can_make(kind) => Err(format!("no mkfs.{kind} here")),
+        Some(_) => be_alone(),
+        None => Ok(()),
+    };
+    match possible {
+        Ok(()) => crate::options::said("crash", run(&options)),
+        Err(reason) => crate::options::skipped("crash", &reason),
+    }
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let of_release = Options::of(crate::options::binary("release"));
-    let mut options = Options { seed: crate::options::seed(), ..of_release };
-    let mut arguments = Arguments::new(arguments);
-    while let Some(name) = arguments.next() {
-        match name {
-            "--keep" => options.keep = true,
-            "--shut-down" => options.file_system = Some(arguments.value()?.to_owned()),
-            "--runs" => options.runs = arguments.number()?,
-            "--seconds" => options.limit = Some(Duration::from_secs(arguments.number()?)),
-            "--seed" => options.seed = arguments.number()?,
-            "--verify-every" => options.verify_every = arguments.number()?.max(1),
-            "--binary" => options.binary = arguments.value()?.into(),
-            _ => return Err(format!("unknown option {name}")),
-        }
-    }
-    Ok(options)
+    let more = ["--keep", "--shut-down", "--runs", "--verify-every"];
+    let asked = Asked::parse(arguments, &more)?;
+    let usual = Options::of(asked.binary());
+    Ok(Options {
+        keep: asked.has("--keep"),
+        file_system: asked.text("--shut-down").map(str::to_owned),
+        runs: asked.number("--runs")?.unwrap_or(usual.runs),
+        limit: asked.limit()?,
+        seed: asked.seed()?,
+        verify_every: asked.number("--verify-every")?.unwrap_or(usual.verify_every).max(1),
+        ..usual
+    })
 }
 
 fn run(options: &Options) -> Result<String, String> {

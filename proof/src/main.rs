@@ -2,10 +2,17 @@
 //! was acknowledged is lost. Each rig is a command; each ends with one line that says what it did.
 
 mod all;
+mod client;
 mod crash;
 mod device;
+mod fidelity;
+mod freeze;
+mod full;
+mod group;
 mod icecore;
 mod inject;
+mod limits;
+mod mounted;
 mod options;
 #[cfg(feature = "sabotage")]
 mod sabotage;
@@ -35,12 +42,35 @@ cargo proof device [OPTIONS]  a disk that logs writes and flushes; the power cut
     --commands N    commands that are logged (default 16)
     --seconds S     some of the flushes, as many as the time allows
     --seed N        repeat a run
-    --binary PATH   the icecore that writes (default target/fast/icecore)
+    --binary PATH   the icecore that writes (default target/release/icecore)
 cargo proof inject [OPTIONS]  a fault at the N-th system call that touches the repository, N = 1, 2, …
     --seconds S     calls at random for this long, instead of all
     --seed N        repeat such a run
     --only COMMAND  only faults of init, backup, forget, reclaim, rebuild, tag, addkey, check, restore
-    --binary PATH   the icecore that meets faults (default target/fast/icecore)
+    --binary PATH   the icecore that meets faults (default target/release/icecore)
+cargo proof fidelity [OPTIONS]   every kind of object and attribute, from each file system to each,
+                              as root and as a plain user: exact, or reported by path
+    --seconds S     stop after this time; the first cells meet every source and target
+    --seed N        begin elsewhere
+    --binary PATH   the icecore to run (default target/release/icecore)
+    --many N        names in one directory (default 2000)
+    --depth N       directories in each other (default 1200, longer than a path may be)
+    --links N       names of one file more (default none; ext4 holds 65000)
+cargo proof freeze [OPTIONS]  two clients of one repository, of which one sleeps at random moments,
+                              with its lock or robbed of it
+    --seconds S     stop after this time (default: 60 sleeps)
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --binary PATH   the icecore to run (default target/release/icecore)
+cargo proof full [OPTIONS]    file systems that are full, fill up or turn read-only under each command
+    --seconds S     stop after this time (default: four times each command on each file system)
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --binary PATH   the icecore to run (default target/release/icecore)
+cargo proof limits [OPTIONS]  each command with less and less memory and descriptors, on a slow disk,
+                              and with a clock that jumps
+    --seconds S     begin nothing new after this time
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --binary PATH   the icecore to run (default target/release/icecore)
+    --mib N         size of the source (default 48)
 cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
     --seeds N       seeds to run (default 1000)
     --first N       the first of them (default 0)
@@ -61,6 +91,10 @@ fn main() -> ExitCode {
         "crash" => crash::main(rest),
         "device" => device::main(rest),
         "inject" => inject::main(rest),
+        "fidelity" => fidelity::main(rest),
+        "freeze" => freeze::main(rest),
+        "full" => full::main(rest),
+        "limits" => limits::main(rest),
         "sim" => sim::main(rest),
         #[cfg(feature = "sabotage")]
         "sabotage" => sabotage::main(rest),
@@ -78,18 +112,4 @@ fn main() -> ExitCode {
 /// Says what could not be done when the system refused.
 pub(crate) fn failed(what: &str) -> impl Fn(std::io::Error) -> String + '_ {
     move |error| format!("cannot {what}: {error}")
-}
-
-/// Ends a rig: its line on the standard output, or what went wrong.
-pub(crate) fn report(rig: &str, result: Result<String, String>) -> ExitCode {
-    match result {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{rig}: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }

@@ -1,7 +1,8 @@
-//! Where the binary lies that the rigs run.
+//! What the rigs have in common: where the binary lies, their options, how they end.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The top folder of the sources.
 pub(crate) fn root() -> PathBuf {
@@ -16,38 +17,111 @@ pub(crate) fn binary(profile: &str) -> PathBuf {
     target.join(profile).join("icecore")
 }
 
-/// A seed that is another one each time.
-pub(crate) fn seed() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |time| time.as_nanos() as u64)
+/// A word that has no value.
+const FLAGS: [&str; 1] = ["--keep"];
+
+/// What was asked of a rig.
+pub(crate) struct Asked(Vec<(String, String)>);
+
+impl Asked {
+    /// Options of all rigs, and those `more` of this one.
+    pub(crate) fn parse(arguments: &[String], more: &[&str]) -> Result<Self, String> {
+        let mut asked = Vec::new();
+        let mut words = arguments.iter();
+        while let Some(name) = words.next() {
+            let is_known = ["--binary", "--seconds", "--seed"].contains(&name.as_str());
+            if !is_known && !more.contains(&name.as_str()) {
+                return Err(format!("unknown option {name}"));
+            }
+            let value = if FLAGS.contains(&name.as_str()) { Some(name) } else { words.next() };
+            let value = value.ok_or(format!("{name} needs a value"))?;
+            asked.push((name.clone(), value.clone()));
+        }
+        Ok(Self(asked))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a flag was given.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.text(name).is_some()
+    }
+
+    /// How long to go on.
+    pub(crate) fn limit(&self) -> Result<Option<Duration>, String> {
+        Ok(self.number("--seconds")?.map(Duration::from_secs))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let parse = |value: &str| value.parse().map_err(|_| format!("{name} {value}: no number"));
+        self.text(name).map(parse).transpose()
+    }
+
+    /// The binary to run.
+    pub(crate) fn binary(&self) -> PathBuf {
+        self.text("--binary").map_or_else(|| binary("release"), PathBuf::from)
+    }
+
+    /// When to stop; by default never.
+    pub(crate) fn deadline(&self) -> Result<Option<Instant>, String> {
+        let seconds = self.number("--seconds")?;
+        Ok(seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)))
+    }
+
+    /// The seed, of the clock unless it was given.
+    pub(crate) fn seed(&self) -> Result<u64, String> {
+        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_millis());
+        Ok(self.number("--seed")?.unwrap_or_else(|| clock().map_or(0, |time| time as u64)))
+    }
 }
 
-/// Words of a command line, one after the other.
-pub(crate) struct Arguments<'a> {
-    rest: std::slice::Iter<'a, String>,
-    name: &'a str,
+/// The folder of a rig, removed also when the rig panics.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("{} stays: {error}", self.0.display());
+        }
+    }
 }
 
-impl<'a> Arguments<'a> {
-    pub(crate) fn new(arguments: &'a [String]) -> Self {
-        Self { rest: arguments.iter(), name: "" }
+/// Runs a rig in a folder of its own and says how it ended: its one line, that it was skipped, or
+/// what was lost.
+pub(crate) fn report(
+    name: &str,
+    run: impl FnOnce(&Path) -> Result<String, String>,
+    possible: Result<(), String>,
+) -> ExitCode {
+    if let Err(reason) = possible {
+        return skipped(name, &reason);
     }
+    let work = std::env::temp_dir().join(format!("icecore-{name}-{}", std::process::id()));
+    let made = std::fs::create_dir_all(&work).map_err(|error| error.to_string());
+    let folder = Folder(work);
+    let result = made.and_then(|()| run(&folder.0));
+    drop(folder);
+    said(name, result)
+}
 
-    /// The next option.
-    pub(crate) fn next(&mut self) -> Option<&'a str> {
-        self.name = self.rest.next()?;
-        Some(self.name)
-    }
+/// Ends a rig that cannot be here.
+pub(crate) fn skipped(name: &str, reason: &str) -> ExitCode {
+    println!("{name}: SKIPPED, {reason}");
+    ExitCode::SUCCESS
+}
 
-    /// Its value.
-    pub(crate) fn value(&mut self) -> Result<&'a str, String> {
-        let value = self.rest.next().ok_or(format!("{} needs a value", self.name))?;
-        Ok(value)
-    }
-
-    /// Its value, a number.
-    pub(crate) fn number(&mut self) -> Result<u64, String> {
-        let value = self.value()?;
-        value.parse().map_err(|error| format!("{} {value}: {error}", self.name))
+/// Ends a rig: its line, or what was lost.
+pub(crate) fn said(name: &str, result: Result<String, String>) -> ExitCode {
+    match result {
+        Ok(line) => {
+            println!("{name}: {line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{name}: FAILED: {error}");
+            ExitCode::FAILURE
+        }
     }
 }

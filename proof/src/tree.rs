@@ -167,6 +167,18 @@ pub(crate) fn differences(was: &Copy, found: &Copy) -> Vec<String> {
     missing.chain(strange).chain(other).take(10).collect()
 }
 
+/// Whether every file that is there is as it was: some may be missing, none may be a part.
+pub(crate) fn all_whole(was: &Copy, found: &Copy) -> Result<(), String> {
+    let is_part = |path: &PathBuf, object: &Object| {
+        matches!(object.content, Content::File(_))
+            && was.get(path).is_none_or(|other| other.content != object.content)
+    };
+    match found.iter().find(|(path, object)| is_part(path, object)) {
+        Some((path, _)) => Err(format!("{} is there and not whole", path.display())),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,10 +3,10 @@
 #![allow(unsafe_code, reason = "shutting a file system down is an ioctl of its own")]
 
 use crate::failed;
+use crate::mounted::run;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// `_IOR('X', 125, u32)`: the same for ext4 (`EXT4_IOC_SHUTDOWN`) and xfs (`XFS_IOC_GOINGDOWN`).
 const SHUTDOWN: libc::c_ulong = 0x8004_587d;
@@ -32,10 +32,8 @@ impl Volume {
     /// Makes a file system of `kind` on the file `image`, and mounts it at `mount`.
     pub(crate) fn format(kind: &str, image: &Path, mount: &Path) -> Result<Self, String> {
         let volume = Self::attach(image, mount)?;
-        let quiet: &[&str] = if kind == "ext4" { &["-q", "-E", "nodiscard"] } else { &["-q"] };
-        let mut arguments: Vec<&std::ffi::OsStr> = quiet.iter().map(|word| word.as_ref()).collect();
-        arguments.push(volume.device.as_ref());
-        run(&format!("mkfs.{kind}"), &arguments)?;
+        let words: &[&str] = if kind == "ext4" { &["-q", "-E", "nodiscard"] } else { &["-q"] };
+        run(&format!("mkfs.{kind}"), words.iter().chain([&&*volume.device]))?;
         volume.mount()?;
         Ok(volume)
     }
@@ -49,7 +47,7 @@ impl Volume {
 
     fn attach(image: &Path, mount: &Path) -> Result<Self, String> {
         std::fs::create_dir_all(mount).map_err(failed("make the mount point"))?;
-        let device = run("losetup", &["--find".as_ref(), "--show".as_ref(), image.as_ref()])?;
+        let device = run("losetup", ["--find".as_ref(), "--show".as_ref(), image.as_os_str()])?;
         Ok(Self { device: device.trim().to_owned(), mount: mount.to_owned() })
     }
 
@@ -59,7 +57,7 @@ impl Volume {
     }
 
     fn mount(&self) -> Result<(), String> {
-        run("mount", &[self.device.as_ref(), self.mount.as_ref()]).map(|_| ())
+        run("mount", [self.device.as_ref(), self.mount.as_os_str()]).map(|_| ())
     }
 
     /// The power goes.
@@ -75,7 +73,7 @@ impl Volume {
 
     /// The power is back.
     pub(crate) fn come_back(&self) -> Result<(), String> {
-        run("umount", &[self.mount.as_ref()])?;
+        run("umount", [&self.mount])?;
         self.mount()
     }
 }
@@ -83,16 +81,7 @@ impl Volume {
 impl Drop for Volume {
     fn drop(&mut self) {
         // What fails here is said by whoever looks at the machine next: a mount that stays.
-        let _ = run("umount", &["--quiet".as_ref(), self.mount.as_ref()]);
-        let _ = run("losetup", &["--detach".as_ref(), self.device.as_ref()]);
+        let _ = run("umount", ["--quiet".as_ref(), self.mount.as_os_str()]);
+        let _ = run("losetup", ["--detach", &self.device]);
     }
-}
-
-fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<String, String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|error| format!("cannot start {program}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!("{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }

@@ -143,6 +143,20 @@ impl Archive {
         Ok(self.repository.lease(&holder)?)
     }
 
+    /// Does `work` with the right to write. Who loses that right while it works meets all kinds of
+    /// errors, since another process changes everything under it; only the loss is worth telling.
+    pub(crate) fn leased<T>(
+        &self,
+        purpose: &str,
+        work: impl FnOnce(&Arc<Lease>) -> Result<T>,
+    ) -> Result<T> {
+        let lease = self.lease(purpose)?;
+        work(&lease).map_err(|error| match lease.verify() {
+            Err(lost @ repository::Error::LeaseLost { .. }) => lost.into(),
+            _ => error,
+        })
+    }
+
     /// How files are cut in this repository.
     pub fn chunker(&self) -> Result<chunker::Chunker> {
         let config = self.repository.config();

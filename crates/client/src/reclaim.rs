@@ -60,20 +60,21 @@ pub struct Report {
 /// Gives back the space of what no snapshot reaches.
 pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
     let begun = Instant::now();
-    let lease = archive.lease("reclaim")?;
-    // The data of a snapshot whose file is lost looks like that of a forgotten one.
-    let snapshots_restored =
-        if options.dry_run { 0 } else { unlisted::bring_back(archive, &lease)? };
     let engine = repository::reclaim::Options {
         max_waste_percent: options.max_waste_percent,
         dry_run: options.dry_run,
     };
-    let mut keyed = match &archive.blocks {
-        Some(blocks) => Some(Keyed::new(archive, blocks)?),
-        None => None,
-    };
-    let repacker = keyed.as_mut().map(|keyed| keyed as &mut dyn Repacker);
-    let done = repository::reclaim::run(&archive.repository, &lease, engine, repacker)?;
+    let (done, snapshots_restored) = archive.leased("reclaim", |lease| {
+        // The data of a snapshot whose file is lost looks like that of a forgotten one.
+        let restored = if options.dry_run { 0 } else { unlisted::bring_back(archive, lease)? };
+        let mut keyed = match &archive.blocks {
+            Some(blocks) => Some(Keyed::new(archive, blocks)?),
+            None => None,
+        };
+        let repacker = keyed.as_mut().map(|keyed| keyed as &mut dyn Repacker);
+        let done = repository::reclaim::run(&archive.repository, lease, engine, repacker)?;
+        Ok((done, restored))
+    })?;
     Ok(Report {
         containers: done.containers,
         bytes: done.bytes,

@@ -217,13 +217,14 @@ impl Archive {
         if names.is_empty() {
             return Ok(());
         }
-        let lease = self.lease("forget")?;
-        let sealer = self.sealer()?;
-        for some in names.chunks(TOMBSTONE_NAMES_MAX) {
-            let tombstone = manifest::tombstone(self, &sealer, some)?;
-            self.repository.forget(&lease, some, &sealer.session_record(), &tombstone)?;
-        }
-        Ok(())
+        self.leased("forget", |lease| {
+            let sealer = self.sealer()?;
+            for some in names.chunks(TOMBSTONE_NAMES_MAX) {
+                let tombstone = manifest::tombstone(self, &sealer, some)?;
+                self.repository.forget(lease, some, &sealer.session_record(), &tombstone)?;
+            }
+            Ok(())
+        })
     }
 }
 

@@ -52,6 +52,7 @@ impl Context {
 
     /// The storage of a repository that should exist.
     pub(crate) fn storage(&self) -> Result<Arc<dyn Storage>> {
+        crate::descriptors::make_room()?;
         let repo = self.repo()?;
         let storage = LocalStorage::open(&repo).map_err(|error| {
             let location = repo.display().to_string();

@@ -9,6 +9,7 @@ mod cli;
 mod codes;
 mod commands;
 mod context;
+mod descriptors;
 mod escape;
 mod failure;
 mod out;

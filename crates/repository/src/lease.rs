@@ -35,7 +35,13 @@ impl Lease {
         let generation = last_generation(&**storage)?.saturating_add(1);
         let end = holder.floor_char_boundary(HOLDER_BYTES_MAX);
         let holder = holder[..end].to_owned();
-        storage.put(NAME, &encode(generation, &holder))?;
+        match storage.put(NAME, &encode(generation, &holder)) {
+            // Somebody else writes the same file: the lock was lost at this moment.
+            Err(error) if error.is_not_found() || error.exists_already() => {
+                return Err(Error::LeaseLost { holder: "another process".into() });
+            }
+            put => put?,
+        }
         Ok(Self { storage: storage.clone(), _lock: lock, generation, holder })
     }
 

@@ -89,9 +89,9 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     }
     let index = repository.index();
     add_runs(&repository, &index, &mut state, runs, Some)?;
-    repository.publish_index(state)?;
+    repository.publish_index(&lease, state)?;
     found.objects = repository.index().entries();
-    remove_strays(&repository)?;
+    remove_strays(&repository, &lease)?;
     Ok((repository, lease, found))
 }
 
@@ -130,7 +130,7 @@ impl Repository {
         let mut state = self.index().state.clone();
         state.next_snapshot = state.next_snapshot.max(after(last));
         self.next_snapshot.fetch_max(state.next_snapshot, Ordering::Relaxed);
-        self.publish_index(state)
+        self.publish_index(lease, state)
     }
 }
 

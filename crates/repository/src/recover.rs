@@ -27,7 +27,7 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
         make_names_durable(&*repository.storage, &left)?;
     }
     if left.is_empty() {
-        return remove_strays(repository);
+        return remove_strays(repository, lease);
     }
     let last = left.iter().map(|file| file.number.0).max().unwrap_or_default();
     repository.next_container.fetch_max(last + 1, Ordering::Relaxed);
@@ -48,10 +48,10 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
         add_runs(repository, &index, &mut state, vec![run], Some)?;
     }
     let old = index.state.runs.clone();
-    repository.publish_index(state.clone())?;
-    remove_runs(&*repository.storage, old.iter().filter(|run| !state.runs.contains(run)))?;
+    repository.publish_index(lease, state.clone())?;
+    remove_runs(&*repository.storage, lease, old.iter().filter(|run| !state.runs.contains(run)))?;
     repository.pins.lock().settled();
-    remove_strays(repository)
+    remove_strays(repository, lease)
 }
 
 /// A writer that was killed may have given or taken names that are seen and not yet durable: what
@@ -98,11 +98,13 @@ pub(crate) fn after(sequence: u64) -> u64 {
 }
 
 /// Removes what no reader looks at: it is of writers that died or failed.
-pub(crate) fn remove_strays(repository: &Repository) -> Result<()> {
+pub(crate) fn remove_strays(repository: &Repository, lease: &Lease) -> Result<()> {
     for directory in ["index", snapshots::DIRECTORY, names::KEYS] {
         for name in repository.storage.list(directory)? {
             let path = format!("{directory}/{name}");
             if name.ends_with(PUT_SUFFIX) || is_stray_run(repository, &path) {
+                // To who was robbed of the lease, all that the next one wrote looks like this.
+                lease.verify()?;
                 repository.storage.remove(&path)?;
             }
         }
@@ -133,6 +135,7 @@ pub(crate) fn settle(
         let number = save(repository, lease, &reader, &rows)?;
         index_container(&ContainerReader::open(&*repository.storage, number)?, placed)?;
     }
+    lease.verify()?;
     Ok(repository.storage.remove(&part_name(file.number))?)
 }
 
@@ -175,6 +178,7 @@ fn save(
         }
     }
     writer.sync()?;
+    lease.verify()?;
     writer.publish(&*repository.storage)
 }
 

@@ -129,21 +129,30 @@ impl Repository {
     }
 
     /// Durably adds or replaces a key slot.
-    pub fn put_key_slot(&self, _lease: &Lease, id: KeyId, slot: &[u8]) -> Result<()> {
+    pub fn put_key_slot(&self, lease: &Lease, id: KeyId, slot: &[u8]) -> Result<()> {
+        lease.verify()?;
         Ok(self.storage.put(&format!("{KEYS}/{id}"), slot)?)
     }
 
     /// Durably removes a key slot.
-    pub fn remove_key_slot(&self, _lease: &Lease, id: KeyId) -> Result<()> {
+    pub fn remove_key_slot(&self, lease: &Lease, id: KeyId) -> Result<()> {
+        lease.verify()?;
         Ok(self.storage.remove(&format!("{KEYS}/{id}"))?)
     }
 
     /// Takes the lease, sees what other processes did, and settles what a dead one left behind.
     pub fn lease(&self, holder: &str) -> Result<Arc<Lease>> {
         let lease = Lease::acquire(&self.storage, holder)?;
-        self.refresh()?;
-        self.next_run.fetch_max(lease.first_run(), Ordering::Relaxed);
-        crate::recover::recover(self, &lease)?;
+        let settle = || {
+            self.refresh()?;
+            self.next_run.fetch_max(lease.first_run(), Ordering::Relaxed);
+            crate::recover::recover(self, &lease)
+        };
+        // Who was robbed meanwhile finds what another one is changing.
+        if let Err(error) = settle() {
+            lease.verify()?;
+            return Err(error);
+        }
         Ok(Arc::new(lease))
     }
 
@@ -334,8 +343,10 @@ impl Repository {
     }
 
     /// Durably replaces the state of the index and uses it from now on. The commit lock is held.
-    pub(crate) fn publish_index(&self, state: State) -> Result<()> {
+    /// The lease is looked at last: making the runs that the state names took a while.
+    pub(crate) fn publish_index(&self, lease: &Lease, state: State) -> Result<()> {
         let index = Index::open(&*self.storage, state)?;
+        lease.verify()?;
         index.state.write(&*self.storage)?;
         *self.index.write() = Arc::new(index);
         Ok(())

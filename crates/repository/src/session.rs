@@ -250,8 +250,8 @@ impl Session {
             add_runs(&self.repository, &index, &mut state, mine, renumber)?;
         }
         let old = index.state.runs.clone();
-        self.repository.publish_index(state.clone())?;
-        remove_runs(storage, old.iter().filter(|run| !state.runs.contains(run)))?;
+        self.repository.publish_index(&self.lease, state.clone())?;
+        remove_runs(storage, &self.lease, old.iter().filter(|run| !state.runs.contains(run)))?;
         fresh.spilled.drain(..).try_for_each(|(name, _)| Ok(storage.remove(&name)?))
     }
 }
@@ -290,8 +290,10 @@ pub(crate) fn add_runs(
 /// Durably removes runs that no state names any more.
 pub(crate) fn remove_runs<'a>(
     storage: &dyn Storage,
+    lease: &Lease,
     mut runs: impl Iterator<Item = &'a u64>,
 ) -> Result<()> {
+    lease.verify()?;
     runs.try_for_each(|run| Ok(storage.remove(&run_name(*run))?))
 }
 

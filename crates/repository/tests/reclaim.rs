@@ -9,7 +9,7 @@ use repository::lease::Lease;
 use repository::local::LocalStorage;
 use repository::reclaim::{self, Options};
 use repository::snapshots::SnapshotRef;
-use repository::storage::Storage;
+use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
 use repository::{Repository, container};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -208,4 +208,134 @@ fn what_forget_wrote_does_not_stop_reclaim() {
         let root = repository.snapshot(*name).unwrap().head.root;
         repository.fetch(&root, &mut Vec::new()).unwrap();
     }
+}
+
+/// A disk on which something happens once, just before a call.
+struct Hooked {
+    inner: LocalStorage,
+    /// What is to happen before this verb on a name that begins so.
+    before: (&'static str, &'static str),
+    hook: std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Hooked {
+    fn meets(&self, verb: &str, name: &str) {
+        if self.before.0 == verb && name.starts_with(self.before.1) {
+            let hook = self.hook.lock().unwrap().take();
+            hook.into_iter().for_each(|hook| hook());
+        }
+    }
+}
+
+impl Storage for Hooked {
+    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
+        self.meets("create", name);
+        self.inner.create(name)
+    }
+    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
+        self.inner.open(name)
+    }
+    fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.inner.publish(from, to)
+    }
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.inner.replace(from, to)
+    }
+    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
+        self.inner.put(name, bytes)
+    }
+    fn remove(&self, name: &str) -> StorageResult<()> {
+        self.inner.remove(name)
+    }
+    fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
+        self.meets("list", directory);
+        self.inner.list(directory)
+    }
+    fn create_directory(&self, name: &str) -> StorageResult<()> {
+        self.inner.create_directory(name)
+    }
+    fn sync_directory(&self, name: &str) -> StorageResult<()> {
+        self.inner.sync_directory(name)
+    }
+    fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
+        self.inner.try_lock(name)
+    }
+    fn free_bytes(&self) -> StorageResult<u64> {
+        self.inner.free_bytes()
+    }
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// Opens the repository in `folder`; before the first `verb` on a name that begins so, another one
+/// takes the lock over, stores snapshot 2, and goes.
+fn to_be_robbed(folder: &Path, before: (&'static str, &'static str)) -> Arc<Repository> {
+    let path = folder.to_owned();
+    let hook = move || {
+        std::fs::remove_file(path.join("lock")).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(&path).unwrap());
+        let thief = Arc::new(Repository::open(storage).unwrap());
+        let lease = thief.lease("thief").unwrap();
+        store(&thief, &lease, 2, 1000);
+    };
+    let inner = LocalStorage::open(folder).unwrap();
+    let hook = std::sync::Mutex::new(Some(Box::new(hook) as Box<dyn FnOnce() + Send>));
+    Arc::new(Repository::open(Arc::new(Hooked { inner, before, hook })).unwrap())
+}
+
+fn assert_fenced(folder: &Path, error: repository::Error, chunks: &[ObjectId]) {
+    assert!(matches!(error, repository::Error::LeaseLost { .. }), "{error}");
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder).unwrap());
+    let found = Repository::open(storage).unwrap().index().find_many(chunks).unwrap();
+    assert!(found.iter().all(Option::is_some), "{found:?}");
+}
+
+/// Falls asleep while it settles what a dead writer left.
+#[test]
+fn who_was_robbed_while_it_settled_changes_nothing() {
+    for before in [("list", "index"), ("create", "index/spill-")] {
+        let (folder, repository, lease) = made();
+        store(&repository, &lease, 1, 1000);
+        // Of a writer that died: a container that no index knows.
+        let session = repository.begin(&lease, None, session_record()).unwrap();
+        assert!(session.claim(&chunk(7)).unwrap());
+        session.append(&data(7, 9 << 20)).unwrap();
+        drop((session, repository, lease));
+        let sleeper = to_be_robbed(folder.path(), before);
+        let error = sleeper.lease("sleeper").err().expect("it was robbed");
+        assert_fenced(folder.path(), error, &[chunk(1), chunk(2), chunk(7)]);
+    }
+}
+
+/// Falls asleep while it writes what its index is to be made of, which may take minutes.
+#[test]
+fn who_was_robbed_while_it_wrote_its_index_does_not_publish_it() {
+    let (folder, repository, lease) = made();
+    store(&repository, &lease, 1, 1000);
+    drop((repository, lease));
+    let sleeper = to_be_robbed(folder.path(), ("create", "index/run-"));
+    let lease = sleeper.lease("sleeper").unwrap();
+    let session = sleeper.begin(&lease, None, session_record()).unwrap();
+    for record in [data(3, 1000), leaf(3, &[chunk(3)])] {
+        record.ids.iter().for_each(|id| assert!(session.claim(id).unwrap()));
+        session.append(&record).unwrap();
+    }
+    let sequence = session.next_snapshot();
+    let error = session.commit(&manifest(page(3), sequence)).expect_err("it was robbed");
+    assert_fenced(folder.path(), error, &[chunk(1), chunk(2)]);
+}
+
+/// The same in a reclaim.
+#[test]
+fn a_reclaim_that_was_robbed_while_it_wrote_its_index_removes_nothing() {
+    let (folder, repository, lease) = made();
+    let old = store(&repository, &lease, 1, 9 << 20);
+    store(&repository, &lease, 4, 1000);
+    repository.forget(&lease, &[old], &session_record(), &tombstone()).unwrap();
+    drop((repository, lease));
+    let sleeper = to_be_robbed(folder.path(), ("create", "index/run-"));
+    let lease = sleeper.lease("sleeper").unwrap();
+    let error = reclaim::run(&sleeper, &lease, OPTIONS, None).expect_err("it was robbed");
+    assert_fenced(folder.path(), error, &[chunk(2), chunk(4)]);
 }

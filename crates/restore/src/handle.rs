@@ -52,6 +52,10 @@ impl<'a> Handle<'a> {
         rustix::fs::futimens(self.fd, &times)
     }
 
+    pub(crate) fn mtime(&self) -> Result<format::entry::Time> {
+        crate::system::look_at(self.fd).map(|stat| crate::system::mtime(&stat))
+    }
+
     pub(crate) fn set_xattr(&self, name: &[u8], value: &[u8]) -> Result<()> {
         if self.only_path {
             return rustix::fs::setxattr(self.name(), name, value, XattrFlags::empty());

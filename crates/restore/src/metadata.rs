@@ -8,9 +8,21 @@ use crate::options::Overwrite;
 use crate::problem::{Attribute, Operation, Problem};
 use crate::system;
 use crate::target::Target;
-use format::entry::{Entry, Kind};
+use format::entry::{Entry, Kind, Time};
 use rustix::fs::Statx;
 use rustix::io::Errno;
+
+/// Every file system has these seconds; beyond, the kernel takes the nearest that it has, and says
+/// nothing.
+const USUAL_SECS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
+
+/// Whether a time was taken as it is, when it is one of which that is not certain.
+fn has_taken(handle: Handle<'_>, mtime: Time) -> Result<(), Errno> {
+    if USUAL_SECS.contains(&mtime.secs) || handle.mtime()? == mtime {
+        return Ok(());
+    }
+    Err(Errno::OVERFLOW)
+}
 
 /// Setuid and setgid.
 const SET_ID: u32 = 0o6000;
@@ -68,7 +80,8 @@ impl Target {
         self.set_user_xattrs(handle, entry);
         self.set_mode(handle, entry, now, mode);
         self.set_late_xattrs(handle, entry, mode);
-        if let Err(error) = handle.set_mtime(entry.mtime) {
+        let set = handle.set_mtime(entry.mtime).and_then(|()| has_taken(handle, entry.mtime));
+        if let Err(error) = set {
             self.degrade(entry, Attribute::Mtime, error);
         }
     }

@@ -10,7 +10,8 @@ mod script;
 
 use crate::failed;
 use crate::icecore::{Icecore, acknowledged, told};
-use crate::options::Arguments;
+use crate::mounted::{be_alone, can_make};
+use crate::options::Asked;
 use crate::snapshot::{restores_as_it_was, same};
 use crate::volume::Volume;
 use log::{Cache, Replay};
@@ -22,6 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+/// Commands that are logged.
+const COMMANDS: u64 = 16;
 /// Every so many cuts all that was acknowledged is restored, and a backup made.
 const WHOLE_EVERY: u64 = 5;
 /// Holes of an image are found in steps of this.
@@ -37,29 +40,27 @@ pub(super) struct Options {
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    crate::report("device", options(arguments).and_then(|options| run(&options)))
+    let options = match options(arguments) {
+        Ok(options) => options,
+        Err(error) => return crate::options::said("device", Err(error)),
+    };
+    let kind = &options.file_system;
+    let possible = if can_make(kind) { be_alone() } else { Err(format!("no mkfs.{kind} here")) };
+    match possible {
+        Ok(()) => crate::options::said("device", run(&options)),
+        Err(reason) => crate::options::skipped("device", &reason),
+    }
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let mut options = Options {
-        binary: crate::options::binary("fast"),
-        file_system: "ext4".to_owned(),
-        limit: None,
-        seed: crate::options::seed(),
-        commands: 16,
-    };
-    let mut arguments = Arguments::new(arguments);
-    while let Some(name) = arguments.next() {
-        match name {
-            "--binary" => options.binary = arguments.value()?.into(),
-            "--file-system" => options.file_system = arguments.value()?.to_owned(),
-            "--commands" => options.commands = arguments.number()?.max(1),
-            "--seconds" => options.limit = Some(Duration::from_secs(arguments.number()?)),
-            "--seed" => options.seed = arguments.number()?,
-            _ => return Err(format!("unknown option {name}")),
-        }
-    }
-    Ok(options)
+    let asked = Asked::parse(arguments, &["--file-system", "--commands"])?;
+    Ok(Options {
+        binary: asked.binary(),
+        file_system: asked.text("--file-system").unwrap_or("ext4").to_owned(),
+        limit: asked.limit()?,
+        seed: asked.seed()?,
+        commands: asked.number("--commands")?.unwrap_or(COMMANDS).max(1),
+    })
 }
 
 fn run(options: &Options) -> Result<String, String> {

@@ -8,7 +8,7 @@ mod calls;
 mod stage;
 mod tracer;
 
-use crate::options::Arguments;
+use crate::options::Asked;
 use nix::errno::Errno;
 use simulation::Random;
 use stage::{Stage, Task};
@@ -44,23 +44,13 @@ struct Counts {
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    crate::report("inject", options(arguments).and_then(|options| run(&options)))
+    crate::options::said("inject", options(arguments).and_then(|options| run(&options)))
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let (binary, seed) = (crate::options::binary("fast"), crate::options::seed());
-    let mut options = Options { binary, limit: None, seed, only: None };
-    let mut arguments = Arguments::new(arguments);
-    while let Some(name) = arguments.next() {
-        match name {
-            "--binary" => options.binary = arguments.value()?.into(),
-            "--seconds" => options.limit = Some(Duration::from_secs(arguments.number()?)),
-            "--only" => options.only = Some(arguments.value()?.to_lowercase()),
-            "--seed" => options.seed = arguments.number()?,
-            _ => return Err(format!("unknown option {name}")),
-        }
-    }
-    Ok(options)
+    let asked = Asked::parse(arguments, &["--only"])?;
+    let only = asked.text("--only").map(str::to_lowercase);
+    Ok(Options { binary: asked.binary(), limit: asked.limit()?, seed: asked.seed()?, only })
 }
 
 fn run(options: &Options) -> Result<String, String> {

@@ -85,7 +85,8 @@ fn a_bit_lost_before_sealing_is_found_by_check_and_named_by_a_restore() {
     let place = tempfile::tempdir().unwrap();
     let (archive, done) = backed_up(place.path(), false);
     let name = done.unwrap().snapshot;
-    let options = check::Options { read_data_percent: Some(100.0), threads: 1 };
+    let options =
+        check::Options { read_data_percent: Some(100.0), threads: 1, ..Default::default() };
     let report = check::run(&archive, &options, &Progress::default()).unwrap();
     let named: Vec<_> = report.damages.iter().flat_map(|damage| &damage.paths).collect();
     assert_eq!(named, [b"unlucky"], "{report:#?}");

@@ -129,10 +129,20 @@ pub fn run(
     monitor: &dyn Monitor,
 ) -> Result<Done> {
     let begun = Begun::new();
-    let lease = archive.lease("backup")?;
+    archive.leased("backup", |lease| leased(archive, lease, options, progress, monitor, begun))
+}
+
+fn leased(
+    archive: &Archive,
+    lease: &Arc<Lease>,
+    options: &Options,
+    progress: &Progress,
+    monitor: &dyn Monitor,
+    begun: Begun,
+) -> Result<Done> {
     let source = manifest::source_id(archive, &options.node, &options.paths);
     let sealer = archive.sealer()?;
-    let (previous, session) = begin(archive, &lease, &source, &sealer)?;
+    let (previous, session) = begin(archive, lease, &source, &sealer)?;
     let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
     let ids = &archive.keys.writer.ids;
     let writer = PageWriter::new(&session, &sealer, ids)?;

@@ -29,34 +29,35 @@ pub fn run_stream(
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }
     let begun = Begun::new();
-    let lease = archive.lease("backup")?;
-    let source = manifest::source_id(archive, &options.node, &options.paths);
-    let previous = manifest::newest_of(archive, &source)?;
-    let sealer = archive.sealer()?;
-    let session = archive.repository.begin(&lease, None, sealer.session_record())?;
-    let pages = PageWriter::new(&session, &sealer, &archive.keys.writer.ids)?;
-    let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &pages)?;
-    let (content, size, mut tally) = store(&shared, input)?;
-    confirm()?;
-    drop(shared);
-    let mut builder = Builder::new(&pages, archive.cut_key());
-    for entry in entries(name, content, size, begun.time) {
-        builder.push(&entry)?;
-    }
-    let (root, _) = builder.finish()?;
-    tally.report.bytes_of_pages = pages.finish()?;
-    tally.report.objects_inspected = 1;
-    tally.report.objects_backed_up = 1;
-    tally.report.bytes_inspected = size;
-    drop(pages);
-    let manifest = NewManifest {
-        source,
-        previous: previous.as_ref().map(|stored| stored.head),
-        previous_id: previous.as_ref().map(|stored| stored.name.id),
-        time: begun.time,
-        root,
-    };
-    finish(archive, options, session, &sealer, manifest, tally, begun)
+    archive.leased("backup", |lease| {
+        let source = manifest::source_id(archive, &options.node, &options.paths);
+        let previous = manifest::newest_of(archive, &source)?;
+        let sealer = archive.sealer()?;
+        let session = archive.repository.begin(lease, None, sealer.session_record())?;
+        let pages = PageWriter::new(&session, &sealer, &archive.keys.writer.ids)?;
+        let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &pages)?;
+        let (content, size, mut tally) = store(&shared, input)?;
+        confirm()?;
+        drop(shared);
+        let mut builder = Builder::new(&pages, archive.cut_key());
+        for entry in entries(name, content, size, begun.time) {
+            builder.push(&entry)?;
+        }
+        let (root, _) = builder.finish()?;
+        tally.report.bytes_of_pages = pages.finish()?;
+        tally.report.objects_inspected = 1;
+        tally.report.objects_backed_up = 1;
+        tally.report.bytes_inspected = size;
+        drop(pages);
+        let manifest = NewManifest {
+            source,
+            previous: previous.as_ref().map(|stored| stored.head),
+            previous_id: previous.as_ref().map(|stored| stored.name.id),
+            time: begun.time,
+            root,
+        };
+        finish(archive, options, session, &sealer, manifest, tally, begun)
+    })
 }
 
 /// Stores the stream with helpers that seal while it is read.

@@ -4,14 +4,15 @@
 use super::Counters;
 use super::entries::{Entries, Selected, Selection};
 use super::file::FileJob;
-use super::plan::read_list;
-use super::work::Shared;
+use super::plan::{has_further_names, read_list};
+use super::work::{self, Shared};
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
 use crate::{Error, Result};
 use format::entry::{Content, Entry, Kind, Segment};
 use restore::Outcome;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::atomic::Ordering;
 use tree::cursor::is_below;
 
 /// A directory whose content is being passed.
@@ -67,11 +68,7 @@ impl Finisher<'_> {
             self.open.push(Open { entry, used: wanted, names: FxHashSet::default() });
             return Ok(());
         }
-        if wanted && entry.kind() == Kind::File && entry.links > 1 {
-            self.name(entry)
-        } else {
-            Ok(())
-        }
+        if wanted && has_further_names(&entry) { self.name(entry) } else { Ok(()) }
     }
 
     /// Finishes directories until one is left that `keep` says still has something in it.
@@ -103,7 +100,7 @@ impl Finisher<'_> {
         }
     }
 
-    /// A name of a file that has several.
+    /// A name of an object that has several.
     fn name(&mut self, entry: Entry) -> Result<()> {
         let key = (entry.attributes.device, entry.inode);
         let Some((first, left)) = self.first.get_mut(&key) else {
@@ -120,7 +117,7 @@ impl Finisher<'_> {
             .parent_of(&entry.path)
             .and_then(|parent| target.hard_link(&parent, &entry, &existing));
         match linked {
-            Ok(Outcome::NeedsCopy) => self.copy(entry),
+            Ok(Outcome::NeedsCopy) => self.instead_of_link(entry),
             Ok(Outcome::Unchanged) => {
                 Counters::add(&self.shared.counters.unchanged, 1);
                 Ok(())
@@ -136,7 +133,22 @@ impl Finisher<'_> {
         }
     }
 
-    /// Where no link can be made, the content is written once more.
+    /// Where no link can be made, the object is written once more: that is told, unless it is told
+    /// already that it could not be.
+    fn instead_of_link(&self, entry: Entry) -> Result<()> {
+        let failed = || self.shared.counters.failed.load(Ordering::Relaxed);
+        let (path, before) = (entry.path.clone(), failed());
+        match entry.kind() {
+            Kind::File => self.copy(entry)?,
+            _ => work::plain(self.shared, &entry),
+        }
+        if failed() == before {
+            self.shared.lacks_link(&path);
+        }
+        Ok(())
+    }
+
+    /// The content of a file once more.
     fn copy(&self, entry: Entry) -> Result<()> {
         let shared = self.shared;
         let mut scratch = Scratch::new()?;

@@ -69,7 +69,7 @@ impl<'a> Planner<'a> {
         self.shared.progress.objects.fetch_add(1, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(entry.size, Ordering::Relaxed);
         let key = (entry.attributes.device, entry.inode);
-        if entry.kind() == Kind::File && entry.links > 1 && !self.linked.insert(key) {
+        if has_further_names(&entry) && !self.linked.insert(key) {
             return Ok(());
         }
         if entry.kind() == Kind::File && !self.shared.is_new && self.shared.is_unchanged(&entry) {
@@ -187,6 +187,12 @@ impl<'a> Planner<'a> {
     fn send(&self, task: Task) -> Result<()> {
         self.queue.send(task).map_err(|_| Error::ThreadGone)
     }
+}
+
+/// Whether the object may have names beside this one: links and FIFOs, too. The links of a
+/// directory are those of its own parts.
+pub(super) fn has_further_names(entry: &Entry) -> bool {
+    entry.links > 1 && entry.kind() != Kind::Directory
 }
 
 /// The runs of a list page.

@@ -68,7 +68,8 @@ pub(super) fn run(shared: &Shared<'_>, tasks: &Receiver<Task>) -> Result<()> {
     Ok(())
 }
 
-fn plain(shared: &Shared<'_>, entry: &Entry) {
+/// An object that needs no chunk.
+pub(super) fn plain(shared: &Shared<'_>, entry: &Entry) {
     let target = shared.target;
     let created = match entry.kind() {
         Kind::Directory => target.directory(entry).map(|_| None),
@@ -157,6 +158,12 @@ impl Shared<'_> {
     /// it has.
     pub(super) fn deletes(&self) -> bool {
         self.options.delete && !self.has_lost_pages.load(Ordering::Relaxed)
+    }
+
+    /// A further name could not be linked: it is an object of its own.
+    pub(super) fn lacks_link(&self, path: &[u8]) {
+        Counters::add(&self.counters.degraded, 1);
+        self.monitor.problem(path, "Link not restored: it is a copy of its own");
     }
 
     /// Whether to go on.

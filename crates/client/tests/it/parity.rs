@@ -13,7 +13,7 @@ use repository::container;
 use repository::parity::{Rot, inspect};
 use repository::snapshots::SnapshotRef;
 use simulation::Random;
-use simulation::disk::{Disk, Fault as SimFault, Faults, LeftOut, Rot};
+use simulation::disk::{self, Disk, Fault as SimFault, Faults, LeftOut};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -375,7 +375,7 @@ fn repair_ends_at_every_step(fault: SimFault) {
         };
         let tree = place.state();
         let victim = disk.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
-        (0..32).for_each(|at| disk.rot(&victim, &Rot::Flip(5_000 + at * 100, 3)));
+        (0..32).for_each(|at| disk.rot(&victim, &disk::Rot::Flip(5_000 + at * 100, 3)));
         disk.arm(Faults::after(step, fault));
         let result = open().and_then(|archive| repaired(&archive));
         let has_fired = disk.disarm();
@@ -404,7 +404,7 @@ fn the_sync_of_a_repair_is_needed() {
         place.backup(&archive);
         drop(archive);
         let victim = disk.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
-        disk.rot(&victim, &Rot::Flip(5_000, 3));
+        disk.rot(&victim, &disk::Rot::Flip(5_000, 3));
         disk.leave_out(Some(LeftOut { verb: "sync", names: "containers/*" }));
         let open = || Archive::open(Arc::new(disk.process()), PASSWORD).unwrap();
         assert_eq!(repaired(&open()).unwrap().repaired.len(), 1);

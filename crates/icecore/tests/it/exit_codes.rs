@@ -247,3 +247,22 @@ fn a_reader_that_goes_away_is_no_failure() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
 }
+
+/// Otherwise every container that cannot be opened would be called damaged.
+#[test]
+fn too_few_open_files_are_said_and_are_no_damage() {
+    let machine = Machine::new();
+    machine.backup();
+    let limited = |files: u32| {
+        let script = format!("ulimit -n {files} && exec \"$@\"");
+        let check = machine.command(["check", "--read-data"]);
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, "sh"]).arg(check.get_program()).args(check.get_args());
+        let set = check.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(set);
+        crate::machine::ended(&mut command)
+    };
+    let ran = limited(24).ends(1);
+    assert!(ran.stderr.contains("open at once"), "{}", ran.stderr);
+    limited(200).ends(0);
+}

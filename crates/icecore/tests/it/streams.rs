@@ -61,6 +61,27 @@ fn no_command_is_begun_in_vain() {
     assert!(trace.exists());
 }
 
+/// Another one takes over, and the containers are not where they were: what is met then has many
+/// names.
+#[test]
+fn who_was_robbed_of_its_lock_says_so_whatever_it_meets() {
+    let machine = Machine::new();
+    let repository = machine.path("repository");
+    let script = format!(
+        "cd {0} && rm lock && {1} backup -q {2} && mv containers elsewhere && touch containers && \
+         head -c 200000000 /dev/urandom",
+        repository.display(),
+        env!("CARGO_BIN_EXE_icecore"),
+        machine.source().display()
+    );
+    let ran = machine.run(["backup", "--command", "x", "--", "sh", "-c", &script]).ends(11);
+    assert!(ran.stderr.contains("lease was lost"), "{}", ran.stderr);
+    std::fs::remove_file(repository.join("containers")).unwrap();
+    std::fs::rename(repository.join("elsewhere"), repository.join("containers")).unwrap();
+    machine.run(["check", "--read-data"]).ends(0);
+    assert_eq!(machine.snapshots().len(), 1);
+}
+
 #[test]
 fn names_of_streams_stay_inside_and_flags_are_not_mixed() {
     let machine = Machine::new();

@@ -286,9 +286,9 @@ impl Copied {
         let allocated = repository.next_container.load(std::sync::atomic::Ordering::Relaxed);
         let unsettled = repository.pins.lock().first_unsettled(Some(numbers.session()));
         state.next_container = unsettled.unwrap_or(allocated).min(allocated);
-        repository.publish_index(state)?;
+        repository.publish_index(lease, state)?;
         numbers.done();
-        remove_runs(storage, index.state.runs.iter())?;
+        remove_runs(storage, lease, index.state.runs.iter())?;
         self.runs.iter().try_for_each(|(name, _)| Ok(storage.remove(name)?))
     }
 }

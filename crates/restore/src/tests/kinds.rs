@@ -109,6 +109,24 @@ fn times_reach_from_1901_to_2446_with_nanoseconds() {
     }
 }
 
+/// The kernel takes the nearest time that the file system has, without an error.
+#[test]
+fn a_time_that_the_file_system_cannot_store_is_said_by_path() {
+    let place = Place::new();
+    let target = place.target(Overwrite::Always);
+    for (number, secs) in [-9_000_000_000_000, 40_000_000_000].into_iter().enumerate() {
+        let mtime = Time { secs, nanos: 5 };
+        let file = Entry { mtime, ..file(format!("f{number}"), 0o644) };
+        let parent = target.parent_of(&file.path).unwrap();
+        assert_eq!(target.small_file(&parent, &file, b""), Ok(Outcome::Created));
+        let said: Vec<_> = target.take_degraded().list;
+        let said: Vec<_> = said.into_iter().map(|one| (one.path, one.attribute)).collect();
+        let kept = target.compare_metadata(&file).is_empty();
+        let expected = if kept { vec![] } else { vec![(file.path, Attribute::Mtime)] };
+        assert_eq!(said, expected);
+    }
+}
+
 #[test]
 fn a_file_of_a_terabyte_of_hole_takes_no_time_and_no_space() {
     for sparse in [true, false] {
