@@ -350,3 +350,25 @@ fn whatever_is_damaged_five_promises_hold() {
     assert!(!only.is_empty() || counts.len() == Kind::ALL.len(), "some kind is spared: {counts:?}");
     assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n\n"));
 }
+
+/// What a lost page named is not known any more: it must not look like what the snapshot lacks.
+#[test]
+fn a_restore_that_deletes_spares_everything_while_a_page_is_lost() {
+    let lab = Lab::new();
+    let harms = Harm::all(&lab);
+    let fits = |harm: &&Harm| harm.region == "pages sealed" && harm.how == How::Flip;
+    let harm = harms.iter().find(fits).unwrap();
+    let (damaged, target) = (harm.done(&lab).unwrap(), lab.place.at("target"));
+    let options = client::restore::Options { delete: true, ..Default::default() };
+    let restore = |place: &Place| {
+        let name = lab.made[0].name;
+        crate::testkit::restore_with(&place.open(), name, b"", &target, &options).unwrap()
+    };
+    restore(&lab.place);
+    let whole = files_below(&target);
+    let (report, heard) = restore(&damaged);
+    assert!(report.failed > 0 && report.deleted == 0, "{heard:?}");
+    assert_eq!(files_below(&target), whole);
+    std::fs::write(target.join("more"), b"what no snapshot has").unwrap();
+    assert_eq!(restore(&lab.place).0.deleted, 1, "and deletes again once all is known");
+}

@@ -416,6 +416,19 @@ mod tests {
     }
 
     #[test]
+    fn every_flip_in_the_header_of_a_run_is_found() {
+        let (directory, storage, _) = run_of(10);
+        let path = directory.path().join("run");
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..HEADER_BYTES {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            assert!(RunReader::open(&storage, "run").is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
     fn damage_is_an_error_and_not_a_wrong_answer() {
         let (directory, storage, rows) = run_of(300);
         let path = directory.path().join("run");
