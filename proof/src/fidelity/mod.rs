@@ -184,8 +184,9 @@ impl Rig {
 
     fn mount(&self, kind: &str) -> Result<Mounted, String> {
         let at = self.work.join(kind);
-        // Images are sparse: room costs nothing.
-        let objects = u64::from(self.amounts.many) * 12;
+        // A source and a target, on ext4 those of the overlay too. Images are sparse: room costs
+        // nothing.
+        let objects = u64::from(self.amounts.many) * 5;
         let bytes = (2_u64 << 30) + objects * 4096;
         let inodes = format!("{}", 200_000 + objects);
         match kind {
