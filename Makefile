@@ -23,7 +23,7 @@ LOOPS ?= 16
 # Commands under which `prove-crash` shuts the file system down.
 SHUT_DOWNS ?= 1400
 
-.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke fuzz-smoke bench prove-crash fuzz sim sabotage damage prove price
+.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke rigs-smoke fuzz-smoke bench prove-crash fuzz sim sabotage damage prove price
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -37,7 +37,7 @@ build: setup ## the binary, target/release/icecore
 demo: build ## all of it once, on real files, each command shown
 	ICECORE="$(ICECORE)" demo/run
 
-test: setup fmt-check lint deny unit sabotage crash-smoke fuzz-smoke ## everything that CI runs
+test: setup fmt-check lint deny unit sabotage crash-smoke rigs-smoke fuzz-smoke ## everything that CI runs
 	@echo "== all passed"
 
 fmt: ## format the sources
@@ -68,8 +68,15 @@ crash-smoke:
 	    ! ICECORE_BINARY=$(TARGET)/fast/icecore cargo proof device --seconds 20 --binary proof/testdata/icecore-without-sync >/dev/null 2>&1; \
 	else echo "== file systems shut down, power cuts: SKIPPED, need root and loop devices"; fi
 
+# Real file systems, full disks, frozen processes, little memory: a slice of each.
+rigs-smoke:
+	cargo build --profile fast --package icecore
+	for rig in fidelity full freeze limits; do \
+	    cargo proof $$rig --seconds 20 --binary $(TARGET)/fast/icecore; \
+	done
+
 fuzz-smoke:
-	@.ci/fuzz 5
+	@.ci/fuzz 3
 
 bench: setup ## measure against today's peers, writes bench/results
 	python3 bench/run.py

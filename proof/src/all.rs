@@ -25,33 +25,41 @@ struct Part {
     what: What,
 }
 
+/// Rigs that end when their time is over, and not before.
+const WITHOUT_END: &str = "1000000000";
+
 /// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 15] = [
     Part { name: "sabotage", share: 0, what: What::Whole(&["make", "--quiet", "sabotage"]) },
     Part { name: "damage matrix", share: 0, what: What::Whole(&["make", "--quiet", "damage"]) },
-    Part { name: "simulated disk", share: 22, what: What::Rig(&["sim", "--seeds", "1000000000"]) },
-    Part { name: "system calls", share: 16, what: What::Rig(&["inject"]) },
-    Part { name: "kill -9", share: 15, what: What::Rig(&["crash", "--runs", "1000000000"]) },
-    Part {
-        name: "shut down, ext4",
-        share: 7,
-        what: What::Rig(&["crash", "--runs", "1000000000", "--shut-down", "ext4"]),
-    },
-    Part {
-        name: "shut down, xfs",
-        share: 5,
-        what: What::Rig(&["crash", "--runs", "1000000000", "--shut-down", "xfs"]),
-    },
-    Part { name: "power cut, ext4", share: 9, what: What::Rig(&["device"]) },
+    Part { name: "simulated disk", share: 20, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
+    Part { name: "system calls", share: 14, what: What::Rig(&["inject"]) },
+    Part { name: "kill -9", share: 12, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
+    shut_down("shut down, ext4", &["crash", "--runs", WITHOUT_END, "--shut-down", "ext4"]),
+    shut_down("shut down, xfs", &["crash", "--runs", WITHOUT_END, "--shut-down", "xfs"]),
+    Part { name: "power cut, ext4", share: 7, what: What::Rig(&["device"]) },
     Part { name: "power cut, xfs", share: 5, what: What::Rig(&["device", "--file-system", "xfs"]) },
     Part {
         name: "power cut, btrfs",
         share: 5,
         what: What::Rig(&["device", "--file-system", "btrfs"]),
     },
-    Part { name: "kill -9 again", share: 4, what: What::Rig(&["crash", "--runs", "1000000000"]) },
-    Part { name: "fuzz", share: 12, what: What::Program(&[".ci/fuzz"]) },
+    Part { name: "full disks", share: 6, what: What::Rig(&["full"]) },
+    Part { name: "frozen processes", share: 5, what: What::Rig(&["freeze"]) },
+    Part { name: "limits", share: 4, what: What::Rig(&["limits"]) },
+    Part { name: "fidelity", share: 5, what: What::Rig(&["fidelity"]) },
+    Part { name: "fuzz", share: 9, what: What::Program(&[".ci/fuzz"]) },
 ];
+
+const fn shut_down(name: &'static str, words: &'static [&'static str]) -> Part {
+    Part { name, share: 4, what: What::Rig(words) }
+}
+
+/// Fuzz targets; each gets its part of the time for all.
+fn targets() -> u64 {
+    let folder = crate::options::root().join("fuzz/fuzz_targets");
+    std::fs::read_dir(folder).map_or(1, |files| files.count() as u64).max(1)
+}
 
 struct Outcome {
     name: &'static str,
@@ -118,20 +126,23 @@ fn outcome(part: &Part, seconds: u64, binary: &str) -> Outcome {
 }
 
 fn command(part: &Part, seconds: u64, binary: &str) -> Result<Command, String> {
-    let seconds = seconds.to_string();
     match part.what {
         What::Rig(words) => {
+            let seconds = seconds.to_string();
             let this = std::env::current_exe().map_err(crate::failed("find this program"))?;
             let mut command = Command::new(this);
             command.args(words).args(["--seconds", &seconds]);
-            if words.first() != Some(&"sim") {
+            if words.first() == Some(&"sim") {
+                // Other seeds each time; one that fails is printed.
+                command.args(["--first", &(crate::options::clock() << 20).to_string()]);
+            } else {
                 command.args(["--binary", binary]);
             }
             Ok(command)
         }
         What::Program(words) => {
             let mut command = other(words)?;
-            command.arg(&seconds);
+            command.arg((seconds / targets()).max(1).to_string());
             Ok(command)
         }
         What::Whole(words) => other(words),

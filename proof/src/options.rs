@@ -72,9 +72,14 @@ impl Asked {
 
     /// The seed, of the clock unless it was given.
     pub(crate) fn seed(&self) -> Result<u64, String> {
-        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_millis());
-        Ok(self.number("--seed")?.unwrap_or_else(|| clock().map_or(0, |time| time as u64)))
+        Ok(self.number("--seed")?.unwrap_or_else(clock))
     }
+}
+
+/// Milliseconds since 1970: another number each time.
+pub(crate) fn clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| time.as_millis() as u64)
 }
 
 /// The folder of a rig, removed also when the rig panics.
