@@ -98,7 +98,10 @@ sabotage: ## each sync and check taken out in turn: a test must fail
 	cargo run --profile fast --package proof --features sabotage -- sabotage
 
 damage: ## every damage to every file, every command on it
-	ICECORE_DAMAGE=all cargo test --profile fast --package client --test it damage_matrix 2>&1 | grep -E "^test |test result|panicked|promise"
+	mkdir -p $(TARGET)
+	ICECORE_DAMAGE=all cargo test --profile fast --package client --test it damage_matrix -- --nocapture >$(TARGET)/damage.log 2>&1 \
+	    || { tail -n 50 $(TARGET)/damage.log; exit 1; }
+	@grep "^cells" $(TARGET)/damage.log
 
 prove: build ## every rig for its share of the time (TIME=7200), one table, fails on any loss
 	cargo proof all --seconds $(TIME) --binary $(ICECORE)

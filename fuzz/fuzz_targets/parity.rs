@@ -2,7 +2,7 @@
 #![no_main]
 
 use format::parity::Geometry;
-use icecore_fuzz::Memory;
+use icecore_fuzz::memory::Reader;
 use repository::parity::{Encoder, HealedFile, locate};
 use repository::storage::FileReader;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn with_parity(content: &[u8], percent: u32) -> Option<Vec<u8>> {
 
 /// What is protected, as far as it can be made good.
 fn heal(bytes: Vec<u8>) -> Option<Vec<u8>> {
-    let file = Arc::new(Memory(bytes));
+    let file = Arc::new(Reader(bytes));
     let geometry = locate(&*file).ok()??.geometry;
     let healed = HealedFile::new(file, geometry);
     let mut content = vec![0; geometry.protected() as usize];

@@ -22,7 +22,8 @@ impl Memory {
     }
 }
 
-struct Reader(Vec<u8>);
+/// A file in memory that is read.
+pub struct Reader(pub Vec<u8>);
 
 struct Writer(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, String);
 
@@ -74,6 +75,10 @@ impl Storage for Memory {
         let bytes = files.remove(from).ok_or_else(|| error(ErrorKind::NotFound, from))?;
         files.insert(to.to_owned(), bytes);
         Ok(())
+    }
+
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.publish(from, to)
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {

@@ -23,7 +23,7 @@ mod tarball;
 mod time;
 mod units;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use cli::Cli;
 use codes::Code;
 use context::Context;
@@ -31,7 +31,7 @@ use failure::Failure;
 use out::Out;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
@@ -45,7 +45,14 @@ pub fn main() -> ExitCode {
 /// Whether `words`, the name of the program first, are a command line that makes sense: for who
 /// tries many of them.
 pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
-    Cli::try_parse_from(words).is_ok()
+    // Describing the command line takes longer than reading it.
+    static COMMAND: LazyLock<clap::Command> = LazyLock::new(|| {
+        let mut command = Cli::command();
+        command.build();
+        command
+    });
+    let matches = COMMAND.clone().try_get_matches_from(words);
+    matches.is_ok_and(|mut matches| Cli::from_arg_matches_mut(&mut matches).is_ok())
 }
 
 fn run(cli: Cli) -> Code {
