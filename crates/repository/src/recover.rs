@@ -1,6 +1,7 @@
 //! Settling what the last writer left behind: it may have died at any step, or have failed and
 //! given up.
 
+use crate::check::{Wanted, missing};
 use crate::container::read::ContainerReader;
 use crate::container::{self, Found, part_name};
 use crate::index::run::{Prefix, RunReader};
@@ -41,6 +42,7 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     let mut state = index.state.clone();
     state.next_container = repository.next_container.load(Ordering::Relaxed);
     state.next_snapshot = next_snapshot;
+    leave_out_what_is_known(repository, &mut placed)?;
     if !placed.is_empty() {
         let name = format!("index/spill-{:x}-recovery", lease.generation());
         write_run(&*repository.storage, &name, &mut placed)?;
@@ -52,6 +54,23 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     remove_runs(&*repository.storage, lease, old.iter().filter(|run| !state.runs.contains(run)))?;
     repository.pins.lock().settled();
     remove_strays(repository, lease)
+}
+
+/// What the index knows stays where it is. A reclaim that was killed has copied it as well, but
+/// nobody has looked at the copy since, and the old container is still there.
+fn leave_out_what_is_known(
+    repository: &Repository,
+    placed: &mut FxHashMap<Prefix, Place>,
+) -> Result<()> {
+    if is_out(Point::KnownPlaces) {
+        return Ok(());
+    }
+    let mut wanted: Vec<Wanted> = placed.keys().copied().map(Wanted).collect();
+    wanted.sort_unstable();
+    let unknown: FxHashSet<Prefix> =
+        missing(repository, &wanted)?.into_iter().map(|want| want.0).collect();
+    placed.retain(|prefix, _| unknown.contains(prefix));
+    Ok(())
 }
 
 /// A writer that was killed may have given or taken names that are seen and not yet durable: what

@@ -39,11 +39,13 @@ pub enum Point {
     UnfinishedManifest,
     /// One reclaim at a time.
     OneReclaim,
+    /// Keeping to the known place of what a killed reclaim had copied.
+    KnownPlaces,
 }
 
 impl Point {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::LeaseCheck,
         Self::Pin,
         Self::Condemned,
@@ -60,6 +62,7 @@ impl Point {
         Self::Incomplete,
         Self::UnfinishedManifest,
         Self::OneReclaim,
+        Self::KnownPlaces,
     ];
 }
 

@@ -6,7 +6,7 @@ use super::model::Violation;
 use super::task::{Running, Shared, Task, rebuild};
 use super::tree::Tree;
 use super::{init, no_leftovers};
-use crate::disk::{Disk, Fault, Faults, LeftOut};
+use crate::disk::{Disk, Fault, Faults, LeftOut, Rot};
 use crate::random::Random;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Result};
@@ -39,6 +39,7 @@ macro_rules! all_stories {
             a_sleeper_that_wakes
             a_container_that_is_gone
             a_rebuild_that_could_not_read
+            a_copy_that_rotted
         }
     };
 }
@@ -369,4 +370,22 @@ pub fn a_rebuild_that_could_not_read(lab: &mut Lab) {
     }
     lab.end(next);
     lab.rebuild();
+}
+
+/// A reclaim is killed when it has copied what lives, and a copy rots: the old one is still used.
+pub fn a_copy_that_rotted(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    for number in 1..4 {
+        lab.needs("a backup", lab.backup(&running, number));
+    }
+    lab.needs("to forget", lab.forget(&running, &lab.kept()[..1]));
+    lab.arm("create", "index/run", 0, Fault::Kill);
+    lab.fails("to reclaim", lab.reclaim(&running));
+    let files = lab.disk().files();
+    let copy = files.iter().filter(|name| name.starts_with("containers/")).max();
+    let Some(copy) = copy else { return };
+    let at = lab.step as usize * lab.disk().length(copy) / STEPS as usize;
+    lab.disk().rot(copy, &Rot::Flip(at, 3));
+    let Some(next) = lab.start() else { return };
+    lab.end(next);
 }
