@@ -146,13 +146,18 @@ def main():
             one[variant] = once(binaries[binary], init, options, source, folder / "repository")
             print(f"{number + 1}/{count} {variant}: {one[variant]['wall_s']} s", flush=True)
         rounds.append(one)
+        # After each round: who stops it keeps what was measured.
+        save(name, rounds)
+    shutil.rmtree(folder / "repository", ignore_errors=True)
+
+
+def save(name, rounds):
     result = {"date": time.strftime("%Y-%m-%d"), "set": name, "machine": machine.describe(),
               "prices": prices(rounds), "rounds": rounds}
     stem = ROOT / "bench" / "results" / f"price-{result['date']}"
     stem.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
     stem.with_suffix(".md").write_text(text_of(result))
-    print(text_of(result))
-    shutil.rmtree(folder / "repository", ignore_errors=True)
+    print(text_of(result), flush=True)
 
 
 if __name__ == "__main__":
