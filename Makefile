@@ -23,7 +23,7 @@ LOOPS ?= 16
 # Commands under which `prove-crash` shuts the file system down.
 SHUT_DOWNS ?= 1400
 
-.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke rigs-smoke fuzz-smoke bench prove-crash fuzz sim sabotage damage prove price
+.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke rigs-smoke fuzz-smoke bench prove-crash fuzz sim sabotage sabotage-sources damage prove price
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -96,6 +96,9 @@ sim: ## the engine on a simulated disk (SEEDS=100000)
 
 sabotage: ## each sync and check taken out in turn: a test must fail
 	cargo run --profile fast --package proof --features sabotage -- sabotage
+
+sabotage-sources: ## the same for what has no switch: taken out of a copy of the sources
+	python3 proof/sabotage/run.py
 
 damage: ## every damage to every file, every command on it
 	mkdir -p $(TARGET)

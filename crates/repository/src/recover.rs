@@ -1,7 +1,6 @@
 //! Settling what the last writer left behind: it may have died at any step, or have failed and
 //! given up.
 
-use crate::check::{Wanted, missing};
 use crate::container::read::ContainerReader;
 use crate::container::{self, Found, part_name};
 use crate::index::run::{Prefix, RunReader};
@@ -56,21 +55,24 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     remove_strays(repository, lease)
 }
 
-/// What the index knows stays where it is. A reclaim that was killed has copied it as well, but
-/// nobody has looked at the copy since, and the old container is still there.
+/// What the index knows stays where it is, as long as that container is there. A reclaim that was
+/// killed has copied it as well, but nobody has looked at the copy since.
 fn leave_out_what_is_known(
     repository: &Repository,
     placed: &mut FxHashMap<Prefix, Place>,
 ) -> Result<()> {
-    if is_out(Point::KnownPlaces) {
+    if placed.is_empty() || is_out(Point::KnownPlaces) {
         return Ok(());
     }
-    let mut wanted: Vec<Wanted> = placed.keys().copied().map(Wanted).collect();
-    wanted.sort_unstable();
-    let unknown: FxHashSet<Prefix> =
-        missing(repository, &wanted)?.into_iter().map(|want| want.0).collect();
-    placed.retain(|prefix, _| unknown.contains(prefix));
-    Ok(())
+    let files = container::list(&*repository.storage, ContainerNo(0))?;
+    let there: FxHashSet<_> =
+        files.iter().filter(|file| file.finished).map(|file| file.number).collect();
+    repository.index().visit(|row| {
+        if there.contains(&row.place.container) {
+            placed.remove(&row.prefix);
+        }
+        Ok(())
+    })
 }
 
 /// A writer that was killed may have given or taken names that are seen and not yet durable: what
