@@ -47,6 +47,19 @@ pub struct Repository {
     healed: Mutex<BTreeMap<Place, bool>>,
 }
 
+/// Key slots of an `init` that was interrupted: they open nothing, and would look damaged. Where
+/// there is anything that they may open, it is the config that was lost, and they stay.
+fn remove_slots_that_open_nothing(storage: &dyn Storage) -> Result<()> {
+    let is_new = container::list(storage, ContainerNo(0))?.is_empty()
+        && storage.list(snapshots::DIRECTORY)?.is_empty();
+    if is_new {
+        for name in storage.list(KEYS)? {
+            storage.remove(&format!("{KEYS}/{name}"))?;
+        }
+    }
+    Ok(())
+}
+
 impl Repository {
     /// Makes a repository in `storage`; `slots` are its first key slots.
     pub fn init(
@@ -61,6 +74,7 @@ impl Repository {
             storage.create_directory(directory)?;
         }
         snapshots::create_directory(&*storage)?;
+        remove_slots_that_open_nothing(&*storage)?;
         for (id, slot) in slots {
             storage.put(&format!("{KEYS}/{id}"), slot)?;
         }

@@ -116,3 +116,20 @@ fn a_repository_is_made_once() {
     assert!(matches!(again, Err(Error::Repository(repository::Error::Exists { .. }))));
     assert!(open(&place, PASSWORD).is_ok());
 }
+
+/// Its slots are signed by a root key that nobody has any more.
+#[test]
+fn an_init_that_was_killed_before_its_config_leaves_no_key_behind() {
+    let place = Place::new();
+    drop(place.init());
+    std::fs::remove_file(place.repository().join("config")).unwrap();
+    small_tree(&place.source(), 1);
+    let archive = place.init();
+    place.backup(&archive);
+    assert_clean(&archive);
+    // Where something was stored, the config is what was lost: its keys stay.
+    let slots = archive.repository.key_slots().unwrap().len();
+    std::fs::remove_file(place.repository().join("config")).unwrap();
+    let again = place.init();
+    assert_eq!((slots, again.repository.key_slots().unwrap().len()), (1, 2));
+}
