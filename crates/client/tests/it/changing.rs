@@ -135,8 +135,10 @@ fn a_file_that_changed_while_it_was_read_is_marked_and_read_again() {
         let mut file = std::fs::OpenOptions::new().append(true).open(root.join("busy")).unwrap();
         file.write_all(b"more\n").unwrap();
     };
-    let done = while_disturbed(grow, || place.backup(&archive));
-    assert_eq!(done.report.objects_changed_during_read, 1, "{:#?}", done.report);
+    // On a busy machine whoever disturbs may get no turn while the file is read.
+    let mut tries = (0..50).map(|_| while_disturbed(grow, || place.backup(&archive)));
+    let done = tries.find(|done| done.report.objects_changed_during_read == 1);
+    let done = done.expect("a backup that met a change");
     assert!(done.report.retries > 0);
     // Whatever its times say: what was torn is read again.
     let calm = place.backup(&archive);
