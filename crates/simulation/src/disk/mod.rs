@@ -17,7 +17,7 @@ pub use storage::SimStorage;
 use crate::random::Random;
 use content::Content;
 use format::wire::checksum;
-use names::Names;
+use names::{Names, Node};
 use parking_lot::Mutex;
 use repository::storage::{StorageError, StorageResult};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,9 @@ impl LeftOut {
         fits && verb == self.verb
     }
 }
+
+/// A file that was taken away.
+pub struct Taken(FileNo);
 
 /// What runs beside an operation, before it.
 type Guest = Box<dyn FnMut() + Send>;
@@ -193,10 +196,19 @@ impl Disk {
         self.state.lock().lose_power();
     }
 
-    /// A file is gone, by hand.
-    pub fn take_away(&self, name: &str) {
+    /// A file is gone, by hand, or because what it lies on is not mounted.
+    pub fn take_away(&self, name: &str) -> Option<Taken> {
         let mut state = self.state.lock();
+        let file = state.names.file(name)?;
         state.names.unset(name);
+        state.names.sync(names::parent(name));
+        Some(Taken(file))
+    }
+
+    /// It is there again.
+    pub fn give_back(&self, name: &str, taken: Taken) {
+        let mut state = self.state.lock();
+        state.names.set(name, Node::File(taken.0));
         state.names.sync(names::parent(name));
     }
 

@@ -23,7 +23,8 @@ impl Disk {
     /// Damages the file `name`.
     pub fn rot(&self, name: &str, rot: &Rot) {
         if *rot == Rot::Gone {
-            return self.take_away(name);
+            self.take_away(name);
+            return;
         }
         let mut state = self.state.lock();
         let Some(file) = state.names.file(name) else { return };
