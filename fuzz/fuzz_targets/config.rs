@@ -9,7 +9,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for bytes in [bytes.to_vec(), summed(bytes)] {
         let storage = Memory::with(&[("config", &bytes)]);
         let Ok(config) = Config::read(&*storage) else { continue };
-        assert_eq!(config.features, 0, "unknown features are refused");
+        let parity = config.parity_percent();
+        assert_eq!(config, config.with_parity(parity), "unknown features are refused");
         config.write(&*storage).expect("memory");
         assert_eq!(
             repository::storage::read_small(&*storage, "config", 1 << 10).expect("it"),
