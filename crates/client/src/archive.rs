@@ -9,7 +9,7 @@ use crypto::{
 use ids::KeyId;
 use repository::Repository;
 use repository::config::Config;
-use repository::lease::Lease;
+use repository::lease::{Lease, Purpose};
 use repository::storage::Storage;
 use seal::Opener;
 use std::sync::Arc;
@@ -138,9 +138,7 @@ impl Archive {
 
     /// The right to write, for `purpose`.
     pub fn lease(&self, purpose: &str) -> Result<Arc<Lease>> {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let holder = format!("{purpose} on {host}, process {}", std::process::id());
-        Ok(self.repository.lease(&holder)?)
+        Ok(self.repository.lease(&holder(purpose))?)
     }
 
     /// Does `work` with the right to write. Who loses that right while it works meets all kinds of
@@ -151,10 +149,24 @@ impl Archive {
         work: impl FnOnce(&Arc<Lease>) -> Result<T>,
     ) -> Result<T> {
         let lease = self.lease(purpose)?;
-        work(&lease).map_err(|error| match lease.verify() {
-            Err(lost @ repository::Error::LeaseLost { .. }) => lost.into(),
-            _ => error,
-        })
+        work(&lease).map_err(|error| lost(&lease, error))
+    }
+
+    /// The same for work that gives space back: on a full disk it has the room that is kept for it.
+    pub(crate) fn leased_to_free<T>(
+        &self,
+        purpose: &str,
+        mut work: impl FnMut(&Arc<Lease>) -> Result<T>,
+    ) -> Result<T> {
+        let lease = self.repository.lease_for(&holder(purpose), Purpose::Free)?;
+        let mut done = work(&lease);
+        if matches!(&done, Err(Error::Repository(error)) if error.is_full())
+            && self.repository.release_reserve(&lease)?
+        {
+            done = work(&lease);
+        }
+        self.repository.fill_reserve(&lease);
+        done.map_err(|error| lost(&lease, error))
     }
 
     /// How files are cut in this repository.
@@ -236,6 +248,20 @@ impl Archive {
         }
         let lease = self.lease("key remove")?;
         Ok(self.repository.remove_key_slot(&lease, id)?)
+    }
+}
+
+/// Who takes a lease, for people.
+fn holder(purpose: &str) -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{purpose} on {host}, process {}", std::process::id())
+}
+
+/// What to tell of `error`: that the lease was lost, when it was.
+fn lost(lease: &Lease, error: Error) -> Error {
+    match lease.verify() {
+        Err(lost @ repository::Error::LeaseLost { .. }) => lost.into(),
+        _ => error,
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Report {
     pub bytes_freed: u64,
     /// Dead bytes that stay, by estimate.
     pub bytes_wasted: u64,
+    /// Containers that were not rewritten for want of room.
+    pub containers_left: u64,
     /// Snapshots that nobody forgot and that were in no list: they are again.
     pub snapshots_restored: u64,
     /// Whether nothing was done.
@@ -64,7 +66,7 @@ pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
         max_waste_percent: options.max_waste_percent,
         dry_run: options.dry_run,
     };
-    let (done, snapshots_restored) = archive.leased("reclaim", |lease| {
+    let (done, snapshots_restored) = archive.leased_to_free("reclaim", |lease| {
         // The data of a snapshot whose file is lost looks like that of a forgotten one.
         let restored = if options.dry_run { 0 } else { unlisted::bring_back(archive, lease)? };
         let mut keyed = match &archive.blocks {
@@ -85,6 +87,7 @@ pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
         bytes_copied: done.bytes_copied,
         bytes_freed: done.bytes_freed,
         bytes_wasted: done.bytes_wasted,
+        containers_left: done.containers_left,
         snapshots_restored,
         dry_run: options.dry_run,
         elapsed_secs: begun.elapsed().as_secs_f64(),

@@ -217,7 +217,7 @@ impl Archive {
         if names.is_empty() {
             return Ok(());
         }
-        self.leased("forget", |lease| {
+        self.leased_to_free("forget", |lease| {
             let sealer = self.sealer()?;
             for some in names.chunks(TOMBSTONE_NAMES_MAX) {
                 let tombstone = manifest::tombstone(self, &sealer, some)?;

@@ -4,7 +4,7 @@
 use crate::container::{self, read::ContainerReader};
 use crate::sabotage::{Point, is_out};
 use crate::storage::{LockGuard, Storage, StorageError, read_small};
-use crate::{Error, Result};
+use crate::{Error, Result, reserve};
 use format::wire::{Reader, checksum};
 use ids::ContainerNo;
 use std::sync::Arc;
@@ -16,6 +16,15 @@ const BYTES_MAX: usize = 4096;
 const RUNS_BITS: u32 = 16;
 const HOLDER_BYTES_MAX: usize = 1024;
 
+/// What a lease is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To store something.
+    Store,
+    /// To give space back: on a full disk it may use the room that is kept for that.
+    Free,
+}
+
 /// The right to write, until it is dropped.
 pub struct Lease {
     storage: Arc<dyn Storage>,
@@ -25,8 +34,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Takes the lease for `holder` (host, process, purpose); an error says who has it.
+    /// Takes the lease to store something for `holder` (host, process, what it does); an error says
+    /// who has it.
     pub fn acquire(storage: &Arc<dyn Storage>, holder: &str) -> Result<Self> {
+        Self::acquire_for(storage, holder, Purpose::Store)
+    }
+
+    /// Takes the lease for a purpose.
+    pub fn acquire_for(storage: &Arc<dyn Storage>, holder: &str, purpose: Purpose) -> Result<Self> {
         let Some(lock) = storage.try_lock(LOCK)? else {
             let current = read(&**storage).ok().flatten();
             let holder = current.map_or_else(|| "another process".into(), |(_, holder)| holder);
@@ -35,12 +50,10 @@ impl Lease {
         let generation = last_generation(&**storage)?.saturating_add(1);
         let end = holder.floor_char_boundary(HOLDER_BYTES_MAX);
         let holder = holder[..end].to_owned();
-        match storage.put(NAME, &encode(generation, &holder)) {
-            // Somebody else writes the same file: the lock was lost at this moment.
-            Err(error) if error.is_not_found() || error.exists_already() => {
-                return Err(Error::LeaseLost { holder: "another process".into() });
-            }
-            put => put?,
+        let put = || put(&**storage, &encode(generation, &holder));
+        match purpose {
+            Purpose::Store => put()?,
+            Purpose::Free => reserve::with(&**storage, put)?,
         }
         Ok(Self { storage: storage.clone(), _lock: lock, generation, holder })
     }
@@ -70,6 +83,16 @@ impl Lease {
             Some((_, holder)) => Err(Error::LeaseLost { holder }),
             None => Err(Error::LeaseLost { holder: "nobody".into() }),
         }
+    }
+}
+
+fn put(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
+    match storage.put(NAME, bytes) {
+        // Somebody else writes the same file: the lock was lost at this moment.
+        Err(error) if error.is_not_found() || error.exists_already() => {
+            Err(Error::LeaseLost { holder: "another process".into() })
+        }
+        put => Ok(put?),
     }
 }
 

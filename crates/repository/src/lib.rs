@@ -21,6 +21,7 @@ pub mod reclaim;
 mod recover;
 #[allow(clippy::module_inception, reason = "the crate's main noun")]
 pub mod repository;
+mod reserve;
 pub mod sabotage;
 pub mod session;
 pub mod snapshots;

@@ -2,6 +2,7 @@
 //! given up.
 
 use crate::container::read::ContainerReader;
+use crate::container::write::ContainerWriter;
 use crate::container::{self, Found, part_name};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::{prefix_of, run_name};
@@ -153,8 +154,14 @@ pub(crate) fn settle(
     let reader = ContainerReader::open_part(&*repository.storage, file.number)?;
     let rows = openable(&reader)?;
     if rows.iter().any(|row| row.is(RecordKind::Data) || row.is(RecordKind::Pages)) {
-        let number = save(repository, lease, &reader, &rows)?;
-        index_container(&ContainerReader::open(&*repository.storage, number)?, placed)?;
+        match save(repository, lease, &reader, &rows) {
+            // Nobody was told that it is stored, and it keeps the room that all others need.
+            Err(error) if error.is_full() => {}
+            saved => {
+                let saved = ContainerReader::open(&*repository.storage, saved?)?;
+                index_container(&saved, placed)?;
+            }
+        }
     }
     lease.verify()?;
     Ok(repository.storage.remove(&part_name(file.number))?)
@@ -187,6 +194,18 @@ fn save(
     rows: &[Row],
 ) -> Result<ContainerNo> {
     let mut writer = repository.new_container(lease, || repository.allocate_container())?;
+    if let Err(error) = copy_good(source, rows, &mut writer) {
+        // Half of a copy is of no use beside the whole.
+        if lease.verify().is_ok() {
+            let _ = repository.storage.remove(&part_name(writer.number()));
+        }
+        return Err(error);
+    }
+    lease.verify()?;
+    writer.publish(&*repository.storage)
+}
+
+fn copy_good(source: &ContainerReader, rows: &[Row], writer: &mut ContainerWriter) -> Result<()> {
     let mut buffer = Vec::new();
     for row in rows {
         let place = Place { container: source.number(), offset: row.offset, length: row.length };
@@ -198,9 +217,7 @@ fn save(
             writer.append(record.header.kind, &[&buffer])?;
         }
     }
-    writer.sync()?;
-    lease.verify()?;
-    writer.publish(&*repository.storage)
+    writer.sync()
 }
 
 /// Adds every object of a container to `placed`. Falls back to walking it when its footer is

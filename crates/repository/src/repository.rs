@@ -5,14 +5,14 @@ use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::index::Index;
 use crate::index::state::State;
-use crate::lease::Lease;
+use crate::lease::{Lease, Purpose};
 use crate::numbers::Numbers;
 use crate::pins::{Pins, SessionNo};
 use crate::sabotage::{Point, is_out};
 use crate::session::Session;
 use crate::snapshots::{self, SnapshotRef, Stored};
 use crate::storage::{Storage, read_small};
-use crate::{Error, Result, container};
+use crate::{Error, Result, container, reserve};
 use format::container::Header;
 use format::record::{SealedRecord, verify};
 use ids::{ContainerNo, KeyId, ObjectId, Place};
@@ -154,16 +154,26 @@ impl Repository {
         Ok(self.storage.remove(&format!("{KEYS}/{id}"))?)
     }
 
-    /// Takes the lease, sees what other processes did, and settles what a dead one left behind.
+    /// Takes the lease to store something; sees what other processes did, and settles what a dead
+    /// one left behind.
     pub fn lease(&self, holder: &str) -> Result<Arc<Lease>> {
-        let lease = Lease::acquire(&self.storage, holder)?;
+        self.lease_for(holder, Purpose::Store)
+    }
+
+    /// [`Repository::lease`] for a purpose.
+    pub fn lease_for(&self, holder: &str, purpose: Purpose) -> Result<Arc<Lease>> {
+        let lease = Lease::acquire_for(&self.storage, holder, purpose)?;
         let settle = || {
             self.refresh()?;
             self.next_run.fetch_max(lease.first_run(), Ordering::Relaxed);
             crate::recover::recover(self, &lease)
         };
+        let settled = match purpose {
+            Purpose::Store => settle(),
+            Purpose::Free => reserve::with(&*self.storage, settle),
+        };
         // Who was robbed meanwhile finds what another one is changing.
-        if let Err(error) = settle() {
+        if let Err(error) = settled {
             lease.verify()?;
             return Err(error);
         }

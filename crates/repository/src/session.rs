@@ -306,9 +306,9 @@ pub(crate) fn write_run(
     let mut rows: Vec<Row> = placed.drain().map(|(prefix, place)| Row { prefix, place }).collect();
     rows.sort_unstable_by_key(|row| row.prefix);
     storage.remove(name)?;
-    let mut writer = RunWriter::create(storage, name, rows.len() as u64)?;
-    rows.into_iter().try_for_each(|row| writer.push(row))?;
-    writer.finish(storage).map(|_| ())
+    let total = rows.len() as u64;
+    let push = |writer: &mut RunWriter| rows.into_iter().try_for_each(|row| writer.push(row));
+    RunWriter::write(storage, name, total, push).map(|_| ())
 }
 
 /// The thread that makes full containers durable.

@@ -23,12 +23,13 @@ pub(super) struct Home {
 }
 
 /// Kinds of homes, small ones: name, file system, what runs out.
-pub(super) const KINDS: [(&str, &str, Lack); 5] = [
+pub(super) const KINDS: [(&str, &str, Lack); 6] = [
     ("ext4", "ext4", Lack::Blocks),
     ("tmpfs", "tmpfs", Lack::Blocks),
     ("tmpfs inodes", "tmpfs", Lack::Inodes),
     ("ext4 inodes", "ext4", Lack::Inodes),
     ("xfs", "xfs", Lack::Blocks),
+    ("btrfs", "btrfs", Lack::Blocks),
 ];
 
 impl Home {
@@ -41,6 +42,8 @@ impl Home {
             "tmpfs" => Mounted::tmpfs(&at, "size=96m,nr_inodes=300")?,
             // xfs is not made smaller than that.
             "xfs" => Mounted::image(kind, &at, 300 << 20, &[])?,
+            // Data and metadata share what there is, as they do in small ones.
+            "btrfs" => Mounted::image(kind, &at, 300 << 20, &["--mixed"])?,
             // No blocks that only root may use: the rig is root.
             _ => Mounted::image(kind, &at, 96 << 20, &["-m", "0", "-b", "4096", "-N", "300"])?,
         };

@@ -186,7 +186,9 @@ impl Known {
             needs.usual = self.usual(home, act)?;
         }
         home.reset(&self.pristine)?;
-        let free = some_room(home, needs.usual.0, random);
+        let gives_back = matches!(act, Act::Forget | Act::Reclaim);
+        let free =
+            if gives_back && random.one_in(2) { 0 } else { some_room(home, needs.usual.0, random) };
         home.fill(free)?;
         let told = |error: String| format!("with {free} free: {error}");
         let first = self.act(act)?;
@@ -194,6 +196,8 @@ impl Known {
         if first.code == Some(0) {
             needs.done += 1;
             needs.done_at = Some(needs.done_at.map_or(free, |least| least.min(free)));
+        } else if act == Act::Forget {
+            return Err(format!("with {free} free, forget had no room: {}", first.told()));
         } else {
             needs.refused += 1;
             needs.refused_at = needs.refused_at.max(Some(free));

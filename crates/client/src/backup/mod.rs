@@ -129,7 +129,11 @@ pub fn run(
     monitor: &dyn Monitor,
 ) -> Result<Done> {
     let begun = Begun::new();
-    archive.leased("backup", |lease| leased(archive, lease, options, progress, monitor, begun))
+    archive.leased("backup", |lease| {
+        let done = leased(archive, lease, options, progress, monitor, begun)?;
+        archive.repository.fill_reserve(lease);
+        Ok(done)
+    })
 }
 
 fn leased(

@@ -109,6 +109,11 @@ fn a_full_disk_is_reported_as_one_and_not_as_the_fault_of_a_file() {
         if !plan.fired() {
             break;
         }
+        // What was kept for a full disk was not needed, and is not missed.
+        if plan.calls().iter().any(|call| call.name.starts_with("reserve")) {
+            assert!(result.is_ok(), "write {at}: {result:?}");
+            continue;
+        }
         let Err(client::Error::Repository(error)) = &result else {
             panic!("write {at}: {result:?}")
         };

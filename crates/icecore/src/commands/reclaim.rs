@@ -30,6 +30,12 @@ impl Reclaim {
             let back = units::many(report.snapshots_restored, "snapshot");
             context.out.note(&format!("{back} that nobody forgot had lost their files and are listed again: icecore snapshots"));
         }
+        if report.containers_left > 0 {
+            let left = units::many(report.containers_left, "container");
+            context.out.note(&format!(
+                "the disk has no room to rewrite {left}: make some, then icecore reclaim"
+            ));
+        }
         context.out.line(&text(&report))?;
         context.out.summary(Code::Complete, &report)
     }

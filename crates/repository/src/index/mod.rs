@@ -108,21 +108,21 @@ pub(crate) fn merge_runs(
     mut keep: impl FnMut(Place) -> Option<Place>,
 ) -> Result<bool> {
     let total = runs.iter().map(|run| run.entries()).sum();
-    let mut writer = RunWriter::create(storage, name, total)?;
     let mut before = None;
-    Merge::new(runs)?.for_each(|row| {
-        if before == Some(row.prefix) {
-            return Ok(());
-        }
-        match keep(row.place) {
-            Some(place) => {
-                before = Some(row.prefix);
-                writer.push(Row { prefix: row.prefix, place })
+    RunWriter::write(storage, name, total, |writer| {
+        Merge::new(runs)?.for_each(|row| {
+            if before == Some(row.prefix) {
+                return Ok(());
             }
-            None => Ok(()),
-        }
-    })?;
-    writer.finish(storage)
+            match keep(row.place) {
+                Some(place) => {
+                    before = Some(row.prefix);
+                    writer.push(Row { prefix: row.prefix, place })
+                }
+                None => Ok(()),
+            }
+        })
+    })
 }
 
 /// Name of the run with this number.

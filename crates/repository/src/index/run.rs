@@ -99,6 +99,26 @@ impl RunWriter {
         })
     }
 
+    /// Makes the run durable that `rows` writes; `false` when it has no row and is not kept. On a full
+    /// disk nothing of it stays.
+    pub(crate) fn write(
+        storage: &dyn Storage,
+        name: &str,
+        total: u64,
+        rows: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<bool> {
+        let write = || {
+            let mut writer = Self::create(storage, name, total)?;
+            rows(&mut writer)?;
+            writer.finish(storage)
+        };
+        let written = write();
+        if matches!(&written, Err(error) if error.is_full()) {
+            let _ = storage.remove(&part_name(name));
+        }
+        written
+    }
+
     /// Appends a row, whose prefix is larger than all before.
     pub(crate) fn push(&mut self, row: Row) -> Result<()> {
         if self.rows_in_page == 0 {

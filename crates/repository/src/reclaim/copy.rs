@@ -2,24 +2,23 @@
 //! moved. Each is checked on the way.
 
 use super::batch::Batch;
+use super::copied::Copied;
 use super::{Live, Repacker};
 use crate::container::TARGET_BYTES;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
-use crate::index::run::{Prefix, RunReader};
-use crate::index::{merge_runs, prefix_of, run_name};
+use crate::index::prefix_of;
+use crate::index::run::Prefix;
 use crate::lease::Lease;
 use crate::numbers::Numbers;
 use crate::parity::inspect;
 use crate::sabotage::{Point, is_out};
-use crate::session::{remove_runs, write_run};
 use crate::{Error, Repository, Result};
 use format::container::Row;
 use format::manifest;
 use format::record::{self, Record, RecordKind, SealedRecord};
 use ids::{ContainerNo, ObjectId, Place, SessionId, SnapshotId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::Arc;
 
 /// A record is repacked when less of it than this lives, in per cent of its objects.
 const REPACK_BELOW_PERCENT: usize = 80;
@@ -40,14 +39,7 @@ pub(super) struct Copier<'a, 'r> {
     session_records: FxHashMap<SessionId, Vec<u8>>,
     snapshots: Option<FxHashSet<SnapshotId>>,
     placed: FxHashMap<Prefix, Place>,
-    copied: Copied,
-}
-
-/// What was copied.
-#[derive(Default)]
-pub(super) struct Copied {
-    runs: Vec<(String, Arc<RunReader>)>,
-    pub(super) bytes: u64,
+    copied: &'a mut Copied,
 }
 
 impl<'a, 'r> Copier<'a, 'r> {
@@ -57,6 +49,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         live: &'a Live,
         numbers: &'a Numbers<'a>,
         repacker: Option<&'r mut dyn Repacker>,
+        copied: &'a mut Copied,
     ) -> Self {
         Self {
             repository,
@@ -69,7 +62,7 @@ impl<'a, 'r> Copier<'a, 'r> {
             session_records: FxHashMap::default(),
             snapshots: None,
             placed: FxHashMap::default(),
-            copied: Copied::default(),
+            copied,
         }
     }
 
@@ -123,13 +116,10 @@ impl<'a, 'r> Copier<'a, 'r> {
     }
 
     /// Makes all copies durable.
-    pub(super) fn finish(mut self) -> Result<Copied> {
+    pub(super) fn finish(mut self) -> Result<()> {
         self.take_repacked(true)?;
         self.finish_container()?;
-        if !self.placed.is_empty() {
-            self.spill()?;
-        }
-        Ok(self.copied)
+        if self.placed.is_empty() { Ok(()) } else { self.spill() }
     }
 
     fn record(
@@ -231,7 +221,10 @@ impl<'a, 'r> Copier<'a, 'r> {
     ) -> Result<()> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            none => none.insert(self.repository.new_container(self.lease, || self.numbers.next())?),
+            none => {
+                let number = || self.copied.note(self.numbers.next());
+                none.insert(self.repository.new_container(self.lease, number)?)
+            }
         };
         if self.sessions_here.insert(session) {
             writer.append(RecordKind::Session, &[key_record])?;
@@ -253,43 +246,7 @@ impl<'a, 'r> Copier<'a, 'r> {
     }
 
     fn spill(&mut self) -> Result<()> {
-        let (generation, number) = (self.lease.generation(), self.copied.runs.len());
-        let name = format!("index/spill-{generation:x}-reclaim-{number:x}");
-        write_run(&*self.repository.storage, &name, &mut self.placed)?;
-        let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
-        self.copied.runs.push((name, run));
-        Ok(())
-    }
-}
-
-impl Copied {
-    /// Lets the index point to the copies, and to nothing in `condemned` any more.
-    pub(super) fn publish(
-        &self,
-        repository: &Repository,
-        lease: &Lease,
-        numbers: Numbers<'_>,
-        condemned: &[ContainerNo],
-    ) -> Result<()> {
-        let _commit = repository.commit.lock();
-        lease.verify()?;
-        let storage = &*repository.storage;
-        let condemned: FxHashSet<_> = condemned.iter().copied().collect();
-        let index = repository.index();
-        let mut state = index.state.clone();
-        let number = repository.allocate_run(&mut state);
-        let mut runs = index.runs().to_vec();
-        runs.extend(self.runs.iter().map(|(_, run)| run.clone()));
-        let keep = |place: Place| (!condemned.contains(&place.container)).then_some(place);
-        let written = merge_runs(storage, &run_name(number), &runs, keep)?;
-        state.runs = if written { vec![number] } else { Vec::new() };
-        let allocated = repository.next_container.load(std::sync::atomic::Ordering::Relaxed);
-        let unsettled = repository.pins.lock().first_unsettled(Some(numbers.session()));
-        state.next_container = unsettled.unwrap_or(allocated).min(allocated);
-        repository.publish_index(lease, state)?;
-        numbers.done();
-        remove_runs(storage, lease, index.state.runs.iter())?;
-        self.runs.iter().try_for_each(|(name, _)| Ok(storage.remove(name)?))
+        self.copied.spill(self.repository, self.lease, &mut self.placed)
     }
 }
 

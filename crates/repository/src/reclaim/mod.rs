@@ -7,19 +7,21 @@
 //! that also hold live ones.
 
 mod batch;
+mod copied;
 mod copy;
 mod live;
 mod plan;
+mod rewrite;
+mod stages;
 
 use crate::lease::Lease;
-use crate::numbers::Numbers;
 use crate::sabotage::{Point, is_out};
 use crate::{Error, Repository, Result, container, parity, snapshots};
-use copy::{Copied, Copier};
 use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId};
 use live::Live;
 use plan::Plan;
+use rewrite::Rewriter;
 
 /// How often plans are made anew since a backup ended meanwhile; the last time no backup can end.
 const PLANS_MAX: usize = 3;
@@ -70,6 +72,8 @@ pub struct Outcome {
     pub bytes_freed: u64,
     /// Dead bytes that stay, by estimate.
     pub bytes_wasted: u64,
+    /// Containers that would have been rewritten, if there had been room for what lives in them.
+    pub containers_left: u64,
 }
 
 /// Reclaims space. [`Error::InUse`] when that is done already.
@@ -89,25 +93,15 @@ pub fn run(
     }
     let mut live = Live::default();
     let (plan, condemned) = decide(repository, &mut live, options)?;
-    let mut outcome = plan.outcome();
     if options.dry_run || condemned.is_empty() {
-        return Ok(outcome);
+        return Ok(plan.outcome());
     }
-    let numbers = Numbers::new(repository);
-    let copied = copy(repository, lease, &live, &numbers, repacker, &condemned);
-    let copied = match copied {
-        Ok(copied) => copied,
-        Err(error) => {
-            // Nothing was deleted and the index knows nothing of the copies.
-            repository.pins.lock().pardon(&condemned);
-            return Err(error);
-        }
-    };
-    copied.publish(repository, lease, numbers, &condemned)?;
-    outcome.bytes_copied = copied.bytes;
-    outcome.bytes_freed = plan.bytes_of(&condemned).saturating_sub(copied.bytes);
-    remove(repository, lease, &condemned)?;
-    Ok(outcome)
+    // A snapshot whose removal is not durable would come back without its data.
+    if !is_out(Point::Removals) {
+        repository.storage.sync_directory(snapshots::DIRECTORY)?;
+    }
+    let mut rewriter = Rewriter::new(repository, lease, &live, repacker);
+    stages::run(&mut rewriter, &plan, &condemned)
 }
 
 impl Repository {
@@ -115,24 +109,6 @@ impl Repository {
     pub fn is_complete(&self, root: ObjectId) -> Result<bool> {
         Ok(is_out(Point::Incomplete) || live::is_complete(self, root)?)
     }
-}
-
-/// Copies what lives in `condemned`.
-fn copy(
-    repository: &Repository,
-    lease: &Lease,
-    live: &Live,
-    numbers: &Numbers<'_>,
-    repacker: Option<&mut dyn Repacker>,
-    condemned: &[ContainerNo],
-) -> Result<Copied> {
-    // A snapshot whose removal is not durable would come back without its data.
-    if !is_out(Point::Removals) {
-        repository.storage.sync_directory(snapshots::DIRECTORY)?;
-    }
-    let mut copier = Copier::new(repository, lease, live, numbers, repacker);
-    condemned.iter().try_for_each(|number| copier.container(*number))?;
-    copier.finish()
 }
 
 /// Marks, plans and condemns. Backups may end while this marks: then it marks what they added.
@@ -184,15 +160,5 @@ fn remove_parts(repository: &Repository, lease: &Lease) -> Result<()> {
         lease.verify()?;
         repository.storage.remove(&container::part_name(file.number))?;
     }
-    Ok(())
-}
-
-/// Removes the files. The index points elsewhere already, durably.
-fn remove(repository: &Repository, lease: &Lease, condemned: &[ContainerNo]) -> Result<()> {
-    for number in condemned {
-        lease.verify()?;
-        repository.storage.remove(&container::name(*number))?;
-    }
-    repository.close(condemned);
     Ok(())
 }

@@ -75,9 +75,30 @@ impl Plan {
         self.outcome
     }
 
-    /// Bytes of these containers.
-    pub(super) fn bytes_of(&self, numbers: &[ContainerNo]) -> u64 {
-        numbers.iter().filter_map(|number| self.usage.get(number)).map(|usage| usage.bytes).sum()
+    /// These containers with the bytes that live in each by estimate, the fewest first.
+    pub(super) fn by_life(&self, numbers: &[ContainerNo]) -> Vec<(ContainerNo, u64)> {
+        let live = |number: &ContainerNo| {
+            let usage = self.usage.get(number).copied().unwrap_or_default();
+            (*number, usage.bytes - usage.dead_bytes())
+        };
+        let mut found: Vec<_> = numbers.iter().map(live).collect();
+        found.sort_unstable_by_key(|(number, bytes)| (*bytes, *number));
+        found
+    }
+
+    /// What came of it: `done` was rewritten, and so much copied.
+    pub(super) fn outcome_of(&self, done: &[ContainerNo], bytes_copied: u64) -> Outcome {
+        let of = |numbers: &[ContainerNo], bytes: fn(&Usage) -> u64| -> u64 {
+            numbers.iter().filter_map(|number| self.usage.get(number)).map(bytes).sum()
+        };
+        let left = self.candidates.iter().copied().filter(|number| !done.contains(number));
+        let left: Vec<_> = left.collect();
+        Outcome {
+            bytes_copied,
+            bytes_freed: of(done, |usage| usage.bytes).saturating_sub(bytes_copied),
+            bytes_wasted: self.outcome.bytes_wasted + of(&left, Usage::dead_bytes),
+            ..self.outcome_for(done)
+        }
     }
 
     fn choose(&mut self, max_waste_percent: f64) {
@@ -111,14 +132,22 @@ impl Plan {
     }
 
     fn summarize(&mut self, live_objects: u64, dead_objects: u64) {
-        let candidates = self.candidates.iter().filter_map(|number| self.usage.get(number));
-        let (removed, rewritten): (Vec<&Usage>, Vec<&Usage>) =
-            candidates.partition(|usage| usage.live == 0);
         self.outcome = Outcome {
             containers: self.usage.len() as u64,
             bytes: self.usage.values().map(|usage| usage.bytes).sum(),
             live_objects,
             dead_objects,
+            ..self.outcome
+        };
+        self.outcome = self.outcome_for(&self.candidates);
+    }
+
+    /// What comes of rewriting `numbers`.
+    fn outcome_for(&self, numbers: &[ContainerNo]) -> Outcome {
+        let usages = numbers.iter().filter_map(|number| self.usage.get(number));
+        let (removed, rewritten): (Vec<&Usage>, Vec<&Usage>) =
+            usages.partition(|usage| usage.live == 0);
+        Outcome {
             containers_removed: removed.len() as u64,
             containers_rewritten: rewritten.len() as u64,
             bytes_freed: removed
@@ -127,7 +156,7 @@ impl Plan {
                 .map(|usage| usage.dead_bytes())
                 .sum::<u64>(),
             ..self.outcome
-        };
+        }
     }
 }
 

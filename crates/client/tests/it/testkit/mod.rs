@@ -149,9 +149,10 @@ impl Place {
         files_below(&self.repository())
     }
 
+    /// Bytes of the repository, but for what is kept for a full disk.
     pub(crate) fn bytes(&self) -> u64 {
         let length = |name: &String| self.repository().join(name).metadata().unwrap().len();
-        self.files().iter().map(length).sum()
+        self.files().iter().filter(|name| !name.starts_with("reserve/")).map(length).sum()
     }
 
     /// Another place with a copy of the repository and of nothing else.

@@ -1,0 +1,97 @@
+//! Rewriting some containers: what lives in them is copied, the index points to the copies, and only
+//! then the old files go.
+
+use super::copied::Copied;
+use super::copy::Copier;
+use super::{Live, Repacker};
+use crate::lease::Lease;
+use crate::numbers::Numbers;
+use crate::{Repository, Result, container, reserve};
+use ids::ContainerNo;
+
+/// Rewrites containers that are condemned.
+pub(super) struct Rewriter<'a, 'r> {
+    pub(super) repository: &'a Repository,
+    lease: &'a Lease,
+    live: &'a Live,
+    repacker: Option<&'r mut dyn Repacker>,
+    /// Whether the last one that failed changed nothing.
+    pub(super) is_as_before: bool,
+}
+
+impl<'a, 'r> Rewriter<'a, 'r> {
+    pub(super) fn new(
+        repository: &'a Repository,
+        lease: &'a Lease,
+        live: &'a Live,
+        repacker: Option<&'r mut dyn Repacker>,
+    ) -> Self {
+        Self { repository, lease, live, repacker, is_as_before: true }
+    }
+
+    /// Rewrites `condemned`, together. Returns the bytes that were copied.
+    pub(super) fn rewrite(&mut self, condemned: &[ContainerNo]) -> Result<u64> {
+        let repository = self.repository;
+        self.is_as_before = true;
+        let numbers = Numbers::new(repository);
+        let mut copied = Copied::default();
+        let ready = self.copy(&mut copied, &numbers, condemned);
+        let ready = ready.and_then(|()| copied.ready(repository, self.lease, &numbers, condemned));
+        let ready = match ready {
+            Ok(ready) => ready,
+            Err(error) => {
+                // The index knows nothing of the copies, and they may have taken the last room.
+                if error.is_full() && self.lease.verify().is_ok() {
+                    copied.discard(repository);
+                }
+                return Err(error);
+            }
+        };
+        self.is_as_before = false;
+        ready.publish(self.lease)?;
+        numbers.done();
+        copied.remove_runs(repository)?;
+        self.remove(condemned)?;
+        Ok(copied.bytes)
+    }
+
+    /// Bytes that can be written.
+    pub(super) fn room(&self) -> Result<u64> {
+        Ok(self.repository.storage.free_bytes()?)
+    }
+
+    /// Takes a condemnation back: nothing in `containers` was deleted.
+    pub(super) fn pardon(&self, containers: &[ContainerNo]) {
+        self.repository.pins.lock().pardon(containers);
+    }
+
+    /// Gives back the room that is kept for a full disk; whether there was any.
+    pub(super) fn release_reserve(&self) -> Result<bool> {
+        self.lease.verify()?;
+        Ok(reserve::release(&*self.repository.storage)?)
+    }
+
+    /// Copies what lives in `condemned`.
+    fn copy(
+        &mut self,
+        copied: &mut Copied,
+        numbers: &Numbers<'_>,
+        condemned: &[ContainerNo],
+    ) -> Result<()> {
+        let repacker = self.repacker.as_mut().map(|repacker| &mut **repacker as &mut dyn Repacker);
+        let mut copier =
+            Copier::new(self.repository, self.lease, self.live, numbers, repacker, copied);
+        condemned.iter().try_for_each(|number| copier.container(*number))?;
+        copier.finish()
+    }
+
+    /// Removes the files. The index points elsewhere already, durably.
+    fn remove(&self, condemned: &[ContainerNo]) -> Result<()> {
+        for number in condemned {
+            self.lease.verify()?;
+            self.repository.storage.remove(&container::name(*number))?;
+        }
+        self.repository.close(condemned);
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Room that is kept for the day when the disk is full. Who gives space back needs some first: for
+//! the lease, a note of what was forgotten, an index without what goes, and what lives in the first
+//! container that is rewritten.
+//!
+//! Nothing of it is durable, and nobody reads it: what a crash takes of it the next writer fills in.
+
+use crate::lease::Lease;
+use crate::storage::{Storage, StorageResult};
+use crate::{Repository, Result};
+
+const DIRECTORY: &str = "reserve";
+const SPACE: &str = "reserve/space";
+/// Files without content: a disk can run out of inodes as well.
+const EMPTY: u64 = 7;
+/// The least that is kept, in bytes.
+const BYTES_MIN: u64 = 4 << 20;
+/// What is kept for each container there ever was, up to a whole one: 1/256 of its size.
+const BYTES_PER_CONTAINER: u64 = crate::container::TARGET_BYTES / 256;
+/// An index is written anew before the old one goes, and a row with its part of the filter takes
+/// less than this.
+const BYTES_PER_ROW: u64 = 64;
+const STEP_BYTES: usize = 256 << 10;
+
+impl Repository {
+    /// Keeps room for the day when the disk is full, if it is not kept already. As much as there is:
+    /// nothing that was done is undone by the want of it, so this does not fail.
+    pub fn fill_reserve(&self, lease: &Lease) {
+        if lease.verify().is_ok() {
+            let _ = fill(&*self.storage, self.reserve_bytes());
+        }
+    }
+
+    /// Gives the reserve back; whether there was one.
+    pub fn release_reserve(&self, lease: &Lease) -> Result<bool> {
+        lease.verify()?;
+        Ok(release(&*self.storage)?)
+    }
+
+    fn reserve_bytes(&self) -> u64 {
+        let containers = self.index().state.next_container;
+        let copies = containers.saturating_mul(BYTES_PER_CONTAINER);
+        BYTES_MIN + copies.min(crate::container::TARGET_BYTES) + self.index_room()
+    }
+
+    /// Bytes that it takes at most to write the index anew.
+    pub(crate) fn index_room(&self) -> u64 {
+        self.index().entries().saturating_mul(BYTES_PER_ROW)
+    }
+}
+
+/// Does `work`; when the disk is full, once more with the room that was kept.
+pub(crate) fn with<T>(storage: &dyn Storage, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    match work() {
+        Err(error) if error.is_full() && release(storage)? => work(),
+        done => done,
+    }
+}
+
+/// Removes all of it; whether there was any.
+pub(crate) fn release(storage: &dyn Storage) -> StorageResult<bool> {
+    let names = match storage.list(DIRECTORY) {
+        Err(error) if error.is_not_found() => Vec::new(),
+        names => names?,
+    };
+    names.iter().try_for_each(|name| storage.remove(&format!("{DIRECTORY}/{name}")))?;
+    Ok(!names.is_empty())
+}
+
+fn fill(storage: &dyn Storage, bytes: u64) -> StorageResult<()> {
+    storage.create_directory(DIRECTORY)?;
+    let names = storage.list(DIRECTORY)?;
+    let mut missing =
+        (0..EMPTY).map(|number| format!("{number}")).filter(|name| !names.contains(name));
+    missing.try_for_each(|name| storage.create(&format!("{DIRECTORY}/{name}")).map(drop))?;
+    // Half of it is enough: it is not written anew whenever the index grows.
+    if length(storage)? < bytes / 2 {
+        storage.remove(SPACE)?;
+        write(storage, bytes)?;
+    }
+    Ok(())
+}
+
+fn length(storage: &dyn Storage) -> StorageResult<u64> {
+    match storage.open(SPACE) {
+        Err(error) if error.is_not_found() => Ok(0),
+        file => file?.length(),
+    }
+}
+
+/// Bytes that no file system makes smaller.
+fn write(storage: &dyn Storage, bytes: u64) -> StorageResult<()> {
+    let mut file = storage.create(SPACE)?;
+    let (mut noise, mut state) = (vec![0; STEP_BYTES], 0x9e37_79b9_7f4a_7c15u64);
+    for _ in 0..bytes.div_ceil(STEP_BYTES as u64) {
+        for word in noise.as_chunks_mut::<8>().0 {
+            *word = next(&mut state).to_le_bytes();
+        }
+        file.append(&[&noise])?;
+    }
+    Ok(())
+}
+
+/// xorshift64 (Marsaglia 2003).
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::LocalStorage;
+
+    #[test]
+    fn it_is_kept_once_and_given_back_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(directory.path()).unwrap();
+        assert!(!release(&storage).unwrap(), "there was none");
+        fill(&storage, 1 << 20).unwrap();
+        assert_eq!(storage.list(DIRECTORY).unwrap().len() as u64, EMPTY + 1);
+        let first = length(&storage).unwrap();
+        assert!(first >= 1 << 20);
+        fill(&storage, 2 << 20).unwrap();
+        assert_eq!(length(&storage).unwrap(), first, "half of it is enough");
+        fill(&storage, 3 << 20).unwrap();
+        assert!(length(&storage).unwrap() >= 3 << 20);
+        assert!(release(&storage).unwrap());
+        assert_eq!(storage.list(DIRECTORY).unwrap(), [""; 0]);
+    }
+}
