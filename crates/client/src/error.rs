@@ -72,3 +72,10 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
 }
+
+impl Error {
+    /// Whether it is the way to the storage that failed: it says nothing of the data.
+    pub(crate) fn is_of_the_way(&self) -> bool {
+        matches!(self, Self::Repository(error) if error.is_of_the_way())
+    }
+}

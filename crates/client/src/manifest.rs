@@ -209,6 +209,7 @@ impl<'a> ManifestReader<'a> {
         for name in self.archive.repository.snapshots()? {
             match self.read(name) {
                 Ok(snapshot) => all.push(snapshot),
+                Err(error) if error.is_of_the_way() => return Err(error),
                 Err(error) => damaged(name, error),
             }
         }

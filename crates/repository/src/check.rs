@@ -30,24 +30,28 @@ pub struct Opened {
 }
 
 /// Opens a container and reads its list of records; falls back on walking it when the list is
-/// damaged, which is damage too.
+/// damaged, which is damage too. An error when it is the way there that failed.
 pub fn open(
     repository: &Repository,
     number: ContainerNo,
     damages: &mut Vec<Damage>,
-) -> Option<Opened> {
+) -> Result<Option<Opened>> {
     let whole = |reason: String| Damage::whole(number, reason);
     let reader = match ContainerReader::open(&*repository.storage, number) {
         Ok(reader) => reader,
+        Err(error) if error.is_of_the_way() => return Err(error),
         Err(error) => {
             damages.push(whole(error.to_string()));
-            return None;
+            return Ok(None);
         }
     };
     let name = repository.config.repository;
     // Looked for only when something is wrong: it reads 8 MiB.
     let healed = || reader.healed().ok().flatten();
     if let Err(error) = reader.header(name) {
+        if error.is_of_the_way() {
+            return Err(error);
+        }
         let is_healable = healed().is_some_and(|healed| healed.header(name).is_ok());
         damages.push(Damage { is_healable, ..whole(error.to_string()) });
     }
@@ -59,13 +63,19 @@ pub fn open(
         damages.extend((!ends_well).then(|| Damage { is_healable, ..whole(reason) }));
     }
     let rows = reader.rows().or_else(|error| {
+        if error.is_of_the_way() {
+            return Err(error);
+        }
         let rows = healed().and_then(|healed| healed.rows().ok());
         let is_healable = rows.is_some()
             || repository.config.parity_percent() > 0 && has_lost_only_parity(&reader);
         damages.push(Damage { is_healable, ..whole(error.to_string()) });
         rows.map_or_else(|| reader.walk(|_, _| ()).map(|walk| walk.rows), Ok)
     });
-    rows.ok().map(|rows| Opened { reader, rows })
+    match rows {
+        Err(error) if error.is_of_the_way() => Err(error),
+        rows => Ok(rows.ok().map(|rows| Opened { reader, rows })),
+    }
 }
 
 /// Whether there is a whole container and no parity that one could find.

@@ -85,6 +85,11 @@ impl Error {
         matches!(self, Self::Storage(error) if error.is_full())
     }
 
+    /// Whether it is the way to the storage that failed: it says nothing of the data.
+    pub fn is_of_the_way(&self) -> bool {
+        matches!(self, Self::Storage(error) if error.is_of_the_way())
+    }
+
     /// Whether a container is gone: the index may be older than a reclaim.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::ContainerMissing(_))

@@ -171,6 +171,8 @@ fn read_container(
     let open = || ContainerReader::open(&*repository.storage, file.number);
     let reader = match open().or_else(|_| open()) {
         Ok(reader) => reader,
+        // What is left out here is not in the index any more: only for want of the data.
+        Err(error) if error.is_of_the_way() => return Err(error),
         Err(error) => {
             found.damages.push(damage(None, error.to_string()));
             return Ok(());
@@ -182,6 +184,7 @@ fn read_container(
         Ok(Walk { damaged, .. }) => {
             damaged.iter().map(|range| damage(Some(*range), "no good record".into())).collect()
         }
+        Err(error) if error.is_of_the_way() => return Err(error),
         Err(error) => vec![damage(None, error.to_string())],
     };
     if !damages.is_empty() {

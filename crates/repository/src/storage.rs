@@ -46,6 +46,28 @@ impl StorageError {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
+    /// Whether it is the way there that failed, or this machine: it says nothing of the data.
+    pub fn is_of_the_way(&self) -> bool {
+        use io::ErrorKind::*;
+        let errno = rustix::io::Errno::from_io_error(&self.source);
+        let too_many_files = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+        errno.is_some_and(|errno| too_many_files.contains(&errno))
+            || matches!(
+                self.source.kind(),
+                PermissionDenied
+                    | OutOfMemory
+                    | StaleNetworkFileHandle
+                    | HostUnreachable
+                    | NetworkUnreachable
+                    | NetworkDown
+                    | NotConnected
+                    | TimedOut
+                    | ConnectionRefused
+                    | ConnectionReset
+                    | ConnectionAborted
+            )
+    }
+
     /// Whether the storage is full.
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};

@@ -22,7 +22,7 @@ const KINDS: [&str; 5] = ["ext4", "xfs", "btrfs", "tmpfs", "overlay"];
 const USER: u32 = 1000;
 /// Names are bytes whatever a locale says of them.
 const LOCALES: [&str; 2] = ["C", "C.UTF-8"];
-const OPTIONS: [&str; 3] = ["--many", "--depth", "--links"];
+const OPTIONS: [&str; 4] = ["--many", "--depth", "--links", "--only"];
 
 struct Rig {
     work: PathBuf,
@@ -76,7 +76,10 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
     let begun = Instant::now();
     let (deadline, seed) = (asked.deadline()?, asked.seed()?);
     let mut rig = Rig::start(asked, work)?;
-    let cells = cells(&rig, seed);
+    // Part of the name of a cell, like "ext4 > xfs as root".
+    let only = asked.text("--only").unwrap_or_default();
+    let mut cells = cells(&rig, seed);
+    cells.retain(|cell| cell.name().contains(only));
     println!("seed {seed}");
     let (mut total, mut done, mut exact, mut lost) = (Tally::default(), 0, 0, Vec::new());
     let mut sources: Vec<(&str, u32, Source)> = Vec::new();

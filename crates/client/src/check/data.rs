@@ -154,7 +154,7 @@ impl Look<'_> {
         progress: &Progress,
     ) -> Result<(Seen, u64)> {
         let mut seen = Seen::default();
-        let opened = open(&self.archive.repository, number, &mut seen.damages);
+        let opened = open(&self.archive.repository, number, &mut seen.damages)?;
         let Some(Opened { reader, rows }) = opened else {
             // One that nobody names may be removed at this moment.
             if !is_named {
@@ -170,7 +170,7 @@ impl Look<'_> {
         let tells = |row: &Row| row.is(RecordKind::Manifest) || row.is(RecordKind::Tombstone);
         for row in rows.iter().filter(|row| chosen || is_doubtful || tells(row)) {
             cancelled(progress)?;
-            self.row(&reader, row, &mut seen);
+            self.row(&reader, row, &mut seen)?;
             progress.bytes_read.fetch_add(row.length.into(), Ordering::Relaxed);
         }
         // What is known to be damaged is said once.
@@ -181,10 +181,13 @@ impl Look<'_> {
         Ok((seen, if chosen { bytes } else { 0 }))
     }
 
-    fn row(&mut self, reader: &ContainerReader, row: &Row, seen: &mut Seen) {
+    fn row(&mut self, reader: &ContainerReader, row: &Row, seen: &mut Seen) -> Result<()> {
         let place = Place { container: reader.number(), offset: row.offset, length: row.length };
-        let read = reader.read(place, &mut self.buffer).map_err(|error| error.to_string());
-        let Err(reason) = read.and_then(|()| self.record(place, seen)) else { return };
+        let read = match reader.read(place, &mut self.buffer) {
+            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            read => read.map_err(|error| error.to_string()),
+        };
+        let Err(reason) = read.and_then(|()| self.record(place, seen)) else { return Ok(()) };
         let is_healable = reader.heal(place, &mut self.buffer);
         let range = Some((row.offset.into(), row.length.into()));
         let damage = ContainerDamage::whole(place.container, reason);
@@ -192,6 +195,7 @@ impl Look<'_> {
         if !is_healable || self.record(place, seen).is_err() {
             seen.bad.push(place);
         }
+        Ok(())
     }
 
     /// Looks into the record that was read from `place`.

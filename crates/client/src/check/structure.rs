@@ -99,6 +99,7 @@ impl Walk {
             cancelled(progress)?;
             let page = match pages.get(&id).and_then(understood) {
                 Ok(page) => page,
+                Err(error) if error.is_of_the_way() => return Err(error),
                 Err(error) => {
                     self.bad_pages.insert(id);
                     let what = format!("page {id}: {error}");

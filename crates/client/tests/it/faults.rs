@@ -3,7 +3,8 @@
 use crate::testkit::build::small_tree;
 use crate::testkit::faulty::{Call, Fault, FaultyStorage, Plan};
 use crate::testkit::{PASSWORD, Place, Tree, assert_clean, copy_tree, leftovers, restore_with};
-use client::Archive;
+use client::backup::Progress;
+use client::{Archive, check, rebuild};
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
 
@@ -132,6 +133,48 @@ fn after_a_full_disk_was_made_larger_no_leftovers_stay() {
         }
         lab.place.backup(&copy.open());
         assert_eq!(leftovers(&copy), Vec::<String>::new(), "write {at}");
+    }
+}
+
+/// A network that fails says nothing of the data: a check that calls it damage frightens, and a
+/// rebuild that leaves out what it cannot reach loses.
+#[test]
+fn a_way_to_the_storage_that_fails_is_no_damage() {
+    let lab = Lab::new();
+    let looked = |copy: &Place, plan: &Arc<Plan>| {
+        let archive = Archive::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
+        let options = check::Options { read_data_percent: Some(100.0), threads: 1, repair: false };
+        let report = check::run(&archive, &options, &Progress::default())?;
+        Ok((report.damages, report.notes))
+    };
+    let rebuilt = |copy: &Place, plan: &Arc<Plan>| {
+        let storage = FaultyStorage::new(&copy.repository(), plan);
+        let report = rebuild::run(storage, PASSWORD, false)?;
+        Ok((report.damages, report.incomplete))
+    };
+    away_at_every(&lab, "check", looked);
+    away_at_every(&lab, "rebuild", rebuilt);
+}
+
+/// `act` without a way to the storage at its first operation, at its second, and so on.
+fn away_at_every<T: Default + PartialEq + std::fmt::Debug>(
+    lab: &Lab,
+    what: &str,
+    act: impl Fn(&Place, &Arc<Plan>) -> client::Result<T>,
+) {
+    for at in 0.. {
+        let (copy, plan) = (lab.copied(), Plan::failing(Fault::Away, at));
+        let said = act(&copy, &plan);
+        if !plan.fired() {
+            assert_eq!(said.unwrap(), T::default(), "{what}");
+            break;
+        }
+        if let Ok(said) = said {
+            assert_eq!(said, T::default(), "{what} without a way at {at}");
+        }
+        if at % 16 == 0 {
+            lab.assert_sound(&copy, None, &format!("{what} without a way at {at}"));
+        }
     }
 }
 

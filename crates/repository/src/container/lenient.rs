@@ -34,6 +34,9 @@ impl<'a> Lenient<'a> {
             return Ok(());
         }
         let Err(error) = self.file.read_exact_at(buffer, at) else { return Ok(()) };
+        if error.is_of_the_way() {
+            return Err(error);
+        }
         let Some((piece, smaller)) = pieces.split_first() else {
             self.is_whole = false;
             self.left = self.left.checked_sub(1).ok_or(error)?;

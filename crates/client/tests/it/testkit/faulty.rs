@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     Once,
     /// It and all after it fail: the disk died.
     Dead,
+    /// Once there is no way to the storage.
+    Away,
     /// What writes fails from then on: the disk is full.
     Full,
     /// One sync fails, and never again (fsyncgate).
@@ -114,7 +116,7 @@ impl Plan {
     fn concerns(&self, verb: &str, name: &str) -> bool {
         let writes = ["create", "append", "sync", "put", "create_directory"];
         let of_fault = match self.fault {
-            Fault::Once | Fault::Dead => true,
+            Fault::Once | Fault::Dead | Fault::Away => true,
             Fault::Full => writes.contains(&verb),
             Fault::SyncOnce | Fault::Late => verb == "sync",
         };
@@ -134,7 +136,11 @@ impl Plan {
         let stays = matches!(self.fault, Fault::Dead | Fault::Full);
         if number == self.at || stays && number > self.at {
             self.fired.store(true, Ordering::SeqCst);
-            let error = if self.fault == Fault::Full { Errno::NOSPC } else { Errno::IO };
+            let error = match self.fault {
+                Fault::Full => Errno::NOSPC,
+                Fault::Away => Errno::STALE,
+                _ => Errno::IO,
+            };
             return Err(StorageError::new(verb, name, error));
         }
         Ok(())
