@@ -355,10 +355,7 @@ fn whatever_is_damaged_five_promises_hold() {
 #[test]
 fn a_restore_that_deletes_spares_everything_while_a_page_is_lost() {
     let lab = Lab::new();
-    let harms = Harm::all(&lab);
-    let fits = |harm: &&Harm| harm.region == "pages sealed" && harm.how == How::Flip;
-    let harm = harms.iter().find(fits).unwrap();
-    let (damaged, target) = (harm.done(&lab).unwrap(), lab.place.at("target"));
+    let target = lab.place.at("target");
     let options = client::restore::Options { delete: true, ..Default::default() };
     let restore = |place: &Place| {
         let name = lab.made[0].name;
@@ -366,9 +363,15 @@ fn a_restore_that_deletes_spares_everything_while_a_page_is_lost() {
     };
     restore(&lab.place);
     let whole = files_below(&target);
-    let (report, heard) = restore(&damaged);
-    assert!(report.failed > 0 && report.deleted == 0, "{heard:?}");
-    assert_eq!(files_below(&target), whole);
+    let harms = Harm::all(&lab).into_iter();
+    let of_pages = harms.filter(|harm| harm.region == "pages sealed" && harm.how == How::Flip);
+    // Lists of chunks are pages too, and nobody asks for those of files that are there already.
+    let lost = of_pages.filter(|harm| {
+        let (report, _) = restore(&harm.done(&lab).unwrap());
+        assert_eq!((report.deleted, files_below(&target)), (0, whole.clone()), "{harm}");
+        report.failed > 0
+    });
+    assert!(lost.count() > 0, "no page of names was lost");
     std::fs::write(target.join("more"), b"what no snapshot has").unwrap();
     assert_eq!(restore(&lab.place).0.deleted, 1, "and deletes again once all is known");
 }
