@@ -188,15 +188,23 @@ impl Archive {
 
     /// The key slots, those that are certified.
     pub fn slots(&self) -> Result<Vec<(KeyId, SlotInfo)>> {
-        let root = RootVerifyKey::from_bytes(self.repository.config().root_key);
-        // A damaged slot is as good as none; `check` tells of it.
         let slots = self.repository.key_slots()?.into_iter();
-        let good = slots.filter_map(|(id, slot)| {
-            let info = crypto::verify_slot_certificate(&slot, &root).ok()?;
-            // Under the name of another it would vouch for what that one signed, and fail.
-            (info.id == id).then_some((id, info))
-        });
+        let good = slots.filter_map(|(id, slot)| Some((id, self.certified(id, &slot)?)));
         Ok(good.collect())
+    }
+
+    /// The slot of the key `id`, if there is one and it is certified; it need not be in any list.
+    pub(crate) fn slot_of(&self, id: KeyId) -> Result<Option<SlotInfo>> {
+        let slot = self.repository.key_slot(id)?;
+        Ok(slot.and_then(|slot| self.certified(id, &slot)))
+    }
+
+    /// A damaged slot is as good as none; `check` tells of it.
+    fn certified(&self, id: KeyId, slot: &[u8]) -> Option<SlotInfo> {
+        let root = RootVerifyKey::from_bytes(self.repository.config().root_key);
+        let info = crypto::verify_slot_certificate(slot, &root).ok()?;
+        // Under the name of another it would vouch for what that one signed, and fail.
+        (info.id == id).then_some(info)
     }
 
     /// Adds a key slot with the same rights or fewer.
@@ -224,6 +232,8 @@ impl Archive {
     /// Removes a key slot; never the last one that reads.
     pub fn remove_key(&self, id: KeyId) -> Result<()> {
         self.reader_keys()?;
+        // First, so that nobody else removes another one meanwhile.
+        let lease = self.lease("key remove")?;
         let slots = self.slots()?;
         if !slots.iter().any(|(other, _)| *other == id) {
             return Err(Error::NoKey(id));
@@ -234,7 +244,6 @@ impl Archive {
                 "this is the last key that can read: add another one first".into(),
             ));
         }
-        let lease = self.lease("key remove")?;
         Ok(self.repository.remove_key_slot(&lease, id)?)
     }
 }

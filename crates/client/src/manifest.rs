@@ -209,6 +209,8 @@ impl<'a> ManifestReader<'a> {
         for name in self.archive.repository.snapshots()? {
             match self.read(name) {
                 Ok(snapshot) => all.push(snapshot),
+                // Forgotten meanwhile.
+                Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {}
                 Err(error) => damaged(name, error),
             }
         }
