@@ -117,6 +117,17 @@ impl Disk {
         })
     }
 
+    /// What lies on this disk on another one, on which things go otherwise. Nobody uses it yet.
+    pub fn copy(&self, random: Random) -> Arc<Self> {
+        let copy = Self::new(random, false);
+        let (state, mut new) = (self.state.lock(), copy.state.lock());
+        new.files.clone_from(&state.files);
+        new.names = state.names.clone();
+        new.stale.is_possible = state.stale.is_possible;
+        drop(new);
+        copy
+    }
+
     /// A new process.
     pub fn process(self: &Arc<Self>) -> SimStorage {
         let mut state = self.state.lock();

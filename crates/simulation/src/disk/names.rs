@@ -24,7 +24,7 @@ enum Change {
 }
 
 /// All names: those that are seen, and those that are on the disk.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Names {
     seen: BTreeMap<String, Node>,
     durable: BTreeMap<String, Node>,
