@@ -1,6 +1,7 @@
 //! A repository with keys: what every command opens.
 
 use crate::blocks::BlockCache;
+use crate::surroundings::Surroundings;
 use crate::{Error, Result};
 use crypto::{
     Cipher, KdfParams, KeyMaterial, KeyRing, Privacy, ReaderKeys, Role, RootVerifyKey, SlotInfo,
@@ -13,7 +14,6 @@ use repository::lease::{Lease, Purpose};
 use repository::storage::Storage;
 use seal::Opener;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An open repository and what its key allows.
 pub struct Archive {
@@ -23,6 +23,8 @@ pub struct Archive {
     pub keys: KeyRing,
     /// The slot that was opened.
     pub slot: SlotInfo,
+    /// Where random bytes and times come from.
+    pub(crate) surroundings: Surroundings,
     /// Opened records, for who may read.
     pub(crate) blocks: Option<BlockCache>,
 }
@@ -58,26 +60,29 @@ impl Archive {
         secret: SlotSecret<'_>,
         options: InitOptions,
     ) -> Result<Self> {
-        let mut failed = None;
-        let mut random = |bytes: &mut [u8]| fill_random(bytes, &mut failed);
-        let material = KeyMaterial::generate(&mut random).with_privacy(options.privacy);
-        let slot = crypto::create_slot(
-            &material,
-            Role::Full,
-            secret,
-            options.kdf,
-            &mut random,
-            "first key",
-            now_secs(),
-        )?;
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        Self::init_within(storage, secret, options, Surroundings::default())
+    }
+
+    /// The same with other surroundings than those of the system.
+    pub fn init_within(
+        storage: Arc<dyn Storage>,
+        secret: SlotSecret<'_>,
+        options: InitOptions,
+        surroundings: Surroundings,
+    ) -> Result<Self> {
+        let now_secs = surroundings.now_secs();
+        let material = surroundings.with_random(|random| KeyMaterial::generate(random))?;
+        let material = material.with_privacy(options.privacy);
+        let make = |random: &mut dyn FnMut(&mut [u8])| {
+            let (kdf, label) = (options.kdf, "first key");
+            crypto::create_slot(&material, Role::Full, secret, kdf, random, label, now_secs)
+        };
+        let slot = surroundings.with_random(make)??;
         let id = crypto::slot_info(&slot)?.id;
         let config = Config {
             repository: material.repository,
             features: 0,
-            created_secs: now_secs(),
+            created_secs: now_secs,
             privacy: u8::from(options.privacy == Privacy::Hardened),
             chunk_bytes: [options.chunks.min, options.chunks.average, options.chunks.max],
             root_key: *material.root_verify_key().as_bytes(),
@@ -85,7 +90,12 @@ impl Archive {
         .with_parity(options.parity_percent);
         let repository = Repository::init(storage, config, &[(id, slot.clone())])?;
         let (slot, keys) = crypto::open_slot(&slot, secret)?;
-        Ok(Self::assemble(repository, slot, keys))
+        Ok(Self::assemble(repository, slot, keys).within(surroundings))
+    }
+
+    /// This with other surroundings than those of the system.
+    pub fn within(self, surroundings: Surroundings) -> Self {
+        Self { surroundings, ..self }
     }
 
     /// Opens the repository in `storage` with `secret`.
@@ -123,12 +133,17 @@ impl Archive {
         let repository = Arc::new(repository);
         let blocks =
             keys.reader.clone().map(|keys| BlockCache::new(repository.clone(), Opener::new(keys)));
-        Self { repository, keys, slot, blocks }
+        Self { repository, keys, slot, surroundings: Surroundings::default(), blocks }
     }
 
     /// Opened records; an error for write-only keys.
     pub(crate) fn blocks(&self) -> Result<&BlockCache> {
         self.blocks.as_ref().ok_or(Error::WriteOnly)
+    }
+
+    /// Seconds since 1970 by the clock of this machine.
+    pub fn now_secs(&self) -> i64 {
+        self.surroundings.now_secs()
     }
 
     /// The keys that read; an error for write-only keys.
@@ -194,21 +209,29 @@ impl Archive {
     /// A session's sealer with fresh keys.
     pub(crate) fn sealer(&self) -> Result<seal::Sealer> {
         let mut random = [0; 80];
-        getrandom::fill(&mut random)?;
+        self.surroundings.fill(&mut random)?;
         Ok(seal::Sealer::new(&self.keys.writer, random, Cipher::fastest()))
     }
 
     /// The key slots, those that are certified.
     pub fn slots(&self) -> Result<Vec<(KeyId, SlotInfo)>> {
-        let root = RootVerifyKey::from_bytes(self.repository.config().root_key);
-        // A damaged slot is as good as none; `check` tells of it.
         let slots = self.repository.key_slots()?.into_iter();
-        let good = slots.filter_map(|(id, slot)| {
-            let info = crypto::verify_slot_certificate(&slot, &root).ok()?;
-            // Under the name of another it would vouch for what that one signed, and fail.
-            (info.id == id).then_some((id, info))
-        });
+        let good = slots.filter_map(|(id, slot)| Some((id, self.certified(id, &slot)?)));
         Ok(good.collect())
+    }
+
+    /// The slot of the key `id`, if there is one and it is certified; it need not be in any list.
+    pub(crate) fn slot_of(&self, id: KeyId) -> Result<Option<SlotInfo>> {
+        let slot = self.repository.key_slot(id)?;
+        Ok(slot.and_then(|slot| self.certified(id, &slot)))
+    }
+
+    /// A damaged slot is as good as none; `check` tells of it.
+    fn certified(&self, id: KeyId, slot: &[u8]) -> Option<SlotInfo> {
+        let root = RootVerifyKey::from_bytes(self.repository.config().root_key);
+        let info = crypto::verify_slot_certificate(slot, &root).ok()?;
+        // Under the name of another it would vouch for what that one signed, and fail.
+        (info.id == id).then_some(info)
     }
 
     /// Adds a key slot with the same rights or fewer.
@@ -220,13 +243,10 @@ impl Archive {
         label: &str,
     ) -> Result<KeyId> {
         let material = self.reader_keys()?.material();
-        let mut failed = None;
-        let mut random = |bytes: &mut [u8]| fill_random(bytes, &mut failed);
-        let slot =
-            crypto::create_slot(material, role, secret, kdf, &mut random, label, now_secs())?;
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        let now_secs = self.now_secs();
+        let slot = self.surroundings.with_random(|random| {
+            crypto::create_slot(material, role, secret, kdf, random, label, now_secs)
+        })??;
         let id = crypto::slot_info(&slot)?.id;
         let lease = self.lease("key add")?;
         self.repository.put_key_slot(&lease, id, &slot)?;
@@ -236,6 +256,8 @@ impl Archive {
     /// Removes a key slot; never the last one that reads.
     pub fn remove_key(&self, id: KeyId) -> Result<()> {
         self.reader_keys()?;
+        // First, so that nobody else removes another one meanwhile.
+        let lease = self.lease("key remove")?;
         let slots = self.slots()?;
         if !slots.iter().any(|(other, _)| *other == id) {
             return Err(Error::NoKey(id));
@@ -246,7 +268,6 @@ impl Archive {
                 "this is the last key that can read: add another one first".into(),
             ));
         }
-        let lease = self.lease("key remove")?;
         Ok(self.repository.remove_key_slot(&lease, id)?)
     }
 }
@@ -272,16 +293,4 @@ fn open_slot(
 ) -> std::result::Result<(SlotInfo, KeyRing), crypto::Error> {
     crypto::verify_slot_certificate(slot, root)?;
     crypto::open_slot(slot, secret)
-}
-
-/// Fills `bytes`; keeps the first failure for the caller, since a source of bytes cannot fail.
-fn fill_random(bytes: &mut [u8], failed: &mut Option<getrandom::Error>) {
-    if let Err(error) = getrandom::fill(bytes) {
-        failed.get_or_insert(error);
-    }
-}
-
-/// Seconds since 1970 by the clock of this machine.
-pub fn now_secs() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64)
 }

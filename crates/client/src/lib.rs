@@ -19,6 +19,7 @@ pub mod report;
 pub mod restore;
 pub mod retention;
 pub mod select;
+pub mod surroundings;
 pub mod tags;
 pub mod throttle;
 mod unlisted;

@@ -210,6 +210,8 @@ impl<'a> ManifestReader<'a> {
             match self.read(name) {
                 Ok(snapshot) => all.push(snapshot),
                 Err(error) if error.is_of_the_way() => return Err(error),
+                // Forgotten meanwhile.
+                Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {}
                 Err(error) => damaged(name, error),
             }
         }

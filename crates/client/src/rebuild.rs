@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::archive::Archive;
-use crate::unlisted::{forgotten, signed_head};
+use crate::unlisted::{Slots, forgotten, signed_head};
 use crypto::SlotSecret;
 use ids::SnapshotId;
 use repository::check::Damage;
@@ -43,8 +43,8 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     Archive::unlock(&*storage, secret)?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let archive = Archive::with(repository, secret)?;
-    let slots = archive.slots()?;
-    let dead = forgotten(&archive, &slots, &found.tombstones, false);
+    let mut slots = Slots::new(&archive);
+    let dead = forgotten(&mut slots, &found.tombstones, false)?;
     let present = readable(&archive)?;
     let mut report =
         Report { containers: found.containers, objects: found.objects, ..Report::default() };
@@ -52,7 +52,7 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        let Some(head) = signed_head(&archive, &slots, &manifest.clear) else {
+        let Some(head) = signed_head(&mut slots, &manifest.clear)? else {
             report.forged += 1;
             continue;
         };
@@ -64,7 +64,7 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
         report.snapshots_restored += 1;
     }
     archive.repository.settle_snapshot_numbers(&lease)?;
-    report.snapshots = archive.repository.snapshots()?.len() as u64;
+    report.snapshots = archive.repository.snapshots_now()?.len() as u64;
     report.damages = found.damages.iter().map(tell).collect();
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
@@ -79,7 +79,7 @@ fn tell(damage: &Damage) -> String {
 /// The snapshots whose files are whole. One that is damaged is written anew from its container.
 fn readable(archive: &Archive) -> Result<HashSet<SnapshotId>> {
     let mut ids = HashSet::new();
-    for name in archive.repository.snapshots()? {
+    for name in archive.repository.snapshots_now()? {
         match archive.repository.snapshot(name) {
             Ok(_) => ids.insert(name.id),
             Err(repository::Error::Damaged { .. }) => false,

@@ -7,41 +7,58 @@ use crate::{Archive, Result};
 use crypto::SlotInfo;
 use format::manifest::{self, Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
 use format::record::{self, RecordKind};
-use ids::{ContainerNo, KeyId, Place, SessionId, SnapshotId};
-use repository::container;
+use ids::{KeyId, Place, SessionId, SnapshotId};
 use repository::container::read::ContainerReader;
 use repository::rebuild::FoundManifest;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::hash_map::Entry;
+
+/// The key slots that are certified. Each is looked for under its name: a list of them may be of
+/// the past, and what a new key signed would look forged.
+pub(crate) struct Slots<'a> {
+    archive: &'a Archive,
+    known: FxHashMap<KeyId, Option<SlotInfo>>,
+}
+
+impl<'a> Slots<'a> {
+    /// Those of `archive`.
+    pub(crate) fn new(archive: &'a Archive) -> Self {
+        Self { archive, known: FxHashMap::default() }
+    }
+
+    /// The slot of the key `id`.
+    fn find(&mut self, id: KeyId) -> Result<Option<&SlotInfo>> {
+        Ok(match self.known.entry(id) {
+            Entry::Occupied(known) => known.into_mut().as_ref(),
+            Entry::Vacant(unknown) => unknown.insert(self.archive.slot_of(id)?).as_ref(),
+        })
+    }
+}
 
 /// The head of a manifest that a key of the repository signed.
-pub(crate) fn signed_head(
-    archive: &Archive,
-    slots: &[(KeyId, SlotInfo)],
-    clear: &[u8],
-) -> Option<Head> {
-    let (head, signature) = Head::decode(clear).ok()?;
-    let unsigned = signed(archive, MANIFEST_CONTEXT, &clear[..UNSIGNED_BYTES]);
-    let (_, slot) = slots.iter().find(|(id, _)| *id == head.writer)?;
-    slot.verify_key.verify(&unsigned, &signature).is_ok().then_some(head)
+pub(crate) fn signed_head(slots: &mut Slots<'_>, clear: &[u8]) -> Result<Option<Head>> {
+    let Ok((head, signature)) = Head::decode(clear) else { return Ok(None) };
+    let unsigned = signed(slots.archive, MANIFEST_CONTEXT, &clear[..UNSIGNED_BYTES]);
+    let Some(slot) = slots.find(head.writer)? else { return Ok(None) };
+    Ok(slot.verify_key.verify(&unsigned, &signature).is_ok().then_some(head))
 }
 
 /// The snapshots that `tombstones` name. `stranger` says whether to believe one of a key that is
 /// none of the repository's any more.
 pub(crate) fn forgotten(
-    archive: &Archive,
-    slots: &[(KeyId, SlotInfo)],
+    slots: &mut Slots<'_>,
     tombstones: &[Vec<u8>],
     stranger: bool,
-) -> FxHashSet<SnapshotId> {
+) -> Result<FxHashSet<SnapshotId>> {
     let mut dead = FxHashSet::default();
     for clear in tombstones {
         let Some((message, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
             continue;
         };
         let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
-        let signed = signed(archive, TOMBSTONE_CONTEXT, message);
-        let is_good = match slots.iter().find(|(id, _)| id.0 == *writer) {
-            Some((_, slot)) => slot.verify_key.verify(&signed, signature).is_ok(),
+        let signed = signed(slots.archive, TOMBSTONE_CONTEXT, message);
+        let is_good = match slots.find(KeyId(*writer))? {
+            Some(slot) => slot.verify_key.verify(&signed, signature).is_ok(),
             None => stranger,
         };
         if is_good {
@@ -49,22 +66,22 @@ pub(crate) fn forgotten(
             dead.extend(ids.iter().map(|id| SnapshotId(*id)));
         }
     }
-    dead
+    Ok(dead)
 }
 
 /// Brings all of them back whose data is there, before it is reclaimed. Returns how many.
 pub(crate) fn bring_back(archive: &Archive, lease: &repository::lease::Lease) -> Result<u64> {
     let found = look(archive)?;
-    let slots = archive.slots()?;
-    let dead = forgotten(archive, &slots, &found.tombstones, true);
-    let listed: FxHashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
+    let mut slots = Slots::new(archive);
+    let dead = forgotten(&mut slots, &found.tombstones, true)?;
+    let listed = archive.repository.snapshots_now()?;
+    let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let mut back = 0;
     for manifest in &found.manifests {
         if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        let head = signed_head(archive, &slots, &manifest.clear);
-        if let Some(head) = head
+        if let Some(head) = signed_head(&mut slots, &manifest.clear)?
             && archive.repository.is_complete(head.root)?
         {
             archive.repository.restore_manifest(lease, manifest)?;
@@ -84,7 +101,7 @@ struct Told {
 fn look(archive: &Archive) -> Result<Told> {
     let storage = &**archive.repository.storage();
     let mut told = Told::default();
-    for file in container::list(storage, ContainerNo(0))?.iter().filter(|file| file.finished) {
+    for file in archive.repository.containers_now()?.iter().filter(|file| file.finished) {
         look_into(&ContainerReader::open(storage, file.number)?, &mut told)?;
     }
     Ok(told)

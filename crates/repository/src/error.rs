@@ -66,6 +66,14 @@ pub enum Error {
     /// Reclaim saw something it does not understand and so deleted nothing.
     #[error("reclaim stopped and deleted nothing: {0}")]
     Doubt(String),
+    /// A network file system lists a directory as it was a while ago, again and again.
+    #[error(
+        "the list of {directory} is of the past, as a network file system has it in its cache: nothing was done; wait a minute and try again"
+    )]
+    StaleList {
+        /// The directory.
+        directory: String,
+    },
     /// The parity code did not take what it was given; a bug.
     #[error("the parity could not be computed")]
     ParityCode,

@@ -104,9 +104,12 @@ fn last_generation(storage: &dyn Storage) -> Result<u64> {
         Ok(last) => Ok(last.map_or(0, |(generation, _)| generation)),
         Err(Error::Damaged { .. }) => {
             let files = container::list(storage, ContainerNo(0))?;
-            let last = files.into_iter().rfind(|file| file.finished);
-            let header = last.map(|file| ContainerReader::open(storage, file.number)?.any_header());
-            let last = header.and_then(Result::ok).map_or(0, |header| header.generation);
+            let finished = files.iter().rev().filter(|file| file.finished);
+            // One that is listed may be gone.
+            let mut headers = finished.filter_map(|file| {
+                ContainerReader::open(storage, file.number).ok()?.any_header().ok()
+            });
+            let last = headers.next().map_or(0, |header| header.generation);
             Ok(last.saturating_add(BEYOND))
         }
         Err(error) => Err(error),

@@ -10,6 +10,7 @@ pub mod check;
 pub mod config;
 pub mod container;
 mod error;
+mod fresh;
 pub mod index;
 pub mod lease;
 pub mod local;

@@ -9,13 +9,31 @@ use crate::storage::{
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{self, Advice, AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, Advice, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
 /// Write-back is started after this many bytes, so that the final sync is short: 8 MiB.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
+/// Kinds of file systems whose lists nobody changes but the kernel that makes them (`statfs(2)`):
+/// ext, XFS, btrfs, tmpfs, ramfs, overlay, F2FS, ZFS, bcachefs, JFS, NILFS, VFAT, exFAT, NTFS.
+const LOCAL_KINDS: [u32; 14] = [
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0x0102_1994,
+    0x8584_58F6,
+    0x794C_7630,
+    0xF2F5_2010,
+    0x2FC1_2FC1,
+    0xCA45_1A4E,
+    0x3153_464A,
+    0x3434,
+    0x4D44,
+    0x2011_BAB0,
+    0x7366_746E,
+];
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -23,6 +41,8 @@ const DIRECTORY_MODE: u32 = 0o700;
 pub struct LocalStorage {
     root: OwnedFd,
     path: PathBuf,
+    /// Whether this is a file system of this machine, and none of a network.
+    is_local: bool,
     /// Directories whose names are durable. One that is found may be of a writer that was killed
     /// before it had synced, or of a sync that failed.
     durable: Mutex<FxHashSet<String>>,
@@ -34,7 +54,9 @@ impl LocalStorage {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = fs::open(path, flags, Mode::empty())
             .map_err(|error| StorageError::new("open", &path.to_string_lossy(), error))?;
-        Ok(Self { root, path: path.to_owned(), durable: Mutex::default() })
+        let kind = fs::fstatfs(&root).map(|status| status.f_type as u32);
+        let is_local = kind.is_ok_and(|kind| LOCAL_KINDS.contains(&kind));
+        Ok(Self { root, path: path.to_owned(), is_local, durable: Mutex::default() })
     }
 
     /// Makes the directory `path` with its parents when it is missing, and opens it.
@@ -109,6 +131,9 @@ impl Storage for LocalStorage {
     fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
         let failed = |error| StorageError::new("list", directory, error);
         let handle = self.open_file("list", directory, OFlags::DIRECTORY | OFlags::RDONLY)?;
+        if !self.is_local {
+            ask_the_server(&handle);
+        }
         let mut names = Vec::new();
         for entry in fs::Dir::read_from(&handle).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -119,6 +144,10 @@ impl Storage for LocalStorage {
         }
         names.sort_unstable();
         Ok(names)
+    }
+
+    fn lists_are_fresh(&self) -> bool {
+        self.is_local
     }
 
     fn create_directory(&self, name: &str) -> StorageResult<()> {
@@ -163,6 +192,14 @@ impl Storage for LocalStorage {
     fn describe(&self) -> String {
         self.path.display().to_string()
     }
+}
+
+/// NFS, SMB and FUSE list what is in the cache as long as they take it for valid. Asked in this way
+/// they compare with the server, and list anew when something changed. Where that does nothing,
+/// the list is of the past, and who must not believe it finds out.
+fn ask_the_server(directory: &OwnedFd) {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+    let _ = fs::statx(directory, "", flags, StatxFlags::CTIME | StatxFlags::MTIME);
 }
 
 struct LocalLock {

@@ -2,8 +2,8 @@
 
 use crate::check::Damage;
 use crate::config::Config;
+use crate::container::Found;
 use crate::container::read::{ContainerReader, Walk};
-use crate::container::{self, Found};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
 use crate::index::{Index, prefix_of};
@@ -14,7 +14,7 @@ use crate::storage::Storage;
 use crate::{Error, Repository, Result, snapshots};
 use format::manifest::{self, Head};
 use format::record::{self, RecordKind};
-use ids::{ContainerNo, Place, SessionId, SnapshotId};
+use ids::{Place, SessionId, SnapshotId};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,9 +54,6 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     let known = state.next_container;
     storage.create_directory("index")?;
     snapshots::create_directory(&**storage)?;
-    let files = container::list(&**storage, ContainerNo(0))?;
-    make_names_durable(&**storage, &files)?;
-    let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
     // Only in memory: until the new index is whole the old one is used, and a kill changes nothing.
     state = State {
         next_container: 0,
@@ -68,6 +65,10 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     };
     let index = Index::open(&**storage, state.clone())?;
     let repository = Repository::assemble(storage.clone(), config, index);
+    repository.marks.take_over(lease.generation());
+    let files = repository.containers_now()?;
+    make_names_durable(&**storage, &files)?;
+    let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
     repository.next_container.fetch_max(known.max(last), Ordering::Relaxed);
     let mut found = Rebuilt::default();
     let mut runs = Vec::new();
@@ -126,7 +127,7 @@ impl Repository {
     /// Makes sure that no snapshot number is used twice.
     pub fn settle_snapshot_numbers(&self, lease: &Lease) -> Result<()> {
         lease.verify()?;
-        let last = self.snapshots()?.last().map_or(0, |name| name.sequence);
+        let last = self.snapshots_now()?.last().map_or(0, |name| name.sequence);
         let mut state = self.index().state.clone();
         state.next_snapshot = state.next_snapshot.max(after(last));
         self.next_snapshot.fetch_max(state.next_snapshot, Ordering::Relaxed);

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 /// saved as far as their records are good. So an interrupted backup costs nothing twice.
 pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     let index = repository.index();
-    let left = container::list(&*repository.storage, index.state.first_unknown())?;
+    let left = container::list_now(repository, index.state.first_unknown(), Point::FreshLeft)?;
     if !is_out(Point::NamesOfTheDead) {
         make_names_durable(&*repository.storage, &left)?;
     }
@@ -65,15 +65,30 @@ fn leave_out_what_is_known(
     if placed.is_empty() || is_out(Point::KnownPlaces) {
         return Ok(());
     }
-    let files = container::list(&*repository.storage, ContainerNo(0))?;
-    let there: FxHashSet<_> =
-        files.iter().filter(|file| file.finished).map(|file| file.number).collect();
+    let mut there = FxHashMap::default();
     repository.index().visit(|row| {
-        if there.contains(&row.place.container) {
+        if placed.contains_key(&row.prefix) && is_there(repository, &mut there, row.place)? {
             placed.remove(&row.prefix);
         }
         Ok(())
     })
+}
+
+/// Whether the container of `place` is there; each is looked for once.
+fn is_there(
+    repository: &Repository,
+    known: &mut FxHashMap<ContainerNo, bool>,
+    place: Place,
+) -> Result<bool> {
+    if let Some(is_there) = known.get(&place.container) {
+        return Ok(*is_there);
+    }
+    let is_there = match ContainerReader::open(&*repository.storage, place.container) {
+        Err(Error::ContainerMissing(_)) => false,
+        opened => opened.map(|_| true)?,
+    };
+    known.insert(place.container, is_there);
+    Ok(is_there)
 }
 
 /// A writer that was killed may have given or taken names that are seen and not yet durable: what

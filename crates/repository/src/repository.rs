@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
+use crate::fresh::Marks;
 use crate::index::Index;
 use crate::index::state::State;
 use crate::lease::{Lease, Purpose};
@@ -41,6 +42,7 @@ pub struct Repository {
     pub(crate) next_container: AtomicU64,
     pub(crate) next_snapshot: AtomicU64,
     next_run: AtomicU64,
+    pub(crate) marks: Marks,
     open: Mutex<VecDeque<Arc<ContainerReader>>>,
     /// Records that were read from parity, and those that could not be: nobody tries them again
     /// for each of their chunks.
@@ -50,7 +52,8 @@ pub struct Repository {
 /// Key slots of an `init` that was interrupted: they open nothing, and would look damaged. Where
 /// there is anything that they may open, it is the config that was lost, and they stay.
 fn remove_slots_that_open_nothing(storage: &dyn Storage) -> Result<()> {
-    let is_new = container::list(storage, ContainerNo(0))?.is_empty()
+    let is_new = State::is_of_nothing(storage)
+        && container::list(storage, ContainerNo(0))?.is_empty()
         && storage.list(snapshots::DIRECTORY)?.is_empty();
     if is_new {
         for name in storage.list(KEYS)? {
@@ -102,6 +105,7 @@ impl Repository {
             pins: Mutex::default(),
             commit: Mutex::new(()),
             reclaiming: Mutex::new(()),
+            marks: Marks::default(),
             open: Mutex::default(),
             healed: Mutex::default(),
         }
@@ -142,6 +146,11 @@ impl Repository {
         key_slots(&*self.storage)
     }
 
+    /// One key slot, if it is there. It need not be in any list.
+    pub fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
+        read_slot(&*self.storage, id)
+    }
+
     /// Durably adds or replaces a key slot.
     pub fn put_key_slot(&self, lease: &Lease, id: KeyId, slot: &[u8]) -> Result<()> {
         lease.verify()?;
@@ -163,6 +172,7 @@ impl Repository {
     /// [`Repository::lease`] for a purpose.
     pub fn lease_for(&self, holder: &str, purpose: Purpose) -> Result<Arc<Lease>> {
         let lease = Lease::acquire_for(&self.storage, holder, purpose)?;
+        self.marks.take_over(lease.generation());
         let settle = || {
             self.refresh()?;
             self.next_run.fetch_max(lease.first_run(), Ordering::Relaxed);
@@ -215,9 +225,21 @@ impl Repository {
         self.commit.is_locked()
     }
 
-    /// All snapshots.
+    /// All snapshots. On a network file system this may be of the past: one that was just made by
+    /// another client is missing, or one that was forgotten is there, and cannot be read.
     pub fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
-        snapshots::list(&*self.storage)
+        Ok(snapshots::parse_all(&self.storage.list(snapshots::DIRECTORY)?))
+    }
+
+    /// All snapshots as of now, for who holds the lease.
+    pub fn snapshots_now(&self) -> Result<Vec<SnapshotRef>> {
+        let (storage, point) = (&*self.storage, Point::FreshSnapshots);
+        Ok(snapshots::parse_all(&self.marks.list(storage, snapshots::DIRECTORY, point)?))
+    }
+
+    /// All containers as of now, for who holds the lease.
+    pub fn containers_now(&self) -> Result<Vec<container::Found>> {
+        container::list_now(self, ContainerNo(0), Point::FreshContainers)
     }
 
     /// One snapshot.
@@ -380,8 +402,17 @@ impl Repository {
 /// The key slots in `storage`.
 pub fn key_slots(storage: &dyn Storage) -> Result<Vec<(KeyId, Vec<u8>)>> {
     let ids = storage.list(KEYS)?.into_iter().filter_map(|name| KeyId::from_hex(&name));
-    let read = |id: KeyId| Ok((id, read_small(storage, &format!("{KEYS}/{id}"), KEY_BYTES_MAX)?));
-    ids.map(read).collect()
+    // One that is listed and gone was removed meanwhile.
+    ids.filter_map(|id| Some((id, read_slot(storage, id).transpose()?)))
+        .map(|(id, slot)| Ok((id, slot?)))
+        .collect()
+}
+
+fn read_slot(storage: &dyn Storage, id: KeyId) -> Result<Option<Vec<u8>>> {
+    match read_small(storage, &format!("{KEYS}/{id}"), KEY_BYTES_MAX) {
+        Err(error) if error.is_not_found() => Ok(None),
+        slot => Ok(Some(slot?)),
+    }
 }
 
 /// Opens the index; a writer may replace runs between our two looks.

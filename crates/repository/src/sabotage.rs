@@ -41,11 +41,19 @@ pub enum Point {
     OneReclaim,
     /// Keeping to the known place of what a killed reclaim had copied.
     KnownPlaces,
+    /// Not believing a list of snapshots that may be of the past.
+    FreshSnapshots,
+    /// Not believing a list of all containers that may be.
+    FreshContainers,
+    /// Not believing a list of what a dead writer left that may be.
+    FreshLeft,
+    /// Looking whether anything was stored where a list of the past says that nothing was.
+    FreshInit,
 }
 
 impl Point {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::LeaseCheck,
         Self::Pin,
         Self::Condemned,
@@ -63,6 +71,10 @@ impl Point {
         Self::UnfinishedManifest,
         Self::OneReclaim,
         Self::KnownPlaces,
+        Self::FreshSnapshots,
+        Self::FreshContainers,
+        Self::FreshLeft,
+        Self::FreshInit,
     ];
 }
 

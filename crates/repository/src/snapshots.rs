@@ -39,12 +39,11 @@ pub(crate) fn create_directory(storage: &dyn Storage) -> Result<()> {
     Ok(storage.create_directory(DIRECTORY)?)
 }
 
-/// All snapshots in the order in which they were made.
-pub fn list(storage: &dyn Storage) -> Result<Vec<SnapshotRef>> {
-    let names = storage.list(DIRECTORY)?;
+/// The snapshots among the `names` of the directory, in the order in which they were made.
+pub(crate) fn parse_all(names: &[String]) -> Vec<SnapshotRef> {
     let mut found: Vec<_> = names.iter().filter_map(|name| parse(name)).collect();
     found.sort_unstable();
-    Ok(found)
+    found
 }
 
 /// Reads one snapshot; damage and a content that is not its name's are errors.

@@ -126,7 +126,17 @@ pub trait Storage: Send + Sync {
     fn remove(&self, name: &str) -> StorageResult<()>;
 
     /// Names in a directory (sub-directories too), sorted. A missing directory is an error.
+    ///
+    /// It is what the directory was at one moment, and that may be a while ago: a network file
+    /// system lists what is in its cache. The newest names may be missing, and removed ones be
+    /// there. Nothing is removed, and no number given, because a name is not in such a list; and a
+    /// name in it that cannot be opened is one that was removed. [`Storage::open`] sees what is.
     fn list(&self, directory: &str) -> StorageResult<Vec<String>>;
+
+    /// Whether [`Storage::list`] always shows the directory as it is at this moment.
+    fn lists_are_fresh(&self) -> bool {
+        false
+    }
 
     /// Durably makes a directory with its parents; fine when it exists.
     fn create_directory(&self, name: &str) -> StorageResult<()>;

@@ -251,6 +251,10 @@ impl Storage for Hooked {
         self.meets("list", directory);
         self.inner.list(directory)
     }
+    fn lists_are_fresh(&self) -> bool {
+        self.inner.lists_are_fresh()
+    }
+
     fn create_directory(&self, name: &str) -> StorageResult<()> {
         self.inner.create_directory(name)
     }

@@ -39,6 +39,11 @@ impl Random {
         &all[self.index(all.len())]
     }
 
+    /// One of two.
+    pub fn either<T>(&mut self, one: T, other: T) -> T {
+        if self.one_in(2) { one } else { other }
+    }
+
     /// Bytes: noise, or text that compresses.
     pub fn bytes(&mut self, length: u64) -> Vec<u8> {
         let noise = self.one_in(2);

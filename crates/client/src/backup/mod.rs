@@ -42,7 +42,7 @@ use repository::snapshots::{SnapshotRef, Stored};
 use seal::Sealer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 pub use stream::run_stream;
 use tally::Tally;
 use worker::Shared;
@@ -128,7 +128,7 @@ pub fn run(
     progress: &Progress,
     monitor: &dyn Monitor,
 ) -> Result<Done> {
-    let begun = Begun::new();
+    let begun = Begun::new(archive);
     archive.leased("backup", |lease| {
         let done = leased(archive, lease, options, progress, monitor, begun)?;
         archive.repository.fill_reserve(lease);
@@ -194,8 +194,8 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    pub(crate) fn new() -> Self {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    pub(crate) fn new(archive: &Archive) -> Self {
+        let time = archive.surroundings.now();
         let time = Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos() };
         Self { time, clock: Instant::now(), cost: tally::Meter::start() }
     }

@@ -28,7 +28,7 @@ pub fn run_stream(
     if !format::entry::is_clean_path(name) {
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }
-    let begun = Begun::new();
+    let begun = Begun::new(archive);
     archive.leased("backup", |lease| {
         let source = manifest::source_id(archive, &options.node, &options.paths);
         let previous = manifest::newest_of(archive, &source)?;

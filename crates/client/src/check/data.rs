@@ -76,7 +76,7 @@ pub(super) fn check(
     let containers = containers(archive)?;
     let numbers: Vec<_> = containers.keys().copied().collect();
     report.containers = numbers.len() as u64;
-    let chosen = choose(&numbers, options.read_data_percent);
+    let chosen = choose(&numbers, options.read_data_percent, archive.now_secs());
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Total::default()));
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(2, usize::from),
@@ -104,10 +104,10 @@ fn containers(archive: &Archive) -> Result<BTreeMap<ContainerNo, bool>> {
 
 /// Which containers are read wholly: all, or an even sample that moves with the day, so that
 /// checks of a tenth each come round.
-fn choose(numbers: &[ContainerNo], percent: Option<f64>) -> Vec<bool> {
+fn choose(numbers: &[ContainerNo], percent: Option<f64>, now_secs: i64) -> Vec<bool> {
     let Some(percent) = percent else { return vec![false; numbers.len()] };
     let share = (percent / 100.0).clamp(0.0, 1.0);
-    let day = (crate::archive::now_secs() / 86_400) as f64;
+    let day = (now_secs / 86_400) as f64;
     let offset = (day * share).fract();
     let at = |index: usize| {
         ((index as f64 + 1.0) * share + offset).floor() - (index as f64 * share + offset).floor()

@@ -4,11 +4,10 @@
 use super::data::Seen;
 use super::structure::Found;
 use super::{Damage, Report};
-use crate::unlisted::{forgotten, signed_head};
+use crate::unlisted::{Slots, forgotten, signed_head};
 use crate::{Archive, Result};
-use crypto::SlotInfo;
 use format::manifest::{self, Head};
-use ids::{KeyId, SnapshotId};
+use ids::SnapshotId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 const NOBODY: SnapshotId = SnapshotId([0; SnapshotId::LEN]);
@@ -19,12 +18,12 @@ pub(super) fn check(
     seen: &Seen,
     report: &mut Report,
 ) -> Result<()> {
-    let slots = archive.slots()?;
+    let mut slots = Slots::new(archive);
     // One of a key that was removed since explains a gap as well as any.
-    let forgotten = forgotten(archive, &slots, &seen.tombstones, true);
+    let forgotten = forgotten(&mut slots, &seen.tombstones, true)?;
     let listed: FxHashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
     let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
-    let mut stored = stored(archive, &slots, &seen.manifests);
+    let mut stored = stored(&mut slots, &seen.manifests)?;
     stored.retain(|id, _| !is_known(id));
     for snapshot in &found.snapshots {
         let before = snapshot.head.previous;
@@ -54,12 +53,11 @@ pub(super) fn check(
 }
 
 /// The snapshots whose manifests lie in containers, signed by a key of the repository.
-fn stored(
-    archive: &Archive,
-    slots: &[(KeyId, SlotInfo)],
-    manifests: &[Vec<u8>],
-) -> FxHashMap<SnapshotId, Head> {
-    let of =
-        |clear: &Vec<u8>| Some((manifest::snapshot_id(clear), signed_head(archive, slots, clear)?));
-    manifests.iter().filter_map(of).collect()
+fn stored(slots: &mut Slots<'_>, manifests: &[Vec<u8>]) -> Result<FxHashMap<SnapshotId, Head>> {
+    let mut stored = FxHashMap::default();
+    for clear in manifests {
+        let head = signed_head(slots, clear)?;
+        stored.extend(head.map(|head| (manifest::snapshot_id(clear), head)));
+    }
+    Ok(stored)
 }

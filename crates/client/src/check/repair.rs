@@ -3,8 +3,6 @@
 use super::{Report, cancelled};
 use crate::backup::Progress;
 use crate::{Archive, Result};
-use ids::ContainerNo;
-use repository::container;
 use repository::parity::{Repair, remove_unfinished, repair};
 
 /// Repairs what can be. What cannot is left alone: the check that follows names it, and whom it
@@ -13,7 +11,7 @@ pub(super) fn run(archive: &Archive, progress: &Progress, report: &mut Report) -
     let repository = &archive.repository;
     let lease = archive.lease("check --repair")?;
     remove_unfinished(repository, &lease)?;
-    let files = container::list(&**repository.storage(), ContainerNo(0))?;
+    let files = repository.containers_now()?;
     for file in files.iter().filter(|file| file.finished) {
         cancelled(progress)?;
         if let Repair::Repaired(rot) = repair(repository, &lease, file.number)? {

@@ -181,7 +181,12 @@ fn kept(archive: &Archive, policy: &Policy) -> Vec<u64> {
         hour: (time.secs.rem_euclid(86_400) / 3600) as u8,
         week: (days(time.secs).div_euclid(364) as i32, (days(time.secs).rem_euclid(364) / 7) as u8),
     };
-    let groups = retention::apply(policy, &all, &calendar, client::archive::now_secs());
+    let groups = retention::apply(
+        policy,
+        &all,
+        &calendar,
+        client::surroundings::Surroundings::default().now_secs(),
+    );
     let decisions = groups.iter().flat_map(|group| &group.decisions);
     let stay = decisions.filter(|decision| !decision.reasons.is_empty());
     stay.map(|decision| decision.snapshot.head.sequence).collect()
@@ -192,7 +197,7 @@ fn kept(archive: &Archive, policy: &Policy) -> Vec<u64> {
 #[test]
 fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
     const YEAR: i64 = 365 * 86_400;
-    let now = client::archive::now_secs();
+    let now = client::surroundings::Surroundings::default().now_secs();
     for jump in [10 * YEAR, -10 * YEAR, -now, -now - 5 * YEAR] {
         let place = Place::new();
         let archive = place.init();

@@ -21,4 +21,5 @@ mod reclaiming;
 mod restoring;
 mod round_trip;
 mod streams;
+mod surroundings;
 mod testkit;

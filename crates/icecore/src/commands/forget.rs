@@ -191,7 +191,7 @@ impl Forget {
     ) -> Result<(usize, Vec<SnapshotRef>)> {
         let mut all = context.snapshots(archive)?.0;
         all.retain(|snapshot| self.filter.takes(snapshot));
-        let groups = retention::apply(policy, &all, &time::calendar, client::archive::now_secs());
+        let groups = retention::apply(policy, &all, &time::calendar, archive.now_secs());
         refuse_to_empty(&groups)?;
         let mut removed = Vec::new();
         for group in &groups {

@@ -4,8 +4,9 @@ pub(crate) mod lenient;
 pub mod read;
 pub(crate) mod write;
 
-use crate::Result;
+use crate::sabotage::Point;
 use crate::storage::{PUT_SUFFIX, Storage};
+use crate::{Repository, Result};
 use ids::ContainerNo;
 
 /// Directory of all containers.
@@ -46,12 +47,26 @@ pub struct Found {
     pub finished: bool,
 }
 
-/// All containers with numbers from `first` on, in order.
+/// All containers with numbers from `first` on, in order. On a network file system this may be of
+/// the past: what cannot be opened was removed meanwhile, and the newest may be missing.
 pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<Found>> {
+    list_by(first, |directory| Ok(storage.list(directory)?))
+}
+
+/// The same as of now, for who holds the lease.
+pub(crate) fn list_now(
+    repository: &Repository,
+    first: ContainerNo,
+    point: Point,
+) -> Result<Vec<Found>> {
+    list_by(first, |directory| repository.marks.list(&*repository.storage, directory, point))
+}
+
+fn list_by(first: ContainerNo, list: impl Fn(&str) -> Result<Vec<String>>) -> Result<Vec<Found>> {
     let first_shard = format!("{:08x}", first.0 >> SHARD_BITS);
     let mut found = Vec::new();
-    for shard in shards(storage)?.filter(|shard| *shard >= first_shard) {
-        let names = storage.list(&format!("{DIRECTORY}/{shard}"))?;
+    for shard in shards(list(DIRECTORY)?).filter(|shard| *shard >= first_shard) {
+        let names = list(&format!("{DIRECTORY}/{shard}"))?;
         found.extend(
             names.iter().filter_map(|name| parse(name)).filter(|file| file.number >= first),
         );
@@ -63,7 +78,7 @@ pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<Found>> {
 /// What repairs left that were interrupted.
 pub(crate) fn healed_left(storage: &dyn Storage) -> Result<Vec<String>> {
     let mut left = Vec::new();
-    for shard in shards(storage)? {
+    for shard in shards(storage.list(DIRECTORY)?) {
         let names = storage.list(&format!("{DIRECTORY}/{shard}"))?;
         let healed = names.iter().filter(|name| name.ends_with(PUT_SUFFIX));
         left.extend(healed.map(|name| format!("{DIRECTORY}/{shard}/{name}")));
@@ -71,10 +86,10 @@ pub(crate) fn healed_left(storage: &dyn Storage) -> Result<Vec<String>> {
     Ok(left)
 }
 
-fn shards(storage: &dyn Storage) -> Result<impl Iterator<Item = String>> {
+fn shards(names: Vec<String>) -> impl Iterator<Item = String> {
     let is_shard =
         |name: &String| name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    Ok(storage.list(DIRECTORY)?.into_iter().filter(is_shard))
+    names.into_iter().filter(is_shard)
 }
 
 fn parse(name: &str) -> Option<Found> {

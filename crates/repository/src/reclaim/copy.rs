@@ -182,7 +182,7 @@ impl<'a, 'r> Copier<'a, 'r> {
 
     fn is_snapshot(&mut self, record: &Record<'_>) -> Result<bool> {
         if self.snapshots.is_none() {
-            let names = self.repository.snapshots()?;
+            let names = self.repository.snapshots_now()?;
             self.snapshots = Some(names.into_iter().map(|name| name.id).collect());
         }
         let id = manifest::snapshot_id(record.clear);

@@ -79,7 +79,7 @@ impl Live {
 pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<SnapshotRef>> {
     let mut snapshots = Vec::new();
     let mut roots = repository.pins.lock().roots();
-    for name in repository.snapshots()? {
+    for name in repository.snapshots_now()? {
         match repository.snapshot(name) {
             // Forgotten at this moment: not one of those that are returned.
             Err(Error::SnapshotMissing(_)) => continue,

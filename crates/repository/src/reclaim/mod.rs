@@ -122,14 +122,14 @@ fn decide(
         let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;
         let _commit = repository.commit.lock();
         let has_roots = live.has_roots(&repository.pins.lock().roots());
-        let changed = repository.snapshots()? != snapshots || !has_roots;
+        let changed = repository.snapshots_now()? != snapshots || !has_roots;
         if changed && !is_out(Point::MarkAgain) {
             if attempt < PLANS_MAX {
                 continue;
             }
             // Nobody can commit now: what is marked stays true.
             let snapshots = live::mark(repository, live)?;
-            if repository.snapshots()? != snapshots {
+            if repository.snapshots_now()? != snapshots {
                 return Err(Error::Doubt(
                     "the list of snapshots names one that is not there".into(),
                 ));

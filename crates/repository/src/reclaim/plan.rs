@@ -173,7 +173,7 @@ fn containers(
     first_unsettled: u64,
 ) -> Result<FxHashMap<ContainerNo, Usage>> {
     let mut usage = FxHashMap::default();
-    for file in container::list(&*repository.storage, ContainerNo(0))? {
+    for file in repository.containers_now()? {
         if file.finished && file.number.0 < first_unsettled {
             let bytes = repository.storage.open(&container::name(file.number))?.length()?;
             usage.insert(file.number, Usage { bytes, ..Usage::default() });

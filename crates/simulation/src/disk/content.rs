@@ -7,7 +7,7 @@ use std::ops::Range;
 const SECTOR: usize = 512;
 
 /// The bytes of one file.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Content {
     cached: Vec<u8>,
     durable: Vec<u8>,

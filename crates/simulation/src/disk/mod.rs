@@ -74,7 +74,24 @@ struct State {
     left_out: Option<LeftOut>,
     /// What happens to the write under way.
     lies: Option<Fault>,
+    stale: Stale,
+    free_bytes: u64,
 }
+
+/// Lists that show the past, as a network file system may have them in its cache.
+#[derive(Clone, Copy, Default)]
+struct Stale {
+    /// Whether it is a network file system.
+    is_possible: bool,
+    /// Whether it does so now.
+    is_on: bool,
+    has_happened: bool,
+}
+
+/// Free bytes of a disk with room for everything.
+pub const ROOMY: u64 = 1 << 40;
+/// While lists are stale, one of so many is not.
+const FRESH_ONE_IN: u64 = 3;
 
 impl Disk {
     /// An empty disk. With `logged` it writes down what was asked of it.
@@ -93,9 +110,22 @@ impl Disk {
                 log: logged.then(Vec::new),
                 left_out: None,
                 lies: None,
+                stale: Stale::default(),
+                free_bytes: ROOMY,
             }),
             guest: Mutex::new(None),
         })
+    }
+
+    /// What lies on this disk on another one, on which things go otherwise. Nobody uses it yet.
+    pub fn copy(&self, random: Random) -> Arc<Self> {
+        let copy = Self::new(random, false);
+        let (state, mut new) = (self.state.lock(), copy.state.lock());
+        new.files.clone_from(&state.files);
+        new.names = state.names.clone();
+        new.stale.is_possible = state.stale.is_possible;
+        drop(new);
+        copy
     }
 
     /// A new process.
@@ -110,6 +140,31 @@ impl Disk {
     /// Whether `process` still runs.
     pub fn is_alive(&self, process: Process) -> bool {
         self.state.lock().alive.contains(&process)
+    }
+
+    /// Makes a network file system of it.
+    pub fn make_remote(&self) {
+        let mut state = self.state.lock();
+        state.stale.is_possible = true;
+        state.names.keep_past();
+    }
+
+    /// Whether it is a network file system.
+    pub fn is_remote(&self) -> bool {
+        self.state.lock().stale.is_possible
+    }
+
+    /// Until [`Disk::disarm`] most lists show what a directory was some changes ago. Only a
+    /// network file system does so.
+    pub fn show_the_past(&self) {
+        let stale = &mut self.state.lock().stale;
+        stale.is_on = stale.is_possible;
+    }
+
+    /// Says from now on that so many bytes can be written; how many really can is for
+    /// [`Fault::Full`].
+    pub fn tell_free_bytes(&self, free_bytes: u64) {
+        self.state.lock().free_bytes = free_bytes;
     }
 
     /// Leaves a sync out from now on.
@@ -128,17 +183,31 @@ impl Disk {
 
     /// Whether what was armed has happened, and nothing goes wrong from now on.
     pub fn disarm(&self) -> bool {
-        std::mem::replace(&mut self.state.lock().faults, Faults::none()).has_fired
+        let mut state = self.state.lock();
+        let fired = std::mem::replace(&mut state.faults, Faults::none()).has_fired;
+        let Stale { is_possible, has_happened, .. } = state.stale;
+        state.stale = Stale { is_possible, ..Stale::default() };
+        fired || has_happened
     }
 
     /// Runs `action` without faults and without a guest.
     pub fn undisturbed<T>(&self, action: impl FnOnce() -> T) -> T {
-        let faults = std::mem::replace(&mut self.state.lock().faults, Faults::none());
+        let (faults, stale) = self.calm();
         let guest = self.guest.lock().take();
         let result = action();
-        self.state.lock().faults = faults;
+        let mut state = self.state.lock();
+        (state.faults, state.stale) = (faults, stale);
+        drop(state);
         *self.guest.lock() = guest;
         result
+    }
+
+    /// Nothing goes wrong; what would have.
+    fn calm(&self) -> (Faults, Stale) {
+        let mut state = self.state.lock();
+        let stale = state.stale;
+        state.stale.is_on = false;
+        (std::mem::replace(&mut state.faults, Faults::none()), stale)
     }
 
     /// Lets `guest` run before every operation that others do, until [`Disk::dismiss`].
@@ -272,6 +341,17 @@ impl State {
     fn kill(&mut self, process: Process) {
         self.alive.remove(&process);
         self.locks.retain(|_, holder| *holder != process);
+    }
+
+    fn list(&mut self, directory: &str) -> Vec<String> {
+        if !self.stale.is_on || self.random.one_in(FRESH_ONE_IN) {
+            return self.names.list(directory);
+        }
+        self.stale.has_happened = true;
+        if let Some(log) = &mut self.log {
+            log.push("*** of the past".into());
+        }
+        self.names.list_of_the_past(directory, &mut self.random)
     }
 
     fn lose_power(&mut self) {

@@ -2,7 +2,10 @@
 
 use super::FileNo;
 use crate::random::Random;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Earlier states of a directory that a stale list may show.
+const PAST_MAX: usize = 16;
 
 /// What has a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,12 +24,14 @@ enum Change {
 }
 
 /// All names: those that are seen, and those that are on the disk.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Names {
     seen: BTreeMap<String, Node>,
     durable: BTreeMap<String, Node>,
     /// Not yet durable, in order, each with its directory.
     pending: Vec<(String, Change)>,
+    /// What each directory was, newest first; kept for a network only.
+    past: Option<BTreeMap<String, VecDeque<Vec<String>>>>,
 }
 
 /// The directory of `name`.
@@ -67,8 +72,32 @@ impl Names {
 
     /// Names in `directory`, sorted.
     pub(super) fn list(&self, directory: &str) -> Vec<String> {
-        let inside = self.seen.keys().filter(|name| parent(name) == directory);
-        inside.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect()
+        let start = format!("{directory}/");
+        let below =
+            self.seen.range(start.clone()..).map_while(|(name, _)| name.strip_prefix(&start));
+        below.filter(|name| !name.contains('/')).map(str::to_owned).collect()
+    }
+
+    /// Remembers from now on what directories were.
+    pub(super) fn keep_past(&mut self) {
+        self.past.get_or_insert_default();
+    }
+
+    /// Names in `directory` as they were some changes ago.
+    pub(super) fn list_of_the_past(&self, directory: &str, random: &mut Random) -> Vec<String> {
+        let past = self.past.as_ref().and_then(|past| past.get(directory));
+        match past.filter(|past| !past.is_empty()) {
+            Some(past) => past[random.index(past.len())].clone(),
+            None => self.list(directory),
+        }
+    }
+
+    fn remember(&mut self, directory: &str) {
+        let now = self.list(directory);
+        let Some(past) = &mut self.past else { return };
+        let past = past.entry(directory.to_owned()).or_default();
+        past.push_front(now);
+        past.truncate(PAST_MAX);
     }
 
     pub(super) fn set(&mut self, name: &str, node: Node) {
@@ -84,6 +113,9 @@ impl Names {
     }
 
     fn change(&mut self, name: &str, change: Change) {
+        if self.past.is_some() {
+            self.remember(parent(name));
+        }
         apply(&mut self.seen, &change);
         self.pending.push((parent(name).to_owned(), change));
     }
@@ -114,6 +146,9 @@ impl Names {
             }
         }
         self.seen.clone_from(&self.durable);
+        if let Some(past) = &mut self.past {
+            past.clear();
+        }
     }
 }
 
@@ -155,6 +190,22 @@ mod tests {
             lost += u32::from(!names.exists("a/two"));
         }
         assert!((20..80).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn a_stale_list_is_a_true_one_of_before() {
+        let mut names = Names::default();
+        names.keep_past();
+        names.set("a", Node::Directory);
+        names.set("a/one", Node::File(1));
+        names.set("a/two", Node::File(2));
+        names.unset("a/one");
+        assert_eq!(names.list("a"), ["two"]);
+        let mut random = Random::new(1);
+        let mut seen: Vec<_> = (0..50).map(|_| names.list_of_the_past("a", &mut random)).collect();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen, [vec![], vec!["one"], vec!["one", "two"]]);
     }
 
     #[test]

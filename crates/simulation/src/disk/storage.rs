@@ -111,11 +111,15 @@ impl Storage for SimStorage {
 
     fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
         self.step("list", directory, 0)?;
-        let state = self.disk.state.lock();
+        let mut state = self.disk.state.lock();
         if !state.names.is_directory(directory) {
             return Err(self.absent("list", directory));
         }
-        Ok(state.names.list(directory))
+        Ok(state.list(directory))
+    }
+
+    fn lists_are_fresh(&self) -> bool {
+        !self.disk.is_remote()
     }
 
     /// As the local storage does it.
@@ -162,7 +166,7 @@ impl Storage for SimStorage {
     }
 
     fn free_bytes(&self) -> StorageResult<u64> {
-        Ok(1 << 40)
+        Ok(self.disk.state.lock().free_bytes)
     }
 
     fn describe(&self) -> String {

@@ -9,7 +9,7 @@ pub mod stories;
 mod task;
 mod tree;
 
-use crate::disk::{Disk, Fault, Faults, LeftOut};
+use crate::disk::{Disk, Fault, Faults, LeftOut, ROOMY};
 use crate::random::Random;
 use ids::RepositoryId;
 use parking_lot::Mutex;
@@ -72,6 +72,9 @@ pub fn run_without(sync: Option<LeftOut>, seed: u64, logged: bool) -> Result<Out
     let mut random = Random::new(seed);
     let disk = Disk::new(Random::new(random.next()), logged);
     disk.leave_out(sync);
+    if random.one_in(2) {
+        disk.make_remote();
+    }
     let mut world = World::new(disk.clone(), random);
     let result = world.live();
     let failure = |what| Failure { what, log: disk.log() };
@@ -130,6 +133,10 @@ impl World {
         let faults =
             if self.random.one_in(4) { Faults::none() } else { Faults::after(left, fault) };
         self.shared.disk.arm(faults);
+        if self.random.one_in(2) {
+            self.shared.disk.show_the_past();
+        }
+        self.shared.disk.tell_free_bytes(free_bytes(&mut self.random));
     }
 
     /// Whether a process goes on after it: the dead do not.
@@ -163,7 +170,10 @@ impl World {
             return self.alone(host, &running);
         }
         let looks = self.random.one_in(4) && !self.is_rebuilding;
-        let guest = if looks { Task::Look } else { self.task(&running) };
+        let guest = match looks {
+            true => self.random.either(Task::Look, Task::Glance),
+            false => self.task(&running),
+        };
         self.together(host, guest, &running)
     }
 
@@ -258,6 +268,7 @@ impl World {
 
     /// The end: a last writer settles everything, and the repository is as good as new.
     fn settle(&mut self) -> Result<(), String> {
+        self.shared.disk.tell_free_bytes(ROOMY);
         self.verify()?;
         if let Some(running) = self.running.take() {
             self.shared.disk.kill(running.storage.process());
@@ -270,6 +281,15 @@ impl World {
         }
         whole(&running.repository)?;
         no_leftovers(&self.shared.disk)
+    }
+}
+
+/// What a disk says that it has left: mostly enough.
+fn free_bytes(random: &mut Random) -> u64 {
+    match random.below(8) {
+        0 => 0,
+        1 | 2 => random.below(1 << 16),
+        _ => ROOMY,
     }
 }
 

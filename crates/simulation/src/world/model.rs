@@ -93,6 +93,18 @@ impl Model {
         Ok(())
     }
 
+    /// What is listed and was not removed meanwhile is whole, by a list that may be of the past.
+    pub(super) fn verify_some(&mut self, repository: &Repository) -> Result<(), Violation> {
+        let found = repository.snapshots().map_err(|error| format!("no list: {error}"))?;
+        for name in found {
+            match repository.snapshot(name) {
+                Err(repository::Error::SnapshotMissing(_)) => {}
+                _ => self.verify_snapshot(repository, name)?,
+            }
+        }
+        Ok(())
+    }
+
     /// What of the kept snapshots cannot be had. A wrong byte is a violation.
     pub(super) fn lost(&self, repository: &Repository) -> Result<Lost, Violation> {
         let mut lost = Lost::default();

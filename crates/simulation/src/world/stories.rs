@@ -8,6 +8,7 @@ use super::tree::Tree;
 use super::{init, no_leftovers};
 use crate::disk::{Disk, Fault, Faults, LeftOut, Rot};
 use crate::random::Random;
+use ids::KeyId;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Result};
 use std::sync::Arc;
@@ -40,6 +41,10 @@ macro_rules! all_stories {
             a_container_that_is_gone
             a_rebuild_that_could_not_read
             a_copy_that_rotted
+            a_reclaim_that_lists_the_past
+            a_rebuild_that_lists_the_past
+            a_start_that_lists_the_past
+            an_init_that_lists_the_past
         }
     };
 }
@@ -128,6 +133,23 @@ impl Lab {
 
     fn reclaim(&self, running: &Running) -> Result<()> {
         self.finish(running, Task::Reclaim(0.0))
+    }
+
+    /// Does something while lists are of the past: it is done, or refused for that reason.
+    fn past(&self, what: &str, action: impl FnOnce(&Self) -> Result<()>) {
+        self.disk().show_the_past();
+        let result = action(self);
+        self.disk().disarm();
+        if !matches!(result, Err(Error::StaleList { .. })) {
+            self.needs(what, result);
+        }
+    }
+
+    /// What a process does when it has started: its lists are of now.
+    fn go_on(&self, running: Running) {
+        self.disk().disarm();
+        self.needs("the next backup", self.backup(&running, 2));
+        self.end(running);
     }
 
     fn end(&self, running: Running) {
@@ -391,4 +413,56 @@ pub fn a_copy_that_rotted(lab: &mut Lab) {
     lab.disk().rot(copy, &Rot::Flip(at, 3));
     let Some(next) = lab.start() else { return };
     lab.end(next);
+}
+
+/// A network file system lists the snapshots as they were before the newest: a reclaim leaves what
+/// that one needs.
+pub fn a_reclaim_that_lists_the_past(lab: &mut Lab) {
+    lab.disk().make_remote();
+    let Some(running) = lab.start() else { return };
+    for number in 0..3 {
+        lab.needs("a backup", lab.backup(&running, number));
+    }
+    lab.needs("to forget", lab.forget(&running, &lab.kept()[..1]));
+    lab.past("to reclaim", |lab| lab.reclaim(&running));
+}
+
+/// It lists the containers as they were before the newest: a rebuild leaves none out.
+pub fn a_rebuild_that_lists_the_past(lab: &mut Lab) {
+    lab.disk().make_remote();
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.needs("a backup", lab.backup(&running, 2));
+    lab.end(running);
+    lab.past("a rebuild", |lab| rebuild(lab.disk()).map(|_| ()));
+}
+
+/// It lists the containers as they were before a dead writer left one: neither its number nor that
+/// of its snapshot is given again.
+pub fn a_start_that_lists_the_past(lab: &mut Lab) {
+    lab.disk().make_remote();
+    let Some(killed) = lab.start() else { return };
+    lab.arm("create", "index/spill", 0, Fault::Kill);
+    lab.fails("the backup", lab.backup(&killed, 1));
+    lab.past("a start", |lab| Running::start(lab.disk()).map(|started| lab.go_on(started)));
+    lab.rebuild();
+}
+
+/// It lists a repository as it was before anything was in it, and its config is lost: an init
+/// leaves the keys that open what is there.
+pub fn an_init_that_lists_the_past(lab: &mut Lab) {
+    lab.disk().make_remote();
+    let Some(running) = lab.start() else { return };
+    let id = KeyId([7; KeyId::LEN]);
+    lab.needs("a key", running.repository.put_key_slot(&running.lease, id, b"slot"));
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.end(running);
+    lab.disk().take_away("config");
+    lab.disk().show_the_past();
+    let _ = init(lab.disk());
+    lab.disk().disarm();
+    if !lab.disk().files().contains(&format!("keys/{id}")) {
+        lab.shared.is_wrong("a key is gone".into());
+    }
+    lab.rebuild();
 }

@@ -9,9 +9,8 @@ use crate::random::Random;
 use format::manifest::{self, Head};
 use format::record::{Record, RecordKind};
 use format::wire::checksum;
-use ids::{ContainerNo, SnapshotId};
+use ids::SnapshotId;
 use parking_lot::Mutex;
-use repository::container;
 use repository::container::read::ContainerReader;
 use repository::lease::Lease;
 use repository::rebuild::FoundManifest;
@@ -48,16 +47,26 @@ impl Shared {
 
     /// A reader that needs no lock looks whether everything is there.
     pub(super) fn look(&self) {
+        self.disk.undisturbed(|| self.see(|repository| self.model.lock().verify(repository)));
+    }
+
+    /// What a reader sees that lists the past: not all, but nothing that is wrong.
+    pub(super) fn glance(&self) {
         self.disk.undisturbed(|| {
-            let storage = self.disk.process();
-            let process = storage.process();
-            let opened = Repository::open(Arc::new(storage)).map_err(|error| error.to_string());
-            let seen = opened.and_then(|repository| self.model.lock().verify(&repository));
-            self.disk.kill(process);
-            if let Err(what) = seen {
-                self.is_wrong(what);
-            }
+            self.disk.show_the_past();
+            self.see(|repository| self.model.lock().verify_some(repository));
         });
+    }
+
+    fn see(&self, what: impl FnOnce(&Repository) -> std::result::Result<(), Violation>) {
+        let storage = self.disk.process();
+        let process = storage.process();
+        let opened = Repository::open(Arc::new(storage)).map_err(|error| error.to_string());
+        let seen = opened.and_then(|repository| what(&repository));
+        self.disk.kill(process);
+        if let Err(what) = seen {
+            self.is_wrong(what);
+        }
     }
 }
 
@@ -98,6 +107,8 @@ pub(super) enum Task {
     Clean(Vec<SnapshotRef>),
     /// Somebody without a lease reads everything.
     Look,
+    /// The same with lists of the past.
+    Glance,
 }
 
 impl Task {
@@ -134,7 +145,7 @@ impl Task {
     fn is_free(&self) -> bool {
         match self {
             Self::Backup(backup) => backup.is_free(),
-            Self::Look => true,
+            Self::Look | Self::Glance => true,
             Self::Forget(_) | Self::Reclaim(_) | Self::Clean(_) => false,
         }
     }
@@ -154,6 +165,7 @@ impl Task {
                 reclaim(running, 0.0).and(forgotten)?;
             }
             Self::Look => shared.look(),
+            Self::Glance => shared.glance(),
         }
         Ok(true)
     }
@@ -165,6 +177,7 @@ impl Task {
             Self::Reclaim(_) => "reclaim",
             Self::Clean(_) => "forget and reclaim",
             Self::Look => "look",
+            Self::Glance => "glance",
         }
     }
 }
@@ -214,7 +227,7 @@ pub(super) fn bring_back(
     manifests: &[FoundManifest],
     gone: &HashSet<SnapshotId>,
 ) -> Result<()> {
-    let names = repository.snapshots()?.into_iter();
+    let names = repository.snapshots_now()?.into_iter();
     let whole = names.filter(|name| repository.snapshot(*name).is_ok());
     let whole: HashSet<_> = whole.map(|name| name.id).collect();
     for manifest in manifests {
@@ -231,7 +244,7 @@ pub(super) fn bring_back(
 pub(super) fn bring_back_before(running: &Running) -> Result<()> {
     let storage = &**running.repository.storage();
     let (mut manifests, mut gone) = (Vec::new(), HashSet::new());
-    for file in container::list(storage, ContainerNo(0))?.iter().filter(|file| file.finished) {
+    for file in running.repository.containers_now()?.iter().filter(|file| file.finished) {
         let reader = ContainerReader::open(storage, file.number)?;
         let mut keys = HashMap::new();
         reader.walk(|_, record| match record.header.kind {

@@ -205,6 +205,10 @@ impl Storage for FaultyStorage {
         self.inner.list(directory)
     }
 
+    fn lists_are_fresh(&self) -> bool {
+        self.inner.lists_are_fresh()
+    }
+
     fn create_directory(&self, name: &str) -> StorageResult<()> {
         self.plan.call("create_directory", name)?;
         self.inner.create_directory(name)

@@ -1,0 +1,67 @@
+//! What a command takes from the machine besides files: random bytes, and the time of day. Both may
+//! be bad, so tests set them.
+
+use crate::Result;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Fills bytes with random ones. Keys are made of them: nobody may guess them.
+pub type Random = Arc<dyn Fn(&mut [u8]) -> std::result::Result<(), getrandom::Error> + Send + Sync>;
+/// Tells the time. It may jump: nothing may depend on it but what people are shown, and rules that
+/// they gave.
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// Where random bytes and times come from.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Random bytes.
+    pub random: Random,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl Default for Surroundings {
+    /// Those of the operating system.
+    fn default() -> Self {
+        Self { random: Arc::new(getrandom::fill), clock: Arc::new(SystemTime::now) }
+    }
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Surroundings")
+    }
+}
+
+impl Surroundings {
+    /// Fills `bytes`; after an error they are of no use.
+    pub fn fill(&self, bytes: &mut [u8]) -> Result<()> {
+        Ok((self.random)(bytes)?)
+    }
+
+    /// Time since 1970; none before.
+    pub fn now(&self) -> Duration {
+        (self.clock)().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
+    }
+
+    /// The same in whole seconds.
+    pub fn now_secs(&self) -> i64 {
+        i64::try_from(self.now().as_secs()).unwrap_or(i64::MAX)
+    }
+
+    /// Makes something out of random bytes by a function that knows no error; one of the source is
+    /// the error of all.
+    pub(crate) fn with_random<T>(
+        &self,
+        make: impl FnOnce(&mut dyn FnMut(&mut [u8])) -> T,
+    ) -> Result<T> {
+        let mut failed = None;
+        let made = make(&mut |bytes| {
+            if let Err(error) = (self.random)(bytes) {
+                failed.get_or_insert(error);
+            }
+        });
+        failed.map_or(Ok(made), |error| Err(error.into()))
+    }
+}

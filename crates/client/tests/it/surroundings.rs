@@ -1,0 +1,160 @@
+//! Random bytes that cannot be had, and clocks that jump.
+
+use crate::testkit::build::small_tree;
+use crate::testkit::{
+    CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, reclaimed, snapshot,
+};
+use client::archive::InitOptions;
+use client::surroundings::Surroundings;
+use client::{Archive, Error, tags};
+use crypto::{Role, SlotSecret};
+use repository::snapshots::SnapshotRef;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Random bytes that fail at call number `at`, and from then on; half of them were filled.
+fn failing(at: u64) -> Surroundings {
+    let calls = AtomicU64::new(0);
+    let random = move |bytes: &mut [u8]| {
+        if calls.fetch_add(1, Ordering::Relaxed) < at {
+            return getrandom::fill(bytes);
+        }
+        let half = bytes.len() / 2;
+        bytes[..half].fill(7);
+        Err(getrandom::Error::UNSUPPORTED)
+    };
+    Surroundings { random: Arc::new(random), ..Surroundings::default() }
+}
+
+/// A clock that shows one of `times` after the other, again and again.
+fn jumping(times: Vec<SystemTime>) -> Surroundings {
+    let calls = AtomicU64::new(0);
+    let clock = move || times[calls.fetch_add(1, Ordering::Relaxed) as usize % times.len()];
+    Surroundings { clock: Arc::new(clock), ..Surroundings::default() }
+}
+
+fn times() -> Vec<SystemTime> {
+    let day = Duration::from_secs(86_400);
+    let now = SystemTime::now();
+    let far = UNIX_EPOCH + Duration::from_secs(1 << 60);
+    vec![now, now + 3650 * day, UNIX_EPOCH, now - 3650 * day, UNIX_EPOCH - day, far, now]
+}
+
+fn options() -> InitOptions {
+    InitOptions { chunks: SMALL_CHUNKS, kdf: CHEAP, ..InitOptions::default() }
+}
+
+/// A repository with two snapshots, the first of which nobody needs.
+struct Lab {
+    place: Place,
+    names: [SnapshotRef; 2],
+    tree: Tree,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let place = Place::new();
+        small_tree(&place.source(), 1);
+        let archive = place.init();
+        let first = place.backup(&archive).snapshot;
+        small_tree(&place.source(), 2);
+        let names = [first, place.backup(&archive).snapshot];
+        let tree = place.state();
+        Self { place, names, tree }
+    }
+
+    fn assert_sound(&self) {
+        let archive = self.place.open();
+        assert_clean(&archive);
+        self.place.assert_restores(&archive, self.names[1], &self.tree);
+    }
+}
+
+type Command = fn(&Lab, &Archive) -> client::Result<()>;
+
+const COMMANDS: [(&str, Command); 5] = [
+    ("backup", |lab, archive| lab.place.try_backup(archive).map(drop)),
+    ("forget", |lab, archive| archive.forget(&lab.names[..1])),
+    ("tag", |lab, archive| {
+        let change = tags::Change { add: vec!["new".into()], ..Default::default() };
+        tags::change(archive, &snapshot(archive, lab.names[0])?, &change).map(drop)
+    }),
+    ("reclaim", |_, archive| {
+        let options = client::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        client::reclaim::run(archive, &options).map(drop)
+    }),
+    ("key add", |_, archive| {
+        let secret = SlotSecret::Password(b"another");
+        archive.add_key(Role::Full, secret, CHEAP, "another").map(drop)
+    }),
+];
+
+#[test]
+fn random_bytes_that_cannot_be_had_are_an_error_and_nothing_is_stored() {
+    for (name, command) in COMMANDS {
+        for at in 0.. {
+            let lab = Lab::new();
+            let before = lab.place.files();
+            let result = command(&lab, &lab.place.open().within(failing(at)));
+            lab.assert_sound();
+            if result.is_ok() {
+                assert!(at > 0, "{name} needs no random bytes");
+                break;
+            }
+            assert!(matches!(result, Err(Error::Random(_))), "{name} at {at}: {result:?}");
+            // A change of tags is two steps, and the first may have been done.
+            if (name, at) != ("tag", 1) {
+                assert_eq!(lab.place.files(), before, "{name} at {at}");
+            }
+            command(&lab, &lab.place.open()).unwrap();
+            lab.assert_sound();
+        }
+    }
+}
+
+#[test]
+fn an_init_without_random_bytes_makes_nothing() {
+    for at in 0.. {
+        let place = Place::new();
+        let made = Archive::init_within(place.storage(), PASSWORD, options(), failing(at));
+        match made {
+            Ok(_) => {
+                assert!(at > 3, "only {at} calls");
+                return;
+            }
+            Err(Error::Random(_)) => assert!(place.files().is_empty(), "call {at}"),
+            Err(error) => panic!("call {at}: {error}"),
+        }
+    }
+}
+
+/// Between commands and within them: each look at the clock shows another time.
+#[test]
+fn a_clock_that_jumps_at_every_look_costs_nothing() {
+    for start in 0..times().len() {
+        let mut times = times();
+        times.rotate_left(start);
+        let (place, around) = (Place::new(), jumping(times));
+        let made = Archive::init_within(place.storage(), PASSWORD, options(), around.clone());
+        drop(made.unwrap());
+        let mut done = Vec::new();
+        for number in 0..4 {
+            small_tree(&place.source(), number);
+            let archive = place.open().within(around.clone());
+            done.push((place.backup(&archive).snapshot, place.state()));
+            if number == 2 {
+                archive.forget(&[done.remove(0).0]).unwrap();
+                reclaimed(&archive);
+            }
+            assert_clean(&archive);
+        }
+        let archive = place.open().within(around);
+        for (name, tree) in &done {
+            place.assert_restores(&archive, *name, tree);
+        }
+        crate::testkit::rebuilt(&place);
+        assert_clean(&place.open());
+        assert_eq!(place.open().repository.snapshots().unwrap().len(), done.len());
+    }
+}
