@@ -9,6 +9,7 @@ use client::browse::{self, diff, find};
 use client::pages::PageReader;
 use client::{Archive, restore};
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Xattr};
+use format::leaf::LeafBuilder;
 use format::list;
 use ids::ObjectId;
 use repository::snapshots::SnapshotRef;
@@ -67,14 +68,16 @@ struct Outcome {
     /// What a restore said went wrong; `Err` when it was refused as a whole.
     restored: Option<Result<Vec<String>, String>>,
     failed: u64,
+    /// Restores that neither were refused nor named anything.
+    silent: usize,
     checked: Vec<String>,
 }
 
 impl Outcome {
-    /// The restore was refused, or named what it did not do.
+    /// Each restore was refused, or named what it did not do.
     fn assert_refused(&self, what: &str) {
         assert!(
-            matches!(&self.restored, Some(Err(_))) || self.failed > 0,
+            self.restored.is_some() && self.silent == 0,
             "{what} was restored in silence: {self:?}"
         );
     }
@@ -147,6 +150,7 @@ fn restored(
     let heard = crate::testkit::restore_with(&lab.archive, name, b"", target, options);
     if let Ok((report, _)) = &heard {
         outcome.failed += report.failed + report.differing;
+        outcome.silent += usize::from(report.failed + report.differing == 0);
     }
     outcome.restored = Some(heard.map(|(_, lines)| lines).map_err(|error| error.to_string()));
 }
@@ -299,7 +303,7 @@ fn pages_in_a_circle_are_refused() {
     })
     .assert_refused("an inner page in itself");
     tried("a leaf that is its own list", move |forge| {
-        let mut builder = format::leaf::LeafBuilder::default();
+        let mut builder = LeafBuilder::default();
         builder.push(&listed("a", 5, vec![me]));
         let root = forge.page_as(me, &builder.finish());
         forge.publish(root, 0)
@@ -384,6 +388,41 @@ fn a_chunk_under_the_name_of_another_is_refused() {
     });
     outcome.assert_refused("poison");
     assert!(outcome.checked.iter().any(|line| line.contains("other content")), "{outcome:?}");
+}
+
+/// All else in it is as it should be: it is another tree than who signed the root has seen.
+#[test]
+fn a_page_under_the_name_of_another_is_refused() {
+    let outcome = tried("a poisoned page", |forge| {
+        let mut builder = LeafBuilder::default();
+        builder.push(&file("a", b"poison"));
+        let root = forge.page_as(ObjectId([8; 24]).with_type(true), &builder.finish());
+        forge.publish(root, 0)
+    });
+    outcome.assert_refused("a poisoned page");
+    assert!(outcome.checked.iter().any(|line| line.contains("other content")), "{outcome:?}");
+}
+
+/// As `cat` and `dump` do it.
+#[test]
+fn a_chunk_under_the_name_of_another_or_of_another_length_is_not_printed() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.archive);
+    let poison = forge.chunk_as(ObjectId([5; 24]).with_type(false), b"poison");
+    let chunk = forge.chunk(b"seven b");
+    let name = forge.publish_leaf(&[
+        chunked("a", 6, vec![Segment::Data(poison, 6)]),
+        chunked("b", 4, vec![Segment::Data(chunk, 4)]),
+    ]);
+    let (hostile, pages) =
+        (snapshot(&lab.archive, name).unwrap(), PageReader::new(&lab.archive).unwrap());
+    let mut reader = ContentReader::new(&lab.archive, &pages).unwrap();
+    for path in [b"a", b"b"] {
+        let (entry, mut output) = (browse::entry(&pages, &hostile, path).unwrap(), Vec::new());
+        let refused = reader.copy(&entry, &mut output);
+        assert!(matches!(refused, Err(client::Error::WrongContent(_))), "{refused:?}");
+        assert!(output.is_empty(), "{}", output.escape_ascii());
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod damage;
 mod damage_matrix;
 mod doubts;
 mod faults;
+mod fences;
 mod hostile;
 mod incidents;
 mod incremental;

@@ -248,6 +248,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         self.sessions_here.clear();
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         writer.sync()?;
+        self.lease.verify()?;
         self.copied.bytes += writer.length();
         writer.publish(&*self.repository.storage).map(|_| ())
     }
@@ -272,7 +273,6 @@ impl Copied {
         condemned: &[ContainerNo],
     ) -> Result<()> {
         let _commit = repository.commit.lock();
-        lease.verify()?;
         let storage = &*repository.storage;
         let condemned: FxHashSet<_> = condemned.iter().copied().collect();
         let index = repository.index();
