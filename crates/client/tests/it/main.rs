@@ -8,6 +8,7 @@ mod damage_matrix;
 mod doubts;
 mod faults;
 mod fences;
+mod forged;
 mod hostile;
 mod incidents;
 mod incremental;

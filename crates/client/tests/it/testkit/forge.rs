@@ -10,7 +10,7 @@ use format::leaf::LeafBuilder;
 use format::manifest::Head;
 use format::page::Page;
 use format::record::RecordKind;
-use ids::{ObjectId, SnapshotId};
+use ids::{KeyId, ObjectId, SnapshotId};
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use seal::{Block, Level, Packer, Sealer};
@@ -25,6 +25,8 @@ pub(crate) struct Forge<'a> {
     session: Session,
     sealer: Sealer,
     secs: i64,
+    writer: KeyId,
+    body: Option<ObjectId>,
 }
 
 impl<'a> Forge<'a> {
@@ -34,12 +36,22 @@ impl<'a> Forge<'a> {
         getrandom(&mut random);
         let sealer = Sealer::new(&archive.keys.writer, random, Cipher::fastest());
         let session = archive.repository.begin(&lease, None, sealer.session_record()).unwrap();
-        Self { archive, session, sealer, secs: 1 }
+        Self { archive, session, sealer, secs: 1, writer: archive.slot.id, body: None }
     }
 
     /// As if the clock had shown this when the backup began.
     pub(crate) fn at(self, secs: i64) -> Self {
         Self { secs, ..self }
+    }
+
+    /// As if `writer` had signed it.
+    pub(crate) fn signed_as(self, writer: KeyId) -> Self {
+        Self { writer, ..self }
+    }
+
+    /// With a head that was made for another body.
+    pub(crate) fn for_body(self, body: ObjectId) -> Self {
+        Self { body: Some(body), ..self }
     }
 
     /// Stores a chunk under its own name.
@@ -97,8 +109,8 @@ impl<'a> Forge<'a> {
             time_nanos: 0,
             root,
             level,
-            body: writer.ids.page_id(BODY_KIND, &[root], &body),
-            writer: self.archive.slot.id,
+            body: self.body.unwrap_or_else(|| writer.ids.page_id(BODY_KIND, &[root], &body)),
+            writer: self.writer,
         };
         let (unsigned, repository) = (head.encode(), self.archive.repository.config().repository);
         let message = [&b"icecore 2026 manifest v1"[..], &repository.0, &unsigned].concat();
