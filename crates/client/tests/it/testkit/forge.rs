@@ -61,9 +61,22 @@ impl<'a> Forge<'a> {
 
     /// Stores a chunk under any name.
     pub(crate) fn chunk_as(&self, id: ObjectId, bytes: &[u8]) -> ObjectId {
+        self.chunks_as(&[(id, bytes)]);
+        id
+    }
+
+    /// Stores chunks under any names, in one record.
+    pub(crate) fn chunks_as(&self, chunks: &[(ObjectId, &[u8])]) {
         let mut block = Block::new(RecordKind::Data);
-        block.push_chunk(id, bytes);
-        self.store(id, block)
+        chunks.iter().for_each(|(id, bytes)| block.push_chunk(*id, bytes));
+        self.store(&chunks.iter().map(|(id, _)| *id).collect::<Vec<_>>(), block);
+    }
+
+    /// Stores pages under any names, in one record.
+    pub(crate) fn pages_as(&self, pages: &[(ObjectId, &Page)]) {
+        let mut block = Block::new(RecordKind::Pages);
+        pages.iter().for_each(|(id, page)| block.push_page(*id, page));
+        self.store(&pages.iter().map(|(id, _)| *id).collect::<Vec<_>>(), block);
     }
 
     /// Stores a page under its own name.
@@ -74,19 +87,19 @@ impl<'a> Forge<'a> {
 
     /// Stores a page under any name.
     pub(crate) fn page_as(&self, id: ObjectId, page: &Page) -> ObjectId {
-        let mut block = Block::new(RecordKind::Pages);
-        block.push_page(id, page);
-        self.store(id, block)
+        self.pages_as(&[(id, page)]);
+        id
     }
 
-    fn store(&self, id: ObjectId, mut block: Block) -> ObjectId {
-        if self.session.claim(&id).unwrap() {
+    /// Stores what is not stored already.
+    fn store(&self, ids: &[ObjectId], mut block: Block) {
+        let is_new: Vec<_> = ids.iter().map(|id| self.session.claim(id).unwrap()).collect();
+        if is_new.contains(&true) {
             let mut record = Sealer::empty_record();
             let mut packer = Packer::new(Level::Fixed(3)).unwrap();
             self.sealer.seal_block(&mut block, &mut packer, &mut record).unwrap();
             self.session.append(&record).unwrap();
         }
-        id
     }
 
     /// A leaf of these entries, as they are.
