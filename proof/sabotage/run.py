@@ -378,11 +378,11 @@ SABOTAGES = {
         "        if count",
         "        let record = record::split(&bytes).map_err(|reason| damaged(reader, reason))?;\n"
         "        if count",
-        test("client", "reclaim", "damage")),
+        test("repository", "what_a_reclaim_would_have_moved")),
     "checksum of a record that is written again": (
         "crates/repository/src/session.rs", "let record = verify(&buffer)",
         "let record = format::record::split(&buffer)",
-        test("client", "late", "written_again")),
+        test("client", "what_a_failed_sync_lost")),
     "what a restore made itself stays": (
         "crates/restore/src/replace.rs", "if self.0.is_ours(&stat) {",
         "if self.0.is_ours(&stat) && false {",
@@ -391,7 +391,7 @@ SABOTAGES = {
         "crates/restore/src/replace.rs",
         "            self.abandon(parent, entry, place);\n        }\n        result",
         "        }\n        result",
-        test("restore")),
+        test("restore", "kinds_replace_each_other")),
     "what is mounted is not emptied": (
         "crates/restore/src/delete.rs", "        self.refuse_mount(open.as_fd())?;\n", "",
         test("restore")),
