@@ -406,7 +406,7 @@ SABOTAGES = {
     "what is read is a file": (
         "crates/capture/src/read/mod.rs", "if now.kind == Kind::File { Ok(now) }",
         "if now.kind == Kind::File || true { Ok(now) }",
-        test("capture")),
+        test("capture", "another_file_in_its_place")),
     "a small file that changes is told": (
         "crates/capture/src/read/small.rs",
         "let changed = length != wanted || !row.is_same_content(met);",
