@@ -176,11 +176,11 @@ impl Archive {
         let lease = self.repository.lease_for(&holder(purpose), Purpose::Free)?;
         let mut done = work(&lease);
         if matches!(&done, Err(Error::Repository(error)) if error.is_full())
-            && self.repository.release_reserve(&lease)?
+            && self.repository.release_reserve()?
         {
             done = work(&lease);
         }
-        self.repository.fill_reserve(&lease);
+        self.repository.fill_reserve();
         done.map_err(|error| lost(&lease, error))
     }
 

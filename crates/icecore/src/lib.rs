@@ -31,7 +31,7 @@ use failure::Failure;
 use out::Out;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
@@ -45,13 +45,15 @@ pub fn main() -> ExitCode {
 /// Whether `words`, the name of the program first, are a command line that makes sense: for who
 /// tries many of them.
 pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
-    // Describing the command line takes longer than reading it.
-    static COMMAND: LazyLock<clap::Command> = LazyLock::new(|| {
+    // Describing the command line takes longer than reading it, and so does copying what was
+    // described: it is asked again and again.
+    static COMMAND: LazyLock<Mutex<clap::Command>> = LazyLock::new(|| {
         let mut command = Cli::command();
         command.build();
-        command
+        Mutex::new(command)
     });
-    let matches = COMMAND.clone().try_get_matches_from(words);
+    let mut command = COMMAND.lock().unwrap_or_else(PoisonError::into_inner);
+    let matches = command.try_get_matches_from_mut(words);
     matches.is_ok_and(|mut matches| Cli::from_arg_matches_mut(&mut matches).is_ok())
 }
 
@@ -89,4 +91,27 @@ fn help() -> String {
     let typed = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
     let mut known = typed.filter(|word| Cli::command().find_subcommand(word).is_some());
     known.next().map_or_else(|| "icecore help".into(), |name| format!("icecore {name} --help"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_understood_alike_however_often_and_after_whatever() {
+        let lines: [(&[&str], bool); 6] = [
+            (&["backup", "/etc", "--tag", "a"], true),
+            (&["backup", "--no-such-flag"], false),
+            (&["restore"], false),
+            (&["key", "list", "--json"], true),
+            (&["--help"], false),
+            (&["backup", "/etc"], true),
+        ];
+        for _ in 0..3 {
+            for (words, is_good) in lines {
+                let all = std::iter::once("icecore").chain(words.iter().copied());
+                assert_eq!(parses(all.map(OsString::from)), is_good, "{words:?}");
+            }
+        }
+    }
 }

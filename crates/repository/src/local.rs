@@ -166,6 +166,8 @@ impl Storage for LocalStorage {
     }
 
     fn sync_directory(&self, name: &str) -> StorageResult<()> {
+        #[cfg(test)]
+        tests::note_sync(name);
         let directory = self.open_file("sync", name, OFlags::DIRECTORY | OFlags::RDONLY)?;
         match fs::fsync(&directory) {
             // Some network file systems cannot sync a directory; their renames are synchronous.
@@ -266,6 +268,8 @@ impl FileWriter for LocalWriter {
     }
 
     fn sync(&mut self) -> StorageResult<()> {
+        #[cfg(test)]
+        tests::note_sync(&self.name);
         fs::fdatasync(&self.file).map_err(|error| StorageError::new("sync", &self.name, error))?;
         // What was written will not be read soon: the host keeps its cache for its own files.
         let _ = fs::fadvise(&self.file, 0, None, Advice::DontNeed);
@@ -307,6 +311,23 @@ impl FileReader for LocalReader {
 mod tests {
     use super::*;
     use crate::storage::read_small;
+    use std::cell::RefCell;
+
+    thread_local! {
+        /// Files and folders that this thread has synced: nothing short of a power cut shows it.
+        static SYNCED: RefCell<Vec<String>> = RefCell::default();
+    }
+
+    pub(super) fn note_sync(name: &str) {
+        SYNCED.with_borrow_mut(|synced| synced.push(name.to_owned()));
+    }
+
+    /// What `work` synced, in order.
+    fn synced(work: impl FnOnce()) -> Vec<String> {
+        SYNCED.take();
+        work();
+        SYNCED.take()
+    }
 
     fn storage() -> (tempfile::TempDir, LocalStorage) {
         let directory = tempfile::tempdir().unwrap();
@@ -330,6 +351,33 @@ mod tests {
         let refused = storage.publish("a/b/x.part", "a/b/x").unwrap_err();
         assert_eq!(refused.source.kind(), io::ErrorKind::AlreadyExists, "nothing is overwritten");
         assert!(read_small(&storage, "a/b/x", 5).is_err(), "a limit is kept");
+    }
+
+    #[test]
+    fn a_name_that_is_given_replaced_or_taken_is_synced_in_its_folder() {
+        let (_directory, storage) = storage();
+        storage.create_directory("a/b").unwrap();
+        drop(storage.create("a/b/x.part").unwrap());
+        assert_eq!(synced(|| storage.publish("a/b/x.part", "a/b/x").unwrap()), ["a/b"]);
+        assert_eq!(synced(|| storage.replace("a/b/x", "a/b/y").unwrap()), ["a/b"]);
+        assert_eq!(synced(|| storage.remove("a/b/y").unwrap()), ["a/b"]);
+    }
+
+    /// Also one that is there already: who made it may have died before its sync.
+    #[test]
+    fn a_new_folder_and_its_parents_are_synced_in_theirs_once() {
+        let (directory, storage) = storage();
+        assert_eq!(synced(|| storage.create_directory("a/b").unwrap()), [".", "a"]);
+        assert_eq!(synced(|| storage.create_directory("a/b").unwrap()), [""; 0]);
+        let other = LocalStorage::open(directory.path()).unwrap();
+        assert_eq!(synced(|| other.create_directory("a/b").unwrap()), [".", "a"]);
+    }
+
+    #[test]
+    fn what_is_put_is_synced_before_it_has_its_name() {
+        let (_directory, storage) = storage();
+        let part = format!("state{PUT_SUFFIX}");
+        assert_eq!(synced(|| storage.put("state", b"one").unwrap()), [&part, "."]);
     }
 
     #[test]

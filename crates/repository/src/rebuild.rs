@@ -114,19 +114,18 @@ fn after_all(manifests: &[FoundManifest]) -> u64 {
 impl Repository {
     /// Durably brings back a snapshot that lies in a container.
     pub fn restore_manifest(&self, lease: &Lease, found: &FoundManifest) -> Result<()> {
-        lease.verify()?;
         let session =
             record::verify(&found.file).map_err(|reason| Error::damaged("manifest", reason))?;
         let manifest = &found.file[session.header.record_bytes()..];
         let record =
             record::split(manifest).map_err(|reason| Error::damaged("manifest", reason))?;
+        lease.verify()?;
         snapshots::write_bytes(&*self.storage, record.associated, &found.file)?;
         Ok(())
     }
 
     /// Makes sure that no snapshot number is used twice.
     pub fn settle_snapshot_numbers(&self, lease: &Lease) -> Result<()> {
-        lease.verify()?;
         let last = self.snapshots_now()?.last().map_or(0, |name| name.sequence);
         let mut state = self.index().state.clone();
         state.next_snapshot = state.next_snapshot.max(after(last));

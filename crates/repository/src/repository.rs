@@ -258,7 +258,6 @@ impl Repository {
         tombstone: &SealedRecord,
     ) -> Result<()> {
         let _commit = self.commit.lock();
-        lease.verify()?;
         let numbers = Numbers::new(self);
         let mut writer = self.new_container(lease, || numbers.next())?;
         for record in [session_record, tombstone] {
@@ -266,6 +265,7 @@ impl Repository {
             writer.append(record.kind, &[&record.associated, &record.sealed, &sum])?;
         }
         writer.sync()?;
+        lease.verify()?;
         writer.publish(&*self.storage)?;
         numbers.done();
         lease.verify()?;

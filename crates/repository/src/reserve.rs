@@ -4,7 +4,6 @@
 //!
 //! Nothing of it is durable, and nobody reads it: what a crash takes of it the next writer fills in.
 
-use crate::lease::Lease;
 use crate::storage::{Storage, StorageResult};
 use crate::{Repository, Result};
 
@@ -24,15 +23,12 @@ const STEP_BYTES: usize = 256 << 10;
 impl Repository {
     /// Keeps room for the day when the disk is full, if it is not kept already. As much as there is:
     /// nothing that was done is undone by the want of it, so this does not fail.
-    pub fn fill_reserve(&self, lease: &Lease) {
-        if lease.verify().is_ok() {
-            let _ = fill(&*self.storage, self.reserve_bytes());
-        }
+    pub fn fill_reserve(&self) {
+        let _ = fill(&*self.storage, self.reserve_bytes());
     }
 
     /// Gives the reserve back; whether there was one.
-    pub fn release_reserve(&self, lease: &Lease) -> Result<bool> {
-        lease.verify()?;
+    pub fn release_reserve(&self) -> Result<bool> {
         Ok(release(&*self.storage)?)
     }
 

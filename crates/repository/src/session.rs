@@ -141,7 +141,6 @@ impl Session {
         let renumbered = self.finish_containers()?;
         let repository = self.repository.clone();
         let _commit = repository.commit.lock();
-        self.lease.verify()?;
         self.publish_index(&renumbered)?;
         // The last look before the one step that makes it visible.
         self.lease.verify()?;

@@ -210,6 +210,48 @@ fn what_forget_wrote_does_not_stop_reclaim() {
     }
 }
 
+/// Else all that lies there would be stored a second time.
+#[test]
+fn what_a_reclaim_would_have_moved_is_still_there_when_it_failed() {
+    let (folder, repository, lease) = made();
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    for record in [data(1, 5000), data(2, 5000), leaf(1, &[chunk(1)])] {
+        record.ids.iter().for_each(|id| assert!(session.claim(id).unwrap()));
+        session.append(&record).unwrap();
+    }
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(page(1), sequence)).unwrap();
+    let path = files(folder.path()).remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    // In the sealed bytes of what lives: it cannot be copied.
+    let at = bytes.windows(4000).position(|some| some == [1; 4000]).unwrap();
+    bytes[at + 100] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let refused = reclaim::run(&repository, &lease, OPTIONS, None);
+    assert!(matches!(refused, Err(repository::Error::Damaged { .. })), "{refused:?}");
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    assert!(!session.claim(&chunk(1)).unwrap());
+}
+
+/// Who made it can seal anything, also a page under the name of a chunk: that would be marked as
+/// what it is not, so nothing is removed.
+#[test]
+fn a_snapshot_whose_root_is_no_page_stops_a_reclaim() {
+    let (folder, repository, lease) = made();
+    let old = store(&repository, &lease, 1, 9 << 20);
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    let mut clear = Vec::new();
+    put_head(&mut clear, PageKind::Leaf, chunk(7), &[]);
+    assert!(session.claim(&chunk(7)).unwrap());
+    session.append(&record(RecordKind::Pages, vec![chunk(7)], clear, vec![0; 40])).unwrap();
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(chunk(7), sequence)).unwrap();
+    repository.forget(&lease, &[old], &session_record(), &tombstone()).unwrap();
+    let before = files(folder.path());
+    assert!(reclaim::run(&repository, &lease, OPTIONS, None).is_err());
+    assert_eq!(files(folder.path()), before);
+}
+
 /// A disk on which something happens once, just before a call.
 struct Hooked {
     inner: LocalStorage,
@@ -233,6 +275,7 @@ impl Storage for Hooked {
         self.inner.create(name)
     }
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
+        self.meets("open", name);
         self.inner.open(name)
     }
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
@@ -310,6 +353,21 @@ fn who_was_robbed_while_it_settled_changes_nothing() {
         let error = sleeper.lease("sleeper").err().expect("it was robbed");
         assert_fenced(folder.path(), error, &[chunk(1), chunk(2), chunk(7)]);
     }
+}
+
+/// What it would settle the other one has settled meanwhile: a file is missing, for that reason.
+#[test]
+fn who_was_robbed_of_what_it_settles_is_told_so() {
+    let (folder, repository, lease) = made();
+    store(&repository, &lease, 1, 1000);
+    // Of a writer that died: a container that is not finished.
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    assert!(session.claim(&chunk(7)).unwrap());
+    session.append(&data(7, 1000)).unwrap();
+    drop((session, repository, lease));
+    let sleeper = to_be_robbed(folder.path(), ("open", "containers/"));
+    let error = sleeper.lease("sleeper").err().expect("it was robbed");
+    assert_fenced(folder.path(), error, &[chunk(1), chunk(2), chunk(7)]);
 }
 
 /// Falls asleep while it writes what its index is to be made of, which may take minutes.

@@ -131,7 +131,7 @@ pub fn run(
     let begun = Begun::new(archive);
     archive.leased("backup", |lease| {
         let done = leased(archive, lease, options, progress, monitor, begun)?;
-        archive.repository.fill_reserve(lease);
+        archive.repository.fill_reserve();
         Ok(done)
     })
 }

@@ -6,6 +6,7 @@ use crate::testkit::{PASSWORD, Place, Tree, assert_clean, copy_tree, leftovers, 
 use client::backup::Progress;
 use client::{Archive, check, rebuild};
 use repository::snapshots::SnapshotRef;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// A repository with one snapshot, and a source that has moved on.
@@ -99,6 +100,28 @@ each_operation! {
     a_disk_that_dies_at_every_operation_loses_nothing_d: Fault::Dead, 3 of 4;
     a_disk_that_fills_up_at_every_write_loses_nothing: Fault::Full, 0 of 1;
     a_sync_that_fails_once_and_then_says_yes_loses_nothing: Fault::SyncOnce, 0 of 1;
+}
+
+/// What the system could not write it may have forgotten, and read back as it was before.
+#[test]
+fn what_a_failed_sync_lost_is_not_taken_for_good_when_it_is_written_again() {
+    let lab = Lab::new();
+    let (copy, plan) = (lab.copied(), Plan::failing_on("sync", "containers/"));
+    let folder = copy.repository();
+    let mut is_done = false;
+    plan.watch(Box::new(move |call| {
+        if call.verb == "sync" && call.name.starts_with("containers/") && !is_done {
+            is_done = true;
+            let path = folder.join(&call.name);
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            // In the middle of a record, whose header is good.
+            file.write_all_at(&[0; 4096], file.metadata().unwrap().len() / 2).unwrap();
+        }
+    }));
+    let result = lab.backup(&copy, &plan);
+    assert!(plan.fired());
+    assert!(result.is_err(), "{result:?}");
+    lab.assert_sound(&copy, None, "a failed sync that lost something");
 }
 
 #[test]

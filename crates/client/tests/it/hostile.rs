@@ -9,6 +9,7 @@ use client::browse::{self, diff, find};
 use client::pages::PageReader;
 use client::{Archive, restore};
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Xattr};
+use format::leaf::LeafBuilder;
 use format::list;
 use ids::ObjectId;
 use repository::snapshots::SnapshotRef;
@@ -67,14 +68,16 @@ struct Outcome {
     /// What a restore said went wrong; `Err` when it was refused as a whole.
     restored: Option<Result<Vec<String>, String>>,
     failed: u64,
+    /// Restores that neither were refused nor named anything.
+    silent: usize,
     checked: Vec<String>,
 }
 
 impl Outcome {
-    /// The restore was refused, or named what it did not do.
+    /// Each restore was refused, or named what it did not do.
     fn assert_refused(&self, what: &str) {
         assert!(
-            matches!(&self.restored, Some(Err(_))) || self.failed > 0,
+            self.restored.is_some() && self.silent == 0,
             "{what} was restored in silence: {self:?}"
         );
     }
@@ -147,6 +150,7 @@ fn restored(
     let heard = crate::testkit::restore_with(&lab.archive, name, b"", target, options);
     if let Ok((report, _)) = &heard {
         outcome.failed += report.failed + report.differing;
+        outcome.silent += usize::from(report.failed + report.differing == 0);
     }
     outcome.restored = Some(heard.map(|(_, lines)| lines).map_err(|error| error.to_string()));
 }
@@ -299,7 +303,7 @@ fn pages_in_a_circle_are_refused() {
     })
     .assert_refused("an inner page in itself");
     tried("a leaf that is its own list", move |forge| {
-        let mut builder = format::leaf::LeafBuilder::default();
+        let mut builder = LeafBuilder::default();
         builder.push(&listed("a", 5, vec![me]));
         let root = forge.page_as(me, &builder.finish());
         forge.publish(root, 0)
@@ -384,6 +388,113 @@ fn a_chunk_under_the_name_of_another_is_refused() {
     });
     outcome.assert_refused("poison");
     assert!(outcome.checked.iter().any(|line| line.contains("other content")), "{outcome:?}");
+}
+
+/// All else in it is as it should be: it is another tree than who signed the root has seen.
+#[test]
+fn a_page_under_the_name_of_another_is_refused() {
+    let outcome = tried("a poisoned page", |forge| {
+        let mut builder = LeafBuilder::default();
+        builder.push(&file("a", b"poison"));
+        let root = forge.page_as(ObjectId([8; 24]).with_type(true), &builder.finish());
+        forge.publish(root, 0)
+    });
+    outcome.assert_refused("a poisoned page");
+    assert!(outcome.checked.iter().any(|line| line.contains("other content")), "{outcome:?}");
+}
+
+/// As `cat` and `dump` do it.
+#[test]
+fn a_chunk_under_the_name_of_another_or_of_another_length_is_not_printed() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.archive);
+    let poison = forge.chunk_as(ObjectId([5; 24]).with_type(false), b"poison");
+    let chunk = forge.chunk(b"seven b");
+    let name = forge.publish_leaf(&[
+        chunked("a", 6, vec![Segment::Data(poison, 6)]),
+        chunked("b", 4, vec![Segment::Data(chunk, 4)]),
+    ]);
+    let (hostile, pages) =
+        (snapshot(&lab.archive, name).unwrap(), PageReader::new(&lab.archive).unwrap());
+    let mut reader = ContentReader::new(&lab.archive, &pages).unwrap();
+    for path in [b"a", b"b"] {
+        let (entry, mut output) = (browse::entry(&pages, &hostile, path).unwrap(), Vec::new());
+        let refused = reader.copy(&entry, &mut output);
+        assert!(matches!(refused, Err(client::Error::WrongContent(_))), "{refused:?}");
+        assert!(output.is_empty(), "{}", output.escape_ascii());
+    }
+}
+
+/// Where the first name could not be restored, a further one is fetched by itself.
+#[test]
+fn a_further_name_gets_no_chunk_of_another_name_or_length() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.archive);
+    let poison = forge.chunk_as(ObjectId([5; 24]).with_type(false), b"poison");
+    let chunk = forge.chunk(b"seven b");
+    let (named, short) = (vec![Segment::Data(poison, 6)], vec![Segment::Data(chunk, 4)]);
+    let name = forge.publish_leaf(&[
+        linked(chunked("a", 6, named.clone()), 7),
+        linked(chunked("b", 6, named), 7),
+        linked(chunked("c", 4, short.clone()), 8),
+        linked(chunked("d", 4, short), 8),
+    ]);
+    let (target, options) = (lab.place.at("target"), restore::Options::default());
+    let (report, heard) =
+        crate::testkit::restore_with(&lab.archive, name, b"", &target, &options).unwrap();
+    assert_eq!(report.failed, 4, "{heard:?}");
+    assert_eq!(heard.iter().filter(|line| line.contains("other content")).count(), 4, "{heard:?}");
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
+}
+
+/// The file is as long as the snapshot says, but its chunks end earlier: the rest is anybody's.
+#[test]
+fn bytes_that_no_chunk_vouches_for_are_not_verified() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.archive);
+    let chunk = forge.chunk(b"chunk");
+    let list = forge.page(&list::encode(&[Segment::Data(chunk, 5)]));
+    let name = forge.publish_leaf(&[listed("a", 9, vec![list])]);
+    let target = lab.place.at("target");
+    crate::testkit::build::write(&target, "a", b"chunkevil");
+    crate::testkit::build::set_mtime(&target.join("a"), 1, 0);
+    let options = restore::Options { verify: true, ..Default::default() };
+    let (report, heard) =
+        crate::testkit::restore_with(&lab.archive, name, b"", &target, &options).unwrap();
+    assert_eq!(report.differing, 1, "{report:?} {heard:?}");
+}
+
+/// Most of their record is dead, so what lives would be sealed anew.
+#[test]
+fn reclaim_seals_nothing_anew_under_the_name_of_another() {
+    let (live, dead) = (ObjectId([5; 24]), ObjectId([6; 24]));
+    let chunks = |forge: Forge<'_>| {
+        let [live, dead] = [live, dead].map(|id| id.with_type(false));
+        forge.chunks_as(&[(live, b"poison"), (dead, b"dead")]);
+        forge.publish_leaf(&[chunked("a", 6, vec![Segment::Data(live, 6)])])
+    };
+    let pages = |forge: Forge<'_>| {
+        let [live, dead] = [live, dead].map(|id| id.with_type(true));
+        let mut builder = LeafBuilder::default();
+        builder.push(&file("a", b"poison"));
+        let leaf = builder.finish();
+        forge.pages_as(&[(live, &leaf), (dead, &leaf)]);
+        forge.publish(live, 0)
+    };
+    for publish in [&chunks as &dyn Fn(Forge<'_>) -> SnapshotRef, &pages] {
+        let lab = Lab::new();
+        publish(Forge::new(&lab.archive));
+        let before = lab.place.files();
+        let options = client::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        let refused = client::reclaim::run(&lab.archive, &options);
+        let Err(client::Error::Repository(repository::Error::Doubt(why))) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert!(why.contains("other content"), "{why}");
+        let left = lab.place.files();
+        let is_container = |name: &&String| name.ends_with(".ice");
+        assert!(before.iter().filter(is_container).all(|name| left.contains(name)));
+    }
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod damage;
 mod damage_matrix;
 mod doubts;
 mod faults;
+mod fences;
+mod forged;
 mod hostile;
 mod incidents;
 mod incremental;

@@ -459,11 +459,10 @@ mod tests {
             std::fs::write(&path, &bad).unwrap();
             let Ok(run) = RunReader::open(&storage, "run") else { continue };
             let all_right = rows.iter().all(|row| {
-                let maybe = run.may_contain(&row.prefix);
-                let found = run.find(&row.prefix);
-                maybe.is_err()
-                    || found.is_err()
-                    || found.is_ok_and(|found| found == Some(row.place))
+                match (run.may_contain(&row.prefix), run.find(&row.prefix)) {
+                    (Ok(maybe), Ok(found)) => maybe && found == Some(row.place),
+                    _ => true,
+                }
             });
             assert!(all_right, "byte {at}");
         }

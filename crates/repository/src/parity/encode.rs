@@ -23,6 +23,8 @@ pub struct Encoder {
 /// Working space of the code, as large as a group. One is kept for all: containers that wait for
 /// the disk need none, and memory that comes and goes in such pieces stays in holes.
 static SPARE: Mutex<Option<(DefaultEngine, EncoderWork)>> = Mutex::new(None);
+/// The bytes of a group, kept for the same reason.
+static SPARE_GROUP: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 impl Encoder {
     /// For a container that gets `percent` of parity.
@@ -35,6 +37,7 @@ impl Encoder {
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.length += bytes.len() as u64;
         if self.group.capacity() == 0 {
+            self.group = std::mem::take(&mut *SPARE_GROUP.lock());
             // At once: what grows step by step is copied each time. Pages never used cost nothing.
             self.group.reserve_exact(GROUP_BYTES);
         }
@@ -55,6 +58,7 @@ impl Encoder {
         if !self.group.is_empty() {
             self.close_group()?;
         }
+        *SPARE_GROUP.lock() = std::mem::take(&mut self.group);
         let geometry = Geometry::new(self.length, self.percent)
             .map_err(|reason| crate::Error::damaged("container", reason))?;
         let head = geometry.encode();

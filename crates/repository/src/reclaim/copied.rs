@@ -58,12 +58,10 @@ impl Copied {
     pub(super) fn ready<'a>(
         &self,
         repository: &'a Repository,
-        lease: &Lease,
         numbers: &Numbers<'_>,
         condemned: &[ContainerNo],
     ) -> Result<Ready<'a>> {
         let commit = repository.commit.lock();
-        lease.verify()?;
         let condemned: FxHashSet<_> = condemned.iter().copied().collect();
         let index = repository.index();
         let mut state = index.state.clone();

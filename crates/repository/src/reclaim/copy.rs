@@ -241,6 +241,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         self.sessions_here.clear();
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         writer.sync()?;
+        self.lease.verify()?;
         self.copied.bytes += writer.length();
         writer.publish(&*self.repository.storage).map(|_| ())
     }

@@ -119,7 +119,7 @@ fn decide(
 ) -> Result<(Plan, Vec<ContainerNo>)> {
     for attempt in 1.. {
         let snapshots = live::mark(repository, live)?;
-        let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;
+        let plan = Plan::new(repository, live, options.max_waste_percent)?;
         let _commit = repository.commit.lock();
         let has_roots = live.has_roots(&repository.pins.lock().roots());
         let changed = repository.snapshots_now()? != snapshots || !has_roots;
@@ -134,7 +134,7 @@ fn decide(
                     "the list of snapshots names one that is not there".into(),
                 ));
             }
-            let plan = Plan::new(repository, live, &snapshots, options.max_waste_percent)?;
+            let plan = Plan::new(repository, live, options.max_waste_percent)?;
             let condemned = condemn(repository, &plan, options);
             return Ok((plan, condemned));
         }

@@ -3,7 +3,6 @@
 use super::{Live, Outcome};
 use crate::container::{self, TARGET_BYTES};
 use crate::sabotage::{Point, is_out};
-use crate::snapshots::SnapshotRef;
 use crate::{Error, Repository, Result};
 use format::record::RecordKind;
 use ids::ContainerNo;
@@ -49,15 +48,11 @@ impl Plan {
     pub(super) fn new(
         repository: &Repository,
         live: &Live,
-        snapshots: &[SnapshotRef],
         max_waste_percent: f64,
     ) -> Result<Self> {
         let first_unsettled = first_unsettled(repository);
         let mut usage = containers(repository, first_unsettled)?;
         let (live_objects, dead_objects) = count(repository, live, &mut usage, first_unsettled)?;
-        if live_objects == 0 && !snapshots.is_empty() {
-            return Err(Error::Doubt("there are snapshots, but nothing seems to live".into()));
-        }
         find_orphans(repository, &mut usage)?;
         let mut plan = Self { usage, candidates: Vec::new(), outcome: Outcome::default() };
         plan.choose(max_waste_percent);

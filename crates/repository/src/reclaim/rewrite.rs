@@ -36,7 +36,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         let numbers = Numbers::new(repository);
         let mut copied = Copied::default();
         let ready = self.copy(&mut copied, &numbers, condemned);
-        let ready = ready.and_then(|()| copied.ready(repository, self.lease, &numbers, condemned));
+        let ready = ready.and_then(|()| copied.ready(repository, &numbers, condemned));
         let ready = match ready {
             Ok(ready) => ready,
             Err(error) => {
@@ -67,7 +67,6 @@ impl<'a, 'r> Rewriter<'a, 'r> {
 
     /// Gives back the room that is kept for a full disk; whether there was any.
     pub(super) fn release_reserve(&self) -> Result<bool> {
-        self.lease.verify()?;
         Ok(reserve::release(&*self.repository.storage)?)
     }
 

@@ -83,6 +83,9 @@ fn kinds_replace_each_other_but_full_directories_only_with_delete() {
     restore(&target, &file("empty", 0o644), b"1");
     let full = try_file(&target, &file("full", 0o644), b"1").unwrap_err();
     assert_eq!(full.error, Cause::NotEmpty);
+    let names = fs::read_dir(place.root()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with('.')).collect();
+    assert_eq!(left, [""; 0], "what was to take its place");
     for name in ["file", "link"] {
         target.directory(&directory(name, 0o755)).unwrap();
         restore(&target, &file(format!("{name}/x"), 0o644), b"1");

@@ -100,8 +100,13 @@ impl Plan {
     /// `hook` sees every call before it is made.
     pub(crate) fn watched(hook: Hook) -> Arc<Self> {
         let plan = Self::none();
-        *plan.hook.lock() = Some(hook);
+        plan.watch(hook);
         plan
+    }
+
+    /// `hook` sees every call before it is made, or fails.
+    pub(crate) fn watch(&self, hook: Hook) {
+        *self.hook.lock() = Some(hook);
     }
 
     pub(crate) fn fired(&self) -> bool {

@@ -10,7 +10,7 @@ use format::leaf::LeafBuilder;
 use format::manifest::Head;
 use format::page::Page;
 use format::record::RecordKind;
-use ids::{ObjectId, SnapshotId};
+use ids::{KeyId, ObjectId, SnapshotId};
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use seal::{Block, Level, Packer, Sealer};
@@ -25,6 +25,8 @@ pub(crate) struct Forge<'a> {
     session: Session,
     sealer: Sealer,
     secs: i64,
+    writer: KeyId,
+    body: Option<ObjectId>,
 }
 
 impl<'a> Forge<'a> {
@@ -34,12 +36,22 @@ impl<'a> Forge<'a> {
         getrandom(&mut random);
         let sealer = Sealer::new(&archive.keys.writer, random, Cipher::fastest());
         let session = archive.repository.begin(&lease, None, sealer.session_record()).unwrap();
-        Self { archive, session, sealer, secs: 1 }
+        Self { archive, session, sealer, secs: 1, writer: archive.slot.id, body: None }
     }
 
     /// As if the clock had shown this when the backup began.
     pub(crate) fn at(self, secs: i64) -> Self {
         Self { secs, ..self }
+    }
+
+    /// As if `writer` had signed it.
+    pub(crate) fn signed_as(self, writer: KeyId) -> Self {
+        Self { writer, ..self }
+    }
+
+    /// With a head that was made for another body.
+    pub(crate) fn for_body(self, body: ObjectId) -> Self {
+        Self { body: Some(body), ..self }
     }
 
     /// Stores a chunk under its own name.
@@ -49,9 +61,22 @@ impl<'a> Forge<'a> {
 
     /// Stores a chunk under any name.
     pub(crate) fn chunk_as(&self, id: ObjectId, bytes: &[u8]) -> ObjectId {
+        self.chunks_as(&[(id, bytes)]);
+        id
+    }
+
+    /// Stores chunks under any names, in one record.
+    pub(crate) fn chunks_as(&self, chunks: &[(ObjectId, &[u8])]) {
         let mut block = Block::new(RecordKind::Data);
-        block.push_chunk(id, bytes);
-        self.store(id, block)
+        chunks.iter().for_each(|(id, bytes)| block.push_chunk(*id, bytes));
+        self.store(&chunks.iter().map(|(id, _)| *id).collect::<Vec<_>>(), block);
+    }
+
+    /// Stores pages under any names, in one record.
+    pub(crate) fn pages_as(&self, pages: &[(ObjectId, &Page)]) {
+        let mut block = Block::new(RecordKind::Pages);
+        pages.iter().for_each(|(id, page)| block.push_page(*id, page));
+        self.store(&pages.iter().map(|(id, _)| *id).collect::<Vec<_>>(), block);
     }
 
     /// Stores a page under its own name.
@@ -62,19 +87,19 @@ impl<'a> Forge<'a> {
 
     /// Stores a page under any name.
     pub(crate) fn page_as(&self, id: ObjectId, page: &Page) -> ObjectId {
-        let mut block = Block::new(RecordKind::Pages);
-        block.push_page(id, page);
-        self.store(id, block)
+        self.pages_as(&[(id, page)]);
+        id
     }
 
-    fn store(&self, id: ObjectId, mut block: Block) -> ObjectId {
-        if self.session.claim(&id).unwrap() {
+    /// Stores what is not stored already.
+    fn store(&self, ids: &[ObjectId], mut block: Block) {
+        let is_new: Vec<_> = ids.iter().map(|id| self.session.claim(id).unwrap()).collect();
+        if is_new.contains(&true) {
             let mut record = Sealer::empty_record();
             let mut packer = Packer::new(Level::Fixed(3)).unwrap();
             self.sealer.seal_block(&mut block, &mut packer, &mut record).unwrap();
             self.session.append(&record).unwrap();
         }
-        id
     }
 
     /// A leaf of these entries, as they are.
@@ -97,8 +122,8 @@ impl<'a> Forge<'a> {
             time_nanos: 0,
             root,
             level,
-            body: writer.ids.page_id(BODY_KIND, &[root], &body),
-            writer: self.archive.slot.id,
+            body: self.body.unwrap_or_else(|| writer.ids.page_id(BODY_KIND, &[root], &body)),
+            writer: self.writer,
         };
         let (unsigned, repository) = (head.encode(), self.archive.repository.config().repository);
         let message = [&b"icecore 2026 manifest v1"[..], &repository.0, &unsigned].concat();

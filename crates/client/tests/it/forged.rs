@@ -1,0 +1,125 @@
+//! Signatures, and the names of keys: who may write a little, or may change the files, speaks for
+//! nobody else.
+
+use crate::testkit::build::small_tree;
+use crate::testkit::forge::{Forge, file};
+use crate::testkit::{CHEAP, PASSWORD, Place, rebuilt, snapshot};
+use client::{Archive, Error};
+use crypto::{KeyMaterial, Role, SlotSecret};
+use format::record::RecordKind;
+use ids::{KeyId, ObjectId};
+use repository::config::Config;
+use repository::snapshots::SnapshotRef;
+use std::path::PathBuf;
+
+const AGENT: SlotSecret<'static> = SlotSecret::Password(b"agent");
+
+/// A repository with a snapshot of its owner, and an agent that may only write.
+struct Lab {
+    place: Place,
+    owner: Archive,
+    agent: Archive,
+    made: SnapshotRef,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let place = Place::new();
+        small_tree(&place.source(), 1);
+        let owner = place.init();
+        owner.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
+        let agent = Archive::open(place.storage(), AGENT).unwrap();
+        let made = place.backup(&owner).snapshot;
+        Self { place, owner, agent, made }
+    }
+
+    fn slot(&self, id: KeyId) -> PathBuf {
+        self.place.repository().join(format!("keys/{id}"))
+    }
+
+    fn lose_all_snapshots(&self) {
+        for name in self.place.files().iter().filter(|name| name.starts_with("snapshots/")) {
+            std::fs::remove_file(self.place.repository().join(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_that_somebody_else_signed_is_forged() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.agent).signed_as(lab.owner.slot.id);
+    let name = forge.publish_leaf(&[file("a", b"of the agent")]);
+    let read = snapshot(&lab.place.open(), name);
+    assert!(matches!(read, Err(Error::Forged(id)) if id == name.id), "{read:?}");
+    lab.lose_all_snapshots();
+    let report = rebuilt(&lab.place);
+    assert_eq!((report.forged, report.snapshots_restored, report.snapshots), (1, 1, 1));
+}
+
+#[test]
+fn a_head_that_was_made_for_another_body_is_forged() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.owner).for_body(ObjectId([7; 24]).with_type(true));
+    let name = forge.publish_leaf(&[file("a", b"x")]);
+    let read = snapshot(&lab.place.open(), name);
+    assert!(matches!(read, Err(Error::Forged(id)) if id == name.id), "{read:?}");
+}
+
+/// Else a rebuild would leave out what nobody forgot who may.
+#[test]
+fn a_tombstone_that_somebody_else_signed_buries_nothing() {
+    let lab = Lab::new();
+    let (archive, agent) = (&lab.owner, &lab.agent);
+    let clear = [&archive.slot.id.0[..], &lab.made.id.0].concat();
+    let repository = archive.repository.config().repository;
+    let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
+    let clear = [&clear[..], &agent.keys.writer.signer.sign(&message)].concat();
+    let sealer = seal::Sealer::new(&agent.keys.writer, [9; 80], crypto::Cipher::fastest());
+    let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
+    let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
+    let lease = agent.lease("bury").unwrap();
+    agent.repository.forget(&lease, &[lab.made], &sealer.session_record(), &tombstone).unwrap();
+    drop(lease);
+    let report = rebuilt(&lab.place);
+    assert_eq!((report.snapshots_restored, report.snapshots), (1, 1));
+    lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
+}
+
+/// Then it would vouch for what that one signed, and fail: all of its snapshots would seem forged.
+#[test]
+fn a_slot_under_the_name_of_another_vouches_for_nothing() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.agent);
+    let name = forge.publish_leaf(&[file("a", b"of the agent")]);
+    std::fs::copy(lab.slot(lab.owner.slot.id), lab.slot(lab.agent.slot.id)).unwrap();
+    let archive = lab.place.open();
+    assert_eq!(archive.slots().unwrap().len(), 1);
+    snapshot(&archive, name).unwrap();
+}
+
+/// Who may change the files and knows the password, which is used elsewhere too.
+#[test]
+fn a_slot_with_keys_of_somebody_else_opens_nothing() {
+    let lab = Lab::new();
+    let mut random = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = 5);
+    let mut material = KeyMaterial::generate(&mut random);
+    material.repository = lab.owner.repository.config().repository;
+    let slot = crypto::create_slot(&material, Role::Full, PASSWORD, CHEAP, &mut random, "evil", 0)
+        .unwrap();
+    let id = crypto::slot_info(&slot).unwrap().id;
+    std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
+    std::fs::write(lab.slot(id), slot).unwrap();
+    assert!(Archive::open(lab.place.storage(), PASSWORD).is_err());
+}
+
+#[test]
+fn a_slot_of_another_repository_opens_nothing_also_with_its_root_key_in_the_config() {
+    let (lab, other) = (Lab::new(), Lab::new());
+    let root_key = other.owner.repository.config().root_key;
+    let config = Config { root_key, ..*lab.owner.repository.config() };
+    config.write(&*lab.place.storage()).unwrap();
+    std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
+    let id = other.owner.slot.id;
+    std::fs::copy(other.slot(id), lab.slot(id)).unwrap();
+    assert!(Archive::open(lab.place.storage(), PASSWORD).is_err());
+}
