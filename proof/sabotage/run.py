@@ -52,8 +52,8 @@ SABOTAGES = {
         test("repository", "robbed")),
     "lease before strays are removed": (
         "crates/repository/src/recover.rs",
-        "                lease.verify()?;\n                repository.storage.remove(&path)?;",
-        "                let _ = lease;\n                repository.storage.remove(&path)?;",
+        "            lease.verify()?;\n            repository.storage.remove(&path)?;",
+        "            let _ = lease;\n            repository.storage.remove(&path)?;",
         test("repository", "robbed")),
     "lease before runs are removed": (
         "crates/repository/src/session.rs",
