@@ -101,6 +101,10 @@ impl Storage for Memory {
         Ok(names)
     }
 
+    fn lists_are_fresh(&self) -> bool {
+        true
+    }
+
     fn create_directory(&self, _: &str) -> StorageResult<()> {
         Ok(())
     }

@@ -53,8 +53,8 @@ SABOTAGES = {
         test("repository", "robbed")),
     "lease before strays are removed": (
         "crates/repository/src/recover.rs",
-        "                lease.verify()?;\n                repository.storage.remove(&path)?;",
-        "                let _ = lease;\n                repository.storage.remove(&path)?;",
+        "            lease.verify()?;\n            repository.storage.remove(&path)?;",
+        "            let _ = lease;\n            repository.storage.remove(&path)?;",
         test("repository", "robbed")),
     "lease before runs are removed": (
         "crates/repository/src/session.rs",
@@ -102,6 +102,16 @@ SABOTAGES = {
         "self.options.delete && !self.has_lost_pages.load(Ordering::Relaxed)",
         "self.options.delete",
         test("client", "a_restore_that_deletes_spares_everything")),
+    "only what is not there is not there": (
+        "crates/repository/src/local.rs",
+        "Err(error) if error.is_not_found() => self.replace(from, to),",
+        'Err(error) if error.operation == "open" => self.replace(from, to),',
+        test("repository", "where_a_rename_cannot_refuse")),
+    "keys are looked for by name": (
+        "crates/client/src/unlisted.rs", "unknown.insert(self.archive.slot_of(id)?).as_ref(),",
+        "unknown.insert(self.archive.slots()?.into_iter().find(|it| it.0 == id).map(|it| it.1))"
+        ".as_ref(),",
+        test("client", "what_a_new_key_signed")),
     "paths stay below the target": (
         "crates/restore/src/system.rs",
         "ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS",

@@ -13,6 +13,7 @@ mod icecore;
 mod inject;
 mod limits;
 mod mounted;
+mod network;
 mod options;
 #[cfg(feature = "sabotage")]
 mod sabotage;
@@ -71,6 +72,11 @@ cargo proof limits [OPTIONS]  each command with less and less memory and descrip
     --seed N        repeat a run of the random numbers (printed at the start)
     --binary PATH   the icecore to run (default target/release/icecore)
     --mib N         size of the source (default 48)
+cargo proof network [OPTIONS] two machines on a network file system that loses requests, lists what was
+                              and goes away; as root
+    --seconds S     stop after this time (default: 80 rounds)
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --binary PATH   the icecore to run (default target/release/icecore)
 cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, failing disks
     --seeds N       seeds to run (default 1000)
     --first N       the first of them (default 0)
@@ -93,6 +99,7 @@ fn main() -> ExitCode {
         "inject" => inject::main(rest),
         "fidelity" => fidelity::main(rest),
         "freeze" => freeze::main(rest),
+        "network" => network::main(rest),
         "full" => full::main(rest),
         "limits" => limits::main(rest),
         "sim" => sim::main(rest),

@@ -31,6 +31,12 @@ pub enum Error {
         /// Who said to hold the lease.
         holder: String,
     },
+    /// Everybody gets the lock.
+    #[error("locks do nothing at {location}: two writers would spoil each other's work")]
+    NoLocks {
+        /// Where was looked.
+        location: String,
+    },
     /// The lease was taken over: nothing may be written any more.
     #[error("the lease was lost to {holder}; nothing of this run was published")]
     LeaseLost {

@@ -86,6 +86,18 @@ impl Lease {
     }
 }
 
+/// The lock for who makes a repository. Sees that nobody else gets it: there are places where locks
+/// do nothing.
+pub(crate) fn lock_alone(storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
+    let Some(lock) = storage.try_lock(LOCK)? else {
+        return Err(Error::InUse { holder: "another process".into() });
+    };
+    match storage.try_lock(LOCK)? {
+        Some(_) => Err(Error::NoLocks { location: storage.describe() }),
+        None => Ok(lock),
+    }
+}
+
 fn put(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
     match storage.put(NAME, bytes) {
         // Somebody else writes the same file: the lock was lost at this moment.

@@ -77,6 +77,16 @@ impl LocalStorage {
             .map_err(|error| StorageError::new(operation, name, error))
     }
 
+    /// [`Storage::publish`] in two steps, as not every file system can do it in one: NFS and SMB
+    /// cannot. A look that fails says nothing.
+    fn look_and_rename(&self, from: &str, to: &str) -> StorageResult<()> {
+        match self.open(to) {
+            Err(error) if error.is_not_found() => self.replace(from, to),
+            Err(error) => Err(error),
+            Ok(_) => Err(StorageError::new("rename", to, Errno::EXIST)),
+        }
+    }
+
     fn sync_parent(&self, name: &str) -> StorageResult<()> {
         self.sync_directory(name.rsplit_once('/').map_or(".", |(parent, _)| parent))
     }
@@ -97,9 +107,7 @@ impl Storage for LocalStorage {
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
         let flags = RenameFlags::NOREPLACE;
         match fs::renameat_with(&self.root, from, &self.root, to, flags) {
-            // Not every file system can: then it is a look and a rename, not one step.
-            Err(Errno::INVAL | Errno::NOSYS) if self.open(to).is_err() => self.replace(from, to),
-            Err(Errno::INVAL | Errno::NOSYS) => Err(StorageError::new("rename", to, Errno::EXIST)),
+            Err(Errno::INVAL | Errno::NOSYS) => self.look_and_rename(from, to),
             Err(error) => Err(StorageError::new("rename", from, error)),
             Ok(()) => self.sync_parent(to),
         }
@@ -378,6 +386,21 @@ mod tests {
         let (_directory, storage) = storage();
         let part = format!("state{PUT_SUFFIX}");
         assert_eq!(synced(|| storage.put("state", b"one").unwrap()), [&part, "."]);
+    }
+
+    #[test]
+    fn where_a_rename_cannot_refuse_what_cannot_be_opened_is_not_replaced() {
+        let (directory, storage) = storage();
+        for name in ["from", "there"] {
+            storage.put(name, name.as_bytes()).unwrap();
+        }
+        // Opening it fails, and not since it is not there.
+        std::os::unix::fs::symlink("there", directory.path().join("odd")).unwrap();
+        assert!(storage.look_and_rename("from", "there").unwrap_err().exists_already());
+        assert!(!storage.look_and_rename("from", "odd").unwrap_err().is_not_found());
+        assert_eq!(storage.list(".").unwrap(), ["from", "odd", "there"]);
+        storage.look_and_rename("from", "to").unwrap();
+        assert_eq!(storage.list(".").unwrap(), ["odd", "there", "to"]);
     }
 
     #[test]

@@ -137,16 +137,26 @@ pub(crate) fn after(sequence: u64) -> u64 {
 /// Removes what no reader looks at: it is of writers that died or failed.
 pub(crate) fn remove_strays(repository: &Repository, lease: &Lease) -> Result<()> {
     for directory in ["index", snapshots::DIRECTORY, names::KEYS] {
-        for name in repository.storage.list(directory)? {
-            let path = format!("{directory}/{name}");
-            if name.ends_with(PUT_SUFFIX) || is_stray_run(repository, &path) {
-                // To who was robbed of the lease, all that the next one wrote looks like this.
-                lease.verify()?;
-                repository.storage.remove(&path)?;
-            }
+        let strays = strays(repository, directory)?;
+        // The state that does not name them may be of a dead writer, and be seen but not durable:
+        // the one before it names them.
+        if !strays.is_empty() && !is_out(Point::StateOfTheDead) {
+            repository.storage.sync_directory(directory)?;
+        }
+        for path in strays {
+            // To who was robbed of the lease, all that the next one wrote looks like this.
+            lease.verify()?;
+            repository.storage.remove(&path)?;
         }
     }
     Ok(())
+}
+
+fn strays(repository: &Repository, directory: &str) -> Result<Vec<String>> {
+    let names = repository.storage.list(directory)?;
+    let paths = names.into_iter().map(|name| format!("{directory}/{name}"));
+    let is_stray = |path: &String| path.ends_with(PUT_SUFFIX) || is_stray_run(repository, path);
+    Ok(paths.filter(is_stray).collect())
 }
 
 /// Whether this is a run that the state does not name.

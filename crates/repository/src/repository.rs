@@ -13,7 +13,7 @@ use crate::sabotage::{Point, is_out};
 use crate::session::Session;
 use crate::snapshots::{self, SnapshotRef, Stored};
 use crate::storage::{Storage, read_small};
-use crate::{Error, Result, container, reserve};
+use crate::{Error, Result, container, lease, reserve};
 use format::container::Header;
 use format::record::{SealedRecord, verify};
 use ids::{ContainerNo, KeyId, ObjectId, Place};
@@ -73,6 +73,7 @@ impl Repository {
         if Config::exists(&*storage)? {
             return Err(Error::Exists { location: storage.describe() });
         }
+        let _lock = lease::lock_alone(&*storage)?;
         for directory in [KEYS, container::DIRECTORY, "index"] {
             storage.create_directory(directory)?;
         }
@@ -235,6 +236,28 @@ impl Repository {
     pub fn snapshots_now(&self) -> Result<Vec<SnapshotRef>> {
         let (storage, point) = (&*self.storage, Point::FreshSnapshots);
         Ok(snapshots::parse_all(&self.marks.list(storage, snapshots::DIRECTORY, point)?))
+    }
+
+    /// All containers, for who only reads. Where a list may be of the past, the newest are looked for
+    /// by their names.
+    pub fn containers(&self) -> Result<Vec<container::Found>> {
+        let mut found = container::list(&*self.storage, ContainerNo(0))?;
+        if self.storage.lists_are_fresh() {
+            return Ok(found);
+        }
+        let known = self.index().state.next_container;
+        let mut next = found.last().map_or(0, |file| file.number.0) + 1;
+        loop {
+            let number = ContainerNo(next);
+            match self.storage.open(&container::name(number)) {
+                Ok(_) => found.push(container::Found { number, finished: true }),
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                // What a forget wrote lies behind all that the index knows.
+                Err(_) if next >= known => return Ok(found),
+                Err(_) => {}
+            }
+            next += 1;
+        }
     }
 
     /// All containers as of now, for who holds the lease.

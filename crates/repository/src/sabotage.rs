@@ -47,13 +47,15 @@ pub enum Point {
     FreshContainers,
     /// Not believing a list of what a dead writer left that may be.
     FreshLeft,
+    /// Making the state of a killed writer durable before what it does not name is removed.
+    StateOfTheDead,
     /// Looking whether anything was stored where a list of the past says that nothing was.
     FreshInit,
 }
 
 impl Point {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::LeaseCheck,
         Self::Pin,
         Self::Condemned,
@@ -74,6 +76,7 @@ impl Point {
         Self::FreshSnapshots,
         Self::FreshContainers,
         Self::FreshLeft,
+        Self::StateOfTheDead,
         Self::FreshInit,
     ];
 }

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use repository::check::{
     Damage as ContainerDamage, Opened, Wanted, containers_in_index, open, parity,
 };
-use repository::container;
 use repository::container::read::ContainerReader;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -95,7 +94,7 @@ pub(super) fn check(
 /// All containers that the index names or that are there; whether the index names them. Some hold
 /// no object, but say which snapshots were made and forgotten.
 fn containers(archive: &Archive) -> Result<BTreeMap<ContainerNo, bool>> {
-    let files = container::list(&**archive.repository.storage(), ContainerNo(0))?;
+    let files = archive.repository.containers()?;
     let there = files.iter().filter(|file| file.finished).map(|file| (file.number, false));
     let mut all: BTreeMap<_, _> = there.collect();
     all.extend(containers_in_index(&archive.repository)?.into_iter().map(|number| (number, true)));

@@ -8,6 +8,7 @@ use crate::unlisted::{Slots, forgotten, signed_head};
 use crate::{Archive, Result};
 use format::manifest::{self, Head};
 use ids::SnapshotId;
+use repository::snapshots::SnapshotRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 const NOBODY: SnapshotId = SnapshotId([0; SnapshotId::LEN]);
@@ -21,9 +22,9 @@ pub(super) fn check(
     let mut slots = Slots::new(archive);
     // One of a key that was removed since explains a gap as well as any.
     let forgotten = forgotten(&mut slots, &seen.tombstones, true)?;
-    let listed: FxHashSet<_> = archive.repository.snapshots()?.iter().map(|name| name.id).collect();
-    let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
     let mut stored = stored(&mut slots, &seen.manifests)?;
+    let listed = listed(archive, &stored)?;
+    let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
     stored.retain(|id, _| !is_known(id));
     for snapshot in &found.snapshots {
         let before = snapshot.head.previous;
@@ -50,6 +51,24 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// The snapshots that have files. The list may be of the past: what it lacks is looked for by name.
+fn listed(
+    archive: &Archive,
+    stored: &FxHashMap<SnapshotId, Head>,
+) -> Result<FxHashSet<SnapshotId>> {
+    let mut listed: FxHashSet<_> =
+        archive.repository.snapshots()?.iter().map(|name| name.id).collect();
+    for (id, head) in stored.iter().filter(|(id, _)| !listed.contains(id)).collect::<Vec<_>>() {
+        let name = SnapshotRef { sequence: head.sequence, id: *id };
+        match archive.repository.snapshot(name) {
+            Err(repository::Error::SnapshotMissing(_)) => {}
+            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            _ => drop(listed.insert(*id)),
+        }
+    }
+    Ok(listed)
 }
 
 /// The snapshots whose manifests lie in containers, signed by a key of the repository.

@@ -22,6 +22,7 @@ mod rebuilding;
 mod reclaiming;
 mod restoring;
 mod round_trip;
+mod simulated;
 mod streams;
 mod surroundings;
 mod testkit;

@@ -167,6 +167,11 @@ impl Disk {
         self.state.lock().free_bytes = free_bytes;
     }
 
+    /// Whether it says that there is little room.
+    pub fn is_short(&self) -> bool {
+        self.state.lock().free_bytes < ROOMY
+    }
+
     /// Leaves a sync out from now on.
     pub fn leave_out(&self, sync: Option<LeftOut>) {
         self.state.lock().left_out = sync;

@@ -22,6 +22,8 @@ use task::{Guest, Running, Shared, Task, rebuild};
 
 /// Longest distance of a fault from the beginning of an episode, in operations.
 const REACH: [u64; 3] = [12, 60, 240];
+/// Syncs of directories until the one at which something happens, at most.
+const SYNCS: u64 = 10;
 const EPISODES_MIN: u64 = 4;
 const EPISODES_MORE: u64 = 12;
 
@@ -116,7 +118,8 @@ impl World {
         if let Err(error) = &result {
             self.shared.disk.note(format!("    failed: {error}"));
             // What a rebuild could not read is missing, and whoever needs it says so.
-            if !has_fired && !self.is_rebuilding {
+            let is_excused = self.is_rebuilding || error.is_full() && self.shared.disk.is_short();
+            if !has_fired && !is_excused {
                 return Err(format!("without any fault: {error}"));
             }
         }
@@ -130,8 +133,12 @@ impl World {
         let fault = *self.random.pick(&faults);
         let reach = *self.random.pick(&REACH);
         let left = self.random.below(if fault == Sync { reach / 8 + 1 } else { reach });
-        let faults =
-            if self.random.one_in(4) { Faults::none() } else { Faults::after(left, fault) };
+        let faults = match self.random.below(8) {
+            0 | 1 => Faults::none(),
+            // When names are seen and not durable.
+            2 => Faults::at("sync directory", "", left % SYNCS, fault),
+            _ => Faults::after(left, fault),
+        };
         self.shared.disk.arm(faults);
         if self.random.one_in(2) {
             self.shared.disk.show_the_past();

@@ -8,8 +8,8 @@
 use super::model::{Lost, Violation};
 use super::task::{Running, Shared, Task, bring_back_before, rebuild};
 use super::tree::Tree;
-use super::{Failure, Outcome, init};
-use crate::disk::{Disk, Fault, Faults, Rot};
+use super::{Failure, Outcome, free_bytes, init};
+use crate::disk::{Disk, Fault, Faults, ROOMY, Rot};
 use crate::random::Random;
 use ids::ObjectId;
 use repository::Repository;
@@ -51,7 +51,7 @@ impl Rotten {
     fn live(&mut self) -> Result<(), Violation> {
         init(&self.shared.disk)?;
         for _ in 0..2 + self.random.below(TASKS_BEFORE) {
-            self.task().map_err(|error| format!("without any fault: {error}"))?;
+            self.unharmed()?;
         }
         let damage = if self.random.one_in(4) { self.lie() } else { self.rot() };
         let mut lost = self.costs(damage.as_ref())?;
@@ -63,8 +63,17 @@ impl Rotten {
         self.heals(damage.as_ref())
     }
 
+    /// Something that is done while nothing is wrong but that there may be little room.
+    fn unharmed(&mut self) -> Result<(), Violation> {
+        match self.task() {
+            Err(error) if error.is_full() && self.shared.disk.is_short() => Ok(()),
+            result => result.map_err(|error| format!("without any fault: {error}")),
+        }
+    }
+
     /// Something that is done, by a process of its own.
     fn task(&mut self) -> repository::Result<()> {
+        self.shared.disk.tell_free_bytes(free_bytes(&mut self.random));
         let running = Running::start(&self.shared.disk)?;
         let task = match self.random.below(8) {
             0 => Task::forget(&self.shared, &mut self.random),
@@ -183,6 +192,7 @@ impl Rotten {
     fn heals(&mut self, damage: Option<&Damage>) -> Result<(), Violation> {
         let failed = |error: repository::Error| format!("it does not heal: {error}");
         self.shared.disk.note("--- rebuild");
+        self.shared.disk.tell_free_bytes(ROOMY);
         rebuild(&self.shared.disk).map_err(failed)?;
         // It may not have been able to read what says that they were forgotten.
         self.shared.model.lock().may_have_again();

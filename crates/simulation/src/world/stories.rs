@@ -45,6 +45,7 @@ macro_rules! all_stories {
             a_rebuild_that_lists_the_past
             a_start_that_lists_the_past
             an_init_that_lists_the_past
+            a_state_of_a_killed_writer
         }
     };
 }
@@ -465,4 +466,17 @@ pub fn an_init_that_lists_the_past(lab: &mut Lab) {
         lab.shared.is_wrong("a key is gone".into());
     }
     lab.rebuild();
+}
+
+/// A writer is killed when its index is seen and before that is durable; the next one removes the
+/// runs that it does not name, and the power goes.
+pub fn a_state_of_a_killed_writer(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    lab.arm("sync directory", "index", lab.step % 4, Fault::Kill);
+    let _ = lab.backup(&running, 2);
+    lab.end(running);
+    lab.arm("sync directory", "index", lab.step / 4 % 3, Fault::PowerCut);
+    let _ = Running::start(lab.disk());
+    lab.disk().cut_power();
 }

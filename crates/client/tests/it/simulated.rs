@@ -1,0 +1,273 @@
+//! Every command of the client on the simulated disk: the k-th operation fails or the power goes,
+//! then what settles that is broken off at its j-th operation too, and after that all that was
+//! acknowledged is there, byte for byte.
+//!
+//! A slice runs by default; `ICECORE_SIMULATED=all` runs every k.
+
+use crate::testkit::build::{noise, small_tree, write};
+use crate::testkit::{
+    CHEAP, NAME, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, assert_same, checked, init,
+    reclaimed, restore_with, snapshot,
+};
+use client::{Archive, rebuild, tags};
+use crypto::{Role, SlotSecret};
+use repository::snapshots::SnapshotRef;
+use simulation::Random;
+use simulation::disk::{Disk, Fault, Faults};
+use std::sync::Arc;
+
+/// In the slice something happens at every so many operations of a command.
+const STEP: u64 = 17;
+/// Operations of a recovery, of which the slice breaks one off for each command that was.
+const RECOVERY: u64 = 60;
+
+fn is_all() -> bool {
+    std::env::var("ICECORE_SIMULATED").is_ok_and(|what| what == "all")
+}
+
+/// A repository with two snapshots, and a source that has moved on.
+struct Lab {
+    place: Place,
+    disk: Arc<Disk>,
+    snapshots: Vec<(SnapshotRef, Tree)>,
+    now: Tree,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let (place, disk) = (Place::new(), Disk::new(Random::new(1), false));
+        disk.make_remote();
+        drop(init(Arc::new(disk.process()), SMALL_CHUNKS));
+        let mut lab = Self { now: place.state(), place, disk, snapshots: Vec::new() };
+        for number in 0..2 {
+            small_tree(&lab.place.source(), number);
+            let name = lab.place.backup(&open(&lab.disk).unwrap()).snapshot;
+            lab.snapshots.push((name, lab.place.state()));
+        }
+        write(&lab.place.source(), "new", &noise(3, 60_000));
+        lab.now = lab.place.state();
+        lab
+    }
+
+    /// What must hold of `disk`, on which `done` happened, now and after the next commands.
+    fn assert_sound(&self, disk: &Arc<Disk>, done: &Done, what: &str) {
+        let archive = open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(checked(&archive).unwrap().damages, [], "{what}");
+        self.assert_restores(&archive, done, what);
+        let next = self.place.backup(&archive);
+        self.place.assert_restores(&archive, next.snapshot, &self.now);
+        reclaimed(&archive);
+        assert_clean(&archive);
+        self.assert_restores(&archive, done, what);
+        self.place.assert_restores(&archive, next.snapshot, &self.now);
+        let left = |name: &String| name.ends_with(".part") || name.ends_with(".new");
+        let left: Vec<_> = disk.files().into_iter().filter(left).collect();
+        assert_eq!(left, Vec::<String>::new(), "{what}");
+    }
+
+    fn assert_restores(&self, archive: &Archive, done: &Done, what: &str) {
+        let listed = archive.repository.snapshots().unwrap();
+        for (name, tree) in self.snapshots.iter().filter(|(name, _)| !done.may_lack.contains(name))
+        {
+            assert!(listed.contains(name), "{what}: snapshot {} is gone", name.sequence);
+            self.place.assert_restores(archive, *name, tree);
+        }
+        if let Some(name) = done.made {
+            self.place.assert_restores(archive, name, &self.now);
+        }
+    }
+}
+
+fn open(disk: &Arc<Disk>) -> client::Result<Archive> {
+    Archive::open(Arc::new(disk.process()), PASSWORD)
+}
+
+/// What a command changes.
+#[derive(Default)]
+struct Done {
+    /// The snapshot that it reported.
+    made: Option<SnapshotRef>,
+    /// Snapshots that may be gone.
+    may_lack: Vec<SnapshotRef>,
+}
+
+type Run = fn(&Lab, &Arc<Disk>) -> client::Result<Option<SnapshotRef>>;
+
+/// A command, and how many of the first snapshots it may forget.
+struct Command {
+    name: &'static str,
+    forgets: usize,
+    run: Run,
+}
+
+fn no_waste() -> client::reclaim::Options {
+    client::reclaim::Options { max_waste_percent: 0.0, dry_run: false }
+}
+
+const COMMANDS: [Command; 7] = [
+    Command {
+        name: "backup",
+        forgets: 0,
+        run: |lab, disk| Ok(Some(lab.place.try_backup(&open(disk)?)?.snapshot)),
+    },
+    Command {
+        name: "forget",
+        forgets: 1,
+        run: |lab, disk| open(disk)?.forget(&[lab.snapshots[0].0]).map(|()| None),
+    },
+    Command {
+        name: "forget and reclaim",
+        forgets: 1,
+        run: |lab, disk| {
+            let archive = open(disk)?;
+            archive.forget(&[lab.snapshots[0].0])?;
+            client::reclaim::run(&archive, &no_waste()).map(|_| None)
+        },
+    },
+    Command {
+        name: "rebuild",
+        forgets: 0,
+        run: |_, disk| rebuild::run(Arc::new(disk.process()), PASSWORD, false).map(|_| None),
+    },
+    Command {
+        name: "tag",
+        forgets: 1,
+        run: |lab, disk| {
+            let archive = open(disk)?;
+            let change = tags::Change { add: vec!["new".into()], ..Default::default() };
+            let old = snapshot(&archive, lab.snapshots[0].0)?;
+            tags::change(&archive, &old, &change).map(|_| None)
+        },
+    },
+    Command {
+        name: "key add and remove",
+        forgets: 0,
+        run: |_, disk| {
+            let (archive, secret) = (open(disk)?, SlotSecret::Password(b"another"));
+            let id = archive.add_key(Role::Full, secret, CHEAP, "another")?;
+            archive.remove_key(id).map(|()| None)
+        },
+    },
+    Command {
+        name: "check and restore",
+        forgets: 0,
+        run: |lab, disk| {
+            let archive = open(disk)?;
+            checked(&archive)?;
+            let target = tempfile::tempdir_in(lab.place.folder.path()).unwrap();
+            let ((name, tree), options) = (&lab.snapshots[1], Default::default());
+            let (report, _) = restore_with(&archive, *name, b"", target.path(), &options)?;
+            if report.failed == 0 {
+                assert_same(tree, &Tree::of(&target.path().join(NAME)));
+            }
+            Ok(None)
+        },
+    },
+];
+
+impl Command {
+    /// Runs on a copy of the disk with what `arm` lets happen. The disk, what was done, and whether
+    /// anything happened.
+    fn on_a_copy(&self, lab: &Lab, fate: u64, arm: impl Fn(&Disk)) -> (Arc<Disk>, Done, bool) {
+        let disk = lab.disk.copy(Random::new(fate));
+        arm(&disk);
+        let result = (self.run)(lab, &disk);
+        let has_fired = disk.disarm();
+        assert!(has_fired || result.is_ok(), "{}: {result:?}", self.name);
+        let first = lab.snapshots[..self.forgets].iter().map(|(name, _)| *name);
+        (disk, Done { made: result.ok().flatten(), may_lack: first.collect() }, has_fired)
+    }
+
+    /// `fault` at every few operations, until none happens.
+    fn with(&self, fault: Fault) {
+        let (lab, step) = (Lab::new(), if is_all() { 1 } else { STEP });
+        let mut runs = 0;
+        for k in (self.name.len() as u64 % step..).step_by(step as usize) {
+            let armed = |disk: &Disk| disk.arm(Faults::after(k, fault));
+            let (disk, done, has_fired) = self.on_a_copy(&lab, k, armed);
+            let what = format!("{} with {fault:?} at {k}", self.name);
+            runs += recoveries(&lab, &disk, &done, k, &what);
+            if !has_fired {
+                println!("{}, {fault:?}: {runs} runs", self.name);
+                return;
+            }
+        }
+    }
+}
+
+/// The next one settles what was left, and the power goes at its j-th operation, or it is killed.
+/// One j for each k, and all of them for every eighth k when all is asked for.
+/// How many there were.
+fn recoveries(lab: &Lab, disk: &Arc<Disk>, done: &Done, k: u64, what: &str) -> u64 {
+    let goes_on = is_all() && k.is_multiple_of(8);
+    let first = if goes_on { 0 } else { k * 13 % RECOVERY };
+    for j in first.. {
+        let disk = disk.copy(Random::new(j));
+        let fault = if j % 2 == 0 { Fault::PowerCut } else { Fault::Kill };
+        disk.arm(Faults::after(j, fault));
+        let settled = open(&disk).and_then(|archive| archive.lease("recovery"));
+        let has_fired = disk.disarm();
+        drop(settled);
+        lab.assert_sound(&disk, done, &format!("{what}, then {fault:?} at {j}"));
+        if !has_fired || !goes_on {
+            return j - first + 1;
+        }
+    }
+    0
+}
+
+macro_rules! tests {
+    ($($name:ident: $fault:ident;)*) => {
+        $(#[test]
+        fn $name() {
+            COMMANDS.iter().for_each(|command| command.with(Fault::$fault));
+        })*
+    };
+}
+
+tests! {
+    one_error_at_any_operation_of_any_command_loses_nothing: Error;
+    a_full_disk_at_any_operation_of_any_command_loses_nothing: Full;
+    a_power_cut_at_any_operation_of_any_command_loses_nothing: PowerCut;
+    a_kill_at_any_operation_of_any_command_loses_nothing: Kill;
+    a_failed_sync_of_any_command_loses_nothing: Sync;
+}
+
+/// A network file system lists what directories were some changes ago.
+#[test]
+fn lists_of_the_past_lose_nothing_in_any_command() {
+    let (lab, fates) = (Lab::new(), if is_all() { 300 } else { 8 });
+    for command in &COMMANDS {
+        for fate in 0..fates {
+            let (disk, done, _) = command.on_a_copy(&lab, fate, Disk::show_the_past);
+            lab.assert_sound(&disk, &done, &format!("{}, fate {fate}", command.name));
+        }
+    }
+}
+
+/// The snapshot file of a key that no list shows yet is lost as well: its manifest is believed, and
+/// its data stays.
+#[test]
+fn what_a_new_key_signed_is_believed_although_no_list_has_it() {
+    for fate in 0..20 {
+        let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
+        disk.make_remote();
+        let secret = SlotSecret::Password(b"new");
+        small_tree(&place.source(), 1);
+        let archive = init(Arc::new(disk.process()), SMALL_CHUNKS);
+        archive.add_key(Role::Full, secret, CHEAP, "new").unwrap();
+        let newer = Archive::open(Arc::new(disk.process()), secret).unwrap();
+        let (name, tree) = (place.backup(&newer).snapshot, place.state());
+        let file = disk.files().into_iter().find(|file| file.starts_with("snapshots/")).unwrap();
+        disk.take_away(&file);
+        disk.show_the_past();
+        let result = client::reclaim::run(&archive, &no_waste());
+        disk.disarm();
+        let is_stale = |error: &client::Error| {
+            matches!(error, client::Error::Repository(repository::Error::StaleList { .. }))
+        };
+        assert!(result.as_ref().map_or_else(is_stale, |_| true), "{result:?}");
+        reclaimed(&open(&disk).unwrap());
+        place.assert_restores(&open(&disk).unwrap(), name, &tree);
+    }
+}

@@ -1,0 +1,392 @@
+//! A machine that has mounted what the server exports, with the habits of network file systems:
+//! folders cannot be synced, a name can be replaced only as a whole, and lists may be of the past.
+
+use super::server::{Server, errno};
+use super::weather::{Fate, Weather};
+use fuser::{
+    BackgroundSession, Config, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
+    ReplyWrite, Request, WriteFlags,
+};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Nothing but lists is believed longer than it is looked at.
+const NOW: Duration = Duration::ZERO;
+/// How old a list may be.
+pub(super) const LIST_AGE: Duration = Duration::from_secs(2);
+/// `F_UNLCK` of `fcntl(2)`.
+const UNLOCK: i32 = 2;
+
+/// Whether there are locks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locks {
+    OfTheServer,
+    None,
+}
+
+type List = Arc<Vec<(u64, FileType, OsString)>>;
+
+/// One machine.
+pub(super) struct Machine {
+    number: usize,
+    server: Arc<Server>,
+    weather: Arc<Weather>,
+    locks: Locks,
+    lists: Mutex<HashMap<PathBuf, (Instant, List)>>,
+    open_lists: Mutex<HashMap<u64, List>>,
+    next_list: AtomicU64,
+}
+
+/// Mounts what `server` has at `at`.
+pub(super) fn mount(
+    number: usize,
+    server: &Arc<Server>,
+    weather: &Arc<Weather>,
+    locks: Locks,
+    at: &Path,
+) -> Result<BackgroundSession, String> {
+    let machine = Machine {
+        number,
+        server: server.clone(),
+        weather: weather.clone(),
+        locks,
+        lists: Mutex::default(),
+        open_lists: Mutex::default(),
+        next_list: AtomicU64::new(1),
+    };
+    let mut config = Config::default();
+    config.mount_options = vec![MountOption::FSName("icecore-proof-network".to_owned())];
+    fuser::spawn_mount(machine, at, &config)
+        .map_err(|error| format!("cannot mount the network: {error}"))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Machine {
+    /// Asks the server for something, in this weather.
+    fn ask<T>(&self, work: impl FnOnce() -> io::Result<T>) -> Result<T, Errno> {
+        match self.weather.fate() {
+            Fate::Answered => work().map_err(errno),
+            Fate::Lost(error) => Err(error),
+            Fate::Unanswered(error) => {
+                let _ = work();
+                Err(error)
+            }
+        }
+    }
+
+    fn child(&self, parent: INodeNo, name: &OsStr) -> io::Result<PathBuf> {
+        Ok(self.server.path(parent)?.join(name))
+    }
+
+    /// What this machine changes itself it lists anew.
+    fn changes(&self, path: &Path) {
+        if let Some(folder) = path.parent() {
+            locked(&self.lists).remove(folder);
+        }
+    }
+
+    fn list(&self, folder: PathBuf) -> io::Result<List> {
+        if let Some((made, list)) = locked(&self.lists).get(&folder)
+            && made.elapsed() < LIST_AGE
+        {
+            return Ok(list.clone());
+        }
+        let mut list = Vec::new();
+        for entry in std::fs::read_dir(&folder)? {
+            let entry = entry?;
+            let kind = FileType::from_std(entry.file_type()?).unwrap_or(FileType::RegularFile);
+            list.push((std::os::unix::fs::DirEntryExt::ino(&entry), kind, entry.file_name()));
+        }
+        let list = Arc::new(list);
+        locked(&self.lists).insert(folder, (Instant::now(), list.clone()));
+        Ok(list)
+    }
+
+    fn make_file(
+        &self,
+        path: PathBuf,
+        mode: u32,
+        is_new: bool,
+    ) -> io::Result<(fuser::FileAttr, u64)> {
+        self.changes(&path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).create_new(is_new).mode(mode);
+        let handle = self.server.add(self.number, options.open(&path)?)?;
+        Ok((self.server.learn(path)?, handle))
+    }
+}
+
+fn reply_empty(reply: ReplyEmpty, done: Result<(), Errno>) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+fn reply_entry(reply: ReplyEntry, found: Result<fuser::FileAttr, Errno>) {
+    match found {
+        Ok(attributes) => reply.entry(&NOW, &attributes, Generation(0)),
+        Err(error) => reply.error(error),
+    }
+}
+
+impl Filesystem for Machine {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        config
+            .add_capabilities(InitFlags::FUSE_FLOCK_LOCKS)
+            .map_err(|_| io::Error::other("the kernel asks nobody for locks"))
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        reply_entry(reply, self.ask(|| self.server.learn(self.child(parent, name)?)));
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.ask(|| self.server.attributes(inode)) {
+            Ok(attributes) => reply.attr(&NOW, &attributes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn mkdir(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        reply_entry(
+            reply,
+            self.ask(|| {
+                let path = self.child(parent, name)?;
+                self.changes(&path);
+                std::fs::DirBuilder::new().mode(mode).create(&path)?;
+                self.server.learn(path)
+            }),
+        );
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(
+            reply,
+            self.ask(|| {
+                let path = self.child(parent, name)?;
+                self.changes(&path);
+                self.server.remove(self.number, &path)
+            }),
+        );
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        if !flags.is_empty() {
+            return reply.error(Errno::EINVAL);
+        }
+        reply_empty(
+            reply,
+            self.ask(|| {
+                let (from, to) = (self.child(parent, name)?, self.child(new_parent, new_name)?);
+                self.changes(&from);
+                self.changes(&to);
+                self.server.rename(self.number, &from, &to)
+            }),
+        );
+    }
+
+    fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let opened = self.ask(|| {
+            let path = self.server.path(inode)?;
+            let writes = flags.0 & 3 != 0;
+            let file = OpenOptions::new().read(true).write(writes).open(path)?;
+            self.server.add(self.number, file)
+        });
+        match opened {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn create(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        // `O_EXCL` of `open(2)`.
+        let is_new = flags & 0o200 != 0;
+        match self.ask(|| self.make_file(self.child(parent, name)?, mode, is_new)) {
+            Ok((attributes, handle)) => reply.created(
+                &NOW,
+                &attributes,
+                Generation(0),
+                FileHandle(handle),
+                FopenFlags::empty(),
+            ),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let read = self.ask(|| read_at(&*self.server.file(handle.0)?, offset, size as usize));
+        match read {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.ask(|| self.server.file(handle.0)?.write_all_at(data, offset)) {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.server.close(handle.0);
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply_empty(reply, self.ask(|| self.server.file(handle.0).map(drop)));
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.error(Errno::EINVAL);
+    }
+
+    fn opendir(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.ask(|| self.list(self.server.path(inode)?)) {
+            Ok(list) => {
+                let handle = self.next_list.fetch_add(1, Ordering::Relaxed);
+                locked(&self.open_lists).insert(handle, list);
+                reply.opened(FileHandle(handle), FopenFlags::empty());
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let list = locked(&self.open_lists).get(&handle.0).cloned().unwrap_or_default();
+        for (at, (inode, kind, name)) in list.iter().enumerate().skip(offset as usize) {
+            if reply.add(INodeNo(*inode), at as u64 + 1, *kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        locked(&self.open_lists).remove(&handle.0);
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        reply.statfs(1 << 30, 1 << 29, 1 << 29, 1 << 20, 1 << 20, 4096, 255, 4096);
+    }
+
+    fn setlk(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        _: LockOwner,
+        _: u64,
+        _: u64,
+        kind: i32,
+        _: u32,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        if self.locks == Locks::None {
+            return reply.error(Errno::ENOLCK);
+        }
+        reply_empty(reply, self.ask(|| self.server.lock(inode.0, handle.0, kind != UNLOCK)));
+    }
+}
+
+fn read_at(file: &File, offset: u64, size: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; size];
+    let mut done = 0;
+    while done < size {
+        match file.read_at(&mut bytes[done..], offset + done as u64)? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes)
+}
