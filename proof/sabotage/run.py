@@ -310,20 +310,21 @@ SABOTAGES = {
     "a container that is gone stops a reclaim": (
         "crates/repository/src/reclaim/plan.rs",
         "            return Err(Error::ContainerMissing(row.place.container));\n", "",
-        test("client", "gc_with_a_container_that_is_gone")),
+        test("repository", "a_container_of_chunks_that_is_gone")),
     "checksum of a page that reclaim marks by": (
-        "crates/repository/src/reclaim/live.rs", "record::verify(&bytes)", "record::split(&bytes)",
+        "crates/repository/src/repository.rs", "if let Err(reason) = verify(buffer)",
+        "if let Err(reason) = format::record::split(buffer)",
         test("client", "gc_with_a_flipped_bit")),
     "the repository in the header of a container": (
         "crates/repository/src/container/read.rs",
         "if header.repository != repository || header.number != self.number {",
         "let _ = repository;\n        if header.number != self.number {",
-        test("client", "a_container_of_another_repository")),
+        test("repository", "in_a_container_of_another_name_or_repository")),
     "the number in the header of a container": (
         "crates/repository/src/container/read.rs",
         "if header.repository != repository || header.number != self.number {",
         "if header.repository != repository {",
-        test("client", "exchanged_containers")),
+        test("repository", "in_a_container_of_another_name_or_repository")),
     "checksum of the header of a container": (
         "crates/format/src/container.rs",
         "return Err(Error::Checksum { what: \"container header\" });", "",
