@@ -364,7 +364,7 @@ SABOTAGES = {
     "checksum of the lease": (
         "crates/repository/src/lease.rs", "if checksum(&[body]) != *sum {",
         "if checksum(&[body]) != *sum && false {",
-        test("repository", "a_damaged_lease")),
+        test("repository", "a_lease_is_read_back")),
     "a repair leaves alone what is not whole": (
         "crates/repository/src/parity/repair.rs",
         "let is_good = is_copied && is_whole(number, repository)?;", "let is_good = is_copied;",
