@@ -314,7 +314,7 @@ SABOTAGES = {
     "checksum of a page that reclaim marks by": (
         "crates/repository/src/repository.rs", "if let Err(reason) = verify(buffer)",
         "if let Err(reason) = format::record::split(buffer)",
-        test("client", "gc_with_a_flipped_bit")),
+        test("repository", "a_page_in_which_a_reference_has_rotted")),
     "the repository in the header of a container": (
         "crates/repository/src/container/read.rs",
         "if header.repository != repository || header.number != self.number {",

@@ -240,19 +240,40 @@ fn what_a_reclaim_would_have_moved_is_still_there_when_it_failed() {
 #[test]
 fn a_container_of_chunks_that_is_gone_stops_a_reclaim() {
     let (folder, repository, lease) = made();
-    let old = store(&repository, &lease, 1, 9 << 20);
-    // Its chunk fills a container; the page that names it lies in the next one.
-    store(&repository, &lease, 2, 9 << 20);
-    repository.forget(&lease, &[old], &session_record(), &tombstone()).unwrap();
-    let has_it = |path: &PathBuf| {
-        let bytes = std::fs::read(path).unwrap();
-        bytes.windows(4000).any(|some| some == [2; 4000])
-    };
-    let gone = files(folder.path()).into_iter().find(has_it).unwrap();
+    let old = store(&repository, &lease, 1, 5000);
+    let gone = files(folder.path()).remove(0);
+    // A page of its own, elsewhere, that names the same chunk.
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    assert!(!session.claim(&chunk(1)).unwrap());
+    assert!(session.claim(&page(2)).unwrap());
+    session.append(&leaf(2, &[chunk(1)])).unwrap();
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(page(2), sequence)).unwrap();
+    let dead = store(&repository, &lease, 3, 5000);
+    repository.forget(&lease, &[old, dead], &session_record(), &tombstone()).unwrap();
     std::fs::remove_file(gone).unwrap();
     let before = files(folder.path());
     let refused = reclaim::run(&repository, &lease, OPTIONS, None);
     assert!(matches!(refused, Err(repository::Error::ContainerMissing(_))), "{refused:?}");
+    assert_eq!(files(folder.path()), before);
+}
+
+/// It names what nobody needs, and not what it needs: that would be removed.
+#[test]
+fn a_page_in_which_a_reference_has_rotted_stops_a_reclaim() {
+    let (folder, repository, lease) = made();
+    store(&repository, &lease, 1, 5000);
+    let dead = store(&repository, &lease, 3, 5000);
+    repository.forget(&lease, &[dead], &session_record(), &tombstone()).unwrap();
+    let path = files(folder.path()).remove(0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The chunk names itself, then the page names it.
+    let at = bytes.windows(24).rposition(|some| some == chunk(1).0).unwrap();
+    bytes[at..at + 24].copy_from_slice(&chunk(3).0);
+    std::fs::write(&path, bytes).unwrap();
+    let before = files(folder.path());
+    let refused = reclaim::run(&repository, &lease, OPTIONS, None);
+    assert!(matches!(refused, Err(repository::Error::Damaged { .. })), "{refused:?}");
     assert_eq!(files(folder.path()), before);
 }
 
