@@ -236,13 +236,10 @@ fn what_a_reclaim_would_have_moved_is_still_there_when_it_failed() {
     assert!(!session.claim(&chunk(1)).unwrap());
 }
 
-/// Of its objects somebody may have a copy yet: until that is found out, nothing is removed.
-#[test]
-fn a_container_of_chunks_that_is_gone_stops_a_reclaim() {
+/// A chunk in one container, which a page in the second needs; nobody needs what the third has.
+fn scattered() -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
     let (folder, repository, lease) = made();
     let old = store(&repository, &lease, 1, 5000);
-    let gone = files(folder.path()).remove(0);
-    // A page of its own, elsewhere, that names the same chunk.
     let session = repository.begin(&lease, None, session_record()).unwrap();
     assert!(!session.claim(&chunk(1)).unwrap());
     assert!(session.claim(&page(2)).unwrap());
@@ -251,7 +248,14 @@ fn a_container_of_chunks_that_is_gone_stops_a_reclaim() {
     session.commit(&manifest(page(2), sequence)).unwrap();
     let dead = store(&repository, &lease, 3, 5000);
     repository.forget(&lease, &[old, dead], &session_record(), &tombstone()).unwrap();
-    std::fs::remove_file(gone).unwrap();
+    (folder, repository, lease)
+}
+
+/// Of its objects somebody may have a copy yet: until that is found out, nothing is removed.
+#[test]
+fn a_container_of_chunks_that_is_gone_stops_a_reclaim() {
+    let (folder, repository, lease) = scattered();
+    std::fs::remove_file(files(folder.path()).remove(0)).unwrap();
     let before = files(folder.path());
     let refused = reclaim::run(&repository, &lease, OPTIONS, None);
     assert!(matches!(refused, Err(repository::Error::ContainerMissing(_))), "{refused:?}");
@@ -261,14 +265,10 @@ fn a_container_of_chunks_that_is_gone_stops_a_reclaim() {
 /// It names what nobody needs, and not what it needs: that would be removed.
 #[test]
 fn a_page_in_which_a_reference_has_rotted_stops_a_reclaim() {
-    let (folder, repository, lease) = made();
-    store(&repository, &lease, 1, 5000);
-    let dead = store(&repository, &lease, 3, 5000);
-    repository.forget(&lease, &[dead], &session_record(), &tombstone()).unwrap();
-    let path = files(folder.path()).remove(0);
+    let (folder, repository, lease) = scattered();
+    let path = files(folder.path()).remove(1);
     let mut bytes = std::fs::read(&path).unwrap();
-    // The chunk names itself, then the page names it.
-    let at = bytes.windows(24).rposition(|some| some == chunk(1).0).unwrap();
+    let at = bytes.windows(24).position(|some| some == chunk(1).0).unwrap();
     bytes[at..at + 24].copy_from_slice(&chunk(3).0);
     std::fs::write(&path, bytes).unwrap();
     let before = files(folder.path());
