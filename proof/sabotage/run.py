@@ -110,6 +110,20 @@ SABOTAGES = {
     "a repair is synced before it takes the old name": (
         "crates/repository/src/parity/repair.rs", "            file.sync()?;", "",
         test("client", "repair")),
+    "one has the lock": (
+        "crates/repository/src/local.rs",
+        "match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {",
+        "match fs::flock(&file, FlockOperation::NonBlockingLockShared) {",
+        test("repository", "a_lock_is_had_by_one")),
+    "a file is made once": (
+        "crates/repository/src/local.rs",
+        "let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;",
+        "let flags = OFlags::RDWR | OFlags::CREATE;",
+        test("repository", "a_file_is_made_once")),
+    "links in a repository are not followed": (
+        "crates/repository/src/local.rs", "flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;",
+        "flags | OFlags::CLOEXEC;",
+        test("repository", "a_link_is_not_followed")),
     "sync of what is put": (
         "crates/repository/src/local.rs",
         "        file.sync()?;\n        self.replace(&part, name)",
