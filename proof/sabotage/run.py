@@ -120,6 +120,20 @@ SABOTAGES = {
     "a repair is synced before it takes the old name": (
         "crates/repository/src/parity/repair.rs", "            file.sync()?;", "",
         test("client", "repair")),
+    "one has the lock": (
+        "crates/repository/src/local.rs",
+        "match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {",
+        "match fs::flock(&file, FlockOperation::NonBlockingLockShared) {",
+        test("repository", "a_lock_is_had_by_one")),
+    "a file is made once": (
+        "crates/repository/src/local.rs",
+        "let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;",
+        "let flags = OFlags::RDWR | OFlags::CREATE;",
+        test("repository", "a_file_is_made_once")),
+    "links in a repository are not followed": (
+        "crates/repository/src/local.rs", "flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;",
+        "flags | OFlags::CLOEXEC;",
+        test("repository", "a_link_is_not_followed")),
     "sync of what is put": (
         "crates/repository/src/local.rs",
         "        file.sync()?;\n        self.replace(&part, name)",
@@ -320,20 +334,21 @@ SABOTAGES = {
     "a container that is gone stops a reclaim": (
         "crates/repository/src/reclaim/plan.rs",
         "            return Err(Error::ContainerMissing(row.place.container));\n", "",
-        test("client", "gc_with_a_container_that_is_gone")),
+        test("repository", "a_container_of_chunks_that_is_gone")),
     "checksum of a page that reclaim marks by": (
-        "crates/repository/src/reclaim/live.rs", "record::verify(&bytes)", "record::split(&bytes)",
-        test("client", "gc_with_a_flipped_bit")),
+        "crates/repository/src/repository.rs", "if let Err(reason) = verify(buffer)",
+        "if let Err(reason) = format::record::split(buffer)",
+        test("repository", "a_page_in_which_a_reference_has_rotted")),
     "the repository in the header of a container": (
         "crates/repository/src/container/read.rs",
         "if header.repository != repository || header.number != self.number {",
         "let _ = repository;\n        if header.number != self.number {",
-        test("client", "a_container_of_another_repository")),
+        test("repository", "in_a_container_of_another_name_or_repository")),
     "the number in the header of a container": (
         "crates/repository/src/container/read.rs",
         "if header.repository != repository || header.number != self.number {",
         "if header.repository != repository {",
-        test("client", "exchanged_containers")),
+        test("repository", "in_a_container_of_another_name_or_repository")),
     "checksum of the header of a container": (
         "crates/format/src/container.rs",
         "return Err(Error::Checksum { what: \"container header\" });", "",
@@ -373,7 +388,7 @@ SABOTAGES = {
     "checksum of the lease": (
         "crates/repository/src/lease.rs", "if checksum(&[body]) != *sum {",
         "if checksum(&[body]) != *sum && false {",
-        test("repository", "a_damaged_lease")),
+        test("repository", "a_lease_is_read_back")),
     "a repair leaves alone what is not whole": (
         "crates/repository/src/parity/repair.rs",
         "let is_good = is_copied && is_whole(number, repository)?;", "let is_good = is_copied;",

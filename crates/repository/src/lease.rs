@@ -181,6 +181,17 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_is_read_back_and_flips_are_found() {
+        let bytes = encode(7, "host-a");
+        assert_eq!(decode(&bytes), Ok((7, "host-a".to_owned())));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&damaged).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
     fn a_damaged_lease_keeps_nobody_from_writing() {
         let (_directory, storage) = storage();
         storage.create_directory("containers").unwrap();

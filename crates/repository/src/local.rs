@@ -361,6 +361,24 @@ mod tests {
         assert!(read_small(&storage, "a/b/x", 5).is_err(), "a limit is kept");
     }
 
+    /// What a writer that lost its lease still writes must not be written by another one as well.
+    #[test]
+    fn a_file_is_made_once() {
+        let (_directory, storage) = storage();
+        drop(storage.create("x.part").unwrap());
+        assert!(storage.create("x.part").err().unwrap().exists_already());
+    }
+
+    /// Who may put links there reads and writes nothing elsewhere through us.
+    #[test]
+    fn a_link_is_not_followed() {
+        let (directory, storage) = storage();
+        std::fs::write(directory.path().join("elsewhere"), b"secret").unwrap();
+        std::os::unix::fs::symlink("elsewhere", directory.path().join("link")).unwrap();
+        assert!(storage.open("link").is_err());
+        assert!(storage.try_lock("link").is_err());
+    }
+
     #[test]
     fn a_name_that_is_given_replaced_or_taken_is_synced_in_its_folder() {
         let (_directory, storage) = storage();

@@ -76,10 +76,13 @@ fn manifest(root: ObjectId, sequence: u64) -> SealedRecord {
 }
 
 fn made() -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
+    made_as(RepositoryId([1; 16]))
+}
+fn made_as(repository: RepositoryId) -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
     let folder = tempfile::tempdir().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
     let config = Config {
-        repository: RepositoryId([1; 16]),
+        repository,
         features: 0,
         created_secs: 0,
         privacy: 0,
@@ -231,6 +234,67 @@ fn what_a_reclaim_would_have_moved_is_still_there_when_it_failed() {
     assert!(matches!(refused, Err(repository::Error::Damaged { .. })), "{refused:?}");
     let session = repository.begin(&lease, None, session_record()).unwrap();
     assert!(!session.claim(&chunk(1)).unwrap());
+}
+
+/// A chunk in one container, which a page in the second needs; nobody needs what the third has.
+fn scattered() -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
+    let (folder, repository, lease) = made();
+    let old = store(&repository, &lease, 1, 5000);
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    assert!(!session.claim(&chunk(1)).unwrap());
+    assert!(session.claim(&page(2)).unwrap());
+    session.append(&leaf(2, &[chunk(1)])).unwrap();
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(page(2), sequence)).unwrap();
+    let dead = store(&repository, &lease, 3, 5000);
+    repository.forget(&lease, &[old, dead], &session_record(), &tombstone()).unwrap();
+    (folder, repository, lease)
+}
+
+/// Of its objects somebody may have a copy yet: until that is found out, nothing is removed.
+#[test]
+fn a_container_of_chunks_that_is_gone_stops_a_reclaim() {
+    let (folder, repository, lease) = scattered();
+    std::fs::remove_file(files(folder.path()).remove(0)).unwrap();
+    let before = files(folder.path());
+    let refused = reclaim::run(&repository, &lease, OPTIONS, None);
+    assert!(matches!(refused, Err(repository::Error::ContainerMissing(_))), "{refused:?}");
+    assert_eq!(files(folder.path()), before);
+}
+
+/// It names what nobody needs, and not what it needs: that would be removed.
+#[test]
+fn a_page_in_which_a_reference_has_rotted_stops_a_reclaim() {
+    let (folder, repository, lease) = scattered();
+    let path = files(folder.path()).remove(1);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(24).position(|some| some == chunk(1).0).unwrap();
+    bytes[at..at + 24].copy_from_slice(&chunk(3).0);
+    std::fs::write(&path, bytes).unwrap();
+    let before = files(folder.path());
+    let refused = reclaim::run(&repository, &lease, OPTIONS, None);
+    assert!(matches!(refused, Err(repository::Error::Damaged { .. })), "{refused:?}");
+    assert_eq!(files(folder.path()), before);
+}
+
+/// Whoever keeps the files may have put another one in its place.
+#[test]
+fn what_should_lie_in_a_container_of_another_name_or_repository_is_stored_again() {
+    let (other, repository, lease) = made_as(RepositoryId([2; 16]));
+    store(&repository, &lease, 1, 5000);
+    let (folder, repository, lease) = made();
+    store(&repository, &lease, 1, 5000);
+    store(&repository, &lease, 2, 5000);
+    let [first, second] = files(folder.path()).try_into().unwrap();
+    drop((repository, lease));
+    for stranger in [files(other.path()).remove(0), second] {
+        std::fs::copy(stranger, &first).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
+        let repository = Arc::new(Repository::open(storage).unwrap());
+        let lease = repository.lease("next").unwrap();
+        let session = repository.begin(&lease, None, session_record()).unwrap();
+        assert!(session.claim(&chunk(1)).unwrap(), "nobody else has it");
+    }
 }
 
 /// Who made it can seal anything, also a page under the name of a chunk: that would be marked as

@@ -54,13 +54,16 @@ impl Lab {
 fn is_step(call: &Call) -> bool {
     let is_new_run = call.name.starts_with("index/run-")
         && (call.verb == "publish" || call.name.ends_with(".part"));
-    let is_own = is_new_run || call.name.starts_with("index/spill-");
-    ["publish", "replace", "remove"].contains(&call.verb) && !is_own
+    is_change(call) && !is_new_run && !call.name.starts_with("index/spill-")
+}
+
+fn is_change(call: &Call) -> bool {
+    ["publish", "replace", "remove"].contains(&call.verb)
 }
 
 /// Whether a writer may sleep long in this call.
 fn takes_long(call: &Call) -> bool {
-    call.verb == "sync" && !call.name.ends_with(PUT_SUFFIX)
+    is_change(call) || call.verb == "sync" && !call.name.ends_with(PUT_SUFFIX)
 }
 
 /// All calls of `verb` on names that begin and end so come right after a look at the lease, or
@@ -75,7 +78,7 @@ fn assert_fenced(calls: &[Call], verb: &str, (start, end): (&str, &str)) {
         if is_it(call) {
             assert!(may, "nobody looked at the lease before: {call:?}");
             met += 1;
-        } else if is_step(call) || takes_long(call) {
+        } else if takes_long(call) {
             may = false;
         }
         may |= call.verb == "open" && call.name == "lease";

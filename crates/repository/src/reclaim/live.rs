@@ -153,14 +153,14 @@ impl HeadReader<'_> {
         Ok(refs)
     }
 
-    /// The heads of a record; its checksum is verified: a reference that lost a bit would let
-    /// the object that it named die.
+    /// The heads of a record whose checksum is good: a reference that lost a bit would let the
+    /// object that it named die.
     fn read(&self, place: Place) -> Result<Heads> {
         let mut bytes = Vec::new();
         self.repository.read_good(place, &mut bytes)?;
         let name = container_name(place.container);
         let damaged = |reason| Error::damaged(&name, reason);
-        let record = record::verify(&bytes).map_err(damaged)?;
+        let record = record::split(&bytes).map_err(damaged)?;
         let heads = heads(&record).map_err(damaged)?;
         Ok(heads.iter().map(|head| (head.id, head.refs().collect())).collect())
     }
