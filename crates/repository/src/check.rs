@@ -85,15 +85,16 @@ fn has_lost_only_parity(reader: &ContainerReader) -> bool {
 }
 
 /// What of the parity of an open container has rotted while nobody needed it.
-pub fn parity(repository: &Repository, reader: &ContainerReader) -> Option<Damage> {
+pub fn parity(repository: &Repository, reader: &ContainerReader) -> Result<Option<Damage>> {
     let number = reader.number();
     match inspect(reader, repository.config.parity_percent()) {
-        Ok(rot) if rot.is_none() => None,
+        Ok(rot) if rot.is_none() => Ok(None),
         Ok(rot) => {
             let is_healable = rot.groups_beyond == 0;
-            Some(Damage { is_healable, ..Damage::whole(number, rot.to_string()) })
+            Ok(Some(Damage { is_healable, ..Damage::whole(number, rot.to_string()) }))
         }
-        Err(error) => Some(Damage::whole(number, error.to_string())),
+        Err(error) if error.is_of_the_way() => Err(error),
+        Err(error) => Ok(Some(Damage::whole(number, error.to_string()))),
     }
 }
 

@@ -174,7 +174,7 @@ impl Look<'_> {
         }
         // What is known to be damaged is said once.
         if chosen && seen.damages.is_empty() {
-            seen.damages.extend(parity(&self.archive.repository, &reader));
+            seen.damages.extend(parity(&self.archive.repository, &reader)?);
         }
         let bytes = rows.iter().map(|row| u64::from(row.length)).sum();
         Ok((seen, if chosen { bytes } else { 0 }))
@@ -182,11 +182,12 @@ impl Look<'_> {
 
     fn row(&mut self, reader: &ContainerReader, row: &Row, seen: &mut Seen) -> Result<()> {
         let place = Place { container: reader.number(), offset: row.offset, length: row.length };
-        let read = match reader.read(place, &mut self.buffer) {
-            Err(error) if error.is_of_the_way() => return Err(error.into()),
-            read => read.map_err(|error| error.to_string()),
+        let read = reader.read(place, &mut self.buffer).map_err(Error::from);
+        let reason = match read.and_then(|()| self.record(place, seen)) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_of_the_way() => return Err(error),
+            Err(error) => error.to_string(),
         };
-        let Err(reason) = read.and_then(|()| self.record(place, seen)) else { return Ok(()) };
         let is_healable = reader.heal(place, &mut self.buffer);
         let range = Some((row.offset.into(), row.length.into()));
         let damage = ContainerDamage::whole(place.container, reason);
@@ -198,8 +199,8 @@ impl Look<'_> {
     }
 
     /// Looks into the record that was read from `place`.
-    fn record(&mut self, place: Place, seen: &mut Seen) -> std::result::Result<(), String> {
-        let record = record::verify(&self.buffer).map_err(|error| error.to_string())?;
+    fn record(&mut self, place: Place, seen: &mut Seen) -> Result<()> {
+        let record = record::verify(&self.buffer)?;
         match record.header.kind {
             RecordKind::Session => return Ok(()),
             RecordKind::Manifest => {
@@ -217,9 +218,7 @@ impl Look<'_> {
             there.extend(ids.iter().map(|id| (place.offset, Wanted::new(id))));
         }
         let Ok(blocks) = self.archive.blocks() else { return Ok(()) };
-        let opened = blocks
-            .open_bytes(place.container, &mut self.buffer, &mut self.scratch)
-            .map_err(|error| error.to_string())?;
+        let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
         let ids = &self.archive.keys.writer.ids;
         for (at, id) in opened.ids.iter().enumerate() {
             let payload = opened.payload(at);

@@ -175,11 +175,12 @@ impl Harm {
         std::fs::read(place.repository().join(name)).ok()
     }
 
-    /// Two files of a kind take each other's names; where there is one only, it is a stranger's.
+    /// Two files of a kind take each other's names; where there is one only, it is a stranger's. Two
+    /// runs of the index say the same in any order, so that theirs is a stranger's too.
     fn swapped(&self, lab: &Lab, copy: Place, before: &[u8]) -> Option<Place> {
         let files = self.kind.files(&lab.place);
         let next = files.iter().cycle().skip_while(|file| **file != self.file).nth(1)?;
-        let there = if *next == self.file {
+        let there = if *next == self.file || self.kind == Kind::Run {
             let stranger = self.kind.files(&lab.stranger).first()?.clone();
             std::fs::read(lab.stranger.repository().join(stranger)).unwrap()
         } else {
@@ -264,6 +265,22 @@ fn rows(lab: &Lab, file: &str) -> Vec<Row> {
 }
 
 impl Harm {
+    /// Whether there is a record of which it hits the checksum and nothing else.
+    pub(crate) fn hits_only_a_sum(&self, lab: &Lab) -> bool {
+        let middle = (self.range.start + self.range.end) / 2;
+        let first = match self.how {
+            How::Flip => middle,
+            // Of the sector before nothing is touched, and what comes behind is another record.
+            How::ZeroSector => middle / SECTOR_BYTES * SECTOR_BYTES,
+            _ => return false,
+        };
+        let is_in_sum = |row: &Row| {
+            let end = (row.offset + row.length) as usize;
+            (end - CHECKSUM_BYTES..end).contains(&first)
+        };
+        self.kind == Kind::Container && rows(lab, &self.file).iter().any(is_in_sum)
+    }
+
     /// Whether it hits the record at `place`.
     pub(crate) fn hits(&self, lab: &Lab, place: ids::Place) -> bool {
         let (start, end) = (place.offset as usize, (place.offset + place.length) as usize);
