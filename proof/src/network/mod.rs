@@ -95,7 +95,8 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
     let begun = Instant::now();
     let (deadline, seed) = (asked.deadline()?, asked.seed()?);
     println!("seed {seed}");
-    without_locks(&asked.binary(), work)?;
+    without_locks(&asked.binary(), work, Locks::None)?;
+    without_locks(&asked.binary(), work, Locks::ForAll)?;
     let mut rig = Rig::start(&asked.binary(), work, seed)?;
     let with_seed = |error: String| format!("{error}\nseed {seed}");
     for number in 1.. {
@@ -121,9 +122,9 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
 }
 
 /// Where nobody can lock, there is to be no repository.
-fn without_locks(binary: &Path, work: &Path) -> Result<(), String> {
+fn without_locks(binary: &Path, work: &Path, locks: Locks) -> Result<(), String> {
     let (exported, at) = (work.join("exported without locks"), work.join("without locks"));
-    let mounted = mounted_at(0, &exported, &Arc::new(Weather::calm(1)), Locks::None, &at)?;
+    let mounted = mounted_at(0, &exported, &Arc::new(Weather::calm(1)), locks, &at)?;
     let ran = Client::new(binary, &at.join("repository")).run(&["init"])?;
     drop(mounted);
     if ran.code != Some(FAILED) || !ran.message().contains("lock") {
