@@ -198,12 +198,12 @@ SABOTAGES = {
         "        let snapshot = snapshots::write(",
         test("client", "fences::a_backup")),
     "lease before a key comes": (
-        "crates/repository/src/repository.rs",
+        "crates/repository/src/keys.rs",
         "        lease.verify()?;\n        Ok(self.storage.put(",
         "        let _ = lease;\n        Ok(self.storage.put(",
         test("client", "fences::a_key")),
     "lease before a key goes": (
-        "crates/repository/src/repository.rs",
+        "crates/repository/src/keys.rs",
         "        lease.verify()?;\n        Ok(self.storage.remove(",
         "        let _ = lease;\n        Ok(self.storage.remove(",
         test("client", "fences::a_key")),
@@ -348,7 +348,7 @@ SABOTAGES = {
         "            return Err(Error::ContainerMissing(row.place.container));\n", "",
         test("repository", "a_container_of_chunks_that_is_gone")),
     "checksum of a page that reclaim marks by": (
-        "crates/repository/src/repository.rs", "if let Err(reason) = verify(buffer)",
+        "crates/repository/src/reading.rs", "if let Err(reason) = verify(buffer)",
         "if let Err(reason) = format::record::split(buffer)",
         test("repository", "a_page_in_which_a_reference_has_rotted")),
     "the repository in the header of a container": (

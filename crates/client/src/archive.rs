@@ -117,7 +117,7 @@ impl Archive {
         let config = Config::read(storage)?;
         let root = RootVerifyKey::from_bytes(config.root_key);
         let mut damaged = None;
-        for (_, slot) in repository::repository::key_slots(storage)? {
+        for (_, slot) in repository::keys::key_slots(storage)? {
             match open_slot(&slot, &root, secret) {
                 Ok((info, keys)) if info.repository == config.repository => {
                     return Ok((info, keys));

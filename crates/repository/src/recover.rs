@@ -10,7 +10,7 @@ use crate::lease::Lease;
 use crate::sabotage::{Point, is_out};
 use crate::session::{add_runs, remove_runs, write_run};
 use crate::storage::{PUT_SUFFIX, Storage};
-use crate::{Error, Repository, Result, repository as names, snapshots};
+use crate::{Error, Repository, Result, keys, snapshots};
 use format::container::Row;
 use format::manifest::Head;
 use format::record::{self, Header, RecordKind};
@@ -136,7 +136,7 @@ pub(crate) fn after(sequence: u64) -> u64 {
 
 /// Removes what no reader looks at: it is of writers that died or failed.
 pub(crate) fn remove_strays(repository: &Repository, lease: &Lease) -> Result<()> {
-    for directory in ["index", snapshots::DIRECTORY, names::KEYS] {
+    for directory in ["index", snapshots::DIRECTORY, keys::DIRECTORY] {
         let strays = strays(repository, directory)?;
         // The state that does not name them may be of a dead writer, and be seen but not durable:
         // the one before it names them.

@@ -9,25 +9,19 @@ use crate::index::state::State;
 use crate::lease::{Lease, Purpose};
 use crate::numbers::Numbers;
 use crate::pins::{Pins, SessionNo};
+use crate::reading::REFRESH_MAX;
 use crate::sabotage::{Point, is_out};
 use crate::session::Session;
 use crate::snapshots::{self, SnapshotRef, Stored};
-use crate::storage::{Storage, read_small};
-use crate::{Error, Result, container, lease, reserve};
+use crate::storage::Storage;
+use crate::{Error, Result, container, keys, lease, reserve};
 use format::container::Header;
-use format::record::{SealedRecord, verify};
+use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, Place};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Containers kept open for reading.
-const OPEN_CONTAINERS_MAX: usize = 64;
-/// Readers look at the index again at most this often when files vanish under them.
-const REFRESH_MAX: usize = 8;
-pub(crate) const KEYS: &str = "keys";
-const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// An open repository.
 pub struct Repository {
@@ -43,10 +37,10 @@ pub struct Repository {
     pub(crate) next_snapshot: AtomicU64,
     next_run: AtomicU64,
     pub(crate) marks: Marks,
-    open: Mutex<VecDeque<Arc<ContainerReader>>>,
+    pub(crate) open: Mutex<VecDeque<Arc<ContainerReader>>>,
     /// Records that were read from parity, and those that could not be: nobody tries them again
     /// for each of their chunks.
-    healed: Mutex<BTreeMap<Place, bool>>,
+    pub(crate) healed: Mutex<BTreeMap<Place, bool>>,
 }
 
 /// Key slots of an `init` that was interrupted: they open nothing, and would look damaged. Where
@@ -56,8 +50,8 @@ fn remove_slots_that_open_nothing(storage: &dyn Storage) -> Result<()> {
         && container::list(storage, ContainerNo(0))?.is_empty()
         && storage.list(snapshots::DIRECTORY)?.is_empty();
     if is_new {
-        for name in storage.list(KEYS)? {
-            storage.remove(&format!("{KEYS}/{name}"))?;
+        for name in storage.list(keys::DIRECTORY)? {
+            storage.remove(&format!("{}/{name}", keys::DIRECTORY))?;
         }
     }
     Ok(())
@@ -74,13 +68,13 @@ impl Repository {
             return Err(Error::Exists { location: storage.describe() });
         }
         let _lock = lease::lock_alone(&*storage)?;
-        for directory in [KEYS, container::DIRECTORY, "index"] {
+        for directory in [keys::DIRECTORY, container::DIRECTORY, "index"] {
             storage.create_directory(directory)?;
         }
         snapshots::create_directory(&*storage)?;
         remove_slots_that_open_nothing(&*storage)?;
         for (id, slot) in slots {
-            storage.put(&format!("{KEYS}/{id}"), slot)?;
+            storage.put(&format!("{}/{id}", keys::DIRECTORY), slot)?;
         }
         State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }
             .write(&*storage)?;
@@ -140,28 +134,6 @@ impl Repository {
         self.next_run.fetch_max(index.state.next_run, Ordering::Relaxed);
         *self.index.write() = Arc::new(index);
         Ok(())
-    }
-
-    /// The key slots.
-    pub fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
-        key_slots(&*self.storage)
-    }
-
-    /// One key slot, if it is there. It need not be in any list.
-    pub fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
-        read_slot(&*self.storage, id)
-    }
-
-    /// Durably adds or replaces a key slot.
-    pub fn put_key_slot(&self, lease: &Lease, id: KeyId, slot: &[u8]) -> Result<()> {
-        lease.verify()?;
-        Ok(self.storage.put(&format!("{KEYS}/{id}"), slot)?)
-    }
-
-    /// Durably removes a key slot.
-    pub fn remove_key_slot(&self, lease: &Lease, id: KeyId) -> Result<()> {
-        lease.verify()?;
-        Ok(self.storage.remove(&format!("{KEYS}/{id}"))?)
     }
 
     /// Takes the lease to store something; sees what other processes did, and settles what a dead
@@ -226,45 +198,6 @@ impl Repository {
         self.commit.is_locked()
     }
 
-    /// All snapshots. On a network file system this may be of the past: one that was just made by
-    /// another client is missing, or one that was forgotten is there, and cannot be read.
-    pub fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
-        Ok(snapshots::parse_all(&self.storage.list(snapshots::DIRECTORY)?))
-    }
-
-    /// All snapshots as of now, for who holds the lease.
-    pub fn snapshots_now(&self) -> Result<Vec<SnapshotRef>> {
-        let (storage, point) = (&*self.storage, Point::FreshSnapshots);
-        Ok(snapshots::parse_all(&self.marks.list(storage, snapshots::DIRECTORY, point)?))
-    }
-
-    /// All containers, for who only reads. Where a list may be of the past, the newest are looked for
-    /// by their names.
-    pub fn containers(&self) -> Result<Vec<container::Found>> {
-        let mut found = container::list(&*self.storage, ContainerNo(0))?;
-        if self.storage.lists_are_fresh() {
-            return Ok(found);
-        }
-        let known = self.index().state.next_container;
-        let mut next = found.last().map_or(0, |file| file.number.0) + 1;
-        loop {
-            let number = ContainerNo(next);
-            match self.storage.open(&container::name(number)) {
-                Ok(_) => found.push(container::Found { number, finished: true }),
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                // What a forget wrote lies behind all that the index knows.
-                Err(_) if next >= known => return Ok(found),
-                Err(_) => {}
-            }
-            next += 1;
-        }
-    }
-
-    /// All containers as of now, for who holds the lease.
-    pub fn containers_now(&self) -> Result<Vec<container::Found>> {
-        container::list_now(self, ContainerNo(0), Point::FreshContainers)
-    }
-
     /// One snapshot.
     pub fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
         snapshots::read(&*self.storage, name)
@@ -295,82 +228,6 @@ impl Repository {
         names.iter().try_for_each(|name| snapshots::remove(&*self.storage, *name))?;
         // One that was gone already may be so by a removal that is not durable.
         Ok(self.storage.sync_directory(snapshots::DIRECTORY)?)
-    }
-
-    /// Reads the record at `place`. Whether it is good is for who opens its seal; when it is not,
-    /// [`Repository::heal`] may help.
-    pub fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
-        match self.container(place.container)?.read(place, buffer) {
-            Err(_) if self.heal(place, buffer) => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Reads the record at `place`, from parity when its checksum does not fit.
-    pub(crate) fn read_good(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
-        self.read(place, buffer)?;
-        if let Err(reason) = verify(buffer)
-            && !self.heal(place, buffer)
-        {
-            return Err(Error::damaged(&container::name(place.container), reason));
-        }
-        Ok(())
-    }
-
-    /// Makes the record at `place` good from the parity of its container. Whether that was done:
-    /// not when nothing was wrong with it.
-    pub fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
-        if self.healed.lock().get(&place) == Some(&false) {
-            return false;
-        }
-        let is_healed = self.container(place.container).is_ok_and(|it| it.heal(place, buffer));
-        self.healed.lock().insert(place, is_healed);
-        is_healed
-    }
-
-    /// Notes that the record at `place` was read from parity.
-    pub fn note_healed(&self, place: Place) {
-        self.healed.lock().insert(place, true);
-    }
-
-    /// Records that were read from parity so far, sorted.
-    pub fn healed(&self) -> Vec<Place> {
-        self.healed.lock().iter().filter(|(_, healed)| **healed).map(|(place, _)| *place).collect()
-    }
-
-    /// Finds and reads the record that holds `id`, even while reclaim moves it.
-    pub fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<Place> {
-        for _ in 0..REFRESH_MAX {
-            let Some(place) = self.index().find_many(&[*id])?[0] else { break };
-            match self.read(place, buffer) {
-                Err(error) if error.is_gone() => self.refresh_after(place.container)?,
-                result => return result.map(|()| place),
-            }
-        }
-        Err(Error::ObjectMissing(*id))
-    }
-
-    /// Forgets an open container that vanished, and looks at the index again.
-    pub fn refresh_after(&self, gone: ContainerNo) -> Result<()> {
-        self.open.lock().retain(|reader| reader.number() != gone);
-        self.refresh()
-    }
-
-    /// The container `number`, open.
-    pub fn container(&self, number: ContainerNo) -> Result<Arc<ContainerReader>> {
-        if let Some(reader) = self.open.lock().iter().find(|reader| reader.number() == number) {
-            return Ok(reader.clone());
-        }
-        let reader = Arc::new(ContainerReader::open(&*self.storage, number)?);
-        let mut open = self.open.lock();
-        open.push_front(reader.clone());
-        open.truncate(OPEN_CONTAINERS_MAX);
-        Ok(reader)
-    }
-
-    /// Lets go of the open containers `numbers`, so that their space comes back.
-    pub(crate) fn close(&self, numbers: &[ContainerNo]) {
-        self.open.lock().retain(|reader| !numbers.contains(&reader.number()));
     }
 
     pub(crate) fn allocate_container(&self) -> ContainerNo {
@@ -419,22 +276,6 @@ impl Repository {
         index.state.write(&*self.storage)?;
         *self.index.write() = Arc::new(index);
         Ok(())
-    }
-}
-
-/// The key slots in `storage`.
-pub fn key_slots(storage: &dyn Storage) -> Result<Vec<(KeyId, Vec<u8>)>> {
-    let ids = storage.list(KEYS)?.into_iter().filter_map(|name| KeyId::from_hex(&name));
-    // One that is listed and gone was removed meanwhile.
-    ids.filter_map(|id| Some((id, read_slot(storage, id).transpose()?)))
-        .map(|(id, slot)| Ok((id, slot?)))
-        .collect()
-}
-
-fn read_slot(storage: &dyn Storage, id: KeyId) -> Result<Option<Vec<u8>>> {
-    match read_small(storage, &format!("{KEYS}/{id}"), KEY_BYTES_MAX) {
-        Err(error) if error.is_not_found() => Ok(None),
-        slot => Ok(Some(slot?)),
     }
 }
 

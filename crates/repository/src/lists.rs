@@ -1,0 +1,47 @@
+//! What there is: snapshots and containers, as of now or perhaps of the past.
+
+use crate::sabotage::Point;
+use crate::snapshots::{self, SnapshotRef};
+use crate::{Repository, Result, container};
+use ids::ContainerNo;
+
+impl Repository {
+    /// All snapshots. On a network file system this may be of the past: one that was just made by
+    /// another client is missing, or one that was forgotten is there, and cannot be read.
+    pub fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
+        Ok(snapshots::parse_all(&self.storage.list(snapshots::DIRECTORY)?))
+    }
+
+    /// All snapshots as of now, for who holds the lease.
+    pub fn snapshots_now(&self) -> Result<Vec<SnapshotRef>> {
+        let (storage, point) = (&*self.storage, Point::FreshSnapshots);
+        Ok(snapshots::parse_all(&self.marks.list(storage, snapshots::DIRECTORY, point)?))
+    }
+
+    /// All containers, for who only reads. Where a list may be of the past, the newest are looked for
+    /// by their names.
+    pub fn containers(&self) -> Result<Vec<container::Found>> {
+        let mut found = container::list(&*self.storage, ContainerNo(0))?;
+        if self.storage.lists_are_fresh() {
+            return Ok(found);
+        }
+        let known = self.index().state.next_container;
+        let mut next = found.last().map_or(0, |file| file.number.0) + 1;
+        loop {
+            let number = ContainerNo(next);
+            match self.storage.open(&container::name(number)) {
+                Ok(_) => found.push(container::Found { number, finished: true }),
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                // What a forget wrote lies behind all that the index knows.
+                Err(_) if next >= known => return Ok(found),
+                Err(_) => {}
+            }
+            next += 1;
+        }
+    }
+
+    /// All containers as of now, for who holds the lease.
+    pub fn containers_now(&self) -> Result<Vec<container::Found>> {
+        container::list_now(self, ContainerNo(0), Point::FreshContainers)
+    }
+}
