@@ -1,5 +1,6 @@
 //! The real binary as a rig runs it: as some user, under some limit, and never for ever.
 
+use crate::{failed, tree};
 use serde_json::Value;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -96,6 +97,21 @@ impl Client {
         let lines = ran.lines();
         let ids = lines.iter().filter(|line| line["message_type"] != "summary");
         Ok(ids.filter_map(|line| line["snapshot_id"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Restores the snapshot `id` below `target` and looks whether it is as it was; then `target` is
+    /// gone again.
+    pub(crate) fn restores(&self, id: &str, was: &tree::Copy, target: &Path) -> Result<(), String> {
+        std::fs::create_dir_all(target).map_err(failed("make a target"))?;
+        self.ends(&["restore", id, "--target", &target.to_string_lossy()], &[0])?;
+        let root = tree::find_root(target).ok_or("restored without its top folder")?;
+        let found = tree::copy(&root).map_err(failed("read what was restored"))?;
+        let differences = tree::differences(was, &found);
+        std::fs::remove_dir_all(target).map_err(failed("remove what was restored"))?;
+        if differences.is_empty() {
+            return Ok(());
+        }
+        Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")))
     }
 
     /// Backs `source` up, completely; the id of the snapshot.

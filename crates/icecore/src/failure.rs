@@ -2,7 +2,7 @@
 
 use crate::codes::Code;
 use client::Error;
-use repository::storage::StorageError;
+use repository::storage::{StorageError, is_unreachable};
 use serde::Serialize;
 use std::io::{self, ErrorKind};
 
@@ -195,15 +195,7 @@ fn of_io(error: &io::Error, message: String) -> Failure {
     let code = match error.kind() {
         PermissionDenied | ReadOnlyFilesystem => Code::NotAllowed,
         StorageFull | QuotaExceeded => Code::NoSpace,
-        StaleNetworkFileHandle
-        | HostUnreachable
-        | NetworkUnreachable
-        | NetworkDown
-        | NotConnected
-        | TimedOut
-        | ConnectionRefused
-        | ConnectionReset
-        | ConnectionAborted => Code::Unreachable,
+        kind if is_unreachable(kind) => Code::Unreachable,
         _ => Code::Failed,
     };
     Failure::new(code, message)

@@ -48,24 +48,12 @@ impl StorageError {
 
     /// Whether it is the way there that failed, or this machine: it says nothing of the data.
     pub fn is_of_the_way(&self) -> bool {
-        use io::ErrorKind::*;
+        use io::ErrorKind::{OutOfMemory, PermissionDenied};
         let errno = rustix::io::Errno::from_io_error(&self.source);
         let too_many_files = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
         errno.is_some_and(|errno| too_many_files.contains(&errno))
-            || matches!(
-                self.source.kind(),
-                PermissionDenied
-                    | OutOfMemory
-                    | StaleNetworkFileHandle
-                    | HostUnreachable
-                    | NetworkUnreachable
-                    | NetworkDown
-                    | NotConnected
-                    | TimedOut
-                    | ConnectionRefused
-                    | ConnectionReset
-                    | ConnectionAborted
-            )
+            || matches!(self.source.kind(), PermissionDenied | OutOfMemory)
+            || is_unreachable(self.source.kind())
     }
 
     /// Whether the storage is full.
@@ -73,6 +61,23 @@ impl StorageError {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self.source.kind(), StorageFull | QuotaExceeded)
     }
+}
+
+/// Whether errors of this kind say that the place cannot be reached.
+pub fn is_unreachable(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::*;
+    matches!(
+        kind,
+        StaleNetworkFileHandle
+            | HostUnreachable
+            | NetworkUnreachable
+            | NetworkDown
+            | NotConnected
+            | TimedOut
+            | ConnectionRefused
+            | ConnectionReset
+            | ConnectionAborted
+    )
 }
 
 /// Result of a file operation.

@@ -291,17 +291,7 @@ impl Rig {
 
     fn restores(&mut self, which: usize, number: usize) -> Result<(), String> {
         let (id, was) = &self.known[number];
-        let target = self.work.join("restored");
-        std::fs::create_dir_all(&target).map_err(failed("make a target"))?;
-        let words = ["restore", id, "--target", &target.to_string_lossy()];
-        self.machines[which].ends(&words, &[0])?;
-        let root = tree::find_root(&target).ok_or("restored without its top folder")?;
-        let found = tree::copy(&root).map_err(failed("read what was restored"))?;
-        let differences = tree::differences(was, &found);
-        std::fs::remove_dir_all(&target).map_err(failed("remove what was restored"))?;
-        if !differences.is_empty() {
-            return Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")));
-        }
+        self.machines[which].restores(id, was, &self.work.join("restored"))?;
         self.counts.restored += 1;
         Ok(())
     }
