@@ -334,6 +334,10 @@ SABOTAGES = {
         "crates/repository/src/lease.rs", "Purpose::Free => reserve::with(&**storage, put)?,",
         "Purpose::Free => put()?,",
         test("icecore", "a_full_repository")),
+    "what a copy without room left is forgotten": (
+        "crates/repository/src/reclaim/rewrite.rs", "            repacker.forget();",
+        "            let _ = repacker;",
+        test("client", "stores_nothing_twice")),
     "an error of the way there is no damage": (
         "crates/repository/src/error.rs",
         "matches!(self, Self::Storage(error) if error.is_of_the_way())",

@@ -177,6 +177,10 @@ impl Repacker for Keyed<'_> {
         self.doubt(result)
     }
 
+    fn forget(&mut self) {
+        self.gathering.iter_mut().for_each(Block::clear);
+    }
+
     fn take(&mut self, end: bool) -> repository::Result<Option<SealedRecord>> {
         let result = self.seal_next(end);
         self.doubt(result)

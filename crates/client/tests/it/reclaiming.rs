@@ -1,7 +1,8 @@
 //! Forgetting and giving space back. Named after the incidents in which others lost data.
 
 use crate::testkit::build::{noise, small_tree};
-use crate::testkit::{Place, Tree, assert_clean, leftovers, reclaimed, snapshot};
+use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
+use crate::testkit::{PASSWORD, Place, Tree, assert_clean, leftovers, reclaimed, snapshot};
 use client::Archive;
 use client::{Error, reclaim};
 use format::record::RecordKind;
@@ -84,6 +85,41 @@ fn a_second_reclaim_does_nothing() {
         "{again:#?}"
     );
     assert_eq!(lab.place.files(), before);
+}
+
+/// What was gathered for copies that found no room is gathered anew.
+#[test]
+fn a_reclaim_that_met_a_full_disk_stores_nothing_twice() {
+    let mut lab = Lab::with(0);
+    // They share blocks, of which a quarter stays.
+    (0..80).for_each(|seed| lab.place.write(&format!("small{seed}"), &noise(seed, 9_000)));
+    // Copied as it is, between those.
+    lab.place.write("stays", &noise(99, 3_000_000));
+    lab.generation(1);
+    let removed = (0..80).filter(|seed| seed % 4 != 0).map(|seed| format!("small{seed}"));
+    removed.for_each(|name| std::fs::remove_file(lab.place.source().join(name)).unwrap());
+    lab.generation(2);
+    lab.forget(0);
+    let (name, tree) = &lab.made[0];
+    let bytes_after = |copy: &Place| {
+        reclaimed(&copy.open());
+        lab.place.assert_restores(&copy.open(), *name, tree);
+        copy.bytes()
+    };
+    let undisturbed = bytes_after(&lab.place.copied());
+    let mut goes_on = 0;
+    for at in 0.. {
+        let (copy, plan) = (lab.place.copied(), Plan::failing(Fault::FullOnce, at));
+        let archive = Archive::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
+        let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        goes_on += u32::from(reclaim::run(&archive.unwrap(), &options).is_ok());
+        if !plan.fired() {
+            break;
+        }
+        let bytes = bytes_after(&copy);
+        assert!(bytes <= undisturbed + 64, "{bytes} bytes, {undisturbed} without, write {at}");
+    }
+    assert!(goes_on > 4, "{goes_on}");
 }
 
 #[test]

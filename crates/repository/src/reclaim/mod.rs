@@ -47,6 +47,9 @@ pub trait Repacker {
     /// Takes the objects of `record` for which `live` says so.
     fn add(&mut self, record: &[u8], live: &[bool]) -> Result<()>;
 
+    /// Forgets what was taken and is in no record yet.
+    fn forget(&mut self);
+
     /// A record of what was taken, once there is enough for one, or at the `end`.
     fn take(&mut self, end: bool) -> Result<Option<SealedRecord>>;
 }

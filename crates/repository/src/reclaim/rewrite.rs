@@ -77,7 +77,12 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         numbers: &Numbers<'_>,
         condemned: &[ContainerNo],
     ) -> Result<()> {
-        let repacker = self.repacker.as_mut().map(|repacker| &mut **repacker as &mut dyn Repacker);
+        let mut repacker =
+            self.repacker.as_mut().map(|repacker| &mut **repacker as &mut dyn Repacker);
+        // What is left of one that found no room would be stored twice.
+        if let Some(repacker) = &mut repacker {
+            repacker.forget();
+        }
         let mut copier =
             Copier::new(self.repository, self.lease, self.live, numbers, repacker, copied);
         condemned.iter().try_for_each(|number| copier.container(*number))?;

@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     Away,
     /// What writes fails from then on: the disk is full.
     Full,
+    /// Something that writes finds the disk full, once.
+    FullOnce,
     /// One sync fails, and never again (fsyncgate).
     SyncOnce,
     /// What is written to one file does not arrive, which its sync is the first to say.
@@ -122,7 +124,7 @@ impl Plan {
         let writes = ["create", "append", "sync", "put", "create_directory"];
         let of_fault = match self.fault {
             Fault::Once | Fault::Dead | Fault::Away => true,
-            Fault::Full => writes.contains(&verb),
+            Fault::Full | Fault::FullOnce => writes.contains(&verb),
             Fault::SyncOnce | Fault::Late => verb == "sync",
         };
         of_fault && self.only.is_none_or(|only| verb == only.0 && name.starts_with(only.1))
@@ -142,7 +144,7 @@ impl Plan {
         if number == self.at || stays && number > self.at {
             self.fired.store(true, Ordering::SeqCst);
             let error = match self.fault {
-                Fault::Full => Errno::NOSPC,
+                Fault::Full | Fault::FullOnce => Errno::NOSPC,
                 Fault::Away => Errno::STALE,
                 _ => Errno::IO,
             };
