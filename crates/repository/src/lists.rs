@@ -25,18 +25,27 @@ impl Repository {
         if self.storage.lists_are_fresh() {
             return Ok(found);
         }
-        let known = self.index().state.next_container;
-        let mut next = found.last().map_or(0, |file| file.number.0) + 1;
+        let (known, mut next) = (self.index().state.next_container, 1);
+        for file in &mut found {
+            file.finished = file.finished || self.is_finished(file.number)?;
+            next = file.number.0 + 1;
+        }
         loop {
             let number = ContainerNo(next);
-            match self.storage.open(&container::name(number)) {
-                Ok(_) => found.push(container::Found { number, finished: true }),
-                Err(error) if !error.is_not_found() => return Err(error.into()),
-                // What a forget wrote lies behind all that the index knows.
-                Err(_) if next >= known => return Ok(found),
-                Err(_) => {}
+            if self.is_finished(number)? {
+                found.push(container::Found { number, finished: true });
+            } else if next >= known {
+                // What a forget wrote lies behind all that the index knows, without a gap.
+                return Ok(found);
             }
             next += 1;
+        }
+    }
+
+    fn is_finished(&self, number: ContainerNo) -> Result<bool> {
+        match self.storage.open(&container::name(number)) {
+            Err(error) if error.is_not_found() => Ok(false),
+            opened => Ok(opened.map(|_| true)?),
         }
     }
 

@@ -9,7 +9,8 @@ use crate::testkit::{
     CHEAP, NAME, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, assert_same, checked, init,
     reclaimed, restore_with, snapshot,
 };
-use client::{Archive, rebuild, tags};
+use client::backup::Progress;
+use client::{Archive, check, rebuild, tags};
 use crypto::{Role, SlotSecret};
 use repository::snapshots::SnapshotRef;
 use simulation::Random;
@@ -242,6 +243,30 @@ fn lists_of_the_past_lose_nothing_in_any_command() {
             let (disk, done, _) = command.on_a_copy(&lab, fate, Disk::show_the_past);
             lab.assert_sound(&disk, &done, &format!("{}, fate {fate}", command.name));
         }
+    }
+}
+
+/// Who only looks has no way to see a list of now; but what a list lacks can be looked for.
+#[test]
+fn a_check_calls_no_list_of_the_past_damage() {
+    for fate in 0..if is_all() { 400 } else { 12 } {
+        let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
+        disk.make_remote();
+        drop(init(Arc::new(disk.process()), SMALL_CHUNKS));
+        let generation = |number: u64| {
+            small_tree(&place.source(), number);
+            place.backup(&open(&disk).unwrap()).snapshot
+        };
+        let first = generation(1);
+        generation(2);
+        open(&disk).unwrap().forget(&[first]).unwrap();
+        generation(3);
+        let archive = open(&disk).unwrap();
+        disk.show_the_past();
+        let report = check::run(&archive, &check::Options::default(), &Progress::default());
+        disk.disarm();
+        let report = report.unwrap();
+        assert_eq!((report.damages, report.notes), (vec![], vec![]), "fate {fate}");
     }
 }
 
