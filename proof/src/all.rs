@@ -130,8 +130,7 @@ fn command(part: &Part, seconds: u64, binary: &str) -> Result<Command, String> {
     match part.what {
         What::Rig(words) => {
             let seconds = seconds.to_string();
-            let this = std::env::current_exe().map_err(crate::failed("find this program"))?;
-            let mut command = Command::new(this);
+            let mut command = Command::new(crate::options::THIS);
             command.args(words).args(["--seconds", &seconds]);
             if words.first() == Some(&"sim") {
                 // Other seeds each time; one that fails is printed.

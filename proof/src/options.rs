@@ -17,6 +17,9 @@ pub(crate) fn binary(profile: &str) -> PathBuf {
     target.join(profile).join("icecore")
 }
 
+/// This program as it runs: its file is another one once it was built with other features.
+pub(crate) const THIS: &str = "/proc/self/exe";
+
 /// A word that has no value.
 const FLAGS: [&str; 1] = ["--keep"];
 

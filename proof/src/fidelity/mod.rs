@@ -171,8 +171,7 @@ impl Rig {
         };
         let (binary, own) = (work.join("icecore"), work.join("proof"));
         std::fs::copy(asked.binary(), &binary).map_err(failed("copy the binary"))?;
-        let this = std::env::current_exe().map_err(failed("find this program"))?;
-        std::fs::copy(this, &own).map_err(failed("copy this program"))?;
+        std::fs::copy(crate::options::THIS, &own).map_err(failed("copy this program"))?;
         let mut rig = Self { work: work.to_owned(), binary, own, amounts, mounted: Vec::new() };
         for kind in KINDS {
             if mounted::can_make(kind) {
