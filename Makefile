@@ -71,7 +71,7 @@ crash-smoke:
 # Real file systems, full disks, frozen processes, little memory: a slice of each.
 rigs-smoke:
 	cargo build --profile fast --package icecore
-	for rig in fidelity full freeze limits; do \
+	for rig in fidelity full freeze network limits; do \
 	    cargo proof $$rig --seconds 20 --binary $(TARGET)/fast/icecore; \
 	done
 
