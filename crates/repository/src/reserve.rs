@@ -15,9 +15,9 @@ const EMPTY: u64 = 7;
 const BYTES_MIN: u64 = 4 << 20;
 /// What is kept for each container there ever was, up to a whole one: 1/256 of its size.
 const BYTES_PER_CONTAINER: u64 = crate::container::TARGET_BYTES / 256;
-/// An index is written anew before the old one goes, and a row with its part of the filter takes
-/// less than this.
-const BYTES_PER_ROW: u64 = 64;
+/// An index is written anew before the old one goes. A row of 24 bytes with its part of the filter
+/// (2), the fence and the page takes less than this.
+const BYTES_PER_ROW: u64 = 28;
 const STEP_BYTES: usize = 256 << 10;
 
 impl Repository {
