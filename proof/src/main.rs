@@ -57,6 +57,7 @@ cargo proof fidelity [OPTIONS]   every kind of object and attribute, from each f
     --many N        names in one directory (default 2000)
     --depth N       directories in each other (default 1200, longer than a path may be)
     --links N       names of one file more (default none; ext4 holds 65000)
+    --only TEXT     only cells whose name has it, like 'ext4 > xfs as root'
 cargo proof freeze [OPTIONS]  two clients of one repository, of which one sleeps at random moments,
                               with its lock or robbed of it
     --seconds S     stop after this time (default: 60 sleeps)

@@ -69,8 +69,9 @@ pub enum Error {
     /// The repository needs a feature that this program does not have.
     #[error("the repository uses features {0:#x} that this program does not know")]
     UnknownFeatures(u64),
-    /// Reclaim saw something it does not understand and so deleted nothing.
-    #[error("reclaim stopped and deleted nothing: {0}")]
+    /// Reclaim saw something it does not understand and so deleted nothing more. On a nearly full
+    /// disk an earlier stage may have.
+    #[error("reclaim stopped and deleted nothing that it doubts: {0}")]
     Doubt(String),
     /// A network file system lists a directory as it was a while ago, again and again.
     #[error(

@@ -10,7 +10,7 @@ use client::reclaim::{self, Options, Report};
 /// Give back the space of what no snapshot needs.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted."
+    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted from then on. It works on a full disk too,\nstep by step."
 )]
 pub(crate) struct Reclaim {
     /// Say what would be done, and do nothing.
