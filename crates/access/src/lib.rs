@@ -1,0 +1,1 @@
+//! How a machine reaches its server: identity, enrolment, renewal, the HTTP API.

@@ -1,0 +1,1 @@
+//! What a server knows: nodes, tokens, domains, grants, jobs. SQLite.

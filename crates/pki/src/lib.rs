@@ -1,0 +1,1 @@
+//! Certificates: the server's authority, requests, and TLS configurations on both sides.

@@ -1,0 +1,1 @@
+//! Packets between agents and servers: pure state machines and codecs.

@@ -1,0 +1,1 @@
+//! A repository on a server, as pipelines use it.

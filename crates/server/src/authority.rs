@@ -1,0 +1,116 @@
+//! Who may do what: what the part that stores asks the part that governs.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its certificate (DER), verified against the server's authority.
+    pub certificate: Vec<u8>,
+    /// Where it calls from.
+    pub address: IpAddr,
+}
+
+/// An admitted node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Serial number of its certificate, lower-case hex.
+    pub serial: String,
+    /// Set once the certificate or the node is revoked: its sessions end.
+    pub revoked: Arc<AtomicBool>,
+}
+
+impl Node {
+    /// Whether it may not go on.
+    pub fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Relaxed)
+    }
+}
+
+/// What a node may do with a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The domain's name.
+    pub domain: String,
+    /// The folder of its repository. It need not be there yet.
+    pub path: PathBuf,
+    /// May back up.
+    pub may_write: bool,
+    /// May fetch what is stored: records, pages, manifests.
+    pub may_read: bool,
+    /// May make the repository, with keys that only it knows.
+    pub may_init: bool,
+    /// Identifier of the key slot under which it signs; `None` when any slot will do.
+    pub key: Option<[u8; 8]>,
+}
+
+/// Why something is refused: for the node to read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// What is not allowed.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+}
+
+/// What a session tells of its job. Sent every second or so, and at its end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobStatus {
+    /// Objects dealt with so far.
+    pub objects: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Bytes read from the source.
+    pub bytes_read: u64,
+    /// Bytes received or sent by this server.
+    pub bytes_wire: u64,
+    /// The path that is dealt with; empty when it is sealed.
+    pub path: Vec<u8>,
+    /// What the job is at: `scan`, `store`, `commit`, `restore`.
+    pub stage: String,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobEnd {
+    /// With a snapshot, or a whole restore.
+    Complete {
+        /// The snapshot made, if any.
+        snapshot: Option<String>,
+    },
+    /// Without.
+    Failed(String),
+    /// The node went away and did not come back.
+    Lost,
+}
+
+/// Number of a job in the catalog.
+pub type JobNo = u64;
+
+/// Answers for the part that stores. Called by many threads; may block on the catalog.
+pub trait Authority: Send + Sync {
+    /// Whether this certificate may connect at all.
+    fn admit(&self, peer: &Peer) -> Result<Node, Refusal>;
+
+    /// What `node` may do with `domain` (`None`: its own).
+    fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal>;
+
+    /// Most bytes per second for `node` calling from `address`, to the server and from it, at this
+    /// moment; 0 for no limit.
+    fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2];
+
+    /// A job begins; `kind` is `backup` or `restore`.
+    fn job_begins(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo;
+
+    /// Where it is.
+    fn job_is_at(&self, job: JobNo, status: &JobStatus);
+
+    /// It ended; `report` is JSON for people and programs.
+    fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str);
+}

@@ -1,0 +1,5 @@
+//! The server: sessions of agents, domains, authority, HTTP API.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod authority;

@@ -1,0 +1,1 @@
+//! Frames over TLS and TCP: limits, rates, waits, what the kernel says of a connection.
