@@ -113,4 +113,16 @@ pub trait Authority: Send + Sync {
 
     /// It ended; `report` is JSON for people and programs.
     fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str);
+
+    /// Whether the job was asked to end.
+    fn is_cancelled(&self, job: JobNo) -> bool {
+        let _ = job;
+        false
+    }
+
+    /// What `node` was ordered to do and has not ended, oldest first.
+    fn orders(&self, node: &Node) -> Vec<api::orders::Order> {
+        let _ = node;
+        Vec::new()
+    }
 }
