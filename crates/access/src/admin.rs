@@ -59,7 +59,7 @@ impl Admin {
 }
 
 fn text(path: &Path) -> Result<Zeroizing<String>> {
-    let missing = || std::io::Error::from(std::io::ErrorKind::NotFound);
+    let missing = || std::io::Error::from(rustix::io::Errno::NOENT);
     read(path)?.ok_or_else(|| crate::files::file(path)(missing()))
 }
 

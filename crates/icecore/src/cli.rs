@@ -85,6 +85,8 @@ pub(crate) enum Command {
     Rebuild(commands::rebuild::Rebuild),
     Bench(commands::bench::Bench),
     Explain(Box<commands::explain::Explain>),
+    Server(Box<commands::server::Server>),
+    Agent(commands::agent::Agent),
     Completions(commands::completions::Completions),
     Man(commands::completions::Man),
     #[command(name = "exit-codes")]

@@ -71,6 +71,19 @@ impl Folder {
         Ok(text)
     }
 
+    /// Where the catalog lies. Made here, when it is missing, for its owner only: SQLite would let others read it, and
+    /// makes its further files like this one.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn catalog(&self) -> Result<PathBuf> {
+        let path = self.file("catalog.sqlite");
+        let mut options = OpenOptions::new();
+        let made = options.append(true).create(true).mode(0o600).open(&path);
+        made.map_err(Error::file(&path))?;
+        Ok(path)
+    }
+
     /// Durably replaces the file `name`, which anybody may read.
     ///
     /// # Errors

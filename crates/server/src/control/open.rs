@@ -25,7 +25,7 @@ impl Control {
         let server_key = folder.secret("server.key", || Ok(pki_key()?))?;
         let master = MasterKey::from_text(&folder.secret("master.key", sealing::new_key)?)?;
         let admin_token = folder.secret("admin-token", new_admin_token)?;
-        let catalog = Catalog::open(&folder.file("catalog.sqlite"))?;
+        let catalog = Catalog::open(&folder.catalog()?)?;
         let names = own_names(names);
         let issued = new_certificate(&authority, &server_key, &names, now_secs)?;
         let certificate = ServerCertificate::new(&issued, &server_key, authority.certificate())?;
