@@ -65,7 +65,7 @@ impl Catalog {
     /// [`crate::Error::Sqlite`].
     pub fn audit_entries(&self, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>> {
         let before = before.map_or(i64::MAX, |id| i64::try_from(id).unwrap_or(i64::MAX));
-        self.look(|look| {
+        self.look_long(|look| {
             let mut select = look.prepare_cached(
                 "SELECT id, time, who, action, subject, detail, hash FROM audit
                  WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
@@ -80,7 +80,7 @@ impl Catalog {
     /// # Errors
     /// [`crate::Error::Sqlite`].
     pub fn audit_verify(&self) -> Result<Verdict> {
-        self.look(verify)
+        self.look_long(verify)
     }
 }
 

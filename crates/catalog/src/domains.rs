@@ -41,7 +41,7 @@ impl Catalog {
     /// # Errors
     /// [`Error::Sqlite`].
     pub fn domains(&self) -> Result<Vec<Domain>> {
-        self.look(|look| {
+        self.look_long(|look| {
             let mut select =
                 look.prepare_cached(&format!("SELECT {COLUMNS} FROM domains ORDER BY name"))?;
             let rows = select.query_map([], domain)?;

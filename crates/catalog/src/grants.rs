@@ -30,7 +30,7 @@ impl Catalog {
     /// # Errors
     /// [`Error::Sqlite`].
     pub fn grants(&self) -> Result<Vec<Grant>> {
-        self.look(|look| {
+        self.look_long(|look| {
             let mut select = look
                 .prepare_cached("SELECT node, domain, until FROM grants ORDER BY node, domain")?;
             let rows = select.query_map([], grant)?;
@@ -116,7 +116,7 @@ impl Catalog {
     /// # Errors
     /// [`Error::Sqlite`].
     pub fn stale_keys(&self, now_secs: i64) -> Result<Vec<GrantedKey>> {
-        self.look(|look| {
+        self.look_long(|look| {
             let mut select = look.prepare_cached(
                 "SELECT key, node, domain FROM granted_keys WHERE NOT EXISTS (
                    SELECT 1 FROM grants JOIN nodes ON nodes.name = grants.node

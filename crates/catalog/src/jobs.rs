@@ -113,7 +113,7 @@ impl Catalog {
     /// [`Error::Sqlite`].
     pub fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>> {
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        self.look(|look| {
+        self.look_long(|look| {
             let mut select = look.prepare_cached(&format!(
                 "SELECT {COLUMNS}, NULL FROM jobs WHERE id < ?1
                  AND (?2 IS NULL OR node = ?2) AND (?3 IS NULL OR domain = ?3)

@@ -29,10 +29,11 @@ use std::time::Duration;
 /// How long one process waits for another one that holds the file, such as a backup of it.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 
-/// An open catalog. Readers do not wait for a writer's sync.
+/// An open catalog. Readers do not wait for a writer's sync, and short looks not for long ones.
 pub struct Catalog {
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
+    historian: Mutex<Connection>,
 }
 
 /// Who changes something, and when: for the audit log.
@@ -56,10 +57,9 @@ impl Catalog {
         writer.pragma_update(None, "synchronous", "FULL")?;
         writer.pragma_update(None, "foreign_keys", true)?;
         schema::migrate(&mut writer)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let reader = Connection::open_with_flags(path, flags)?;
-        reader.busy_timeout(BUSY_WAIT)?;
-        Ok(Self { writer: Mutex::new(writer), reader: Mutex::new(reader) })
+        let (reader, historian) = (reader(path)?, reader(path)?);
+        let (reader, historian) = (Mutex::new(reader), Mutex::new(historian));
+        Ok(Self { writer: Mutex::new(writer), reader, historian })
     }
 
     /// One transaction: all of it is durable, or nothing happened.
@@ -71,10 +71,22 @@ impl Catalog {
         Ok(done)
     }
 
-    /// Reads what was last committed.
+    /// Reads what was last committed: some rows by their key.
     fn look<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         work(&self.reader.lock())
     }
+
+    /// The same for what may take long: history, whole tables. Who is let in does not wait for it.
+    fn look_long<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        work(&self.historian.lock())
+    }
+}
+
+fn reader(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let reader = Connection::open_with_flags(path, flags)?;
+    reader.busy_timeout(BUSY_WAIT)?;
+    Ok(reader)
 }
 
 #[cfg(test)]

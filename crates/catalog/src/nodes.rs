@@ -58,7 +58,7 @@ impl Catalog {
     /// # Errors
     /// [`crate::Error::Sqlite`].
     pub fn nodes(&self) -> Result<Vec<Node>> {
-        self.look(|look| {
+        self.look_long(|look| {
             let mut select = look.prepare_cached(&format!("{SELECT} ORDER BY name"))?;
             let rows = select.query_map([], node)?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)

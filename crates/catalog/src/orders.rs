@@ -67,7 +67,7 @@ impl Catalog {
     /// # Errors
     /// [`Error::Sqlite`].
     pub fn orders(&self, limit: u32) -> Result<Vec<Order>> {
-        self.look(|look| {
+        self.look_long(|look| {
             let mut select = look.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM orders ORDER BY id DESC LIMIT ?1"
             ))?;

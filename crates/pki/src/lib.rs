@@ -36,3 +36,6 @@ pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 
 /// The only version that is spoken.
 pub(crate) const VERSIONS: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,8 @@ pub struct Control {
     certificate_expires: Mutex<i64>,
     tls: Arc<rustls::ServerConfig>,
     names: RwLock<ServerNames>,
+    /// The first name that was given.
+    told_name: Option<String>,
     address: RwLock<String>,
     master: MasterKey,
     admin_token: Zeroizing<String>,

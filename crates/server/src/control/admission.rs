@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// A node that was seen less than this long ago is not written down again.
-const SEEN_SECS: i64 = 60;
+/// A node that was seen less than this long ago is not written down again: each time is a sync.
+const SEEN_SECS: i64 = 300;
 
 /// The flags of sessions that are alive, by serial number of their certificate.
 #[derive(Default)]

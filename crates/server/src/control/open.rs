@@ -22,12 +22,11 @@ impl Control {
         let now_secs = jiff::Timestamp::now().as_second();
         let folder = Folder::open(folder)?;
         let (authority, authority_pem) = open_authority(&folder, now_secs)?;
-        let server_key = folder.secret("server.key", || Ok(pki_key()?))?;
+        let server_key = folder.secret("server.key", pki_key)?;
         let master = MasterKey::from_text(&folder.secret("master.key", sealing::new_key)?)?;
         let admin_token = folder.secret("admin-token", new_admin_token)?;
         let catalog = Catalog::open(&folder.catalog()?)?;
-        let names = own_names(names);
-        let issued = new_certificate(&authority, &server_key, &names, now_secs)?;
+        let issued = new_certificate(&authority, &server_key, &own_names(names), now_secs)?;
         let certificate = ServerCertificate::new(&issued, &server_key, authority.certificate())?;
         let tls = pki::server::server_config(certificate.clone(), authority.certificate())?;
         let control = Self {
@@ -42,7 +41,8 @@ impl Control {
             bell: Default::default(),
             keys: Mutex::default(),
             started: now_secs,
-            names: RwLock::new(names),
+            told_name: names.first().cloned(),
+            names: RwLock::new(own_names(names)),
             folder,
             catalog,
             authority,
@@ -88,14 +88,8 @@ impl Control {
 
     /// The name that nodes are told: what was given, else where it listens, else what the machine is called.
     fn public_host(&self, bound: Option<IpAddr>) -> String {
-        let names = self.names.read();
-        let given = names.hosts.first().filter(|name| *name != "localhost").cloned();
-        match (given, bound) {
-            (Some(given), _) if given != host_name() => given,
-            (_, Some(ip)) => of_ip(ip),
-            (Some(own), None) => own,
-            (None, None) => host_name(),
-        }
+        let given = self.told_name.clone().map(|name| name.parse().map_or(name, of_ip));
+        given.or(bound.map(of_ip)).unwrap_or_else(host_name)
     }
 
     /// Issues the server's certificate anew, and shows it from the next connection on.

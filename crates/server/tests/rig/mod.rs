@@ -4,7 +4,7 @@ use access::{Admin, Client};
 use api::enrol::{KeyMode, NewToken, Role, TokenMade};
 use server::authority::Peer;
 use server::control::{Control, http_only};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 pub(crate) struct Rig {
     pub(crate) control: Arc<Control>,
     pub(crate) url: String,
-    pub(crate) address: SocketAddr,
     place: tempfile::TempDir,
     server: JoinHandle<std::io::Result<()>>,
 }
@@ -33,7 +32,7 @@ impl Rig {
         control.listens_at(address).unwrap();
         let url = control.address();
         let server = tokio::spawn(http_only::run(control.clone(), listener));
-        Self { control, url, address, place, server }
+        Self { control, url, place, server }
     }
 
     pub(crate) fn folder(&self, name: &str) -> PathBuf {

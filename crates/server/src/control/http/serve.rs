@@ -18,12 +18,25 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 const HEADERS_MAX: usize = 64;
 const HEADER_BYTES_MAX: usize = 16 << 10;
-/// Longest wait for the head of a request; also how long an idle connection stays.
-const HEAD_WAIT: Duration = Duration::from_secs(30);
-/// Longest time for a request, its body included.
-const REQUEST_TIME: Duration = Duration::from_secs(60);
-/// Longest life of a connection: who reads an answer drop by drop does not hold it for ever.
-const CONNECTION_TIME: Duration = Duration::from_secs(600);
+
+/// How long a caller may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// For the head of a request; also how long an idle connection stays.
+    head: Duration,
+    /// For a request, its body included.
+    request: Duration,
+    /// For all of a connection: who reads an answer drop by drop does not hold it for ever.
+    connection: Duration,
+}
+
+impl Times {
+    const USUAL: Self = Self {
+        head: Duration::from_secs(30),
+        request: Duration::from_secs(60),
+        connection: Duration::from_secs(600),
+    };
+}
 
 /// Serves HTTP/1.1 on a connection whose TLS handshake is done. `certificate` is what the other end showed and TLS has
 /// verified.
@@ -32,30 +45,37 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let peer = certificate.map(|certificate| Peer { certificate, address });
-    let caller = Caller { address, peer };
+    serve_within(stream, router, Caller { address, peer }, Times::USUAL).await;
+}
+
+async fn serve_within<S>(stream: S, router: Router, caller: Caller, times: Times)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let address = caller.address;
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(caller.clone());
-        answer(router.clone(), request)
+        answer(router.clone(), request, times.request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WAIT)
+        .header_read_timeout(times.head)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEADER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    match tokio::time::timeout(CONNECTION_TIME, connection).await {
-        Ok(Err(error)) => tracing::debug!(%error, %address, "an HTTP connection broke"),
-        Ok(Ok(())) | Err(_) => {}
+    if let Ok(Err(error)) = tokio::time::timeout(times.connection, connection).await {
+        tracing::debug!(%error, %address, "an HTTP connection broke");
     }
 }
 
 async fn answer(
     router: Router,
     request: hyper::Request<Incoming>,
+    within: Duration,
 ) -> Result<axum::response::Response, Infallible> {
     use hyper::service::Service;
     let work = TowerToHyperService::new(router).call(request);
-    Ok(match tokio::time::timeout(REQUEST_TIME, work).await {
+    Ok(match tokio::time::timeout(within, work).await {
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},
         Err(_) => {
@@ -64,3 +84,6 @@ async fn answer(
         }
     })
 }
+
+#[cfg(test)]
+mod tests;
