@@ -102,3 +102,6 @@ mod testing {
         (folder, catalog)
     }
 }
+
+#[cfg(test)]
+mod tests;

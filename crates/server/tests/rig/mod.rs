@@ -16,16 +16,30 @@ pub(crate) struct Rig {
     server: JoinHandle<std::io::Result<()>>,
 }
 
-impl Drop for Rig {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
 #[allow(dead_code, reason = "not every test needs all of it")]
 impl Rig {
     pub(crate) async fn start() -> Self {
-        let place = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap()).await
+    }
+
+    /// Ends the server, and starts one in the same folder.
+    pub(crate) async fn restart(self) -> Self {
+        let Self { control, place, server, .. } = self;
+        server.abort();
+        let _ = server.await;
+        let gone = std::sync::Arc::downgrade(&control);
+        drop(control);
+        // Connections of the old one may take a moment to end.
+        for _ in 0..100 {
+            if gone.strong_count() == 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        Self::start_in(place).await
+    }
+
+    async fn start_in(place: tempfile::TempDir) -> Self {
         let control = Control::open(&place.path().join("data"), &[]).unwrap();
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

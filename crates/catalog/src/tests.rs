@@ -1,0 +1,264 @@
+//! Nodes, tokens, grants, jobs and orders together; and a catalog that is closed in the middle.
+
+use crate::certificates::Certificate;
+use crate::domains::Domain;
+use crate::error::TokenRefusal;
+use crate::grants::GrantedKey;
+use crate::jobs::{Ending, NewJob};
+use crate::testing::{BY, catalog};
+use crate::tokens::{Enrolment, TokenTerms, TokenUse};
+use crate::{By, Catalog, Error};
+use api::Name;
+use api::domains::Grant;
+use api::enrol::{Enrolled, KeyMode, Role};
+use api::jobs::{JobFilter, JobState, Progress};
+use api::orders::{NewBackup, OrderState, Task};
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn domain(catalog: &Catalog, text: &str) {
+    let (name, keys) = (name(text), KeyMode::Managed);
+    let new = Domain { name, keys, repository: None, sealed: None, made: 0 };
+    catalog.add_domain(BY, &new).unwrap();
+}
+
+fn terms(node: &str) -> TokenTerms {
+    let (node, domain) = (name(node), name(node));
+    TokenTerms { node, domain, role: Role::Full, keys: KeyMode::Managed, expires: 2_000 }
+}
+
+fn certificate(serial: &str) -> Certificate {
+    Certificate { serial: serial.to_owned(), not_before: 0, not_after: 9_000 }
+}
+
+fn answer(node: &str) -> Enrolled {
+    Enrolled {
+        node: name(node),
+        domain: name(node),
+        keys: KeyMode::Managed,
+        role: Role::Full,
+        repository: None,
+        key: Some("00".into()),
+        certificate: "c".into(),
+        authority: "a".into(),
+        expires: 9_000,
+    }
+}
+
+fn enrol(catalog: &Catalog, token: u8, node: &str, serial: &str) -> Result<(), Error> {
+    let (answer, certificate) = (answer(node), certificate(serial));
+    let new = Enrolment {
+        token: &[token; 32],
+        request: &[9; 32],
+        answer: &answer,
+        certificate: &certificate,
+        version: "1",
+    };
+    catalog.enrol(BY, new)
+}
+
+/// A catalog with the nodes `web` and `db`, each in a domain of its own.
+fn with_nodes() -> (tempfile::TempDir, Catalog) {
+    let (folder, catalog) = catalog();
+    for (token, node) in [(1, "web"), (2, "db")] {
+        domain(&catalog, node);
+        catalog.add_token(BY, &[token; 32], &terms(node)).unwrap();
+        enrol(&catalog, token, node, node).unwrap();
+    }
+    (folder, catalog)
+}
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> TokenRefusal {
+    match result {
+        Err(Error::Token(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_token_is_good_once_until_it_ends_and_answers_the_same_again() {
+    let (_folder, catalog) = catalog();
+    domain(&catalog, "web");
+    catalog.add_token(BY, &[1; 32], &terms("web")).unwrap();
+    assert_eq!(refusal(catalog.token(&[2; 32], &[9; 32], 1_000)), TokenRefusal::Unknown);
+    assert_eq!(refusal(catalog.token(&[1; 32], &[9; 32], 2_000)), TokenRefusal::Expired);
+    let good = catalog.token(&[1; 32], &[9; 32], 1_999).unwrap();
+    assert_eq!(good, TokenUse::Good(terms("web")));
+    enrol(&catalog, 1, "web", "a").unwrap();
+    assert_eq!(refusal(enrol(&catalog, 1, "web", "b")), TokenRefusal::Used);
+    assert_eq!(refusal(catalog.token(&[1; 32], &[8; 32], 1_000)), TokenRefusal::Used);
+    let again = catalog.token(&[1; 32], &[9; 32], 1_000).unwrap();
+    assert_eq!(again, TokenUse::Answered(Box::new(answer("web"))));
+    assert!(catalog.certificate("b").unwrap().is_none(), "what failed left nothing");
+}
+
+#[test]
+fn a_token_that_ends_before_it_is_used_is_not_used() {
+    let (_folder, catalog) = catalog();
+    domain(&catalog, "web");
+    catalog.add_token(BY, &[1; 32], &TokenTerms { expires: 1_000, ..terms("web") }).unwrap();
+    assert!(enrol(&catalog, 1, "web", "a").is_err());
+    assert!(catalog.node(&name("web")).unwrap().is_none());
+}
+
+#[test]
+fn an_enrolment_without_its_domain_leaves_the_token_as_it_was() {
+    let (_folder, catalog) = catalog();
+    catalog.add_token(BY, &[1; 32], &terms("web")).unwrap();
+    assert!(matches!(enrol(&catalog, 1, "web", "a"), Err(Error::Sqlite(_))));
+    assert!(matches!(catalog.token(&[1; 32], &[9; 32], 1_000), Ok(TokenUse::Good(_))));
+}
+
+#[test]
+fn a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token() {
+    let (_folder, catalog) = with_nodes();
+    catalog.renew(BY, &name("web"), &certificate("next"), "2").unwrap();
+    catalog.revoke_node(BY, &name("web")).unwrap();
+    for serial in ["web", "next"] {
+        assert!(catalog.certificate(serial).unwrap().unwrap().revoked, "{serial}");
+    }
+    assert!(!catalog.certificate("db").unwrap().unwrap().revoked);
+    assert!(catalog.renew(BY, &name("web"), &certificate("more"), "2").is_err());
+    catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
+    enrol(&catalog, 3, "web", "new").unwrap();
+    assert!(!catalog.certificate("new").unwrap().unwrap().revoked);
+    assert!(catalog.certificate("web").unwrap().unwrap().revoked);
+    assert!(matches!(catalog.revoke_node(BY, &name("x")), Err(Error::Missing { .. })));
+}
+
+#[test]
+fn a_removed_node_is_unknown_and_its_domain_stays() {
+    let (_folder, catalog) = with_nodes();
+    let grant = Grant { node: name("web"), domain: name("db"), until: None };
+    catalog.add_grant(BY, &grant).unwrap();
+    catalog.remove_node(BY, &name("web")).unwrap();
+    assert!(catalog.certificate("web").unwrap().is_none());
+    assert!(catalog.grants().unwrap().is_empty());
+    assert!(catalog.domain(&name("web")).unwrap().is_some());
+}
+
+#[test]
+fn a_grant_ends_by_time_by_withdrawal_and_with_its_node() {
+    let (_folder, catalog) = with_nodes();
+    let (web, db) = (name("web"), name("db"));
+    let grant = Grant { node: web.clone(), domain: db.clone(), until: Some(1_500) };
+    let key = GrantedKey { key: "k".into(), node: web.clone(), domain: db.clone() };
+    catalog.add_grant(BY, &grant).unwrap();
+    catalog.add_granted_key(BY, &key).unwrap();
+    assert_eq!(catalog.grant(&web, &db, 1_499).unwrap(), Some(grant.clone()));
+    assert_eq!(catalog.grant(&web, &db, 1_500).unwrap(), None);
+    assert_eq!(catalog.grant(&db, &web, 0).unwrap(), None, "grants have a direction");
+    assert!(catalog.stale_keys(1_499).unwrap().is_empty());
+    assert_eq!(catalog.stale_keys(1_500).unwrap(), [key.clone()]);
+    catalog.revoke_node(BY, &web).unwrap();
+    assert_eq!(catalog.stale_keys(0).unwrap(), [key.clone()]);
+    catalog.remove_granted_key(By { now_secs: 1_500, ..BY }, &key).unwrap();
+    assert!(catalog.stale_keys(9_999).unwrap().is_empty() && catalog.grants().unwrap().is_empty());
+    assert!(matches!(catalog.add_grant(BY, &grant), Err(Error::Missing { what: "node", .. })));
+    assert!(matches!(catalog.remove_grant(BY, &db, &web), Err(Error::Missing { .. })));
+}
+
+fn begin(catalog: &Catalog, node: &str, begun: i64) -> u64 {
+    let new = NewJob { node, domain: node, kind: "backup", what: "/etc", begun };
+    catalog.begin_job(new).unwrap()
+}
+
+fn end(catalog: &Catalog, id: u64, state: JobState) {
+    let progress = Progress { objects: 5, bytes: u64::MAX, ..Progress::default() };
+    let ending = Ending {
+        ended: 50,
+        state,
+        progress: &progress,
+        snapshot: Some("s"),
+        error: None,
+        cancelled: false,
+        report: "{}",
+    };
+    catalog.end_job(id, ending).unwrap();
+}
+
+#[test]
+fn jobs_that_ran_when_the_server_stopped_are_lost_and_stay_so() {
+    let (folder, catalog) = catalog();
+    let (ended, running) = (begin(&catalog, "web", 1), begin(&catalog, "web", 2));
+    end(&catalog, ended, JobState::Complete);
+    drop(catalog);
+    let catalog = Catalog::open(&folder.path().join("catalog.sqlite")).unwrap();
+    assert_eq!(catalog.lose_running_jobs(99).unwrap(), 1);
+    let lost = catalog.job(running).unwrap();
+    assert_eq!((lost.state, lost.ended), (JobState::Lost, Some(99)));
+    end(&catalog, running, JobState::Complete);
+    assert_eq!(catalog.job(running).unwrap().state, JobState::Lost);
+    let complete = catalog.job(ended).unwrap();
+    assert_eq!((complete.state, complete.progress.objects), (JobState::Complete, 5));
+    assert_eq!(complete.report.as_deref(), Some("{}"));
+    assert_eq!(complete.progress.bytes, i64::MAX as u64, "as much as a column holds");
+}
+
+#[test]
+fn jobs_are_found_by_what_they_are_a_page_at_a_time() {
+    let (_folder, catalog) = catalog();
+    for n in 0..10 {
+        let id = begin(&catalog, if n % 2 == 0 { "web" } else { "db" }, n);
+        end(&catalog, id, if n < 3 { JobState::Failed } else { JobState::Complete });
+    }
+    let ids = |filter: JobFilter| -> Vec<u64> {
+        catalog.jobs(&filter).unwrap().iter().map(|job| job.id).collect()
+    };
+    assert_eq!(ids(JobFilter { limit: Some(3), ..Default::default() }), [10, 9, 8]);
+    assert_eq!(ids(JobFilter { limit: Some(3), before: Some(8), ..Default::default() }), [7, 6, 5]);
+    let failed = JobFilter { state: Some(JobState::Failed), ..Default::default() };
+    assert_eq!(ids(failed), [3, 2, 1]);
+    let node = Some("db".to_owned());
+    assert_eq!(ids(JobFilter { node, since: Some(7), ..Default::default() }), [10, 8]);
+    assert!(ids(JobFilter { kind: Some("restore".into()), ..Default::default() }).is_empty());
+    assert!(matches!(catalog.job(11), Err(Error::Missing { .. })));
+}
+
+#[test]
+fn an_order_goes_to_its_node_and_ends_once() {
+    let (_folder, catalog) = with_nodes();
+    let task = Task::Backup(NewBackup { node: name("web"), paths: vec!["/etc".into()] });
+    let order = catalog.add_order(BY, &task).unwrap();
+    assert_eq!(catalog.open_orders("web").unwrap(), [order.clone()]);
+    assert!(catalog.open_orders("db").unwrap().is_empty());
+    let update = |node: &str, state| catalog.update_order(BY, &name(node), order.id, state, None);
+    assert!(update("db", OrderState::Done).is_err(), "not its own");
+    update("web", OrderState::Taken).unwrap();
+    update("web", OrderState::Done).unwrap();
+    assert!(update("web", OrderState::Failed).is_err());
+    assert!(catalog.open_orders("web").unwrap().is_empty());
+    assert_eq!(catalog.orders(5).unwrap()[0].state, OrderState::Done);
+    let task = Task::Backup(NewBackup { node: name("nobody"), paths: vec![] });
+    assert!(matches!(catalog.add_order(BY, &task), Err(Error::Missing { .. })));
+}
+
+/// The files as they lie while a change is under way are what a killed process leaves behind.
+#[test]
+fn killed_before_a_commit_nothing_happened_and_after_it_all() {
+    let (folder, catalog) = with_nodes();
+    let copied = tempfile::tempdir().unwrap();
+    let copy = |to: &str| {
+        let to = copied.path().join(to);
+        std::fs::create_dir(&to).unwrap();
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let name = entry.unwrap().file_name();
+            std::fs::copy(folder.path().join(&name), to.join(&name)).unwrap();
+        }
+        Catalog::open(&to.join("catalog.sqlite")).unwrap()
+    };
+    catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
+    let before = catalog.change(|change| {
+        change.execute("UPDATE certificates SET revoked = 1", [])?;
+        change.execute("UPDATE tokens SET used_at = 5", [])?;
+        Ok(copy("before"))
+    });
+    let before = before.unwrap();
+    assert!(!before.certificate("web").unwrap().unwrap().revoked);
+    assert!(matches!(before.token(&[3; 32], &[9; 32], 1_000), Ok(TokenUse::Good(_))));
+    assert_eq!(before.audit_verify().unwrap().broken_at, None);
+    let after = copy("after");
+    assert!(after.certificate("web").unwrap().unwrap().revoked);
+}
