@@ -51,8 +51,12 @@ enum Action {
     #[command(after_help = "Example:\n  icecore agent status --json")]
     Status,
     /// Get the next certificate now. The agent does it by itself in time.
-    #[command(after_help = "Example:\n  icecore agent renew")]
-    Renew,
+    #[command(after_help = "Examples:\n  icecore agent renew\n  icecore agent renew --if-due")]
+    Renew {
+        /// Only when a third of the life of this one is left.
+        #[arg(long)]
+        if_due: bool,
+    },
 }
 
 #[derive(Serialize)]
@@ -85,15 +89,20 @@ impl Agent {
                 lines(&identity).iter().try_for_each(|line| context.out.print(line))?;
                 self.show(context)
             }
-            Action::Renew => {
-                let renewed = blocking::wait(access::renew::renew(&self.folder()))?;
-                let until = show(renewed.expires);
-                context.out.line(&format!("the certificate is good until {until}"))?;
-                context
-                    .out
-                    .summary(Code::Complete, &Expires { certificate_expires: renewed.expires })
-            }
+            Action::Renew { if_due } => self.renew(*if_due, context),
         }
+    }
+
+    fn renew(&self, if_due: bool, context: &Context) -> Result<Code> {
+        let folder = self.folder();
+        let expires = if if_due {
+            let now_secs = jiff::Timestamp::now().as_second();
+            blocking::wait(access::renew::renew_if_due(&folder, now_secs))?.0
+        } else {
+            blocking::wait(access::renew::renew(&folder))?.expires
+        };
+        context.out.line(&format!("the certificate is good until {}", show(expires)))?;
+        context.out.summary(Code::Complete, &Expires { certificate_expires: expires })
     }
 
     fn folder(&self) -> PathBuf {

@@ -45,3 +45,54 @@ impl Modify for Security {
         components.add_security_scheme("node", certificate);
     }
 }
+
+/// The document as the file `docs/openapi.json` has it.
+pub fn text() -> String {
+    document().to_pretty_json().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn file(name: &str) -> String {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn the_document_in_the_repository_is_the_one_that_the_server_gives() {
+        let same = file("openapi.json").trim_end() == text();
+        assert!(same, "make it anew: cargo run -p server --example openapi > docs/openapi.json");
+    }
+
+    #[test]
+    fn the_guide_has_a_row_for_every_call_and_no_other() {
+        let document: Value = serde_json::from_str(&text()).unwrap();
+        let guide = file("API.md");
+        let mut calls = 0;
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for (method, call) in methods.as_object().unwrap() {
+                let path = path.strip_prefix(api::BASE).unwrap();
+                let row = format!("| `{} {path}` |", method.to_uppercase());
+                assert!(guide.contains(&row), "docs/API.md lacks: {row}");
+                assert!(call["summary"].as_str().is_some(), "{path} says nothing of itself");
+                calls += 1;
+            }
+        }
+        let rows = guide.lines().filter(|line| line.starts_with("| `") && line.contains(" /"));
+        assert_eq!(rows.count(), calls, "docs/API.md has rows that no call has");
+    }
+
+    #[test]
+    fn every_type_that_is_named_is_described() {
+        let text = text();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        for part in text.split("#/components/schemas/").skip(1) {
+            let name = part.split('"').next().unwrap();
+            assert!(schemas.contains_key(name), "{name}");
+        }
+    }
+}
