@@ -4,6 +4,7 @@ mod children;
 mod exit_codes;
 mod forgetting;
 mod full_disk;
+mod governed;
 mod looking;
 mod machine;
 mod names;

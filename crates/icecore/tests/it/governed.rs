@@ -1,0 +1,206 @@
+//! A server and its nodes as one types them: `icecore server`, `icecore agent`.
+
+use crate::machine::{Machine, Ran};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+/// A server that runs, until it is dropped: then it is killed, as a server may be at any moment.
+struct Running {
+    server: Child,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Starts a server, and waits until it serves.
+fn start(machine: &Machine) -> Running {
+    let data = machine.path("data");
+    let mut command = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
+    command.arg(data).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("serving https://127.0.0.1:"), "{line}");
+    Running { server }
+}
+
+fn govern(machine: &Machine, words: &[&str]) -> Ran {
+    let data = machine.path("data");
+    let words =
+        ["server", "--data", data.to_str().unwrap()].into_iter().chain(words.iter().copied());
+    machine.run(words)
+}
+
+fn agent(machine: &Machine, folder: &str, words: &[&str]) -> Ran {
+    let folder = machine.path(folder);
+    let words =
+        ["agent", "--agent-dir", folder.to_str().unwrap()].into_iter().chain(words.iter().copied());
+    machine.run(words)
+}
+
+/// Address and token, as the line to type has them.
+fn token(machine: &Machine, words: &[&str]) -> [String; 2] {
+    let words: Vec<_> = ["token"].iter().chain(words).copied().collect();
+    let text = govern(machine, &words).ends(0).text();
+    let line = text.lines().last().unwrap();
+    let words: Vec<_> = line.strip_prefix("icecore agent enroll ").unwrap().split(' ').collect();
+    [words[0].to_owned(), words[1].to_owned()]
+}
+
+#[test]
+fn the_line_that_a_token_prints_makes_a_node() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    let told = agent(&machine, "agent", &["enroll", &url, &token, "--json"]).ends(0).last();
+    assert_eq!((told["node"].as_str(), told["keys"].as_str()), (Some("web"), Some("managed")));
+    let status = agent(&machine, "agent", &["status", "--json"]).ends(0).last();
+    assert_eq!(status["repository"], told["repository"]);
+    agent(&machine, "agent", &["renew"]).ends(0);
+    agent(&machine, "agent", &["renew", "--if-due"]).ends(0);
+    let nodes = govern(&machine, &["nodes", "--json"]).ends(0).lines();
+    assert_eq!(nodes[0]["name"], "web");
+    govern(&machine, &["revoke", "web"]).ends(0);
+    let refused = agent(&machine, "agent", &["renew"]).ends(13);
+    assert!(refused.stderr.contains("is revoked"), "{}", refused.stderr);
+    govern(&machine, &["audit"]).ends(0);
+}
+
+#[test]
+fn a_server_that_was_killed_goes_on_where_it_was() {
+    let machine = Machine::bare();
+    let server = start(&machine);
+    let [url, used] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &used]).ends(0);
+    let [_, open] = token(&machine, &["db"]);
+    drop(server);
+    let refused = govern(&machine, &["nodes"]).ends(16);
+    assert!(refused.stderr.contains("cannot be reached"), "{}", refused.stderr);
+    let _server = start(&machine);
+    let address = std::fs::read_to_string(machine.path("data/address")).unwrap();
+    let url = address.lines().next().unwrap();
+    agent(&machine, "other", &["enroll", url, &used]).ends(13);
+    agent(&machine, "other", &["enroll", url, &open]).ends(0);
+    assert_eq!(govern(&machine, &["nodes", "--json"]).ends(0).last()["nodes"], 2);
+    govern(&machine, &["audit"]).ends(0);
+}
+
+#[test]
+fn an_enrolment_that_was_cut_off_is_finished_with_the_same_token() {
+    let machine = Machine::bare();
+    let server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    drop(server);
+    let (pending, told) = (machine.path("agent/pending.toml"), machine.path("agent/agent.toml"));
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(16);
+    let kept = std::fs::read(&pending).unwrap();
+    is_private(&pending);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(16);
+    assert_eq!(std::fs::read(&pending).unwrap(), kept, "the same is sent again");
+    agent(&machine, "agent", &["status"]).ends(1);
+
+    let _server = start(&machine);
+    let address = std::fs::read_to_string(machine.path("data/address")).unwrap();
+    let url = address.lines().next().unwrap();
+    agent(&machine, "agent", &["enroll", url, &token]).ends(0);
+    assert!(!pending.exists(), "an answered request is not kept");
+    // Killed before the answer was kept: it is given once more.
+    std::fs::remove_file(&told).unwrap();
+    std::fs::write(&pending, &kept).unwrap();
+    agent(&machine, "agent", &["enroll", url, &token]).ends(0);
+    agent(&machine, "agent", &["renew"]).ends(0);
+}
+
+fn is_private(file: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "{}", file.display());
+}
+
+#[test]
+fn secrets_are_for_their_owner_only() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    for name in [
+        "catalog.sqlite",
+        "catalog.sqlite-wal",
+        "admin-token",
+        "master.key",
+        "server.key",
+        "ca/ca.key",
+    ] {
+        is_private(&machine.path("data").join(name));
+    }
+    ["node.pem", "slot.key", "agent.toml"]
+        .iter()
+        .for_each(|name| is_private(&machine.path("agent").join(name)));
+}
+
+#[test]
+fn the_words_of_the_server_do_what_their_help_says() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    for node in ["web", "spare"] {
+        let [url, token] = token(&machine, &[node]);
+        agent(&machine, node, &["enroll", &url, &token]).ends(0);
+    }
+    let table: &[(&[&str], i32)] = &[
+        (&["grant", "spare", "web", "--for", "1d"], 0),
+        (&["grants"], 0),
+        (&["restore", "spare", "--from", "web", "--target", "/restored", "/etc"], 0),
+        (&["backup", "web"], 0),
+        (&["orders"], 0),
+        (&["ungrant", "spare", "web"], 0),
+        (&["ungrant", "spare", "web"], 1),
+        (&["restore", "spare", "--from", "web", "--target", "/restored"], 13),
+        (&["limit", "add", "--network", "10.0.0.0/8", "--hours", "08:00-18:00", "--up", "2M"], 0),
+        (&["limit", "add", "--node", "web", "--days", "never"], 2),
+        (&["limit", "add", "--up", "2M"], 2),
+        (&["limit", "list"], 0),
+        (&["limit", "remove", "1"], 0),
+        (&["limit", "remove", "1"], 1),
+        (&["domains"], 0),
+        (&["snapshots", "web"], 0),
+        (&["snapshots", "nobody"], 1),
+        (&["sessions"], 0),
+        (&["jobs", "--node", "web", "--state", "failed"], 0),
+        (&["jobs", "7"], 1),
+        (&["cancel", "7"], 1),
+        (&["status"], 0),
+        (&["token", "../web"], 2),
+        (&["token", "web", "--keys", "client"], 2),
+        (&["token", "web", "--valid", "31d"], 2),
+        (&["revoke", "nobody"], 1),
+        (&["remove", "web"], 0),
+        (&["remove", "web"], 1),
+    ];
+    for (words, code) in table {
+        let ran = govern(&machine, words);
+        assert_eq!(ran.code, *code, "{words:?}: {}{}", ran.text(), ran.stderr);
+        assert!(*code == 0 || !ran.stderr.is_empty(), "{words:?} says nothing");
+    }
+}
+
+#[test]
+fn a_second_server_in_the_same_folder_is_refused() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    govern(&machine, &["--listen", "127.0.0.1:0"]).ends(11);
+}
+
+#[test]
+fn what_is_no_token_or_no_server_is_told_before_anything_is_sent() {
+    let machine = Machine::bare();
+    agent(&machine, "agent", &["enroll", "https://127.0.0.1:1", "ice1-abc"]).ends(2);
+    agent(&machine, "agent", &["enroll", "ftp://x", "ice1-abc"]).ends(2);
+    agent(&machine, "agent", &["status"]).ends(1);
+    agent(&machine, "agent", &["renew"]).ends(1);
+    assert!(!machine.path("agent").exists());
+}
