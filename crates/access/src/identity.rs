@@ -102,6 +102,22 @@ pub fn agent(folder: &Path) -> Result<Option<Agent>> {
     parsed.map_err(|error| damaged(folder, AGENT, error.message()))
 }
 
+/// Notes which repository the domain has: for who made it with keys of its own.
+///
+/// # Errors
+/// [`Error::NotEnrolled`], [`Error::Damaged`], [`Error::File`].
+pub fn note_repository(folder: &Path, repository: &str) -> Result<()> {
+    let agent = agent(folder)?;
+    let mut agent = agent.ok_or_else(|| Error::NotEnrolled { path: folder.join(AGENT) })?;
+    agent.repository = Some(repository.to_owned());
+    write_agent(folder, &agent)
+}
+
+fn write_agent(folder: &Path, agent: &Agent) -> Result<()> {
+    let text = toml::to_string(agent).map_err(|error| damaged(folder, AGENT, error))?;
+    files::write(&folder.join(AGENT), &text)
+}
+
 /// Keeps what enrolment gave. What was there counts no more from the first step on, and what is new from the last.
 pub(crate) fn keep(
     folder: &Path,
@@ -127,8 +143,7 @@ pub(crate) fn keep(
         repository: told.repository.clone(),
         key: told.key.clone(),
     };
-    let text = toml::to_string(&agent).map_err(|error| damaged(folder, AGENT, error))?;
-    files::write(&folder.join(AGENT), &text)
+    write_agent(folder, &agent)
 }
 
 fn secret(folder: &Path, text: &str) -> Result<Zeroizing<[u8; 32]>> {

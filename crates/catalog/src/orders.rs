@@ -76,6 +76,31 @@ impl Catalog {
         })
     }
 
+    /// Gives up orders that were made before `made` and that nobody took: a restore that nobody remembers must not
+    /// begin when a machine comes back after months. Tells how many.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn give_up_orders(&self, by: By<'_>, made: i64) -> Result<usize> {
+        let stale = "FROM orders WHERE state = 'pending' AND made < ?1";
+        let is_none = self.look_long(|look| {
+            let sql = format!("SELECT 1 {stale} LIMIT 1");
+            Ok(look.query_row(&sql, [made], |_| Ok(())).optional()?.is_none())
+        })?;
+        if is_none {
+            return Ok(0);
+        }
+        self.change(|change| {
+            let rows = change.execute(
+                "UPDATE orders SET state = 'failed', message = 'the node did not take it in time'
+                 WHERE state = 'pending' AND made < ?1",
+                [made],
+            )?;
+            note(change, by, "order.give-up", "", &format!("{rows} orders"))?;
+            Ok(rows)
+        })
+    }
+
     /// Notes what `node` says of its order. One that has ended stays so.
     ///
     /// # Errors

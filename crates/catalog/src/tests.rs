@@ -235,6 +235,22 @@ fn an_order_goes_to_its_node_and_ends_once() {
     assert!(matches!(catalog.add_order(BY, &task), Err(Error::Missing { .. })));
 }
 
+#[test]
+fn an_order_that_nobody_takes_is_given_up() {
+    let (_folder, catalog) = with_nodes();
+    let order = |node: &str| {
+        let task = Task::Backup(NewBackup { node: name(node), paths: vec![] });
+        catalog.add_order(BY, &task).unwrap().id
+    };
+    let (pending, taken) = (order("web"), order("db"));
+    catalog.update_order(BY, &name("db"), taken, OrderState::Taken, None).unwrap();
+    assert_eq!(catalog.give_up_orders(BY, BY.now_secs).unwrap(), 0);
+    assert_eq!(catalog.give_up_orders(BY, BY.now_secs + 1).unwrap(), 1);
+    assert!(catalog.open_orders("web").unwrap().is_empty());
+    assert_eq!(catalog.open_orders("db").unwrap().len(), 1);
+    assert_eq!(catalog.orders(9).unwrap()[1].id, pending);
+}
+
 /// The files as they lie while a change is under way are what a killed process leaves behind.
 #[test]
 fn killed_before_a_commit_nothing_happened_and_after_it_all() {

@@ -72,7 +72,8 @@ impl Control {
         Ok(config)
     }
 
-    /// A new slot in the repository of `domain`, for who knows `secret`.
+    /// A slot in the repository of `domain`, for who knows `secret`. When there is one already it is of an enrolment
+    /// that was cut off: two slots that one secret opens would leave it to chance under which of them a node signs.
     pub(crate) fn add_slot(
         &self,
         domain: &Domain,
@@ -81,6 +82,9 @@ impl Control {
         label: &str,
     ) -> Result<KeyId> {
         let folder = self.folder.domain(&domain.name);
+        if let Some(id) = slot_of(&folder, role, secret, label)? {
+            return Ok(id);
+        }
         let (id, slot) = self.make_slot(domain, role, secret, label)?;
         self.repositories().put_key_slot(&folder, id, &slot)?;
         Ok(id)
@@ -130,10 +134,7 @@ impl Control {
         secret: SlotSecret<'_>,
         label: &str,
     ) -> Result<Slot> {
-        let role = match role {
-            Role::Full => crypto::Role::Full,
-            Role::WriteOnly => crypto::Role::WriteOnly,
-        };
+        let role = crypto_role(role);
         let (kdf, now_secs) = (KdfParams::DEFAULT, self.now_secs());
         let slot = with_random(|random| {
             crypto::create_slot(material, role, secret, kdf, random, label, now_secs)
@@ -147,6 +148,26 @@ impl Control {
             return Ok(());
         }
         Ok(self.catalog.set_domain_repository(&domain.name, &id)?)
+    }
+}
+
+/// The slot with this role and label that `secret` opens.
+fn slot_of(folder: &Path, role: Role, secret: &[u8; 32], label: &str) -> Result<Option<KeyId>> {
+    let slots = repositories::key_slots(folder)?.into_iter();
+    let mut alike = slots.filter(|(id, slot)| {
+        crypto::slot_info(slot).is_ok_and(|info| {
+            info.id == *id && info.label == label && info.role == crypto_role(role)
+        })
+    });
+    let found =
+        alike.find(|(_, slot)| crypto::open_slot(slot, SlotSecret::Recovery(*secret)).is_ok());
+    Ok(found.map(|(id, _)| id))
+}
+
+fn crypto_role(role: Role) -> crypto::Role {
+    match role {
+        Role::Full => crypto::Role::Full,
+        Role::WriteOnly => crypto::Role::WriteOnly,
     }
 }
 

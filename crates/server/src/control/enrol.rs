@@ -162,3 +162,6 @@ fn checked_version(version: &str) -> Result<&str> {
     }
     Err(Error::Usage("the version is no version".to_owned()))
 }
+
+#[cfg(test)]
+mod tests;

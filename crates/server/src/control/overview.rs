@@ -75,7 +75,18 @@ impl Control {
             made: domain.made,
             repository: domain.repository,
         });
+        let domains = domains.map(|domain| self.with_repository(domain));
         Ok(Domains { domains: domains.collect() })
+    }
+
+    /// A node that knows its own keys makes its repository by itself, and says nothing of it here.
+    fn with_repository(&self, domain: Domain) -> Domain {
+        if domain.repository.is_some() {
+            return domain;
+        }
+        let config = repositories::config(&self.folder.domain(&domain.name)).ok().flatten();
+        let repository = config.map(|config| config.repository.to_string());
+        Domain { repository, ..domain }
     }
 
     /// What of the snapshots of a domain lies in the clear.
