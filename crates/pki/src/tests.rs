@@ -170,6 +170,8 @@ fn a_request_gets_only_what_nodes_get() {
     };
     let (_, parsed) = x509_parser::parse_x509_certificate(&issued.der).unwrap();
     assert!(!parsed.is_ca() && parsed.subject_alternative_name().unwrap().is_none());
+    let uses = parsed.extended_key_usage().unwrap().unwrap().value;
+    assert!(uses.client_auth && !uses.server_auth && !uses.any);
     assert_eq!(inspect(&issued.der).unwrap().common_name, "web");
 }
 
