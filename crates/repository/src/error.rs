@@ -66,6 +66,23 @@ pub enum Error {
     /// A snapshot is not there.
     #[error("snapshot {0} is missing")]
     SnapshotMissing(SnapshotId),
+    /// A record holds an object that its session did not claim.
+    #[error("object {0} was sent without being asked for")]
+    NotClaimed(ObjectId),
+    /// Objects that a session claimed were never stored.
+    #[error("{0} objects were promised and not stored: nothing of this session was published")]
+    NotStored(usize),
+    /// The server refused.
+    #[error("{message}")]
+    Refused {
+        /// What is refused, and why.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// This can only be done where the repository lies.
+    #[error("this can only be done where the repository lies: on the server")]
+    NotHere,
     /// The repository needs a feature that this program does not have.
     #[error("the repository uses features {0:#x} that this program does not know")]
     UnknownFeatures(u64),

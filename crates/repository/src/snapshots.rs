@@ -48,11 +48,19 @@ pub(crate) fn parse_all(names: &[String]) -> Vec<SnapshotRef> {
 
 /// Reads one snapshot; damage and a content that is not its name's are errors.
 pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<Stored> {
-    let file = file_name(name);
-    let bytes = read_small(storage, &file, BYTES_MAX).map_err(|error| {
+    decode(name, &read_bytes(storage, name)?)
+}
+
+/// The bytes of a snapshot's file, as they lie.
+pub(crate) fn read_bytes(storage: &dyn Storage, name: SnapshotRef) -> Result<Vec<u8>> {
+    read_small(storage, &file_name(name), BYTES_MAX).map_err(|error| {
         if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error.into() }
-    })?;
-    decode(name, &bytes).map_err(|reason| Error::damaged(&file, reason))
+    })
+}
+
+/// The snapshot `name` in the bytes of its file.
+pub fn decode(name: SnapshotRef, bytes: &[u8]) -> Result<Stored> {
+    stored(name, bytes).map_err(|reason| Error::damaged(&file_name(name), reason))
 }
 
 /// Durably writes a snapshot.
@@ -93,7 +101,7 @@ fn parse(name: &str) -> Option<SnapshotRef> {
     Some(SnapshotRef { sequence, id: SnapshotId::from_hex(id)? })
 }
 
-fn decode(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
+fn stored(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
     let session = record::verify(bytes)?;
     let rest = bytes.get(session.header.record_bytes()..).unwrap_or_default();
     let manifest = record::verify(rest)?;

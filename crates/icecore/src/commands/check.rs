@@ -47,7 +47,7 @@ impl Check {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open_cancellable()?;
         let threads = self.threads.map_or(0, usize::from);
-        if self.repair && archive.repository.config().parity_percent() == 0 {
+        if self.repair && archive.store.config().parity_percent() == 0 {
             return Err(Failure::new(Code::Usage, "this repository has no parity to repair with")
                 .hint("Parity is chosen when a repository is made: icecore init --parity 3"));
         }

@@ -105,7 +105,7 @@ fn total_bytes(archive: &Archive, options: &Options) -> Option<u64> {
         return None;
     }
     let mut reader = ManifestReader::new(archive).ok()?;
-    let names = archive.repository.snapshots().ok()?;
+    let names = archive.store.snapshots().ok()?;
     let bodies = names.into_iter().rev().take(LOOK_BACK).filter_map(|name| reader.read(name).ok());
     let mut same =
         bodies.filter(|found| found.body.node == options.node && found.body.paths == options.paths);
