@@ -121,8 +121,7 @@ impl BlockCache {
     }
 
     fn learn_from(&self, keys: &[Vec<u8>]) -> Result<()> {
-        let learned: Vec<Result<()>> =
-            keys.iter().map(|key| Ok(self.opener.learn(key)?)).collect();
+        let learned: Vec<Result<()>> = keys.iter().map(|key| Ok(self.opener.learn(key)?)).collect();
         // Each stands twice: one that is damaged costs nothing while the other is not.
         if learned.iter().any(Result::is_ok) {
             return Ok(());

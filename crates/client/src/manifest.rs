@@ -9,6 +9,7 @@ use crypto::RootVerifyKey;
 use format::entry::Time;
 use format::limits::MANIFEST_BODY_MAX;
 use format::manifest::{Head, UNSIGNED_BYTES};
+pub(crate) use format::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
 use repository::session::Committed;
@@ -78,11 +79,6 @@ pub fn source_id(archive: &Archive, node: &str, paths: &[String]) -> ObjectId {
 /// Domain separation of the keyed hash: no page has these kinds.
 const SOURCE_KIND: u8 = 0x80;
 const BODY_KIND: u8 = 0x81;
-
-/// What signatures are over begins with what is signed and in which repository: one kind can
-/// never stand for the other.
-pub(crate) const MANIFEST_CONTEXT: &[u8] = b"icecore 2026 manifest v1";
-pub(crate) const TOMBSTONE_CONTEXT: &[u8] = b"icecore 2026 tombstone v1";
 
 /// The bytes that are signed for `message`.
 pub(crate) fn signed(archive: &Archive, context: &[u8], message: &[u8]) -> Vec<u8> {

@@ -174,7 +174,11 @@ impl Report {
             (stages.compress_secs, "compressing", "more processor cores, or a lower --compression"),
             (stages.store_secs, "writing to the repository", "a faster repository disk"),
             (stages.commit_secs, "making it durable", "a repository disk with faster syncs"),
-            (stages.answer_wait_secs, "waiting for the server's answers", "a server with less to do, or a shorter way to it"),
+            (
+                stages.answer_wait_secs,
+                "waiting for the server's answers",
+                "a server with less to do, or a shorter way to it",
+            ),
             (stages.limit_wait_secs, "waiting for its own limits", "higher --limit-* values"),
         ];
         let total: f64 = candidates.iter().map(|(secs, ..)| secs).sum();

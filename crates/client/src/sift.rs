@@ -95,7 +95,6 @@ pub(crate) fn join(gathered: &mut Block, mut sifted: Block, target_bytes: usize)
     Some(std::mem::replace(gathered, sifted))
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -47,7 +47,11 @@ impl State {
             4..=12 | 15..=21 => self == State::InSession,
             _ => false,
         };
-        if fits { Ok(()) } else { Err(Error::OutOfOrder { packet: name(kind), state: self.words() }) }
+        if fits {
+            Ok(())
+        } else {
+            Err(Error::OutOfOrder { packet: name(kind), state: self.words() })
+        }
     }
 
     /// The state after the server has sent `answer`.

@@ -1,10 +1,8 @@
 //! All packets. One list: number, name, who sends it, how long it may be, and its fields in order.
 
-pub use crate::field::{PathBytes, Slot, SnapshotName};
 use crate::field::Field;
-use crate::limits::{
-    JSON_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SMALL_BYTES_MAX, SNAPSHOT_BYTES_MAX,
-};
+pub use crate::field::{PathBytes, Slot, SnapshotName};
+use crate::limits::{JSON_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SMALL_BYTES_MAX, SNAPSHOT_BYTES_MAX};
 use crate::{Error, Result, limits};
 use format::wire::Reader;
 use ids::{ContainerNo, ObjectId, Place};
@@ -430,5 +428,17 @@ impl Packet {
     /// Its name.
     pub fn name(&self) -> &'static str {
         name(self.kind())
+    }
+}
+
+impl Packet {
+    /// The packet of `kind`, when it is one without bytes that fill the rest: its body is small and
+    /// copied.
+    pub fn decode_small(kind: u8, body: &[u8]) -> Result<Self> {
+        const SMALL: usize = 64;
+        if body.len() > SMALL {
+            return Err(Error::Unknown(kind));
+        }
+        Self::decode(kind, body.to_vec())
     }
 }

@@ -80,6 +80,12 @@ pub enum Error {
         /// What to do.
         hint: String,
     },
+    /// The server no longer has the session: begin again.
+    #[error("the server no longer has this session")]
+    SessionLost,
+    /// Bytes on the server are damaged.
+    #[error("on the server: {0}")]
+    DamagedThere(String),
     /// This can only be done where the repository lies.
     #[error("this can only be done where the repository lies: on the server")]
     NotHere,
@@ -119,7 +125,11 @@ impl Error {
 
     /// Whether it is the way to the storage that failed: it says nothing of the data.
     pub fn is_of_the_way(&self) -> bool {
-        matches!(self, Self::Storage(error) if error.is_of_the_way())
+        match self {
+            Self::Storage(error) => error.is_of_the_way(),
+            Self::SessionLost => true,
+            _ => false,
+        }
     }
 
     /// Whether a container is gone: the index may be older than a reclaim.

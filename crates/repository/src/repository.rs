@@ -203,11 +203,6 @@ impl Repository {
         snapshots::read(&*self.storage, name)
     }
 
-    /// The bytes of one snapshot's file, as they lie.
-    pub fn snapshot_bytes(&self, name: SnapshotRef) -> Result<Vec<u8>> {
-        snapshots::read_bytes(&*self.storage, name)
-    }
-
     /// Forgets snapshots: durably notes it in the pool, so that a rebuild does not bring them
     /// back, then removes them. `tombstone` is the record that says so, `session_record` that of
     /// the session that sealed it.

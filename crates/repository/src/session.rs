@@ -110,32 +110,42 @@ impl Session {
 
     /// Appends a record, each of whose ids was claimed.
     pub fn append(&self, record: &SealedRecord) -> Result<()> {
+        let fresh = self.fresh.lock();
+        if let Some(id) = record.ids.iter().find(|id| !fresh.claimed.contains(&prefix_of(id))) {
+            return Err(Error::NotClaimed(*id));
+        }
+        drop(fresh);
         let sum = record.checksum();
         self.place(record.kind, &record.ids, &[&record.associated, &record.sealed, &sum])
     }
 
     /// Appends the bytes of a record that came from elsewhere: it must be whole, of this session,
-    /// and hold objects. Each id must have been claimed: nobody gives an object a second place.
+    /// and hold objects. What of it was not claimed is claimed now; what is stored already keeps
+    /// its place: nobody puts another object where one is.
     pub fn append_bytes(&self, bytes: &[u8]) -> Result<()> {
         let foreign = |reason| Error::damaged("a record that was sent", reason);
         let record = verify(bytes).map_err(foreign)?;
         let holds_objects = matches!(record.header.kind, RecordKind::Data | RecordKind::Pages);
         let mine = head_only(&self.session_record.associated).map_err(foreign)?.header.session;
-        if !holds_objects || record.header.session != mine || record.header.record_bytes() != bytes.len() {
+        if !holds_objects
+            || record.header.session != mine
+            || record.header.record_bytes() != bytes.len()
+        {
             return Err(foreign(format::Error::Invalid { what: "record of this session" }));
         }
-        let ids = object_ids(&record).map_err(foreign)?;
-        self.place(record.header.kind, &ids, &[bytes])
+        let mut ids = object_ids(&record).map_err(foreign)?;
+        let mut failed = None;
+        ids.retain(|id| {
+            let is_ours = self.fresh.lock().claimed.contains(&prefix_of(id));
+            is_ours || self.claim(id).unwrap_or_else(|error| failed.replace(error).is_none())
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => self.place(record.header.kind, &ids, &[bytes]),
+        }
     }
 
     fn place(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<()> {
-        let unclaimed = {
-            let fresh = self.fresh.lock();
-            ids.iter().find(|id| !fresh.claimed.contains(&prefix_of(id))).copied()
-        };
-        if let Some(id) = unclaimed {
-            return Err(Error::NotClaimed(id));
-        }
         let place = self.write(kind, parts)?;
         let mut fresh = self.fresh.lock();
         for id in ids {

@@ -32,6 +32,15 @@ pub struct Stored {
     pub session: Vec<u8>,
     /// The manifest record.
     pub record: Vec<u8>,
+    /// The session record.
+    session_record: Vec<u8>,
+}
+
+impl Stored {
+    /// The bytes of its file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&self.session_record[..], &self.record].concat()
+    }
 }
 
 /// Makes the directory.
@@ -48,14 +57,10 @@ pub(crate) fn parse_all(names: &[String]) -> Vec<SnapshotRef> {
 
 /// Reads one snapshot; damage and a content that is not its name's are errors.
 pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<Stored> {
-    decode(name, &read_bytes(storage, name)?)
-}
-
-/// The bytes of a snapshot's file, as they lie.
-pub(crate) fn read_bytes(storage: &dyn Storage, name: SnapshotRef) -> Result<Vec<u8>> {
-    read_small(storage, &file_name(name), BYTES_MAX).map_err(|error| {
+    let bytes = read_small(storage, &file_name(name), BYTES_MAX).map_err(|error| {
         if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error.into() }
-    })
+    })?;
+    decode(name, &bytes)
 }
 
 /// The snapshot `name` in the bytes of its file.
@@ -111,6 +116,7 @@ fn stored(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
     if kinds != (RecordKind::Session, RecordKind::Manifest) || !same {
         return Err(format::Error::Invalid { what: "snapshot" });
     }
+    let session_record = bytes[..bytes.len() - rest.len()].to_vec();
     let session = session.clear.to_vec();
-    Ok(Stored { name, head, signature, session, record: rest.to_vec() })
+    Ok(Stored { name, head, signature, session, record: rest.to_vec(), session_record })
 }

@@ -113,4 +113,13 @@ pub trait Authority: Send + Sync {
 
     /// It ended; `report` is JSON for people and programs.
     fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str);
+
+    /// The report of a job that made its snapshot already.
+    fn job_report(&self, job: JobNo, report: &str);
+
+    /// Orders that wait for the agent of `node`: number and JSON.
+    fn orders(&self, node: &Node) -> Vec<(u64, String)>;
+
+    /// An agent has done what it was ordered to, or could not.
+    fn order_done(&self, node: &Node, order: u64, is_complete: bool, report: &str);
 }

@@ -3,3 +3,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod authority;
+pub mod data;
+pub mod listen;

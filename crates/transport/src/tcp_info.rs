@@ -48,7 +48,8 @@ impl TcpInfo {
     /// Offsets of `struct tcp_info` in linux/tcp.h; the kernel only ever adds to its end.
     fn decode(bytes: &[u8; BYTES]) -> Self {
         let u32_at = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
-        let u64_at = |at: usize| u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| bytes[at + i]));
+        let u64_at =
+            |at: usize| u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| bytes[at + i]));
         Self {
             segment_bytes: u32_at(16),
             rtt_micros: u32_at(68),

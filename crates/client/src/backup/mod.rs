@@ -255,8 +255,7 @@ fn previous_pages<'a>(
 fn distrusts(archive: &Archive, reads: bool, previous: Option<&Stored>) -> Result<bool> {
     let Some(previous) = previous.filter(|_| reads) else { return Ok(false) };
     let snapshot = manifest::ManifestReader::new(archive)?.read(previous.name);
-    Ok(snapshot
-        .map_or(true, |snapshot| snapshot.body.damage_epoch != archive.store.damage_epoch()))
+    Ok(snapshot.map_or(true, |snapshot| snapshot.body.damage_epoch != archive.store.damage_epoch()))
 }
 
 /// Runs walk, workers and order until the source is done.

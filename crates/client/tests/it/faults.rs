@@ -46,13 +46,21 @@ impl Lab {
         let archive = copy.open();
         assert_clean(&archive);
         self.place.assert_restores(&archive, self.first.0, &self.first.1);
-        for name in
-            archive.local().unwrap().snapshots().unwrap().into_iter().filter(|name| *name != self.first.0)
+        for name in archive
+            .local()
+            .unwrap()
+            .snapshots()
+            .unwrap()
+            .into_iter()
+            .filter(|name| *name != self.first.0)
         {
             self.place.assert_restores(&archive, name, &self.now);
         }
         if let Some(name) = acknowledged {
-            assert!(archive.local().unwrap().snapshots().unwrap().contains(&name), "it was acknowledged");
+            assert!(
+                archive.local().unwrap().snapshots().unwrap().contains(&name),
+                "it was acknowledged"
+            );
         }
         let next = self.place.backup(&archive);
         self.place.assert_restores(&archive, next.snapshot, &self.now);

@@ -78,7 +78,11 @@ fn a_tombstone_that_somebody_else_signed_buries_nothing() {
     let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
     let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
     let lease = agent.lease("bury").unwrap();
-    agent.local().unwrap().forget(&lease, &[lab.made], &sealer.session_record(), &tombstone).unwrap();
+    agent
+        .local()
+        .unwrap()
+        .forget(&lease, &[lab.made], &sealer.session_record(), &tombstone)
+        .unwrap();
     drop(lease);
     let report = rebuilt(&lab.place);
     assert_eq!((report.snapshots_restored, report.snapshots), (1, 1));

@@ -93,7 +93,8 @@ fn rot(place: &Place) -> Vec<Rot> {
     let archive = place.open();
     let storage = archive.local().unwrap().storage();
     let files = container::list(&**storage, ContainerNo(0)).unwrap();
-    let look = |number| inspect(&archive.local().unwrap().container(number).unwrap(), PERCENT).unwrap();
+    let look =
+        |number| inspect(&archive.local().unwrap().container(number).unwrap(), PERCENT).unwrap();
     files.iter().map(|file| look(file.number)).collect()
 }
 

@@ -94,8 +94,15 @@ fn index_and_snapshots_both_lost_come_back_from_containers_and_keys() {
     assert_all_restore(&place, &made);
     let done = place.backup(&place.open());
     assert_eq!(done.report.chunks_new, 0);
-    let numbers: Vec<_> =
-        place.open().local().unwrap().snapshots().unwrap().iter().map(|name| name.sequence).collect();
+    let numbers: Vec<_> = place
+        .open()
+        .local()
+        .unwrap()
+        .snapshots()
+        .unwrap()
+        .iter()
+        .map(|name| name.sequence)
+        .collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "a number was given twice: {numbers:?}");
     assert_clean(&place.open());
 }
