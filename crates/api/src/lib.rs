@@ -1,1 +1,24 @@
 //! Types of the HTTP API: what the server and its clients say to each other in JSON.
+//!
+//! Every path begins with [`BASE`]. Times are seconds since 1970. What a program should not rely on is not here; fields
+//! may be added, and none is ever taken away.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod domains;
+pub mod enrol;
+pub mod failure;
+pub mod jobs;
+pub mod limits;
+pub mod name;
+pub mod nodes;
+pub mod orders;
+pub mod status;
+pub mod token;
+
+pub use failure::{Code, Failure};
+pub use name::Name;
+pub use token::Token;
+
+/// Where the API begins.
+pub const BASE: &str = "/api/v1";

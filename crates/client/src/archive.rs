@@ -73,24 +73,10 @@ impl Archive {
         options: InitOptions,
         surroundings: Surroundings,
     ) -> Result<Self> {
-        let now_secs = surroundings.now_secs();
-        let material = surroundings.with_random(|random| KeyMaterial::generate(random))?;
-        let material = material.with_privacy(options.privacy);
-        let make = |random: &mut dyn FnMut(&mut [u8])| {
-            let (kdf, label) = (options.kdf, "first key");
-            crypto::create_slot(&material, Role::Full, secret, kdf, random, label, now_secs)
-        };
-        let slot = surroundings.with_random(make)??;
-        let id = crypto::slot_info(&slot)?.id;
-        let config = Config {
-            repository: material.repository,
-            features: 0,
-            created_secs: now_secs,
-            privacy: u8::from(options.privacy == Privacy::Hardened),
-            chunk_bytes: [options.chunks.min, options.chunks.average, options.chunks.max],
-            root_key: *material.root_verify_key().as_bytes(),
-        }
-        .with_parity(options.parity_percent);
+        let material = new_material(&surroundings, options)?;
+        let (id, slot) =
+            new_slot(&material, Role::Full, secret, options.kdf, "first key", &surroundings)?;
+        let config = config_of(&material, options, surroundings.now_secs());
         let repository = Repository::init(storage, config, &[(id, slot.clone())])?;
         let (slot, keys) = crypto::open_slot(&slot, secret)?;
         Ok(Self::assemble(repository, slot, keys).within(surroundings))
@@ -270,11 +256,7 @@ impl Archive {
         label: &str,
     ) -> Result<KeyId> {
         let material = self.reader_keys()?.material();
-        let now_secs = self.now_secs();
-        let slot = self.surroundings.with_random(|random| {
-            crypto::create_slot(material, role, secret, kdf, random, label, now_secs)
-        })??;
-        let id = crypto::slot_info(&slot)?.id;
+        let (id, slot) = new_slot(material, role, secret, kdf, label, &self.surroundings)?;
         let lease = self.lease("key add")?;
         self.local()?.put_key_slot(&lease, id, &slot)?;
         Ok(id)
@@ -297,6 +279,41 @@ impl Archive {
         }
         Ok(self.local()?.remove_key_slot(&lease, id)?)
     }
+}
+
+/// The secrets of a new repository.
+pub fn new_material(surroundings: &Surroundings, options: InitOptions) -> Result<KeyMaterial> {
+    let material = surroundings.with_random(|random| KeyMaterial::generate(random))?;
+    Ok(material.with_privacy(options.privacy))
+}
+
+/// A key slot for `secret`, and its id.
+pub fn new_slot(
+    material: &KeyMaterial,
+    role: Role,
+    secret: SlotSecret<'_>,
+    kdf: KdfParams,
+    label: &str,
+    surroundings: &Surroundings,
+) -> Result<(KeyId, Vec<u8>)> {
+    let now_secs = surroundings.now_secs();
+    let slot = surroundings.with_random(|random| {
+        crypto::create_slot(material, role, secret, kdf, random, label, now_secs)
+    })??;
+    Ok((crypto::slot_info(&slot)?.id, slot))
+}
+
+/// The settings of a new repository.
+pub fn config_of(material: &KeyMaterial, options: InitOptions, now_secs: i64) -> Config {
+    Config {
+        repository: material.repository,
+        features: 0,
+        created_secs: now_secs,
+        privacy: u8::from(options.privacy == Privacy::Hardened),
+        chunk_bytes: [options.chunks.min, options.chunks.average, options.chunks.max],
+        root_key: *material.root_verify_key().as_bytes(),
+    }
+    .with_parity(options.parity_percent)
 }
 
 /// Who takes a lease, for people.

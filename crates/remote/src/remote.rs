@@ -162,6 +162,13 @@ impl Remote {
         self.first.call(&Packet::Finish { is_complete, report }).map(|_| ())
     }
 
+    /// The job failed here; who cannot be told finds out.
+    pub fn abandon(&self) {
+        if !self.first.is_over() {
+            let _ = self.finish(false, "the job failed on the node");
+        }
+    }
+
     /// What the connection did so far.
     pub fn report(&self) -> WireReport {
         let streams = self.streams();

@@ -114,11 +114,14 @@ pub trait Authority: Send + Sync {
     /// It ended; `report` is JSON for people and programs.
     fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str);
 
-    /// The report of a job that made its snapshot already.
-    fn job_report(&self, job: JobNo, report: &str);
+    /// Whether the job was asked to end.
+    fn is_cancelled(&self, job: JobNo) -> bool;
 
-    /// Orders that wait for the agent of `node`: number and JSON.
-    fn orders(&self, node: &Node) -> Vec<(u64, String)>;
+    /// What `node` was ordered to do and has not ended, oldest first.
+    fn orders(&self, node: &Node) -> Vec<api::orders::Order>;
+
+    /// Rises with every order, to whichever node.
+    fn orders_given(&self) -> u64;
 
     /// An agent has done what it was ordered to, or could not.
     fn order_done(&self, node: &Node, order: u64, is_complete: bool, report: &str);

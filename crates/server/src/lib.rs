@@ -5,3 +5,4 @@
 pub mod authority;
 pub mod data;
 pub mod listen;
+pub mod control;

@@ -2,10 +2,9 @@
 //! certificate or a request yet gets little: some time, some memory, and a share of its address.
 
 use crate::authority::Peer;
+use crate::control::http::serve;
 use crate::data::{self, Shared};
 use axum::Router;
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,10 +21,6 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
 const HANDSHAKES_PER_ADDRESS: usize = 8;
 /// Connections of one address that wait for their handshake.
 const WAITING_PER_ADDRESS_MAX: usize = 2048;
-/// Time for the head of an HTTP request.
-const HTTP_HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// Longest life of an HTTP connection.
-const HTTP_CONNECTION_MAX: Duration = Duration::from_secs(300);
 /// HTTP connections at the same time.
 const HTTP_MAX: usize = 512;
 /// After an error of accept (too many descriptors, most of all) the loop rests for so long.
@@ -145,32 +140,9 @@ impl Visitor {
 
     async fn http(self, stream: TlsStream<TcpStream>, peer: Option<Peer>) {
         let Ok(_place) = self.http_places.try_acquire() else { return };
-        let (router, address) = (self.http.clone(), self.address);
-        let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-            request.extensions_mut().insert(peer.clone());
-            request.extensions_mut().insert(Caller(address));
-            tower_call(router.clone(), request)
-        });
-        let connection = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HTTP_HEAD_WITHIN)
-            .max_buf_size(64 << 10)
-            .serve_connection(TokioIo::new(stream), service);
-        // Whatever went wrong is the caller's to see.
-        let _ = tokio::time::timeout(HTTP_CONNECTION_MAX, connection).await;
+        let certificate = peer.map(|peer| peer.certificate);
+        serve(stream, self.http, self.address, certificate).await;
     }
-}
-
-/// Where an HTTP request comes from.
-#[derive(Clone, Copy, Debug)]
-pub struct Caller(pub IpAddr);
-
-async fn tower_call(
-    router: Router,
-    request: hyper::Request<Incoming>,
-) -> Result<axum::response::Response, std::convert::Infallible> {
-    use hyper::service::Service;
-    hyper_util::service::TowerToHyperService::new(router).call(request).await
 }
 
 fn peer(stream: &TlsStream<TcpStream>, address: IpAddr) -> Option<Peer> {

@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+pub(crate) mod agent;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod cat;
@@ -15,9 +16,12 @@ pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod ls;
 pub(crate) mod map;
+mod reach;
+pub(crate) mod net;
 pub(crate) mod rebuild;
 pub(crate) mod reclaim;
 pub(crate) mod restore;
+pub(crate) mod server;
 pub(crate) mod snapshots;
 pub(crate) mod stats;
 pub(crate) mod tag;
@@ -49,6 +53,9 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Code> {
         Command::Rebuild(rebuild) => rebuild.run(context),
         Command::Bench(bench) => bench.run(context),
         Command::Explain(explain) => explain.run(context),
+        Command::Server(server) => server.run(context),
+        Command::Agent(agent) => agent.run(context),
+        Command::Net(net) => net.run(context),
         Command::Completions(completions) => completions.run(context),
         Command::Man(man) => man.run(context),
         Command::ExitCodes(exit_codes) => exit_codes.run(context),

@@ -2,6 +2,7 @@
 //! shares one lease, which is given back with the last writer, so that commands on the server's own
 //! machine get their turn.
 
+use crate::control::Repositories;
 use format::record::SealedRecord;
 use ids::KeyId;
 use parking_lot::Mutex;
@@ -38,11 +39,23 @@ impl Domains {
         Ok(domain)
     }
 
-    /// Makes a repository in `folder`.
-    pub fn init(&self, folder: &Path, config: Config, slots: &[(KeyId, Vec<u8>)]) -> Result<()> {
-        let failed = |error| repository::storage::StorageError::new("create", "domain", error);
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        Repository::init(Arc::new(LocalStorage::open(folder)?), config, slots).map(|_| ())
+}
+
+/// The governing part writes keys through the same lease as sessions do.
+impl Repositories for Domains {
+    fn init(&self, folder: &Path, config: Config, slots: &[(KeyId, Vec<u8>)]) -> Result<()> {
+        let storage = Arc::new(LocalStorage::create(folder)?);
+        Repository::init(storage, config, slots).map(drop)
+    }
+
+    fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()> {
+        let domain = self.open(folder)?;
+        domain.repository.put_key_slot(&*domain.lease()?, id, slot)
+    }
+
+    fn remove_key_slot(&self, folder: &Path, id: KeyId) -> Result<()> {
+        let domain = self.open(folder)?;
+        domain.repository.remove_key_slot(&*domain.lease()?, id)
     }
 }
 

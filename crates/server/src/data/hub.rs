@@ -1,7 +1,7 @@
 //! Who is connected, and what is on its way to them unasked: limits, orders, cancels, revocations.
 
 use super::faults;
-use crate::authority::{Authority, JobNo, Node};
+use crate::authority::{Authority, Node};
 use parking_lot::Mutex;
 use protocol::Packet;
 use rustc_hash::FxHashMap;
@@ -26,6 +26,8 @@ pub struct Hub {
     rates: Mutex<FxHashMap<String, Arc<Rates>>>,
     next: AtomicU64,
     limits_at: Mutex<Option<Instant>>,
+    /// Orders given, when they were last looked at.
+    orders_seen: AtomicU64,
 }
 
 /// How fast a node may send and be sent to, over all its connections.
@@ -62,6 +64,12 @@ impl Connected {
     /// Something came in.
     pub(super) fn heard(&self) {
         *self.heard.lock() = Instant::now();
+    }
+
+    /// Whether it waits for orders: see `Open`.
+    fn is_agent(&self) -> bool {
+        const AGENT: u64 = 4;
+        self.purpose.load(Ordering::Relaxed) == AGENT
     }
 
     fn tell(&self, message: Message) {
@@ -113,33 +121,25 @@ impl Hub {
         self.connections.lock().is_empty()
     }
 
-    /// Sends an order to the agent of `node`. Whether there is one connected.
-    pub fn order(&self, node: &str, order: u64, json: &str) -> bool {
-        const AGENT: u64 = 4;
-        let agent = self.connections.lock().values().find_map(|connected| {
-            let fits =
-                connected.node.name == node && connected.purpose.load(Ordering::Relaxed) == AGENT;
-            fits.then(|| connected.clone())
-        });
-        let packet = Packet::Order { order, json: json.as_bytes().to_vec() };
-        agent.inspect(|agent| agent.tell(Message::Send(packet))).is_some()
-    }
-
-    /// Asks whoever runs `job` to stop.
-    pub fn cancel(&self, job: JobNo, reason: &str) {
-        for connected in self.all() {
-            if connected.job.load(Ordering::Relaxed) == job {
-                let packet = Packet::Cancel { reason: reason.to_owned() };
-                connected.tell(Message::Send(packet));
-            }
-        }
-    }
-
     /// Nodes whose agent is connected.
     pub fn agents(&self) -> Vec<String> {
         let all = self.all();
-        let agents = all.iter().filter(|it| it.purpose.load(Ordering::Relaxed) == 4);
+        let agents = all.iter().filter(|connected| connected.is_agent());
         agents.map(|connected| connected.node.name.clone()).collect()
+    }
+
+    /// Sends orders that were given since the last look to their agents. One that is sent twice is
+    /// done once: its number is the same.
+    fn send_orders(&self, all: &[Arc<Connected>], authority: &dyn Authority) {
+        let given = authority.orders_given();
+        if self.orders_seen.swap(given, Ordering::Relaxed) == given {
+            return;
+        }
+        for agent in all.iter().filter(|connected| connected.is_agent()) {
+            let orders = authority.orders(&agent.node);
+            let packets = orders.iter().filter_map(super::work::order_packet);
+            packets.for_each(|packet| agent.tell(Message::Send(packet)));
+        }
     }
 
     /// Ends what was revoked, cuts who is silent, and applies limits that changed.
@@ -152,9 +152,15 @@ impl Hub {
             }
             due
         };
-        for connected in self.all() {
+        let all = self.all();
+        self.send_orders(&all, authority);
+        for connected in all {
+            let job = connected.job.load(Ordering::Relaxed);
             if connected.node.is_revoked() {
                 connected.tell(Message::End(faults::revoked()));
+            } else if job > 0 && authority.is_cancelled(job) {
+                let reason = "an administrator cancelled it".to_owned();
+                connected.tell(Message::Send(Packet::Cancel { reason }));
             } else if connected.heard.lock().elapsed() > SILENT_MAX {
                 let text = "nothing was heard from this node for too long";
                 let packet = protocol::fault::fault(protocol::fault::Code::Busy, text, "", &[]);

@@ -35,7 +35,7 @@ pub struct Shared {
     /// Who may do what.
     pub authority: Arc<dyn Authority>,
     /// Open repositories.
-    pub domains: Domains,
+    pub domains: Arc<Domains>,
     /// Sessions, attached or waiting for their node to come back.
     pub sessions: Sessions,
     /// Connections.
@@ -50,7 +50,7 @@ impl Shared {
     pub fn new(authority: Arc<dyn Authority>) -> Arc<Self> {
         Arc::new(Self {
             authority,
-            domains: Domains::default(),
+            domains: Arc::default(),
             sessions: Sessions::default(),
             hub: Hub::default(),
             bodies: Arc::new(Semaphore::new(BODIES_BYTES / PERMIT_BYTES)),
@@ -63,7 +63,7 @@ impl Shared {
     pub fn tick(&self) {
         self.hub.tick(&*self.authority);
         for session in self.sessions.expired() {
-            session.abandon(&*self.authority, &crate::authority::JobEnd::Lost);
+            session.finish(&*self.authority, &crate::authority::JobEnd::Lost, "");
         }
     }
 }

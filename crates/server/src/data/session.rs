@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// How long a session waits for its node.
 const DETACHED_MAX: Duration = Duration::from_secs(15 * 60);
 
+/// How long one that has its snapshot waits for somebody who did not hear of it.
+const COMMITTED_MAX: Duration = Duration::from_secs(60);
+
 /// Name and secret of a session.
 pub(super) type Token = ([u8; 16], [u8; 16]);
 
@@ -101,7 +104,8 @@ impl Session {
     /// Whether its node has been away for too long, or it is over.
     pub(super) fn is_expired(&self) -> bool {
         let is_alone = self.connections.load(Ordering::Relaxed) == 0;
-        is_alone && self.detached_since.lock().elapsed() > DETACHED_MAX
+        let patience = if self.committed.lock().is_some() { COMMITTED_MAX } else { DETACHED_MAX };
+        is_alone && self.detached_since.lock().elapsed() > patience
     }
 
     /// Takes a record; the answer says how many of the stream were taken.
@@ -165,8 +169,6 @@ impl Session {
                 let packet = Packet::Committed { name, stored_bytes: done.stored_bytes };
                 *self.committed.lock() = Some(packet.clone());
                 self.domain.repository.fill_reserve();
-                let end = JobEnd::Complete { snapshot: Some(done.snapshot.id.to_string()) };
-                authority.job_ends(self.job, &end, "");
                 packet
             }
             Err(error) => {
@@ -176,11 +178,15 @@ impl Session {
         }
     }
 
-    /// Ends it without a snapshot. What was stored is found by the next session.
-    pub(super) fn abandon(&self, authority: &dyn Authority, end: &JobEnd) {
-        if let Some(engine) = self.engine.write().take() {
-            drop(engine);
-            authority.job_ends(self.job, end, "");
+    /// Ends the job, with a snapshot or without. What was stored without is found by the next session.
+    pub(super) fn finish(&self, authority: &dyn Authority, end: &JobEnd, report: &str) {
+        drop(self.engine.write().take());
+        match &*self.committed.lock() {
+            Some(Packet::Committed { name, .. }) => {
+                let end = JobEnd::Complete { snapshot: Some(name.id.to_string()) };
+                authority.job_ends(self.job, &end, report);
+            }
+            _ => authority.job_ends(self.job, end, report),
         }
     }
 

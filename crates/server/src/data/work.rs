@@ -2,6 +2,7 @@
 
 use super::domains::Domain;
 use super::hub::Connected;
+use crate::control::Repositories;
 use super::session::{Hold, Session};
 use super::{Shared, faults, random, reading};
 use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
@@ -230,8 +231,7 @@ impl Visit {
         if let Some(job) = self.job.take() {
             self.shared.authority.job_ends(job, &end, &report);
         } else if let Some((session, _)) = self.session.take() {
-            self.shared.authority.job_report(session.job, &report);
-            session.abandon(&*self.shared.authority, &end);
+            session.finish(&*self.shared.authority, &end, &report);
             session.detach();
             self.shared.sessions.remove(&session);
             self.state = State::Open;
@@ -254,6 +254,7 @@ impl Visit {
         if let Some((session, _)) = self.session.take() {
             session.detach();
         }
+        // Who made its snapshot and said no more has ended all the same: see `expired`.
         if let Some(job) = self.job.take() {
             self.shared.authority.job_ends(job, &JobEnd::Lost, "");
         }
@@ -265,10 +266,13 @@ impl Visit {
             return Vec::new();
         }
         let orders = self.shared.authority.orders(&self.connected.node);
-        let packet =
-            |(order, json): (u64, String)| Packet::Order { order, json: json.into_bytes() };
-        orders.into_iter().map(packet).collect()
+        orders.iter().filter_map(order_packet).collect()
     }
+}
+
+/// An order as an agent gets it.
+pub(super) fn order_packet(order: &api::orders::Order) -> Option<Packet> {
+    Some(Packet::Order { order: order.id, json: serde_json::to_vec(order).ok()? })
 }
 
 fn token() -> Result<([u8; 16], [u8; 16]), Refusal> {

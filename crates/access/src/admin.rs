@@ -1,0 +1,68 @@
+//! The administrator's way to a server.
+
+use crate::files::read;
+use crate::{Client, Error, Result, Url};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Variable with the administrator's token.
+pub const TOKEN_VARIABLE: &str = "ICECORE_ADMIN_TOKEN";
+
+/// How to reach a server as its administrator.
+#[derive(Clone, Debug, Default)]
+pub struct Admin {
+    /// The server's folder, on the server's machine.
+    pub data: Option<PathBuf>,
+    /// The server's address, from elsewhere.
+    pub server: Option<String>,
+    /// Certificate of its authority, from elsewhere.
+    pub authority: Option<PathBuf>,
+}
+
+impl Admin {
+    /// A client.
+    ///
+    /// # Errors
+    /// [`Error::File`] and [`Error::Damaged`] when the folder is not that of a server that was started.
+    pub fn client(&self) -> Result<Client> {
+        let server = self.address()?;
+        let place = self.authority.clone().or_else(|| self.in_data("ca/ca.pem"));
+        let authority = text(&place.ok_or_else(|| unset("--ca FILE, a copy of ca/ca.pem"))?)?;
+        let tls = pki::client::client_config(&authority, None, pki::ALPN_HTTP)?;
+        Ok(Client::new(server, Arc::new(tls)).with_token(self.token()?))
+    }
+
+    /// What was given; else the second line of `address`, which is for this machine.
+    fn address(&self) -> Result<Url> {
+        if let Some(server) = &self.server {
+            return server.parse();
+        }
+        let path = self.in_data("address").ok_or_else(|| unset("--data DIR or --server URL"))?;
+        let text = text(&path)?;
+        let line = text.lines().nth(1).or(text.lines().next()).unwrap_or_default();
+        line.parse()
+    }
+
+    fn token(&self) -> Result<Zeroizing<String>> {
+        let given = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+        if let Some(token) = given {
+            return Ok(Zeroizing::new(token));
+        }
+        let path = self.in_data("admin-token").ok_or_else(|| unset(TOKEN_VARIABLE))?;
+        Ok(Zeroizing::new(text(&path)?.trim().to_owned()))
+    }
+
+    fn in_data(&self, name: &str) -> Option<PathBuf> {
+        self.data.as_ref().map(|data| data.join(name))
+    }
+}
+
+fn text(path: &Path) -> Result<Zeroizing<String>> {
+    let missing = || std::io::Error::from(rustix::io::Errno::NOENT);
+    read(path)?.ok_or_else(|| crate::files::file(path)(missing()))
+}
+
+fn unset(what: &str) -> Error {
+    Error::Url(format!("(nothing given: {what})"))
+}

@@ -1,0 +1,193 @@
+//! A client of the HTTP API: one connection a call, and a limit on everything.
+
+use crate::{Error, Identity, Result, Url};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use rustls::{CertificateError, ClientConfig};
+use rustls_pki_types::ServerName;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use zeroize::Zeroizing;
+
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+const CALL_TIME: Duration = Duration::from_secs(90);
+/// A list of very many snapshots is the largest answer.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Asks a server.
+pub struct Client {
+    server: Url,
+    tls: Arc<ClientConfig>,
+    token: Option<Zeroizing<String>>,
+}
+
+impl Client {
+    /// A client that says who it is by its certificate, or not at all.
+    pub fn new(server: Url, tls: Arc<ClientConfig>) -> Self {
+        Self { server, tls, token: None }
+    }
+
+    /// A client for the node `identity`.
+    ///
+    /// # Errors
+    /// [`Error::Pki`].
+    pub fn of(identity: &Identity) -> Result<Self> {
+        Ok(Self::new(identity.server.clone(), identity.tls(pki::ALPN_HTTP)?))
+    }
+
+    /// This with the administrator's token.
+    #[must_use]
+    pub fn with_token(self, token: Zeroizing<String>) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    /// What stands at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Server`] when it says no; others when the way to it is the trouble.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.call(Method::GET, path, Bytes::new()).await
+    }
+
+    /// Removes what stands at `path`.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.call(Method::DELETE, path, Bytes::new()).await
+    }
+
+    /// Sends `body` to `path`.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        let body = serde_json::to_vec(body).map_err(|error| self.no_answer(error))?;
+        self.call(Method::POST, path, body.into()).await
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T> {
+        let what = "the whole call";
+        let (status, body) = timeout(CALL_TIME, self.exchange(method, path, body))
+            .await
+            .map_err(|_| self.late(what))??;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|error| self.no_answer(error));
+        }
+        match serde_json::from_slice(&body) {
+            Ok(failure) => Err(Error::Server(failure)),
+            Err(_) => Err(self.no_answer(format!("status {status}"))),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes)> {
+        let request = self.request(method, path, body)?;
+        let stream = self.connect().await?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
+        let talk = async {
+            let response = sender.send_request(request).await;
+            self.read(response.map_err(|error| self.broken(&error))?).await
+        };
+        // The connection does the work that `talk` waits for, and ends with it.
+        tokio::pin!(connection);
+        tokio::select! {
+            done = talk => done,
+            ended = &mut connection => Err(match ended {
+                Err(error) => self.broken(&error),
+                Ok(()) => self.no_answer("the connection ended"),
+            }),
+        }
+    }
+
+    fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", api::BASE))
+            .header(header::HOST, self.server.place())
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", **token));
+        }
+        request.body(Full::new(body)).map_err(|error| self.no_answer(error))
+    }
+
+    async fn connect(&self) -> Result<TlsStream<TcpStream>> {
+        let place = (self.server.host.as_str(), self.server.port);
+        let stream = timeout(CONNECT_TIME, TcpStream::connect(place))
+            .await
+            .map_err(|_| self.late("connecting"))?
+            .map_err(|source| Error::Unreachable { server: self.server.place(), source })?;
+        let name = ServerName::try_from(self.server.host.clone())
+            .map_err(|_| Error::Url(self.server.to_string()))?;
+        let handshake = TlsConnector::from(self.tls.clone()).connect(name, stream);
+        timeout(HANDSHAKE_TIME, handshake)
+            .await
+            .map_err(|_| self.late("TLS"))?
+            .map_err(|error| of_tls(&self.server.place(), &error))
+    }
+
+    async fn read(&self, response: Response<hyper::body::Incoming>) -> Result<(StatusCode, Bytes)> {
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        Ok((status, body.map_err(|error| self.no_answer(error))?.to_bytes()))
+    }
+
+    fn late(&self, what: &'static str) -> Error {
+        Error::TimedOut { server: self.server.place(), what }
+    }
+
+    fn no_answer(&self, why: impl ToString) -> Error {
+        Error::Answer { server: self.server.place(), why: why.to_string() }
+    }
+
+    /// TLS 1.3 tells of a refused certificate only with the first answer.
+    fn broken(&self, error: &hyper::Error) -> Error {
+        let server = self.server.place();
+        let mut source = std::error::Error::source(error);
+        while let Some(inner) = source {
+            if let Some(error) = inner.downcast_ref::<io::Error>() {
+                return of_tls(&server, error);
+            }
+            source = inner.source();
+        }
+        Error::Connection { server, why: error.to_string() }
+    }
+}
+
+/// What an error of a TLS connection means.
+fn of_tls(server: &str, error: &io::Error) -> Error {
+    use rustls::Error::InvalidCertificate;
+    let server = server.to_owned();
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => Error::Stranger { server },
+        Some(InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => Error::OtherName { server },
+        _ => Error::Connection { server, why: error.to_string() },
+    }
+}

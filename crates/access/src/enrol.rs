@@ -1,0 +1,90 @@
+//! Enrolment: this machine becomes a node.
+//!
+//! What is sent is kept before it is sent: when the answer is lost, the same command with the same token sends the same
+//! again and gets the same answer.
+
+use crate::files::{self, read};
+use crate::identity::{self, damaged};
+use crate::{Client, Error, Result, Url};
+use api::Token;
+use api::enrol::{Enrol, Enrolled};
+use data_encoding::HEXLOWER;
+use pki::NodeKey;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Holds a request until it is answered.
+const PENDING: &str = "pending.toml";
+
+/// What was sent, or is about to be.
+#[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
+struct Pending {
+    /// SHA-256 of the token's secret, hex.
+    token: String,
+    key: String,
+    request: String,
+    slot_secret: String,
+}
+
+/// Makes a node of this machine, and keeps in `folder` what it is. Where it is one already, only with `replace`.
+///
+/// # Errors
+/// [`Error::Token`] for what is no token; [`Error::Stranger`] when the server is not the one that made it;
+/// [`Error::Server`] when it is used or too old; [`Error::Enrolled`].
+pub async fn enroll(url: &str, token: &str, folder: &Path, replace: bool) -> Result<Enrolled> {
+    let (server, token) = (url.parse::<Url>()?, Token::parse(token)?);
+    if !replace && let Some(agent) = identity::agent(folder)? {
+        return Err(Error::Enrolled { node: agent.node.to_string(), server: agent.server });
+    }
+    files::make_folder(folder)?;
+    let pending = pending(folder, &token)?;
+    let tls = pki::client::pinned_config(&token.authority, pki::ALPN_HTTP)?;
+    let request = Enrol {
+        secret: token.secret_text(),
+        request: pending.request.clone(),
+        slot_secret: pending.slot_secret.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let client = Client::new(server.clone(), Arc::new(tls));
+    let told: Enrolled = client.post("/enroll", &request).await?;
+    check(&server, &token, &told)?;
+    identity::keep(folder, &server, &told, &pending.key, &pending.slot_secret)?;
+    files::remove(&folder.join(PENDING))?;
+    Ok(told)
+}
+
+/// The request that was made for this token before, or a new one, durably kept.
+fn pending(folder: &Path, token: &Token) -> Result<Pending> {
+    let (path, name) = (folder.join(PENDING), HEXLOWER.encode(&pki::fingerprint(&token.secret)));
+    if let Some(text) = read(&path)?
+        && let Ok(pending) = toml::from_str::<Pending>(&text)
+        && pending.token == name
+    {
+        return Ok(pending);
+    }
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|_| Error::NoRandom)?;
+    let mut node = NodeKey::generate()?;
+    let pending = Pending {
+        token: name,
+        key: std::mem::take(&mut node.key_pem),
+        request: node.request_pem,
+        slot_secret: HEXLOWER.encode(&secret),
+    };
+    secret.zeroize();
+    let text = toml::to_string(&pending).map_err(|error| damaged(folder, PENDING, error))?;
+    files::write(&path, &text)?;
+    Ok(pending)
+}
+
+/// The authority that is trusted from now on must be the one that the token names.
+fn check(server: &Url, token: &Token, told: &Enrolled) -> Result<()> {
+    let authority = pki::client::certificate_of(&told.authority)?;
+    if pki::fingerprint(&authority)[..16] != token.authority {
+        return Err(Error::Stranger { server: server.place() });
+    }
+    pki::client::certificate_of(&told.certificate)?;
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What can go wrong on the way to a server, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong on the way to a server.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is none.
+    #[error("'{0}' is no address of a server: write https://HOST:PORT")]
+    Url(String),
+    /// The token is none.
+    #[error(transparent)]
+    Token(#[from] api::token::BadToken),
+    /// Nobody answers.
+    #[error("the server {server} cannot be reached: {source}")]
+    Unreachable {
+        /// Host and port.
+        server: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It took too long.
+    #[error("the server {server} did not answer in time ({what})")]
+    TimedOut {
+        /// Host and port.
+        server: String,
+        /// At what.
+        what: &'static str,
+    },
+    /// The other end is not the server that it should be.
+    #[error(
+        "{server} is not the server that was expected: its certificate is of another authority"
+    )]
+    Stranger {
+        /// Host and port.
+        server: String,
+    },
+    /// The server has other names.
+    #[error("the certificate of {server} does not bear this name")]
+    OtherName {
+        /// Host and port.
+        server: String,
+    },
+    /// The connection could not be secured, or broke.
+    #[error("the connection to {server} failed: {why}")]
+    Connection {
+        /// Host and port.
+        server: String,
+        /// Why.
+        why: String,
+    },
+    /// The server says no.
+    #[error("{0}")]
+    Server(api::Failure),
+    /// The server says what is no answer.
+    #[error("the answer of {server} cannot be understood: {why}")]
+    Answer {
+        /// Host and port.
+        server: String,
+        /// Why.
+        why: String,
+    },
+    /// This machine is no node.
+    #[error("this machine is not enrolled: there is no {}", path.display())]
+    NotEnrolled {
+        /// What was looked for.
+        path: PathBuf,
+    },
+    /// This machine is a node already.
+    #[error("this machine is enrolled already, as '{node}' at {server}")]
+    Enrolled {
+        /// As which node.
+        node: String,
+        /// Where.
+        server: String,
+    },
+    /// A file could not be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{}: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// Certificates.
+    #[error(transparent)]
+    Pki(#[from] pki::Error),
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes")]
+    NoRandom,
+}
+
+impl Error {
+    /// What to do next.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Url(_) => "The line to type is printed by: icecore server token NODE".into(),
+            Self::Token(_) => "Copy the whole token, or make a new one: icecore server token NODE".into(),
+            Self::Unreachable { .. } | Self::TimedOut { .. } => {
+                "Look whether the server runs and no firewall stands between.".into()
+            }
+            Self::Stranger { .. } => "Either this is another server, or somebody stands in between. Do not go on; compare: icecore server status".into(),
+            Self::OtherName { .. } => "Call it by a name that it knows, or start it with --name HOST.".into(),
+            Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
+            Self::Enrolled { .. } => "To give it a new identity: icecore agent enroll --replace URL TOKEN".into(),
+            Self::Damaged { .. } => "Enrol again: icecore agent enroll --replace URL TOKEN".into(),
+            Self::Server(failure) => return failure.hint.clone(),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Who this machine is to its server.
+//!
+//! ```text
+//! ca.pem      certificate of the server's authority
+//! node.pem    this node's certificate and its secret key, in one file: they change together
+//! slot.key    opens this node's key slot; not where only nodes know keys
+//! agent.toml  all else; written last: without it nothing here counts
+//! ```
+
+use crate::files::{self, read};
+use crate::{Error, Result, Url};
+use api::Name;
+use api::enrol::{Enrolled, KeyMode, Role};
+use rustls::ClientConfig;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+pub(crate) const AUTHORITY: &str = "ca.pem";
+pub(crate) const NODE: &str = "node.pem";
+pub(crate) const SLOT: &str = "slot.key";
+pub(crate) const AGENT: &str = "agent.toml";
+
+/// The file `agent.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Address of the server.
+    pub server: String,
+    /// The node.
+    pub node: Name,
+    /// Its domain.
+    pub domain: Name,
+    /// Who knows the keys of the domain.
+    pub keys: KeyMode,
+    /// What the node may do.
+    pub role: Role,
+    /// The repository of the domain, hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// The node's key slot, hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// Who this machine is to its server.
+pub struct Identity {
+    /// What the folder says.
+    pub agent: Agent,
+    /// Where the server is.
+    pub server: Url,
+    /// Opens the node's key slot; `None` where only nodes know keys.
+    pub slot_secret: Option<Zeroizing<[u8; 32]>>,
+    /// The node's certificate.
+    pub certificate: pki::Facts,
+    authority_pem: String,
+    node_pem: Zeroizing<String>,
+}
+
+impl Identity {
+    /// Reads the folder.
+    ///
+    /// # Errors
+    /// [`Error::NotEnrolled`]; [`Error::Damaged`] when files do not hold what they should; [`Error::File`].
+    pub fn load(folder: &Path) -> Result<Self> {
+        let missing = |name: &str| Error::NotEnrolled { path: folder.join(name) };
+        let text = |name: &str| read(&folder.join(name))?.ok_or_else(|| missing(name));
+        let agent = agent(folder)?.ok_or_else(|| missing(AGENT))?;
+        let (authority_pem, node_pem) = (text(AUTHORITY)?.to_string(), text(NODE)?);
+        let slot_secret = match agent.keys {
+            KeyMode::Client => None,
+            KeyMode::Managed => Some(secret(folder, &text(SLOT)?)?),
+        };
+        let facts = pki::client::certificate_of(&node_pem).and_then(|der| pki::inspect(&der));
+        let certificate = facts.map_err(|error| damaged(folder, NODE, error))?;
+        let server = agent.server.parse()?;
+        Ok(Self { agent, server, slot_secret, certificate, authority_pem, node_pem })
+    }
+
+    /// TLS to the server as this node, for the protocol `alpn` ([`pki::ALPN_DATA`], [`pki::ALPN_HTTP`]).
+    ///
+    /// # Errors
+    /// [`Error::Pki`] when the certificates are none.
+    pub fn tls(&self, alpn: &[u8]) -> Result<Arc<ClientConfig>> {
+        let identity = Some((&**self.node_pem, &**self.node_pem));
+        Ok(Arc::new(pki::client::client_config(&self.authority_pem, identity, alpn)?))
+    }
+
+    /// Whether it is time for the next certificate: a third of the life of this one is left.
+    pub fn is_renewal_due(&self, now_secs: i64) -> bool {
+        self.certificate.not_after_secs - now_secs < pki::authority::NODE_SECS / 3
+    }
+}
+
+/// The file `agent.toml`; `None` when there is none.
+///
+/// # Errors
+/// [`Error::Damaged`], [`Error::File`].
+pub fn agent(folder: &Path) -> Result<Option<Agent>> {
+    let text = read(&folder.join(AGENT))?;
+    let parsed = text.map(|text| toml::from_str(&text)).transpose();
+    parsed.map_err(|error| damaged(folder, AGENT, error.message()))
+}
+
+/// Keeps what enrolment gave. What was there counts no more from the first step on, and what is new from the last.
+pub(crate) fn keep(
+    folder: &Path,
+    server: &Url,
+    told: &Enrolled,
+    key_pem: &str,
+    slot_secret: &str,
+) -> Result<()> {
+    files::remove(&folder.join(AGENT))?;
+    files::write(&folder.join(AUTHORITY), &told.authority)?;
+    let node = Zeroizing::new(format!("{}{key_pem}", told.certificate));
+    files::write(&folder.join(NODE), &node)?;
+    match told.keys {
+        KeyMode::Managed => files::write(&folder.join(SLOT), slot_secret)?,
+        KeyMode::Client => files::remove(&folder.join(SLOT))?,
+    }
+    let agent = Agent {
+        server: server.to_string(),
+        node: told.node.clone(),
+        domain: told.domain.clone(),
+        keys: told.keys,
+        role: told.role,
+        repository: told.repository.clone(),
+        key: told.key.clone(),
+    };
+    let text = toml::to_string(&agent).map_err(|error| damaged(folder, AGENT, error))?;
+    files::write(&folder.join(AGENT), &text)
+}
+
+fn secret(folder: &Path, text: &str) -> Result<Zeroizing<[u8; 32]>> {
+    let bad = || damaged(folder, SLOT, "it holds no key");
+    let bytes = data_encoding::HEXLOWER.decode(text.trim().as_bytes()).map_err(|_| bad())?;
+    let bytes = Zeroizing::new(bytes);
+    Ok(Zeroizing::new(bytes.as_slice().try_into().map_err(|_| bad())?))
+}
+
+pub(crate) fn damaged(folder: &Path, name: &str, why: impl ToString) -> Error {
+    Error::Damaged { path: folder.join(name), why: why.to_string() }
+}

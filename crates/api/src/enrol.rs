@@ -1,0 +1,144 @@
+//! Enrolment: a machine becomes a node.
+
+use crate::Name;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Who knows the keys of a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyMode {
+    /// The server makes the keys and keeps a sealed copy: it can let another node restore.
+    #[default]
+    Managed,
+    /// Only the node knows them: the server cannot read, and cannot help when they are lost.
+    Client,
+}
+
+/// What a node may do with its domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Back up and restore.
+    #[default]
+    Full,
+    /// Back up, and read nothing back.
+    WriteOnly,
+}
+
+/// Asks for a token.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// The node that may enrol with it.
+    pub node: Name,
+    /// Its dedup domain; its own name when missing.
+    #[serde(default)]
+    pub domain: Option<Name>,
+    /// Who knows the keys, when the domain is made.
+    #[serde(default)]
+    pub keys: KeyMode,
+    /// What the node may do.
+    #[serde(default)]
+    pub role: Role,
+    /// How long it is good, in seconds; an hour when missing.
+    #[serde(default)]
+    pub valid_secs: Option<u64>,
+}
+
+/// A token, shown once.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TokenMade {
+    /// The token: give it to the machine and to nobody else.
+    pub token: String,
+    /// The node that may enrol with it.
+    pub node: Name,
+    /// Its domain.
+    pub domain: Name,
+    /// Where the machine finds the server.
+    pub server: String,
+    /// When it ends, seconds since 1970.
+    pub expires: i64,
+    /// Whether a node of this name exists: enrolling takes its place.
+    pub replaces: bool,
+}
+
+/// What a machine sends to become a node.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Enrol {
+    /// The secret of the token, hex.
+    pub secret: String,
+    /// Request for a certificate, PEM.
+    pub request: String,
+    /// 32 random bytes that open its key slot, hex; not for domains whose keys only nodes know.
+    pub slot_secret: String,
+    /// Version of the program.
+    pub version: String,
+}
+
+/// What a machine is when it has become a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Enrolled {
+    /// The node's name.
+    pub node: Name,
+    /// Its domain.
+    pub domain: Name,
+    /// Who knows the keys of the domain.
+    pub keys: KeyMode,
+    /// What the node may do.
+    pub role: Role,
+    /// The repository of the domain, hex; missing as long as there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// The node's key slot, hex; missing where only nodes know keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The node's certificate, PEM.
+    pub certificate: String,
+    /// Certificate of the server's authority, PEM.
+    pub authority: String,
+    /// When the certificate ends, seconds since 1970.
+    pub expires: i64,
+}
+
+/// Asks for the next certificate.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Renew {
+    /// Request for a certificate, PEM.
+    pub request: String,
+    /// Version of the program.
+    pub version: String,
+}
+
+/// The next certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Renewed {
+    /// The node's certificate, PEM.
+    pub certificate: String,
+    /// When it ends, seconds since 1970.
+    pub expires: i64,
+}
+
+/// Asks for a key slot in a domain that was granted.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewKey {
+    /// The domain.
+    pub domain: Name,
+    /// 32 fresh random bytes that open the slot, hex.
+    pub slot_secret: String,
+}
+
+/// A key slot that was made.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct KeyMade {
+    /// The slot, hex.
+    pub key: String,
+    /// The repository of the domain, hex.
+    pub repository: String,
+    /// When it goes, seconds since 1970; missing when it stays until it is withdrawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<i64>,
+}

@@ -1,0 +1,42 @@
+//! Nodes: the machines that are backed up.
+
+use crate::Name;
+use crate::enrol::Role;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// Its name.
+    pub name: Name,
+    /// Its domain.
+    pub domain: Name,
+    /// What it may do.
+    pub role: Role,
+    /// When it enrolled, seconds since 1970.
+    pub made: i64,
+    /// When it was last seen, seconds since 1970; missing when never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<i64>,
+    /// From where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Version of its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// When its certificate ends, seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_expires: Option<i64>,
+    /// Its certificates are good no more.
+    pub revoked: bool,
+    /// Whether it has a session at this moment.
+    pub connected: bool,
+}
+
+/// All nodes.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Nodes {
+    /// By name.
+    pub nodes: Vec<Node>,
+}

@@ -1,0 +1,62 @@
+//! The server itself, and its audit log.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How the server is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// Version of its program.
+    pub version: String,
+    /// Since when it runs, seconds since 1970.
+    pub started: i64,
+    /// Where it is reached.
+    pub address: String,
+    /// Nodes that are not revoked.
+    pub nodes: u64,
+    /// Domains.
+    pub domains: u64,
+    /// Jobs that run.
+    pub running: u64,
+    /// SHA-256 of the certificate of its authority, hex.
+    pub authority: String,
+    /// When its certificate ends, seconds since 1970; it is renewed long before.
+    pub certificate_expires: i64,
+}
+
+/// What somebody did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    /// Its number.
+    pub id: u64,
+    /// When, seconds since 1970.
+    pub time: i64,
+    /// Who: `admin`, `node NAME` or `server`.
+    pub who: String,
+    /// What was done, such as `node.revoke`.
+    pub action: String,
+    /// To what.
+    pub subject: String,
+    /// More, for people.
+    pub detail: String,
+    /// Hash of the entry before and of this one, hex.
+    pub hash: String,
+}
+
+/// The audit log, or a part of it.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Audit {
+    /// Newest first.
+    pub entries: Vec<AuditEntry>,
+    /// How many entries there are.
+    pub total: u64,
+    /// Number of the first entry that does not fit the one before; missing when all fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_at: Option<u64>,
+    /// Hash of the newest entry, hex: kept elsewhere, it shows whether the end was cut off.
+    pub head: String,
+}
+
+/// Nothing to say but that it was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Done {}

@@ -1,0 +1,138 @@
+//! Tokens: the one string that a person carries from the server to a new machine.
+//!
+//! It names the server's authority by its fingerprint, so that the first contact is safe against who stands in the
+//! middle, and holds a secret that is good once.
+
+use data_encoding::BASE32_NOPAD;
+use std::fmt;
+
+const PREFIX: &str = "ice1-";
+const SECRET_BYTES: usize = 16;
+const AUTHORITY_BYTES: usize = 16;
+/// Against typing errors: one in 16 million goes unnoticed here, and none at the server.
+const CHECKSUM_BYTES: usize = 3;
+const BYTES: usize = SECRET_BYTES + AUTHORITY_BYTES + CHECKSUM_BYTES;
+/// Longest text that is looked at: groups may be set apart.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// What a token holds.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Known to the token's maker and its holder; the server keeps only a hash.
+    pub secret: [u8; SECRET_BYTES],
+    /// First bytes of the SHA-256 of the certificate of the server's authority.
+    pub authority: [u8; AUTHORITY_BYTES],
+}
+
+/// Why a text is no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadToken {
+    /// It does not begin as tokens do.
+    #[error("a token begins with 'ice1-'")]
+    Prefix,
+    /// Too short, too long, or with characters that tokens do not have.
+    #[error("the token is not whole: copy all of it")]
+    NotWhole,
+    /// The checksum is wrong.
+    #[error("the token has a typing error: copy it again")]
+    Checksum,
+}
+
+impl Token {
+    /// As one string.
+    pub fn to_text(&self) -> String {
+        let mut bytes = [0; BYTES];
+        bytes[..SECRET_BYTES].copy_from_slice(&self.secret);
+        bytes[SECRET_BYTES..SECRET_BYTES + AUTHORITY_BYTES].copy_from_slice(&self.authority);
+        let sum = checksum(&bytes);
+        bytes[SECRET_BYTES + AUTHORITY_BYTES..].copy_from_slice(&sum);
+        format!("{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
+    }
+
+    /// Reads a token. Case and white space do not matter: it may have been wrapped.
+    ///
+    /// # Errors
+    /// [`BadToken`].
+    pub fn parse(text: &str) -> Result<Self, BadToken> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(BadToken::NotWhole);
+        }
+        let text: String = text.split_whitespace().collect::<String>().to_ascii_lowercase();
+        let digits = text.strip_prefix(PREFIX).ok_or(BadToken::Prefix)?.to_ascii_uppercase();
+        let bytes = BASE32_NOPAD.decode(digits.as_bytes()).map_err(|_| BadToken::NotWhole)?;
+        let bytes: [u8; BYTES] = bytes.try_into().map_err(|_| BadToken::NotWhole)?;
+        if bytes[SECRET_BYTES + AUTHORITY_BYTES..] != checksum(&bytes) {
+            return Err(BadToken::Checksum);
+        }
+        let (mut secret, mut authority) = ([0; SECRET_BYTES], [0; AUTHORITY_BYTES]);
+        secret.copy_from_slice(&bytes[..SECRET_BYTES]);
+        authority.copy_from_slice(&bytes[SECRET_BYTES..SECRET_BYTES + AUTHORITY_BYTES]);
+        Ok(Self { secret, authority })
+    }
+
+    /// The secret as the API carries it.
+    pub fn secret_text(&self) -> String {
+        data_encoding::HEXLOWER.encode(&self.secret)
+    }
+}
+
+/// Shows no secret.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+fn checksum(bytes: &[u8; BYTES]) -> [u8; CHECKSUM_BYTES] {
+    let hash = blake3::derive_key("icecore 2026 token checksum v1", &bytes[..BYTES - 3]);
+    [hash[0], hash[1], hash[2]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> Token {
+        Token { secret: [7; 16], authority: *b"0123456789abcdef" }
+    }
+
+    #[test]
+    fn a_token_is_read_back_however_it_was_copied() {
+        let text = token().to_text();
+        assert_eq!(text.len(), 5 + 56);
+        let (head, tail) = text.split_at(30);
+        for copied in [text.clone(), text.to_uppercase(), format!(" {head}\n  {tail}\n")] {
+            assert_eq!(Token::parse(&copied).unwrap(), token());
+        }
+    }
+
+    #[test]
+    fn every_typing_error_of_one_character_is_found() {
+        let text = token().to_text();
+        for at in PREFIX.len()..text.len() {
+            let mut typed = text.clone().into_bytes();
+            typed[at] = if typed[at] == b'a' { b'b' } else { b'a' };
+            let typed = String::from_utf8(typed).unwrap();
+            assert!(Token::parse(&typed).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        let text = token().to_text();
+        let table = [
+            ("", BadToken::Prefix),
+            ("ice2-aaaa", BadToken::Prefix),
+            ("ice1-", BadToken::NotWhole),
+            (&text[..60], BadToken::NotWhole),
+            ("ice1-ä", BadToken::NotWhole),
+            (&"ice1-a".repeat(100), BadToken::NotWhole),
+        ];
+        table.iter().for_each(|(text, why)| assert_eq!(Token::parse(text), Err(*why), "{text}"));
+    }
+
+    #[test]
+    fn a_token_is_not_shown_by_accident() {
+        assert!(!format!("{:?}", token()).contains('7'));
+    }
+}

@@ -1,0 +1,116 @@
+//! Dedup domains.
+
+use crate::audit::note;
+use crate::error::found;
+use crate::stored::Word;
+use crate::{By, Catalog, Error, Result};
+use api::Name;
+use api::enrol::KeyMode;
+use rusqlite::{OptionalExtension, Row};
+
+/// A domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// Its name.
+    pub name: Name,
+    /// Who knows its keys.
+    pub keys: KeyMode,
+    /// Its repository, hex; `None` as long as there is none.
+    pub repository: Option<String>,
+    /// The secret of the server's key slot, sealed; for managed domains.
+    pub sealed: Option<Vec<u8>>,
+    /// When it was made.
+    pub made: i64,
+}
+
+const COLUMNS: &str = "name, keys, repository, sealed, made";
+
+fn domain(row: &Row<'_>) -> rusqlite::Result<Domain> {
+    Ok(Domain {
+        name: row.get::<_, Word<_>>(0)?.0,
+        keys: row.get::<_, Word<_>>(1)?.0,
+        repository: row.get(2)?,
+        sealed: row.get(3)?,
+        made: row.get(4)?,
+    })
+}
+
+impl Catalog {
+    /// All domains, by name.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn domains(&self) -> Result<Vec<Domain>> {
+        self.look(|look| {
+            let mut select =
+                look.prepare_cached(&format!("SELECT {COLUMNS} FROM domains ORDER BY name"))?;
+            let rows = select.query_map([], domain)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// One domain, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn domain(&self, name: &Name) -> Result<Option<Domain>> {
+        self.look(|look| {
+            let mut select =
+                look.prepare_cached(&format!("SELECT {COLUMNS} FROM domains WHERE name = ?1"))?;
+            Ok(select.query_row([Word(name)], domain).optional()?)
+        })
+    }
+
+    /// Adds a domain. Its folder is its name.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::Sqlite`].
+    pub fn add_domain(&self, by: By<'_>, new: &Domain) -> Result<()> {
+        self.change(|change| {
+            let added = change.execute(
+                "INSERT OR IGNORE INTO domains (name, keys, folder, repository, sealed, made)
+                 VALUES (?1, ?2, ?1, ?3, ?4, ?5)",
+                (Word(&new.name), Word(new.keys), &new.repository, &new.sealed, new.made),
+            )?;
+            if added == 0 {
+                return Err(Error::Exists { what: "domain", name: new.name.to_string() });
+            }
+            note(change, by, "domain.add", new.name.as_str(), &format!("{:?} keys", new.keys))
+        })
+    }
+
+    /// Notes which repository a domain has.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Sqlite`].
+    pub fn set_domain_repository(&self, name: &Name, repository: &str) -> Result<()> {
+        self.change(|change| {
+            let rows = change.execute(
+                "UPDATE domains SET repository = ?2 WHERE name = ?1",
+                (Word(name), repository),
+            )?;
+            found(rows, "domain", name)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{BY, catalog};
+
+    #[test]
+    fn a_domain_is_read_back_and_none_takes_its_name() {
+        let (_folder, catalog) = catalog();
+        let name: Name = "web".parse().unwrap();
+        let (keys, sealed) = (KeyMode::Managed, Some(vec![1, 2]));
+        let new = Domain { name: name.clone(), keys, repository: None, sealed, made: 5 };
+        catalog.add_domain(BY, &new).unwrap();
+        assert!(matches!(catalog.add_domain(BY, &new), Err(Error::Exists { .. })));
+        catalog.set_domain_repository(&name, "ab").unwrap();
+        let stored = Domain { repository: Some("ab".into()), ..new };
+        assert_eq!(catalog.domain(&name).unwrap(), Some(stored.clone()));
+        assert_eq!(catalog.domains().unwrap(), [stored]);
+        assert_eq!(catalog.audit_verify().unwrap().total, 1, "what failed left no entry");
+    }
+}

@@ -1,0 +1,146 @@
+//! Grants: which node may read which domain beside its own, and the key slots made for that.
+
+use crate::audit::note;
+use crate::error::found;
+use crate::stored::Word;
+use crate::{By, Catalog, Error, Result};
+use api::Name;
+use api::domains::Grant;
+use rusqlite::{OptionalExtension, Row};
+
+/// A key slot that was made for a grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedKey {
+    /// The slot, hex.
+    pub key: String,
+    /// Whose it is.
+    pub node: Name,
+    /// In this domain.
+    pub domain: Name,
+}
+
+fn grant(row: &Row<'_>) -> rusqlite::Result<Grant> {
+    let (node, domain) = (row.get::<_, Word<_>>(0)?.0, row.get::<_, Word<_>>(1)?.0);
+    Ok(Grant { node, domain, until: row.get(2)? })
+}
+
+impl Catalog {
+    /// All grants.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn grants(&self) -> Result<Vec<Grant>> {
+        self.look(|look| {
+            let mut select = look
+                .prepare_cached("SELECT node, domain, until FROM grants ORDER BY node, domain")?;
+            let rows = select.query_map([], grant)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// The grant of `domain` to `node` that holds at `now_secs`.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn grant(&self, node: &Name, domain: &Name, now_secs: i64) -> Result<Option<Grant>> {
+        self.look(|look| {
+            let mut select = look.prepare_cached(
+                "SELECT node, domain, until FROM grants
+                 WHERE node = ?1 AND domain = ?2 AND (until IS NULL OR until > ?3)",
+            )?;
+            let row = select.query_row((Word(node), Word(domain), now_secs), grant);
+            Ok(row.optional()?)
+        })
+    }
+
+    /// Adds a grant, or changes its end.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when node or domain is, [`Error::Sqlite`].
+    pub fn add_grant(&self, by: By<'_>, new: &Grant) -> Result<()> {
+        self.change(|change| {
+            let exists = |sql: &str, name: &Name| -> Result<bool> {
+                Ok(change.query_row(sql, [Word(name)], |_| Ok(())).optional()?.is_some())
+            };
+            if !exists("SELECT 1 FROM nodes WHERE name = ?1 AND revoked = 0", &new.node)? {
+                return Err(Error::Missing { what: "node", name: new.node.to_string() });
+            }
+            if !exists("SELECT 1 FROM domains WHERE name = ?1", &new.domain)? {
+                return Err(Error::Missing { what: "domain", name: new.domain.to_string() });
+            }
+            change.execute(
+                "INSERT INTO grants VALUES (?1, ?2, ?3)
+                 ON CONFLICT (node, domain) DO UPDATE SET until = excluded.until",
+                (Word(&new.node), Word(&new.domain), new.until),
+            )?;
+            let until = new.until.map_or("no end".to_owned(), |until| format!("until {until}"));
+            let subject = format!("{} reads {}", new.node, new.domain);
+            note(change, by, "grant.add", &subject, &until)
+        })
+    }
+
+    /// Withdraws a grant.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Sqlite`].
+    pub fn remove_grant(&self, by: By<'_>, node: &Name, domain: &Name) -> Result<()> {
+        self.change(|change| {
+            let rows = change.execute(
+                "DELETE FROM grants WHERE node = ?1 AND domain = ?2",
+                (Word(node), Word(domain)),
+            )?;
+            let subject = format!("{node} reads {domain}");
+            found(rows, "grant", &subject)?;
+            note(change, by, "grant.remove", &subject, "")
+        })
+    }
+
+    /// Notes a key slot that is about to be made for a grant: one that is noted and not there is harmless, the other
+    /// way round it would stay for ever.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn add_granted_key(&self, by: By<'_>, new: &GrantedKey) -> Result<()> {
+        self.change(|change| {
+            change.execute(
+                "INSERT INTO granted_keys VALUES (?1, ?2, ?3)",
+                (&new.key, Word(&new.node), Word(&new.domain)),
+            )?;
+            let subject = format!("{} reads {}", new.node, new.domain);
+            note(change, by, "grant.key", &subject, &new.key)
+        })
+    }
+
+    /// Key slots whose grant ended, was withdrawn, or whose node is revoked or gone: to be removed.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn stale_keys(&self, now_secs: i64) -> Result<Vec<GrantedKey>> {
+        self.look(|look| {
+            let mut select = look.prepare_cached(
+                "SELECT key, node, domain FROM granted_keys WHERE NOT EXISTS (
+                   SELECT 1 FROM grants JOIN nodes ON nodes.name = grants.node
+                   WHERE grants.node = granted_keys.node AND grants.domain = granted_keys.domain
+                   AND (until IS NULL OR until > ?1) AND nodes.revoked = 0)",
+            )?;
+            let rows = select.query_map([now_secs], |row| {
+                let (node, domain) = (row.get::<_, Word<_>>(1)?.0, row.get::<_, Word<_>>(2)?.0);
+                Ok(GrantedKey { key: row.get(0)?, node, domain })
+            })?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Forgets a key slot that was removed, and grants that have ended.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn remove_granted_key(&self, by: By<'_>, gone: &GrantedKey) -> Result<()> {
+        self.change(|change| {
+            change.execute("DELETE FROM granted_keys WHERE key = ?1", [&gone.key])?;
+            change.execute("DELETE FROM grants WHERE until <= ?1", [by.now_secs])?;
+            let subject = format!("{} reads {}", gone.node, gone.domain);
+            note(change, by, "grant.key.remove", &subject, &gone.key)
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! Nodes.
+
+use crate::audit::note;
+use crate::error::found;
+use crate::stored::Word;
+use crate::{By, Catalog, Result};
+use api::Name;
+use api::enrol::Role;
+use rusqlite::{OptionalExtension, Row};
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: Name,
+    /// Its domain.
+    pub domain: Name,
+    /// What it may do.
+    pub role: Role,
+    /// Its key slot, hex; `None` where only the node knows keys.
+    pub key: Option<String>,
+    /// When it enrolled.
+    pub made: i64,
+    /// When it was last seen.
+    pub last_seen: Option<i64>,
+    /// From where.
+    pub address: Option<String>,
+    /// Version of its program.
+    pub version: Option<String>,
+    /// Its certificates are good no more.
+    pub revoked: bool,
+    /// When the last of its certificates ends.
+    pub certificate_expires: Option<i64>,
+}
+
+const SELECT: &str = "SELECT name, domain, role, key, made, last_seen, address, version, revoked,
+    (SELECT max(not_after) FROM certificates WHERE node = name AND certificates.revoked = 0)
+    FROM nodes";
+
+fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
+    Ok(Node {
+        name: row.get::<_, Word<_>>(0)?.0,
+        domain: row.get::<_, Word<_>>(1)?.0,
+        role: row.get::<_, Word<_>>(2)?.0,
+        key: row.get(3)?,
+        made: row.get(4)?,
+        last_seen: row.get(5)?,
+        address: row.get(6)?,
+        version: row.get(7)?,
+        revoked: row.get(8)?,
+        certificate_expires: row.get(9)?,
+    })
+}
+
+impl Catalog {
+    /// All nodes, by name.
+    ///
+    /// # Errors
+    /// [`crate::Error::Sqlite`].
+    pub fn nodes(&self) -> Result<Vec<Node>> {
+        self.look(|look| {
+            let mut select = look.prepare_cached(&format!("{SELECT} ORDER BY name"))?;
+            let rows = select.query_map([], node)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// One node, if there is one.
+    ///
+    /// # Errors
+    /// [`crate::Error::Sqlite`].
+    pub fn node(&self, name: &Name) -> Result<Option<Node>> {
+        self.look(|look| {
+            let mut select = look.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
+            Ok(select.query_row([Word(name)], node).optional()?)
+        })
+    }
+
+    /// Notes that a node was seen. Of no weight: not in the audit log.
+    ///
+    /// # Errors
+    /// [`crate::Error::Sqlite`].
+    pub fn node_seen(&self, name: &str, address: &str, now_secs: i64) -> Result<()> {
+        self.change(|change| {
+            change.execute(
+                "UPDATE nodes SET last_seen = ?2, address = ?3 WHERE name = ?1",
+                (name, now_secs, address),
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Revokes a node with all its certificates; it can enrol again with a new token.
+    ///
+    /// # Errors
+    /// [`crate::Error::Missing`], [`crate::Error::Sqlite`].
+    pub fn revoke_node(&self, by: By<'_>, name: &Name) -> Result<()> {
+        self.change(|change| {
+            let name = name.as_str();
+            found(
+                change.execute("UPDATE nodes SET revoked = 1 WHERE name = ?1", [name])?,
+                "node",
+                name,
+            )?;
+            change.execute("UPDATE certificates SET revoked = 1 WHERE node = ?1", [name])?;
+            note(change, by, "node.revoke", name, "")
+        })
+    }
+
+    /// Forgets a node with its certificates and grants. Its domain and what is stored there stay.
+    ///
+    /// # Errors
+    /// [`crate::Error::Missing`], [`crate::Error::Sqlite`].
+    pub fn remove_node(&self, by: By<'_>, name: &Name) -> Result<()> {
+        self.change(|change| {
+            let name = name.as_str();
+            found(change.execute("DELETE FROM nodes WHERE name = ?1", [name])?, "node", name)?;
+            note(change, by, "node.remove", name, "")
+        })
+    }
+}

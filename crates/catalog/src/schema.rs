@@ -1,0 +1,92 @@
+//! The tables, as steps from one version to the next. A step that was published never changes.
+
+use crate::{Error, Result};
+use rusqlite::{Connection, TransactionBehavior};
+
+/// From version 0 on; the version is the number of steps.
+const STEPS: [&str; 1] = [FIRST];
+
+const FIRST: &str = "
+CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE domains (
+    name TEXT PRIMARY KEY, keys TEXT NOT NULL, folder TEXT NOT NULL UNIQUE, repository TEXT,
+    sealed BLOB, made INTEGER NOT NULL) STRICT;
+CREATE TABLE nodes (
+    name TEXT PRIMARY KEY, domain TEXT NOT NULL REFERENCES domains, role TEXT NOT NULL, key TEXT,
+    made INTEGER NOT NULL, last_seen INTEGER, address TEXT, version TEXT,
+    revoked INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE INDEX nodes_domain ON nodes (domain);
+CREATE TABLE certificates (
+    serial TEXT PRIMARY KEY, node TEXT NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    not_before INTEGER NOT NULL, not_after INTEGER NOT NULL,
+    revoked INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE INDEX certificates_node ON certificates (node);
+CREATE TABLE tokens (
+    hash BLOB PRIMARY KEY, node TEXT NOT NULL, domain TEXT NOT NULL, role TEXT NOT NULL,
+    keys TEXT NOT NULL, made INTEGER NOT NULL, expires INTEGER NOT NULL, used_at INTEGER,
+    request BLOB, answer TEXT) STRICT;
+CREATE TABLE grants (
+    node TEXT NOT NULL REFERENCES nodes ON DELETE CASCADE, domain TEXT NOT NULL REFERENCES domains,
+    until INTEGER, PRIMARY KEY (node, domain)) STRICT;
+CREATE TABLE granted_keys (
+    key TEXT PRIMARY KEY, node TEXT NOT NULL, domain TEXT NOT NULL REFERENCES domains) STRICT;
+CREATE TABLE limits (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, rule TEXT NOT NULL) STRICT;
+CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, node TEXT NOT NULL, domain TEXT NOT NULL,
+    kind TEXT NOT NULL, what TEXT NOT NULL, begun INTEGER NOT NULL, ended INTEGER,
+    state TEXT NOT NULL, objects INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0,
+    bytes_read INTEGER NOT NULL DEFAULT 0, bytes_wire INTEGER NOT NULL DEFAULT 0,
+    stage TEXT NOT NULL DEFAULT '', path TEXT NOT NULL DEFAULT '', snapshot TEXT, error TEXT,
+    cancelled INTEGER NOT NULL DEFAULT 0, report TEXT) STRICT;
+CREATE INDEX jobs_node ON jobs (node, id);
+CREATE INDEX jobs_running ON jobs (id) WHERE state = 'running';
+CREATE TABLE orders (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, node TEXT NOT NULL, task TEXT NOT NULL,
+    made INTEGER NOT NULL, state TEXT NOT NULL, message TEXT) STRICT;
+CREATE INDEX orders_node ON orders (node, state);
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY, time INTEGER NOT NULL, who TEXT NOT NULL, action TEXT NOT NULL,
+    subject TEXT NOT NULL, detail TEXT NOT NULL, hash BLOB NOT NULL) STRICT;
+";
+
+/// Brings the catalog to the newest version.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let known = STEPS.len() as u32;
+    if found > known {
+        return Err(Error::Newer { found, known });
+    }
+    for step in STEPS.iter().skip(found as usize) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Catalog;
+
+    #[test]
+    fn a_catalog_of_a_later_program_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c");
+        drop(Catalog::open(&path).unwrap());
+        let later = Connection::open(&path).unwrap();
+        later.pragma_update(None, "user_version", 99).unwrap();
+        drop(later);
+        assert!(matches!(Catalog::open(&path), Err(Error::Newer { found: 99, .. })));
+    }
+
+    #[test]
+    fn opening_twice_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c");
+        drop(Catalog::open(&path).unwrap());
+        assert!(Catalog::open(&path).is_ok());
+    }
+}

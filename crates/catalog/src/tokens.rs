@@ -1,0 +1,161 @@
+//! Tokens: each lets one machine enrol, once. Only the hash of a token's secret is kept.
+
+use crate::audit::note;
+use crate::certificates::{self, Certificate};
+use crate::error::TokenRefusal;
+use crate::stored::{Json, Word};
+use crate::{By, Catalog, Error, Result};
+use api::Name;
+use api::enrol::{Enrolled, KeyMode, Role};
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+/// How long used and ended tokens are remembered: 30 days. Who comes with one later is told that it is not known.
+const REMEMBER_SECS: i64 = 30 * 86_400;
+
+/// SHA-256 of a token's secret.
+pub type TokenHash = [u8; 32];
+
+/// What a token allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenTerms {
+    /// The node that may enrol.
+    pub node: Name,
+    /// Its domain.
+    pub domain: Name,
+    /// What it may do.
+    pub role: Role,
+    /// Who knows the keys, when the domain is made.
+    pub keys: KeyMode,
+    /// When the token ends.
+    pub expires: i64,
+}
+
+/// What a token is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenUse {
+    /// To enrol.
+    Good(TokenTerms),
+    /// This very request was answered before, and the answer was perhaps lost: here it is again.
+    Answered(Box<Enrolled>),
+}
+
+/// What is written when a machine becomes a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Enrolment<'a> {
+    /// The token's hash.
+    pub token: &'a TokenHash,
+    /// SHA-256 of what the machine sent.
+    pub request: &'a [u8; 32],
+    /// What it is told.
+    pub answer: &'a Enrolled,
+    /// Its certificate.
+    pub certificate: &'a Certificate,
+    /// Version of its program.
+    pub version: &'a str,
+}
+
+impl Catalog {
+    /// Adds a token.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn add_token(&self, by: By<'_>, hash: &TokenHash, terms: &TokenTerms) -> Result<()> {
+        self.change(|change| {
+            let old = "DELETE FROM tokens WHERE expires < ?1";
+            change.execute(old, [by.now_secs.saturating_sub(REMEMBER_SECS)])?;
+            change.execute(
+                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                (
+                    hash,
+                    Word(&terms.node),
+                    Word(&terms.domain),
+                    Word(terms.role),
+                    Word(terms.keys),
+                    by.now_secs,
+                    terms.expires,
+                ),
+            )?;
+            let detail = format!("domain {}, {:?}", terms.domain, terms.role);
+            note(change, by, "token.make", terms.node.as_str(), &detail)
+        })
+    }
+
+    /// What the token is good for, at `now_secs`, for who sends `request`.
+    ///
+    /// # Errors
+    /// [`Error::Token`], [`Error::Sqlite`].
+    pub fn token(&self, hash: &TokenHash, request: &[u8; 32], now_secs: i64) -> Result<TokenUse> {
+        self.look(|look| token(look, hash, request, now_secs))
+    }
+
+    /// Uses the token: the machine is a node with a certificate, or nothing happened. A node of the same name is
+    /// replaced: its certificates are good no more.
+    ///
+    /// # Errors
+    /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].
+    pub fn enrol(&self, by: By<'_>, new: Enrolment<'_>) -> Result<()> {
+        self.change(|change| {
+            let used = change.execute(
+                "UPDATE tokens SET used_at = ?2, request = ?3, answer = ?4
+                 WHERE hash = ?1 AND used_at IS NULL AND expires > ?2",
+                (new.token, by.now_secs, new.request, Json(new.answer)),
+            )?;
+            if used == 0 {
+                return Err(Error::Token(TokenRefusal::Used));
+            }
+            put_node(change, by, new)?;
+            certificates::add(change, &new.answer.node, new.certificate)?;
+            let detail = format!("domain {}, {:?}", new.answer.domain, new.answer.role);
+            note(change, by, "node.enrol", new.answer.node.as_str(), &detail)
+        })
+    }
+}
+
+fn token(
+    look: &Connection,
+    hash: &TokenHash,
+    request: &[u8; 32],
+    now_secs: i64,
+) -> Result<TokenUse> {
+    let mut select = look.prepare_cached(
+        "SELECT node, domain, role, keys, expires, request, answer FROM tokens WHERE hash = ?1",
+    )?;
+    let row = select.query_row([hash], |row| {
+        let terms = TokenTerms {
+            node: row.get::<_, Word<_>>(0)?.0,
+            domain: row.get::<_, Word<_>>(1)?.0,
+            role: row.get::<_, Word<_>>(2)?.0,
+            keys: row.get::<_, Word<_>>(3)?.0,
+            expires: row.get(4)?,
+        };
+        let answer: Option<Json<Enrolled>> = row.get(6)?;
+        Ok((terms, row.get::<_, Option<[u8; 32]>>(5)?, answer))
+    });
+    match row.optional()? {
+        None => Err(Error::Token(TokenRefusal::Unknown)),
+        Some((terms, _, _)) if terms.expires <= now_secs => {
+            Err(Error::Token(TokenRefusal::Expired))
+        }
+        Some((_, Some(sent), Some(Json(answer)))) if sent == *request => {
+            Ok(TokenUse::Answered(Box::new(answer)))
+        }
+        Some((_, Some(_), _)) => Err(Error::Token(TokenRefusal::Used)),
+        Some((terms, None, _)) => Ok(TokenUse::Good(terms)),
+    }
+}
+
+fn put_node(change: &Transaction<'_>, by: By<'_>, new: Enrolment<'_>) -> Result<()> {
+    let Enrolled { node, domain, role, key, .. } = new.answer;
+    change.execute("UPDATE certificates SET revoked = 1 WHERE node = ?1", [Word(node)])?;
+    change.execute(
+        "INSERT INTO nodes (name, domain, role, key, made, version)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (name) DO UPDATE SET domain = excluded.domain, role = excluded.role,
+         key = excluded.key, made = excluded.made, version = excluded.version, revoked = 0",
+        (Word(node), Word(domain), Word(role), key, by.now_secs, new.version),
+    )?;
+    // What was granted to the machine that had this name was not granted to this one.
+    change.execute("DELETE FROM grants WHERE node = ?1", [Word(node)])?;
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! `icecore agent`.
+
+mod daemon;
+mod orders;
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::time;
+use crate::node::{Node, keys};
+use access::{Identity, blocking};
+use api::enrol::KeyMode;
+use format::entry::Time;
+use serde::Serialize;
+
+/// This machine as a node of a server.
+#[derive(clap::Args, Debug)]
+///
+/// Without a further word the agent itself runs: it keeps one connection to the server and starts jobs when told.
+#[command(
+    after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent status"
+)]
+pub(crate) struct Agent {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Become a node. The line to type is printed by: icecore server token NODE
+    #[command(
+        after_help = "Example:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n\nThe token names the server's certificate authority, so that nobody can stand in between. When the answer was\nlost, type the same line again."
+    )]
+    Enroll {
+        /// Address of the server.
+        #[arg(value_name = "URL")]
+        url: String,
+        /// The token.
+        #[arg(value_name = "TOKEN")]
+        token: String,
+        /// Take the place of what this machine was to a server before.
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Show what this machine is to its server. Asks nobody.
+    #[command(after_help = "Example:\n  icecore agent status --json")]
+    Status,
+    /// Get the next certificate now. The agent does it by itself in time.
+    #[command(after_help = "Example:\n  icecore agent renew")]
+    Renew,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    agent: &'a access::identity::Agent,
+    certificate_expires: i64,
+    folder: String,
+}
+
+#[derive(Serialize)]
+struct Expires {
+    certificate_expires: i64,
+}
+
+impl Agent {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        match &self.action {
+            None => daemon::run(context),
+            Some(Action::Enroll { url, token, replace }) => {
+                let folder = context.agent_folder();
+                let told = blocking::wait(access::enrol::enroll(url, token, &folder, *replace))?;
+                let (node, domain) = (&told.node, &told.domain);
+                context
+                    .out
+                    .line(&format!("this machine is the node {node} in the domain {domain}"))?;
+                tell_recovery(context)?;
+                self.show(context)
+            }
+            Some(Action::Status) => {
+                let identity = Identity::load(&context.agent_folder())?;
+                lines(&identity).iter().try_for_each(|line| context.out.print(line))?;
+                self.show(context)
+            }
+            Some(Action::Renew) => {
+                let renewed = blocking::wait(access::renew::renew(&context.agent_folder()))?;
+                let until = show(renewed.expires);
+                context.out.line(&format!("the certificate is good until {until}"))?;
+                context
+                    .out
+                    .summary(Code::Complete, &Expires { certificate_expires: renewed.expires })
+            }
+        }
+    }
+
+    fn show(&self, context: &Context) -> Result<Code> {
+        let folder = context.agent_folder();
+        let identity = Identity::load(&folder)?;
+        let shown = Shown {
+            agent: &identity.agent,
+            certificate_expires: identity.certificate.not_after_secs,
+            folder: folder.display().to_string(),
+        };
+        context.out.summary(Code::Complete, &shown)
+    }
+}
+
+/// Where only nodes know keys: makes them, and tells where the recovery key waits to be put away.
+fn tell_recovery(context: &Context) -> Result<()> {
+    let Some(node) = Node::find(context)?.filter(|node| node.identity.agent.keys == KeyMode::Client)
+    else {
+        return Ok(());
+    };
+    node.open(context, remote::Purpose::Look)?;
+    if let Some((path, key)) = keys::waiting_recovery(&node.folder)? {
+        context.out.line("only this machine and this recovery key can read its backups:")?;
+        context.out.line(&format!("  {}", *key))?;
+        context.out.line(&format!("put it away, then remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn lines(identity: &Identity) -> [String; 5] {
+    let agent = &identity.agent;
+    [
+        format!("server       {}", identity.server),
+        format!("node         {}", agent.node),
+        format!("domain       {}", agent.domain),
+        format!("repository   {}", agent.repository.as_deref().unwrap_or("not made yet")),
+        format!("certificate  until {}", show(identity.certificate.not_after_secs)),
+    ]
+    .map(|line| crate::escape::text(&line))
+}
+
+fn show(secs: i64) -> String {
+    time::show(Time { secs, nanos: 0 })
+}

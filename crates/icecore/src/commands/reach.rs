@@ -1,0 +1,133 @@
+//! The way to a server: its address and secrets from flags, and what its errors mean here.
+
+use crate::codes::Code;
+use crate::failure::{Failure, Result};
+use access::{Admin, Client, Error, blocking};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::PathBuf;
+
+/// Where a server keeps its files, when nobody says.
+pub(crate) const DATA_DEFAULT: &str = "/var/lib/icecore/server";
+
+/// How an administrator reaches the server.
+#[derive(clap::Args, Debug, Clone)]
+#[command(next_help_heading = "The server")]
+pub(crate) struct Reach {
+    /// Folder of the server's files, on its own machine.
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "ICECORE_DATA",
+        hide_env_values = true,
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
+    data: Option<PathBuf>,
+    /// Address of the server, from elsewhere; the token in ICECORE_ADMIN_TOKEN.
+    #[arg(long, global = true, value_name = "URL", requires = "ca")]
+    server: Option<String>,
+    /// A copy of the file ca/ca.pem of the server, from elsewhere.
+    #[arg(long, global = true, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+impl Reach {
+    /// The folder of the server's files.
+    pub(crate) fn data(&self) -> PathBuf {
+        let given = self.data.clone().filter(|path| !path.as_os_str().is_empty());
+        given.unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
+    }
+
+    fn client(&self) -> Result<Client> {
+        let data = self.server.is_none().then(|| self.data());
+        let admin = Admin { data, server: self.server.clone(), authority: self.ca.clone() };
+        admin.client().map_err(|error| match error {
+            Error::File { path, source } => Failure::file(&path, &source)
+                .hint("Name the server's folder with --data DIR, and start it: icecore server"),
+            other => other.into(),
+        })
+    }
+
+    /// What stands at `path` of the API.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        Ok(blocking::wait(self.client()?.get(path))?)
+    }
+
+    /// Sends `body` to `path` of the API.
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        Ok(blocking::wait(self.client()?.post(path, body))?)
+    }
+
+    /// Removes what stands at `path` of the API.
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        Ok(blocking::wait(self.client()?.delete(path))?)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (message, hint) = (error.to_string(), error.hint());
+        let mut failure = match &error {
+            Error::File { path, source } => Self::file(path, source),
+            Error::Url(_) | Error::Token(_) => Self::usage(message),
+            Error::Unreachable { .. } | Error::TimedOut { .. } | Error::Connection { .. } => {
+                Self::new(Code::Unreachable, message)
+            }
+            Error::Stranger { .. } | Error::OtherName { .. } => {
+                Self::new(Code::NotAllowed, message)
+            }
+            Error::Server(told) => Self::new(code(api::Code::of_number(told.code)), message),
+            _ => Self::new(Code::Failed, message),
+        };
+        failure.hint = hint;
+        failure
+    }
+}
+
+fn code(told: api::Code) -> Code {
+    match told {
+        api::Code::Failed => Code::Failed,
+        api::Code::Usage => Code::Usage,
+        api::Code::InUse => Code::InUse,
+        api::Code::NotAllowed => Code::NotAllowed,
+        api::Code::NoSpace => Code::NoSpace,
+        api::Code::Unreachable => Code::Unreachable,
+    }
+}
+
+impl From<server::control::Error> for Failure {
+    fn from(error: server::control::Error) -> Self {
+        use server::control::Error::*;
+        match error {
+            File { path, source } => Self::file(&path, &source),
+            Repository(error) => error.into(),
+            InUse { .. } => Self::new(Code::InUse, error.to_string())
+                .hint("One server works in a folder; end the other one first."),
+            _ => Self::new(Code::Failed, error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_the_api_are_those_of_commands() {
+        for number in 0..=u8::MAX {
+            let told = api::Code::of_number(number);
+            let own = code(told);
+            assert_eq!((own.number(), own.name()), (told.number(), told.name()));
+        }
+    }
+
+    #[test]
+    fn who_cannot_reach_the_server_is_told_what_to_do() {
+        let source = std::io::ErrorKind::ConnectionRefused.into();
+        let failure = Failure::from(Error::Unreachable { server: "a:1".into(), source });
+        assert_eq!(failure.code, Code::Unreachable);
+        assert!(failure.hint.is_some());
+    }
+}

@@ -1,0 +1,100 @@
+//! `icecore server`.
+
+mod domains;
+mod jobs;
+mod limits;
+mod look;
+mod nodes;
+mod orders;
+mod run;
+mod token;
+
+use crate::codes::Code;
+use crate::commands::reach::Reach;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::time;
+use format::entry::Time;
+
+/// Run a backup server, or govern one that runs.
+///
+/// Without a further word the server itself is started; the first start makes all it needs in its folder: certificate
+/// authority, keys, catalog. The other words ask a server that runs, as its administrator.
+#[derive(clap::Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = false,
+    after_help = "Examples:\n  icecore server --data /srv/icecore --name backup.example.com\n  icecore server token web-01\n  icecore server sessions\n  icecore server revoke web-01\n\nThe other commands find the server by --data or ICECORE_DATA on its machine (as who may read its files), or by\n--server URL --ca FILE and ICECORE_ADMIN_TOKEN from elsewhere."
+)]
+pub(crate) struct Server {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(flatten)]
+    start: run::Start,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    Token(token::TokenArgs),
+    Nodes(nodes::Nodes),
+    Revoke(nodes::Revoke),
+    Remove(nodes::Remove),
+    Domains(domains::Domains),
+    Snapshots(domains::Snapshots),
+    Grants(domains::Grants),
+    Grant(domains::GrantArgs),
+    Ungrant(domains::Ungrant),
+    Sessions(jobs::Sessions),
+    Jobs(jobs::JobsArgs),
+    Cancel(jobs::Cancel),
+    Limit(limits::LimitArgs),
+    Backup(orders::Backup),
+    Restore(orders::Restore),
+    Orders(orders::Orders),
+    Status(look::Status),
+    Audit(look::Audit),
+}
+
+impl Server {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let reach = &self.reach;
+        match &self.action {
+            None => self.start.run(reach, context),
+            Some(Action::Token(token)) => token.run(reach, context),
+            Some(Action::Nodes(nodes)) => nodes.run(reach, context),
+            Some(Action::Revoke(revoke)) => revoke.run(reach, context),
+            Some(Action::Remove(remove)) => remove.run(reach, context),
+            Some(Action::Domains(domains)) => domains.run(reach, context),
+            Some(Action::Snapshots(snapshots)) => snapshots.run(reach, context),
+            Some(Action::Grants(grants)) => grants.run(reach, context),
+            Some(Action::Grant(grant)) => grant.run(reach, context),
+            Some(Action::Ungrant(ungrant)) => ungrant.run(reach, context),
+            Some(Action::Sessions(sessions)) => sessions.run(reach, context),
+            Some(Action::Jobs(jobs)) => jobs.run(reach, context),
+            Some(Action::Cancel(cancel)) => cancel.run(reach, context),
+            Some(Action::Limit(limit)) => limit.run(reach, context),
+            Some(Action::Backup(backup)) => backup.run(reach, context),
+            Some(Action::Restore(restore)) => restore.run(reach, context),
+            Some(Action::Orders(orders)) => orders.run(reach, context),
+            Some(Action::Status(status)) => status.run(reach, context),
+            Some(Action::Audit(audit)) => audit.run(reach, context),
+        }
+    }
+}
+
+/// A point in time for people.
+fn when(secs: i64) -> String {
+    time::show(Time { secs, nanos: 0 })
+}
+
+/// The same where there may be none.
+fn maybe(secs: Option<i64>) -> String {
+    secs.map_or_else(|| "-".to_owned(), when)
+}
+
+/// A word as JSON has it.
+fn word(value: &impl serde::Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,137 @@
+//! `icecore server domains`, `snapshots`, `grants`, `grant`, `ungrant`.
+
+use super::{when, word};
+use crate::codes::Code;
+use crate::commands::reach::Reach;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::time;
+use api::Name;
+use api::domains::{
+    Domain, Domains as ListedDomains, Grant, Grants as ListedGrants, Snapshots as ListedSnapshots,
+};
+use api::status::Done;
+use serde::Serialize;
+
+/// List the dedup domains.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server domains")]
+pub(crate) struct Domains {}
+
+#[derive(Serialize)]
+struct Count {
+    count: usize,
+}
+
+impl Domains {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let ListedDomains { domains } = reach.get("/domains")?;
+        context.out.line(&format!("{:<24} {:<9} {:<33} NODES", "DOMAIN", "KEYS", "REPOSITORY"))?;
+        for domain in &domains {
+            context.out.item("domain", domain, || row(domain))?;
+        }
+        context.out.summary(Code::Complete, &Count { count: domains.len() })
+    }
+}
+
+fn row(domain: &Domain) -> String {
+    let nodes: Vec<_> = domain.nodes.iter().map(Name::as_str).collect();
+    let repository = domain.repository.as_deref().unwrap_or("-");
+    let (name, keys, nodes) = (domain.name.as_str(), word(&domain.keys), nodes.join(" "));
+    format!("{name:<24} {keys:<9} {repository:<33} {nodes}")
+}
+
+/// List the snapshots of a domain: what of them lies in the clear.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server snapshots web-01")]
+pub(crate) struct Snapshots {
+    /// The domain.
+    #[arg(value_name = "DOMAIN")]
+    domain: Name,
+}
+
+impl Snapshots {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let found: ListedSnapshots = reach.get(&format!("/snapshots?domain={}", self.domain))?;
+        for snapshot in &found.snapshots {
+            context.out.item("snapshot", snapshot, || {
+                format!("{:>8}  {}  {}", snapshot.number, snapshot.id, when(snapshot.time))
+            })?;
+        }
+        if found.damaged == 0 {
+            return context.out.summary(Code::Complete, &Count { count: found.snapshots.len() });
+        }
+        context
+            .out
+            .note(&format!("{} cannot be read", crate::units::many(found.damaged, "snapshot")));
+        context.out.summary(Code::Partial, &Count { count: found.snapshots.len() })
+    }
+}
+
+/// List who may read which domain beside its own.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server grants")]
+pub(crate) struct Grants {}
+
+impl Grants {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let ListedGrants { grants } = reach.get("/grants")?;
+        for grant in &grants {
+            context.out.item("grant", grant, || {
+                let end =
+                    grant.until.map_or("no end".into(), |until| format!("until {}", when(until)));
+                format!("{:<24} reads {:<24} {end}", grant.node.as_str(), grant.domain.as_str())
+            })?;
+        }
+        context.out.summary(Code::Complete, &Count { count: grants.len() })
+    }
+}
+
+/// Let a node read a domain that is not its own: to restore another machine's files onto it.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server grant web-02 web-01 --for 1d\n  icecore server ungrant web-02 web-01\n\nThe node can read everything in that domain. Where the server manages the keys it makes one for the node, and\nremoves it when the grant ends; what was read until then stays read."
+)]
+pub(crate) struct GrantArgs {
+    /// The node that may read.
+    #[arg(value_name = "NODE")]
+    node: Name,
+    /// The domain that it may read.
+    #[arg(value_name = "DOMAIN")]
+    domain: Name,
+    /// For how long: 12h, 7d; without it, until it is withdrawn.
+    #[arg(long = "for", value_name = "TIME", value_parser = time::parse_span)]
+    span: Option<u64>,
+}
+
+impl GrantArgs {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let now_secs = jiff::Timestamp::now().as_second();
+        let until = self.span.map(|secs| now_secs.saturating_add_unsigned(secs));
+        let grant = Grant { node: self.node.clone(), domain: self.domain.clone(), until };
+        let _: Done = reach.post("/grants", &grant)?;
+        let end = until.map_or(String::new(), |until| format!(" until {}", when(until)));
+        context.out.line(&format!("{} may read {}{end}", self.node, self.domain))?;
+        context.out.summary(Code::Complete, &grant)
+    }
+}
+
+/// Withdraw a grant, with the keys that were made for it.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server ungrant web-02 web-01")]
+pub(crate) struct Ungrant {
+    /// The node.
+    #[arg(value_name = "NODE")]
+    node: Name,
+    /// The domain.
+    #[arg(value_name = "DOMAIN")]
+    domain: Name,
+}
+
+impl Ungrant {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let done: Done = reach.delete(&format!("/grants/{}/{}", self.node, self.domain))?;
+        context.out.line(&format!("{} may no longer read {}", self.node, self.domain))?;
+        context.out.summary(Code::Complete, &done)
+    }
+}

@@ -1,0 +1,154 @@
+//! `icecore server sessions`, `jobs`, `cancel`.
+
+use super::{when, word};
+use crate::codes::Code;
+use crate::commands::reach::Reach;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::{escape, units};
+use api::Name;
+use api::jobs::{Job, Jobs};
+use api::status::Done;
+use serde::Serialize;
+
+/// Show the jobs that run, with their rates.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore server sessions\n  icecore server sessions --json")]
+pub(crate) struct Sessions {}
+
+#[derive(Serialize)]
+struct Page {
+    count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+impl Sessions {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let Jobs { jobs, next } = reach.get("/sessions")?;
+        for job in &jobs {
+            context.out.item("job", job, || running(job))?;
+        }
+        if jobs.is_empty() {
+            context.out.line("nothing runs")?;
+        }
+        context.out.summary(Code::Complete, &Page { count: jobs.len(), next })
+    }
+}
+
+fn running(job: &Job) -> String {
+    let progress = &job.progress;
+    let rate = job.bytes_per_sec.map_or(String::new(), |rate| format!(", {}", units::rate(rate)));
+    let (objects, bytes) = (units::count(progress.objects), units::bytes(progress.bytes));
+    let cancelled = if job.cancelled { ", to be cancelled" } else { "" };
+    format!(
+        "{:>6}  {} of {} since {}: {}{cancelled}, {objects} objects, {bytes}{rate}  {}",
+        job.id,
+        escape::text(&job.kind),
+        escape::text(&job.node),
+        when(job.begun),
+        escape::text(&progress.stage),
+        escape::text(&progress.path),
+    )
+}
+
+/// List jobs, newest first, or show one with its report.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server jobs --node web-01\n  icecore server jobs --state failed --limit 20\n  icecore server jobs 17 --json"
+)]
+pub(crate) struct JobsArgs {
+    /// Show this job.
+    #[arg(value_name = "JOB")]
+    id: Option<u64>,
+    /// Of this node.
+    #[arg(long, value_name = "NODE")]
+    node: Option<Name>,
+    /// With this domain.
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<Name>,
+    /// Of this kind.
+    #[arg(long, value_name = "KIND", value_parser = ["backup", "restore"])]
+    kind: Option<String>,
+    /// In this state.
+    #[arg(long, value_name = "STATE", value_parser = ["running", "complete", "failed", "lost"])]
+    state: Option<String>,
+    /// With lower numbers than this: the next page.
+    #[arg(long, value_name = "JOB")]
+    before: Option<u64>,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u32,
+}
+
+impl JobsArgs {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        if let Some(id) = self.id {
+            return show(reach, context, id);
+        }
+        let Jobs { jobs, next } = reach.get(&self.path())?;
+        for job in &jobs {
+            context.out.item("job", job, || row(job))?;
+        }
+        if let Some(next) = next {
+            context.out.line(&format!("Older ones: icecore server jobs --before {next}"))?;
+        }
+        context.out.summary(Code::Complete, &Page { count: jobs.len(), next })
+    }
+
+    /// Names, words and numbers: nothing that would need to be escaped.
+    fn path(&self) -> String {
+        let mut path = format!("/jobs?limit={}", self.limit);
+        let names = [("node", &self.node), ("domain", &self.domain)];
+        for (key, name) in names.iter().filter_map(|(key, name)| Some((key, name.as_ref()?))) {
+            path.push_str(&format!("&{key}={name}"));
+        }
+        let words = [("kind", &self.kind), ("state", &self.state)];
+        for (key, word) in words.iter().filter_map(|(key, word)| Some((key, word.as_ref()?))) {
+            path.push_str(&format!("&{key}={word}"));
+        }
+        self.before.iter().for_each(|before| path.push_str(&format!("&before={before}")));
+        path
+    }
+}
+
+fn row(job: &Job) -> String {
+    let (state, bytes) = (word(&job.state), units::bytes(job.progress.bytes));
+    let error =
+        job.error.as_deref().map_or(String::new(), |error| format!("  {}", escape::text(error)));
+    format!(
+        "{:>6}  {}  {state:<9} {:<8} {:<24} {:>12} objects {bytes:>12}{error}",
+        job.id,
+        when(job.begun),
+        escape::text(&job.kind),
+        escape::text(&job.node),
+        units::count(job.progress.objects),
+    )
+}
+
+fn show(reach: &Reach, context: &Context, id: u64) -> Result<Code> {
+    let job: Job = reach.get(&format!("/jobs/{id}"))?;
+    context.out.item("job", &job, || row(&job))?;
+    context.out.line(&format!("  {}", escape::text(&job.what)))?;
+    if let Some(report) = &job.report {
+        context.out.line(&escape::text(report))?;
+    }
+    context.out.summary(Code::Complete, &Page { count: 1, next: None })
+}
+
+/// Ask a running job to end.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server cancel 17")]
+pub(crate) struct Cancel {
+    /// The job.
+    #[arg(value_name = "JOB")]
+    id: u64,
+}
+
+impl Cancel {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let done: Done = reach.post(&format!("/jobs/{}/cancel", self.id), &())?;
+        context.out.line(&format!("job {} was asked to end", self.id))?;
+        context.out.summary(Code::Complete, &done)
+    }
+}

@@ -1,0 +1,118 @@
+//! `icecore server limit`.
+
+use crate::codes::Code;
+use crate::commands::reach::Reach;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::units;
+use api::Name;
+use api::limits::{Limit, Limits};
+use api::status::Done;
+use serde::Serialize;
+
+/// Limits of bandwidth.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server limit add --network 10.8.0.0/16 --days mon-fri --hours 08:00-18:00 --up 2M\n  icecore server limit add --node laptop-7 --up 1M --down 4M\n  icecore server limit list\n  icecore server limit remove 3\n\nOne for a node goes before one for a network, a smaller network before a larger one, and one with hours before one\nwithout. Hours are by the server's clock and may pass midnight."
+)]
+pub(crate) struct LimitArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Add a limit; it holds at once.
+    Add(Add),
+    /// List the limits.
+    List,
+    /// Remove a limit.
+    Remove {
+        /// Its number.
+        #[arg(value_name = "LIMIT")]
+        id: u64,
+    },
+}
+
+#[derive(clap::Args, Debug)]
+struct Add {
+    /// For this node.
+    #[arg(
+        long,
+        value_name = "NODE",
+        required_unless_present = "network",
+        conflicts_with = "network"
+    )]
+    node: Option<Name>,
+    /// For who calls from this network, such as 192.0.2.0/24 or 2001:db8::/32.
+    #[arg(long, value_name = "NETWORK")]
+    network: Option<String>,
+    /// On these days, such as mon-fri or sat,sun.
+    #[arg(long, value_name = "DAYS")]
+    days: Option<String>,
+    /// Between these times, such as 08:00-18:00.
+    #[arg(long, value_name = "HOURS")]
+    hours: Option<String>,
+    /// Most bytes a second to the server, such as 10M; 0 for no limit.
+    #[arg(long, value_name = "RATE", default_value = "0", value_parser = units::parse_bytes)]
+    up: u64,
+    /// Most bytes a second from the server.
+    #[arg(long, value_name = "RATE", default_value = "0", value_parser = units::parse_bytes)]
+    down: u64,
+}
+
+#[derive(Serialize)]
+struct Count {
+    limits: usize,
+}
+
+impl LimitArgs {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        match &self.action {
+            Action::Add(add) => add.run(reach, context),
+            Action::List => list(reach, context),
+            Action::Remove { id } => {
+                let done: Done = reach.delete(&format!("/limits/{id}"))?;
+                context.out.line(&format!("removed limit {id}"))?;
+                context.out.summary(Code::Complete, &done)
+            }
+        }
+    }
+}
+
+impl Add {
+    fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let new = Limit {
+            id: None,
+            node: self.node.clone(),
+            network: self.network.clone(),
+            days: self.days.clone(),
+            hours: self.hours.clone(),
+            up: self.up,
+            down: self.down,
+        };
+        let added: Limit = reach.post("/limits", &new)?;
+        context.out.line(&row(&added))?;
+        context.out.summary(Code::Complete, &added)
+    }
+}
+
+fn list(reach: &Reach, context: &Context) -> Result<Code> {
+    let Limits { limits } = reach.get("/limits")?;
+    for limit in &limits {
+        context.out.item("limit", limit, || row(limit))?;
+    }
+    context.out.summary(Code::Complete, &Count { limits: limits.len() })
+}
+
+fn row(limit: &Limit) -> String {
+    let node = limit.node.as_ref().map(|node| format!("node {node}"));
+    let network = limit.network.as_ref().map(|network| format!("network {network}"));
+    let whose = node.or(network).unwrap_or_default();
+    let rate = |bytes: u64| if bytes == 0 { "no limit".into() } else { units::rate(bytes as f64) };
+    let days = limit.days.as_deref().unwrap_or("every day");
+    let hours = limit.hours.as_deref().unwrap_or("all day");
+    let (id, up, down) = (limit.id.unwrap_or_default(), rate(limit.up), rate(limit.down));
+    let text = format!("{id:>4}  {whose:<32} {days:<12} {hours:<12} up {up}, down {down}");
+    crate::escape::text(&text)
+}

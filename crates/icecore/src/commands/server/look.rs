@@ -1,0 +1,88 @@
+//! `icecore server status`, `audit`.
+
+use super::when;
+use crate::codes::Code;
+use crate::commands::reach::Reach;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::{escape, units};
+use api::status::{Audit as Log, Status as Told};
+use serde::Serialize;
+
+/// Show how the server is.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server status")]
+pub(crate) struct Status {}
+
+impl Status {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let status: Told = reach.get("/status")?;
+        let lines = [
+            format!(
+                "{}, version {}, since {}",
+                status.address,
+                status.version,
+                when(status.started)
+            ),
+            format!(
+                "{}, {}, {}",
+                units::many(status.nodes, "node"),
+                units::many(status.domains, "domain"),
+                units::many(status.running, "running job"),
+            ),
+            format!("authority (SHA-256) {}", status.authority),
+            format!("certificate until {}", when(status.certificate_expires)),
+        ];
+        lines.iter().try_for_each(|line| context.out.print(&escape::text(line)))?;
+        context.out.summary(Code::Complete, &status)
+    }
+}
+
+/// Show who did what, and check that nothing of it was changed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server audit\n  icecore server audit --limit 1000 --json\n\nThe last line has the hash of the newest entry. Kept elsewhere, it shows later whether the end was cut off."
+)]
+pub(crate) struct Audit {
+    /// With lower numbers than this.
+    #[arg(long, value_name = "ENTRY")]
+    before: Option<u64>,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u32,
+}
+
+#[derive(Serialize)]
+struct Verdict<'a> {
+    total: u64,
+    head: &'a str,
+}
+
+impl Audit {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let before = self.before.map_or(String::new(), |before| format!("&before={before}"));
+        let log: Log = reach.get(&format!("/audit?limit={}{before}", self.limit))?;
+        for entry in &log.entries {
+            context.out.item("entry", entry, || {
+                let (who, what) = (escape::text(&entry.who), escape::text(&entry.action));
+                let (subject, detail) = (escape::text(&entry.subject), escape::text(&entry.detail));
+                format!(
+                    "{:>6}  {}  {who:<12} {what:<18} {subject}  {detail}",
+                    entry.id,
+                    when(entry.time)
+                )
+            })?;
+        }
+        if let Some(id) = log.broken_at {
+            let message =
+                format!("the audit log was changed: entry {id} does not fit the one before");
+            return Err(Failure::new(Code::Failed, message)
+                .hint("Somebody could write the catalog. Compare with a backup of it."));
+        }
+        let total = units::count(log.total);
+        context
+            .out
+            .line(&format!("{total} entries, unbroken; the newest has the hash {}", log.head))?;
+        context.out.summary(Code::Complete, &Verdict { total: log.total, head: &log.head })
+    }
+}

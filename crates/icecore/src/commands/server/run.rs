@@ -1,0 +1,93 @@
+//! Starting the server.
+
+use crate::codes::Code;
+use crate::commands::reach::Reach;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use server::control::Control;
+use server::control::http::router;
+use server::control::upkeep::UPKEEP_EVERY;
+use server::data::Shared;
+use server::listen::{self, Listening};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How the server is started.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Start {
+    /// Listen at this address and port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:8477")]
+    listen: SocketAddr,
+    /// A further name or address by which machines call it; the first is what they are told.
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
+    /// Give all connections socket buffers of this size, instead of leaving them to the system.
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    socket_buffer: Option<u64>,
+    /// How much the log tells.
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
+    log: String,
+}
+
+impl Start {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        crate::descriptors::make_room()?;
+        self.begin_log();
+        let control = Control::open(&reach.data(), &self.names)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.map_err(Failure::from)?.block_on(self.serve(control, context))
+    }
+
+    async fn serve(&self, control: Arc<Control>, context: &Context) -> Result<Code> {
+        let listener = transport::socket::listen(self.listen, self.buffer_bytes());
+        let listener = listener.map_err(|error| {
+            let failure =
+                Failure::new(Code::Failed, format!("cannot listen at {}: {error}", self.listen));
+            failure.hint("Another program may have this port: give another one with --listen")
+        })?;
+        control.listens_at(listener.local_addr()?)?;
+        context.out.line(&format!("serving {}", control.address()))?;
+        context.out.line("To add a machine: icecore server token NODE")?;
+        context.out.flush()?;
+        let shared = Shared::new(control.clone());
+        control.set_repositories(shared.domains.clone());
+        let (tls, http) = (control.tls(), router(control.clone()));
+        tokio::select! {
+            () = listen::run(Listening { listener, tls, shared, http }) => {}
+            () = keep_up(control) => {}
+            stopped = asked_to_stop() => stopped?,
+        }
+        context.out.summary(Code::Complete, &crate::out::Nothing {})
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        self.socket_buffer.unwrap_or(0) as usize
+    }
+
+    /// The log goes to the error stream: whoever starts the server keeps it.
+    fn begin_log(&self) {
+        let level = self.log.parse().unwrap_or(tracing::Level::INFO);
+        let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+        let _ = log.with_ansi(false).try_init(); // one that is there already goes on
+    }
+}
+
+async fn keep_up(control: Arc<Control>) {
+    loop {
+        tokio::time::sleep(UPKEEP_EVERY).await;
+        let control = control.clone();
+        let _ = tokio::task::spawn_blocking(move || control.upkeep()).await; // a bug is in the log
+    }
+}
+
+/// Being killed at any moment is safe; who asks is answered sooner.
+async fn asked_to_stop() -> std::io::Result<()> {
+    let mut end = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = end.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

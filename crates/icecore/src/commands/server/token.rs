@@ -1,0 +1,89 @@
+//! `icecore server token`.
+
+use super::when;
+use crate::codes::Code;
+use crate::commands::reach::Reach;
+use crate::context::Context;
+use crate::failure::Result;
+use api::Name;
+use api::enrol::{KeyMode, NewToken, Role, TokenMade};
+
+/// Make a token: with it one machine can enrol as NODE, once.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token web-02 --write-only --valid 1d\n\nA token of a node that exists gives its place to the machine that enrols: what was issued to the one before is\ngood no more."
+)]
+pub(crate) struct TokenArgs {
+    /// The node's name: a-z, 0-9, '.', '_', '-'.
+    #[arg(value_name = "NODE")]
+    node: Name,
+    /// Store in this dedup domain instead of one of its own. Nodes of one domain share what they store, and must trust
+    /// each other: each can find out whether another has stored a certain piece of data, and can store a piece that
+    /// spoils later backups of the same data by others (readers notice, the piece is lost).
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<Name>,
+    /// Who knows the keys of a new domain.
+    #[arg(long, value_enum, default_value = "managed")]
+    keys: Keys,
+    /// The node backs up, and can read nothing back.
+    #[arg(long)]
+    write_only: bool,
+    /// How long the token is good: 15min, 1h, 7d; at most 30d.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_valid)]
+    valid: u64,
+}
+
+/// Who knows the keys of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Keys {
+    /// The server makes them and keeps a sealed copy: another node can restore when this one is lost.
+    Managed,
+    /// Only the node: the server cannot read, and nobody can help when they are lost.
+    Client,
+}
+
+impl TokenArgs {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let new = NewToken {
+            node: self.node.clone(),
+            domain: self.domain.clone(),
+            keys: if self.keys == Keys::Client { KeyMode::Client } else { KeyMode::Managed },
+            role: if self.write_only { Role::WriteOnly } else { Role::Full },
+            valid_secs: Some(self.valid),
+        };
+        let made: TokenMade = reach.post("/tokens", &new)?;
+        if made.replaces {
+            context
+                .out
+                .note(&format!("there is a node '{}': enrolling takes its place", made.node));
+        }
+        context.out.line(&format!("Type this on {}, before {}:", made.node, when(made.expires)))?;
+        context.out.print(&format!("icecore agent enroll {} {}", made.server, made.token))?;
+        context.out.summary(Code::Complete, &made)
+    }
+}
+
+/// Minutes too: `m` are months, as everywhere here.
+fn parse_valid(text: &str) -> std::result::Result<u64, String> {
+    let minutes = text.strip_suffix("min").and_then(|number| number.parse::<u64>().ok());
+    let secs =
+        minutes.map_or_else(|| crate::time::parse_span(text), |n| Ok(n.saturating_mul(60)))?;
+    if (1..=30 * 86_400).contains(&secs) {
+        return Ok(secs);
+    }
+    Err("a token is good for 30 days at most; write 15min, 1h or 7d".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_tokens_are_read() {
+        assert_eq!(parse_valid("15min"), Ok(900));
+        assert_eq!(parse_valid("30d"), Ok(2_592_000));
+        ["", "0h", "31d", "1m1d", "min"]
+            .iter()
+            .for_each(|text| assert!(parse_valid(text).is_err()));
+    }
+}

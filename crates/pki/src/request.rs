@@ -1,0 +1,58 @@
+//! Requests for certificates: what an agent makes, and what the authority reads.
+
+use crate::error::unreadable;
+use crate::{Error, Result};
+use rcgen::{CertificateParams, CertificateSigningRequestParams, DistinguishedName, KeyPair};
+
+/// A request is some 300 bytes; more is not looked at.
+pub const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// An agent's secret key, and its request.
+pub struct NodeKey {
+    /// The secret key, PEM (PKCS#8).
+    pub key_pem: String,
+    /// The request, PEM.
+    pub request_pem: String,
+}
+
+impl NodeKey {
+    /// Makes a key and a request for it. The request names nobody: the server knows who asks.
+    ///
+    /// # Errors
+    /// When the system's randomness fails.
+    pub fn generate() -> Result<Self> {
+        let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+        Ok(Self { request_pem: request(&key)?, key_pem: key.serialize_pem() })
+    }
+
+    /// A request for the key in `key_pem`.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] when it is no key.
+    pub fn of(key_pem: &str) -> Result<Self> {
+        let key = KeyPair::from_pem(key_pem).map_err(unreadable("the node's key"))?;
+        Ok(Self { request_pem: request(&key)?, key_pem: key_pem.to_owned() })
+    }
+}
+
+fn request(key: &KeyPair) -> Result<String> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    Ok(params.serialize_request(key)?.pem()?)
+}
+
+/// Reads a request (PEM) and checks that its maker has the secret key.
+///
+/// # Errors
+/// [`Error::Unreadable`] when it is none or its signature is wrong; [`Error::Request`] for a key of another kind.
+pub fn parse(request_pem: &str) -> Result<CertificateSigningRequestParams> {
+    if request_pem.len() > REQUEST_BYTES_MAX {
+        return Err(Error::Request("it is too long"));
+    }
+    let request = CertificateSigningRequestParams::from_pem(request_pem)
+        .map_err(unreadable("the certificate request"))?;
+    if request.public_key.algorithm() != &rcgen::PKCS_ECDSA_P256_SHA256 {
+        return Err(Error::Request("its key is not of the kind ECDSA P-256"));
+    }
+    Ok(request)
+}

@@ -1,0 +1,109 @@
+//! The part that governs: who is let in, what they may do, and the HTTP API. It holds keys and moves no data.
+//!
+//! [`Control`] joins the catalog, the certificate authority, the sealed secrets and the table of running jobs, and
+//! answers for all of them as [`crate::authority::Authority`]. Read [`open`] for how a server comes to be, [`enrol`] for
+//! how a machine becomes a node, [`admission`] for how it is let in, [`domains`] for keys, [`http`] for the API.
+
+pub mod admission;
+mod authority;
+pub mod domains;
+pub mod enrol;
+mod error;
+pub mod folder;
+pub mod grants;
+pub mod guard;
+pub mod http;
+pub mod http_only;
+pub mod jobs;
+pub mod limits;
+pub mod open;
+pub mod orders;
+pub mod overview;
+pub mod repositories;
+pub mod sealing;
+mod setup;
+pub mod upkeep;
+
+pub use error::{Error, Result};
+pub use repositories::{Direct, Repositories};
+
+use admission::LiveFlags;
+use catalog::{By, Catalog};
+use folder::Folder;
+use guard::Guard;
+use jobs::JobTable;
+use limits::Rule;
+use orders::Bell;
+use parking_lot::{Mutex, RwLock};
+use pki::{ServerCertificate, ServerNames};
+use sealing::MasterKey;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Who the server itself is, in the audit log.
+const SERVER: &str = "server";
+
+/// The governing part of a server.
+pub struct Control {
+    folder: Folder,
+    catalog: Catalog,
+    authority: pki::Authority,
+    authority_pem: String,
+    server_key: Zeroizing<String>,
+    certificate: Arc<ServerCertificate>,
+    certificate_expires: Mutex<i64>,
+    tls: Arc<rustls::ServerConfig>,
+    names: RwLock<ServerNames>,
+    address: RwLock<String>,
+    master: MasterKey,
+    admin_token: Zeroizing<String>,
+    repositories: RwLock<Arc<dyn Repositories>>,
+    live: LiveFlags,
+    jobs: JobTable,
+    limits: RwLock<Vec<Rule>>,
+    guard: Guard,
+    bell: Bell,
+    /// One enrolment or key at a time: each makes slots before it is sure.
+    keys: Mutex<()>,
+    started: i64,
+}
+
+impl Control {
+    /// Seconds since 1970.
+    fn now_secs(&self) -> i64 {
+        jiff::Timestamp::now().as_second()
+    }
+
+    /// `who` does something now.
+    fn by<'a>(&self, who: &'a str) -> By<'a> {
+        By { who, now_secs: self.now_secs() }
+    }
+
+    /// TLS of the server, for both protocols; its certificate renews itself.
+    pub fn tls(&self) -> Arc<rustls::ServerConfig> {
+        self.tls.clone()
+    }
+
+    /// From now on repositories are written to through `repositories`: by who holds their leases.
+    pub fn set_repositories(&self, repositories: Arc<dyn Repositories>) {
+        *self.repositories.write() = repositories;
+    }
+
+    fn repositories(&self) -> Arc<dyn Repositories> {
+        self.repositories.read().clone()
+    }
+
+    /// Whether `token` is the administrator's; takes the same time however wrong it is.
+    pub fn is_admin(&self, token: &str) -> bool {
+        let hash = |text: &str| pki::fingerprint(text.as_bytes());
+        let (given, right) = (hash(token), hash(&self.admin_token));
+        aws_lc_rs::constant_time::verify_slices_are_equal(&given, &right).is_ok()
+    }
+}
+
+/// Random bytes of the system.
+fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>> {
+    let mut bytes = Zeroizing::new([0; N]);
+    getrandom::fill(&mut bytes[..]).map_err(|_| Error::NoRandom)?;
+    Ok(bytes)
+}

@@ -1,0 +1,117 @@
+//! Who is let in, and the flags by which who was let in is thrown out.
+
+use super::{Control, Error, Result};
+use crate::authority::{Node, Peer, Refusal};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// A node that was seen less than this long ago is not written down again.
+const SEEN_SECS: i64 = 60;
+
+/// The flags of sessions that are alive, by serial number of their certificate.
+#[derive(Default)]
+pub struct LiveFlags {
+    flags: Mutex<FxHashMap<String, Live>>,
+}
+
+struct Live {
+    node: String,
+    revoked: Weak<AtomicBool>,
+    written_secs: i64,
+}
+
+impl LiveFlags {
+    /// The flag of the sessions with this certificate.
+    fn flag(&self, serial: &str, node: &str) -> Arc<AtomicBool> {
+        let mut flags = self.flags.lock();
+        if let Some(live) = flags.get(serial)
+            && let Some(flag) = live.revoked.upgrade()
+        {
+            return flag;
+        }
+        let flag = Arc::default();
+        let revoked = Arc::downgrade(&flag);
+        let written_secs = flags.get(serial).map_or(0, |live| live.written_secs);
+        flags.insert(serial.to_owned(), Live { node: node.to_owned(), revoked, written_secs });
+        flag
+    }
+
+    /// Ends the sessions of `node`.
+    pub(crate) fn revoke_node(&self, node: &str) {
+        for live in self.flags.lock().values().filter(|live| live.node == node) {
+            if let Some(flag) = live.revoked.upgrade() {
+                flag.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether `node` has a session.
+    pub(crate) fn is_connected(&self, node: &str) -> bool {
+        let flags = self.flags.lock();
+        flags.values().any(|live| live.node == node && live.revoked.strong_count() > 0)
+    }
+
+    /// Forgets the dead.
+    pub(crate) fn tidy(&self, now_secs: i64) {
+        self.flags.lock().retain(|_, live| {
+            live.revoked.strong_count() > 0 || live.written_secs > now_secs - SEEN_SECS
+        });
+    }
+
+    /// Whether it is time to write down that it was seen.
+    fn is_due(&self, serial: &str, now_secs: i64) -> bool {
+        let mut flags = self.flags.lock();
+        let Some(live) = flags.get_mut(serial) else {
+            return false;
+        };
+        let due = live.written_secs <= now_secs - SEEN_SECS;
+        if due {
+            live.written_secs = now_secs;
+        }
+        due
+    }
+}
+
+impl Control {
+    /// Lets in who shows a certificate that is known, in time, and revoked neither itself nor with its node.
+    pub(crate) fn let_in(&self, peer: &Peer) -> Result<Node> {
+        let facts = pki::inspect(&peer.certificate)?;
+        // The flag first: who revokes writes the catalog and then sets the flags. Whichever of the two looks below
+        // comes too early, the other does not.
+        let revoked = self.live.flag(&facts.serial, &facts.common_name);
+        let standing = self.catalog.certificate(&facts.serial)?;
+        let standing = standing.filter(|known| known.node.as_str() == facts.common_name);
+        let now_secs = self.now_secs();
+        match standing {
+            None => Err(refuse("this certificate was not issued here, or its node was removed")),
+            Some(known) if known.revoked || revoked.load(Ordering::Relaxed) => {
+                Err(refuse(&format!("the node '{}' is revoked", known.node)))
+            }
+            Some(known) if known.not_after.min(facts.not_after_secs) <= now_secs => {
+                Err(refuse(&format!("the certificate of '{}' has ended", known.node)))
+            }
+            Some(_) => {
+                let node = Node { name: facts.common_name, serial: facts.serial, revoked };
+                self.note_seen(&node, peer, now_secs);
+                Ok(node)
+            }
+        }
+    }
+
+    /// Of no weight: who cannot write it down lets the node in all the same.
+    fn note_seen(&self, node: &Node, peer: &Peer, now_secs: i64) {
+        if self.live.is_due(&node.serial, now_secs) {
+            let address = peer.address.to_string();
+            if let Err(error) = self.catalog.node_seen(&node.name, &address, now_secs) {
+                tracing::warn!(%error, node = node.name, "cannot note that a node was seen");
+            }
+        }
+    }
+}
+
+fn refuse(message: &str) -> Error {
+    let hint = "Enrol the machine again: on the server, icecore server token NODE".to_owned();
+    Refusal { message: message.to_owned(), hint }.into()
+}

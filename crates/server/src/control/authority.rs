@@ -1,0 +1,120 @@
+//! The answers for the part that stores.
+
+use super::{Control, Error, Result, repositories};
+use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node, Peer, Refusal};
+use api::Name;
+use api::enrol::{KeyMode, Role};
+use api::orders::{Order, OrderState, OrderUpdate};
+use ids::KeyId;
+use std::net::IpAddr;
+
+impl Authority for Control {
+    fn admit(&self, peer: &Peer) -> std::result::Result<Node, Refusal> {
+        self.let_in(peer).map_err(|error| refusal(error, "admission"))
+    }
+
+    fn access(&self, node: &Node, domain: Option<&str>) -> std::result::Result<Access, Refusal> {
+        self.access_of(node, domain).map_err(|error| refusal(error, "access"))
+    }
+
+    fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2] {
+        self.limit_for(&node.name, address)
+    }
+
+    fn job_begins(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo {
+        self.begin_job(&node.name, domain, kind, what)
+    }
+
+    fn job_is_at(&self, job: JobNo, status: &JobStatus) {
+        self.jobs.is_at(job, status);
+    }
+
+    fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str) {
+        self.end_job(job, end, report);
+    }
+
+    fn is_cancelled(&self, job: JobNo) -> bool {
+        self.jobs.is_cancelled(job)
+    }
+
+    fn orders(&self, node: &Node) -> Vec<Order> {
+        self.open_orders(&node.name)
+    }
+
+    fn orders_given(&self) -> u64 {
+        *self.orders_bell().borrow()
+    }
+
+    fn order_done(&self, node: &Node, order: u64, is_complete: bool, report: &str) {
+        let state = if is_complete { OrderState::Done } else { OrderState::Failed };
+        let message = Some(report.to_owned()).filter(|report| !report.is_empty());
+        if let Err(error) = self.order_is(node, order, &OrderUpdate { state, message }) {
+            tracing::warn!(%error, node = node.name, order, "the end of an order is not noted");
+        }
+    }
+}
+
+impl Control {
+    fn access_of(&self, node: &Node, domain: Option<&str>) -> Result<Access> {
+        if node.is_revoked() {
+            return Err(no(format!("the node '{}' is revoked", node.name), ""));
+        }
+        let name = parse(&node.name)?;
+        let known = self.catalog.node(&name)?;
+        let known = known
+            .filter(|known| !known.revoked)
+            .ok_or_else(|| no(format!("there is no node '{name}'"), ""))?;
+        match domain.map(parse).transpose()? {
+            Some(other) if other != known.domain => self.granted(&name, &other),
+            _ => self.own(&known),
+        }
+    }
+
+    fn own(&self, node: &catalog::nodes::Node) -> Result<Access> {
+        let path = self.folder.domain(&node.domain);
+        let missing = || no(format!("there is no domain '{}'", node.domain), "");
+        let domain = self.catalog.domain(&node.domain)?.ok_or_else(missing)?;
+        let is_client = domain.keys == KeyMode::Client;
+        Ok(Access {
+            domain: node.domain.to_string(),
+            may_write: true,
+            may_read: node.role == Role::Full,
+            may_init: is_client && repositories::config(&path)?.is_none(),
+            key: node.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
+            path,
+        })
+    }
+
+    fn granted(&self, node: &Name, domain: &Name) -> Result<Access> {
+        let grant = self.catalog.grant(node, domain, self.now_secs())?;
+        grant.ok_or_else(|| {
+            let message = format!("the node '{node}' may not read the domain '{domain}'");
+            no(message, &format!("On the server: icecore server grant {node} {domain}"))
+        })?;
+        let (may_write, may_read, may_init) = (false, true, false);
+        let (domain, path) = (domain.to_string(), self.folder.domain(domain));
+        Ok(Access { domain, path, may_write, may_read, may_init, key: None })
+    }
+}
+
+/// A name that a peer sent.
+pub(crate) fn parse(text: &str) -> Result<Name> {
+    text.parse().map_err(|error: api::name::BadName| Error::Usage(error.to_string()))
+}
+
+pub(crate) fn no(message: String, hint: &str) -> Error {
+    Refusal { message, hint: hint.to_owned() }.into()
+}
+
+/// What a peer is told: refusals as they are, troubles of the server only in its log.
+fn refusal(error: Error, what: &str) -> Refusal {
+    match error {
+        Error::Refused(refusal) => refusal,
+        Error::Usage(message) => Refusal { message, hint: String::new() },
+        other => {
+            tracing::error!(error = %other, what, "the server could not answer");
+            let message = "the server cannot answer at this moment".to_owned();
+            Refusal { message, hint: "Try again; the server's log says why.".to_owned() }
+        }
+    }
+}

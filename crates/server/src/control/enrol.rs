@@ -1,0 +1,164 @@
+//! How a machine becomes a node, and stays one.
+
+use super::authority::parse;
+use super::{Control, Error, Result, SERVER, random};
+use crate::authority::Node;
+use api::enrol::{Enrol, Enrolled, KeyMode, NewToken, Renew, Renewed, TokenMade};
+use api::{Name, Token};
+use catalog::certificates::Certificate;
+use catalog::tokens::{Enrolment, TokenHash, TokenTerms, TokenUse};
+use data_encoding::HEXLOWER;
+use pki::Issued;
+use std::net::IpAddr;
+use zeroize::Zeroizing;
+
+/// How long a token is good when nobody says: an hour.
+const VALID_SECS_DEFAULT: u64 = 3600;
+/// The longest: 30 days.
+const VALID_SECS_MAX: u64 = 30 * 86_400;
+const VERSION_BYTES_MAX: usize = 64;
+
+impl Control {
+    /// Makes a token; its secret is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the domain has other keys; [`Error::Catalog`].
+    pub fn make_token(&self, who: &str, new: &NewToken) -> Result<TokenMade> {
+        let by = self.by(who);
+        let domain = new.domain.clone().unwrap_or_else(|| new.node.clone());
+        let keys = self.keys_of(&domain, new.keys)?;
+        let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
+        let expires = by.now_secs.saturating_add_unsigned(valid_secs);
+        let token = Token { secret: *random::<16>()?, authority: self.authority_prefix() };
+        let (node, role) = (new.node.clone(), new.role);
+        let terms = TokenTerms { node, domain, role, keys, expires };
+        self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
+        let replaces = self.catalog.node(&new.node)?.is_some();
+        let (text, server) = (token.to_text(), self.address());
+        let TokenTerms { node, domain, .. } = terms;
+        Ok(TokenMade { token: text, node, domain, server, expires, replaces })
+    }
+
+    /// A domain that exists keeps its keys, whatever the token says by default.
+    fn keys_of(&self, domain: &Name, asked: KeyMode) -> Result<KeyMode> {
+        match self.catalog.domain(domain)? {
+            Some(domain) if asked == KeyMode::Client && domain.keys != asked => {
+                let name = domain.name;
+                Err(Error::Usage(format!("the server knows the keys of the domain '{name}'")))
+            }
+            Some(domain) => Ok(domain.keys),
+            None => Ok(asked),
+        }
+    }
+
+    fn authority_prefix(&self) -> [u8; 16] {
+        let mut prefix = [0; 16];
+        prefix.copy_from_slice(&self.authority.fingerprint()[..16]);
+        prefix
+    }
+
+    /// Makes a node of who holds a good token.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`] after too many wrong tokens; [`Error::Catalog`] with a refused token; [`Error::Usage`].
+    pub fn enrol(&self, from: IpAddr, request: &Enrol) -> Result<Enrolled> {
+        self.guard.check(from)?;
+        // Whether the token is right comes first: who has none learns nothing and costs nothing.
+        let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
+        let sent = digest(request);
+        let _one = self.keys.lock();
+        let use_ = self.catalog.token(&hash, &sent, self.now_secs());
+        match use_.inspect_err(|_| self.guard.failed(from))? {
+            TokenUse::Answered(answer) => Ok(*answer),
+            TokenUse::Good(terms) => self.enrol_as(&terms, &hash, &sent, request),
+        }
+    }
+
+    fn enrol_as(
+        &self,
+        terms: &TokenTerms,
+        token: &TokenHash,
+        sent: &[u8; 32],
+        request: &Enrol,
+    ) -> Result<Enrolled> {
+        let version = checked_version(&request.version)?;
+        let secret = slot_secret(&request.slot_secret)?;
+        let issued =
+            self.authority.issue_node(&request.request, terms.node.as_str(), self.now_secs())?;
+        let by = self.by(SERVER);
+        let (domain, repository) = self.ensure_domain(by, &terms.domain, terms.keys)?;
+        let key = match terms.keys {
+            KeyMode::Client => None,
+            KeyMode::Managed => {
+                Some(self.add_slot(&domain, terms.role, &secret, terms.node.as_str())?)
+            }
+        };
+        let answer = Enrolled {
+            node: terms.node.clone(),
+            domain: terms.domain.clone(),
+            keys: terms.keys,
+            role: terms.role,
+            repository: repository.map(|id| id.to_string()),
+            key: key.map(|id| id.to_string()),
+            certificate: issued.pem.clone(),
+            authority: self.authority_pem.clone(),
+            expires: issued.not_after_secs,
+        };
+        let (certificate, answer_ref) = (certificate(&issued), &answer);
+        let new = Enrolment {
+            token,
+            request: sent,
+            answer: answer_ref,
+            certificate: &certificate,
+            version,
+        };
+        self.catalog.enrol(by, new)?;
+        // A node of this name that had a session is another machine now.
+        self.live.revoke_node(terms.node.as_str());
+        Ok(answer)
+    }
+
+    /// The next certificate of a node that was let in.
+    ///
+    /// # Errors
+    /// [`Error::Pki`] for a bad request; [`Error::Catalog`] when the node was revoked meanwhile.
+    pub fn renew(&self, node: &Node, request: &Renew) -> Result<Renewed> {
+        let name = parse(&node.name)?;
+        let version = checked_version(&request.version)?;
+        let issued = self.authority.issue_node(&request.request, name.as_str(), self.now_secs())?;
+        let who = format!("node {name}");
+        self.catalog.renew(self.by(&who), &name, &certificate(&issued), version)?;
+        Ok(Renewed { certificate: issued.pem, expires: issued.not_after_secs })
+    }
+}
+
+fn certificate(issued: &Issued) -> Certificate {
+    let (not_before, not_after) = (issued.not_before_secs, issued.not_after_secs);
+    Certificate { serial: issued.serial.clone(), not_before, not_after }
+}
+
+fn token_hash(secret: &str) -> Result<TokenHash> {
+    let bad = || Error::Usage("the secret of the token is 32 hex digits".to_owned());
+    let bytes = HEXLOWER.decode(secret.as_bytes()).map_err(|_| bad())?;
+    if bytes.len() == 16 { Ok(pki::fingerprint(&bytes)) } else { Err(bad()) }
+}
+
+/// What tells one request from another: who sends the same again gets the same answer.
+fn digest(request: &Enrol) -> [u8; 32] {
+    pki::fingerprint(format!("{}\0{}", request.request, request.slot_secret).as_bytes())
+}
+
+/// 32 bytes in hex.
+pub(crate) fn slot_secret(text: &str) -> Result<Zeroizing<[u8; 32]>> {
+    let bad = || Error::Usage("slot_secret is 64 hex digits".to_owned());
+    let bytes = Zeroizing::new(HEXLOWER.decode(text.as_bytes()).map_err(|_| bad())?);
+    Ok(Zeroizing::new(bytes.as_slice().try_into().map_err(|_| bad())?))
+}
+
+fn checked_version(version: &str) -> Result<&str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-+".contains(&byte);
+    if version.len() <= VERSION_BYTES_MAX && version.bytes().all(plain) {
+        return Ok(version);
+    }
+    Err(Error::Usage("the version is no version".to_owned()))
+}

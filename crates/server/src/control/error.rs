@@ -1,0 +1,65 @@
+//! What can go wrong in the governing part.
+
+use crate::authority::Refusal;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of the governing part.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong in the governing part.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The catalog.
+    #[error(transparent)]
+    Catalog(#[from] catalog::Error),
+    /// Certificates.
+    #[error(transparent)]
+    Pki(#[from] pki::Error),
+    /// A repository.
+    #[error(transparent)]
+    Repository(#[from] repository::Error),
+    /// Keys.
+    #[error(transparent)]
+    Crypto(#[from] crypto::Error),
+    /// A file of the server.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another server works in the folder.
+    #[error("another server works in {}", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes")]
+    NoRandom,
+    /// Who asks may not.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// What was asked makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// A sealed secret does not open.
+    #[error("the sealed secret of {0} does not open: master.key is not the one it was sealed with")]
+    Sealed(String),
+    /// The server knows no key of this domain.
+    #[error("only nodes know the keys of the domain '{0}'")]
+    NoKeys(String),
+    /// Too many wrong tries from one address.
+    #[error("too many wrong tries from {0}")]
+    TooMany(std::net::IpAddr),
+}
+
+impl Error {
+    /// For `map_err`: the file `path`.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+}

@@ -1,0 +1,92 @@
+//! Against who guesses tokens: after some wrong ones an address has to wait. Secrets are too long to be guessed
+//! anyway; this keeps the log and the processor free of who tries.
+
+use super::{Error, Result};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+/// Wrong tries in a window that are nothing unusual.
+const TRIES: u32 = 10;
+const WINDOW: Duration = Duration::from_secs(60);
+/// Addresses that are remembered.
+const ADDRESSES_MAX: usize = 4096;
+
+/// Counts wrong tries by address.
+#[derive(Default)]
+pub struct Guard {
+    tries: Mutex<FxHashMap<IpAddr, (u32, Instant)>>,
+}
+
+impl Guard {
+    /// Refuses an address with too many wrong tries.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    pub fn check(&self, from: IpAddr) -> Result<()> {
+        let tries = self.tries.lock();
+        match tries.get(&network(from)) {
+            Some((count, since)) if *count >= TRIES && since.elapsed() < WINDOW => {
+                Err(Error::TooMany(from))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A try from this address was wrong.
+    pub fn failed(&self, from: IpAddr) {
+        let mut tries = self.tries.lock();
+        if tries.len() >= ADDRESSES_MAX {
+            tries.retain(|_, (_, since)| since.elapsed() < WINDOW);
+        }
+        // Still full: somebody has very many addresses, and counting by address is of no use.
+        if tries.len() >= ADDRESSES_MAX {
+            tries.clear();
+        }
+        let entry = tries.entry(network(from)).or_insert((0, Instant::now()));
+        if entry.1.elapsed() >= WINDOW {
+            *entry = (0, Instant::now());
+        }
+        entry.0 = entry.0.saturating_add(1);
+    }
+}
+
+/// Who has one address of IPv6 has 2^64 of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.into(),
+            None => Ipv6Addr::from(u128::from(v6) >> 64 << 64).into(),
+        },
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_guesses_has_to_wait_and_others_do_not() {
+        let guard = Guard::default();
+        let (bad, neighbour, other) = ("2001:db8::1", "2001:db8::ffff:1", "192.0.2.1");
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        for _ in 0..TRIES {
+            assert!(guard.check(ip(bad)).is_ok());
+            guard.failed(ip(bad));
+        }
+        assert!(guard.check(ip(bad)).is_err());
+        assert!(guard.check(ip(neighbour)).is_err());
+        assert!(guard.check(ip(other)).is_ok());
+    }
+
+    #[test]
+    fn very_many_addresses_take_no_more_memory() {
+        let guard = Guard::default();
+        for n in 0..3 * ADDRESSES_MAX as u32 {
+            guard.failed(IpAddr::V4(n.into()));
+        }
+        assert!(guard.tries.lock().len() <= ADDRESSES_MAX);
+    }
+}

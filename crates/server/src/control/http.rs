@@ -1,0 +1,16 @@
+//! The HTTP API: routes, who may call them, one shape of answers.
+//!
+//! [`router`] is mounted by who accepts connections, and [`serve`] serves one connection with all limits. Who calls is
+//! in the request's extensions ([`Caller`]), never in a header that anybody can write.
+
+mod answer;
+mod handlers;
+pub mod openapi;
+mod routes;
+mod serve;
+mod who;
+
+pub use answer::Failed;
+pub use routes::router;
+pub use serve::serve;
+pub use who::Caller;

@@ -1,0 +1,15 @@
+//! What each route does: read who calls and what is asked, ask [`crate::control::Control`], answer.
+
+pub(crate) mod domains;
+pub(crate) mod enrol;
+pub(crate) mod jobs;
+pub(crate) mod nodes;
+pub(crate) mod orders;
+pub(crate) mod server;
+
+use crate::control::Control;
+use axum::extract::State;
+use std::sync::Arc;
+
+/// The state of every handler.
+pub(crate) type Server = State<Arc<Control>>;

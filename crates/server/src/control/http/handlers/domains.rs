@@ -1,0 +1,71 @@
+//! Domains, grants, snapshots.
+
+use super::Server;
+use crate::control::http::answer::{Answer, Asked, At, Body, work};
+use crate::control::http::who::Admin;
+use api::domains::{Domains, Grant, Grants, Snapshots};
+use api::status::Done;
+use api::{Failure, Name};
+use axum::extract::State;
+use serde::Deserialize;
+
+/// All domains.
+#[utoipa::path(get, path = "/api/v1/domains", tag = "domains", security(("admin" = [])),
+    responses((status = 200, body = Domains), (status = "4XX", body = Failure)))]
+pub(crate) async fn domains(State(control): Server, _: Admin) -> Answer<Domains> {
+    work(control, |control| control.domains()).await
+}
+
+/// All grants.
+#[utoipa::path(get, path = "/api/v1/grants", tag = "domains", security(("admin" = [])),
+    responses((status = 200, body = Grants), (status = "4XX", body = Failure)))]
+pub(crate) async fn grants(State(control): Server, _: Admin) -> Answer<Grants> {
+    work(control, |control| control.grants()).await
+}
+
+/// Lets a node read a domain that is not its own.
+#[utoipa::path(post, path = "/api/v1/grants", tag = "domains", request_body = Grant,
+    security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn grant(
+    State(control): Server,
+    _: Admin,
+    Body(new): Body<Grant>,
+) -> Answer<Done> {
+    work(control, move |control| control.grant(Admin::WHO, &new).map(|()| Done {})).await
+}
+
+/// Withdraws a grant, with the keys that were made for it.
+#[utoipa::path(delete, path = "/api/v1/grants/{node}/{domain}", tag = "domains",
+    params(("node" = Name, Path, description = "The node."),
+        ("domain" = Name, Path, description = "The domain.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn withdraw(
+    State(control): Server,
+    _: Admin,
+    At((node, domain)): At<(Name, Name)>,
+) -> Answer<Done> {
+    work(control, move |control| control.withdraw(Admin::WHO, &node, &domain).map(|()| Done {}))
+        .await
+}
+
+/// Which snapshots.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OfDomain {
+    /// The domain.
+    domain: Name,
+}
+
+/// What of the snapshots of a domain lies in the clear.
+#[utoipa::path(get, path = "/api/v1/snapshots", tag = "domains", params(OfDomain),
+    security(("admin" = [])),
+    responses((status = 200, body = Snapshots), (status = "4XX", body = Failure)))]
+pub(crate) async fn snapshots(
+    State(control): Server,
+    _: Admin,
+    Asked(of): Asked<OfDomain>,
+) -> Answer<Snapshots> {
+    work(control, move |control| control.snapshots(&of.domain)).await
+}

@@ -1,0 +1,64 @@
+//! Nodes and limits.
+
+use super::Server;
+use crate::control::http::answer::{Answer, At, Body, work};
+use crate::control::http::who::Admin;
+use api::limits::{Limit, Limits};
+use api::nodes::Nodes;
+use api::status::Done;
+use api::{Failure, Name};
+use axum::extract::State;
+
+/// All nodes.
+#[utoipa::path(get, path = "/api/v1/nodes", tag = "nodes", security(("admin" = [])),
+    responses((status = 200, body = Nodes), (status = "4XX", body = Failure)))]
+pub(crate) async fn nodes(State(control): Server, _: Admin) -> Answer<Nodes> {
+    work(control, |control| control.nodes()).await
+}
+
+/// Revokes a node: it is let in no more, and its sessions end at once.
+#[utoipa::path(post, path = "/api/v1/nodes/{node}/revoke", tag = "nodes",
+    params(("node" = Name, Path, description = "The node.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn revoke(State(control): Server, _: Admin, At(node): At<Name>) -> Answer<Done> {
+    work(control, move |control| control.revoke_node(Admin::WHO, &node).map(|()| Done {})).await
+}
+
+/// Forgets a node. Its domain and what it stored stay.
+#[utoipa::path(delete, path = "/api/v1/nodes/{node}", tag = "nodes",
+    params(("node" = Name, Path, description = "The node.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn remove(State(control): Server, _: Admin, At(node): At<Name>) -> Answer<Done> {
+    work(control, move |control| control.remove_node(Admin::WHO, &node).map(|()| Done {})).await
+}
+
+/// All limits of bandwidth.
+#[utoipa::path(get, path = "/api/v1/limits", tag = "limits", security(("admin" = [])),
+    responses((status = 200, body = Limits), (status = "4XX", body = Failure)))]
+pub(crate) async fn limits(State(control): Server, _: Admin) -> Answer<Limits> {
+    work(control, |control| control.limits()).await
+}
+
+/// Adds a limit of bandwidth; it holds at once, also for what runs.
+#[utoipa::path(post, path = "/api/v1/limits", tag = "limits", request_body = Limit,
+    security(("admin" = [])),
+    responses((status = 200, body = Limit), (status = "4XX", body = Failure)))]
+pub(crate) async fn add_limit(
+    State(control): Server,
+    _: Admin,
+    Body(new): Body<Limit>,
+) -> Answer<Limit> {
+    work(control, move |control| control.add_limit(Admin::WHO, &new)).await
+}
+
+/// Removes a limit.
+#[utoipa::path(delete, path = "/api/v1/limits/{id}", tag = "limits",
+    params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn remove_limit(
+    State(control): Server,
+    _: Admin,
+    At(id): At<u64>,
+) -> Answer<Done> {
+    work(control, move |control| control.remove_limit(Admin::WHO, id).map(|()| Done {})).await
+}

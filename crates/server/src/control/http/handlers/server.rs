@@ -1,0 +1,39 @@
+//! The server itself.
+
+use super::Server;
+use crate::control::http::answer::{Answer, Asked, work};
+use crate::control::http::who::Admin;
+use api::Failure;
+use api::status::{Audit, Status};
+use axum::extract::State;
+use serde::Deserialize;
+
+/// How the server is.
+#[utoipa::path(get, path = "/api/v1/status", tag = "server", security(("admin" = [])),
+    responses((status = 200, body = Status), (status = "4XX", body = Failure)))]
+pub(crate) async fn status(State(control): Server, _: Admin) -> Answer<Status> {
+    work(control, |control| control.status()).await
+}
+
+/// Which entries.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Entries {
+    /// With lower numbers than this.
+    before: Option<u64>,
+    /// At most so many; 100 when missing, 1,000 at most.
+    limit: Option<u32>,
+}
+
+/// The audit log, newest first; the whole chain is computed again.
+#[utoipa::path(get, path = "/api/v1/audit", tag = "server", params(Entries),
+    security(("admin" = [])),
+    responses((status = 200, body = Audit), (status = "4XX", body = Failure)))]
+pub(crate) async fn audit(
+    State(control): Server,
+    _: Admin,
+    Asked(which): Asked<Entries>,
+) -> Answer<Audit> {
+    work(control, move |control| control.audit(which.before, which.limit)).await
+}

@@ -1,0 +1,60 @@
+//! Which path leads where.
+
+use super::Failed;
+use super::handlers::{domains, enrol, jobs, nodes, orders, server};
+use super::openapi;
+use crate::control::Control;
+use api::Code;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::routing::{delete, get, post};
+use std::sync::Arc;
+
+/// Bodies are small: the largest is a request for a certificate, or an order with many paths.
+const BODY_BYTES_MAX: usize = 256 << 10;
+
+/// The whole API.
+pub fn router(control: Arc<Control>) -> Router {
+    Router::new()
+        .nest(api::BASE, routes())
+        .fallback(async || {
+            Failed::new(StatusCode::NOT_FOUND, Code::Usage, "there is nothing at this path")
+                .hint("What there is: GET /api/v1/openapi.json")
+        })
+        .method_not_allowed_fallback(async || {
+            let status = StatusCode::METHOD_NOT_ALLOWED;
+            Failed::new(status, Code::Usage, "this path does not take this method")
+        })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(control)
+}
+
+fn routes() -> Router<Arc<Control>> {
+    Router::new()
+        .route("/openapi.json", get(async || axum::Json(openapi::document())))
+        .route("/tokens", post(enrol::make_token))
+        .route("/enroll", post(enrol::enrol))
+        .route("/renew", post(enrol::renew))
+        .route("/node/keys", post(enrol::make_key))
+        .route("/node/orders", get(orders::own_orders))
+        .route("/node/orders/{id}", post(orders::order_is))
+        .route("/nodes", get(nodes::nodes))
+        .route("/nodes/{node}", delete(nodes::remove))
+        .route("/nodes/{node}/revoke", post(nodes::revoke))
+        .route("/limits", get(nodes::limits).post(nodes::add_limit))
+        .route("/limits/{id}", delete(nodes::remove_limit))
+        .route("/domains", get(domains::domains))
+        .route("/grants", get(domains::grants).post(domains::grant))
+        .route("/grants/{node}/{domain}", delete(domains::withdraw))
+        .route("/snapshots", get(domains::snapshots))
+        .route("/sessions", get(jobs::sessions))
+        .route("/jobs", get(jobs::history))
+        .route("/jobs/{id}", get(jobs::job))
+        .route("/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/restores", post(orders::restore))
+        .route("/backups", post(orders::backup))
+        .route("/orders", get(orders::orders))
+        .route("/status", get(server::status))
+        .route("/audit", get(server::audit))
+}

@@ -1,0 +1,86 @@
+//! Who calls: an administrator by the token, a node by its certificate, anybody by neither.
+
+use super::answer::Failed;
+use crate::authority::{Node, Peer};
+use crate::control::Control;
+use api::Code;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The other end of the connection, as an extension of each of its requests.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Where it calls from.
+    pub address: IpAddr,
+    /// Its certificate, if it showed one.
+    pub peer: Option<Peer>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
+        // A router that was mounted without it lets nobody in.
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Failed::new(status, Code::Failed, "the server does not know who calls")
+        })
+    }
+}
+
+/// The administrator.
+pub(crate) struct Admin;
+
+impl Admin {
+    /// In the audit log.
+    pub(crate) const WHO: &str = "admin";
+}
+
+impl FromRequestParts<Arc<Control>> for Admin {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, control: &Arc<Control>) -> Result<Self, Failed> {
+        let caller = Caller::from_request_parts(parts, control).await?;
+        let given = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
+        match given {
+            // A right token is always good: else whoever shares the address could keep the administrator out.
+            Some(token) if control.is_admin(token) => Ok(Self),
+            Some(_) => {
+                control.guard.check(caller.address)?;
+                control.guard.failed(caller.address);
+                Err(no_admin("the administrator's token is wrong"))
+            }
+            None => Err(no_admin("this is for the administrator")),
+        }
+    }
+}
+
+fn no_admin(message: &str) -> Failed {
+    let status = StatusCode::UNAUTHORIZED;
+    Failed::new(status, Code::NotAllowed, message)
+        .hint("Set ICECORE_ADMIN_TOKEN to what the file admin-token of the server holds.")
+}
+
+/// A node that was let in.
+pub(crate) struct FromNode(pub(crate) Node);
+
+impl FromRequestParts<Arc<Control>> for FromNode {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, control: &Arc<Control>) -> Result<Self, Failed> {
+        let caller = Caller::from_request_parts(parts, control).await?;
+        let peer = caller.peer.ok_or_else(|| {
+            let status = StatusCode::UNAUTHORIZED;
+            Failed::new(status, Code::NotAllowed, "this is for nodes, by their certificates")
+                .hint("Enrol the machine first: icecore agent enroll URL TOKEN")
+        })?;
+        let control = control.clone();
+        super::answer::work(control, move |control| control.let_in(&peer))
+            .await
+            .map(|axum::Json(node)| Self(node))
+    }
+}

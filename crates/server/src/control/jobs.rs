@@ -1,0 +1,230 @@
+//! Jobs: those that run are in memory, with their rates; the catalog has their beginnings and ends.
+
+use super::{Control, Error, Result};
+use crate::authority::{JobEnd, JobNo, JobStatus};
+use api::jobs::{Job, JobFilter, JobState, Jobs, Progress};
+use catalog::jobs::{Ending, NewJob, page};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+/// Rates are over the last samples, one a second or more.
+const SAMPLES: usize = 10;
+/// A path is shown up to here; longer ones lose their beginning.
+const PATH_BYTES_MAX: usize = 512;
+/// A report is kept up to here.
+const REPORT_BYTES_MAX: usize = 256 << 10;
+const TEXT_BYTES_MAX: usize = 4096;
+/// Numbers of jobs that the catalog could not take: they run all the same, and are nowhere afterwards.
+const UNWRITTEN: JobNo = 1 << 62;
+
+/// The jobs that run.
+#[derive(Default)]
+pub struct JobTable {
+    running: Mutex<BTreeMap<JobNo, Live>>,
+}
+
+struct Live {
+    job: Job,
+    samples: VecDeque<(Instant, u64, u64)>,
+}
+
+impl Live {
+    /// The job with its rates.
+    fn shown(&self) -> Job {
+        let rates = self.samples.front().zip(self.samples.back()).and_then(|(first, last)| {
+            let secs = last.0.duration_since(first.0).as_secs_f64();
+            let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / secs;
+            (secs > 0.0).then(|| (rate(first.1, last.1), rate(first.2, last.2)))
+        });
+        let (objects_per_sec, bytes_per_sec) = rates.unzip();
+        Job { objects_per_sec, bytes_per_sec, ..self.job.clone() }
+    }
+
+    fn sample(&mut self, status: &JobStatus) {
+        let now = Instant::now();
+        let is_due = self.samples.back().is_none_or(|last| (now - last.0).as_millis() >= 900);
+        if is_due {
+            self.samples.push_back((now, status.objects, status.bytes));
+        }
+        if self.samples.len() > SAMPLES {
+            self.samples.pop_front();
+        }
+    }
+}
+
+impl JobTable {
+    fn add(&self, job: Job) {
+        let samples = VecDeque::from([(Instant::now(), 0, 0)]);
+        self.running.lock().insert(job.id, Live { job, samples });
+    }
+
+    /// Where a job is.
+    pub(crate) fn is_at(&self, id: JobNo, status: &JobStatus) {
+        if let Some(live) = self.running.lock().get_mut(&id) {
+            live.sample(status);
+            live.job.progress = progress(status);
+        }
+    }
+
+    fn take(&self, id: JobNo) -> Option<Job> {
+        self.running.lock().remove(&id).map(|live| live.job)
+    }
+
+    fn all(&self) -> Vec<Job> {
+        self.running.lock().values().map(Live::shown).collect()
+    }
+
+    fn one(&self, id: JobNo) -> Option<Job> {
+        self.running.lock().get(&id).map(Live::shown)
+    }
+
+    /// How many run.
+    pub(crate) fn count(&self) -> usize {
+        self.running.lock().len()
+    }
+
+    fn cancel(&self, id: JobNo) -> bool {
+        let mut running = self.running.lock();
+        running.get_mut(&id).map(|live| live.job.cancelled = true).is_some()
+    }
+
+    /// Whether a job was asked to end.
+    pub(crate) fn is_cancelled(&self, id: JobNo) -> bool {
+        self.running.lock().get(&id).is_some_and(|live| live.job.cancelled)
+    }
+}
+
+fn progress(status: &JobStatus) -> Progress {
+    Progress {
+        objects: status.objects,
+        bytes: status.bytes,
+        bytes_read: status.bytes_read,
+        bytes_wire: status.bytes_wire,
+        stage: capped(&status.stage).to_owned(),
+        path: shown_path(&status.path),
+    }
+}
+
+/// A path for people: what is no text is escaped, and of a long one the end is shown.
+fn shown_path(path: &[u8]) -> String {
+    let start = path.len().saturating_sub(PATH_BYTES_MAX);
+    let mut shown = String::new();
+    for chunk in path.get(start..).unwrap_or_default().utf8_chunks() {
+        let plain = chunk.valid().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+        shown.extend(plain);
+        chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
+    }
+    shown
+}
+
+/// The beginning of a text that a peer sent.
+fn capped(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
+impl Control {
+    pub(crate) fn begin_job(&self, node: &str, domain: &str, kind: &str, what: &str) -> JobNo {
+        let (kind, what, begun) = (capped(kind), capped(what), self.now_secs());
+        let new = NewJob { node, domain, kind, what, begun };
+        let id = self.catalog.begin_job(new).unwrap_or_else(|error| {
+            tracing::error!(%error, node, "the catalog cannot take a job");
+            UNWRITTEN | u64::from_le_bytes(super::random::<8>().map_or([0; 8], |bytes| *bytes)) >> 2
+        });
+        self.jobs.add(Job {
+            id,
+            node: node.to_owned(),
+            domain: domain.to_owned(),
+            kind: kind.to_owned(),
+            what: what.to_owned(),
+            begun,
+            ended: None,
+            state: JobState::Running,
+            progress: Progress::default(),
+            objects_per_sec: None,
+            bytes_per_sec: None,
+            snapshot: None,
+            error: None,
+            cancelled: false,
+            report: None,
+        });
+        id
+    }
+
+    pub(crate) fn end_job(&self, id: JobNo, end: &JobEnd, report: &str) {
+        let Some(job) = self.jobs.take(id) else {
+            return;
+        };
+        let (state, snapshot, error) = match end {
+            JobEnd::Complete { snapshot } => (JobState::Complete, snapshot.as_deref(), None),
+            JobEnd::Failed(why) => (JobState::Failed, None, Some(capped(why))),
+            JobEnd::Lost => (JobState::Lost, None, Some("the node went away")),
+        };
+        // A part of a report is no JSON.
+        let report = if report.len() <= REPORT_BYTES_MAX { report } else { "" };
+        let ending = Ending {
+            ended: self.now_secs(),
+            state,
+            progress: &job.progress,
+            snapshot,
+            error,
+            cancelled: job.cancelled,
+            report,
+        };
+        if let Err(error) = self.catalog.end_job(id, ending) {
+            tracing::error!(%error, job = id, "the catalog cannot take the end of a job");
+        }
+    }
+
+    /// The jobs that run, oldest first.
+    pub fn sessions(&self) -> Jobs {
+        Jobs { jobs: self.jobs.all(), next: None }
+    }
+
+    /// Jobs, newest first, a page at a time; those that run as they are now.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub fn history(&self, filter: &JobFilter) -> Result<Jobs> {
+        let mut jobs = self.catalog.jobs(filter)?;
+        let is_full = jobs.len() >= page(filter) as usize;
+        let next = jobs.last().filter(|_| is_full).map(|last| last.id);
+        for job in &mut jobs {
+            if let Some(live) = self.jobs.one(job.id) {
+                *job = live;
+            }
+        }
+        Ok(Jobs { jobs, next })
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] when there is none.
+    pub fn job(&self, id: JobNo) -> Result<Job> {
+        self.jobs.one(id).map_or_else(|| Ok(self.catalog.job(id)?), Ok)
+    }
+
+    /// Asks a running job to end.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] when there is none; [`Error::Usage`] when it has ended.
+    pub fn cancel_job(&self, who: &str, id: JobNo) -> Result<()> {
+        if !self.jobs.cancel(id) {
+            self.catalog.job(id)?;
+            return Err(Error::Usage(format!("job {id} has ended already")));
+        }
+        Ok(self.catalog.audit_note(self.by(who), "job.cancel", &id.to_string(), "")?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_shown_without_what_a_terminal_obeys() {
+        assert_eq!(shown_path(b"/a\x1b[2J/\xff\xc3\xa4"), "/a\u{fffd}[2J/\\xff\u{e4}");
+        assert_eq!(shown_path(&[b'x'; 10_000]).len(), PATH_BYTES_MAX);
+    }
+}

@@ -1,0 +1,147 @@
+//! Opening a server: everything that is missing is made, so that the first start needs no other step.
+
+use super::folder::Folder;
+use super::sealing::{self, MasterKey};
+use super::setup::{host_name, new_certificate, own_names};
+use super::{Control, Direct, Error, Result, SERVER, random};
+use catalog::{By, Catalog};
+use parking_lot::{Mutex, RwLock};
+use pki::{ServerCertificate, ServerNames};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+impl Control {
+    /// Opens the server whose files lie in `folder`, and makes it when there is none. `names` are further names and
+    /// addresses under which it is called; the first is what nodes are told.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] when it runs already; [`Error::File`], [`Error::Catalog`], [`Error::Pki`].
+    pub fn open(folder: &Path, names: &[String]) -> Result<Arc<Self>> {
+        let now_secs = jiff::Timestamp::now().as_second();
+        let folder = Folder::open(folder)?;
+        let (authority, authority_pem) = open_authority(&folder, now_secs)?;
+        let server_key = folder.secret("server.key", || Ok(pki_key()?))?;
+        let master = MasterKey::from_text(&folder.secret("master.key", sealing::new_key)?)?;
+        let admin_token = folder.secret("admin-token", new_admin_token)?;
+        let catalog = Catalog::open(&folder.catalog()?)?;
+        let names = own_names(names);
+        let issued = new_certificate(&authority, &server_key, &names, now_secs)?;
+        let certificate = ServerCertificate::new(&issued, &server_key, authority.certificate())?;
+        let tls = pki::server::server_config(certificate.clone(), authority.certificate())?;
+        let control = Self {
+            certificate_expires: Mutex::new(issued.not_after_secs),
+            tls: Arc::new(tls),
+            address: RwLock::default(),
+            repositories: RwLock::new(Arc::new(Direct)),
+            live: Default::default(),
+            jobs: Default::default(),
+            limits: RwLock::default(),
+            guard: Default::default(),
+            bell: Default::default(),
+            keys: Mutex::default(),
+            started: now_secs,
+            names: RwLock::new(names),
+            folder,
+            catalog,
+            authority,
+            authority_pem,
+            server_key,
+            certificate,
+            master,
+            admin_token,
+        };
+        control.begin()?;
+        Ok(Arc::new(control))
+    }
+
+    /// What a start finds to do.
+    fn begin(&self) -> Result<()> {
+        let lost = self.catalog.lose_running_jobs(self.now_secs())?;
+        let by = By { who: SERVER, now_secs: self.now_secs() };
+        let detail = format!("version {}", env!("CARGO_PKG_VERSION"));
+        self.catalog.audit_note(by, "server.start", "", &detail)?;
+        tracing::info!(lost_jobs = lost, "the catalog is open");
+        self.load_limits()
+    }
+
+    /// The server listens at `listen`: its certificate names this address too, and `address` says where it is reached.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Pki`].
+    pub fn listens_at(&self, listen: SocketAddr) -> Result<()> {
+        let bound = Some(listen.ip()).filter(|ip| !ip.is_unspecified());
+        if let Some(ip) = bound {
+            let mut names = self.names.write();
+            if !names.addresses.contains(&ip) {
+                names.addresses.push(ip);
+            }
+        }
+        self.renew_certificate()?;
+        let public = self.public_host(bound);
+        let local = bound.map_or_else(|| "localhost".to_owned(), of_ip);
+        let url = |host: &str| format!("https://{host}:{}", listen.port());
+        *self.address.write() = url(&public);
+        self.folder.publish("address", &format!("{}\n{}\n", url(&public), url(&local)))
+    }
+
+    /// The name that nodes are told: what was given, else where it listens, else what the machine is called.
+    fn public_host(&self, bound: Option<IpAddr>) -> String {
+        let names = self.names.read();
+        let given = names.hosts.first().filter(|name| *name != "localhost").cloned();
+        match (given, bound) {
+            (Some(given), _) if given != host_name() => given,
+            (_, Some(ip)) => of_ip(ip),
+            (Some(own), None) => own,
+            (None, None) => host_name(),
+        }
+    }
+
+    /// Issues the server's certificate anew, and shows it from the next connection on.
+    ///
+    /// # Errors
+    /// [`Error::Pki`].
+    pub fn renew_certificate(&self) -> Result<()> {
+        let names: ServerNames = self.names.read().clone();
+        let issued = new_certificate(&self.authority, &self.server_key, &names, self.now_secs())?;
+        let shown = &self.certificate;
+        shown.replace(&issued, &self.server_key, self.authority.certificate())?;
+        *self.certificate_expires.lock() = issued.not_after_secs;
+        Ok(())
+    }
+
+    /// Where nodes reach the server.
+    pub fn address(&self) -> String {
+        self.address.read().clone()
+    }
+}
+
+fn of_ip(ip: IpAddr) -> String {
+    if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }
+}
+
+/// The key is written first: without it the certificate is of no use, and one without a certificate is made anew.
+fn open_authority(folder: &Folder, now_secs: i64) -> Result<(pki::Authority, String)> {
+    if folder.text("ca/ca.pem")?.is_none() {
+        let new = pki::Authority::generate(now_secs)?;
+        let _ = std::fs::remove_file(folder.file("ca/ca.key")); // of a start that was killed
+        folder.secret("ca/ca.key", || Ok(Zeroizing::new(new.key_pem)))?;
+        folder.publish("ca/ca.pem", &new.certificate_pem)?;
+    }
+    let missing = |name: &str| {
+        let path = folder.file(name);
+        Error::file(&path)(std::io::ErrorKind::NotFound.into())
+    };
+    let pem = folder.text("ca/ca.pem")?.ok_or_else(|| missing("ca/ca.pem"))?;
+    let key = folder.secret("ca/ca.key", || Err(missing("ca/ca.key")))?;
+    Ok((pki::Authority::load(&pem, &key)?, pem))
+}
+
+fn pki_key() -> Result<Zeroizing<String>> {
+    Ok(Zeroizing::new(pki::authority::new_server_key()?))
+}
+
+fn new_admin_token() -> Result<Zeroizing<String>> {
+    Ok(Zeroizing::new(data_encoding::HEXLOWER.encode(&random::<32>()?[..])))
+}

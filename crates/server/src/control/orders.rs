@@ -1,0 +1,94 @@
+//! Orders to nodes, and the bell that says there are new ones.
+
+use super::authority::parse;
+use super::{Control, Error, Result};
+use crate::authority::Node;
+use api::orders::{Order, OrderState, OrderUpdate, Orders, Task};
+use tokio::sync::watch;
+
+const TEXT_BYTES_MAX: usize = 4096;
+const PATHS_MAX: usize = 1000;
+const MESSAGE_BYTES_MAX: usize = 1000;
+const SHOWN: u32 = 500;
+
+/// Rings when an order is given: who waits looks for its own.
+pub struct Bell(watch::Sender<u64>);
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self(watch::Sender::new(0))
+    }
+}
+
+impl Control {
+    /// Changes whenever an order is given, to whichever node.
+    pub fn orders_bell(&self) -> watch::Receiver<u64> {
+        self.bell.0.subscribe()
+    }
+
+    /// Gives an order. A restore from another domain needs a grant, now and when it is done.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] without a grant; [`Error::Usage`]; [`Error::Catalog`] when there is no such node.
+    pub fn give_order(&self, who: &str, task: &Task) -> Result<Order> {
+        check(task)?;
+        if let Task::Restore(restore) = task
+            && let Some(domain) = &restore.domain
+        {
+            self.may_read(&restore.node, domain)?;
+        }
+        let order = self.catalog.add_order(self.by(who), task)?;
+        self.bell.0.send_modify(|count| *count += 1);
+        Ok(order)
+    }
+
+    /// The orders that `node` has not ended. Trouble is only in the log: there will be another look.
+    pub(crate) fn open_orders(&self, node: &str) -> Vec<Order> {
+        self.catalog.open_orders(node).unwrap_or_else(|error| {
+            tracing::error!(%error, node, "the orders of a node cannot be read");
+            Vec::new()
+        })
+    }
+
+    /// The newest orders of all nodes.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub fn all_orders(&self) -> Result<Orders> {
+        Ok(Orders { orders: self.catalog.orders(SHOWN)? })
+    }
+
+    /// What a node says of its order.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] when it has no such order; [`Error::Usage`].
+    pub fn order_is(&self, node: &Node, id: u64, update: &OrderUpdate) -> Result<()> {
+        if update.state == OrderState::Pending {
+            return Err(Error::Usage("an order that was taken stays so".to_owned()));
+        }
+        let name = parse(&node.name)?;
+        let message = update.message.as_deref();
+        let message = message.map(|text| &text[..text.floor_char_boundary(MESSAGE_BYTES_MAX)]);
+        let who = format!("node {name}");
+        Ok(self.catalog.update_order(self.by(&who), &name, id, update.state, message)?)
+    }
+}
+
+fn check(task: &Task) -> Result<()> {
+    let bad = |what: &str| Err(Error::Usage(what.to_owned()));
+    let (paths, texts) = match task {
+        Task::Backup(backup) => (&backup.paths, vec![]),
+        Task::Restore(restore) => (&restore.paths, vec![&restore.snapshot, &restore.target]),
+    };
+    if paths.len() > PATHS_MAX {
+        return bad("too many paths: give a folder above them");
+    }
+    if texts.iter().any(|text| text.is_empty()) {
+        return bad("snapshot and target must not be empty");
+    }
+    let is_long = |text: &&String| text.len() > TEXT_BYTES_MAX || text.contains('\0');
+    if paths.iter().chain(texts).any(|text| is_long(&text)) {
+        return bad("a text is longer than 4,096 bytes, or has a zero byte");
+    }
+    Ok(())
+}

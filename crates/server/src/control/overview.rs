@@ -1,0 +1,138 @@
+//! What an administrator looks at: nodes, domains, snapshots, the server itself, the audit log.
+
+use super::{Control, Result, repositories};
+use api::Name;
+use api::domains::{Domain, Domains, Snapshot, Snapshots};
+use api::nodes::{Node, Nodes};
+use api::status::{Audit, Status};
+use catalog::Error as CatalogError;
+use data_encoding::HEXLOWER;
+
+const AUDIT_DEFAULT: u32 = 100;
+const AUDIT_MAX: u32 = 1000;
+
+impl Control {
+    /// All nodes.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`].
+    pub fn nodes(&self) -> Result<Nodes> {
+        let nodes = self.catalog.nodes()?.into_iter().map(|node| self.shown(node)).collect();
+        Ok(Nodes { nodes })
+    }
+
+    fn shown(&self, node: catalog::nodes::Node) -> Node {
+        Node {
+            connected: self.live.is_connected(node.name.as_str()),
+            name: node.name,
+            domain: node.domain,
+            role: node.role,
+            made: node.made,
+            last_seen: node.last_seen,
+            address: node.address,
+            version: node.version,
+            certificate_expires: node.certificate_expires,
+            revoked: node.revoked,
+        }
+    }
+
+    /// Revokes a node: it is let in no more, its sessions end, and keys that were granted to it go.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`] when there is none.
+    pub fn revoke_node(&self, who: &str, name: &Name) -> Result<()> {
+        self.catalog.revoke_node(self.by(who), name)?;
+        self.live.revoke_node(name.as_str());
+        self.remove_stale_keys();
+        Ok(())
+    }
+
+    /// Forgets a node; what it stored stays.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`] when there is none.
+    pub fn remove_node(&self, who: &str, name: &Name) -> Result<()> {
+        self.catalog.remove_node(self.by(who), name)?;
+        self.live.revoke_node(name.as_str());
+        self.remove_stale_keys();
+        Ok(())
+    }
+
+    /// All domains.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`].
+    pub fn domains(&self) -> Result<Domains> {
+        let nodes = self.catalog.nodes()?;
+        let of = |name: &Name| {
+            let writers = nodes.iter().filter(|node| node.domain == *name);
+            writers.map(|node| node.name.clone()).collect()
+        };
+        let domains = self.catalog.domains()?.into_iter().map(|domain| Domain {
+            nodes: of(&domain.name),
+            name: domain.name,
+            keys: domain.keys,
+            made: domain.made,
+            repository: domain.repository,
+        });
+        Ok(Domains { domains: domains.collect() })
+    }
+
+    /// What of the snapshots of a domain lies in the clear.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`] when there is no such domain; [`super::Error::Repository`].
+    pub fn snapshots(&self, domain: &Name) -> Result<Snapshots> {
+        let missing = || CatalogError::Missing { what: "domain", name: domain.to_string() };
+        self.catalog.domain(domain)?.ok_or_else(missing)?;
+        let folder = self.folder.domain(domain);
+        let mut found = Snapshots { domain: domain.clone(), snapshots: Vec::new(), damaged: 0 };
+        if repositories::config(&folder)?.is_none() {
+            return Ok(found);
+        }
+        for name in self.repositories().snapshots(&folder)? {
+            match repositories::head(&folder, name) {
+                Ok(stored) => found.snapshots.push(Snapshot {
+                    number: name.sequence,
+                    id: name.id.to_string(),
+                    time: stored.head.time_secs,
+                    key: stored.head.writer.to_string(),
+                }),
+                // Forgotten since the list was made.
+                Err(repository::Error::SnapshotMissing(_)) => {}
+                Err(_) => found.damaged += 1,
+            }
+        }
+        Ok(found)
+    }
+
+    /// How the server is.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`].
+    pub fn status(&self) -> Result<Status> {
+        let nodes = self.catalog.nodes()?;
+        Ok(Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.started,
+            address: self.address(),
+            nodes: nodes.iter().filter(|node| !node.revoked).count() as u64,
+            domains: self.catalog.domains()?.len() as u64,
+            running: self.jobs.count() as u64,
+            authority: HEXLOWER.encode(&self.authority.fingerprint()),
+            certificate_expires: *self.certificate_expires.lock(),
+        })
+    }
+
+    /// The audit log, and whether it is whole.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`].
+    pub fn audit(&self, before: Option<u64>, limit: Option<u32>) -> Result<Audit> {
+        let limit = limit.unwrap_or(AUDIT_DEFAULT).clamp(1, AUDIT_MAX);
+        let entries = self.catalog.audit_entries(before, limit)?;
+        let verdict = self.catalog.audit_verify()?;
+        let (total, broken_at, head) = (verdict.total, verdict.broken_at, verdict.head);
+        Ok(Audit { entries, total, broken_at, head })
+    }
+}

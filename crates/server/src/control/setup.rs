@@ -1,0 +1,26 @@
+//! Names and certificate of the server itself.
+
+use super::Result;
+use pki::{Authority, Issued, ServerNames};
+
+/// `given`, and what every server is called on its own machine.
+pub(crate) fn own_names(given: &[String]) -> ServerNames {
+    let own = host_name();
+    let given = given.iter().map(String::as_str);
+    ServerNames::of(given.chain([own.as_str(), "localhost", "127.0.0.1", "::1"]))
+}
+
+/// What the machine is called.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase()
+}
+
+/// The server's certificate.
+pub(crate) fn new_certificate(
+    authority: &Authority,
+    key: &str,
+    names: &ServerNames,
+    now_secs: i64,
+) -> Result<Issued> {
+    Ok(authority.issue_server(key, names, now_secs)?)
+}
