@@ -16,7 +16,7 @@ pub(crate) fn make_folder(folder: &Path) -> Result<()> {
 }
 
 /// The text of a file; `None` when there is none.
-pub(crate) fn read(path: &Path) -> Result<Option<Zeroizing<String>>> {
+pub fn read(path: &Path) -> Result<Option<Zeroizing<String>>> {
     let opened = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(file(path))?,
@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Zeroizing<String>>> {
 }
 
 /// Durably replaces a file; its owner alone may read it.
-pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+pub fn write(path: &Path, text: &str) -> Result<()> {
     let steps = || {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");

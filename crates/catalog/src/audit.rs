@@ -138,6 +138,18 @@ mod tests {
         assert_eq!(verdict.head, catalog.audit_entries(None, 1).unwrap()[0].hash);
     }
 
+    /// Who knows how hashes are made has to make all later ones anew, and then the newest is another.
+    #[test]
+    fn an_entry_with_a_good_hash_of_its_own_does_not_fit_the_next() {
+        let (_folder, catalog) = with_entries();
+        let hash = chained(&[0; 32], 1, BY.now_secs, ["nobody", "test", "a", ""]);
+        let writer = catalog.writer.lock();
+        let sql = "UPDATE audit SET who = 'nobody', hash = ?1 WHERE id = 1";
+        writer.execute(sql, [hash.as_bytes()]).unwrap();
+        drop(writer);
+        assert_eq!(catalog.audit_verify().unwrap().broken_at, Some(2));
+    }
+
     #[test]
     fn a_changed_or_removed_entry_is_found() {
         let tampering = [
@@ -146,7 +158,7 @@ mod tests {
             ("UPDATE audit SET time = 5 WHERE id = 3", 3),
             ("DELETE FROM audit WHERE id = 2", 3),
             ("DELETE FROM audit WHERE id = 1", 2),
-            ("UPDATE audit SET subject = 'tes', action = 'ta' WHERE id = 1", 1),
+            ("UPDATE audit SET action = 'tes', subject = 'ta' WHERE id = 1", 1),
         ];
         for (sql, broken_at) in tampering {
             let (_folder, catalog) = with_entries();

@@ -129,6 +129,18 @@ fn a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token()
 }
 
 #[test]
+fn a_machine_that_takes_a_node_s_place_ends_its_certificates_and_grants() {
+    let (_folder, catalog) = with_nodes();
+    let grant = Grant { node: name("web"), domain: name("db"), until: None };
+    catalog.add_grant(BY, &grant).unwrap();
+    catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
+    enrol(&catalog, 3, "web", "new").unwrap();
+    assert!(catalog.certificate("web").unwrap().unwrap().revoked);
+    assert!(!catalog.certificate("new").unwrap().unwrap().revoked);
+    assert!(catalog.grants().unwrap().is_empty());
+}
+
+#[test]
 fn a_removed_node_is_unknown_and_its_domain_stays() {
     let (_folder, catalog) = with_nodes();
     let grant = Grant { node: name("web"), domain: name("db"), until: None };

@@ -57,7 +57,7 @@ fn main() {
         }
         "restore" => {
             let mut reader = client::manifest::ManifestReader::new(&archive).unwrap();
-            let name = *archive.repository.snapshots().unwrap().last().unwrap();
+            let name = *archive.local().unwrap().snapshots().unwrap().last().unwrap();
             let snapshot = reader.read(name).unwrap();
             let options = client::restore::Options {
                 threads,

@@ -12,13 +12,16 @@ use repository::Repository;
 use repository::config::Config;
 use repository::lease::{Lease, Purpose};
 use repository::storage::Storage;
+use repository::store::{Store, Writer};
 use seal::Opener;
 use std::sync::Arc;
 
 /// An open repository and what its key allows.
 pub struct Archive {
-    /// The engine.
-    pub repository: Arc<Repository>,
+    /// Where what it holds lies: here, or behind a server.
+    pub store: Arc<dyn Store>,
+    /// The engine, when it lies here.
+    local: Option<Arc<Repository>>,
     /// The keys.
     pub keys: KeyRing,
     /// The slot that was opened.
@@ -70,24 +73,10 @@ impl Archive {
         options: InitOptions,
         surroundings: Surroundings,
     ) -> Result<Self> {
-        let now_secs = surroundings.now_secs();
-        let material = surroundings.with_random(|random| KeyMaterial::generate(random))?;
-        let material = material.with_privacy(options.privacy);
-        let make = |random: &mut dyn FnMut(&mut [u8])| {
-            let (kdf, label) = (options.kdf, "first key");
-            crypto::create_slot(&material, Role::Full, secret, kdf, random, label, now_secs)
-        };
-        let slot = surroundings.with_random(make)??;
-        let id = crypto::slot_info(&slot)?.id;
-        let config = Config {
-            repository: material.repository,
-            features: 0,
-            created_secs: now_secs,
-            privacy: u8::from(options.privacy == Privacy::Hardened),
-            chunk_bytes: [options.chunks.min, options.chunks.average, options.chunks.max],
-            root_key: *material.root_verify_key().as_bytes(),
-        }
-        .with_parity(options.parity_percent);
+        let material = new_material(&surroundings, options)?;
+        let (id, slot) =
+            new_slot(&material, Role::Full, secret, options.kdf, "first key", &surroundings)?;
+        let config = config_of(&material, options, surroundings.now_secs());
         let repository = Repository::init(storage, config, &[(id, slot.clone())])?;
         let (slot, keys) = crypto::open_slot(&slot, secret)?;
         Ok(Self::assemble(repository, slot, keys).within(surroundings))
@@ -105,19 +94,26 @@ impl Archive {
 
     /// An open repository with what `secret` opens.
     pub(crate) fn with(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
-        let (slot, keys) = Self::unlock(&**repository.storage(), secret)?;
+        let slots = repository::keys::key_slots(&**repository.storage())?;
+        let (slot, keys) = Self::unlock(repository.config(), slots, secret)?;
         Ok(Self::assemble(repository, slot, keys))
+    }
+
+    /// What `secret` opens of a repository that lies elsewhere.
+    pub fn open_store(store: Arc<dyn Store>, secret: SlotSecret<'_>) -> Result<Self> {
+        let (slot, keys) = Self::unlock(store.config(), store.key_slots()?, secret)?;
+        Ok(Self::with_store(store, None, slot, keys))
     }
 
     /// Opens the first slot that `secret` fits. A damaged slot does not keep another from opening.
     pub(crate) fn unlock(
-        storage: &dyn Storage,
+        config: &Config,
+        slots: Vec<(KeyId, Vec<u8>)>,
         secret: SlotSecret<'_>,
     ) -> Result<(SlotInfo, KeyRing)> {
-        let config = Config::read(storage)?;
         let root = RootVerifyKey::from_bytes(config.root_key);
         let mut damaged = None;
-        for (_, slot) in repository::keys::key_slots(storage)? {
+        for (_, slot) in slots {
             match open_slot(&slot, &root, secret) {
                 Ok((info, keys)) if info.repository == config.repository => {
                     return Ok((info, keys));
@@ -131,9 +127,23 @@ impl Archive {
 
     fn assemble(repository: Repository, slot: SlotInfo, keys: KeyRing) -> Self {
         let repository = Arc::new(repository);
+        Self::with_store(repository.clone(), Some(repository), slot, keys)
+    }
+
+    fn with_store(
+        store: Arc<dyn Store>,
+        local: Option<Arc<Repository>>,
+        slot: SlotInfo,
+        keys: KeyRing,
+    ) -> Self {
         let blocks =
-            keys.reader.clone().map(|keys| BlockCache::new(repository.clone(), Opener::new(keys)));
-        Self { repository, keys, slot, surroundings: Surroundings::default(), blocks }
+            keys.reader.clone().map(|keys| BlockCache::new(store.clone(), Opener::new(keys)));
+        Self { store, local, keys, slot, surroundings: Surroundings::default(), blocks }
+    }
+
+    /// The engine, for what can only be done where the repository lies.
+    pub fn local(&self) -> Result<&Arc<Repository>> {
+        Ok(self.local.as_ref().ok_or(repository::Error::NotHere)?)
     }
 
     /// Opened records; an error for write-only keys.
@@ -153,18 +163,20 @@ impl Archive {
 
     /// The right to write, for `purpose`.
     pub fn lease(&self, purpose: &str) -> Result<Arc<Lease>> {
-        Ok(self.repository.lease(&holder(purpose))?)
+        Ok(self.local()?.lease(&holder(purpose))?)
     }
 
-    /// Does `work` with the right to write. Who loses that right while it works meets all kinds of
+    /// Does `work` with the right to write, wherever the repository lies. Who loses that right while it works meets all kinds of
     /// errors, since another process changes everything under it; only the loss is worth telling.
-    pub(crate) fn leased<T>(
+    pub(crate) fn writing<T>(
         &self,
         purpose: &str,
-        work: impl FnOnce(&Arc<Lease>) -> Result<T>,
+        work: impl FnOnce(&dyn Writer) -> Result<T>,
     ) -> Result<T> {
-        let lease = self.lease(purpose)?;
-        work(&lease).map_err(|error| lost(&lease, error))
+        let writer = self.store.clone().writer(&holder(purpose))?;
+        let done = work(&*writer).map_err(|error| lost(writer.verify(), error))?;
+        writer.done();
+        Ok(done)
     }
 
     /// The same for work that gives space back: on a full disk it has the room that is kept for it.
@@ -173,20 +185,21 @@ impl Archive {
         purpose: &str,
         mut work: impl FnMut(&Arc<Lease>) -> Result<T>,
     ) -> Result<T> {
-        let lease = self.repository.lease_for(&holder(purpose), Purpose::Free)?;
+        let repository = self.local()?;
+        let lease = repository.lease_for(&holder(purpose), Purpose::Free)?;
         let mut done = work(&lease);
         if matches!(&done, Err(Error::Repository(error)) if error.is_full())
-            && self.repository.release_reserve()?
+            && repository.release_reserve()?
         {
             done = work(&lease);
         }
-        self.repository.fill_reserve();
-        done.map_err(|error| lost(&lease, error))
+        repository.fill_reserve();
+        done.map_err(|error| lost(lease.verify(), error))
     }
 
     /// How files are cut in this repository.
     pub fn chunker(&self) -> Result<chunker::Chunker> {
-        let config = self.repository.config();
+        let config = self.store.config();
         let [min, average, max] = config.chunk_bytes;
         let params = chunker::Params { min, average, max };
         let limit = format::limits::CHUNK_BYTES_MAX as u32;
@@ -215,20 +228,20 @@ impl Archive {
 
     /// The key slots, those that are certified.
     pub fn slots(&self) -> Result<Vec<(KeyId, SlotInfo)>> {
-        let slots = self.repository.key_slots()?.into_iter();
+        let slots = self.store.key_slots()?.into_iter();
         let good = slots.filter_map(|(id, slot)| Some((id, self.certified(id, &slot)?)));
         Ok(good.collect())
     }
 
     /// The slot of the key `id`, if there is one and it is certified; it need not be in any list.
     pub(crate) fn slot_of(&self, id: KeyId) -> Result<Option<SlotInfo>> {
-        let slot = self.repository.key_slot(id)?;
+        let slot = self.store.key_slot(id)?;
         Ok(slot.and_then(|slot| self.certified(id, &slot)))
     }
 
     /// A damaged slot is as good as none; `check` tells of it.
     fn certified(&self, id: KeyId, slot: &[u8]) -> Option<SlotInfo> {
-        let root = RootVerifyKey::from_bytes(self.repository.config().root_key);
+        let root = RootVerifyKey::from_bytes(self.store.config().root_key);
         let info = crypto::verify_slot_certificate(slot, &root).ok()?;
         // Under the name of another it would vouch for what that one signed, and fail.
         (info.id == id).then_some(info)
@@ -243,13 +256,9 @@ impl Archive {
         label: &str,
     ) -> Result<KeyId> {
         let material = self.reader_keys()?.material();
-        let now_secs = self.now_secs();
-        let slot = self.surroundings.with_random(|random| {
-            crypto::create_slot(material, role, secret, kdf, random, label, now_secs)
-        })??;
-        let id = crypto::slot_info(&slot)?.id;
+        let (id, slot) = new_slot(material, role, secret, kdf, label, &self.surroundings)?;
         let lease = self.lease("key add")?;
-        self.repository.put_key_slot(&lease, id, &slot)?;
+        self.local()?.put_key_slot(&lease, id, &slot)?;
         Ok(id)
     }
 
@@ -268,8 +277,43 @@ impl Archive {
                 "this is the last key that can read: add another one first".into(),
             ));
         }
-        Ok(self.repository.remove_key_slot(&lease, id)?)
+        Ok(self.local()?.remove_key_slot(&lease, id)?)
     }
+}
+
+/// The secrets of a new repository.
+pub fn new_material(surroundings: &Surroundings, options: InitOptions) -> Result<KeyMaterial> {
+    let material = surroundings.with_random(|random| KeyMaterial::generate(random))?;
+    Ok(material.with_privacy(options.privacy))
+}
+
+/// A key slot for `secret`, and its id.
+pub fn new_slot(
+    material: &KeyMaterial,
+    role: Role,
+    secret: SlotSecret<'_>,
+    kdf: KdfParams,
+    label: &str,
+    surroundings: &Surroundings,
+) -> Result<(KeyId, Vec<u8>)> {
+    let now_secs = surroundings.now_secs();
+    let slot = surroundings.with_random(|random| {
+        crypto::create_slot(material, role, secret, kdf, random, label, now_secs)
+    })??;
+    Ok((crypto::slot_info(&slot)?.id, slot))
+}
+
+/// The settings of a new repository.
+pub fn config_of(material: &KeyMaterial, options: InitOptions, now_secs: i64) -> Config {
+    Config {
+        repository: material.repository,
+        features: 0,
+        created_secs: now_secs,
+        privacy: u8::from(options.privacy == Privacy::Hardened),
+        chunk_bytes: [options.chunks.min, options.chunks.average, options.chunks.max],
+        root_key: *material.root_verify_key().as_bytes(),
+    }
+    .with_parity(options.parity_percent)
 }
 
 /// Who takes a lease, for people.
@@ -279,8 +323,8 @@ fn holder(purpose: &str) -> String {
 }
 
 /// What to tell of `error`: that the lease was lost, when it was.
-fn lost(lease: &Lease, error: Error) -> Error {
-    match lease.verify() {
+fn lost(verified: repository::Result<()>, error: Error) -> Error {
+    match verified {
         Err(lost @ repository::Error::LeaseLost { .. }) => lost.into(),
         _ => error,
     }

@@ -2,10 +2,9 @@
 //! one mostly wants its neighbours next.
 
 use crate::{Error, Result};
-use format::record::{self, RecordKind};
+use format::record;
 use ids::{ContainerNo, ObjectId, Place, SessionId};
-use repository::Repository;
-use repository::container::read::ContainerReader;
+use repository::store::Store;
 use seal::{Opened, Opener};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +14,7 @@ const CACHE_BYTES: usize = 24 << 20;
 
 /// Fetches, opens and keeps records.
 pub(crate) struct BlockCache {
-    repository: Arc<Repository>,
+    store: Arc<dyn Store>,
     opener: Opener,
     kept: Mutex<Kept>,
 }
@@ -41,8 +40,8 @@ impl Scratch {
 }
 
 impl BlockCache {
-    pub(crate) fn new(repository: Arc<Repository>, opener: Opener) -> Self {
-        Self { repository, opener, kept: Mutex::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, opener: Opener) -> Self {
+        Self { store, opener, kept: Mutex::default() }
     }
 
     pub(crate) fn opener(&self) -> &Opener {
@@ -54,7 +53,7 @@ impl BlockCache {
         if let Some(opened) = self.kept_with(id) {
             return Ok(opened);
         }
-        let place = self.repository.fetch(id, &mut scratch.bytes)?;
+        let place = self.store.fetch(id, &mut scratch.bytes)?;
         let opened = Arc::new(self.open_or_heal(place, scratch)?);
         self.keep(place, &opened);
         Ok(opened)
@@ -74,7 +73,7 @@ impl BlockCache {
 
     /// Reads and opens the record at `place`; nothing is kept.
     pub(crate) fn open_at(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
-        self.repository.read(place, &mut scratch.bytes)?;
+        self.store.read(place, &mut scratch.bytes)?;
         self.open_or_heal(place, scratch)
     }
 
@@ -82,7 +81,7 @@ impl BlockCache {
     /// parity that makes it good.
     fn open_or_heal(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
         match self.open_fetched(place, scratch) {
-            Err(_) if self.repository.heal(place, &mut scratch.bytes) => {
+            Err(_) if self.store.heal(place, &mut scratch.bytes) => {
                 self.open_fetched(place, scratch)
             }
             result => result,
@@ -118,22 +117,11 @@ impl BlockCache {
 
     /// Learns the session keys that a container holds: before what they seal, and at its end.
     pub(crate) fn learn_sessions(&self, container: ContainerNo) -> Result<()> {
-        self.learn_from(&*self.repository.container(container)?)
+        self.learn_from(&self.store.session_keys(container, false)?)
     }
 
-    fn learn_from(&self, reader: &ContainerReader) -> Result<()> {
-        let rows = match reader.rows() {
-            Ok(rows) => rows,
-            // The footer is damaged: the records still say what they are.
-            Err(_) => reader.walk(|_, _| ())?.rows,
-        };
-        let sessions = rows.iter().filter(|row| row.is(RecordKind::Session));
-        let learned: Vec<Result<()>> = sessions
-            .map(|row| {
-                let associated = reader.associated(row)?;
-                Ok(self.opener.learn(record::head_only(&associated)?.clear)?)
-            })
-            .collect();
+    fn learn_from(&self, keys: &[Vec<u8>]) -> Result<()> {
+        let learned: Vec<Result<()>> = keys.iter().map(|key| Ok(self.opener.learn(key)?)).collect();
         // Each stands twice: one that is damaged costs nothing while the other is not.
         if learned.iter().any(Result::is_ok) {
             return Ok(());
@@ -148,8 +136,8 @@ impl BlockCache {
         if self.opener.knows(session) || self.learn_healed(session, container)? {
             return Ok(());
         }
-        for name in self.repository.snapshots()? {
-            let Ok(stored) = self.repository.snapshot(name) else { continue };
+        for name in self.store.snapshots()? {
+            let Ok(stored) = self.store.snapshot(name) else { continue };
             if record::split(&stored.record)?.header.session == *session {
                 return Ok(self.opener.learn(&stored.session)?);
             }
@@ -159,17 +147,8 @@ impl BlockCache {
 
     /// Learns the key of `session` from the parity of a container that lost both its key records.
     fn learn_healed(&self, session: &SessionId, container: ContainerNo) -> Result<bool> {
-        let Some(healed) = self.repository.container(container)?.healed()? else {
-            return Ok(false);
-        };
-        let _ = self.learn_from(&healed);
-        let is_known = self.opener.knows(session);
-        if is_known && let Some(row) = healed.rows()?.iter().find(|row| row.is(RecordKind::Session))
-        {
-            let place = Place { container, offset: row.offset, length: row.length };
-            self.repository.note_healed(place);
-        }
-        Ok(is_known)
+        let _ = self.learn_from(&self.store.session_keys(container, true)?);
+        Ok(self.opener.knows(session))
     }
 
     fn kept_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {

@@ -67,9 +67,9 @@ pub struct Report {
 /// Checks the repository.
 pub fn run(archive: &Archive, options: &Options, progress: &Progress) -> Result<Report> {
     let begun = Instant::now();
-    archive.repository.refresh()?;
+    archive.local()?.refresh()?;
     // Asking for what no one has reads the filters of the index, which a restore never does.
-    archive.repository.index().find(&ids::ObjectId([0; ids::ObjectId::LEN]))?;
+    archive.local()?.index().find(&ids::ObjectId([0; ids::ObjectId::LEN]))?;
     let mut report = Report::default();
     if options.repair {
         repair::run(archive, progress, &mut report)?;

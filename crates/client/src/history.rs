@@ -24,7 +24,7 @@ pub struct Totals {
 
 /// What the repository holds now.
 pub fn totals(archive: &Archive) -> Result<Totals> {
-    let repository = &archive.repository;
+    let repository = &archive.local()?;
     let storage = &**repository.storage();
     let mut totals = Totals {
         snapshots: repository.snapshots()?.len() as u64,

@@ -19,6 +19,7 @@ pub mod report;
 pub mod restore;
 pub mod retention;
 pub mod select;
+mod sift;
 pub mod surroundings;
 pub mod tags;
 pub mod throttle;

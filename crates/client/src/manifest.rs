@@ -9,10 +9,12 @@ use crypto::RootVerifyKey;
 use format::entry::Time;
 use format::limits::MANIFEST_BODY_MAX;
 use format::manifest::{Head, UNSIGNED_BYTES};
+pub(crate) use format::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
-use repository::session::{Committed, Session};
+use repository::session::Committed;
 use repository::snapshots::{SnapshotRef, Stored};
+use repository::store::Sink;
 use seal::{Level, Packer, Sealer};
 use serde::{Deserialize, Serialize};
 use tree::Root;
@@ -78,14 +80,9 @@ pub fn source_id(archive: &Archive, node: &str, paths: &[String]) -> ObjectId {
 const SOURCE_KIND: u8 = 0x80;
 const BODY_KIND: u8 = 0x81;
 
-/// What signatures are over begins with what is signed and in which repository: one kind can
-/// never stand for the other.
-pub(crate) const MANIFEST_CONTEXT: &[u8] = b"icecore 2026 manifest v1";
-pub(crate) const TOMBSTONE_CONTEXT: &[u8] = b"icecore 2026 tombstone v1";
-
 /// The bytes that are signed for `message`.
 pub(crate) fn signed(archive: &Archive, context: &[u8], message: &[u8]) -> Vec<u8> {
-    [context, &archive.repository.config().repository.0, message].concat()
+    [context, &archive.store.config().repository.0, message].concat()
 }
 
 /// What a new manifest says besides its body.
@@ -100,7 +97,7 @@ pub(crate) struct NewManifest {
 /// Signs a manifest and publishes the session's snapshot with it.
 pub(crate) fn commit(
     archive: &Archive,
-    session: Session,
+    session: Box<dyn Sink>,
     sealer: &Sealer,
     new: NewManifest,
     body: &Body,
@@ -109,7 +106,7 @@ pub(crate) fn commit(
         serde_json::to_vec(body).map_err(|_| format::Error::Invalid { what: "manifest body" })?;
     let writer = &archive.keys.writer;
     let head = Head {
-        sequence: session.next_snapshot(),
+        sequence: session.next_snapshot()?,
         source: new.source,
         source_sequence: new.previous.map_or(0, |head| head.source_sequence) + 1,
         previous: new.previous_id.unwrap_or(SnapshotId([0; 16])),
@@ -167,7 +164,7 @@ impl<'a> ManifestReader<'a> {
 
     /// The snapshot `name`: its signature, its body and that both belong together are checked.
     pub fn read(&mut self, name: SnapshotRef) -> Result<Snapshot> {
-        let stored = self.archive.repository.snapshot(name)?;
+        let stored = self.archive.store.snapshot(name)?;
         self.check_signature(&stored)?;
         let opener = self.archive.blocks()?.opener();
         let mut bytes = stored.record;
@@ -206,7 +203,7 @@ impl<'a> ManifestReader<'a> {
     /// All snapshots in the order made. What cannot be read is given to `damaged`.
     pub fn all(&mut self, mut damaged: impl FnMut(SnapshotRef, Error)) -> Result<Vec<Snapshot>> {
         let mut all = Vec::new();
-        for name in self.archive.repository.snapshots()? {
+        for name in self.archive.store.snapshots()? {
             match self.read(name) {
                 Ok(snapshot) => all.push(snapshot),
                 Err(error) if error.is_of_the_way() => return Err(error),
@@ -222,18 +219,10 @@ impl<'a> ManifestReader<'a> {
 /// The newest snapshot of `source`, as far as the clear tells: for the chain and for change
 /// detection.
 pub(crate) fn newest_of(archive: &Archive, source: &ObjectId) -> Result<Option<Stored>> {
-    for name in archive.repository.snapshots()?.into_iter().rev() {
-        match archive.repository.snapshot(name) {
-            Ok(stored) if stored.head.source == *source => return Ok(Some(stored)),
-            Ok(_)
-            | Err(repository::Error::SnapshotMissing(_) | repository::Error::Damaged { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(None)
+    Ok(archive.store.newest(source)?)
 }
 
 /// The key that vouches for slots.
 pub fn root_key(archive: &Archive) -> RootVerifyKey {
-    RootVerifyKey::from_bytes(archive.repository.config().root_key)
+    RootVerifyKey::from_bytes(archive.store.config().root_key)
 }

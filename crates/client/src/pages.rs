@@ -2,15 +2,16 @@
 //! their own.
 
 use crate::blocks::{BlockCache, Scratch};
+use crate::sift::{Sifter, join};
 use crate::{Archive, Error, Result};
 use crypto::IdKey;
 use format::page::{Page, PageKind};
 use format::record::{RecordKind, SealedRecord};
 use ids::ObjectId;
-use repository::session::Session;
+use repository::store::{Claim, Sink};
 use seal::{Block, Level, Packer, Sealer};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{Cursor, PageData, PageSink, PageSource};
 
 /// Plaintext of one record of pages. Smaller than one of chunks: who looks up one entry opens a
@@ -105,7 +106,7 @@ impl std::fmt::Display for Lost {
 
 /// Writes pages that are new. Shared by the threads of a backup.
 pub(crate) struct PageWriter<'a> {
-    session: &'a Session,
+    session: &'a dyn Sink,
     sealer: &'a Sealer,
     ids: &'a IdKey,
     state: Mutex<WriterState>,
@@ -113,15 +114,17 @@ pub(crate) struct PageWriter<'a> {
 
 struct WriterState {
     block: Block,
+    unsure: Sifter<()>,
     packer: Packer,
     record: SealedRecord,
     plain_bytes: u64,
 }
 
 impl<'a> PageWriter<'a> {
-    pub(crate) fn new(session: &'a Session, sealer: &'a Sealer, ids: &'a IdKey) -> Result<Self> {
+    pub(crate) fn new(session: &'a dyn Sink, sealer: &'a Sealer, ids: &'a IdKey) -> Result<Self> {
         let state = WriterState {
             block: Block::new(RecordKind::Pages),
+            unsure: Sifter::new(RecordKind::Pages, PAGE_BLOCK_BYTES),
             packer: Packer::new(PAGE_LEVEL)?,
             record: Sealer::empty_record(),
             plain_bytes: 0,
@@ -131,21 +134,48 @@ impl<'a> PageWriter<'a> {
 
     pub(crate) fn put(&self, page: &Page) -> Result<ObjectId> {
         let id = self.ids.page_id(page.kind as u8, &page.refs, &page.payload);
-        if self.session.claim(&id)? {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let bytes = page.payload.len() + page.refs.len() * ObjectId::LEN;
-            if state.block.is_full_for(bytes, PAGE_BLOCK_BYTES) {
-                self.seal(&mut state)?;
+        let bytes = page.payload.len() + page.refs.len() * ObjectId::LEN;
+        match self.session.claim(&id)? {
+            Claim::Known => {}
+            Claim::New => {
+                let mut state = self.lock();
+                if state.block.is_full_for(bytes, PAGE_BLOCK_BYTES) {
+                    self.seal(&mut state)?;
+                }
+                state.plain_bytes += bytes as u64;
+                state.block.push_page(id, page);
             }
-            state.plain_bytes += bytes as u64;
-            state.block.push_page(id, page);
+            Claim::Unsure => {
+                let mut state = self.lock();
+                state.unsure.push(self.session, bytes, (), |block| block.push_page(id, page))?;
+                self.take_answers(&mut state, false)?;
+            }
         }
         Ok(id)
     }
 
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the pages that turned out to be new.
+    fn take_answers(&self, state: &mut WriterState, wait: bool) -> Result<()> {
+        while let Some(sifted) = state.unsure.answered(wait)? {
+            state.plain_bytes += sifted.block.bytes() as u64;
+            if let Some(full) = join(&mut state.block, sifted.block, PAGE_BLOCK_BYTES) {
+                let rest = std::mem::replace(&mut state.block, full);
+                self.seal(state)?;
+                state.block = rest;
+            }
+        }
+        Ok(())
+    }
+
     /// Stores what waits. Returns the bytes of all pages written.
     pub(crate) fn finish(&self) -> Result<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        state.unsure.ask(self.session)?;
+        self.take_answers(&mut state, true)?;
         if !state.block.is_empty() {
             self.seal(&mut state)?;
         }

@@ -40,7 +40,11 @@ pub struct Report {
 pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) -> Result<Report> {
     let begun = Instant::now();
     // The keys are tried first: who cannot open the repository shall not rebuild it.
-    Archive::unlock(&*storage, secret)?;
+    Archive::unlock(
+        &repository::config::Config::read(&*storage)?,
+        repository::keys::key_slots(&*storage)?,
+        secret,
+    )?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let archive = Archive::with(repository, secret)?;
     let mut slots = Slots::new(&archive);
@@ -56,15 +60,15 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
             report.forged += 1;
             continue;
         };
-        if !incomplete && !archive.repository.is_complete(head.root)? {
+        if !incomplete && !archive.local()?.is_complete(head.root)? {
             report.incomplete += 1;
             continue;
         }
-        archive.repository.restore_manifest(&lease, manifest)?;
+        archive.local()?.restore_manifest(&lease, manifest)?;
         report.snapshots_restored += 1;
     }
-    archive.repository.settle_snapshot_numbers(&lease)?;
-    report.snapshots = archive.repository.snapshots_now()?.len() as u64;
+    archive.local()?.settle_snapshot_numbers(&lease)?;
+    report.snapshots = archive.local()?.snapshots_now()?.len() as u64;
     report.damages = found.damages.iter().map(tell).collect();
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
@@ -79,8 +83,8 @@ fn tell(damage: &Damage) -> String {
 /// The snapshots whose files are whole. One that is damaged is written anew from its container.
 fn readable(archive: &Archive) -> Result<HashSet<SnapshotId>> {
     let mut ids = HashSet::new();
-    for name in archive.repository.snapshots_now()? {
-        match archive.repository.snapshot(name) {
+    for name in archive.local()?.snapshots_now()? {
+        match archive.local()?.snapshot(name) {
             Ok(_) => ids.insert(name.id),
             Err(repository::Error::Damaged { .. }) => false,
             Err(error) => return Err(error.into()),

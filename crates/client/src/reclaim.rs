@@ -74,7 +74,7 @@ pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
             None => None,
         };
         let repacker = keyed.as_mut().map(|keyed| keyed as &mut dyn Repacker);
-        let done = repository::reclaim::run(&archive.repository, lease, engine, repacker)?;
+        let done = repository::reclaim::run(archive.local()?, lease, engine, repacker)?;
         Ok((done, restored))
     })?;
     Ok(Report {

@@ -83,6 +83,9 @@ pub struct Stages {
     pub store_secs: f64,
     /// Threads wait because of the caps that were asked for.
     pub limit_wait_secs: f64,
+    /// Readers wait for the server to say what it has.
+    #[serde(default)]
+    pub answer_wait_secs: f64,
     /// Readers wait for work.
     pub reader_wait_secs: f64,
     /// The ordering thread waits for readers.
@@ -171,6 +174,11 @@ impl Report {
             (stages.compress_secs, "compressing", "more processor cores, or a lower --compression"),
             (stages.store_secs, "writing to the repository", "a faster repository disk"),
             (stages.commit_secs, "making it durable", "a repository disk with faster syncs"),
+            (
+                stages.answer_wait_secs,
+                "waiting for the server's answers",
+                "a server with less to do, or a shorter way to it",
+            ),
             (stages.limit_wait_secs, "waiting for its own limits", "higher --limit-* values"),
         ];
         let total: f64 = candidates.iter().map(|(secs, ..)| secs).sum();

@@ -221,7 +221,7 @@ impl Archive {
             let sealer = self.sealer()?;
             for some in names.chunks(TOMBSTONE_NAMES_MAX) {
                 let tombstone = manifest::tombstone(self, &sealer, some)?;
-                self.repository.forget(lease, some, &sealer.session_record(), &tombstone)?;
+                self.local()?.forget(lease, some, &sealer.session_record(), &tombstone)?;
             }
             Ok(())
         })

@@ -91,7 +91,7 @@ pub fn find(
 }
 
 fn by_id(archive: &Archive, prefix: &str) -> Result<SnapshotRef> {
-    let names = archive.repository.snapshots()?;
+    let names = archive.store.snapshots()?;
     let mut fitting = names.into_iter().filter(|name| name.id.to_string().starts_with(prefix));
     let first = fitting.next().ok_or_else(|| Error::NoSnapshot(prefix.to_owned()))?;
     if fitting.next().is_some() {
@@ -111,8 +111,8 @@ fn newest(
 ) -> Result<Snapshot> {
     archive.reader_keys()?;
     let mut times = Vec::new();
-    for name in archive.repository.snapshots()? {
-        match archive.repository.snapshot(name) {
+    for name in archive.store.snapshots()? {
+        match archive.store.snapshot(name) {
             Ok(stored) => {
                 times.push((
                     Time { secs: stored.head.time_secs, nanos: stored.head.time_nanos },

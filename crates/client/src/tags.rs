@@ -53,7 +53,7 @@ fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Res
     let previous = manifest::newest_of(archive, &head.source)?;
     let sealer = archive.sealer()?;
     // It fails when the snapshot is gone: who forgot it meanwhile meant it.
-    let session = archive.repository.begin(&lease, Some(snapshot.name), sealer.session_record())?;
+    let session = archive.local()?.begin(&lease, Some(snapshot.name), sealer.session_record())?;
     let new = NewManifest {
         source: head.source,
         previous: previous.as_ref().map(|stored| stored.head),
@@ -61,7 +61,7 @@ fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Res
         time: snapshot.time(),
         root: Root { id: head.root, level: head.level, sums: Sums::EMPTY },
     };
-    Ok(manifest::commit(archive, session, &sealer, new, body)?.snapshot)
+    Ok(manifest::commit(archive, Box::new(session), &sealer, new, body)?.snapshot)
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub(crate) fn bring_back(archive: &Archive, lease: &repository::lease::Lease) ->
     let found = look(archive)?;
     let mut slots = Slots::new(archive);
     let dead = forgotten(&mut slots, &found.tombstones, true)?;
-    let listed = archive.repository.snapshots_now()?;
+    let listed = archive.local()?.snapshots_now()?;
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let mut back = 0;
     for manifest in &found.manifests {
@@ -82,9 +82,9 @@ pub(crate) fn bring_back(archive: &Archive, lease: &repository::lease::Lease) ->
             continue;
         }
         if let Some(head) = signed_head(&mut slots, &manifest.clear)?
-            && archive.repository.is_complete(head.root)?
+            && archive.local()?.is_complete(head.root)?
         {
-            archive.repository.restore_manifest(lease, manifest)?;
+            archive.local()?.restore_manifest(lease, manifest)?;
             back += 1;
         }
     }
@@ -99,9 +99,9 @@ struct Told {
 }
 
 fn look(archive: &Archive) -> Result<Told> {
-    let storage = &**archive.repository.storage();
+    let storage = &**archive.local()?.storage();
     let mut told = Told::default();
-    for file in archive.repository.containers_now()?.iter().filter(|file| file.finished) {
+    for file in archive.local()?.containers_now()?.iter().filter(|file| file.finished) {
         look_into(&ContainerReader::open(storage, file.number)?, &mut told)?;
     }
     Ok(told)

@@ -106,6 +106,14 @@ impl Segment {
             Segment::Hole(length) => *length,
         }
     }
+
+    /// The chunk that it refers to.
+    pub fn id(&self) -> Option<ObjectId> {
+        match self {
+            Segment::Data(id, _) => Some(*id),
+            Segment::Hole(_) => None,
+        }
+    }
 }
 
 /// What is in an object.

@@ -6,6 +6,11 @@ use crate::wire::Reader;
 use crate::{Error, Result};
 use ids::{KeyId, ObjectId, SnapshotId};
 
+/// What signatures are over begins with what is signed and in which repository: one kind can never
+/// stand for the other.
+pub const MANIFEST_CONTEXT: &[u8] = b"icecore 2026 manifest v1";
+/// The same for tombstones.
+pub const TOMBSTONE_CONTEXT: &[u8] = b"icecore 2026 tombstone v1";
 /// Newest version of the head.
 pub const VERSION: u16 = 1;
 /// Length of the head without its signature in bytes.

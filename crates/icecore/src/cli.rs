@@ -55,12 +55,39 @@ pub(crate) struct Global {
         hide_env_values = true
     )]
     pub(crate) profile: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
     /// Print one JSON object a line; the last one is a summary or an error.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Print only what goes wrong.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+}
+
+/// Options of a machine that is a node of a server.
+#[derive(Args, Debug, Default, Clone)]
+#[command(next_help_heading = "Where this machine is a node of a server")]
+pub(crate) struct ServerOptions {
+    /// Folder of what this machine is to its server: /var/lib/icecore/agent for root, else in the user's own state.
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "ICECORE_AGENT_DIR",
+        hide_env_values = true,
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
+    pub(crate) agent_dir: Option<PathBuf>,
+    /// Another node's domain, to read what it has backed up; the server must have granted it.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) domain: Option<String>,
+    /// Connections of a job, 1 to 10; as many as help when it is not given.
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub(crate) streams: Option<u8>,
+    /// Size of the socket's buffers, instead of leaving them to the system.
+    #[arg(long, global = true, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    pub(crate) socket_buffer: Option<u64>,
 }
 
 /// What can be done.
@@ -87,6 +114,7 @@ pub(crate) enum Command {
     Explain(Box<commands::explain::Explain>),
     Server(Box<commands::server::Server>),
     Agent(commands::agent::Agent),
+    Net(commands::net::Net),
     Completions(commands::completions::Completions),
     Man(commands::completions::Man),
     #[command(name = "exit-codes")]

@@ -2,6 +2,7 @@
 
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
+use crate::node::Node;
 use crate::out::Out;
 use crate::profile::Profile;
 use crate::secret::{self, Ask, Secret};
@@ -10,13 +11,14 @@ use client::Archive;
 use client::backup::Progress;
 use client::manifest::{ManifestReader, Snapshot};
 use client::select::{self, Selector};
+use remote::{Purpose, Remote};
 use repository::local::LocalStorage;
 use repository::storage::{Storage, StorageError};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What every command works with.
 pub(crate) struct Context {
@@ -25,6 +27,7 @@ pub(crate) struct Context {
     pub(crate) out: Arc<Out>,
     pub(crate) progress: Arc<Progress>,
     signalled: Signalled,
+    remote: OnceLock<Arc<Remote>>,
 }
 
 impl Context {
@@ -32,22 +35,50 @@ impl Context {
         let name = global.profile.as_deref().filter(|name| !name.is_empty());
         let profile = Profile::load(name)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
-        Ok(Self { global, profile, out: out.clone(), progress, signalled })
+        let remote = OnceLock::new();
+        Ok(Self { global, profile, out: out.clone(), progress, signalled, remote })
     }
 
     /// The repository's directory.
     pub(crate) fn repo(&self) -> Result<PathBuf> {
-        let places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
-        let mut named = places.filter(|path| !path.as_os_str().is_empty());
-        named.next().cloned().ok_or_else(|| {
+        self.named_repo().ok_or_else(|| {
             let failure = Failure::usage("no repository was named");
-            failure.hint("Give --repo DIR, or set ICECORE_REPO")
+            failure.hint(
+                "Give --repo DIR, or set ICECORE_REPO; on a node of a server: icecore agent status",
+            )
         })
+    }
+
+    fn named_repo(&self) -> Option<PathBuf> {
+        let places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
+        places.filter(|path| !path.as_os_str().is_empty()).next().cloned()
+    }
+
+    /// The folder of what this machine is to its server.
+    pub(crate) fn agent_folder(&self) -> PathBuf {
+        let given = self.global.server.agent_dir.clone();
+        given.filter(|path| !path.as_os_str().is_empty()).unwrap_or_else(access::default_folder)
+    }
+
+    /// This machine as a node, when no repository is named and it is one.
+    pub(crate) fn node(&self) -> Result<Option<Node>> {
+        if self.named_repo().is_some() {
+            return Ok(None);
+        }
+        Node::find(self)
+    }
+
+    /// The server that was connected to, if the repository lies on one.
+    pub(crate) fn remote(&self) -> Option<&Arc<Remote>> {
+        self.remote.get()
     }
 
     /// The repository's directory as text, for hints.
     pub(crate) fn place(&self) -> String {
-        self.repo().map_or_else(|_| "DIR".to_owned(), |repo| repo.display().to_string())
+        match self.named_repo() {
+            Some(repo) => repo.display().to_string(),
+            None => "DIR".to_owned(),
+        }
     }
 
     /// The storage of a repository that should exist.
@@ -70,6 +101,17 @@ impl Context {
     /// Opens the repository. Signals are watched from here on: before, a prompt may be open, and
     /// the terminal itself deals with them.
     pub(crate) fn open(&self) -> Result<Archive> {
+        self.open_for(Purpose::Look)
+    }
+
+    fn open_for(&self, purpose: Purpose) -> Result<Archive> {
+        if let Some(node) = self.node()? {
+            self.watch_signals();
+            crate::descriptors::make_room()?;
+            let (archive, remote) = node.open(self, purpose)?;
+            let _ = self.remote.set(remote); // one command opens once
+            return Ok(archive);
+        }
         let storage = self.storage()?;
         let secret = self.secret(Ask::Once)?;
         self.watch_signals();
@@ -77,9 +119,20 @@ impl Context {
     }
 
     /// As [`Context::open`], for commands that look at `progress.cancel`.
-    pub(crate) fn open_cancellable(&self) -> Result<Archive> {
+    pub(crate) fn open_cancellable(&self, purpose: Purpose) -> Result<Archive> {
         self.signalled.listen();
-        self.open()
+        self.open_for(purpose)
+    }
+
+    /// For a command that looks at [`Context::is_cancelled`] by itself.
+    pub(crate) fn listen_for_signals(&self) {
+        self.signalled.listen();
+        self.watch_signals();
+    }
+
+    /// Whether a signal asked to stop.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.progress.cancel.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     pub(crate) fn watch_signals(&self) {

@@ -12,6 +12,7 @@ mod context;
 mod descriptors;
 mod escape;
 mod failure;
+mod node;
 mod out;
 mod profile;
 mod progress;

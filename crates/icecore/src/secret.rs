@@ -61,6 +61,11 @@ pub(crate) fn get(global: &Global, profile: &Profile, ask: Ask) -> Result<Secret
     Ok(secret)
 }
 
+/// What flags, environment or profile say; nobody is asked.
+pub(crate) fn get_if_given(global: &Global, profile: &Profile) -> Result<Option<Secret>> {
+    given(global, profile)
+}
+
 /// What flags, environment or profile say, in this order.
 fn given(global: &Global, profile: &Profile) -> Result<Option<Secret>> {
     if let Some(file) = &global.password_file {

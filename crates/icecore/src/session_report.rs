@@ -107,6 +107,7 @@ fn stages(report: &Report) -> String {
         ("commit", stages.commit_secs),
         ("waits: walk", stages.walk_wait_secs),
         ("press", stages.press_wait_secs),
+        ("answers", stages.answer_wait_secs),
         ("limits", stages.limit_wait_secs),
         ("readers", stages.reader_wait_secs),
         ("order", stages.order_wait_secs),

@@ -79,7 +79,8 @@ impl Config {
         Ok(storage.put(NAME, &self.encode())?)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// The file's bytes.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.repository.0);
         out.extend_from_slice(&self.features.to_le_bytes());
@@ -92,7 +93,8 @@ impl Config {
         out
     }
 
-    fn decode(bytes: &[u8]) -> format::Result<Self> {
+    /// The config in the file's bytes.
+    pub fn decode(bytes: &[u8]) -> format::Result<Self> {
         let mut reader = Reader::new(bytes, "config");
         let covered = reader.clone().bytes(BYTES - 16)?;
         if reader.array()? != MAGIC {

@@ -66,6 +66,29 @@ pub enum Error {
     /// A snapshot is not there.
     #[error("snapshot {0} is missing")]
     SnapshotMissing(SnapshotId),
+    /// A record holds an object that its session did not claim.
+    #[error("object {0} was sent without being asked for")]
+    NotClaimed(ObjectId),
+    /// Objects that a session claimed were never stored.
+    #[error("{0} objects were promised and not stored: nothing of this session was published")]
+    NotStored(usize),
+    /// The server refused.
+    #[error("{message}")]
+    Refused {
+        /// What is refused, and why.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The server no longer has the session: begin again.
+    #[error("the server no longer has this session")]
+    SessionLost,
+    /// Bytes on the server are damaged.
+    #[error("on the server: {0}")]
+    DamagedThere(String),
+    /// This can only be done where the repository lies.
+    #[error("this can only be done where the repository lies: on the server")]
+    NotHere,
     /// The repository needs a feature that this program does not have.
     #[error("the repository uses features {0:#x} that this program does not know")]
     UnknownFeatures(u64),
@@ -102,7 +125,11 @@ impl Error {
 
     /// Whether it is the way to the storage that failed: it says nothing of the data.
     pub fn is_of_the_way(&self) -> bool {
-        matches!(self, Self::Storage(error) if error.is_of_the_way())
+        match self {
+            Self::Storage(error) => error.is_of_the_way(),
+            Self::SessionLost => true,
+            _ => false,
+        }
     }
 
     /// Whether a container is gone: the index may be older than a reclaim.

@@ -30,6 +30,7 @@ pub mod sabotage;
 pub mod session;
 pub mod snapshots;
 pub mod storage;
+pub mod store;
 mod system;
 
 pub use error::{Error, Result};

@@ -15,7 +15,7 @@ use crate::snapshots::{self, SnapshotRef};
 use crate::storage::Storage;
 use crate::{Error, Repository, Result};
 use format::container::Row as ContainerRow;
-use format::record::{RecordKind, SealedRecord, verify};
+use format::record::{RecordKind, SealedRecord, head_only, object_ids, verify};
 use ids::{ContainerNo, ObjectId, Place};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -110,10 +110,45 @@ impl Session {
 
     /// Appends a record, each of whose ids was claimed.
     pub fn append(&self, record: &SealedRecord) -> Result<()> {
+        let fresh = self.fresh.lock();
+        if let Some(id) = record.ids.iter().find(|id| !fresh.claimed.contains(&prefix_of(id))) {
+            return Err(Error::NotClaimed(*id));
+        }
+        drop(fresh);
         let sum = record.checksum();
-        let place = self.write(record.kind, &[&record.associated, &record.sealed, &sum])?;
+        self.place(record.kind, &record.ids, &[&record.associated, &record.sealed, &sum])
+    }
+
+    /// Appends the bytes of a record that came from elsewhere: it must be whole, of this session,
+    /// and hold objects. What of it was not claimed is claimed now; what is stored already keeps
+    /// its place: nobody puts another object where one is.
+    pub fn append_bytes(&self, bytes: &[u8]) -> Result<()> {
+        let foreign = |reason| Error::damaged("a record that was sent", reason);
+        let record = verify(bytes).map_err(foreign)?;
+        let holds_objects = matches!(record.header.kind, RecordKind::Data | RecordKind::Pages);
+        let mine = head_only(&self.session_record.associated).map_err(foreign)?.header.session;
+        if !holds_objects
+            || record.header.session != mine
+            || record.header.record_bytes() != bytes.len()
+        {
+            return Err(foreign(format::Error::Invalid { what: "record of this session" }));
+        }
+        let mut ids = object_ids(&record).map_err(foreign)?;
+        let mut failed = None;
+        ids.retain(|id| {
+            let is_ours = self.fresh.lock().claimed.contains(&prefix_of(id));
+            is_ours || self.claim(id).unwrap_or_else(|error| failed.replace(error).is_none())
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => self.place(record.header.kind, &ids, &[bytes]),
+        }
+    }
+
+    fn place(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<()> {
+        let place = self.write(kind, parts)?;
         let mut fresh = self.fresh.lock();
-        for id in &record.ids {
+        for id in ids {
             let prefix = prefix_of(id);
             fresh.claimed.remove(&prefix);
             fresh.placed.insert(prefix, place);
@@ -136,6 +171,9 @@ impl Session {
 
     /// Publishes all that was appended as the snapshot of `manifest`.
     pub fn commit(self, manifest: &SealedRecord) -> Result<Committed> {
+        if let Some(count) = self.unkept_promises() {
+            return Err(Error::NotStored(count));
+        }
         let sum = manifest.checksum();
         self.write(manifest.kind, &[&manifest.associated, &manifest.sealed, &sum])?;
         let renumbered = self.finish_containers()?;
@@ -147,6 +185,12 @@ impl Session {
         let snapshot = snapshots::write(&*repository.storage, &self.session_record, manifest)?;
         self.committed.store(true, Ordering::Relaxed);
         Ok(Committed { snapshot, stored_bytes: self.stored_bytes() })
+    }
+
+    /// Objects that were claimed and never appended: a snapshot may cite them.
+    fn unkept_promises(&self) -> Option<usize> {
+        let count = self.fresh.lock().claimed.len();
+        (count > 0).then_some(count)
     }
 
     /// Whether a published container holds `id` and will go on to.

@@ -32,6 +32,15 @@ pub struct Stored {
     pub session: Vec<u8>,
     /// The manifest record.
     pub record: Vec<u8>,
+    /// The session record.
+    session_record: Vec<u8>,
+}
+
+impl Stored {
+    /// The bytes of its file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&self.session_record[..], &self.record].concat()
+    }
 }
 
 /// Makes the directory.
@@ -48,11 +57,15 @@ pub(crate) fn parse_all(names: &[String]) -> Vec<SnapshotRef> {
 
 /// Reads one snapshot; damage and a content that is not its name's are errors.
 pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<Stored> {
-    let file = file_name(name);
-    let bytes = read_small(storage, &file, BYTES_MAX).map_err(|error| {
+    let bytes = read_small(storage, &file_name(name), BYTES_MAX).map_err(|error| {
         if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error.into() }
     })?;
-    decode(name, &bytes).map_err(|reason| Error::damaged(&file, reason))
+    decode(name, &bytes)
+}
+
+/// The snapshot `name` in the bytes of its file.
+pub fn decode(name: SnapshotRef, bytes: &[u8]) -> Result<Stored> {
+    stored(name, bytes).map_err(|reason| Error::damaged(&file_name(name), reason))
 }
 
 /// Durably writes a snapshot.
@@ -93,7 +106,7 @@ fn parse(name: &str) -> Option<SnapshotRef> {
     Some(SnapshotRef { sequence, id: SnapshotId::from_hex(id)? })
 }
 
-fn decode(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
+fn stored(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
     let session = record::verify(bytes)?;
     let rest = bytes.get(session.header.record_bytes()..).unwrap_or_default();
     let manifest = record::verify(rest)?;
@@ -103,6 +116,7 @@ fn decode(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
     if kinds != (RecordKind::Session, RecordKind::Manifest) || !same {
         return Err(format::Error::Invalid { what: "snapshot" });
     }
+    let session_record = bytes[..bytes.len() - rest.len()].to_vec();
     let session = session.clear.to_vec();
-    Ok(Stored { name, head, signature, session, record: rest.to_vec() })
+    Ok(Stored { name, head, signature, session, record: rest.to_vec(), session_record })
 }

@@ -15,6 +15,8 @@ pub struct Block {
     kind: RecordKind,
     pub(crate) ids: Vec<ObjectId>,
     pub(crate) clear: Vec<u8>,
+    /// Length of each object's part of `clear`.
+    heads: Vec<u32>,
     payloads: Vec<u8>,
     lengths: Vec<u8>,
     likeness: Likeness,
@@ -23,8 +25,8 @@ pub struct Block {
 impl Block {
     /// An empty block of chunks or pages.
     pub fn new(kind: RecordKind) -> Self {
-        let (ids, clear, payloads, lengths) = Default::default();
-        Self { kind, ids, clear, payloads, lengths, likeness: Likeness::default() }
+        let (ids, clear, heads, payloads, lengths) = Default::default();
+        Self { kind, ids, clear, heads, payloads, lengths, likeness: Likeness::default() }
     }
 
     /// An empty block for what comes after this one from the same source.
@@ -60,24 +62,64 @@ impl Block {
     /// Adds a chunk.
     pub fn push_chunk(&mut self, id: ObjectId, bytes: &[u8]) {
         self.clear.extend_from_slice(&id.0);
-        self.push(id, bytes);
+        self.push(id, ObjectId::LEN, bytes);
     }
 
     /// Adds a page.
     pub fn push_page(&mut self, id: ObjectId, page: &Page) {
+        let before = self.clear.len();
         put_head(&mut self.clear, page.kind, id, &page.refs);
-        self.push(id, &page.payload);
+        self.push(id, self.clear.len() - before, &page.payload);
     }
 
     /// Empties it; its memory is used again.
     pub fn clear(&mut self) {
         self.ids.clear();
         self.clear.clear();
+        self.heads.clear();
         self.payloads.clear();
         self.lengths.clear();
     }
 
-    fn push(&mut self, id: ObjectId, bytes: &[u8]) {
+    /// The ids of its objects, in order.
+    pub fn ids(&self) -> &[ObjectId] {
+        &self.ids
+    }
+
+    /// Whether all of `other` fits the count of objects.
+    pub fn can_take(&self, other: &Self) -> bool {
+        self.len() + other.len() <= RECORD_OBJECTS_MAX
+    }
+
+    /// Moves all objects of `other`, of the same kind, behind those of this.
+    pub fn append(&mut self, other: &mut Self) {
+        self.ids.append(&mut other.ids);
+        self.clear.append(&mut other.clear);
+        self.heads.append(&mut other.heads);
+        self.payloads.append(&mut other.payloads);
+        self.lengths.append(&mut other.lengths);
+    }
+
+    /// Keeps the objects for which `keep` has `true`, by their position.
+    pub fn retain(&mut self, keep: &[bool]) {
+        if keep.iter().all(|keep| *keep) {
+            return;
+        }
+        let heads: Vec<usize> = self.heads.iter().map(|bytes| *bytes as usize).collect();
+        let lengths = self.lengths.as_chunks::<4>().0.iter();
+        let payloads: Vec<usize> =
+            lengths.map(|bytes| u32::from_le_bytes(*bytes) as usize).collect();
+        retain_parts(&mut self.clear, &heads, keep);
+        retain_parts(&mut self.payloads, &payloads, keep);
+        retain_parts(&mut self.lengths, &vec![4; keep.len()], keep);
+        let mut kept = keep.iter();
+        self.ids.retain(|_| kept.next() == Some(&true));
+        let mut kept = keep.iter();
+        self.heads.retain(|_| kept.next() == Some(&true));
+    }
+
+    fn push(&mut self, id: ObjectId, head_bytes: usize, bytes: &[u8]) {
+        self.heads.push(head_bytes as u32);
         self.ids.push(id);
         self.payloads.extend_from_slice(bytes);
         self.lengths.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -88,6 +130,19 @@ impl Block {
         self.payloads.append(&mut self.lengths);
         (&self.payloads, &self.likeness)
     }
+}
+
+/// Keeps of the parts of `bytes`, whose lengths are `lengths`, those that `keep` says.
+fn retain_parts(bytes: &mut Vec<u8>, lengths: &[usize], keep: &[bool]) {
+    let (mut from, mut to) = (0, 0);
+    for (length, keep) in lengths.iter().zip(keep) {
+        if *keep {
+            bytes.copy_within(from..from + length, to);
+            to += length;
+        }
+        from += length;
+    }
+    bytes.truncate(to);
 }
 
 /// How hard to compress.

@@ -115,14 +115,14 @@ pub trait Authority: Send + Sync {
     fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str);
 
     /// Whether the job was asked to end.
-    fn is_cancelled(&self, job: JobNo) -> bool {
-        let _ = job;
-        false
-    }
+    fn is_cancelled(&self, job: JobNo) -> bool;
 
     /// What `node` was ordered to do and has not ended, oldest first.
-    fn orders(&self, node: &Node) -> Vec<api::orders::Order> {
-        let _ = node;
-        Vec::new()
-    }
+    fn orders(&self, node: &Node) -> Vec<api::orders::Order>;
+
+    /// Rises with every order, to whichever node.
+    fn orders_given(&self) -> u64;
+
+    /// An agent has done what it was ordered to, or could not.
+    fn order_done(&self, node: &Node, order: u64, is_complete: bool, report: &str);
 }

@@ -4,3 +4,5 @@
 
 pub mod authority;
 pub mod control;
+pub mod data;
+pub mod listen;

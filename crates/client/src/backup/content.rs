@@ -2,15 +2,19 @@
 
 use super::Options;
 use super::queue::Queue;
+use super::stored::{Open, Stored};
 use super::tally::{Tally, timed};
 use super::worker::Shared;
 use crate::Result;
+use crate::sift::{Sifter, join};
 use format::entry::{Content, Segment};
 use format::list;
 use format::record::{RecordKind, SealedRecord};
 use ids::ObjectId;
 use parking_lot::{Condvar, Mutex};
+use repository::store::Claim;
 use seal::{Block, Packer, Sealer};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Plaintext of one record: large enough that small files compress well together, small enough
@@ -24,6 +28,7 @@ pub(super) struct ChunkWriter<'a> {
     shared: &'a Shared<'a>,
     queue: &'a Queue,
     block: Block,
+    unsure: Sifter<(Rc<Open>, usize)>,
     pub(super) tally: Tally,
 }
 
@@ -82,42 +87,69 @@ impl Press {
     }
 }
 
-/// What became of one object's bytes.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Stored {
-    pub(super) chunks: u64,
-    pub(super) new_chunks: u64,
-}
-
 impl<'a> ChunkWriter<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Self {
-        Self { shared, queue, block: Block::new(RecordKind::Data), tally: Tally::default() }
+        let block = Block::new(RecordKind::Data);
+        let unsure = Sifter::new(RecordKind::Data, BLOCK_BYTES);
+        Self { shared, queue, block, unsure, tally: Tally::default() }
     }
 
     /// Names `bytes` as one chunk, and keeps them if they are new.
     pub(super) fn chunk(&mut self, bytes: &[u8], stored: &mut Stored) -> Result<ObjectId> {
         let (session, ids) = (self.shared.session, self.shared.ids);
         let hash_secs = &mut self.tally.report.stages.hash_secs;
-        let (id, is_new) = timed(hash_secs, || {
+        let (id, claim) = timed(hash_secs, || {
             let id = ids.chunk_id(bytes);
-            session.claim(&id).map(|is_new| (id, is_new))
+            session.claim(&id).map(|claim| (id, claim))
         })?;
-        let report = &mut self.tally.report;
-        stored.chunks += 1;
-        report.chunks_total += 1;
-        report.bytes_before_dedup += bytes.len() as u64;
-        if is_new {
-            stored.new_chunks += 1;
-            report.chunks_new += 1;
-            report.bytes_after_dedup += bytes.len() as u64;
-            if self.block.is_full_for(bytes.len(), BLOCK_BYTES) {
-                self.pass_on_block()?;
+        self.tally.report.chunks_total += 1;
+        self.tally.report.bytes_before_dedup += bytes.len() as u64;
+        match claim {
+            Claim::Known => stored.known(false),
+            Claim::New => {
+                stored.known(true);
+                self.tally.count_new(bytes.len());
+                if self.block.is_full_for(bytes.len(), BLOCK_BYTES) {
+                    self.pass_on_block()?;
+                }
+                #[cfg(test)]
+                let bytes = &*super::lies::through_memory(bytes);
+                self.block.push_chunk(id, bytes);
             }
-            #[cfg(test)]
-            let bytes = &*super::lies::through_memory(bytes);
-            self.block.push_chunk(id, bytes);
+            Claim::Unsure => {
+                let tag = (stored.unsure(), bytes.len());
+                let length = bytes.len();
+                self.unsure.push(session, length, tag, |block| block.push_chunk(id, bytes))?;
+                self.take_answers(false)?;
+            }
         }
         Ok(id)
+    }
+
+    /// An object is done.
+    pub(super) fn count(&mut self, stored: &Stored) {
+        stored.count(&mut self.tally.report);
+    }
+
+    /// Keeps the chunks that turned out to be new.
+    fn take_answers(&mut self, wait: bool) -> Result<()> {
+        loop {
+            let wait_secs = &mut self.tally.report.stages.answer_wait_secs;
+            let Some(sifted) = timed(wait_secs, || self.unsure.answered(wait))? else {
+                return Ok(());
+            };
+            for ((open, bytes), is_new) in &sifted.verdicts {
+                open.answer(*is_new, &mut self.tally.report);
+                if *is_new {
+                    self.tally.count_new(*bytes);
+                }
+            }
+            if let Some(full) = join(&mut self.block, sifted.block, BLOCK_BYTES) {
+                let rest = std::mem::replace(&mut self.block, full);
+                self.pass_on_block()?;
+                self.block = rest;
+            }
+        }
     }
 
     /// Waits as long as the caps ask for so many bytes of the source.
@@ -149,6 +181,8 @@ impl<'a> ChunkWriter<'a> {
 
     /// Stores what was gathered.
     pub(super) fn flush(&mut self) -> Result<()> {
+        self.unsure.ask(self.shared.session)?;
+        self.take_answers(true)?;
         if self.block.is_empty() {
             return Ok(());
         }

@@ -76,7 +76,7 @@ fn a_bit_lost_before_sealing_stops_a_backup_that_looks_again() {
     let place = tempfile::tempdir().unwrap();
     let (archive, done) = backed_up(place.path(), true);
     assert!(matches!(done, Err(Error::Seal(seal::Error::WrongContent(_)))), "{done:?}");
-    assert_eq!(archive.repository.snapshots().unwrap(), []);
+    assert_eq!(archive.local().unwrap().snapshots().unwrap(), []);
 }
 
 /// Who does not look again stores it; nobody ever gets it as what it is not.

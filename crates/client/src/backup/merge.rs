@@ -16,7 +16,7 @@ use format::entry::{
 };
 use format::inner::Child;
 use format::manifest::Head;
-use repository::session::Session;
+use repository::store::Sink;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(super) struct Merge<'a> {
     ignore_inode: bool,
     previous: Option<Previous<'a>>,
     /// Set when what the snapshot before cites may be lost: asked for every chunk.
-    distrust: Option<&'a Session>,
+    distrust: Option<&'a dyn Sink>,
     owners: OwnerNames,
     attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
     /// Files with more than one name that are being read in this run.
@@ -60,7 +60,7 @@ impl<'a> Merge<'a> {
         options: &Options,
         pages: Option<&'a PageReader<'a>>,
         head: Option<Head>,
-        distrust: Option<&'a Session>,
+        distrust: Option<&'a dyn Sink>,
     ) -> Self {
         let previous = pages.zip(head).map(|(pages, head)| Previous {
             cursor: Cursor::new(pages, head.root, head.level),
@@ -253,14 +253,8 @@ impl<'a> Merge<'a> {
             Content::None | Content::Inline(_) => Ok(true),
             Content::Lists(_) => Ok(false),
             Content::Segments(segments) => {
-                for segment in segments.iter() {
-                    if let Segment::Data(id, _) = segment
-                        && !session.holds(id)?
-                    {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
+                let ids: Vec<_> = segments.iter().filter_map(Segment::id).collect();
+                Ok(session.holds(&ids)?.into_iter().all(|held| held))
             }
         }
     }

@@ -18,6 +18,7 @@ mod merge;
 mod order;
 mod queue;
 mod readers;
+mod stored;
 mod stream;
 mod tally;
 mod worker;
@@ -36,11 +37,9 @@ use ids::ObjectId;
 use merge::Merge;
 use order::Order;
 use queue::Queue;
-use repository::lease::Lease;
-use repository::session::Session;
 use repository::snapshots::{SnapshotRef, Stored};
+use repository::store::{Sink, Writer};
 use seal::Sealer;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 pub use stream::run_stream;
@@ -129,16 +128,12 @@ pub fn run(
     monitor: &dyn Monitor,
 ) -> Result<Done> {
     let begun = Begun::new(archive);
-    archive.leased("backup", |lease| {
-        let done = leased(archive, lease, options, progress, monitor, begun)?;
-        archive.repository.fill_reserve();
-        Ok(done)
-    })
+    archive.writing("backup", |writer| write(archive, writer, options, progress, monitor, begun))
 }
 
-fn leased(
+fn write(
     archive: &Archive,
-    lease: &Arc<Lease>,
+    writer: &dyn Writer,
     options: &Options,
     progress: &Progress,
     monitor: &dyn Monitor,
@@ -146,13 +141,13 @@ fn leased(
 ) -> Result<Done> {
     let source = manifest::source_id(archive, &options.node, &options.paths);
     let sealer = archive.sealer()?;
-    let (previous, session) = begin(archive, lease, &source, &sealer)?;
+    let (previous, session) = begin(archive, writer, &source, &sealer)?;
     let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
     let ids = &archive.keys.writer.ids;
-    let writer = PageWriter::new(&session, &sealer, ids)?;
-    let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &writer)?;
+    let writer = PageWriter::new(&*session, &sealer, ids)?;
+    let shared = Shared::new(archive, options, progress, monitor, &*session, &sealer, &writer)?;
     let previous_head = previous.as_ref().map(|stored| stored.head);
-    let distrust = distrusts(archive, pages.is_some(), previous.as_ref())?.then_some(&session);
+    let distrust = distrusts(archive, pages.is_some(), previous.as_ref())?.then_some(&*session);
     let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
     let order = Order::new(&writer, archive.cut_key());
     let (root, mut tally) = pipeline(options, &shared, merge, order)?;
@@ -172,14 +167,14 @@ fn leased(
 /// A session on the newest snapshot of `source`, if there is one.
 fn begin(
     archive: &Archive,
-    lease: &Arc<Lease>,
+    writer: &dyn Writer,
     source: &ObjectId,
     sealer: &Sealer,
-) -> Result<(Option<Stored>, Session)> {
+) -> Result<(Option<Stored>, Box<dyn Sink>)> {
     loop {
         let previous = manifest::newest_of(archive, source)?;
         let base = previous.as_ref().map(|stored| stored.name);
-        match archive.repository.begin(lease, base, sealer.session_record()) {
+        match writer.begin(base, sealer.session_record()) {
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
             session => return Ok((previous, session?)),
         }
@@ -205,7 +200,7 @@ impl Begun {
 fn finish(
     archive: &Archive,
     options: &Options,
-    session: Session,
+    session: Box<dyn Sink>,
     sealer: &Sealer,
     manifest: NewManifest,
     tally: Tally,
@@ -221,7 +216,7 @@ fn finish(
         paths: options.paths.clone(),
         tags: options.tags.clone(),
         partial,
-        damage_epoch: archive.repository.damage_epoch(),
+        damage_epoch: archive.store.damage_epoch(),
         program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         report: report.clone(),
     };
@@ -260,8 +255,7 @@ fn previous_pages<'a>(
 fn distrusts(archive: &Archive, reads: bool, previous: Option<&Stored>) -> Result<bool> {
     let Some(previous) = previous.filter(|_| reads) else { return Ok(false) };
     let snapshot = manifest::ManifestReader::new(archive)?.read(previous.name);
-    Ok(snapshot
-        .map_or(true, |snapshot| snapshot.body.damage_epoch != archive.repository.damage_epoch()))
+    Ok(snapshot.map_or(true, |snapshot| snapshot.body.damage_epoch != archive.store.damage_epoch()))
 }
 
 /// Runs walk, workers and order until the source is done.

@@ -1,7 +1,8 @@
 //! Backup of a stream: what a program prints becomes a file in a snapshot of its own.
 
-use super::content::{ChunkWriter, Cutter, Runs, Stored};
+use super::content::{ChunkWriter, Cutter, Runs};
 use super::queue::Queue;
+use super::stored::Stored;
 use super::tally::Tally;
 use super::worker::Shared;
 use super::{Begun, Done, Monitor, Options, Progress, finish};
@@ -29,13 +30,13 @@ pub fn run_stream(
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }
     let begun = Begun::new(archive);
-    archive.leased("backup", |lease| {
+    archive.writing("backup", |writer| {
         let source = manifest::source_id(archive, &options.node, &options.paths);
         let previous = manifest::newest_of(archive, &source)?;
         let sealer = archive.sealer()?;
-        let session = archive.repository.begin(lease, None, sealer.session_record())?;
-        let pages = PageWriter::new(&session, &sealer, &archive.keys.writer.ids)?;
-        let shared = Shared::new(archive, options, progress, monitor, &session, &sealer, &pages)?;
+        let session = writer.begin(None, sealer.session_record())?;
+        let pages = PageWriter::new(&*session, &sealer, &archive.keys.writer.ids)?;
+        let shared = Shared::new(archive, options, progress, monitor, &*session, &sealer, &pages)?;
         let (content, size, mut tally) = store(&shared, input)?;
         confirm()?;
         drop(shared);

@@ -39,6 +39,12 @@ impl Tally {
         add_stages(&mut sum.stages, &more.stages);
     }
 
+    /// A chunk of so many bytes has to be stored.
+    pub(super) fn count_new(&mut self, bytes: usize) {
+        self.report.chunks_new += 1;
+        self.report.bytes_after_dedup += bytes as u64;
+    }
+
     /// Notes what the walk left out.
     pub(super) fn leave_out(&mut self, left_out: &LeftOut) {
         let by_rule = left_out.by_size + left_out.by_age + left_out.by_nodump;
@@ -54,6 +60,7 @@ fn add_stages(sum: &mut Stages, more: &Stages) {
     sum.hash_secs += more.hash_secs;
     sum.press_wait_secs += more.press_wait_secs;
     sum.limit_wait_secs += more.limit_wait_secs;
+    sum.answer_wait_secs += more.answer_wait_secs;
     sum.compress_secs += more.compress_secs;
     sum.store_secs += more.store_secs;
     sum.reader_wait_secs += more.reader_wait_secs;

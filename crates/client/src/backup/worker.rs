@@ -1,8 +1,9 @@
 //! A worker: reads the objects of batches, and stores what is new of them.
 
 use super::batch::{Batch, Item, Job, Read};
-use super::content::{ChunkWriter, Cutter, Presses, Runs, Stored};
+use super::content::{ChunkWriter, Cutter, Presses, Runs};
 use super::queue::{Queue, Task};
+use super::stored::Stored;
 use super::tally::{Tally, timed};
 use super::{Monitor, Options, Progress};
 use crate::pages::PageWriter;
@@ -15,7 +16,7 @@ use capture::xattrs::{self, Xattrs};
 use chunker::Chunker;
 use crypto::IdKey;
 use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, Segment};
-use repository::session::Session;
+use repository::store::Sink;
 use seal::Sealer;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +34,7 @@ pub(super) struct Shared<'a> {
     pub(super) options: &'a Options,
     pub(super) progress: &'a Progress,
     pub(super) monitor: &'a dyn Monitor,
-    pub(super) session: &'a Session,
+    pub(super) session: &'a dyn Sink,
     pub(super) sealer: &'a Sealer,
     pub(super) pages: &'a PageWriter<'a>,
     pub(super) ids: &'a IdKey,
@@ -48,7 +49,7 @@ impl<'a> Shared<'a> {
         options: &'a Options,
         progress: &'a Progress,
         monitor: &'a dyn Monitor,
-        session: &'a Session,
+        session: &'a dyn Sink,
         sealer: &'a Sealer,
         pages: &'a PageWriter<'a>,
     ) -> Result<Self> {
@@ -218,7 +219,7 @@ impl<'a> Worker<'a> {
         } else {
             self.cut_bytes(bytes, &mut stored)?
         };
-        self.count(stored);
+        self.writer.count(&stored);
         Ok(content)
     }
 
@@ -279,7 +280,7 @@ impl<'a> Worker<'a> {
                 Piece::End => break,
             }
         }
-        self.count(stored);
+        self.writer.count(&stored);
         Ok(runs.finish(shared)?)
     }
 
@@ -339,15 +340,6 @@ impl<'a> Worker<'a> {
         self.writer.tally.report.bytes_processed += bytes;
         self.shared.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(outcome.row.size, Ordering::Relaxed);
-    }
-
-    fn count(&mut self, stored: Stored) {
-        let report = &mut self.writer.tally.report;
-        if stored.new_chunks > 0 {
-            report.objects_encrypted += 1;
-        } else if stored.chunks > 0 {
-            report.objects_deduplicated += 1;
-        }
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn attribute(
     }
     let mut wanted = found.missing.clone();
     if seen.has_losses() {
-        wanted.extend(lost_objects(&archive.repository, |place, id| seen.is_lost(place, id))?);
+        wanted.extend(lost_objects(archive.local()?, |place, id| seen.is_lost(place, id))?);
     }
     if wanted.is_empty() && found.bad_pages.is_empty() {
         return Ok(());
@@ -56,7 +56,7 @@ fn healed(archive: &Archive, seen: &Seen) -> Vec<ContainerDamage> {
         ..ContainerDamage::whole(place.container, "it was read from parity".into())
     };
     let said: FxHashSet<_> = seen.damages.iter().map(|it| (it.container, it.range)).collect();
-    let healed = archive.repository.healed().into_iter().map(damage);
+    let healed = archive.store.healed().into_iter().map(damage);
     healed.filter(|it| !said.contains(&(it.container, it.range))).collect()
 }
 

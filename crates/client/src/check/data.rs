@@ -94,10 +94,10 @@ pub(super) fn check(
 /// All containers that the index names or that are there; whether the index names them. Some hold
 /// no object, but say which snapshots were made and forgotten.
 fn containers(archive: &Archive) -> Result<BTreeMap<ContainerNo, bool>> {
-    let files = archive.repository.containers()?;
+    let files = archive.local()?.containers()?;
     let there = files.iter().filter(|file| file.finished).map(|file| (file.number, false));
     let mut all: BTreeMap<_, _> = there.collect();
-    all.extend(containers_in_index(&archive.repository)?.into_iter().map(|number| (number, true)));
+    all.extend(containers_in_index(archive.local()?)?.into_iter().map(|number| (number, true)));
     Ok(all)
 }
 
@@ -153,7 +153,7 @@ impl Look<'_> {
         progress: &Progress,
     ) -> Result<(Seen, u64)> {
         let mut seen = Seen::default();
-        let opened = open(&self.archive.repository, number, &mut seen.damages)?;
+        let opened = open(self.archive.local()?, number, &mut seen.damages)?;
         let Some(Opened { reader, rows }) = opened else {
             // One that nobody names may be removed at this moment.
             if !is_named {
@@ -174,7 +174,7 @@ impl Look<'_> {
         }
         // What is known to be damaged is said once.
         if chosen && seen.damages.is_empty() {
-            seen.damages.extend(parity(&self.archive.repository, &reader)?);
+            seen.damages.extend(parity(self.archive.local()?, &reader)?);
         }
         let bytes = rows.iter().map(|row| u64::from(row.length)).sum();
         Ok((seen, if chosen { bytes } else { 0 }))

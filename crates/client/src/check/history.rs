@@ -42,7 +42,7 @@ pub(super) fn check(
         report.damages.push(Damage { what, snapshots, ..Damage::default() });
     }
     for (id, head) in stored {
-        if archive.repository.is_complete(head.root)? {
+        if archive.local()?.is_complete(head.root)? {
             let what = format!(
                 "snapshot {id} lies in a container and is not listed: its file was lost, or its backup stopped before it was done (icecore rebuild brings it back)"
             );
@@ -59,10 +59,10 @@ fn listed(
     stored: &FxHashMap<SnapshotId, Head>,
 ) -> Result<FxHashSet<SnapshotId>> {
     let mut listed: FxHashSet<_> =
-        archive.repository.snapshots()?.iter().map(|name| name.id).collect();
+        archive.local()?.snapshots()?.iter().map(|name| name.id).collect();
     for (id, head) in stored.iter().filter(|(id, _)| !listed.contains(id)).collect::<Vec<_>>() {
         let name = SnapshotRef { sequence: head.sequence, id: *id };
-        match archive.repository.snapshot(name) {
+        match archive.local()?.snapshot(name) {
             Err(repository::Error::SnapshotMissing(_)) => {}
             Err(error) if error.is_of_the_way() => return Err(error.into()),
             _ => drop(listed.insert(*id)),

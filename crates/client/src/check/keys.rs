@@ -6,7 +6,7 @@ use crate::{Archive, Result};
 
 pub(super) fn check(archive: &Archive, report: &mut Report) -> Result<()> {
     let root = root_key(archive);
-    for (id, slot) in archive.repository.key_slots()? {
+    for (id, slot) in archive.local()?.key_slots()? {
         let reason = match crypto::verify_slot_certificate(&slot, &root) {
             Ok(info) if info.id == id => continue,
             Ok(info) => format!("it is the slot of key {}", info.id),

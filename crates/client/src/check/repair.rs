@@ -8,7 +8,7 @@ use repository::parity::{Repair, remove_unfinished, repair};
 /// Repairs what can be. What cannot is left alone: the check that follows names it, and whom it
 /// concerns.
 pub(super) fn run(archive: &Archive, progress: &Progress, report: &mut Report) -> Result<()> {
-    let repository = &archive.repository;
+    let repository = &archive.local()?;
     let lease = archive.lease("check --repair")?;
     remove_unfinished(repository, &lease)?;
     let files = repository.containers_now()?;

@@ -52,7 +52,7 @@ pub(super) fn check(archive: &Archive, progress: &Progress, report: &mut Report)
     report.snapshots = snapshots.len() as u64;
     report.pages = walk.pages.len() as u64;
     report.chunks = walk.chunks.len() as u64;
-    let missing = missing(&archive.repository, &walk.chunks)?.into_iter().collect();
+    let missing = missing(archive.local()?, &walk.chunks)?.into_iter().collect();
     Ok(Found { snapshots, bad_pages: walk.bad_pages, missing })
 }
 

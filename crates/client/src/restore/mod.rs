@@ -141,7 +141,7 @@ pub fn run(
     monitor: &dyn Monitor,
 ) -> Result<Report> {
     let begun = Instant::now();
-    let healed_before = archive.repository.healed().len();
+    let healed_before = archive.store.healed().len();
     let pages = PageReader::new(archive)?;
     let selection = Selection::new(&pages, snapshot, subpath, options)?;
     let is_new = std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
@@ -169,7 +169,7 @@ pub fn run(
         verify::run(&shared, &mut Entries::new(&pages, snapshot, &selection)?)?;
     }
     let report = counters.report(begun.elapsed().as_secs_f64());
-    let healed_records = (archive.repository.healed().len() - healed_before) as u64;
+    let healed_records = (archive.store.healed().len() - healed_before) as u64;
     Ok(Report { healed_records, ..report })
 }
 

@@ -162,7 +162,7 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let ids: Vec<_> = uses.iter().map(|used| used.id).collect();
-        let places = self.shared.archive.repository.index().find_many(&ids)?;
+        let places = self.shared.archive.store.locate(&ids)?;
         let mut placed: Vec<(Place, Use)> = Vec::with_capacity(uses.len());
         for (used, place) in uses.into_iter().zip(places) {
             match place {

@@ -107,7 +107,7 @@ fn record(shared: &Shared<'_>, place: Place, uses: &[Use], scratch: &mut Scratch
             if let Error::Repository(error) = &error
                 && error.is_gone()
             {
-                let _ = shared.archive.repository.refresh_after(place.container);
+                let _ = shared.archive.store.refresh_after(place.container);
             }
             uses.iter().for_each(|used| fetch(shared, used, scratch));
         }

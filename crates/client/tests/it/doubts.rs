@@ -77,7 +77,7 @@ impl Lab {
         rebuilt(place);
         self.assert_all_restore(place);
         self.place.assert_restores(&place.open(), done.snapshot, &tree);
-        let names = place.open().repository.snapshots().unwrap();
+        let names = place.open().local().unwrap().snapshots().unwrap();
         assert!(names.is_sorted_by(|a, b| a.sequence < b.sequence), "{what}: {names:?}");
         assert_clean(&place.open());
     }
@@ -130,7 +130,7 @@ fn an_old_lease_put_back_gives_no_number_twice() {
 fn a_storage_that_goes_back_as_a_whole_is_sound_and_not_noticed() {
     let lab = Lab::new();
     assert_clean(&lab.past[1].open());
-    assert_eq!(lab.past[1].open().repository.snapshots().unwrap().len(), 2);
+    assert_eq!(lab.past[1].open().local().unwrap().snapshots().unwrap().len(), 2);
 }
 
 /// But one that drops, replays or exchanges single files is.
@@ -224,7 +224,7 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
         archive.forget(&gone).unwrap();
         reclaimed(&archive);
         assert_clean(&place.open());
-        assert_eq!(place.open().repository.snapshots().unwrap().len(), last.len());
+        assert_eq!(place.open().local().unwrap().snapshots().unwrap().len(), last.len());
     }
 }
 

@@ -46,13 +46,21 @@ impl Lab {
         let archive = copy.open();
         assert_clean(&archive);
         self.place.assert_restores(&archive, self.first.0, &self.first.1);
-        for name in
-            archive.repository.snapshots().unwrap().into_iter().filter(|name| *name != self.first.0)
+        for name in archive
+            .local()
+            .unwrap()
+            .snapshots()
+            .unwrap()
+            .into_iter()
+            .filter(|name| *name != self.first.0)
         {
             self.place.assert_restores(&archive, name, &self.now);
         }
         if let Some(name) = acknowledged {
-            assert!(archive.repository.snapshots().unwrap().contains(&name), "it was acknowledged");
+            assert!(
+                archive.local().unwrap().snapshots().unwrap().contains(&name),
+                "it was acknowledged"
+            );
         }
         let next = self.place.backup(&archive);
         self.place.assert_restores(&archive, next.snapshot, &self.now);
@@ -312,7 +320,7 @@ fn forget_on_a_disk_that_dies_forgets_or_does_not() {
         }
         let archive = copy.open();
         assert_clean(&archive);
-        if !archive.repository.snapshots().unwrap().is_empty() {
+        if !archive.local().unwrap().snapshots().unwrap().is_empty() {
             lab.place.assert_restores(&archive, lab.first.0, &lab.first.1);
         } else {
             assert!(at > 4, "gone at once? {result:?}");
@@ -394,6 +402,6 @@ fn a_lost_lease_publishes_nothing() {
         panic!("{result:?}")
     };
     assert!(holder.contains("the thief"), "{holder}");
-    assert_eq!(copy.open().repository.snapshots().unwrap(), [lab.first.0]);
+    assert_eq!(copy.open().local().unwrap().snapshots().unwrap(), [lab.first.0]);
     lab.assert_sound(&copy, None, "after the thief");
 }

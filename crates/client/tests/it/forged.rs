@@ -71,14 +71,18 @@ fn a_tombstone_that_somebody_else_signed_buries_nothing() {
     let lab = Lab::new();
     let (archive, agent) = (&lab.owner, &lab.agent);
     let clear = [&archive.slot.id.0[..], &lab.made.id.0].concat();
-    let repository = archive.repository.config().repository;
+    let repository = archive.local().unwrap().config().repository;
     let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
     let clear = [&clear[..], &agent.keys.writer.signer.sign(&message)].concat();
     let sealer = seal::Sealer::new(&agent.keys.writer, [9; 80], crypto::Cipher::fastest());
     let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
     let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
     let lease = agent.lease("bury").unwrap();
-    agent.repository.forget(&lease, &[lab.made], &sealer.session_record(), &tombstone).unwrap();
+    agent
+        .local()
+        .unwrap()
+        .forget(&lease, &[lab.made], &sealer.session_record(), &tombstone)
+        .unwrap();
     drop(lease);
     let report = rebuilt(&lab.place);
     assert_eq!((report.snapshots_restored, report.snapshots), (1, 1));
@@ -103,7 +107,7 @@ fn a_slot_with_keys_of_somebody_else_opens_nothing() {
     let lab = Lab::new();
     let mut random = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = 5);
     let mut material = KeyMaterial::generate(&mut random);
-    material.repository = lab.owner.repository.config().repository;
+    material.repository = lab.owner.local().unwrap().config().repository;
     let slot = crypto::create_slot(&material, Role::Full, PASSWORD, CHEAP, &mut random, "evil", 0)
         .unwrap();
     let id = crypto::slot_info(&slot).unwrap().id;
@@ -115,8 +119,8 @@ fn a_slot_with_keys_of_somebody_else_opens_nothing() {
 #[test]
 fn a_slot_of_another_repository_opens_nothing_also_with_its_root_key_in_the_config() {
     let (lab, other) = (Lab::new(), Lab::new());
-    let root_key = other.owner.repository.config().root_key;
-    let config = Config { root_key, ..*lab.owner.repository.config() };
+    let root_key = other.owner.local().unwrap().config().root_key;
+    let config = Config { root_key, ..*lab.owner.local().unwrap().config() };
     config.write(&*lab.place.storage()).unwrap();
     std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
     let id = other.owner.slot.id;

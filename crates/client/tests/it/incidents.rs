@@ -166,7 +166,7 @@ fn g3_a_list_that_lacks_snapshots_costs_no_data() {
 fn g3_what_was_forgotten_does_not_come_back() {
     let lab = Lab::new();
     assert_eq!(lab.reclaim(&Plan::none()).unwrap().snapshots_restored, 0);
-    assert_eq!(lab.place.open().repository.snapshots().unwrap().len(), lab.made.len());
+    assert_eq!(lab.place.open().local().unwrap().snapshots().unwrap().len(), lab.made.len());
 }
 
 /// Proxmox 84466003: a part of the pool was a file system of its own, and not looked into.
@@ -182,7 +182,7 @@ fn g4_a_part_of_the_pool_that_is_not_mounted_stops_the_collection() {
         }
         let result = lab.reclaim(&Plan::none());
         assert!(result.is_err(), "{result:?}");
-        let names = lab.place.open().repository.snapshots().unwrap();
+        let names = lab.place.open().local().unwrap().snapshots().unwrap();
         assert_eq!(names.len(), lab.made.len());
     }
     std::fs::remove_dir_all(&shard).unwrap();
@@ -224,7 +224,7 @@ fn g5_who_lost_the_lease_removes_nothing_more() {
 fn g6_what_was_collected_is_stored_again_by_who_knew_it_before() {
     let lab = Lab::new();
     let early = lab.place.open();
-    assert!(early.repository.index().entries() > 0, "it has seen the index");
+    assert!(early.local().unwrap().index().entries() > 0, "it has seen the index");
     let names: Vec<_> = lab.made.iter().map(|(name, _)| *name).collect();
     let other = lab.place.open();
     other.forget(&names).unwrap();
@@ -300,7 +300,7 @@ fn g9_a_repository_that_cannot_be_written_is_no_unreadable_file() {
         assert!(plan.fired(), "{verb} of {prefix}");
         assert!(matches!(result, Err(Error::Repository(_))), "{verb} of {prefix}: {result:?}");
         assert_eq!(heard.all(), Vec::<String>::new(), "no file is to blame");
-        assert_eq!(archive.repository.snapshots().unwrap().len(), lab.made.len());
+        assert_eq!(archive.local().unwrap().snapshots().unwrap().len(), lab.made.len());
         lab.assert_all_restore();
     }
 }

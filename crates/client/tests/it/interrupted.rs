@@ -40,7 +40,7 @@ fn a_cancelled_backup_publishes_nothing_and_costs_nothing_twice() {
     drop(place.init());
     cancelled_at(&place, 8);
     let archive = place.open();
-    assert!(archive.repository.snapshots().unwrap().is_empty());
+    assert!(archive.local().unwrap().snapshots().unwrap().is_empty());
     let stored = place.bytes();
     assert!(stored > 6 * MIB as u64, "{stored}");
     let tree = place.state();

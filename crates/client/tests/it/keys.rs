@@ -128,8 +128,8 @@ fn an_init_that_was_killed_before_its_config_leaves_no_key_behind() {
     place.backup(&archive);
     assert_clean(&archive);
     // Where something was stored, the config is what was lost: its keys stay.
-    let slots = archive.repository.key_slots().unwrap().len();
+    let slots = archive.local().unwrap().key_slots().unwrap().len();
     std::fs::remove_file(place.repository().join("config")).unwrap();
     let again = place.init();
-    assert_eq!((slots, again.repository.key_slots().unwrap().len()), (1, 2));
+    assert_eq!((slots, again.local().unwrap().key_slots().unwrap().len()), (1, 2));
 }

@@ -91,9 +91,10 @@ fn assert_repairs(place: &Place, victim: &Victim, what: &str) {
 /// What every container of a repository says of itself.
 fn rot(place: &Place) -> Vec<Rot> {
     let archive = place.open();
-    let storage = archive.repository.storage();
+    let storage = archive.local().unwrap().storage();
     let files = container::list(&**storage, ContainerNo(0)).unwrap();
-    let look = |number| inspect(&archive.repository.container(number).unwrap(), PERCENT).unwrap();
+    let look =
+        |number| inspect(&archive.local().unwrap().container(number).unwrap(), PERCENT).unwrap();
     files.iter().map(|file| look(file.number)).collect()
 }
 
@@ -199,9 +200,9 @@ fn parity_shards(lab: &Lab, victim: &Victim) -> usize {
 
 fn geometry(lab: &Lab, victim: &Victim) -> Geometry {
     let archive = lab.place.open();
-    let files = container::list(&**archive.repository.storage(), ContainerNo(0)).unwrap();
+    let files = container::list(&**archive.local().unwrap().storage(), ContainerNo(0)).unwrap();
     let file = files.iter().find(|file| container::name(file.number) == victim.name).unwrap();
-    let reader = archive.repository.container(file.number).unwrap();
+    let reader = archive.local().unwrap().container(file.number).unwrap();
     reader.parity().unwrap().unwrap().geometry
 }
 
@@ -314,7 +315,7 @@ fn a_repository_without_parity_has_none_and_is_repaired_by_nothing() {
     small_tree(&place.source(), 1);
     let archive = place.init();
     place.backup(&archive);
-    assert_eq!(archive.repository.config().features, 0);
+    assert_eq!(archive.local().unwrap().config().features, 0);
     for name in containers(&place) {
         let bytes = std::fs::read(place.repository().join(name)).unwrap();
         assert_eq!(&bytes[bytes.len() - 8..], b"ICEFOOT1");

@@ -80,7 +80,7 @@ fn lost_snapshots_come_back() {
     let report = rebuilt(&place);
     assert_eq!((report.snapshots, report.snapshots_restored), (3, 3), "{report:#?}");
     let names: Vec<_> = made.iter().map(|(name, _)| *name).collect();
-    assert_eq!(place.open().repository.snapshots().unwrap(), names);
+    assert_eq!(place.open().local().unwrap().snapshots().unwrap(), names);
     assert_all_restore(&place, &made);
     assert_clean(&place.open());
 }
@@ -94,8 +94,15 @@ fn index_and_snapshots_both_lost_come_back_from_containers_and_keys() {
     assert_all_restore(&place, &made);
     let done = place.backup(&place.open());
     assert_eq!(done.report.chunks_new, 0);
-    let numbers: Vec<_> =
-        place.open().repository.snapshots().unwrap().iter().map(|name| name.sequence).collect();
+    let numbers: Vec<_> = place
+        .open()
+        .local()
+        .unwrap()
+        .snapshots()
+        .unwrap()
+        .iter()
+        .map(|name| name.sequence)
+        .collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "a number was given twice: {numbers:?}");
     assert_clean(&place.open());
 }
@@ -231,7 +238,7 @@ fn assert_one_history(place: &Place, made: &[(SnapshotRef, Tree)], what: &str) {
     assert_all_restore(place, made);
     let archive = place.open();
     assert_eq!(checked(&archive).unwrap().damages, [], "{what}");
-    let names = archive.repository.snapshots().unwrap();
+    let names = archive.local().unwrap().snapshots().unwrap();
     assert!(names.is_sorted_by(|a, b| a.sequence < b.sequence), "{what}: {names:?}");
     assert_eq!(names.last(), made.last().map(|(name, _)| name), "{what}: the newest is another");
 }
@@ -244,7 +251,7 @@ fn a_backup_that_failed_in_its_last_step_does_not_fork_the_history_of_a_rebuild(
         for verb in ["put", "create", "append", "sync", "publish"] {
             let (place, mut made) = lab();
             fail_backup(&place, verb, prefix);
-            assert_eq!(place.open().repository.snapshots().unwrap().len(), made.len());
+            assert_eq!(place.open().local().unwrap().snapshots().unwrap().len(), made.len());
             place.write("more", b"what the next one has");
             let tree = place.state();
             made.push((place.backup(&place.open()).snapshot, tree));
@@ -264,7 +271,7 @@ fn a_lost_snapshot_that_a_rebuild_brings_back_is_no_fork() {
     let tree = place.state();
     made.push((place.backup(&place.open()).snapshot, tree));
     assert_one_history(&place, &made, "after a lost file");
-    assert_eq!(place.open().repository.snapshots().unwrap().len(), made.len());
+    assert_eq!(place.open().local().unwrap().snapshots().unwrap().len(), made.len());
 }
 
 /// Whoever shows a client an old state of everything lets it write a second history.
@@ -296,7 +303,7 @@ fn rebuild_killed_at_any_step_is_done_again() {
         }
         rebuilt(&copy);
         assert_eq!(
-            copy.open().repository.snapshots().unwrap().len(),
+            copy.open().local().unwrap().snapshots().unwrap().len(),
             made.len(),
             "operation {}",
             at * 3

@@ -62,7 +62,7 @@ fn the_space_of_forgotten_snapshots_comes_back() {
     let before = lab.place.bytes();
     lab.forget(0);
     lab.forget(0);
-    assert_eq!(lab.archive.repository.snapshots().unwrap().len(), 2);
+    assert_eq!(lab.archive.local().unwrap().snapshots().unwrap().len(), 2);
     let report = reclaimed(&lab.archive);
     assert!(report.bytes_freed >= 390_000, "{report:#?}");
     assert!(lab.place.bytes() < before - 390_000, "{} of {before}", lab.place.bytes());
@@ -203,7 +203,7 @@ fn gc_versus_running_backup_keeps_what_was_promised() {
     let mut lab = Lab::with(2);
     let chunk = some_chunk(&lab.archive, lab.made[1].0);
     let lease = lab.archive.lease("backup and reclaim").unwrap();
-    let repository = lab.archive.repository.clone();
+    let repository = lab.archive.local().unwrap().clone();
     let sealer = sealer(&lab.archive);
     let session = repository.begin(&lease, None, sealer.session_record()).unwrap();
     assert!(!session.claim(&chunk).unwrap(), "it is there");
@@ -220,7 +220,7 @@ fn gc_versus_running_backup_keeps_what_was_promised() {
     drop(session);
     drop(lease);
     reclaimed(&lab.archive);
-    let gone = lab.archive.repository.fetch(&chunk, &mut bytes);
+    let gone = lab.archive.local().unwrap().fetch(&chunk, &mut bytes);
     assert!(matches!(gone, Err(repository::Error::ObjectMissing(_))), "{gone:?}");
 }
 
@@ -231,11 +231,11 @@ fn forget_under(archive: &Archive, lease: &repository::lease::Lease, names: &[Sn
     // Signed: a reclaim brings back what nobody forgot who may.
     let mut clear = archive.slot.id.0.to_vec();
     clear.extend(names.iter().flat_map(|name| name.id.0));
-    let repository = archive.repository.config().repository;
+    let repository = archive.local().unwrap().config().repository;
     let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
     clear.extend_from_slice(&archive.keys.writer.signer.sign(&message));
     let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
-    archive.repository.forget(lease, names, &sealer.session_record(), &tombstone).unwrap();
+    archive.local().unwrap().forget(lease, names, &sealer.session_record(), &tombstone).unwrap();
 }
 
 /// The tree that a session builds on outlives its snapshot.
@@ -246,7 +246,7 @@ fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
     let root = snapshot(&lab.archive, name).unwrap().head.root;
     let chunk = some_chunk(&lab.archive, name);
     let lease = lab.archive.lease("backup and reclaim").unwrap();
-    let repository = lab.archive.repository.clone();
+    let repository = lab.archive.local().unwrap().clone();
     let record = sealer(&lab.archive).session_record();
     let session = repository.begin(&lease, Some(name), record).unwrap();
     forget_under(&lab.archive, &lease, &[name]);
@@ -267,7 +267,7 @@ fn no_session_builds_on_a_snapshot_that_was_forgotten() {
     let lease = lab.archive.lease("backup and forget").unwrap();
     forget_under(&lab.archive, &lease, &[name]);
     let record = sealer(&lab.archive).session_record();
-    let begun = lab.archive.repository.begin(&lease, Some(name), record);
+    let begun = lab.archive.local().unwrap().begin(&lease, Some(name), record);
     assert!(matches!(begun, Err(repository::Error::SnapshotMissing(_))), "it is gone");
 }
 
@@ -278,7 +278,7 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
     let (name, tree) = lab.made.remove(0);
     let chunk = some_chunk(&lab.archive, name);
     let lease = lab.archive.lease("both").unwrap();
-    let repository = lab.archive.repository.clone();
+    let repository = lab.archive.local().unwrap().clone();
     let session = repository.begin(&lease, None, sealer(&lab.archive).session_record()).unwrap();
     forget_under(&lab.archive, &lease, &[name]);
     let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };

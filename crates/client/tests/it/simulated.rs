@@ -67,7 +67,7 @@ impl Lab {
     }
 
     fn assert_restores(&self, archive: &Archive, done: &Done, what: &str) {
-        let listed = archive.repository.snapshots().unwrap();
+        let listed = archive.local().unwrap().snapshots().unwrap();
         for (name, tree) in self.snapshots.iter().filter(|(name, _)| !done.may_lack.contains(name))
         {
             assert!(listed.contains(name), "{what}: snapshot {} is gone", name.sequence);

@@ -62,7 +62,7 @@ fn a_program_that_failed_makes_no_snapshot() {
     let failed =
         store(&archive, b"dump", &mut &bytes[..], &mut || Err(Error::Usage("exit code 1".into())));
     assert!(matches!(failed, Err(Error::Usage(_))));
-    assert!(archive.repository.snapshots().unwrap().is_empty());
+    assert!(archive.local().unwrap().snapshots().unwrap().is_empty());
     // What it printed is found again.
     let done = stored(&archive, b"dump", &bytes);
     assert!(done.report.bytes_transferred < 1 << 18, "{:#?}", done.report);
@@ -89,7 +89,7 @@ fn an_input_that_breaks_makes_no_snapshot() {
     let archive = place.init();
     let failed = store(&archive, b"dump", &mut Broken(2), &mut || Ok(()));
     assert!(matches!(failed, Err(Error::File { .. })), "{failed:?}");
-    assert!(archive.repository.snapshots().unwrap().is_empty());
+    assert!(archive.local().unwrap().snapshots().unwrap().is_empty());
 }
 
 /// Gives one byte at a time, and says `Interrupted` in between.

@@ -155,6 +155,6 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
         }
         crate::testkit::rebuilt(&place);
         assert_clean(&place.open());
-        assert_eq!(place.open().repository.snapshots().unwrap().len(), done.len());
+        assert_eq!(place.open().local().unwrap().snapshots().unwrap().len(), done.len());
     }
 }

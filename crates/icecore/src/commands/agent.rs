@@ -1,33 +1,28 @@
 //! `icecore agent`.
 
+mod daemon;
+mod orders;
+
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
+use crate::node::{Node, keys};
 use crate::time;
 use access::{Identity, blocking};
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use api::enrol::KeyMode;
 use format::entry::Time;
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// This machine as a node of a server.
 #[derive(clap::Args, Debug)]
+///
+/// Without a further word the agent itself runs: it keeps one connection to the server and starts jobs when told.
 #[command(
     after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent status"
 )]
 pub(crate) struct Agent {
-    /// Folder of what this machine is to its server: /var/lib/icecore/agent for root, else in the user's own state.
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "ICECORE_AGENT_DIR",
-        hide_env_values = true,
-        value_parser = OsStringValueParser::new().map(PathBuf::from)
-    )]
-    agent_dir: Option<PathBuf>,
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -75,43 +70,28 @@ struct Expires {
 impl Agent {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         match &self.action {
-            Action::Enroll { url, token, replace } => {
-                let folder = self.folder();
+            None => daemon::run(context),
+            Some(Action::Enroll { url, token, replace }) => {
+                let folder = context.agent_folder();
                 let told = blocking::wait(access::enrol::enroll(url, token, &folder, *replace))?;
                 let (node, domain) = (&told.node, &told.domain);
                 context
                     .out
                     .line(&format!("this machine is the node {node} in the domain {domain}"))?;
+                tell_recovery(context)?;
                 self.show(context)
             }
-            Action::Status => {
-                let identity = Identity::load(&self.folder())?;
+            Some(Action::Status) => {
+                let identity = Identity::load(&context.agent_folder())?;
                 lines(&identity).iter().try_for_each(|line| context.out.print(line))?;
                 self.show(context)
             }
-            Action::Renew { if_due } => self.renew(*if_due, context),
+            Some(Action::Renew { if_due }) => renew(*if_due, context),
         }
     }
 
-    fn renew(&self, if_due: bool, context: &Context) -> Result<Code> {
-        let folder = self.folder();
-        let expires = if if_due {
-            let now_secs = jiff::Timestamp::now().as_second();
-            blocking::wait(access::renew::renew_if_due(&folder, now_secs))?.0
-        } else {
-            blocking::wait(access::renew::renew(&folder))?.expires
-        };
-        context.out.line(&format!("the certificate is good until {}", show(expires)))?;
-        context.out.summary(Code::Complete, &Expires { certificate_expires: expires })
-    }
-
-    fn folder(&self) -> PathBuf {
-        let given = self.agent_dir.clone().filter(|path| !path.as_os_str().is_empty());
-        given.unwrap_or_else(access::default_folder)
-    }
-
     fn show(&self, context: &Context) -> Result<Code> {
-        let folder = self.folder();
+        let folder = context.agent_folder();
         let identity = Identity::load(&folder)?;
         let shown = Shown {
             agent: &identity.agent,
@@ -120,6 +100,34 @@ impl Agent {
         };
         context.out.summary(Code::Complete, &shown)
     }
+}
+
+/// Where only nodes know keys: makes them, and tells where the recovery key waits to be put away.
+fn tell_recovery(context: &Context) -> Result<()> {
+    let Some(node) =
+        Node::find(context)?.filter(|node| node.identity.agent.keys == KeyMode::Client)
+    else {
+        return Ok(());
+    };
+    node.open(context, remote::Purpose::Look)?;
+    if let Some((path, key)) = keys::waiting_recovery(&node.folder)? {
+        context.out.line("only this machine and this recovery key can read its backups:")?;
+        context.out.line(&format!("  {}", *key))?;
+        context.out.line(&format!("put it away, then remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn renew(if_due: bool, context: &Context) -> Result<Code> {
+    let folder = context.agent_folder();
+    let expires = if if_due {
+        let now_secs = jiff::Timestamp::now().as_second();
+        blocking::wait(access::renew::renew_if_due(&folder, now_secs))?.0
+    } else {
+        blocking::wait(access::renew::renew(&folder))?.expires
+    };
+    context.out.line(&format!("the certificate is good until {}", show(expires)))?;
+    context.out.summary(Code::Complete, &Expires { certificate_expires: expires })
 }
 
 fn lines(identity: &Identity) -> [String; 5] {

@@ -45,9 +45,9 @@ struct Told<'a> {
 
 impl Check {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open_cancellable()?;
+        let archive = context.open_cancellable(remote::Purpose::Look)?;
         let threads = self.threads.map_or(0, usize::from);
-        if self.repair && archive.repository.config().parity_percent() == 0 {
+        if self.repair && archive.store.config().parity_percent() == 0 {
             return Err(Failure::new(Code::Usage, "this repository has no parity to repair with")
                 .hint("Parity is chosen when a repository is made: icecore init --parity 3"));
         }

@@ -60,7 +60,7 @@ impl Init {
             InitOptions { privacy, parity_percent: self.parity, ..InitOptions::default() };
         let archive = Archive::init(Arc::new(storage), secret.slot(), options)
             .map_err(|error| context.failure(error))?;
-        let id = archive.repository.config().repository;
+        let id = archive.store.config().repository;
         let place = context.place();
         context.out.line(&format!("made the repository {id} at {place}"))?;
         context.out.line("Without the password nothing can be read again: nobody can reset it.")?;

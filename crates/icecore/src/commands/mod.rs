@@ -16,6 +16,7 @@ pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod ls;
 pub(crate) mod map;
+pub(crate) mod net;
 mod reach;
 pub(crate) mod rebuild;
 pub(crate) mod reclaim;
@@ -54,6 +55,7 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Code> {
         Command::Explain(explain) => explain.run(context),
         Command::Server(server) => server.run(context),
         Command::Agent(agent) => agent.run(context),
+        Command::Net(net) => net.run(context),
         Command::Completions(completions) => completions.run(context),
         Command::Man(man) => man.run(context),
         Command::ExitCodes(exit_codes) => exit_codes.run(context),

@@ -4,6 +4,8 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
+use crate::node::job::Job;
+use crate::node::network;
 use crate::out::Out;
 use crate::progress::Shown;
 use crate::units;
@@ -82,12 +84,13 @@ struct Summary<'a> {
 
 impl Restore {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open_cancellable()?;
+        let archive = context.open_cancellable(remote::Purpose::Restore)?;
         let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot)?;
         let total = path
             .is_empty()
             .then_some(snapshot.body.report.bytes_inspected)
             .filter(|bytes| *bytes > 0);
+        let job = Job::begin(context, "restore", false);
         let shown = Shown::start(&context.progress, &context.out, total);
         let told = Told(&context.out);
         let report = restore::run(
@@ -117,6 +120,12 @@ impl Restore {
             dry_run: self.dry_run,
             report: &report,
         };
+        if let Some(wire) = job.wire() {
+            for line in network::lines(&wire, report.elapsed_secs) {
+                context.out.line(&line)?;
+            }
+        }
+        job.end(code(&report), &summary);
         context.out.summary(code(&report), &summary)
     }
 

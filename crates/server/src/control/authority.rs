@@ -4,7 +4,7 @@ use super::{Control, Error, Result, repositories};
 use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node, Peer, Refusal};
 use api::Name;
 use api::enrol::{KeyMode, Role};
-use api::orders::Order;
+use api::orders::{Order, OrderState, OrderUpdate};
 use ids::KeyId;
 use std::net::IpAddr;
 
@@ -39,6 +39,18 @@ impl Authority for Control {
 
     fn orders(&self, node: &Node) -> Vec<Order> {
         self.open_orders(&node.name)
+    }
+
+    fn orders_given(&self) -> u64 {
+        *self.orders_bell().borrow()
+    }
+
+    fn order_done(&self, node: &Node, order: u64, is_complete: bool, report: &str) {
+        let state = if is_complete { OrderState::Done } else { OrderState::Failed };
+        let message = Some(report.to_owned()).filter(|report| !report.is_empty());
+        if let Err(error) = self.order_is(node, order, &OrderUpdate { state, message }) {
+            tracing::warn!(%error, node = node.name, order, "the end of an order is not noted");
+        }
     }
 }
 

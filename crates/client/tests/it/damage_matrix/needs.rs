@@ -17,7 +17,7 @@ pub(crate) fn of(archive: &Archive, made: &Made) -> Needs {
     assert_eq!(head.level, 1, "leaves and a root, nothing between them");
     let pages = PageReader::new(archive).unwrap();
     let mut cursor = Cursor::new(&pages, head.root, head.level);
-    let place = |id: &ObjectId| archive.repository.index().find(id).unwrap().unwrap();
+    let place = |id: &ObjectId| archive.local().unwrap().index().find(id).unwrap().unwrap();
     let root = place(&head.root);
     let mut needs = Needs::new();
     while let Some(leaf) = cursor.next_leaf().unwrap() {

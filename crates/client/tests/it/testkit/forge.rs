@@ -35,7 +35,8 @@ impl<'a> Forge<'a> {
         let mut random = [0; 80];
         getrandom(&mut random);
         let sealer = Sealer::new(&archive.keys.writer, random, Cipher::fastest());
-        let session = archive.repository.begin(&lease, None, sealer.session_record()).unwrap();
+        let session =
+            archive.local().unwrap().begin(&lease, None, sealer.session_record()).unwrap();
         Self { archive, session, sealer, secs: 1, writer: archive.slot.id, body: None }
     }
 
@@ -125,7 +126,8 @@ impl<'a> Forge<'a> {
             body: self.body.unwrap_or_else(|| writer.ids.page_id(BODY_KIND, &[root], &body)),
             writer: self.writer,
         };
-        let (unsigned, repository) = (head.encode(), self.archive.repository.config().repository);
+        let (unsigned, repository) =
+            (head.encode(), self.archive.local().unwrap().config().repository);
         let message = [&b"icecore 2026 manifest v1"[..], &repository.0, &unsigned].concat();
         let clear = [&unsigned[..], &writer.signer.sign(&message)].concat();
         let mut packer = Packer::new(Level::Fixed(3)).unwrap();

@@ -11,6 +11,8 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
+use crate::node::job::Job;
+use crate::node::network;
 use crate::out::Out;
 use crate::progress::{self, Shown};
 use crate::session_report;
@@ -19,6 +21,7 @@ use client::backup::{Done, Monitor, Options, Progress};
 use client::manifest::ManifestReader;
 use client::report::{Ratios, Report};
 use client::{Archive, backup};
+use remote::figures::WireReport;
 use serde::Serialize;
 
 /// Snapshots that are looked at for the size of the last run.
@@ -29,18 +32,22 @@ impl Backup {
         self.check()?;
         let mut options = source::options(self, context)?;
         self.be_gentle(context)?;
-        let archive = context.open_cancellable()?;
+        let archive = context.open_cancellable(remote::Purpose::Backup)?;
         let missing = leave_out_missing(&mut options, &Told(&context.out))?;
         if self.dry_run {
             return dry_run(context, &archive, &options, missing);
         }
+        if let (None, Some(remote)) = (&self.node, context.remote()) {
+            options.node = remote.names().0.to_owned();
+        }
+        let job = Job::begin(context, "backup", false);
         let shown = Shown::start(&context.progress, &context.out, total_bytes(&archive, &options));
         let monitor = Told(&context.out);
         let done = self.store(&archive, &options, &context.progress, &monitor);
         drop(shown);
         let mut done = done.map_err(|error| self.failure(context, error))?;
         done.partial |= missing;
-        report(context, done)
+        report(context, done, job)
     }
 
     fn store(
@@ -105,7 +112,7 @@ fn total_bytes(archive: &Archive, options: &Options) -> Option<u64> {
         return None;
     }
     let mut reader = ManifestReader::new(archive).ok()?;
-    let names = archive.repository.snapshots().ok()?;
+    let names = archive.store.snapshots().ok()?;
     let bodies = names.into_iter().rev().take(LOOK_BACK).filter_map(|name| reader.read(name).ok());
     let mut same =
         bodies.filter(|found| found.body.node == options.node && found.body.paths == options.paths);
@@ -145,32 +152,55 @@ struct Summary<'a> {
     report: &'a Report,
     ratios: Ratios,
     bottleneck: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<Network>,
+}
+
+/// What the network did, where there was one.
+#[derive(Serialize)]
+struct Network {
+    #[serde(flatten)]
+    wire: WireReport,
+    verdict: String,
 }
 
 impl<'a> Summary<'a> {
     fn new(snapshot_id: Option<String>, report: &'a Report, partial: bool) -> Self {
         let (ratios, bottleneck) = (report.ratios(), report.bottleneck());
-        Self { dry_run: snapshot_id.is_none(), snapshot_id, partial, report, ratios, bottleneck }
+        let dry_run = snapshot_id.is_none();
+        Self { dry_run, snapshot_id, partial, report, ratios, bottleneck, network: None }
+    }
+
+    fn over(self, wire: Option<WireReport>) -> Self {
+        let verdict = |wire: &WireReport| network::verdict(wire, self.report.elapsed_secs);
+        let network = wire.map(|wire| Network { verdict: verdict(&wire), wire });
+        Self { network, ..self }
     }
 }
 
 /// Whatever becomes of the report, the snapshot is there.
-fn report(context: &Context, done: Done) -> Result<Code> {
+fn report(context: &Context, done: Done, job: Job) -> Result<Code> {
     let id = done.snapshot.id.to_string();
-    told(context, &done, &id)
+    told(context, &done, &id, job)
         .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
         .map_err(|failure| failure.hint(format!("The snapshot {} was saved.", &id[..8])))
 }
 
-fn told(context: &Context, done: &Done, id: &str) -> Result<Code> {
+fn told(context: &Context, done: &Done, id: &str, job: Job) -> Result<Code> {
     let out = &context.out;
     for line in session_report::lines(&done.report) {
+        out.line(&line)?;
+    }
+    let wire = job.wire();
+    for line in wire.iter().flat_map(|wire| network::lines(wire, done.report.elapsed_secs)) {
         out.line(&line)?;
     }
     let state = if done.partial { " (partial: what could not be read is named above)" } else { "" };
     out.line(&format!("snapshot {} saved{state}", &id[..8]))?;
     let code = if done.partial { Code::Partial } else { Code::Complete };
-    out.summary(code, &Summary::new(Some(id.to_owned()), &done.report, done.partial))
+    let summary = Summary::new(Some(id.to_owned()), &done.report, done.partial).over(wire);
+    job.end(code, &summary);
+    out.summary(code, &summary)
 }
 
 fn dry_run(context: &Context, archive: &Archive, options: &Options, missing: bool) -> Result<Code> {

@@ -4,10 +4,13 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use server::control::{Control, http_only};
+use server::control::Control;
+use server::control::http::router;
+use server::control::upkeep::UPKEEP_EVERY;
+use server::data::Shared;
+use server::listen::{self, Listening};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How the server is started.
@@ -19,6 +22,9 @@ pub(crate) struct Start {
     /// A further name or address by which machines call it; the first is what they are told.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
+    /// Give all connections socket buffers of this size, instead of leaving them to the system.
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    socket_buffer: Option<u64>,
     /// How much the log tells.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     log: String,
@@ -34,7 +40,8 @@ impl Start {
     }
 
     async fn serve(&self, control: Arc<Control>, context: &Context) -> Result<Code> {
-        let listener = TcpListener::bind(self.listen).await.map_err(|error| {
+        let listener = transport::socket::listen(self.listen, self.buffer_bytes());
+        let listener = listener.map_err(|error| {
             let failure =
                 Failure::new(Code::Failed, format!("cannot listen at {}: {error}", self.listen));
             failure.hint("Another program may have this port: give another one with --listen")
@@ -43,11 +50,19 @@ impl Start {
         context.out.line(&format!("serving {}", control.address()))?;
         context.out.line("To add a machine: icecore server token NODE")?;
         context.out.flush()?;
+        let shared = Shared::new(control.clone());
+        control.set_repositories(shared.domains.clone());
+        let (tls, http) = (control.tls(), router(control.clone()));
         tokio::select! {
-            done = http_only::run(control, listener) => done?,
+            () = listen::run(Listening { listener, tls, shared, http }) => {}
+            () = keep_up(control) => {}
             stopped = asked_to_stop() => stopped?,
         }
         context.out.summary(Code::Complete, &crate::out::Nothing {})
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        self.socket_buffer.unwrap_or(0) as usize
     }
 
     /// The log goes to the error stream: whoever starts the server keeps it.
@@ -55,6 +70,14 @@ impl Start {
         let level = self.log.parse().unwrap_or(tracing::Level::INFO);
         let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
         let _ = log.with_ansi(false).try_init(); // one that is there already goes on
+    }
+}
+
+async fn keep_up(control: Arc<Control>) {
+    loop {
+        tokio::time::sleep(UPKEEP_EVERY).await;
+        let control = control.clone();
+        let _ = tokio::task::spawn_blocking(move || control.upkeep()).await; // a bug is in the log
     }
 }
 

@@ -1,0 +1,114 @@
+//! What became of the chunks of one object. Some answers come when the object is long done, so who
+//! counts objects waits for the last of them.
+
+use crate::report::Report;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// What became of one object's bytes, as far as it is known.
+#[derive(Clone, Default)]
+pub(super) struct Stored {
+    chunks: u64,
+    new_chunks: u64,
+    open: Option<Rc<Open>>,
+}
+
+/// An object of which answers are missing.
+#[derive(Default)]
+pub(super) struct Open {
+    /// Answers that are missing.
+    missing: Cell<u64>,
+    /// All its chunks were seen, and none of them was new so far.
+    is_closed: Cell<bool>,
+    /// It was counted, or has a new chunk.
+    is_decided: Cell<bool>,
+}
+
+impl Stored {
+    /// A chunk of which it is known whether it is new.
+    pub(super) fn known(&mut self, is_new: bool) {
+        self.chunks += 1;
+        self.new_chunks += u64::from(is_new);
+    }
+
+    /// A chunk that has to be asked for; give what is returned to [`Open::answer`].
+    pub(super) fn unsure(&mut self) -> Rc<Open> {
+        self.chunks += 1;
+        let open = self.open.get_or_insert_default();
+        open.missing.set(open.missing.get() + 1);
+        open.clone()
+    }
+
+    /// The object is done: counts it, now or with its last answer.
+    pub(super) fn count(&self, report: &mut Report) {
+        match &self.open {
+            _ if self.chunks == 0 => {}
+            _ if self.new_chunks > 0 => {
+                report.objects_encrypted += 1;
+                self.open.iter().for_each(|open| open.is_decided.set(true));
+            }
+            None => report.objects_deduplicated += 1,
+            Some(open) => {
+                open.is_closed.set(true);
+                open.decide(report);
+            }
+        }
+    }
+}
+
+impl Open {
+    /// An answer came.
+    pub(super) fn answer(&self, is_new: bool, report: &mut Report) {
+        self.missing.set(self.missing.get().saturating_sub(1));
+        if is_new && !self.is_decided.replace(true) {
+            report.objects_encrypted += 1;
+        }
+        self.decide(report);
+    }
+
+    fn decide(&self, report: &mut Report) {
+        let is_last = self.is_closed.get() && self.missing.get() == 0;
+        if is_last && !self.is_decided.replace(true) {
+            report.objects_deduplicated += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(answers: &[Option<bool>], late: &[bool]) -> (u64, u64) {
+        let (mut report, mut stored, mut open) = (Report::default(), Stored::default(), Vec::new());
+        for answer in answers {
+            match answer {
+                Some(is_new) => stored.known(*is_new),
+                None => open.push(stored.unsure()),
+            }
+        }
+        // One answer may come before the object is done.
+        let early = open.len() / 2;
+        open[..early].iter().zip(late).for_each(|(open, new)| open.answer(*new, &mut report));
+        stored.count(&mut report);
+        open[early..].iter().zip(&late[early..]).for_each(|(it, new)| it.answer(*new, &mut report));
+        (report.objects_encrypted, report.objects_deduplicated)
+    }
+
+    #[test]
+    fn every_object_is_counted_once_whenever_its_answers_come() {
+        let table: [(&[Option<bool>], &[bool], (u64, u64)); 9] = [
+            (&[], &[], (0, 0)),
+            (&[Some(true)], &[], (1, 0)),
+            (&[Some(false)], &[], (0, 1)),
+            (&[Some(true), None], &[true], (1, 0)),
+            (&[Some(true), None], &[false], (1, 0)),
+            (&[Some(false), None], &[true], (1, 0)),
+            (&[Some(false), None], &[false], (0, 1)),
+            (&[None, None], &[true, true], (1, 0)),
+            (&[None, None, None], &[false, false, false], (0, 1)),
+        ];
+        for (answers, late, expected) in table {
+            assert_eq!(counted(answers, late), expected, "{answers:?} {late:?}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Objects of which it is not known yet whether they are new: gathered in blocks, asked for in
+//! batches, and thinned when the answer comes. Nobody waits for one answer while others are under
+//! way.
+
+use crate::Result;
+use format::record::RecordKind;
+use repository::store::{Answers, Sink};
+use seal::Block;
+use std::collections::VecDeque;
+
+/// Questions under way. Each keeps its objects in memory until it is answered.
+const ASKED_MAX: usize = 4;
+
+/// Gathers and asks. `T` is what the caller wants to know again with each answer.
+pub(crate) struct Sifter<T> {
+    target_bytes: usize,
+    gathered: Block,
+    tags: Vec<T>,
+    asked: VecDeque<Asked<T>>,
+}
+
+struct Asked<T> {
+    block: Block,
+    tags: Vec<T>,
+    answers: Box<dyn Answers>,
+}
+
+/// What an answer left: the objects that must be stored, and what was said of each.
+pub(crate) struct Sifted<T> {
+    pub(crate) block: Block,
+    pub(crate) verdicts: Vec<(T, bool)>,
+}
+
+impl<T> Sifter<T> {
+    /// Gathers up to `target_bytes` for one question.
+    pub(crate) fn new(kind: RecordKind, target_bytes: usize) -> Self {
+        let (tags, asked) = Default::default();
+        Self { target_bytes, gathered: Block::new(kind), tags, asked }
+    }
+
+    /// Adds an object of `bytes`, which `push` puts into the block.
+    pub(crate) fn push(
+        &mut self,
+        sink: &dyn Sink,
+        bytes: usize,
+        tag: T,
+        push: impl FnOnce(&mut Block),
+    ) -> Result<()> {
+        if self.gathered.is_full_for(bytes, self.target_bytes) {
+            self.ask(sink)?;
+        }
+        push(&mut self.gathered);
+        self.tags.push(tag);
+        Ok(())
+    }
+
+    /// Asks for what was gathered.
+    pub(crate) fn ask(&mut self, sink: &dyn Sink) -> Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        let next = self.gathered.successor();
+        let block = std::mem::replace(&mut self.gathered, next);
+        let answers = sink.ask(block.ids())?;
+        self.asked.push_back(Asked { block, tags: std::mem::take(&mut self.tags), answers });
+        Ok(())
+    }
+
+    /// The next block that is answered, if there is one; with `wait`, the next one in any case.
+    pub(crate) fn answered(&mut self, wait: bool) -> Result<Option<Sifted<T>>> {
+        let is_due = |front: &Asked<T>, under_way: usize| {
+            wait || under_way > ASKED_MAX || front.answers.are_ready()
+        };
+        let under_way = self.asked.len();
+        let front = self.asked.pop_front_if(|front| is_due(front, under_way));
+        let Some(Asked { mut block, tags, answers }) = front else { return Ok(None) };
+        let is_new = answers.wait()?;
+        if is_new.len() != tags.len() {
+            return Err(format::Error::Invalid { what: "number of answers" }.into());
+        }
+        block.retain(&is_new);
+        Ok(Some(Sifted { block, verdicts: tags.into_iter().zip(is_new).collect() }))
+    }
+}
+
+/// Puts what was sifted to what is gathered already. Returns the block that is full, if one is.
+pub(crate) fn join(gathered: &mut Block, mut sifted: Block, target_bytes: usize) -> Option<Block> {
+    if sifted.is_empty() {
+        return None;
+    }
+    if !gathered.is_full_for(sifted.bytes(), target_bytes) && gathered.can_take(&sifted) {
+        gathered.append(&mut sifted);
+        return None;
+    }
+    Some(std::mem::replace(gathered, sifted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::ObjectId;
+    use repository::session::Committed;
+    use repository::store::Claim;
+
+    struct Odd;
+
+    struct Said(Vec<bool>);
+
+    impl Answers for Said {
+        fn are_ready(&self) -> bool {
+            false
+        }
+        fn wait(self: Box<Self>) -> repository::Result<Vec<bool>> {
+            Ok(self.0)
+        }
+    }
+
+    /// Wants what has an odd first byte.
+    impl Sink for Odd {
+        fn claim(&self, _: &ObjectId) -> repository::Result<Claim> {
+            Ok(Claim::Unsure)
+        }
+        fn ask(&self, ids: &[ObjectId]) -> repository::Result<Box<dyn Answers>> {
+            Ok(Box::new(Said(ids.iter().map(|id| id.0[0] & 1 == 1).collect())))
+        }
+        fn holds(&self, ids: &[ObjectId]) -> repository::Result<Vec<bool>> {
+            Ok(vec![false; ids.len()])
+        }
+        fn append(&self, _: &format::record::SealedRecord) -> repository::Result<()> {
+            Ok(())
+        }
+        fn next_snapshot(&self) -> repository::Result<u64> {
+            Ok(1)
+        }
+        fn stored_bytes(&self) -> u64 {
+            0
+        }
+        fn commit(
+            self: Box<Self>,
+            _: &format::record::SealedRecord,
+        ) -> repository::Result<Committed> {
+            Err(repository::Error::NotHere)
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_stays_and_what_is_not_goes() {
+        let mut sifter = Sifter::new(RecordKind::Data, 200);
+        for number in 0..20u8 {
+            let id = ObjectId([number; 24]);
+            sifter.push(&Odd, 10, number, |block| block.push_chunk(id, &[number; 10])).unwrap();
+        }
+        assert!(sifter.answered(false).unwrap().is_none(), "nobody waits without need");
+        sifter.ask(&Odd).unwrap();
+        let mut wanted = Vec::new();
+        while let Some(sifted) = sifter.answered(true).unwrap() {
+            for (number, is_new) in &sifted.verdicts {
+                assert_eq!(*is_new, number & 1 == 1);
+            }
+            wanted.extend(sifted.block.ids().iter().map(|id| id.0[0]));
+        }
+        assert_eq!(wanted, (0..20).filter(|number| number & 1 == 1).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn small_rests_are_joined_and_full_blocks_passed_on() {
+        let block = |numbers: std::ops::Range<u8>| {
+            let mut block = Block::new(RecordKind::Data);
+            numbers.for_each(|n| block.push_chunk(ObjectId([n; 24]), &[n; 10]));
+            block
+        };
+        let mut gathered = block(0..1);
+        assert!(join(&mut gathered, block(1..2), 100).is_none());
+        assert_eq!(gathered.len(), 2);
+        let full = join(&mut gathered, block(2..4), 100).unwrap();
+        assert_eq!((full.len(), gathered.len()), (2, 2));
+    }
+}

@@ -1,0 +1,81 @@
+//! The agent: keeps a connection to the server, and starts jobs when told. It listens nowhere, and
+//! runs nothing but this program, with arguments that it puts together itself.
+
+use super::orders::{self, Outcome};
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::node::{Node, not_enrolled};
+use api::orders::Order;
+use remote::{Purpose, Remote};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long it waits for an order before it looks after itself: certificate, signals.
+const LOOK_AFTER: Duration = Duration::from_secs(5);
+/// First and longest pause before the server is called again.
+const PAUSE_FIRST: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Orders remembered, so that one that comes twice is done once.
+const DONE_MAX: usize = 4096;
+
+/// Waits for orders until it is told to stop.
+pub(super) fn run(context: &Context) -> Result<Code> {
+    Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
+    context.listen_for_signals();
+    let (mut done, mut pause) = (BTreeSet::new(), PAUSE_FIRST);
+    while !context.is_cancelled() {
+        match connected(context, &mut done) {
+            Ok(()) => pause = PAUSE_FIRST,
+            Err(failure) => {
+                context.out.note(&failure.text());
+                rest(context, pause);
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+    Ok(Code::Complete)
+}
+
+/// One connection, as long as it lasts.
+fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
+    // Read anew: the certificate may be another one by now.
+    let node = Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
+    let target = node.target(context, Purpose::Agent)?;
+    let failed = |error| context.failure(client::Error::Repository(error));
+    let bare = Remote::connect_bare(&target, Purpose::Agent).map_err(failed)?;
+    context.out.line(&format!("connected to {}", target.describe()))?;
+    context.out.flush()?;
+    while !context.is_cancelled() {
+        if is_renewal_due(&node) {
+            return Ok(());
+        }
+        let Some((number, json)) = bare.next_order(LOOK_AFTER).map_err(failed)? else { continue };
+        if !done.insert(number) {
+            continue;
+        }
+        while done.len() > DONE_MAX {
+            done.pop_first();
+        }
+        let Outcome { is_complete, text } = match serde_json::from_slice::<Order>(&json) {
+            Ok(order) => orders::obey(context, &order),
+            Err(error) => Outcome::refused(format!("the order makes no sense here: {error}")),
+        };
+        context.out.line(&format!("order {number}: {text}"))?;
+        context.out.flush()?;
+        bare.order_done(number, is_complete, &text).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn is_renewal_due(node: &Node) -> bool {
+    let now_secs = client::surroundings::Surroundings::default().now_secs();
+    node.identity.is_renewal_due(now_secs)
+}
+
+fn rest(context: &Context, pause: Duration) {
+    let end = std::time::Instant::now() + pause;
+    while std::time::Instant::now() < end && !context.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}

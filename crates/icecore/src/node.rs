@@ -1,0 +1,165 @@
+//! This machine as a node: a repository on its server, opened with what enrolment gave.
+
+pub(crate) mod job;
+pub(crate) mod keys;
+pub(crate) mod network;
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use access::{Client, Identity, blocking};
+use api::enrol::{KeyMode, Role};
+use client::Archive;
+use crypto::SlotSecret;
+use remote::{Purpose, Remote, Target};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// How long a job waits for a server that went away.
+const JOB_PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How long a person waits who only looks.
+const LOOK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What this machine is to its server, and how to reach it.
+pub(crate) struct Node {
+    pub(crate) folder: PathBuf,
+    pub(crate) identity: Identity,
+}
+
+impl Node {
+    /// What the folder of this machine says; `None` when it is no node.
+    pub(crate) fn find(context: &Context) -> Result<Option<Self>> {
+        let folder = context.agent_folder();
+        match access::identity::agent(&folder) {
+            Ok(Some(_)) => {}
+            // Of another user: for who may not read it, this machine is no node.
+            Err(access::Error::File { source, .. })
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                return Ok(None);
+            }
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        renew(&folder, context);
+        let identity = Identity::load(&folder)?;
+        Ok(Some(Self { folder, identity }))
+    }
+
+    /// The server, for `purpose`.
+    pub(crate) fn target(&self, context: &Context, purpose: Purpose) -> Result<Target> {
+        let server = &context.global.server;
+        let is_job = matches!(purpose, Purpose::Backup | Purpose::Restore | Purpose::Agent);
+        Ok(Target {
+            host: self.identity.server.host.clone(),
+            port: self.identity.server.port,
+            tls: self.identity.tls(protocol::ALPN)?,
+            domain: self.domain(context).unwrap_or_default(),
+            buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
+            streams: server.streams.unwrap_or(0),
+            limits: [0, 0],
+            patience: if is_job { JOB_PATIENCE } else { LOOK_PATIENCE },
+        })
+    }
+
+    /// The domain that is named, when it is not the node's own.
+    fn domain(&self, context: &Context) -> Option<String> {
+        let named = context.global.server.domain.clone();
+        named.filter(|name| *name != self.identity.agent.domain.to_string())
+    }
+
+    /// Opens the repository on the server.
+    pub(crate) fn open(
+        &self,
+        context: &Context,
+        purpose: Purpose,
+    ) -> Result<(Archive, Arc<Remote>)> {
+        let target = self.target(context, purpose)?;
+        let failed = |error| context.failure(client::Error::Repository(error));
+        let secret = match self.domain(context) {
+            Some(domain) => self.secret_of(&domain, context)?,
+            None => Own::Key(self.own_secret()?),
+        };
+        let remote = match &secret {
+            Own::Key(secret) if self.identity.agent.keys == KeyMode::Client => {
+                let make = || keys::make(&self.folder, secret, self.role());
+                Remote::connect_to_make(&target, purpose, make)
+            }
+            _ => Remote::connect(&target, purpose),
+        };
+        let remote = remote.map_err(failed)?;
+        self.tell_limits(&remote, context);
+        let archive = match &secret {
+            Own::Key(secret) => Archive::open_store(remote.clone(), SlotSecret::Recovery(**secret)),
+            Own::Typed(secret) => Archive::open_store(remote.clone(), secret.slot()),
+        };
+        Ok((archive.map_err(|error| context.failure(error))?, remote))
+    }
+
+    fn role(&self) -> crypto::Role {
+        match self.identity.agent.role {
+            Role::Full => crypto::Role::Full,
+            Role::WriteOnly => crypto::Role::WriteOnly,
+        }
+    }
+
+    /// What opens this node's slot.
+    fn own_secret(&self) -> Result<Zeroizing<[u8; 32]>> {
+        match &self.identity.slot_secret {
+            Some(secret) => Ok(secret.clone()),
+            None => keys::own(&self.folder),
+        }
+    }
+
+    /// What opens the domain of another node: a key that the server makes for who was granted it,
+    /// or, where only nodes know keys, the recovery key or password that a person has.
+    fn secret_of(&self, domain: &str, context: &Context) -> Result<Own> {
+        let typed = crate::secret::get_if_given(&context.global, &context.profile)?;
+        if let Some(secret) = typed {
+            return Ok(Own::Typed(secret));
+        }
+        let mut secret = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *secret).map_err(client::Error::from)?;
+        let name = domain.parse().map_err(|_| {
+            Failure::usage(format!("'{domain}' is no name of a domain"))
+                .hint("The domains: icecore server domains")
+        })?;
+        let request = api::enrol::NewKey { domain: name, slot_secret: keys::hex(&secret[..]) };
+        let client = Client::of(&self.identity)?;
+        let _: api::enrol::KeyMade = blocking::wait(client.post("/node/keys", &request))?;
+        Ok(Own::Key(secret))
+    }
+
+    fn tell_limits(&self, remote: &Remote, context: &Context) {
+        if let Some(([up, down], reason)) = remote.new_limits() {
+            context.out.note(&network::limits(up, down, &reason));
+        }
+    }
+}
+
+/// What opens a key slot.
+enum Own {
+    Key(Zeroizing<[u8; 32]>),
+    Typed(crate::secret::Secret),
+}
+
+/// The next certificate, when it is time. Nobody is kept from working by a server that cannot be
+/// reached: the certificate is good for a while.
+fn renew(folder: &Path, context: &Context) {
+    let now_secs = client::surroundings::Surroundings::default().now_secs();
+    if let Err(error) = blocking::wait(access::renew::renew_if_due(folder, now_secs)) {
+        context.out.note(&format!("the certificate of this machine was not renewed: {error}"));
+    }
+}
+
+/// This machine is no node, and somebody relies on it.
+pub(crate) fn not_enrolled(context: &Context) -> Failure {
+    let folder = context.agent_folder();
+    Failure::new(
+        Code::Failed,
+        format!("this machine is no node of a server ({})", folder.display()),
+    )
+    .hint("On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN")
+}

@@ -1,0 +1,79 @@
+//! A job as the server sees it: where it is, told every second, and how it ended.
+
+use crate::codes::Code;
+use crate::context::Context;
+use client::backup::Progress;
+use remote::Remote;
+use remote::figures::WireReport;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// A job that is told of until it ends. On a repository of this machine it does nothing.
+pub(crate) struct Job {
+    remote: Option<Arc<Remote>>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Job {
+    /// Begins to tell. The server shows `stage`, and paths unless `is_sealed`.
+    pub(crate) fn begin(context: &Context, stage: &'static str, is_sealed: bool) -> Self {
+        let Some(remote) = context.remote().cloned() else {
+            return Self { remote: None, stop: None, thread: None };
+        };
+        let (stop, stopped) = channel();
+        let (teller, progress) = (remote.clone(), context.progress.clone());
+        let thread = std::thread::spawn(move || {
+            while stopped.recv_timeout(TELL_EVERY) == Err(RecvTimeoutError::Timeout) {
+                tell(&teller, &progress, stage, is_sealed);
+            }
+            tell(&teller, &progress, stage, is_sealed);
+        });
+        Self { remote: Some(remote), stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Ends it; `report` is what the job's summary says.
+    pub(crate) fn end(mut self, code: Code, report: &impl serde::Serialize) {
+        self.quiet();
+        let is_complete = matches!(code, Code::Complete | Code::Partial);
+        if let Some(remote) = self.remote.take() {
+            let report = serde_json::to_string(report).unwrap_or_default();
+            // The snapshot is there, whoever hears of it.
+            let _ = remote.finish(is_complete, &report);
+        }
+    }
+
+    /// What the connection did so far.
+    pub(crate) fn wire(&self) -> Option<WireReport> {
+        self.remote.as_ref().map(|remote| remote.report())
+    }
+
+    fn quiet(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Job {
+    /// It failed. Who cannot be told finds out.
+    fn drop(&mut self) {
+        self.quiet();
+        if let Some(remote) = self.remote.take() {
+            remote.abandon();
+        }
+    }
+}
+
+fn tell(remote: &Remote, progress: &Progress, stage: &str, is_sealed: bool) {
+    let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let path = if is_sealed { Vec::new() } else { progress.current() };
+    let (objects, bytes) = (get(&progress.objects), get(&progress.bytes));
+    remote.progress(objects, bytes, get(&progress.bytes_read), stage, &path);
+}

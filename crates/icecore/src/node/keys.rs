@@ -1,0 +1,94 @@
+//! Keys of domains that only their nodes know: made here, never told to the server.
+
+use crate::failure::{Failure, Result};
+use client::archive::InitOptions;
+use client::surroundings::Surroundings;
+use crypto::{KdfParams, KeyMaterial, Role, SlotSecret};
+use ids::KeyId;
+use repository::config::Config;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// The file that holds what opens this node's slot.
+const OWN: &str = "slot.key";
+/// The file that holds the recovery key until a person has put it away.
+const RECOVERY: &str = "recovery.key";
+
+/// What opens this node's slot; made the first time.
+pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
+    let path = folder.join(OWN);
+    if let Some(text) = access::files::read(&path)? {
+        return unhex(&text).ok_or_else(|| {
+            Failure::new(crate::codes::Code::Damage, format!("{}: no key", path.display()))
+                .hint("Enrol again with the recovery key at hand: icecore agent enroll")
+        });
+    }
+    let mut secret = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *secret).map_err(client::Error::from)?;
+    access::files::write(&path, &hex(&secret[..]))?;
+    Ok(secret)
+}
+
+/// The settings and slots of a new repository: this node's, and one for a recovery key that is
+/// written beside it.
+pub(super) fn make(
+    folder: &Path,
+    own: &[u8; 32],
+    role: Role,
+) -> repository::Result<(Config, Vec<(KeyId, Vec<u8>)>)> {
+    prepared(folder, own, role).map_err(|failure| {
+        let hint = failure.hint.unwrap_or_default();
+        repository::Error::Refused { message: failure.message, hint }
+    })
+}
+
+/// The recovery key that waits to be put away, and where it is.
+pub(crate) fn waiting_recovery(folder: &Path) -> Result<Option<(PathBuf, Zeroizing<String>)>> {
+    let path = folder.join(RECOVERY);
+    Ok(access::files::read(&path)?.map(|text| (path, text)))
+}
+
+fn prepared(folder: &Path, own: &[u8; 32], role: Role) -> Result<(Config, Vec<(KeyId, Vec<u8>)>)> {
+    let surroundings = Surroundings::default();
+    let material = client::archive::new_material(&surroundings, InitOptions::default())?;
+    let mut recovery = Zeroizing::new([0; 32]);
+    surroundings.fill(&mut *recovery)?;
+    let text = Zeroizing::new(crypto::recovery_to_text(&recovery));
+    // Before there is anything that it opens: a repository without it could be lost with this machine.
+    access::files::write(&folder.join(RECOVERY), &text)?;
+    let slots = vec![
+        slot(&material, role, own, "this node", &surroundings)?,
+        slot(&material, Role::Full, &recovery, "recovery key", &surroundings)?,
+    ];
+    let config =
+        client::archive::config_of(&material, InitOptions::default(), surroundings.now_secs());
+    Ok((config, slots))
+}
+
+fn slot(
+    material: &KeyMaterial,
+    role: Role,
+    secret: &[u8; 32],
+    label: &str,
+    surroundings: &Surroundings,
+) -> Result<(KeyId, Vec<u8>)> {
+    let secret = SlotSecret::Recovery(*secret);
+    Ok(client::archive::new_slot(material, role, secret, KdfParams::DEFAULT, label, surroundings)?)
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Zeroizing<[u8; 32]>> {
+    let text = text.trim().as_bytes();
+    let (pairs, []) = text.as_chunks::<2>() else { return None };
+    let mut bytes = Zeroizing::new([0; 32]);
+    if pairs.len() != bytes.len() {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}

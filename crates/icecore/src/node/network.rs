@@ -1,0 +1,147 @@
+//! What the network did, in lines for people: amounts, waits, and whether it held the job back.
+
+use crate::units::{bytes, count, rate};
+use remote::figures::WireReport;
+
+/// Parts of the busy time from which on something is the cause.
+const PART_MIN: f64 = 0.25;
+/// Waits for room of less than this part of the job are nothing.
+const WAIT_PART_MIN: f64 = 0.15;
+/// A buffer is small when it is less than this times what the path holds.
+const PATH_PART: f64 = 1.5;
+/// Segments sent again, of all, from which on a path is lossy.
+const LOSS_MIN: f64 = 0.002;
+
+/// The lines of the report.
+pub(crate) fn lines(wire: &WireReport, elapsed_secs: f64) -> Vec<String> {
+    vec![
+        format!(
+            "Network: {} sent, {} received, round trip {:.1} ms (least {:.1}), {} segments sent again, {} cuts, {} sent twice",
+            bytes(wire.sent_bytes),
+            bytes(wire.received_bytes),
+            wire.rtt_ms,
+            wire.min_rtt_ms,
+            count(wire.retransmitted.into()),
+            count(wire.cuts),
+            bytes(wire.resent_bytes),
+        ),
+        format!(
+            "         waited for full buffers {} times, {:.2} s; for empty buffers {} times, {:.2} s; socket buffers {}",
+            count(wire.full_waits),
+            wire.full_wait_secs,
+            count(wire.empty_waits),
+            wire.empty_wait_secs,
+            buffers(wire),
+        ),
+        format!("What the network did to it: {}", verdict(wire, elapsed_secs)),
+    ]
+}
+
+fn buffers(wire: &WireReport) -> String {
+    let granted = format!(
+        "{} to send, {} to receive",
+        bytes(wire.send_buffer_bytes),
+        bytes(wire.receive_buffer_bytes)
+    );
+    match wire.buffer_asked_bytes {
+        0 => format!("left to the system (at first {granted})"),
+        asked => format!("asked for {}, granted {granted}", bytes(asked)),
+    }
+}
+
+/// In one line: what held the job back on the way, and what to do.
+pub(crate) fn verdict(wire: &WireReport, elapsed_secs: f64) -> String {
+    let moved = wire.sent_bytes.max(wire.received_bytes) as f64;
+    let per_sec = moved / elapsed_secs.max(0.001);
+    let path = wire.min_rtt_ms / 1e3 * per_sec;
+    let part = |secs: f64| if wire.busy_secs > 0.0 { secs / wire.busy_secs } else { 0.0 };
+    let buffer = wire.send_buffer_bytes.min(wire.receive_buffer_bytes) as f64;
+    if wire.buffer_asked_bytes > 0 && wire.min_rtt_ms > 1.0 && path * PATH_PART * 2.0 > buffer / 2.0
+    {
+        return format!(
+            "the socket buffer of {} that was asked for: it allows {} on a round trip of {:.0} ms. Leave out --socket-buffer on both sides, then the system fits it to the way",
+            bytes(wire.buffer_asked_bytes),
+            rate(buffer / 2.0 / (wire.min_rtt_ms / 1e3).max(1e-6)),
+            wire.min_rtt_ms,
+        );
+    }
+    if wire.empty_wait_secs < elapsed_secs * WAIT_PART_MIN && wire.received_bytes < wire.sent_bytes
+    {
+        return "nothing: it was faster than what there was to send".to_owned();
+    }
+    if part(wire.receiver_limited_secs) > PART_MIN {
+        return format!(
+            "the receive window of the server ({:.0} % of the time): it takes data more slowly than it comes, or its tcp_rmem is small. See the server's disk and processor, or raise net.ipv4.tcp_rmem there",
+            100.0 * part(wire.receiver_limited_secs)
+        );
+    }
+    if part(wire.send_buffer_limited_secs) > PART_MIN {
+        return format!(
+            "the send buffer of this machine ({:.0} % of the time): raise net.ipv4.tcp_wmem",
+            100.0 * part(wire.send_buffer_limited_secs)
+        );
+    }
+    let segments = wire.sent_bytes as f64 / 1400.0;
+    if f64::from(wire.retransmitted) > segments * LOSS_MIN {
+        return format!(
+            "loss: {:.1} % of the segments were sent again. More --streams help, or another congestion control (bbr)",
+            100.0 * f64::from(wire.retransmitted) / segments.max(1.0)
+        );
+    }
+    format!("the link, at {}: more compression (--compression) makes it carry more", rate(per_sec))
+}
+
+/// Limits that the server set.
+pub(crate) fn limits(up: u64, down: u64, reason: &str) -> String {
+    let shown = |limit: u64| match limit {
+        0 => "any rate".to_owned(),
+        limit => rate(limit as f64),
+    };
+    format!("limits of the server: {} up, {} down ({reason})", shown(up), shown(down))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire() -> WireReport {
+        WireReport {
+            sent_bytes: 100_000_000,
+            min_rtt_ms: 28.0,
+            rtt_ms: 28.0,
+            busy_secs: 40.0,
+            empty_wait_secs: 30.0,
+            send_buffer_bytes: 4 << 20,
+            receive_buffer_bytes: 4 << 20,
+            ..WireReport::default()
+        }
+    }
+
+    #[test]
+    fn a_forced_buffer_that_is_too_small_is_named_with_the_way_out() {
+        let (asked, granted) = (64 << 10, 128 << 10);
+        let small = WireReport {
+            buffer_asked_bytes: asked,
+            send_buffer_bytes: granted,
+            receive_buffer_bytes: granted,
+            ..wire()
+        };
+        let said = verdict(&small, 40.0);
+        assert!(said.contains("64") && said.contains("--socket-buffer"), "{said}");
+    }
+
+    #[test]
+    fn each_cause_has_its_line() {
+        let table = [
+            (WireReport { receiver_limited_secs: 20.0, ..wire() }, "receive window"),
+            (WireReport { send_buffer_limited_secs: 20.0, ..wire() }, "send buffer"),
+            (WireReport { retransmitted: 1000, ..wire() }, "loss"),
+            (WireReport { empty_wait_secs: 0.1, ..wire() }, "nothing"),
+            (wire(), "the link"),
+        ];
+        for (report, expected) in table {
+            let said = verdict(&report, 40.0);
+            assert!(said.contains(expected), "{expected}: {said}");
+        }
+    }
+}

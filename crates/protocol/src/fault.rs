@@ -1,0 +1,90 @@
+//! Kinds of errors on the wire. Numbers never change their meaning.
+
+use crate::packet::{Packet, PathBytes};
+
+/// What kind of error a `Fault` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Code {
+    /// The other end does not keep to the protocol.
+    Protocol = 1,
+    /// There is no version that both speak.
+    Version = 2,
+    /// The node may not do this.
+    NotAllowed = 3,
+    /// The node's certificate was revoked.
+    Revoked = 4,
+    /// The domain has no repository yet.
+    NoRepository = 5,
+    /// The domain has a repository already.
+    Exists = 6,
+    /// Somebody else writes to the repository.
+    InUse = 7,
+    /// A snapshot is not there.
+    SnapshotMissing = 8,
+    /// An object is in no container.
+    ObjectMissing = 9,
+    /// A container is not there.
+    ContainerMissing = 10,
+    /// Bytes of the repository are damaged.
+    Damaged = 11,
+    /// The disk of the repository is full.
+    NoSpace = 12,
+    /// The storage of the server failed.
+    Storage = 13,
+    /// Too much at once: try again later.
+    Busy = 14,
+    /// There is no such session, or no longer.
+    NoSession = 15,
+    /// The job was cancelled.
+    Cancelled = 16,
+    /// The server is shutting down: come back.
+    ShuttingDown = 17,
+    /// It failed otherwise.
+    Failed = 18,
+}
+
+impl Code {
+    /// All of them, by number.
+    pub const ALL: [Code; 18] = [
+        Code::Protocol,
+        Code::Version,
+        Code::NotAllowed,
+        Code::Revoked,
+        Code::NoRepository,
+        Code::Exists,
+        Code::InUse,
+        Code::SnapshotMissing,
+        Code::ObjectMissing,
+        Code::ContainerMissing,
+        Code::Damaged,
+        Code::NoSpace,
+        Code::Storage,
+        Code::Busy,
+        Code::NoSession,
+        Code::Cancelled,
+        Code::ShuttingDown,
+        Code::Failed,
+    ];
+
+    /// The code with this number; an unknown one is a failure like others.
+    pub fn from_number(number: u16) -> Self {
+        Self::ALL.into_iter().find(|code| *code as u16 == number).unwrap_or(Code::Failed)
+    }
+
+    /// Whether coming back later, with the same request, may help.
+    pub fn is_of_the_moment(self) -> bool {
+        matches!(self, Code::Busy | Code::ShuttingDown)
+    }
+}
+
+/// A `Fault`. Control characters are taken out of `message`: it may cite what a peer sent.
+pub fn fault(code: Code, message: &str, hint: &str, about: &[u8]) -> Packet {
+    let clean = |text: &str| -> String {
+        let text: String = text.chars().filter(|it| !it.is_control()).collect();
+        let end = text.floor_char_boundary(2048);
+        text[..end].to_owned()
+    };
+    let about = PathBytes(about.get(..64).unwrap_or(about).to_vec());
+    Packet::Fault { code: code as u16, message: clean(message), hint: clean(hint), about }
+}

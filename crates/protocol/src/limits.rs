@@ -1,0 +1,30 @@
+//! The largest values that either end believes. `docs/PROTOCOL.md` has the same table.
+
+use format::limits::RECORD_BYTES_MAX;
+
+/// Longest body of a packet without a record in it, unless it says otherwise.
+pub const SMALL_BYTES_MAX: usize = 64 << 10;
+/// Longest body of a packet that carries a record.
+pub const RECORD_PACKET_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;
+/// Most ids in one question.
+pub const IDS_MAX: usize = 16 << 10;
+/// Most session keys of one container that are sent.
+pub const KEYS_MAX: usize = 1024;
+/// Most snapshots in one list.
+pub const SNAPSHOTS_MAX: usize = 2048;
+/// Most key slots of a domain.
+pub const SLOTS_MAX: usize = 256;
+/// Longest text.
+pub const TEXT_BYTES_MAX: usize = 8 << 10;
+/// Longest path in a progress message.
+pub const PATH_BYTES_MAX: usize = 4 << 10;
+/// Longest snapshot file.
+pub const SNAPSHOT_BYTES_MAX: usize = 2 << 20;
+/// Longest order to an agent, and longest report of a job.
+pub const JSON_BYTES_MAX: usize = 1 << 20;
+/// Streams of one session.
+pub const STREAMS_MAX: u8 = 16;
+/// Requests of one stream that wait for their answers.
+pub const REQUESTS_MAX: usize = 256;
+/// Bytes of records of one stream that were sent and not confirmed.
+pub const WINDOW_BYTES_MAX: usize = 64 << 20;

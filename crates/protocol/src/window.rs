@@ -1,0 +1,90 @@
+//! What was sent and not yet confirmed: the bound of what a client keeps in memory, and what it
+//! sends again after a cut.
+
+use crate::{Error, Result};
+use std::collections::VecDeque;
+
+/// Frames of one stream on their way; `T` holds one.
+#[derive(Debug)]
+pub struct Window<T> {
+    /// Most bytes on their way; one frame always fits.
+    limit_bytes: usize,
+    /// Those not confirmed, oldest first, with their lengths.
+    sent: VecDeque<(T, usize)>,
+    bytes: usize,
+    /// Frames that were confirmed.
+    confirmed: u64,
+}
+
+impl<T> Window<T> {
+    /// An empty window.
+    pub fn new(limit_bytes: usize) -> Self {
+        Self { limit_bytes, sent: VecDeque::new(), bytes: 0, confirmed: 0 }
+    }
+
+    /// Whether a frame of `bytes` may be sent now.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.sent.is_empty() || self.bytes + bytes <= self.limit_bytes
+    }
+
+    /// Notes a frame that is sent.
+    pub fn push(&mut self, frame: T, bytes: usize) {
+        self.bytes += bytes;
+        self.sent.push_back((frame, bytes));
+    }
+
+    /// The other end has taken `applied` frames, all told.
+    pub fn confirm(&mut self, applied: u64) -> Result<()> {
+        let more = applied.checked_sub(self.confirmed).ok_or(Error::Overconfirmed)?;
+        if more > self.sent.len() as u64 {
+            return Err(Error::Overconfirmed);
+        }
+        for (_, bytes) in self.sent.drain(..more as usize) {
+            self.bytes -= bytes;
+        }
+        self.confirmed = applied;
+        Ok(())
+    }
+
+    /// The frames that the other end may not have, oldest first.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = &T> {
+        self.sent.iter().map(|(frame, _)| frame)
+    }
+
+    /// Whether everything is confirmed.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Frames sent so far, all told.
+    pub fn sent_frames(&self) -> u64 {
+        self.confirmed + self.sent.len() as u64
+    }
+
+    /// Bytes on their way.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_confirmed_goes_and_the_rest_is_sent_again() {
+        let mut window = Window::new(100);
+        for frame in 0..4 {
+            assert!(window.has_room_for(25));
+            window.push(frame, 25);
+        }
+        assert!(!window.has_room_for(1));
+        window.confirm(3).unwrap();
+        assert_eq!(window.unconfirmed().copied().collect::<Vec<_>>(), [3]);
+        assert!(window.has_room_for(75) && !window.has_room_for(76));
+        assert_eq!(window.confirm(5), Err(Error::Overconfirmed));
+        assert_eq!(window.confirm(2), Err(Error::Overconfirmed), "nothing is taken back");
+        window.confirm(4).unwrap();
+        assert!(window.has_room_for(1000), "one frame always fits");
+    }
+}

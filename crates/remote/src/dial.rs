@@ -1,0 +1,64 @@
+//! From a name to a connection: look up, connect, shake hands.
+
+use crate::{Failure, Target};
+use rustls_pki_types::ServerName;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use transport::socket::{self, Buffers};
+
+/// Time to look a name up and to connect to one of its addresses.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+/// Time for the TLS handshake: a busy server lets us wait for our turn.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(30);
+
+/// A connection whose other end was verified.
+pub(crate) struct Dialled {
+    pub(crate) stream: TlsStream<TcpStream>,
+    pub(crate) buffers: Buffers,
+}
+
+pub(crate) async fn dial(target: &Target) -> Result<Dialled, Failure> {
+    let lost = |error: io::Error| Failure::Lost {
+        server: target.describe(),
+        reason: error.to_string(),
+        kind: kind_of(&error),
+    };
+    let (tcp, buffers) = within(CONNECT_WITHIN, connect(target)).await.map_err(lost)?;
+    let name = ServerName::try_from(target.host.clone())
+        .map_err(|_| Failure::Nonsense(format!("{} is no host name", target.host)))?;
+    let shaken = TlsConnector::from(target.tls.clone()).connect(name, tcp);
+    let stream = within(HANDSHAKE_WITHIN, shaken).await.map_err(lost)?;
+    if stream.get_ref().1.alpn_protocol() != Some(protocol::ALPN) {
+        let text = format!("{} is no icecore server, or a very different one", target.describe());
+        return Err(Failure::Nonsense(text));
+    }
+    Ok(Dialled { stream, buffers })
+}
+
+async fn connect(target: &Target) -> io::Result<(TcpStream, Buffers)> {
+    let addresses = tokio::net::lookup_host((target.host.as_str(), target.port)).await?;
+    let mut last = None;
+    for address in addresses {
+        match socket::connect(address, target.buffer_bytes).await {
+            Ok(connected) => return Ok(connected),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address")))
+}
+
+async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let late = || io::Error::new(ErrorKind::TimedOut, format!("no answer in {time:?}"));
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// A kind that says: the server cannot be reached.
+fn kind_of(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        kind if repository::storage::is_unreachable(kind) => kind,
+        _ => ErrorKind::NotConnected,
+    }
+}

@@ -1,0 +1,236 @@
+//! Keeps a stream connected: dials, greets, opens or attaches, moves frames both ways, and comes
+//! back after a cut until patience is at its end.
+
+use crate::dial::{Dialled, dial};
+use crate::figures::Figures;
+use crate::inbox::Inbox;
+use crate::remote::{Opened, Role};
+use crate::stream::Stream;
+use crate::{Failure, Target};
+use parking_lot::Mutex;
+use protocol::packet::End;
+use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio_rustls::client::TlsStream;
+use transport::Error;
+use transport::frames::{self, FrameReader};
+use transport::rate::Rate;
+use transport::tcp_info::TcpInfo;
+
+/// First pause before another try; each later one is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(15);
+/// A quiet connection says that it is there.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// How often the kernel is asked.
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+
+type Tls = TlsStream<TcpStream>;
+
+/// What keeps a stream connected.
+pub(crate) struct Drive {
+    pub(crate) target: Target,
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) figures: Arc<Figures>,
+    pub(crate) role: Arc<Mutex<Role>>,
+    /// Told once whether the first connection worked.
+    pub(crate) first: Option<oneshot::Sender<Result<Opened, Failure>>>,
+}
+
+impl Drive {
+    pub(crate) async fn run(mut self) {
+        let mut lost_since: Option<Instant> = None;
+        let mut pause = PAUSE_FIRST;
+        loop {
+            let failure = match self.connect().await {
+                Ok((dialled, applied)) => {
+                    (lost_since, pause) = (None, PAUSE_FIRST);
+                    self.serve(dialled, applied).await
+                }
+                Err(failure) => failure,
+            };
+            if let Some(first) = self.first.take() {
+                let _ = first.send(Err(failure.clone()));
+                return self.stream.end(failure);
+            }
+            let since = *lost_since.get_or_insert_with(Instant::now);
+            let gives_up = !failure.is_of_the_moment() || since.elapsed() > self.target.patience;
+            if gives_up || self.stream.is_over() {
+                return self.stream.end(failure);
+            }
+            self.figures.cuts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            tokio::time::sleep(jittered(pause)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// A connection on which the stream can go on; and how many of its records were taken.
+    async fn connect(&mut self) -> Result<(Dialled, Option<u64>), Failure> {
+        let mut dialled = dial(&self.target).await?;
+        let stream = &mut dialled.stream;
+        let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
+        let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };
+        let Packet::Welcome { version, node, time_secs, streams, .. } =
+            self.ask(stream, &hello).await?
+        else {
+            return Err(Failure::Nonsense("the server does not greet".into()));
+        };
+        if !(VERSION_OLDEST..=VERSION_NEWEST).contains(&version) {
+            return Err(Failure::Nonsense(format!("the server speaks version {version}")));
+        }
+        let request = self.role.lock().request(&self.target.domain);
+        match self.ask(stream, &request).await? {
+            Packet::Attached { applied } => Ok((dialled, Some(applied))),
+            Packet::Opened { domain, config, damage_epoch, may_write, may_read, may_init } => {
+                let opened = Opened {
+                    node,
+                    domain,
+                    config: config.0,
+                    damage_epoch,
+                    may_write,
+                    may_read,
+                    may_init,
+                    streams,
+                    time_secs,
+                    buffers: dialled.buffers,
+                };
+                if let Some(first) = self.first.take() {
+                    let _ = first.send(Ok(opened));
+                }
+                Ok((dialled, None))
+            }
+            other => Err(Failure::of(other)),
+        }
+    }
+
+    /// One question and its answer, before anything else is on the way. What comes unasked meanwhile
+    /// is noted.
+    async fn ask(&self, stream: &mut Tls, packet: &Packet) -> Result<Packet, Failure> {
+        let asked = async {
+            stream.write_all(&packet.frame(0)).await?;
+            stream.flush().await?;
+            let mut reader = FrameReader::new(&mut *stream, End::Server);
+            loop {
+                let header = reader.header().await?;
+                let body = reader.body(header, &Rate::default()).await?;
+                match Packet::decode(header.kind, body)? {
+                    unasked @ (Packet::Limits { .. } | Packet::Order { .. }) => {
+                        let _ = self.inbox.take(unasked);
+                    }
+                    answer => return Ok::<_, Error>(answer),
+                }
+            }
+        };
+        match asked.await.map_err(|error| self.failure(error))? {
+            fault @ Packet::Fault { .. } => Err(Failure::of(fault)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Moves frames until the connection fails.
+    async fn serve(&self, dialled: Dialled, applied: Option<u64>) -> Failure {
+        if let Err(failure) = self.stream.reconnected(applied) {
+            return failure;
+        }
+        self.figures.connected(dialled.buffers);
+        let socket = dup(&dialled.stream);
+        let (read, write) = tokio::io::split(dialled.stream);
+        tokio::select! {
+            failure = self.read_all(read) => failure,
+            failure = self.write_all(write) => failure,
+            () = self.sample(socket) => Failure::Nonsense("sampling ended".into()),
+        }
+    }
+
+    async fn read_all(&self, read: ReadHalf<Tls>) -> Failure {
+        let mut reader = FrameReader::new(read, End::Server);
+        loop {
+            let packet = async {
+                let header = reader.header().await?;
+                let body = reader.body(header, &self.inbox.down).await?;
+                Ok::<_, Error>((header.request, Packet::decode(header.kind, body)?))
+            };
+            match packet.await {
+                Ok((request, packet)) => {
+                    self.figures.received(reader.bytes);
+                    reader.bytes = 0;
+                    if let Err(failure) = self.stream.receive(request, packet) {
+                        return failure;
+                    }
+                }
+                Err(error) => return self.failure(error),
+            }
+        }
+    }
+
+    async fn write_all(&self, mut write: WriteHalf<Tls>) -> Failure {
+        loop {
+            match self.write_some(&mut write).await {
+                Ok(()) => {}
+                Err(error) => return self.failure(error),
+            }
+            let before = Instant::now();
+            let waited = tokio::time::timeout(PING_EVERY, self.stream.kick.notified()).await;
+            self.figures.full_waits.add(before.elapsed());
+            if waited.is_err() {
+                self.stream.tell(&Packet::Ping {});
+            }
+            if self.stream.is_over() {
+                let _ = write.shutdown().await;
+                return Failure::Nonsense("the stream is over".into());
+            }
+        }
+    }
+
+    async fn write_some(&self, write: &mut WriteHalf<Tls>) -> transport::Result<()> {
+        let mut wrote = false;
+        while let Some(frame) = self.stream.next_frame() {
+            frames::write(write, &frame, &self.inbox.up).await?;
+            self.figures.sent(frame.len() as u64);
+            wrote = true;
+        }
+        if wrote {
+            write.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn sample(&self, socket: Option<std::os::fd::OwnedFd>) {
+        let mut ticks = tokio::time::interval(SAMPLE_EVERY);
+        loop {
+            ticks.tick().await;
+            if let Some(info) = socket.as_ref().and_then(|socket| TcpInfo::of(socket).ok()) {
+                self.figures.sample(info);
+            }
+        }
+    }
+
+    fn failure(&self, error: Error) -> Failure {
+        let kind = match &error {
+            Error::Protocol(error) => return Failure::Nonsense(error.to_string()),
+            Error::Io(error) if repository::storage::is_unreachable(error.kind()) => error.kind(),
+            Error::TooSlow { .. } => ErrorKind::TimedOut,
+            Error::Io(_) | Error::Closed => ErrorKind::ConnectionReset,
+        };
+        Failure::Lost { server: self.target.describe(), reason: error.to_string(), kind }
+    }
+}
+
+/// The socket once more, to ask the kernel about it while others use it.
+fn dup(stream: &Tls) -> Option<std::os::fd::OwnedFd> {
+    use std::os::fd::AsFd;
+    stream.get_ref().0.as_fd().try_clone_to_owned().ok()
+}
+
+/// Between half and all of `pause`: many who were cut at once do not come back at once.
+fn jittered(pause: Duration) -> Duration {
+    let mut byte = [0u8; 1];
+    let _ = getrandom::fill(&mut byte);
+    pause.mul_f64(0.5 + f64::from(byte[0]) / 512.0)
+}

@@ -1,0 +1,102 @@
+//! Why a stream is of no more use, or a request was not done; as errors of the engine.
+
+use format::wire::Reader;
+use ids::{ContainerNo, ObjectId, SnapshotId};
+use protocol::Packet;
+use protocol::fault::Code;
+use repository::Error;
+use repository::storage::StorageError;
+use std::io::{self, ErrorKind};
+
+/// Why something was not done.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// The server said so.
+    Fault {
+        /// What kind of error.
+        code: Code,
+        /// What happened.
+        message: String,
+        /// What to do.
+        hint: String,
+        /// What it is about.
+        about: Vec<u8>,
+    },
+    /// The server cannot be reached.
+    Lost {
+        /// Where it should be.
+        server: String,
+        /// Why.
+        reason: String,
+        /// The kind of error.
+        kind: ErrorKind,
+    },
+    /// The server does not keep to the protocol.
+    Nonsense(String),
+    /// The server asked to stop.
+    Cancelled(String),
+}
+
+impl Failure {
+    /// What a `Fault` says.
+    pub(crate) fn of(packet: Packet) -> Self {
+        match packet {
+            Packet::Fault { code, message, hint, about } => {
+                Self::Fault { code: Code::from_number(code), message, hint, about: about.0 }
+            }
+            other => Self::Nonsense(format!("the server answered with {}", other.name())),
+        }
+    }
+
+    /// Whether coming back may help.
+    pub(crate) fn is_of_the_moment(&self) -> bool {
+        match self {
+            Self::Fault { code, .. } => code.is_of_the_moment(),
+            Self::Lost { .. } => true,
+            Self::Nonsense(_) | Self::Cancelled(_) => false,
+        }
+    }
+
+    /// The same as an error of the engine.
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Fault { code, message, hint, about } => of_fault(code, message, hint, &about),
+            Self::Lost { server, reason, kind } => {
+                StorageError::new("reach", &server, io::Error::new(kind, reason)).into()
+            }
+            Self::Nonsense(message) => {
+                let hint = "Use the same version of icecore on both sides.".to_owned();
+                Error::Refused { message, hint }
+            }
+            Self::Cancelled(reason) => Error::Refused {
+                message: format!("the server stopped this job: {reason}"),
+                hint: "What was stored is found by the next run.".to_owned(),
+            },
+        }
+    }
+}
+
+fn of_fault(code: Code, message: String, hint: String, about: &[u8]) -> Error {
+    let storage = |kind| StorageError::new("use", "the server", io::Error::new(kind, &*message));
+    let missing = match code {
+        Code::SnapshotMissing => SnapshotId::from_slice(about).map(Error::SnapshotMissing),
+        Code::ObjectMissing => ObjectId::from_slice(about).map(Error::ObjectMissing),
+        Code::ContainerMissing => {
+            let number = Reader::new(about, "container").u64().ok();
+            number.map(|number| Error::ContainerMissing(ContainerNo(number)))
+        }
+        _ => None,
+    };
+    match (missing, code) {
+        (Some(error), _) => error,
+        (_, Code::NoRepository) => Error::NoRepository { location: "the server".into() },
+        (_, Code::Exists) => Error::Exists { location: "the server".into() },
+        (_, Code::InUse) => Error::InUse { holder: message },
+        (_, Code::NoSpace) => storage(ErrorKind::StorageFull).into(),
+        (_, Code::Storage) => storage(ErrorKind::Other).into(),
+        (_, Code::Busy | Code::ShuttingDown) => storage(ErrorKind::ConnectionRefused).into(),
+        (_, Code::NoSession) => Error::SessionLost,
+        (_, Code::Damaged) => Error::DamagedThere(message),
+        _ => Error::Refused { message, hint },
+    }
+}

@@ -1,0 +1,109 @@
+//! What the connection did: bytes, waits, and what the kernel says; and what held it back.
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use transport::socket::Buffers;
+use transport::tcp_info::TcpInfo;
+use transport::waits::Waits;
+
+/// Counters of all streams to one server.
+#[derive(Default)]
+pub struct Figures {
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+    pub(crate) cuts: AtomicU64,
+    /// There was nothing to send.
+    pub(crate) full_waits: Waits,
+    buffers: Mutex<Option<Buffers>>,
+    last: Mutex<Option<TcpInfo>>,
+}
+
+/// The same, to be shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct WireReport {
+    /// Bytes to the server, without TLS and TCP.
+    pub sent_bytes: u64,
+    /// Bytes from the server.
+    pub received_bytes: u64,
+    /// Bytes of records that were sent again after a cut.
+    pub resent_bytes: u64,
+    /// Connections that were lost.
+    pub cuts: u64,
+    /// Times that the sender waited for something to send, and seconds.
+    pub full_waits: u64,
+    /// Seconds of these.
+    pub full_wait_secs: f64,
+    /// Times that the pipeline waited for room to send, and seconds.
+    pub empty_waits: u64,
+    /// Seconds of these.
+    pub empty_wait_secs: f64,
+    /// Round trip in milliseconds.
+    pub rtt_ms: f64,
+    /// Smallest round trip.
+    pub min_rtt_ms: f64,
+    /// Segments sent again.
+    pub retransmitted: u32,
+    /// Seconds in which there was something to send.
+    pub busy_secs: f64,
+    /// Part of them in which the other end's receive window was full.
+    pub receiver_limited_secs: f64,
+    /// Part of them in which the send buffer was full.
+    pub send_buffer_limited_secs: f64,
+    /// Bytes that may be on their way as far as congestion goes.
+    pub congestion_window_bytes: u64,
+    /// Buffer size that was asked for; 0 when left to the system.
+    pub buffer_asked_bytes: u64,
+    /// Send buffer as granted at the start.
+    pub send_buffer_bytes: u64,
+    /// Receive buffer as granted at the start.
+    pub receive_buffer_bytes: u64,
+}
+
+impl Figures {
+    pub(crate) fn sent(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn received(&self, bytes: u64) {
+        self.received_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn connected(&self, buffers: Buffers) {
+        *self.buffers.lock() = Some(buffers);
+    }
+
+    pub(crate) fn sample(&self, info: TcpInfo) {
+        *self.last.lock() = Some(info);
+    }
+
+    /// The counters now; `empty_waits` and `resent_bytes` are those of the streams.
+    pub(crate) fn report(&self, empty_waits: (u64, f64), resent_bytes: u64) -> WireReport {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let info = self.last.lock().unwrap_or_default();
+        let buffers = self.buffers.lock().unwrap_or_default();
+        let secs = |micros: u64| micros as f64 / 1e6;
+        WireReport {
+            sent_bytes: get(&self.sent_bytes),
+            received_bytes: get(&self.received_bytes),
+            resent_bytes,
+            cuts: get(&self.cuts),
+            full_waits: self.full_waits.count(),
+            full_wait_secs: self.full_waits.secs(),
+            empty_waits: empty_waits.0,
+            empty_wait_secs: empty_waits.1,
+            rtt_ms: f64::from(info.rtt_micros) / 1e3,
+            min_rtt_ms: f64::from(info.min_rtt_micros) / 1e3,
+            retransmitted: info.retransmitted,
+            busy_secs: secs(info.busy_micros),
+            receiver_limited_secs: secs(info.receiver_limited_micros),
+            send_buffer_limited_secs: secs(info.send_buffer_limited_micros),
+            congestion_window_bytes: u64::from(info.window_segments)
+                * u64::from(info.segment_bytes),
+            buffer_asked_bytes: buffers.asked_bytes as u64,
+            send_buffer_bytes: buffers.send_bytes as u64,
+            receive_buffer_bytes: buffers.receive_bytes as u64,
+        }
+    }
+}

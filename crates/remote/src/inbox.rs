@@ -1,0 +1,91 @@
+//! What the server says unasked: limits, orders, a request to stop.
+
+use crate::Failure;
+use parking_lot::{Condvar, Mutex};
+use protocol::Packet;
+use std::collections::VecDeque;
+use std::time::Duration;
+use transport::rate::Rate;
+
+/// Orders that wait; more are for the next connection, since the server keeps them until they are done.
+const ORDERS_MAX: usize = 64;
+
+/// What came unasked.
+pub(crate) struct Inbox {
+    /// What this end was told to keep to.
+    own: [u64; 2],
+    /// As fast as may be sent.
+    pub(crate) up: Rate,
+    /// As fast as may be received; the server keeps to it, too.
+    pub(crate) down: Rate,
+    said: Mutex<Said>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Said {
+    limits: Option<([u64; 2], String)>,
+    orders: VecDeque<(u64, Vec<u8>)>,
+    cancelled: Option<String>,
+}
+
+impl Inbox {
+    pub(crate) fn new(own: [u64; 2]) -> Self {
+        let [up, down] = own.map(Rate::new);
+        Self { own, up, down, said: Mutex::default(), changed: Condvar::new() }
+    }
+
+    pub(crate) fn take(&self, packet: Packet) -> Result<(), Failure> {
+        let mut said = self.said.lock();
+        match packet {
+            Packet::Limits { up, down, reason } => {
+                self.up.set(lower(self.own[0], up));
+                self.down.set(lower(self.own[1], down));
+                said.limits = Some(([up, down], reason));
+            }
+            Packet::Order { order, json } if said.orders.len() < ORDERS_MAX => {
+                said.orders.push_back((order, json));
+            }
+            Packet::Cancel { reason } => {
+                said.cancelled = Some(reason.clone());
+                self.changed.notify_all();
+                return Err(Failure::Cancelled(reason));
+            }
+            _ => {}
+        }
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The limits in bytes per second that the server last told, and why; once.
+    pub(crate) fn new_limits(&self) -> Option<([u64; 2], String)> {
+        self.said.lock().limits.take()
+    }
+
+    /// The next order, waiting for it so long.
+    pub(crate) fn next_order(&self, wait: Duration) -> Option<(u64, Vec<u8>)> {
+        let mut said = self.said.lock();
+        if said.orders.is_empty() {
+            self.changed.wait_for(&mut said, wait);
+        }
+        said.orders.pop_front()
+    }
+}
+
+/// The lower of two limits, of which 0 is none.
+fn lower(one: u64, other: u64) -> u64 {
+    match (one, other) {
+        (0, limit) | (limit, 0) => limit,
+        (one, other) => one.min(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lower_limit_holds_and_none_is_no_limit() {
+        assert_eq!([lower(0, 0), lower(0, 5), lower(5, 0), lower(7, 5)], [0, 5, 5, 5]);
+    }
+}

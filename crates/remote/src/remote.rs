@@ -1,0 +1,311 @@
+//! A connection to a server, and what was opened with it.
+
+use crate::ahead::Ahead;
+use crate::drive::Drive;
+use crate::figures::{Figures, WireReport};
+use crate::inbox::Inbox;
+use crate::runtime::Runtime;
+use crate::stream::Stream;
+use crate::{Failure, Target};
+use ids::KeyId;
+use parking_lot::Mutex;
+use protocol::Packet;
+use protocol::packet::{PathBytes, Slot};
+use repository::config::Config;
+use repository::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use transport::socket::Buffers;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Purpose {
+    /// To back up.
+    Backup = 1,
+    /// To restore.
+    Restore = 2,
+    /// To look.
+    Look = 3,
+    /// To wait for orders.
+    Agent = 4,
+    /// To measure the way.
+    Measure = 5,
+}
+
+/// What a stream says when its connection is new.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Role {
+    /// It opens a domain.
+    Open(Purpose),
+    /// It is a stream of a session.
+    Attach { session: [u8; 16], secret: [u8; 16], stream: u8 },
+}
+
+impl Role {
+    pub(crate) fn request(&self, domain: &str) -> Packet {
+        match *self {
+            Self::Open(purpose) => {
+                Packet::Open { domain: domain.to_owned(), purpose: purpose as u8 }
+            }
+            Self::Attach { session, secret, stream } => Packet::Attach { session, secret, stream },
+        }
+    }
+}
+
+/// What the server says of the domain.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) node: String,
+    pub(crate) domain: String,
+    pub(crate) config: Vec<u8>,
+    pub(crate) damage_epoch: u64,
+    pub(crate) may_write: bool,
+    pub(crate) may_read: bool,
+    pub(crate) may_init: bool,
+    pub(crate) streams: u8,
+    pub(crate) time_secs: i64,
+    pub(crate) buffers: Buffers,
+}
+
+/// A repository on a server.
+pub struct Remote {
+    pub(crate) target: Target,
+    pub(crate) first: Arc<Stream>,
+    pub(crate) role: Arc<Mutex<Role>>,
+    pub(crate) figures: Arc<Figures>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) more: Mutex<Vec<Arc<Stream>>>,
+    pub(crate) opened: Opened,
+    pub(crate) config: Config,
+    pub(crate) ahead: Ahead,
+    /// Last: dropped after all that uses it.
+    runtime: Runtime,
+}
+
+impl Remote {
+    /// Connects. The repository must have been made: see [`Remote::connect_to_make`].
+    pub fn connect(target: &Target, purpose: Purpose) -> Result<Arc<Self>> {
+        let unmade = Unmade::connect(target, purpose)?;
+        if unmade.opened.config.is_empty() {
+            return Err(Error::NoRepository { location: target.describe() });
+        }
+        unmade.assemble()
+    }
+
+    /// Connects, and makes the repository with `make` when the domain has none yet.
+    pub fn connect_to_make(
+        target: &Target,
+        purpose: Purpose,
+        make: impl FnOnce() -> Result<(Config, Vec<(KeyId, Vec<u8>)>)>,
+    ) -> Result<Arc<Self>> {
+        let mut unmade = Unmade::connect(target, purpose)?;
+        if unmade.opened.config.is_empty() {
+            let (config, slots) = make()?;
+            unmade.init(config, slots)?;
+        }
+        unmade.assemble()
+    }
+
+    /// Connects for what needs no repository: orders, measuring.
+    pub fn connect_bare(target: &Target, purpose: Purpose) -> Result<Bare> {
+        Unmade::connect(target, purpose).map(Bare)
+    }
+
+    /// The node, as the server knows it, and the domain.
+    pub fn names(&self) -> (&str, &str) {
+        (&self.opened.node, &self.opened.domain)
+    }
+
+    /// Whether the node may read here.
+    pub fn may_read(&self) -> bool {
+        self.opened.may_read
+    }
+
+    /// Whether the node may back up here.
+    pub fn may_write(&self) -> bool {
+        self.opened.may_write
+    }
+
+    /// Whether the node may make the repository.
+    pub fn may_init(&self) -> bool {
+        self.opened.may_init
+    }
+
+    /// The server's clock when it was connected to, seconds since 1970.
+    pub fn server_time_secs(&self) -> i64 {
+        self.opened.time_secs
+    }
+
+    /// Buffers of the first connection.
+    pub fn buffers(&self) -> Buffers {
+        self.opened.buffers
+    }
+
+    /// Limits that the server has told since the last call, and why.
+    pub fn new_limits(&self) -> Option<([u64; 2], String)> {
+        self.inbox.new_limits()
+    }
+
+    /// Tells the server where the job is.
+    pub fn progress(&self, objects: u64, bytes: u64, bytes_read: u64, stage: &str, path: &[u8]) {
+        let end = path.len().min(protocol::limits::PATH_BYTES_MAX);
+        let (stage, path) = (stage.to_owned(), PathBytes(path[..end].to_vec()));
+        self.first.tell(&Packet::Progress { objects, bytes, bytes_read, stage, path });
+    }
+
+    /// Tells the server how the job ended, with a report for people and programs.
+    pub fn finish(&self, is_complete: bool, report: &str) -> Result<()> {
+        let report = report.as_bytes().to_vec();
+        self.first.call(&Packet::Finish { is_complete, report }).map(|_| ())
+    }
+
+    /// The job failed here; who cannot be told finds out.
+    pub fn abandon(&self) {
+        if !self.first.is_over() {
+            let _ = self.finish(false, "the job failed on the node");
+        }
+    }
+
+    /// What the connection did so far.
+    pub fn report(&self) -> WireReport {
+        let streams = self.streams();
+        let waits = streams.iter().map(|stream| &stream.empty_waits);
+        let waits = waits.fold((0, 0.0), |sum, it| (sum.0 + it.count(), sum.1 + it.secs()));
+        let resent = streams.iter().map(|stream| stream.resent_bytes.load(Ordering::Relaxed));
+        self.figures.report(waits, resent.sum())
+    }
+
+    /// All streams.
+    pub(crate) fn streams(&self) -> Vec<Arc<Stream>> {
+        [self.first.clone()].into_iter().chain(self.more.lock().iter().cloned()).collect()
+    }
+
+    /// Adds a stream to the session.
+    pub(crate) fn add_stream(&self, session: [u8; 16], secret: [u8; 16]) {
+        let mut more = self.more.lock();
+        let number = more.len() as u8 + 1;
+        if number >= self.opened.streams {
+            return;
+        }
+        let stream = Stream::new(self.inbox.clone());
+        let role = Role::Attach { session, secret, stream: number };
+        let drive = Drive {
+            target: self.target.clone(),
+            stream: stream.clone(),
+            inbox: self.inbox.clone(),
+            figures: self.figures.clone(),
+            role: Arc::new(Mutex::new(role)),
+            first: None,
+        };
+        self.runtime.spawn(drive.run());
+        more.push(stream);
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let over = Failure::Nonsense("the connection was closed".into());
+        self.streams().iter().for_each(|stream| stream.end(over.clone()));
+    }
+}
+
+/// A connection for what needs no repository.
+pub struct Bare(Unmade);
+
+impl Bare {
+    pub(crate) fn stream(&self) -> &Arc<Stream> {
+        &self.0.stream
+    }
+
+    /// The next order of the server: its number and JSON. Waits so long.
+    pub fn next_order(&self, wait: Duration) -> Result<Option<(u64, Vec<u8>)>> {
+        let order = self.0.inbox.next_order(wait);
+        if order.is_none() && self.0.stream.is_over() {
+            // Says why.
+            self.0.stream.drain()?;
+        }
+        Ok(order)
+    }
+
+    /// Tells how an order ended.
+    pub fn order_done(&self, order: u64, is_complete: bool, report: &str) -> Result<()> {
+        let report = report.as_bytes().to_vec();
+        self.0.stream.call(&Packet::OrderDone { order, is_complete, report }).map(|_| ())
+    }
+
+    /// What the connection did so far.
+    pub fn report(&self) -> WireReport {
+        let waits = &self.0.stream.empty_waits;
+        self.0.figures.report((waits.count(), waits.secs()), 0)
+    }
+}
+
+/// A connection whose domain may have no repository yet.
+struct Unmade {
+    target: Target,
+    stream: Arc<Stream>,
+    role: Arc<Mutex<Role>>,
+    figures: Arc<Figures>,
+    inbox: Arc<Inbox>,
+    opened: Opened,
+    runtime: Runtime,
+}
+
+impl Unmade {
+    fn connect(target: &Target, purpose: Purpose) -> Result<Self> {
+        let runtime = Runtime::start().map_err(Failure::into_error)?;
+        let inbox = Arc::new(Inbox::new(target.limits));
+        let stream = Stream::new(inbox.clone());
+        let figures = Arc::new(Figures::default());
+        let role = Arc::new(Mutex::new(Role::Open(purpose)));
+        let (first, told) = oneshot::channel();
+        let drive = Drive {
+            target: target.clone(),
+            stream: stream.clone(),
+            inbox: inbox.clone(),
+            figures: figures.clone(),
+            role: role.clone(),
+            first: Some(first),
+        };
+        runtime.spawn(drive.run());
+        let gone = || Failure::Nonsense("the thread for the network ended".into());
+        let opened = told.blocking_recv().unwrap_or_else(|_| Err(gone()));
+        let opened = opened.map_err(Failure::into_error)?;
+        Ok(Self { target: target.clone(), stream, role, figures, inbox, opened, runtime })
+    }
+
+    fn init(&mut self, config: Config, slots: Vec<(KeyId, Vec<u8>)>) -> Result<()> {
+        let slots = slots.into_iter().map(|(id, bytes)| Slot { id, bytes }).collect();
+        let config = PathBytes(config.encode());
+        match self.stream.call(&Packet::Init { config, slots })? {
+            Packet::Opened { config, damage_epoch, .. } => {
+                self.opened.config = config.0;
+                self.opened.damage_epoch = damage_epoch;
+                Ok(())
+            }
+            other => Err(Failure::of(other).into_error()),
+        }
+    }
+
+    fn assemble(self) -> Result<Arc<Remote>> {
+        let Self { target, stream, role, figures, inbox, opened, runtime } = self;
+        let config = Config::decode(&opened.config)
+            .map_err(|reason| Error::damaged("the server's config", reason))?;
+        let (first, more, ahead) = (stream, Mutex::default(), Ahead::default());
+        Ok(Arc::new(Remote {
+            target,
+            first,
+            role,
+            figures,
+            inbox,
+            more,
+            opened,
+            config,
+            ahead,
+            runtime,
+        }))
+    }
+}

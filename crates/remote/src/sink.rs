@@ -1,0 +1,214 @@
+//! A session on a server.
+
+use crate::Remote;
+use crate::remote::Role;
+use crate::store::nonsense;
+use crate::stream::{Pending, Stream};
+use format::record::SealedRecord;
+use ids::ObjectId;
+use parking_lot::Mutex;
+use protocol::frame::{HEADER_BYTES, Header};
+use protocol::limits::IDS_MAX;
+use protocol::packet::{PathBytes, SnapshotName};
+use protocol::{Packet, answers};
+use repository::Result;
+use repository::session::Committed;
+use repository::snapshots::SnapshotRef;
+use repository::store::{Answers, Claim, Sink};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Ids remembered, so that what this session has seen is not asked for again: about 16 MB.
+const SEEN_MAX: usize = 1 << 18;
+/// Number of the packet `Append`.
+const APPEND: u8 = 17;
+
+/// A session on a server.
+pub(crate) struct RemoteSink {
+    remote: Arc<Remote>,
+    /// Nothing was stored when it began: what this session has not seen is new.
+    is_empty: bool,
+    seen: Mutex<Seen>,
+    committed: AtomicBool,
+}
+
+/// The ids that were seen lately, in two generations: when the younger one is full, the elder goes.
+#[derive(Default)]
+struct Seen {
+    young: FxHashSet<[u8; 12]>,
+    old: FxHashSet<[u8; 12]>,
+    /// Some were forgotten.
+    is_partial: bool,
+}
+
+impl Seen {
+    /// Whether `id` was seen; it is from now on.
+    fn see(&mut self, id: &ObjectId) -> bool {
+        let mut prefix = [0; 12];
+        prefix.copy_from_slice(&id.0[..12]);
+        if self.young.contains(&prefix) || self.old.contains(&prefix) {
+            return true;
+        }
+        if self.young.len() >= SEEN_MAX / 2 {
+            self.is_partial |= !self.old.is_empty();
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(prefix);
+        false
+    }
+}
+
+impl RemoteSink {
+    pub(crate) fn begin(
+        remote: Arc<Remote>,
+        base: Option<SnapshotRef>,
+        session_record: &SealedRecord,
+    ) -> Result<Self> {
+        let base = base.map(|name| SnapshotName { sequence: name.sequence, id: name.id });
+        let record = PathBytes(session_record.to_bytes());
+        let begin = Packet::Begin { base, what: String::new(), record };
+        let Packet::Begun { session, secret, is_empty } = remote.first.call(&begin)? else {
+            return Err(nonsense("Begin"));
+        };
+        *remote.role.lock() = Role::Attach { session, secret, stream: 0 };
+        for _ in 1..remote.target.streams {
+            remote.add_stream(session, secret);
+        }
+        let (seen, committed) = Default::default();
+        Ok(Self { remote, is_empty, seen, committed })
+    }
+
+    /// The stream with the least on its way.
+    fn stream(&self) -> Arc<Stream> {
+        let first = self.remote.first.clone();
+        let all = self.remote.streams();
+        all.into_iter().min_by_key(|stream| stream.bytes_on_their_way()).unwrap_or(first)
+    }
+}
+
+impl Sink for RemoteSink {
+    fn claim(&self, id: &ObjectId) -> Result<Claim> {
+        let mut seen = self.seen.lock();
+        if seen.see(id) {
+            return Ok(Claim::Known);
+        }
+        Ok(if self.is_empty && !seen.is_partial { Claim::New } else { Claim::Unsure })
+    }
+
+    fn ask(&self, ids: &[ObjectId]) -> Result<Box<dyn Answers>> {
+        let ask = |ids: &[ObjectId]| {
+            let pending = self.remote.first.request(&Packet::Claim { ids: ids.to_vec() })?;
+            Ok((ids.len(), pending))
+        };
+        Ok(Box::new(Asked(ids.chunks(IDS_MAX).map(ask).collect::<Result<_>>()?)))
+    }
+
+    fn holds(&self, ids: &[ObjectId]) -> Result<Vec<bool>> {
+        let mut all = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(IDS_MAX) {
+            let answer = self.remote.first.call(&Packet::Holds { ids: ids.to_vec() })?;
+            all.extend(unpack(answer, ids.len())?);
+        }
+        Ok(all)
+    }
+
+    fn append(&self, record: &SealedRecord) -> Result<()> {
+        self.stream().send_record(append_frame(record))
+    }
+
+    fn next_snapshot(&self) -> Result<u64> {
+        match self.remote.first.call(&Packet::GetNumber {})? {
+            Packet::Number { number } => Ok(number),
+            _ => Err(nonsense("GetNumber")),
+        }
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        let streams = self.remote.streams();
+        streams.iter().map(|stream| stream.stored_bytes()).max().unwrap_or(0)
+    }
+
+    fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
+        self.remote.streams().iter().try_for_each(|stream| stream.drain())?;
+        let manifest = manifest.to_bytes();
+        match self.remote.first.call(&Packet::Commit { manifest })? {
+            Packet::Committed { name, stored_bytes } => {
+                self.committed.store(true, Ordering::Relaxed);
+                let snapshot = SnapshotRef { sequence: name.sequence, id: name.id };
+                Ok(Committed { snapshot, stored_bytes })
+            }
+            _ => Err(nonsense("Commit")),
+        }
+    }
+}
+
+/// The frame of `Append`: the record, and a tail without fields. Built in one go: it is most of what
+/// is ever sent.
+fn append_frame(record: &SealedRecord) -> Vec<u8> {
+    let sum = record.checksum();
+    let parts: [&[u8]; 4] = [&record.associated, &record.sealed, &sum, &[0, 0]];
+    let body_bytes = parts.iter().map(|part| part.len()).sum();
+    let mut frame = Vec::with_capacity(HEADER_BYTES + body_bytes);
+    frame.extend_from_slice(&Header { kind: APPEND, request: 0, body_bytes }.encode());
+    parts.iter().for_each(|part| frame.extend_from_slice(part));
+    frame
+}
+
+/// Questions whose answers are on their way.
+struct Asked(Vec<(usize, Pending)>);
+
+impl Answers for Asked {
+    fn are_ready(&self) -> bool {
+        self.0.iter().all(|(_, pending)| pending.is_ready())
+    }
+
+    fn wait(self: Box<Self>) -> Result<Vec<bool>> {
+        let mut all = Vec::new();
+        for (count, pending) in self.0 {
+            all.extend(unpack(pending.wait()?, count)?);
+        }
+        Ok(all)
+    }
+}
+
+fn unpack(answer: Packet, count: usize) -> Result<Vec<bool>> {
+    match answer {
+        Packet::Answers { count: said, bits } => {
+            answers::unpack(said, &bits, count).map_err(|_| nonsense("Claim"))
+        }
+        _ => Err(nonsense("Claim")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format::record::RecordKind;
+
+    #[test]
+    fn the_frame_of_a_record_is_that_of_its_packet() {
+        let (associated, sealed) = (vec![1; 48], vec![2; 100]);
+        let record = SealedRecord { kind: RecordKind::Data, ids: vec![], associated, sealed };
+        let packet = Packet::Append { record: record.to_bytes() };
+        assert_eq!(append_frame(&record), packet.frame(0));
+    }
+
+    #[test]
+    fn memory_for_ids_is_bounded_and_what_is_lately_seen_is_known() {
+        let mut seen = Seen::default();
+        let id = |number: u32| {
+            let mut id = ObjectId([0; 24]);
+            id.0[..4].copy_from_slice(&number.to_le_bytes());
+            id
+        };
+        for number in 0..SEEN_MAX as u32 {
+            assert!(!seen.see(&id(number)));
+            assert!(seen.see(&id(number)));
+            assert!(!seen.is_partial);
+        }
+        assert!(!seen.see(&id(SEEN_MAX as u32)));
+        assert!(seen.is_partial, "who forgot something no longer knows what is new");
+        assert!(seen.young.len() + seen.old.len() <= SEEN_MAX);
+    }
+}

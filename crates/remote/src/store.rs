@@ -1,0 +1,180 @@
+//! The server as a repository.
+
+use crate::sink::RemoteSink;
+use crate::{Failure, Remote};
+use format::record::SealedRecord;
+use ids::{ContainerNo, KeyId, ObjectId, Place};
+use protocol::Packet;
+use protocol::limits::IDS_MAX;
+use protocol::packet::SnapshotName;
+use repository::config::Config;
+use repository::snapshots::{self, SnapshotRef, Stored};
+use repository::store::{Sink, Store, Writer};
+use repository::{Error, Result};
+use std::sync::Arc;
+
+impl Store for Remote {
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn damage_epoch(&self) -> u64 {
+        self.opened.damage_epoch
+    }
+
+    fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
+        let mut all: Vec<SnapshotRef> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |last| last.sequence);
+            let Packet::SnapshotList { names, more } =
+                self.first.call(&Packet::ListSnapshots { after })?
+            else {
+                return Err(nonsense("ListSnapshots"));
+            };
+            let rises = |name: &SnapshotName| name.sequence > after;
+            if !names.iter().all(rises) || (more && names.is_empty()) {
+                return Err(nonsense("ListSnapshots"));
+            }
+            all.extend(names.into_iter().map(reference));
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
+        let asked = SnapshotName { sequence: name.sequence, id: name.id };
+        match self.first.call(&Packet::GetSnapshot { name: asked })? {
+            Packet::Snapshot { file, .. } => snapshots::decode(name, &file),
+            _ => Err(nonsense("GetSnapshot")),
+        }
+    }
+
+    fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
+        match self.first.call(&Packet::GetNewest { source: *source })? {
+            Packet::Nothing {} => Ok(None),
+            Packet::Snapshot { name, file } => {
+                let stored = snapshots::decode(reference(name), &file)?;
+                let is_asked_for = stored.head.source == *source;
+                if is_asked_for { Ok(Some(stored)) } else { Err(nonsense("GetNewest")) }
+            }
+            _ => Err(nonsense("GetNewest")),
+        }
+    }
+
+    fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
+        match self.first.call(&Packet::ListSlots {})? {
+            Packet::SlotList { slots } => {
+                Ok(slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect())
+            }
+            _ => Err(nonsense("ListSlots")),
+        }
+    }
+
+    fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
+        let slots = self.key_slots()?;
+        Ok(slots.into_iter().find(|(other, _)| *other == id).map(|(_, slot)| slot))
+    }
+
+    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {
+        let asked: Result<Vec<_>> = ids
+            .chunks(IDS_MAX)
+            .map(|ids| Ok((ids.len(), self.first.request(&Packet::Locate { ids: ids.to_vec() })?)))
+            .collect();
+        let mut all = Vec::with_capacity(ids.len());
+        for (count, pending) in asked? {
+            match pending.wait()? {
+                Packet::Places { places } if places.len() == count => all.extend(places),
+                _ => return Err(nonsense("Locate")),
+            }
+        }
+        Ok(all)
+    }
+
+    fn want(&self, place: Place) -> Result<()> {
+        self.ahead.want(&self.first, place)
+    }
+
+    fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
+        let pending = match self.ahead.take(&self.first, place)? {
+            Some(pending) => pending,
+            None => self.first.request(&Packet::Read { place })?,
+        };
+        match pending.wait()? {
+            Packet::Record { place: said, record }
+                if said == place && record.len() == place.length as usize =>
+            {
+                *buffer = record;
+                Ok(())
+            }
+            _ => Err(nonsense("Read")),
+        }
+    }
+
+    fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
+        match self.first.call(&Packet::Heal { place }) {
+            Ok(Packet::Record { place: said, record }) if said == place => {
+                *buffer = record;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn healed(&self) -> Vec<Place> {
+        // The server heals what it reads, and tells its administrator.
+        Vec::new()
+    }
+
+    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<Place> {
+        match self.first.call(&Packet::Fetch { id: *id })? {
+            Packet::Record { place, record } => {
+                *buffer = record;
+                Ok(place)
+            }
+            _ => Err(nonsense("Fetch")),
+        }
+    }
+
+    fn refresh_after(&self, _gone: ContainerNo) -> Result<()> {
+        Ok(())
+    }
+
+    fn session_keys(&self, container: ContainerNo, healed: bool) -> Result<Vec<Vec<u8>>> {
+        match self.first.call(&Packet::GetKeys { container, healed })? {
+            Packet::Keys { keys } => Ok(keys.into_iter().map(|key| key.0).collect()),
+            _ => Err(nonsense("GetKeys")),
+        }
+    }
+
+    fn writer(self: Arc<Self>, _holder: &str) -> Result<Box<dyn Writer>> {
+        Ok(Box::new(RemoteWriter(self)))
+    }
+}
+
+/// The right to write is the server's to give, session by session.
+struct RemoteWriter(Arc<Remote>);
+
+impl Writer for RemoteWriter {
+    fn begin(
+        &self,
+        base: Option<SnapshotRef>,
+        session_record: SealedRecord,
+    ) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(RemoteSink::begin(self.0.clone(), base, &session_record)?))
+    }
+
+    fn verify(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn done(&self) {}
+}
+
+fn reference(name: SnapshotName) -> SnapshotRef {
+    SnapshotRef { sequence: name.sequence, id: name.id }
+}
+
+pub(crate) fn nonsense(request: &str) -> Error {
+    Failure::Nonsense(format!("the server's answer to {request} makes no sense")).into_error()
+}

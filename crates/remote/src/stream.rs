@@ -1,0 +1,290 @@
+//! One stream of a connection, without its I/O: requests that wait for answers, records on their
+//! way, and what has to be sent again after a cut.
+
+use crate::Failure;
+use crate::inbox::Inbox;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use protocol::window::Window;
+use protocol::{Packet, packet};
+use repository::Result;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use tokio::sync::Notify;
+use transport::waits::Waits;
+
+/// A frame to be written.
+pub(crate) type Frame = Arc<Vec<u8>>;
+
+/// Requests of one stream that wait for an answer; who asks more waits itself.
+const REQUESTS_MAX: usize = protocol::limits::REQUESTS_MAX / 2;
+
+/// One stream.
+pub(crate) struct Stream {
+    state: Mutex<State>,
+    /// An answer, a confirmation, or the end.
+    changed: Condvar,
+    /// There is something to write.
+    pub(crate) kick: Notify,
+    /// Threads waited for room to put something: the network or the server is behind.
+    pub(crate) empty_waits: Waits,
+    /// Bytes of records that were sent again after a cut.
+    pub(crate) resent_bytes: AtomicU64,
+    /// What comes unasked.
+    inbox: Arc<Inbox>,
+}
+
+struct State {
+    unsent: VecDeque<Frame>,
+    requests: BTreeMap<u32, Request>,
+    window: Window<Frame>,
+    next_request: u32,
+    stored_bytes: u64,
+    over: Option<Failure>,
+}
+
+struct Request {
+    frame: Frame,
+    answer: Option<std::result::Result<Packet, Failure>>,
+    /// Nobody waits for the answer any more.
+    is_abandoned: bool,
+}
+
+/// A request whose answer is on its way.
+pub(crate) struct Pending {
+    stream: Arc<Stream>,
+    number: u32,
+}
+
+impl Stream {
+    pub(crate) fn new(inbox: Arc<Inbox>) -> Arc<Self> {
+        let state = State {
+            unsent: VecDeque::new(),
+            requests: BTreeMap::new(),
+            window: Window::new(protocol::limits::WINDOW_BYTES_MAX / 2),
+            next_request: 1,
+            stored_bytes: 0,
+            over: None,
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            kick: Notify::new(),
+            empty_waits: Waits::default(),
+            resent_bytes: AtomicU64::new(0),
+            inbox,
+        })
+    }
+
+    /// Asks; the answer comes later.
+    pub(crate) fn request(self: &Arc<Self>, packet: &Packet) -> Result<Pending> {
+        let mut state = self.state.lock();
+        while state.over.is_none() && state.waiting() >= REQUESTS_MAX {
+            self.changed.wait(&mut state);
+        }
+        state.check()?;
+        let number = state.next_request;
+        // 0 is for what is no request.
+        state.next_request = number.checked_add(1).unwrap_or(1);
+        let frame = Arc::new(packet.frame(number));
+        state
+            .requests
+            .insert(number, Request { frame: frame.clone(), answer: None, is_abandoned: false });
+        state.unsent.push_back(frame);
+        drop(state);
+        self.kick.notify_one();
+        Ok(Pending { stream: self.clone(), number })
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) fn call(self: &Arc<Self>, packet: &Packet) -> Result<Packet> {
+        self.request(packet)?.wait()
+    }
+
+    /// Sends a frame that is confirmed some time. Waits while too much is on its way.
+    pub(crate) fn send_record(&self, frame: Vec<u8>) -> Result<()> {
+        let bytes = frame.len();
+        let mut state = self.state.lock();
+        let before = Instant::now();
+        while state.over.is_none() && !state.window.has_room_for(bytes) {
+            self.changed.wait(&mut state);
+        }
+        self.empty_waits.add(before.elapsed());
+        state.check()?;
+        let frame = Arc::new(frame);
+        state.window.push(frame.clone(), bytes);
+        state.unsent.push_back(frame);
+        drop(state);
+        self.kick.notify_one();
+        Ok(())
+    }
+
+    /// Sends something that nobody answers, if the stream still works and has little to do.
+    pub(crate) fn tell(&self, packet: &Packet) {
+        let mut state = self.state.lock();
+        if state.over.is_none() && state.unsent.len() < 4 {
+            state.unsent.push_back(Arc::new(packet.frame(0)));
+            drop(state);
+            self.kick.notify_one();
+        }
+    }
+
+    /// Waits until every record is confirmed.
+    pub(crate) fn drain(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.over.is_none() && !state.window.is_empty() {
+            self.changed.wait(&mut state);
+        }
+        state.check()
+    }
+
+    /// Bytes of records on their way.
+    pub(crate) fn bytes_on_their_way(&self) -> usize {
+        self.state.lock().window.bytes()
+    }
+
+    /// Bytes that the session has stored, as far as this stream was told.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.state.lock().stored_bytes
+    }
+
+    /// The next frame to write.
+    pub(crate) fn next_frame(&self) -> Option<Frame> {
+        self.state.lock().unsent.pop_front()
+    }
+
+    /// A packet came in.
+    pub(crate) fn receive(&self, number: u32, packet: Packet) -> std::result::Result<(), Failure> {
+        let mut state = self.state.lock();
+        match packet {
+            Packet::Stored { applied, stored_bytes } => {
+                state.confirm(applied)?;
+                state.stored_bytes = stored_bytes;
+            }
+            Packet::Limits { .. } | Packet::Order { .. } | Packet::Cancel { .. } => {
+                drop(state);
+                return self.inbox.take(packet);
+            }
+            // Noise is counted by its request's end.
+            Packet::Pong {} | Packet::Noise { .. } => {}
+            Packet::Fault { .. } if number == 0 => return Err(Failure::of(packet)),
+            packet => state.answer(number, packet)?,
+        }
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The connection is new: what was not confirmed or answered is sent again. `applied` is the
+    /// number of records that the other end has taken, when it still knows the session.
+    pub(crate) fn reconnected(&self, applied: Option<u64>) -> std::result::Result<(), Failure> {
+        let mut state = self.state.lock();
+        if let Some(applied) = applied {
+            state.confirm(applied)?;
+        }
+        let requests = state.requests.values().filter(|request| request.answer.is_none());
+        let mut unsent: VecDeque<Frame> = requests.map(|request| request.frame.clone()).collect();
+        unsent.extend(state.window.unconfirmed().cloned());
+        self.resent_bytes.fetch_add(state.window.bytes() as u64, Ordering::Relaxed);
+        state.unsent = unsent;
+        drop(state);
+        self.changed.notify_all();
+        self.kick.notify_one();
+        Ok(())
+    }
+
+    /// The stream is of no more use.
+    pub(crate) fn end(&self, failure: Failure) {
+        self.state.lock().over.get_or_insert(failure);
+        self.changed.notify_all();
+        self.kick.notify_one();
+    }
+
+    /// Whether it is of no more use.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.lock().over.is_some()
+    }
+
+    fn wait(&self, number: u32) -> Result<Packet> {
+        let mut state = self.state.lock();
+        loop {
+            if state.has_answer(number) {
+                let answer = state.requests.remove(&number).and_then(|request| request.answer);
+                self.changed.notify_all();
+                return match answer {
+                    Some(Ok(packet)) => Ok(packet),
+                    Some(Err(failure)) => Err(failure.into_error()),
+                    None => Err(Failure::Nonsense("an answer is gone".into()).into_error()),
+                };
+            }
+            state.check()?;
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+}
+
+impl State {
+    fn waiting(&self) -> usize {
+        self.requests.values().filter(|request| request.answer.is_none()).count()
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.over {
+            Some(failure) => Err(failure.clone().into_error()),
+            None => Ok(()),
+        }
+    }
+
+    fn has_answer(&self, number: u32) -> bool {
+        self.requests.get(&number).is_none_or(|request| request.answer.is_some())
+    }
+
+    fn confirm(&mut self, applied: u64) -> std::result::Result<(), Failure> {
+        self.window.confirm(applied).map_err(|error| Failure::Nonsense(error.to_string()))
+    }
+
+    fn answer(&mut self, number: u32, packet: Packet) -> std::result::Result<(), Failure> {
+        let name = packet::name(packet.kind());
+        let Some(request) = self.requests.get_mut(&number) else {
+            return Err(Failure::Nonsense(format!("{name} answers nothing that was asked")));
+        };
+        if request.is_abandoned {
+            self.requests.remove(&number);
+            return Ok(());
+        }
+        request.answer = Some(match packet {
+            Packet::Fault { .. } => Err(Failure::of(packet)),
+            packet => Ok(packet),
+        });
+        Ok(())
+    }
+}
+
+impl Pending {
+    /// Whether the answer is there.
+    pub(crate) fn is_ready(&self) -> bool {
+        let state = self.stream.lock();
+        state.has_answer(self.number) || state.over.is_some()
+    }
+
+    /// The answer.
+    pub(crate) fn wait(self) -> Result<Packet> {
+        self.stream.wait(self.number)
+    }
+}
+
+impl Drop for Pending {
+    /// Nobody wants the answer any more; one that still comes is passed over.
+    fn drop(&mut self) {
+        let mut state = self.stream.lock();
+        match state.requests.get_mut(&self.number) {
+            Some(request) if request.answer.is_none() => request.is_abandoned = true,
+            _ => drop(state.requests.remove(&self.number)),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A connection of a node: one task that reads a packet, has it answered, and writes the answer.
+
+use super::hub::{Connected, Message};
+use super::work::Visit;
+use super::{PERMIT_BYTES, Shared, faults};
+use crate::authority::Peer;
+use protocol::Packet;
+use protocol::frame::Header;
+use protocol::order::State;
+use protocol::packet::End;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use transport::frames::{self, FrameReader};
+use transport::{Error, Result};
+
+/// Time for the first packet.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// Time for the other end to take an answer.
+const TAKEN_WITHIN: Duration = Duration::from_secs(120);
+/// Bodies up to this size are not worth counting.
+const SMALL_BYTES: usize = 64 << 10;
+/// Noise is sent in packets of this size.
+const NOISE_BYTES: usize = 256 << 10;
+
+/// Serves the node at the other end of `stream` until one of the two has enough.
+pub async fn run<S>(shared: Arc<Shared>, stream: S, peer: Peer)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (read, mut write) = tokio::io::split(stream);
+    let authority = shared.authority.clone();
+    let address = peer.address;
+    let admitted = tokio::task::spawn_blocking(move || authority.admit(&peer)).await;
+    let node = match admitted {
+        Ok(Ok(node)) => node,
+        Ok(Err(refusal)) => return last_words(&mut write, &faults::of_refusal(&refusal)).await,
+        Err(_) => return,
+    };
+    let (connected, inbox) = shared.hub.enter(node, address, &*shared.authority);
+    let visit = Visit::new(shared.clone(), connected.clone());
+    let reader = FrameReader::new(read, End::Client);
+    let mut connection =
+        Connection { shared: shared.clone(), connected, visit: Some(visit), reader, write, inbox };
+    if let Err(Error::Protocol(error)) = connection.serve().await {
+        tracing::info!(node = connection.connected.node.name, %error, "left");
+        last_words(&mut connection.write, &faults::of_protocol(&error)).await;
+    }
+    shared.hub.leave(&connection.connected);
+    if let Some(mut visit) = connection.visit.take() {
+        let _ = tokio::task::spawn_blocking(move || visit.end()).await;
+    }
+}
+
+struct Connection<S> {
+    shared: Arc<Shared>,
+    connected: Arc<Connected>,
+    /// Out while a blocking thread has it.
+    visit: Option<Visit>,
+    reader: FrameReader<ReadHalf<S>>,
+    write: WriteHalf<S>,
+    inbox: mpsc::Receiver<Message>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
+    async fn serve(&mut self) -> Result<()> {
+        let first = tokio::time::timeout(HELLO_WITHIN, self.reader.header()).await;
+        let first = first.map_err(|_| Error::TooSlow { bytes: 1, secs: HELLO_WITHIN.as_secs() })?;
+        self.packet(first?).await?;
+        loop {
+            if self.state() == State::Over {
+                return Ok(self.write.shutdown().await?);
+            }
+            tokio::select! {
+                message = self.inbox.recv() => match message {
+                    Some(Message::Send(packet)) => self.send(&packet, 0).await?,
+                    Some(Message::End(packet)) => return self.send(&packet, 0).await,
+                    None => return Ok(()),
+                },
+                header = self.reader.header() => self.packet(header?).await?,
+            }
+        }
+    }
+
+    fn state(&self) -> State {
+        self.visit.as_ref().map_or(State::Over, |visit| visit.state)
+    }
+
+    async fn packet(&mut self, header: Header) -> Result<()> {
+        self.state().admits(header.kind)?;
+        self.connected.heard();
+        let permit = self.room_for(header.body_bytes).await?;
+        let body = self.reader.body(header, &self.connected.rates.up).await?;
+        if let Ok(Packet::AskNoise { bytes }) = Packet::decode_small(header.kind, &body) {
+            return self.noise(header.request, bytes).await;
+        }
+        let Some(mut visit) = self.visit.take() else { return Err(Error::Closed) };
+        let is_open = header.kind == 2;
+        let answered = tokio::task::spawn_blocking(move || {
+            let answer = visit.answer(header.request, header.kind, body);
+            let orders = if is_open { visit.orders() } else { Vec::new() };
+            (visit, answer, orders)
+        });
+        let (visit, answer, orders) = answered.await.map_err(|_| Error::Closed)?;
+        self.visit = Some(visit);
+        drop(permit);
+        self.connected.heard();
+        for packet in answer.into_iter() {
+            self.send(&packet, header.request).await?;
+        }
+        for order in orders {
+            self.send(&order, 0).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for memory for a large body: all connections share it.
+    async fn room_for(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>> {
+        if bytes <= SMALL_BYTES {
+            return Ok(None);
+        }
+        let permits = bytes.div_ceil(PERMIT_BYTES) as u32;
+        let permit = self.shared.bodies.clone().acquire_many_owned(permits).await;
+        permit.map(Some).map_err(|_| Error::Closed)
+    }
+
+    async fn send(&mut self, packet: &Packet, request: u32) -> Result<()> {
+        let frame = packet.frame(request);
+        let rate = &self.connected.rates.down;
+        let sent = async {
+            frames::write(&mut self.write, &frame, rate).await?;
+            Ok::<(), Error>(self.write.flush().await?)
+        };
+        let secs = TAKEN_WITHIN.as_secs();
+        // A limited rate may need longer for a large frame than an idle peer is given.
+        match rate.is_limited() {
+            true => sent.await,
+            false => tokio::time::timeout(TAKEN_WITHIN, sent)
+                .await
+                .map_err(|_| Error::TooSlow { bytes: frame.len(), secs })?,
+        }
+    }
+
+    async fn noise(&mut self, request: u32, bytes: u64) -> Result<()> {
+        let mut noise = vec![0; NOISE_BYTES];
+        let _ = getrandom::fill(&mut noise);
+        let mut left = bytes;
+        while left > 0 {
+            let length = left.min(NOISE_BYTES as u64) as usize;
+            let packet = Packet::Noise { noise: noise[..length].to_vec() };
+            self.send(&packet, request).await?;
+            self.connected.heard();
+            left -= length as u64;
+        }
+        self.send(&Packet::Done {}, request).await
+    }
+}
+
+async fn last_words(write: &mut (impl AsyncWrite + Unpin), packet: &Packet) {
+    let said = async {
+        write.write_all(&packet.frame(0)).await?;
+        write.shutdown().await
+    };
+    // Who does not listen has lost nothing.
+    let _ = tokio::time::timeout(HELLO_WITHIN, said).await;
+}

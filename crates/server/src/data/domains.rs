@@ -1,0 +1,102 @@
+//! Open repositories: one for each domain in use, closed when nobody uses it any more. Who writes
+//! shares one lease, which is given back with the last writer, so that commands on the server's own
+//! machine get their turn.
+
+use crate::control::Repositories;
+use format::record::SealedRecord;
+use ids::KeyId;
+use parking_lot::Mutex;
+use repository::config::Config;
+use repository::lease::Lease;
+use repository::local::LocalStorage;
+use repository::session::Session;
+use repository::snapshots::SnapshotRef;
+use repository::{Repository, Result};
+use rustc_hash::FxHashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+/// Who holds the lease, for people.
+const HOLDER: &str = "the server";
+
+/// The repositories that are open.
+#[derive(Default)]
+pub struct Domains(Mutex<FxHashMap<PathBuf, Weak<Domain>>>);
+
+impl Domains {
+    /// The repository in `folder`.
+    pub fn open(&self, folder: &Path) -> Result<Arc<Domain>> {
+        let mut open = self.0.lock();
+        if let Some(domain) = open.get(folder).and_then(Weak::upgrade) {
+            drop(open);
+            domain.look_again()?;
+            return Ok(domain);
+        }
+        let repository = Repository::open(Arc::new(LocalStorage::open(folder)?))?;
+        let domain = Arc::new(Domain::new(repository));
+        open.retain(|_, domain| domain.strong_count() > 0);
+        open.insert(folder.to_owned(), Arc::downgrade(&domain));
+        Ok(domain)
+    }
+
+}
+
+/// The governing part writes keys through the same lease as sessions do.
+impl Repositories for Domains {
+    fn init(&self, folder: &Path, config: Config, slots: &[(KeyId, Vec<u8>)]) -> Result<()> {
+        let storage = Arc::new(LocalStorage::create(folder)?);
+        Repository::init(storage, config, slots).map(drop)
+    }
+
+    fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()> {
+        let domain = self.open(folder)?;
+        domain.repository.put_key_slot(&*domain.lease()?, id, slot)
+    }
+
+    fn remove_key_slot(&self, folder: &Path, id: KeyId) -> Result<()> {
+        let domain = self.open(folder)?;
+        domain.repository.remove_key_slot(&*domain.lease()?, id)
+    }
+}
+
+/// A repository in use.
+pub struct Domain {
+    /// The engine.
+    pub repository: Arc<Repository>,
+    /// The lease, while somebody writes.
+    lease: Mutex<Weak<Lease>>,
+}
+
+impl Domain {
+    fn new(repository: Repository) -> Self {
+        Self { repository: Arc::new(repository), lease: Mutex::default() }
+    }
+
+    /// The right to write, shared with all others in this process.
+    pub fn lease(&self) -> Result<Arc<Lease>> {
+        let mut lease = self.lease.lock();
+        if let Some(held) = lease.upgrade() {
+            return Ok(held);
+        }
+        let held = self.repository.lease(HOLDER)?;
+        *lease = Arc::downgrade(&held);
+        Ok(held)
+    }
+
+    /// Begins a session.
+    pub fn begin(&self, base: Option<SnapshotRef>, record: SealedRecord) -> Result<Session> {
+        let lease = self.lease()?;
+        self.repository.begin(&lease, base, record)
+    }
+
+    /// Whether nothing is stored at all.
+    pub fn is_empty(&self) -> bool {
+        self.repository.index().entries() == 0
+    }
+
+    /// While nobody here writes, others may: a command on this machine, a reclaim.
+    fn look_again(&self) -> Result<()> {
+        let is_ours = self.lease.lock().strong_count() > 0;
+        if is_ours { Ok(()) } else { self.repository.refresh() }
+    }
+}

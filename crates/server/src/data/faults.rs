@@ -1,0 +1,63 @@
+//! Errors as the other end reads them.
+
+use crate::authority::Refusal;
+use protocol::Packet;
+use protocol::fault::{Code, fault};
+use repository::Error;
+
+/// The answer when the engine could not do something.
+pub(super) fn of_engine(error: &Error) -> Packet {
+    let text = error.to_string();
+    match error {
+        Error::NoRepository { .. } => fault(Code::NoRepository, &text, "", &[]),
+        Error::Exists { .. } => fault(Code::Exists, &text, "", &[]),
+        Error::InUse { .. } | Error::LeaseLost { .. } => {
+            fault(Code::InUse, &text, "Wait until it is done and try again.", &[])
+        }
+        Error::SnapshotMissing(id) => fault(Code::SnapshotMissing, &text, "", &id.0),
+        Error::ObjectMissing(id) => fault(Code::ObjectMissing, &text, "", &id.0),
+        Error::ContainerMissing(number) => {
+            fault(Code::ContainerMissing, &text, "", &number.0.to_le_bytes())
+        }
+        Error::Damaged { .. } | Error::IndexDamaged { .. } | Error::Doubt(_) => {
+            fault(Code::Damaged, &text, "On the server: icecore check", &[])
+        }
+        error if error.is_full() => fault(
+            Code::NoSpace,
+            &format!("the server's disk is full: {text}"),
+            "On the server: icecore forget and icecore reclaim give space back.",
+            &[],
+        ),
+        Error::Storage(_) => {
+            fault(Code::Storage, &format!("the server's storage: {text}"), "", &[])
+        }
+        _ => fault(Code::Failed, &text, "", &[]),
+    }
+}
+
+/// The answer when somebody may not do something.
+pub(super) fn of_refusal(refusal: &Refusal) -> Packet {
+    fault(Code::NotAllowed, &refusal.message, &refusal.hint, &[])
+}
+
+/// The last words to who does not keep to the protocol.
+pub(super) fn of_protocol(error: &protocol::Error) -> Packet {
+    fault(Code::Protocol, &error.to_string(), "Use programs of the same version.", &[])
+}
+
+/// The last words to who was revoked.
+pub(super) fn revoked() -> Packet {
+    let hint = "Enrol again: icecore agent enroll URL TOKEN";
+    fault(Code::Revoked, "the certificate of this node was revoked", hint, &[])
+}
+
+/// A session that is not, or no longer.
+pub(super) fn no_session() -> Packet {
+    let hint = "The job is begun again; what was stored is not sent twice.";
+    fault(Code::NoSession, "the server has no such session", hint, &[])
+}
+
+/// Something that this end may not be asked in this way.
+pub(super) fn not_allowed(message: &str) -> Packet {
+    fault(Code::NotAllowed, message, "", &[])
+}

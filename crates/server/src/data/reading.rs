@@ -1,0 +1,95 @@
+//! Answers from a repository that change nothing.
+
+use super::domains::Domain;
+use super::faults;
+use crate::authority::Access;
+use format::limits::RECORD_BYTES_MAX;
+use ids::{ContainerNo, ObjectId, Place};
+use protocol::Packet;
+use protocol::limits::SNAPSHOTS_MAX;
+use protocol::packet::{PathBytes, Slot, SnapshotName};
+use repository::snapshots::SnapshotRef;
+use repository::store::Store;
+use repository::{Error, Result};
+
+/// What may be asked by who may only write: enough to go on where it was.
+pub(super) fn answer(domain: &Domain, access: &Access, packet: &Packet) -> Packet {
+    let repository = &*domain.repository;
+    let answer = match packet {
+        Packet::GetNewest { source } => newest(repository, source),
+        Packet::ListSlots {} => slots(repository, access),
+        _ if !access.may_read => return faults::not_allowed("this node may not read"),
+        Packet::ListSnapshots { after } => list(repository, *after),
+        Packet::GetSnapshot { name } => snapshot(repository, *name),
+        Packet::Locate { ids } => repository.locate(ids).map(|places| Packet::Places { places }),
+        Packet::Read { place } => read(repository, *place),
+        Packet::Fetch { id } => fetch(repository, id),
+        Packet::GetKeys { container, healed } => keys(repository, *container, *healed),
+        Packet::Heal { place } => Ok(heal(repository, *place)),
+        _ => return faults::not_allowed("this cannot be asked"),
+    };
+    answer.unwrap_or_else(|error| faults::of_engine(&error))
+}
+
+fn newest(repository: &dyn Store, source: &ObjectId) -> Result<Packet> {
+    match repository.newest(source)? {
+        // The engine has it decoded; what is sent is what lies there.
+        Some(stored) => {
+            let name = SnapshotName { sequence: stored.name.sequence, id: stored.name.id };
+            Ok(Packet::Snapshot { name, file: stored.to_bytes() })
+        }
+        None => Ok(Packet::Nothing {}),
+    }
+}
+
+fn list(repository: &dyn Store, after: u64) -> Result<Packet> {
+    let all = repository.snapshots()?;
+    let mut later = all.into_iter().filter(|name| name.sequence > after);
+    let names = later.by_ref().take(SNAPSHOTS_MAX);
+    let names = names.map(|name| SnapshotName { sequence: name.sequence, id: name.id }).collect();
+    Ok(Packet::SnapshotList { names, more: later.next().is_some() })
+}
+
+fn snapshot(repository: &dyn Store, name: SnapshotName) -> Result<Packet> {
+    let stored = repository.snapshot(SnapshotRef { sequence: name.sequence, id: name.id })?;
+    Ok(Packet::Snapshot { name, file: stored.to_bytes() })
+}
+
+/// All slots; of others than its own, who may only write need not know.
+fn slots(repository: &dyn Store, access: &Access) -> Result<Packet> {
+    let slots = repository.key_slots()?.into_iter();
+    let may_see = |id: &ids::KeyId| access.may_read || access.key.is_none_or(|key| key == id.0);
+    let slots = slots.filter(|(id, _)| may_see(id)).map(|(id, bytes)| Slot { id, bytes }).collect();
+    Ok(Packet::SlotList { slots })
+}
+
+fn read(repository: &dyn Store, place: Place) -> Result<Packet> {
+    if place.length as usize > RECORD_BYTES_MAX {
+        let reason = format::Error::Invalid { what: "length of a record" };
+        return Err(Error::damaged("the request", reason));
+    }
+    let mut record = Vec::new();
+    repository.read(place, &mut record)?;
+    Ok(Packet::Record { place, record })
+}
+
+fn fetch(repository: &dyn Store, id: &ObjectId) -> Result<Packet> {
+    let mut record = Vec::new();
+    let place = repository.fetch(id, &mut record)?;
+    Ok(Packet::Record { place, record })
+}
+
+fn heal(repository: &dyn Store, place: Place) -> Packet {
+    let mut record = Vec::new();
+    match repository.heal(place, &mut record) {
+        true => Packet::Record { place, record },
+        false => Packet::Nothing {},
+    }
+}
+
+fn keys(repository: &dyn Store, container: ContainerNo, healed: bool) -> Result<Packet> {
+    let mut keys = repository.session_keys(container, healed)?;
+    keys.dedup();
+    keys.truncate(protocol::limits::KEYS_MAX);
+    Ok(Packet::Keys { keys: keys.into_iter().map(PathBytes).collect() })
+}

@@ -1,0 +1,221 @@
+//! A session of a node: the engine's session, and what its streams have done. It outlives the
+//! connections: who is cut off comes back and goes on.
+
+use super::domains::Domain;
+use super::{faults, manifest};
+use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node};
+use parking_lot::{Mutex, RwLock};
+use protocol::limits::{REQUESTS_MAX, STREAMS_MAX};
+use protocol::packet::SnapshotName;
+use protocol::{Packet, answers};
+use repository::session::Session as Engine;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a session waits for its node.
+const DETACHED_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// How long one that has its snapshot waits for somebody who did not hear of it.
+const COMMITTED_MAX: Duration = Duration::from_secs(60);
+
+/// Name and secret of a session.
+pub(super) type Token = ([u8; 16], [u8; 16]);
+
+/// A session of a node.
+pub struct Session {
+    pub(super) token: Token,
+    pub(super) node: Node,
+    pub(super) access: Access,
+    pub(super) domain: Arc<Domain>,
+    /// Gone once it is committed or abandoned.
+    engine: RwLock<Option<Engine>>,
+    committed: Mutex<Option<Packet>>,
+    number: Mutex<Option<u64>>,
+    streams: Vec<Mutex<Stream>>,
+    connections: AtomicUsize,
+    detached_since: Mutex<Instant>,
+    stored_bytes: AtomicU64,
+    pub(super) job: JobNo,
+    pub(super) status: Mutex<JobStatus>,
+}
+
+/// One stream of a session.
+#[derive(Default)]
+struct Stream {
+    /// Rises with every connection that takes the stream over.
+    generation: u64,
+    /// Records taken.
+    applied: u64,
+    /// The latest answers to claims: a claim that is asked again after a cut must be answered as it
+    /// was, or nobody would store what it promised.
+    claims: VecDeque<(u32, Packet)>,
+}
+
+/// A connection's hold of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    pub(super) stream: u8,
+    generation: u64,
+}
+
+impl Session {
+    pub(super) fn new(
+        token: Token,
+        node: Node,
+        access: Access,
+        domain: Arc<Domain>,
+        engine: Engine,
+        job: JobNo,
+    ) -> Self {
+        Self {
+            token,
+            node,
+            access,
+            domain,
+            engine: RwLock::new(Some(engine)),
+            committed: Mutex::default(),
+            number: Mutex::default(),
+            streams: (0..STREAMS_MAX).map(|_| Mutex::default()).collect(),
+            connections: AtomicUsize::new(0),
+            detached_since: Mutex::new(Instant::now()),
+            stored_bytes: AtomicU64::new(0),
+            job,
+            status: Mutex::default(),
+        }
+    }
+
+    /// A connection takes a stream over; whoever had it has it no more. Returns how many records of
+    /// the stream were taken.
+    pub(super) fn attach(&self, stream: u8) -> Option<(Hold, u64)> {
+        let mut state = self.streams.get(usize::from(stream))?.lock();
+        state.generation += 1;
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Some((Hold { stream, generation: state.generation }, state.applied))
+    }
+
+    /// A connection is gone.
+    pub(super) fn detach(&self) {
+        *self.detached_since.lock() = Instant::now();
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether its node has been away for too long, or it is over.
+    pub(super) fn is_expired(&self) -> bool {
+        let is_alone = self.connections.load(Ordering::Relaxed) == 0;
+        let patience = if self.committed.lock().is_some() { COMMITTED_MAX } else { DETACHED_MAX };
+        is_alone && self.detached_since.lock().elapsed() > patience
+    }
+
+    /// Takes a record; the answer says how many of the stream were taken.
+    pub(super) fn append(&self, hold: Hold, record: &[u8]) -> Packet {
+        self.on_stream(hold, |stream, engine| {
+            engine.append_bytes(record)?;
+            stream.applied += 1;
+            let stored_bytes = engine.stored_bytes();
+            self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
+            Ok(Packet::Stored { applied: stream.applied, stored_bytes })
+        })
+    }
+
+    /// Which of `ids` have to be stored.
+    pub(super) fn claim(&self, hold: Hold, request: u32, ids: &[ids::ObjectId]) -> Packet {
+        self.on_stream(hold, |stream, engine| {
+            if let Some((_, said)) = stream.claims.iter().find(|(other, _)| *other == request) {
+                return Ok(said.clone());
+            }
+            let is_new: Result<Vec<bool>, _> = ids.iter().map(|id| engine.claim(id)).collect();
+            let answer = answers::pack(&is_new?);
+            stream.claims.push_back((request, answer.clone()));
+            if stream.claims.len() > REQUESTS_MAX {
+                stream.claims.pop_front();
+            }
+            Ok(answer)
+        })
+    }
+
+    /// Which of `ids` are stored and will go on to be.
+    pub(super) fn holds(&self, hold: Hold, ids: &[ids::ObjectId]) -> Packet {
+        self.on_stream(hold, |_, engine| {
+            let held: Result<Vec<bool>, _> = ids.iter().map(|id| engine.holds(id)).collect();
+            Ok(answers::pack(&held?))
+        })
+    }
+
+    /// The number of its snapshot; the same one whenever it is asked.
+    pub(super) fn number(&self, hold: Hold) -> Packet {
+        self.on_stream(hold, |_, engine| {
+            let number = *self.number.lock().get_or_insert_with(|| engine.next_snapshot());
+            Ok(Packet::Number { number })
+        })
+    }
+
+    /// Publishes it. Asked again after a cut, it says again what was done.
+    pub(super) fn commit(&self, bytes: &[u8], authority: &dyn Authority) -> Packet {
+        let mut engine = self.engine.write();
+        if let Some(done) = self.committed.lock().clone() {
+            return done;
+        }
+        let repository = &self.domain.repository;
+        let record = match manifest::accept(repository, &self.access, *self.number.lock(), bytes) {
+            Ok(record) => record,
+            Err(fault) => return fault,
+        };
+        let Some(session) = engine.take() else { return faults::no_session() };
+        match session.commit(&record) {
+            Ok(done) => {
+                let name = SnapshotName { sequence: done.snapshot.sequence, id: done.snapshot.id };
+                let packet = Packet::Committed { name, stored_bytes: done.stored_bytes };
+                *self.committed.lock() = Some(packet.clone());
+                self.domain.repository.fill_reserve();
+                packet
+            }
+            Err(error) => {
+                authority.job_ends(self.job, &JobEnd::Failed(error.to_string()), "");
+                faults::of_engine(&error)
+            }
+        }
+    }
+
+    /// Ends the job, with a snapshot or without. What was stored without is found by the next session.
+    pub(super) fn finish(&self, authority: &dyn Authority, end: &JobEnd, report: &str) {
+        drop(self.engine.write().take());
+        match &*self.committed.lock() {
+            Some(Packet::Committed { name, .. }) => {
+                let end = JobEnd::Complete { snapshot: Some(name.id.to_string()) };
+                authority.job_ends(self.job, &end, report);
+            }
+            _ => authority.job_ends(self.job, end, report),
+        }
+    }
+
+    /// Where the job is.
+    pub(super) fn progress(&self, status: JobStatus, authority: &dyn Authority) {
+        let bytes_wire = self.stored_bytes.load(Ordering::Relaxed);
+        let status = JobStatus { bytes_wire, ..status };
+        authority.job_is_at(self.job, &status);
+        *self.status.lock() = status;
+    }
+
+    /// Does `work` with the engine, unless another connection has taken the stream over.
+    fn on_stream(
+        &self,
+        hold: Hold,
+        work: impl FnOnce(&mut Stream, &Engine) -> repository::Result<Packet>,
+    ) -> Packet {
+        if self.node.is_revoked() {
+            return faults::revoked();
+        }
+        let engine = self.engine.read();
+        let Some(engine) = &*engine else { return faults::no_session() };
+        let Some(stream) = self.streams.get(usize::from(hold.stream)) else {
+            return faults::no_session();
+        };
+        let mut stream = stream.lock();
+        if stream.generation != hold.generation {
+            return faults::no_session();
+        }
+        work(&mut stream, engine).unwrap_or_else(|error| faults::of_engine(&error))
+    }
+}

@@ -1,0 +1,52 @@
+//! All sessions: those that are attached, and those that wait for their node to come back.
+
+use super::session::Session;
+pub use super::session::Session as LiveSession;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Sessions by name.
+#[derive(Default)]
+pub struct Sessions(Mutex<FxHashMap<[u8; 16], Arc<Session>>>);
+
+impl Sessions {
+    pub(super) fn insert(&self, session: Arc<Session>) {
+        self.0.lock().insert(session.token.0, session);
+    }
+
+    /// The session `name`, for the node of this name that knows its secret.
+    pub(super) fn find(
+        &self,
+        name: [u8; 16],
+        secret: [u8; 16],
+        node: &str,
+    ) -> Option<Arc<Session>> {
+        let found = self.0.lock().get(&name).cloned()?;
+        // The name alone is random enough; the secret makes that a look over a shoulder does not do.
+        (found.token.1 == secret && found.node.name == node).then_some(found)
+    }
+
+    pub(super) fn remove(&self, session: &Session) {
+        self.0.lock().remove(&session.token.0);
+    }
+
+    /// Takes out those whose node did not come back.
+    pub(super) fn expired(&self) -> Vec<Arc<Session>> {
+        let mut all = self.0.lock();
+        let (gone, kept) = all.drain().partition(|(_, session)| session.is_expired());
+        *all = kept;
+        let gone: FxHashMap<[u8; 16], Arc<Session>> = gone;
+        gone.into_values().collect()
+    }
+
+    /// Number of sessions.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+}

@@ -1,0 +1,300 @@
+//! What a node asks for, answered. Runs on blocking threads: it reads and writes disks.
+
+use super::domains::Domain;
+use super::hub::Connected;
+use crate::control::Repositories;
+use super::session::{Hold, Session};
+use super::{Shared, faults, random, reading};
+use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
+use format::record::{self, RecordKind, SealedRecord};
+use protocol::fault::{Code, fault};
+use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
+use protocol::order::State;
+use protocol::packet::{PathBytes, SnapshotName};
+use protocol::{Packet, common_version};
+use repository::config::Config;
+use repository::snapshots::SnapshotRef;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Purposes of `Open`.
+const RESTORE: u8 = 2;
+const AGENT: u8 = 4;
+/// Records on their way of one stream: what a gigabit carries in a quarter of a second.
+const WINDOW_BYTES: usize = 32 << 20;
+
+/// A connection's business, from its first packet to its last.
+pub(super) struct Visit {
+    shared: Arc<Shared>,
+    connected: Arc<Connected>,
+    pub(super) state: State,
+    open: Option<(Access, Option<Arc<Domain>>)>,
+    session: Option<(Arc<Session>, Hold)>,
+    /// A job without a session: a restore.
+    job: Option<JobNo>,
+    /// Noise taken.
+    noise: u64,
+}
+
+type Answer = Result<Option<Packet>, Packet>;
+
+impl Visit {
+    pub(super) fn new(shared: Arc<Shared>, connected: Arc<Connected>) -> Self {
+        let (state, open, session, job, noise) = Default::default();
+        Self { shared, connected, state, open, session, job, noise }
+    }
+
+    /// The answer to a packet that may come now; `None` for those that want none.
+    pub(super) fn answer(&mut self, request: u32, kind: u8, body: Vec<u8>) -> Option<Packet> {
+        let answer = match Packet::decode(kind, body) {
+            Ok(packet) => self.packet(request, packet).unwrap_or_else(Some),
+            Err(error) => Some(faults::of_protocol(&error)),
+        };
+        if let Some(answer) = &answer {
+            self.state = self.state.after(answer);
+        }
+        answer
+    }
+
+    fn packet(&mut self, request: u32, packet: Packet) -> Answer {
+        match packet {
+            Packet::Hello { oldest, newest, .. } => self.hello(oldest, newest),
+            Packet::Open { domain, purpose } => self.open(&domain, purpose),
+            Packet::Init { config, slots } => {
+                self.init(&config, slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect())
+            }
+            Packet::Begin { base, what, record } => self.begin(base, &what, &record.0),
+            Packet::Attach { session, secret, stream } => self.attach(session, secret, stream),
+            Packet::Claim { ids } => self.session(|it, hold| it.claim(hold, request, &ids)),
+            Packet::Holds { ids } => self.session(|it, hold| it.holds(hold, &ids)),
+            Packet::Append { record } => self.session(|it, hold| it.append(hold, &record)),
+            Packet::GetNumber {} => self.session(Session::number),
+            Packet::Commit { manifest } => self.commit(&manifest),
+            Packet::Progress { objects, bytes, bytes_read, stage, path } => {
+                let (path, bytes_wire) = (path.0, 0);
+                self.progress(JobStatus { objects, bytes, bytes_read, bytes_wire, path, stage });
+                Ok(None)
+            }
+            Packet::Finish { is_complete, report } => self.finish(is_complete, &report),
+            Packet::SendNoise { .. } => {
+                self.noise += 1;
+                Ok(Some(Packet::Stored { applied: self.noise, stored_bytes: 0 }))
+            }
+            Packet::OrderDone { order, is_complete, report } => {
+                let report = String::from_utf8_lossy(&report);
+                self.shared.authority.order_done(&self.connected.node, order, is_complete, &report);
+                Ok(Some(Packet::Done {}))
+            }
+            Packet::Ping {} => Ok(Some(Packet::Pong {})),
+            Packet::Bye {} => {
+                self.state = State::Over;
+                Ok(Some(Packet::Done {}))
+            }
+            other => self.read(&other),
+        }
+    }
+
+    fn hello(&self, oldest: u16, newest: u16) -> Answer {
+        let version = common_version(oldest, newest).ok_or_else(|| {
+            let text = format!("this server does not speak versions {oldest} to {newest}");
+            fault(Code::Version, &text, "Use the same version of icecore on both sides.", &[])
+        })?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Some(Packet::Welcome {
+            version,
+            program: self.shared.program.clone(),
+            time_secs: now.as_secs() as i64,
+            node: self.connected.node.name.clone(),
+            window_bytes: WINDOW_BYTES.min(WINDOW_BYTES_MAX) as u32,
+            streams: STREAMS_MAX,
+        }))
+    }
+
+    fn open(&mut self, domain: &str, purpose: u8) -> Answer {
+        let name = (!domain.is_empty()).then_some(domain);
+        let access = self.shared.authority.access(&self.connected.node, name);
+        let access = access.map_err(|refusal| faults::of_refusal(&refusal))?;
+        let opened = self.opened(access)?;
+        self.connected.purpose.store(purpose.into(), Ordering::Relaxed);
+        if purpose == RESTORE {
+            self.restore_begins();
+        }
+        Ok(Some(opened))
+    }
+
+    fn opened(&mut self, access: Access) -> Result<Packet, Packet> {
+        let domain = match self.shared.domains.open(&access.path) {
+            Ok(domain) => Some(domain),
+            Err(error) if is_not_made(&error) => None,
+            Err(error) => return Err(faults::of_engine(&error)),
+        };
+        let repository = domain.as_ref().map(|domain| &domain.repository);
+        let config = repository.map_or_else(Vec::new, |it| it.config().encode());
+        let packet = Packet::Opened {
+            domain: access.domain.clone(),
+            config: PathBytes(config),
+            damage_epoch: repository.map_or(0, |repository| repository.damage_epoch()),
+            may_write: access.may_write,
+            may_read: access.may_read,
+            may_init: access.may_init,
+        };
+        self.open = Some((access, domain));
+        Ok(packet)
+    }
+
+    fn restore_begins(&mut self) {
+        let Some((access, _)) = &self.open else { return };
+        let (node, domain) = (&self.connected.node, &access.domain);
+        let job = self.shared.authority.job_begins(node, domain, "restore", "");
+        self.connected.job.store(job, Ordering::Relaxed);
+        self.job = Some(job);
+    }
+
+    /// Makes the repository of a domain whose keys only its nodes know.
+    fn init(&mut self, config: &PathBytes, slots: Vec<(ids::KeyId, Vec<u8>)>) -> Answer {
+        let Some((access, _)) = self.open.take() else { return Err(faults::no_session()) };
+        if !access.may_init {
+            return Err(faults::not_allowed("this node may not make the repository of its domain"));
+        }
+        let config = Config::decode(&config.0).map_err(|reason| {
+            faults::of_engine(&repository::Error::damaged("the settings", reason))
+        })?;
+        let made = self.shared.domains.init(&access.path, config, &slots);
+        made.map_err(|error| faults::of_engine(&error))?;
+        self.opened(access).map(Some)
+    }
+
+    fn begin(&mut self, base: Option<SnapshotName>, what: &str, record: &[u8]) -> Answer {
+        let Some((access, Some(domain))) = &self.open else {
+            return Err(fault(Code::NoRepository, "the domain has no repository yet", "", &[]));
+        };
+        if !access.may_write {
+            return Err(faults::not_allowed("this node may not back up to this domain"));
+        }
+        let record = session_record(record).map_err(|error| faults::of_engine(&error))?;
+        let base = base.map(|name| SnapshotRef { sequence: name.sequence, id: name.id });
+        let is_empty = domain.is_empty();
+        let engine = domain.begin(base, record).map_err(|error| faults::of_engine(&error))?;
+        let token = token().map_err(|refusal| faults::of_refusal(&refusal))?;
+        let node = self.connected.node.clone();
+        let job = self.shared.authority.job_begins(&node, &access.domain, "backup", what);
+        let session = Session::new(token, node, access.clone(), domain.clone(), engine, job);
+        let session = Arc::new(session);
+        self.shared.sessions.insert(session.clone());
+        self.hold(session, 0)?;
+        Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
+    }
+
+    fn attach(&mut self, name: [u8; 16], secret: [u8; 16], stream: u8) -> Answer {
+        let session = self.shared.sessions.find(name, secret, &self.connected.node.name);
+        let session = session.ok_or_else(faults::no_session)?;
+        self.open = Some((session.access.clone(), Some(session.domain.clone())));
+        let applied = self.hold(session, stream)?;
+        Ok(Some(Packet::Attached { applied }))
+    }
+
+    fn hold(&mut self, session: Arc<Session>, stream: u8) -> Result<u64, Packet> {
+        let (hold, applied) = session.attach(stream).ok_or_else(faults::no_session)?;
+        self.connected.job.store(session.job, Ordering::Relaxed);
+        if let Some((before, _)) = self.session.replace((session, hold)) {
+            before.detach();
+        }
+        Ok(applied)
+    }
+
+    fn session(&self, work: impl FnOnce(&Session, Hold) -> Packet) -> Answer {
+        let (session, hold) = self.session.as_ref().ok_or_else(faults::no_session)?;
+        Ok(Some(work(session, *hold)))
+    }
+
+    fn commit(&mut self, manifest: &[u8]) -> Answer {
+        let (session, _) = self.session.as_ref().ok_or_else(faults::no_session)?;
+        Ok(Some(session.commit(manifest, &*self.shared.authority)))
+    }
+
+    fn progress(&self, status: JobStatus) {
+        let authority = &*self.shared.authority;
+        match (&self.session, self.job) {
+            (Some((session, _)), _) => session.progress(status, authority),
+            (None, Some(job)) => authority.job_is_at(job, &status),
+            (None, None) => {}
+        }
+    }
+
+    fn finish(&mut self, is_complete: bool, report: &[u8]) -> Answer {
+        let report = String::from_utf8_lossy(report);
+        let end = match is_complete {
+            true => JobEnd::Complete { snapshot: None },
+            false => JobEnd::Failed(report.clone().into_owned()),
+        };
+        if let Some(job) = self.job.take() {
+            self.shared.authority.job_ends(job, &end, &report);
+        } else if let Some((session, _)) = self.session.take() {
+            session.finish(&*self.shared.authority, &end, &report);
+            session.detach();
+            self.shared.sessions.remove(&session);
+            self.state = State::Open;
+        }
+        Ok(Some(Packet::Done {}))
+    }
+
+    fn read(&self, packet: &Packet) -> Answer {
+        if self.connected.node.is_revoked() {
+            return Err(faults::revoked());
+        }
+        let Some((access, Some(domain))) = &self.open else {
+            return Err(fault(Code::NoRepository, "the domain has no repository yet", "", &[]));
+        };
+        Ok(Some(reading::answer(domain, access, packet)))
+    }
+
+    /// The connection is gone. A session waits for its node; a restore does not.
+    pub(super) fn end(&mut self) {
+        if let Some((session, _)) = self.session.take() {
+            session.detach();
+        }
+        // Who made its snapshot and said no more has ended all the same: see `expired`.
+        if let Some(job) = self.job.take() {
+            self.shared.authority.job_ends(job, &JobEnd::Lost, "");
+        }
+    }
+
+    /// Orders that wait for this agent.
+    pub(super) fn orders(&self) -> Vec<Packet> {
+        if self.connected.purpose.load(Ordering::Relaxed) != u64::from(AGENT) {
+            return Vec::new();
+        }
+        let orders = self.shared.authority.orders(&self.connected.node);
+        orders.iter().filter_map(order_packet).collect()
+    }
+}
+
+/// An order as an agent gets it.
+pub(super) fn order_packet(order: &api::orders::Order) -> Option<Packet> {
+    Some(Packet::Order { order: order.id, json: serde_json::to_vec(order).ok()? })
+}
+
+fn token() -> Result<([u8; 16], [u8; 16]), Refusal> {
+    Ok((random::bytes()?, random::bytes()?))
+}
+
+fn is_not_made(error: &repository::Error) -> bool {
+    match error {
+        repository::Error::NoRepository { .. } => true,
+        repository::Error::Storage(error) => error.is_not_found(),
+        _ => false,
+    }
+}
+
+/// The session record that a client sent, whole and of its kind.
+fn session_record(bytes: &[u8]) -> repository::Result<SealedRecord> {
+    let damaged = |reason| repository::Error::damaged("the session record", reason);
+    let record = record::verify(bytes).map_err(damaged)?;
+    let is_whole = record.header.record_bytes() == bytes.len();
+    if record.header.kind != RecordKind::Session || !is_whole {
+        return Err(damaged(format::Error::Invalid { what: "session record" }));
+    }
+    let (associated, sealed) = (record.associated.to_vec(), record.sealed.to_vec());
+    Ok(SealedRecord { kind: RecordKind::Session, ids: Vec::new(), associated, sealed })
+}

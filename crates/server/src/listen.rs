@@ -1,0 +1,151 @@
+//! The accept loop: one port for nodes and for HTTP, told apart by ALPN. Whoever has not shown a
+//! certificate or a request yet gets little: some time, some memory, and a share of its address.
+
+use crate::authority::Peer;
+use crate::control::http::serve;
+use crate::data::{self, Shared};
+use axum::Router;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// Time for a TLS handshake, waiting for its turn included.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
+/// Handshakes of one address at the same time: they cost processor time.
+const HANDSHAKES_PER_ADDRESS: usize = 8;
+/// Connections of one address that wait for their handshake.
+const WAITING_PER_ADDRESS_MAX: usize = 2048;
+/// HTTP connections at the same time.
+const HTTP_MAX: usize = 512;
+/// After an error of accept (too many descriptors, most of all) the loop rests for so long.
+const REST: Duration = Duration::from_millis(50);
+
+/// What the loop needs.
+pub struct Listening {
+    /// Where.
+    pub listener: TcpListener,
+    /// The server's certificate, and whose certificates it takes.
+    pub tls: Arc<rustls::ServerConfig>,
+    /// The part that stores.
+    pub shared: Arc<Shared>,
+    /// The HTTP API.
+    pub http: Router,
+}
+
+/// Addresses that wait for their handshakes.
+#[derive(Default)]
+struct Doors(Mutex<FxHashMap<IpAddr, Arc<Door>>>);
+
+struct Door {
+    handshakes: Semaphore,
+    waiting: Semaphore,
+}
+
+impl Doors {
+    fn of(&self, address: IpAddr) -> Arc<Door> {
+        let mut doors = self.0.lock();
+        doors.retain(|_, door| Arc::strong_count(door) > 1);
+        let door = || {
+            Arc::new(Door {
+                handshakes: Semaphore::new(HANDSHAKES_PER_ADDRESS),
+                waiting: Semaphore::new(WAITING_PER_ADDRESS_MAX),
+            })
+        };
+        doors.entry(address).or_insert_with(door).clone()
+    }
+}
+
+/// Accepts until the task is dropped.
+pub async fn run(listening: Listening) {
+    let Listening { listener, tls, shared, http } = listening;
+    let acceptor = TlsAcceptor::from(tls);
+    let doors = Doors::default();
+    let http_places = Arc::new(Semaphore::new(HTTP_MAX));
+    tokio::spawn(tick(shared.clone()));
+    loop {
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept");
+                tokio::time::sleep(REST).await;
+                continue;
+            }
+        };
+        let door = doors.of(canonical(address));
+        let visitor = Visitor {
+            acceptor: acceptor.clone(),
+            shared: shared.clone(),
+            http: http.clone(),
+            http_places: http_places.clone(),
+            address: canonical(address),
+        };
+        tokio::spawn(visitor.welcome(stream, door));
+    }
+}
+
+/// An IPv4 address that came in on an IPv6 socket is itself.
+fn canonical(address: SocketAddr) -> IpAddr {
+    address.ip().to_canonical()
+}
+
+async fn tick(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let shared = shared.clone();
+        if tokio::task::spawn_blocking(move || shared.tick()).await.is_err() {
+            tracing::error!("a tick failed");
+        }
+    }
+}
+
+struct Visitor {
+    acceptor: TlsAcceptor,
+    shared: Arc<Shared>,
+    http: Router,
+    http_places: Arc<Semaphore>,
+    address: IpAddr,
+}
+
+impl Visitor {
+    async fn welcome(self, stream: TcpStream, door: Arc<Door>) {
+        let Ok(_waiting) = door.waiting.try_acquire() else { return };
+        let handshake = async {
+            let _turn = door.handshakes.acquire().await.ok()?;
+            transport::socket::prepare(&stream).ok()?;
+            self.acceptor.accept(stream).await.ok()
+        };
+        let Ok(Some(stream)) = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await else {
+            return;
+        };
+        drop(_waiting);
+        drop(door);
+        let peer = peer(&stream, self.address);
+        match stream.get_ref().1.alpn_protocol() {
+            Some(protocol::ALPN) => {
+                if let Some(peer) = peer {
+                    data::connection::run(self.shared, stream, peer).await;
+                }
+            }
+            _ => self.http(stream, peer).await,
+        }
+    }
+
+    async fn http(self, stream: TlsStream<TcpStream>, peer: Option<Peer>) {
+        let Ok(_place) = self.http_places.try_acquire() else { return };
+        let certificate = peer.map(|peer| peer.certificate);
+        serve(stream, self.http, self.address, certificate).await;
+    }
+}
+
+fn peer(stream: &TlsStream<TcpStream>, address: IpAddr) -> Option<Peer> {
+    let certificate = stream.get_ref().1.peer_certificates()?.first()?.to_vec();
+    Some(Peer { certificate, address })
+}

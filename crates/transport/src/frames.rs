@@ -1,0 +1,146 @@
+//! Reading and writing frames. Reading can be interrupted between any two bytes and goes on where it
+//! was; no memory is taken for a body before its header was accepted.
+
+use crate::rate::Rate;
+use crate::{Error, Result};
+use protocol::frame::{HEADER_BYTES, Header};
+use protocol::packet::End;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// A body comes at least this fast, or its sender is gone or means harm.
+const BODY_BYTES_PER_WINDOW_MIN: usize = 16 << 10;
+const BODY_WINDOW: Duration = Duration::from_secs(30);
+/// Largest piece that is read at once, so that limits of rate are kept evenly.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Reads frames that `from` sends.
+pub struct FrameReader<R> {
+    stream: R,
+    from: End,
+    header: [u8; HEADER_BYTES],
+    filled: usize,
+    /// Bytes that came in.
+    pub bytes: u64,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// A reader of what `from` sends on `stream`.
+    pub fn new(stream: R, from: End) -> Self {
+        Self { stream, from, header: [0; HEADER_BYTES], filled: 0, bytes: 0 }
+    }
+
+    /// The next header. Dropped before it is done, it goes on where it was.
+    pub async fn header(&mut self) -> Result<Header> {
+        while self.filled < HEADER_BYTES {
+            match self.stream.read(&mut self.header[self.filled..]).await? {
+                0 => return Err(Error::Closed),
+                read => self.filled += read,
+            }
+        }
+        let header = Header::decode(&self.header, self.from)?;
+        self.filled = 0;
+        self.bytes += HEADER_BYTES as u64;
+        Ok(header)
+    }
+
+    /// The body that follows `header`, no faster than `rate` and no slower than decency asks.
+    pub async fn body(&mut self, header: Header, rate: &Rate) -> Result<Vec<u8>> {
+        let mut body = Vec::new();
+        while body.len() < header.body_bytes {
+            let before = body.len();
+            let end = (before + BODY_BYTES_PER_WINDOW_MIN).min(header.body_bytes);
+            let piece = async {
+                while body.len() < end {
+                    self.piece(&mut body, header.body_bytes).await?;
+                }
+                Ok::<(), Error>(())
+            };
+            match tokio::time::timeout(BODY_WINDOW, piece).await {
+                Ok(read) => read?,
+                Err(_) => {
+                    let (bytes, secs) = (end - before, BODY_WINDOW.as_secs());
+                    return Err(Error::TooSlow { bytes, secs });
+                }
+            }
+            rate.take(body.len() - before).await;
+        }
+        Ok(body)
+    }
+
+    async fn piece(&mut self, body: &mut Vec<u8>, whole: usize) -> Result<()> {
+        let wanted = (whole - body.len()).min(PIECE_BYTES);
+        body.reserve(wanted);
+        let read = (&mut self.stream).take(wanted as u64).read_buf(body).await?;
+        self.bytes += read as u64;
+        if read == 0 { Err(Error::Closed) } else { Ok(()) }
+    }
+}
+
+/// Writes `frame`, no faster than `rate`.
+pub async fn write<W: AsyncWrite + Unpin>(stream: &mut W, frame: &[u8], rate: &Rate) -> Result<()> {
+    if !rate.is_limited() {
+        return Ok(stream.write_all(frame).await?);
+    }
+    for piece in frame.chunks(rate.piece_bytes()) {
+        rate.take(piece.len()).await;
+        stream.write_all(piece).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::Packet;
+
+    fn hello() -> Packet {
+        Packet::Hello { oldest: 1, newest: 1, program: "test".into() }
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_comes_byte_by_byte_is_read_though_reading_is_interrupted() {
+        let (mut ours, theirs) = tokio::io::duplex(64);
+        let mut reader = FrameReader::new(theirs, End::Client);
+        let frame = hello().frame(7);
+        for byte in &frame[..HEADER_BYTES - 1] {
+            ours.write_all(&[*byte]).await.unwrap();
+            let waited = tokio::time::timeout(Duration::from_millis(1), reader.header()).await;
+            assert!(waited.is_err(), "there is no header yet");
+        }
+        ours.write_all(&frame[HEADER_BYTES - 1..]).await.unwrap();
+        let header = reader.header().await.unwrap();
+        let body = reader.body(header, &Rate::default()).await.unwrap();
+        assert_eq!((header.request, Packet::decode(header.kind, body).unwrap()), (7, hello()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_a_body_too_slowly_is_left() {
+        let (mut ours, theirs) = tokio::io::duplex(64);
+        let mut reader = FrameReader::new(theirs, End::Client);
+        let header = Header { kind: 17, request: 1, body_bytes: 1 << 20 };
+        ours.write_all(&header.encode()).await.unwrap();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if ours.write_all(&[0; 10]).await.is_err() {
+                    break;
+                }
+            }
+        });
+        let header = reader.header().await.unwrap();
+        let error = reader.body(header, &Rate::default()).await.unwrap_err();
+        assert!(matches!(error, Error::TooSlow { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_end_in_the_middle_is_an_end() {
+        let (mut ours, theirs) = tokio::io::duplex(64);
+        let mut reader = FrameReader::new(theirs, End::Client);
+        ours.write_all(&hello().frame(1)[..HEADER_BYTES + 2]).await.unwrap();
+        drop(ours);
+        let header = reader.header().await.unwrap();
+        let error = reader.body(header, &Rate::default()).await.unwrap_err();
+        assert!(matches!(error, Error::Closed));
+    }
+}
