@@ -1,9 +1,13 @@
 """A server and its clients: folders, lines and figures of both ends."""
 
+import shutil
+
 import measure
 from repository import Repository, ToolFailed, environment
 from service import Service, ports
-from settings import MIB
+from settings import GIB, MIB
+
+SPARE = 4 * GIB              # others use the disk, too: a bench never takes the last of it
 
 
 class Server:
@@ -20,6 +24,7 @@ class Server:
                       "PORT": str(next(ports))}
 
     def start(self):
+        leave_space(self.home.parent)
         self.repo.mkdir(parents=True)
         self.shared.mkdir(parents=True)
         env = environment(self.spec.env, self.words, self.shared)
@@ -63,7 +68,7 @@ class ServedRepository(Repository):
     """A client with a server of its own, measured like a repository beside it."""
 
     def __init__(self, set_name, tool, program, spec, programs, way):
-        super().__init__(set_name, tool, program)
+        super().__init__(set_name, tool, program, spec)
         self.server = Server(spec, tool, programs, self.home, way)
         self.way = way
 
@@ -88,3 +93,8 @@ class ServedRepository(Repository):
         return self.way.near
 
 
+def leave_space(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < SPARE:
+        raise ToolFailed(f"only {free // GIB} GiB are free under {folder}")

@@ -16,9 +16,9 @@ INODE_REST_S = 62            # RECENTCY_MIN of ext4, and a little
 
 
 class Repository:
-    def __init__(self, set_name, tool, program):
+    def __init__(self, set_name, tool, program, spec=None):
         self.tool = tool
-        self.spec = commands.TOOLS[tool]
+        self.spec = spec or commands.TOOLS[tool]
         self.binary = program["path"]
         self.home = WORK / set_name / tool
         self.repo = self.home / "repo"
