@@ -229,14 +229,12 @@ def strings(value):
     """Names and values, so that a field `socket_buffer` counts as well."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            if not isinstance(inner, (dict, list)):
-                yield f"{name}: {inner}"
-            yield from strings(inner)
+            yield from strings(inner) if isinstance(inner, (dict, list)) else [f"{name}: {inner}"]
     elif isinstance(value, list):
         for inner in value:
             yield from strings(inner)
-    elif isinstance(value, str):
-        yield value
+    else:
+        yield str(value)
 
 
 if __name__ == "__main__":
