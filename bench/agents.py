@@ -112,10 +112,11 @@ def recorder(results, out):
     def record(facts):
         results["runs"].append(facts)
         netreport.save("agents", results, out)
+        first = f"first data after {facts['first_data_s']} s" if "first_data_s" in facts else ""
         print(f"{facts['round']} {facts['tool']:16}{facts['operation']:11}{facts['size']:>6} "
               f"{facts['agents']:3} agents {facts.get('mib_s', 0):8.1f} MiB/s "
               f"{facts['wall_s']:7.2f} s {facts.get('server_peak_mib', 0):6.0f} MiB server "
-              f"{'' if facts['ok'] else 'FAILED'}", flush=True)
+              f"{first}{'' if facts['ok'] else 'FAILED'}", flush=True)
     return record
 
 

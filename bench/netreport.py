@@ -254,8 +254,8 @@ def small_against_large(runs):
         share = ratio(first, last, "rate")
         if share and sizes[0] != sizes[-1]:
             lines.append(f"{share:.2f} with {count}")
-    return f"\nRate of files of {sizes[0]} to that of {sizes[-1]}: {', '.join(lines)}.\n" \
-        if lines else ""
+    head = f"\nRate of files of {sizes[0]} to that of {sizes[-1]}: "
+    return f"{head}{', '.join(lines)}.\n" if lines else ""
 
 
 def first_data(results):

@@ -33,7 +33,8 @@ ICECORE_SERVED = Served(
     server="exec $BIN server --data $REPO --listen $ADDRESS:$PORT --name $ADDRESS",
     lines={
         "init": "$BIN agent enroll https://$ADDRESS:$PORT"
-                " $($BIN server token $CLIENT --data $REPO) --agent-dir $STATE/agent",
+                " $($BIN server token $CLIENT --data $REPO --json"
+                " | sed -n 's/.*\"token\": *\"\\([^\"]*\\)\".*/\\1/p') --agent-dir $STATE/agent",
         "backup": "$BIN backup $SOURCE --json > $STATE/backup.json",
         # A buffer that is too small for a long way, forced: the report must name it.
         "backup-64k": "$BIN backup $SOURCE --socket-buffer 64KiB --json > $STATE/backup.json",

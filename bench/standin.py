@@ -49,7 +49,7 @@ FLAGS = {"--json", "--no-sync"}
 
 
 def token(arguments):
-    print(arguments.node)
+    print(json.dumps({"token": arguments.node}))
 
 
 def enroll(arguments):

@@ -4,6 +4,7 @@ use crate::namespaces::End;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::process::{Child, Command, ExitCode};
@@ -50,7 +51,7 @@ fn until_stdin_ends(signals: &SignalFd, report: &dyn Fn()) -> io::Result<ExitCod
             PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
         ];
-        poll(&mut waiting, None)?;
+        retry_on_intr(|| poll(&mut waiting, None))?;
         let has_input = !waiting[0].revents().is_empty();
         if has_ended(signals)? {
             return Ok(ExitCode::SUCCESS);
@@ -80,7 +81,8 @@ fn while_it_runs(signals: &SignalFd, mut child: Child) -> io::Result<ExitCode> {
             let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
             return Ok(ExitCode::from(code));
         }
-        poll(&mut [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)], None)?;
+        let mut waiting = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        retry_on_intr(|| poll(&mut waiting, None))?;
         if has_ended(signals)? {
             child.kill()?;
         }

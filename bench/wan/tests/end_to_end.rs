@@ -26,8 +26,8 @@ struct Wan {
 
 impl Wan {
     fn start(words: &[&str]) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() || !Path::new("/dev/net/tun").exists() {
-            eprintln!("SKIPPED: needs root and /dev/net/tun");
+        if !may_make_namespaces() || !Path::new("/dev/net/tun").exists() {
+            eprintln!("SKIPPED: needs root, network namespaces and /dev/net/tun");
             return None;
         }
         let mut child = Command::new(env!("CARGO_BIN_EXE_wan"))
@@ -67,6 +67,11 @@ impl Wan {
         assert!(!Path::new(&self.path("near")).exists() && !Path::new(&self.path("far")).exists());
         carried
     }
+}
+
+fn may_make_namespaces() -> bool {
+    let status = Command::new("unshare").args(["--net", "true"]).status();
+    rustix::process::geteuid().is_root() && status.is_ok_and(|status| status.success())
 }
 
 fn line(lines: &mut BufReader<ChildStdout>) -> Value {
@@ -141,13 +146,24 @@ fn read_for(stream: &mut TcpStream, buffer: &mut [u8], time: Duration) -> (usize
     (bytes, started.elapsed())
 }
 
+/// Measures up to three times: others may be at work on the machine, the wire is not faster for it.
+fn soon(wanted: std::ops::Range<f64>, unit: &str, measure: impl Fn() -> f64) {
+    let mut found = Vec::new();
+    while found.len() < 3 {
+        let value = measure();
+        if wanted.contains(&value) {
+            return;
+        }
+        found.push(value);
+    }
+    panic!("{found:?} {unit} instead of {wanted:?}");
+}
+
 #[test]
 fn programs_see_the_round_trip_and_the_rate_that_were_asked_for() {
     let Some(wan) = Wan::start(&["--rate", "100Mbit", "--rtt", "20ms"]) else { return };
-    let rtt = round_trip(&wan).as_secs_f64() * 1000.0;
-    assert!((20.0..21.0).contains(&rtt), "{rtt} ms instead of 20");
-    let rate = tcp_rate(&wan) / PAYLOAD_SHARE / 1e6;
-    assert!((97.0..103.0).contains(&rate), "{rate} Mbit/s instead of 100");
+    soon(20.0..21.0, "ms of round trip", || round_trip(&wan).as_secs_f64() * 1000.0);
+    soon(97.0..103.0, "Mbit/s", || tcp_rate(&wan) / PAYLOAD_SHARE / 1e6);
     let carried = wan.end();
     assert_eq!(carried["near_to_far"]["missed"], 0, "the device dropped packets: {carried}");
 }
