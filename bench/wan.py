@@ -106,7 +106,7 @@ class Measuring:
     def __init__(self, link, way, arguments, programs, results):
         self.link, self.way, self.arguments, self.results = link, way, arguments, results
         size = min(link.mbit * 1_000_000 // 8 * arguments.seconds, arguments.max_mib * MIB)
-        self.bytes = size // FILES // MIB * MIB * FILES
+        self.bytes = max(1, size // FILES // MIB) * MIB * FILES
         self.source = HOME / "source"
         self.number = 0
         self.client = None
