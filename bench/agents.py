@@ -25,6 +25,7 @@ from crowd import Crowd, Sources
 from pin import Pinned
 from repository import ToolFailed, delete
 from run import words
+from service import end_cleanly
 from settings import KIB, MIB, WORK, env_int
 from ways import Loopback
 
@@ -35,6 +36,7 @@ PARTS = ["matrix", "first-data"]
 
 def main():
     arguments = parse()
+    end_cleanly()
     programs = network.find_programs(arguments)
     tools = [name for name in arguments.tools if network.can_run(name, programs)]
     results = {"machine": machine.describe(), "tools": network.versions(programs),
@@ -83,17 +85,11 @@ def matrix(arguments, tools, paths, way, record):
         with Pinned(sources.folder):
             for number in range(1, arguments.rounds + 1):
                 for agents in arguments.agents:
-                    for tool in turned(tools, number):
+                    for tool in network.turned(tools, number):
                         crowd = Crowd(tool, paths, HOME / tool, way, sources, agents)
                         cell(crowd, {"round": number, "size": label, "agents": agents,
                                      "tool": tool}, record)
         delete(sources.folder)
-
-
-def turned(tools, number):
-    """Every round begins with another one."""
-    turn = (number - 1) % len(tools) if tools else 0
-    return tools[turn:] + tools[:turn]
 
 
 def cell(crowd, facts, record):

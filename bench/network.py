@@ -22,6 +22,7 @@ from deployment import ServedRepository
 from repository import Repository
 from rounds import Round
 from run import line, words
+from service import end_cleanly
 from settings import env_flag, env_int
 from ways import Loopback
 
@@ -31,6 +32,7 @@ LOCAL = ["icecore"]
 
 def main():
     arguments = parse()
+    end_cleanly()
     commands.TOOLS.update(served.TOOLS)
     programs = find_programs(arguments)
     results = {"tools": versions(programs), "rounds": arguments.rounds, "runs": [],
@@ -57,6 +59,8 @@ def parse():
                         default=1 if env_flag("QUICK") else env_int("ROUNDS", 3))
     parser.add_argument("--verify", type=words, default=["icecore-served"],
                         help="tools whose restores are compared with the source")
+    parser.add_argument("--sparing", action="store_true",
+                        help="one tool after another with all its operations: less disk")
     parser.add_argument("--no-install", action="store_true")
     parser.add_argument("--out", type=netreport.path, default=netreport.default())
     return parser.parse_args()
@@ -97,14 +101,23 @@ def one_round(arguments, number, programs, way, results):
         print(line(facts), flush=True)
         netreport.save("server", results, arguments.out)
 
-    tools = {name: programs[needed(name)[0]] for name in arguments.tools
-             if can_run(name, programs)}
-    this = Round(arguments.set, tools, number, record, arguments.verify, make)
-    this.clean()
-    try:
-        this.run(arguments.ops)
-    finally:
+    names = turned([name for name in arguments.tools if can_run(name, programs)], number)
+    for group in [[name] for name in names] if arguments.sparing else [names]:
+        tools = {name: programs[needed(name)[0]] for name in group}
+        this = Round(arguments.set, tools, 1, record, arguments.verify, make)
+        # The order of this round is made already.
+        this.number = number
         this.clean()
+        try:
+            this.run(arguments.ops)
+        finally:
+            this.clean()
+
+
+def turned(names, number):
+    """Every round begins with another one."""
+    turn = (number - 1) % len(names) if names else 0
+    return names[turn:] + names[:turn]
 
 
 if __name__ == "__main__":

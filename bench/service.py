@@ -4,6 +4,7 @@ import itertools
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import measure
@@ -13,6 +14,11 @@ START_S = 30                 # certificates and databases are made meanwhile
 STOP_S = 20
 LISTENING = "0A"             # state of a socket in /proc/net/tcp
 ports = itertools.count(18443)
+
+
+def end_cleanly():
+    """SIGTERM like Ctrl-C: servers end and namespaces go."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 class Service:

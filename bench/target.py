@@ -15,7 +15,7 @@ IMAGE = WORK / "target.img"
 MOUNT = WORK / "target"
 # The largest that leaves enough for repositories and for whoever else uses the disk.
 SIZES = [20 * GIB, 8 * GIB]
-SPARE = 8 * GIB
+SPARE = 5 * GIB
 
 
 def is_made():

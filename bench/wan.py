@@ -26,7 +26,7 @@ import textlike
 from deployment import ServedRepository
 from repository import ToolFailed, delete
 from run import words
-from service import Service
+from service import Service, end_cleanly
 from settings import LOGS, MIB, SEED, WORK, env_int
 from ways import Wan
 
@@ -57,6 +57,7 @@ UNLIMITED = Link("no limit", 1000, ())
 
 def main():
     arguments = parse()
+    end_cleanly()
     programs = peers.found([] if arguments.iperf_only else ["icecore"])
     results = {"machine": machine.describe(), "rounds": arguments.rounds, "runs": [],
                "tools": {"iperf3": peers.version_of("iperf3", "iperf3"),
