@@ -248,11 +248,13 @@ def small_against_large(runs):
     """The smallest files against the largest, with the same number of agents."""
     lines = []
     sizes = list(dict.fromkeys(run["size"] for run in runs))
+    if len(sizes) < 2:
+        return ""
     for count in dict.fromkeys(run["agents"] for run in runs):
         first, last = ([{**run, "rate": run["mib_s"]} for run in runs if run["agents"] == count
                         and run["size"] == size] for size in (sizes[0], sizes[-1]))
         share = ratio(first, last, "rate")
-        if share and sizes[0] != sizes[-1]:
+        if share:
             lines.append(f"{share:.2f} with {count}")
     head = f"\nRate of files of {sizes[0]} to that of {sizes[-1]}: "
     return f"{head}{', '.join(lines)}.\n" if lines else ""

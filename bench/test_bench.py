@@ -126,6 +126,13 @@ class Network(unittest.TestCase):
             text = Path(f"{out}.md").read_text()
         self.assertLess(text.index("One stream"), text.index("Many agents"))
 
+    def test_small_files_are_compared_with_large_ones_once_both_are_measured(self):
+        runs = [{"round": 1, "size": size, "agents": 4, "mib_s": rate}
+                for size, rate in (("100k", 30), ("1m", 50), ("100m", 60))]
+        self.assertEqual(netreport.small_against_large([]), "")
+        self.assertEqual(netreport.small_against_large(runs[:1]), "")
+        self.assertIn("100k to that of 100m: 0.50 with 4", netreport.small_against_large(runs))
+
     def test_ratios_of_streams_are_taken_within_a_round(self):
         ours = [{"round": 1, "mbit": 9}, {"round": 2, "mbit": 90}]
         bare = [{"round": 1, "mbit": 10}, {"round": 2, "mbit": 100}]
