@@ -15,6 +15,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 pub(crate) struct Client {
     pub(crate) binary: PathBuf,
     pub(crate) repository: PathBuf,
+    /// The folder of a node: then its repository is the one on its server.
+    pub(crate) agent: Option<PathBuf>,
+    pub(crate) password: String,
     /// Runs as this user and group.
     pub(crate) user: Option<u32>,
     pub(crate) locale: &'static str,
@@ -38,6 +41,8 @@ impl Client {
         Self {
             binary: binary.to_owned(),
             repository: repository.to_owned(),
+            agent: None,
+            password: "proof".to_owned(),
             user: None,
             locale: "C.UTF-8",
             under: Vec::new(),
@@ -51,7 +56,8 @@ impl Client {
         command
             .args(&words[1..])
             .env("ICECORE_REPO", &self.repository)
-            .env("ICECORE_PASSWORD", "proof")
+            .env("ICECORE_PASSWORD", &self.password)
+            .env("ICECORE_AGENT_DIR", "/nonexistent")
             .env("LC_ALL", self.locale)
             // No settings of whoever runs the rig.
             .env("HOME", "/nonexistent")
@@ -61,6 +67,10 @@ impl Client {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(agent) = &self.agent {
+            command.env("ICECORE_AGENT_DIR", agent);
+            command.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
+        }
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }
