@@ -23,7 +23,7 @@ LOOPS ?= 16
 # Commands under which `prove-crash` shuts the file system down.
 SHUT_DOWNS ?= 1400
 
-.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke rigs-smoke fuzz-smoke bench prove-crash fuzz sim sabotage sabotage-sources damage prove price
+.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke rigs-smoke fuzz-smoke bench bench-wan bench-server bench-agents prove-crash fuzz sim sabotage sabotage-sources damage prove price
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -80,6 +80,17 @@ fuzz-smoke:
 
 bench: setup ## measure against today's peers, writes bench/results
 	python3 bench/run.py
+
+# Root, iperf3 and iproute2; some twenty minutes.
+bench-wan: build ## one stream over long, slow and lossy links beside iperf3
+	cargo build --profile fast --package wan
+	ICECORE_BIN="$(abspath $(ICECORE))" WAN_BIN="$(abspath $(TARGET))/fast/wan" python3 bench/wan.py
+
+bench-server: build ## through a server on loopback, against the peers' servers
+	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/network.py
+
+bench-agents: build ## 1, 4, 8 and 12 agents at one server; first data of 2 million files
+	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/agents.py
 
 prove-crash: build ## kill -9 10,000 times, and file systems shut down 2,000 times (LOOPS=..., SHUT_DOWNS=...)
 	for loop in $$(seq $(LOOPS)); do \

@@ -23,10 +23,10 @@ PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
-def run(line, env, log, variables):
-    """Runs the line under bash; returns a dict of figures."""
+def run(line, env, log, variables, prefix=()):
+    """Runs the line under bash, behind the words of `prefix`; returns a dict of figures."""
     with tempfile.NamedTemporaryFile("r", prefix="icecore-bench-") as figures:
-        command = [TIME, "-f", FORMAT, "-o", figures.name,
+        command = [TIME, "-f", FORMAT, "-o", figures.name, *prefix,
                    "bash", "-o", "pipefail", "-c", line]
         os.sync()
         load = os.getloadavg()[0]

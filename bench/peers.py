@@ -3,10 +3,12 @@
     peers.py            what is there
     peers.py install    installs what is missing
 
-restic comes from the system's packages, which on Debian 12 is years old, and kopia is
-in none of them: a newer restic and a kopia that are on the PATH are used instead.
+restic, its rest-server and kopia are built from their pinned Go modules. Without Go, restic
+comes from the system's packages, which on Debian 12 is years old. What is on the PATH and newer
+is used instead.
 """
 
+import json
 import os
 import re
 import shutil
@@ -17,8 +19,14 @@ import commands
 from settings import ICECORE_BIN, LOGS, PINS, TOOLS
 
 APT_PACKAGES = ["libsodium-dev", "pkg-config", "libacl1-dev", "libssl-dev", "liblz4-dev",
-                "libzstd-dev", "libxxhash-dev", "restic", "time", "zstd", "dpkg-dev"]
+                "libzstd-dev", "libxxhash-dev", "restic", "time", "zstd", "dpkg-dev",
+                "openssl", "iproute2", "procps", "iperf3"]
 CRATES = {"rustic": "rustic-rs", "bupstash": "bupstash"}
+# Built where the module was unpacked: `go install` asks for lists of versions, which a
+# registry that only hands out named versions does not have.
+MODULES = {"restic": ("github.com/restic/restic", "./cmd/restic"),
+           "rest-server": ("github.com/restic/rest-server", "./cmd/rest-server"),
+           "kopia": ("github.com/kopia/kopia", ".")}
 BIN = TOOLS / "bin"
 BORG_VENV = TOOLS / "borg-venv"
 
@@ -92,11 +100,26 @@ def by_pip(name):
     step(name, [str(BORG_VENV / "bin/pip"), "install", f"borgbackup=={PINS[name]}"])
 
 
-def by_apt(_name):
-    """Came with the libraries."""
+def by_go(name):
+    """restic of the system's packages came with the libraries, where there is no Go."""
+    if not shutil.which("go"):
+        print(f"bench: {name} needs Go to be built", file=sys.stderr)
+        return
+    module, package = MODULES[name]
+    found = subprocess.run(["go", "mod", "download", "-json", f"{module}@v{PINS[name]}"],
+                           cwd=LOGS, capture_output=True, text=True)
+    folder = json.loads(found.stdout or "{}").get("Dir")
+    if not folder:
+        print(f"bench: {name} cannot be had: {found.stdout}{found.stderr}", file=sys.stderr)
+        return
+    # kopia says its version only when it is told at the build.
+    flags = f"-X github.com/kopia/kopia/repo.BuildVersion={PINS[name]}"
+    step(name, ["go", "build", "-C", folder, "-trimpath", "-ldflags", flags,
+                "-o", str(BIN / name), package])
 
 
-INSTALLERS = {"restic": by_apt, "rustic": by_cargo, "bupstash": by_cargo, "borg": by_pip}
+INSTALLERS = {"restic": by_go, "rest-server": by_go, "kopia": by_go, "rustic": by_cargo,
+              "bupstash": by_cargo, "borg": by_pip}
 
 
 def has(name, version):

@@ -90,7 +90,11 @@ def read_names(stream):
     """Names end in NUL, the list in two."""
     data = bytearray()
     while not data.endswith(b"\0\0"):
-        data += os.read(stream, 2**20)
+        piece = os.read(stream, 2**20)
+        if not piece:
+            # Whoever wanted it has gone while naming the files.
+            sys.exit(1)
+        data += piece
     return bytes(data).rstrip(b"\0").split(b"\0")
 
 

@@ -16,9 +16,9 @@ INODE_REST_S = 62            # RECENTCY_MIN of ext4, and a little
 
 
 class Repository:
-    def __init__(self, set_name, tool, program):
+    def __init__(self, set_name, tool, program, spec=None):
         self.tool = tool
-        self.spec = commands.TOOLS[tool]
+        self.spec = spec or commands.TOOLS[tool]
         self.binary = program["path"]
         self.home = WORK / set_name / tool
         self.repo = self.home / "repo"
@@ -33,24 +33,25 @@ class Repository:
         return {"BIN": self.binary, "REPO": str(self.repo), "STATE": str(self.state),
                 "TARGET": str(self.target), "SOURCE": str(source)}
 
-    def environment(self, source):
-        """The tool's own variables with ours filled in; a home of its own for caches."""
-        variables = self.variables(source)
-        env = {**os.environ, "HOME": str(self.state), "XDG_CACHE_HOME": f"{self.state}/.cache"}
-        env.pop("XDG_CONFIG_HOME", None)
-        for name, value in self.spec.env.items():
-            for key, text in variables.items():
-                value = value.replace("$" + key, text)
-            env[name] = value
-        return env
-
     def fresh(self, source):
         """An empty repository and an empty client."""
+        self.close()
         delete(self.home)
         self.state.mkdir(parents=True)
         self.snapshots = 0
+        self.open()
         if self.spec.can("init"):
             self.must("init", source)
+
+    def open(self):
+        """What has to run meanwhile: nothing, where there is no server."""
+
+    def close(self):
+        """Ends what `open` began."""
+
+    def prefix(self):
+        """Words before every command."""
+        return []
 
     def must(self, line, source):
         """An untimed line that everything after depends on."""
@@ -73,8 +74,9 @@ class Repository:
         with open(self.log_path(), "ab") as log:
             log.write(f"\n== {text}\n".encode())
             log.flush()
-            return measure.run(text, self.environment(source), log,
-                               self.variables(source))
+            variables = self.variables(source)
+            return measure.run(text, environment(self.spec.env, variables, self.state), log,
+                               variables, self.prefix())
 
     def restore(self, line, source):
         self.target.mkdir(parents=True)
@@ -103,6 +105,18 @@ class Repository:
 
     def log_path(self):
         return Path(self.home / "log")
+
+
+def environment(wanted, variables, state):
+    """The tool's own variables with ours filled in; a home of its own for caches."""
+    env = {**os.environ, "HOME": str(state), "XDG_CACHE_HOME": f"{state}/.cache"}
+    env.pop("XDG_CONFIG_HOME", None)
+    for name, value in wanted.items():
+        # Longer names first: $CLIENTS is not $CLIENT and an s.
+        for key in sorted(variables, key=len, reverse=True):
+            value = value.replace("$" + key, variables[key])
+        env[name] = value
+    return env
 
 
 def delete(folder):

@@ -22,7 +22,7 @@ PINNED_SETS = ("small", "middle", "large")
 
 
 class Round:
-    def __init__(self, set_name, tools, number, record, verify=()):
+    def __init__(self, set_name, tools, number, record, verify=(), make=Repository):
         self.set = set_name
         self.number = number
         self.record = record             # called with every finished run
@@ -30,7 +30,7 @@ class Round:
         self.source = datasets.path(set_name)
         names = list(tools)
         turn = (number - 1) % len(names) if names else 0
-        self.repositories = [Repository(set_name, name, tools[name])
+        self.repositories = [make(set_name, name, tools[name])
                              for name in names[turn:] + names[:turn]]
 
     def run(self, operations):
@@ -201,4 +201,6 @@ class Round:
         return ready
 
     def clean(self):
+        for repository in self.repositories:
+            repository.close()
         delete(WORK / self.set)

@@ -15,11 +15,13 @@ LOGS = BENCH_DIR / "logs"
 TARGETS = Path(os.environ.get("BENCH_TARGET") or WORK)
 RESULTS = HERE / "results"
 
+BUILT = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
 ICECORE_BIN = Path(os.environ.get("ICECORE_BIN", PROJECT / "target/release/icecore"))
+WAN_BIN = Path(os.environ.get("WAN_BIN", BUILT / "fast/wan"))
 
-# The newest that build with rustc 1.95 when they were pinned; of restic whatever the
-# system has, as long as it compresses.
-PINS = {"rustic": "0.11.4", "bupstash": "0.12.0", "borg": "1.4.5", "restic": "0.14.0"}
+# The newest that build with rustc 1.95 and Go 1.26 when they were pinned.
+PINS = {"rustic": "0.11.4", "bupstash": "0.12.0", "borg": "1.4.5", "restic": "0.19.1",
+        "rest-server": "0.14.0", "kopia": "0.23.1"}
 
 SEED = 20261121
 

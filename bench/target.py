@@ -13,7 +13,9 @@ from settings import GIB, TARGETS, WORK
 
 IMAGE = WORK / "target.img"
 MOUNT = WORK / "target"
-SIZE = 20 * GIB
+# The largest that leaves enough for repositories and for whoever else uses the disk.
+SIZES = [20 * GIB, 8 * GIB]
+SPARE = 5 * GIB
 
 
 def is_made():
@@ -25,13 +27,23 @@ def remake():
     """An empty file system at MOUNT."""
     release()
     MOUNT.mkdir(parents=True, exist_ok=True)
-    with open(IMAGE, "ab") as image:
-        image.truncate(SIZE)
+    if not IMAGE.exists():
+        allocate()
     # Blocks stay allocated from one to the next, and nothing is initialised in the background.
     run("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", IMAGE)
     device = run("losetup", "--find", "--show", "--direct-io=on", IMAGE).strip()
     run("mount", device, MOUNT)
     run("losetup", "--detach", device)      # when it is unmounted
+
+
+def allocate():
+    """All blocks at once: an image that grew with each restore once filled the whole disk."""
+    free = shutil.disk_usage(IMAGE.parent).free
+    size = next((size for size in SIZES if size + SPARE <= free), None)
+    if size is None:
+        raise OSError(f"{free // GIB} GiB are free: too few to restore into {IMAGE.parent}")
+    with open(IMAGE, "wb") as image:
+        os.posix_fallocate(image.fileno(), 0, size)
 
 
 def release():

@@ -12,7 +12,11 @@ import claims
 import compare
 import counts
 import measure
+import netreport
+import repository
+import served
 import textlike
+import wan
 import zoo
 from figures import Figures
 
@@ -91,6 +95,48 @@ class Comparing(unittest.TestCase):
         text = "\n".join(compare.differences(self.a, self.b))
         for part in ("fifo: mtime_ns", "third-name: no hard link", "attributes: xattrs"):
             self.assertIn(part, text)
+
+
+class Network(unittest.TestCase):
+    def test_every_served_tool_has_the_lines_that_are_measured(self):
+        for name, tool in served.TOOLS.items():
+            self.assertLessEqual({"init", "backup", "restore"}, set(tool.lines), name)
+            self.assertTrue(tool.server or tool.way == served.PIPES, name)
+
+    def test_a_longer_name_is_not_taken_for_a_shorter_one(self):
+        words = {"CLIENT": "one", "CLIENTS": "one two"}
+        env = repository.environment({"A": "$CLIENTS of $CLIENT"}, words, "/tmp")
+        self.assertEqual(env["A"], "one two of one")
+
+    def test_what_a_report_says_of_buffers_is_found_wherever_it_stands(self):
+        text = '{"a": [{"b": "The socket buffer of 64 KiB limits"}], "send_buffer": 65536}'
+        self.assertEqual(wan.about_buffers(text),
+                         ["b: The socket buffer of 64 KiB limits",
+                          "send_buffer: 65536"])
+        self.assertEqual(wan.about_buffers("no JSON"), [])
+
+    def test_each_bench_replaces_its_part_of_the_result_only(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, "x")
+            place = {"cpu": "c", "cores": 2, "memory_gib": 1, "system": "s", "kernel": "k",
+                     "file_system": "f"}
+            empty = {"machine": place, "tools": {}, "runs": [], "mib": 1}
+            netreport.save("agents", empty, out)
+            netreport.save("wan", {**empty, "links": {}, "system": {}}, out)
+            text = Path(f"{out}.md").read_text()
+        self.assertLess(text.index("One stream"), text.index("Many agents"))
+
+    def test_small_files_are_compared_with_large_ones_once_both_are_measured(self):
+        runs = [{"round": 1, "size": size, "agents": 4, "mib_s": rate}
+                for size, rate in (("100k", 30), ("1m", 50), ("100m", 60))]
+        self.assertEqual(netreport.small_against_large([]), "")
+        self.assertEqual(netreport.small_against_large(runs[:1]), "")
+        self.assertIn("100k to that of 100m: 0.50 with 4", netreport.small_against_large(runs))
+
+    def test_ratios_of_streams_are_taken_within_a_round(self):
+        ours = [{"round": 1, "mbit": 9}, {"round": 2, "mbit": 90}]
+        bare = [{"round": 1, "mbit": 10}, {"round": 2, "mbit": 100}]
+        self.assertEqual(netreport.ratio(ours, bare, "mbit"), 0.9)
 
 
 class Generating(unittest.TestCase):

@@ -125,7 +125,8 @@ fn dependencies() -> Result<Dependencies, String> {
     })?;
     let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
     let crates = packages.iter().filter_map(|package| {
-        let name = package["name"].as_str().filter(|name| !["xtask", "proof"].contains(name))?;
+        let name =
+            package["name"].as_str().filter(|name| !["xtask", "proof", "wan"].contains(name))?;
         let needs = package["dependencies"].as_array().into_iter().flatten();
         // Tests may look down and sideways.
         let needs = needs.filter(|need| need["kind"].as_str() != Some("dev"));

@@ -80,7 +80,7 @@ fn pending(folder: &Path, token: &Token) -> Result<Pending> {
 }
 
 /// The authority that is trusted from now on must be the one that the token names.
-fn check(server: &Url, token: &Token, told: &Enrolled) -> Result<()> {
+pub(crate) fn check(server: &Url, token: &Token, told: &Enrolled) -> Result<()> {
     let authority = pki::client::certificate_of(&told.authority)?;
     if pki::fingerprint(&authority)[..16] != token.authority {
         return Err(Error::Stranger { server: server.place() });

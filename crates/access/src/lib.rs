@@ -34,3 +34,6 @@ pub fn default_folder() -> PathBuf {
     let home = || set("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     state.or_else(home).unwrap_or_else(|| PathBuf::from(".")).join("icecore/agent")
 }
+
+#[cfg(test)]
+mod tests;

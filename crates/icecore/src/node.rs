@@ -12,6 +12,7 @@ use api::enrol::{KeyMode, Role};
 use client::Archive;
 use crypto::SlotSecret;
 use remote::{Purpose, Remote, Target};
+use crate::progress::is_on_terminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ use zeroize::Zeroizing;
 
 /// How long a job waits for a server that went away.
 const JOB_PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How long a job that nobody watches tries to reach the server at first: it may be starting.
+const FIRST_PATIENCE: Duration = Duration::from_secs(120);
 /// How long a person waits who only looks.
 const LOOK_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -60,6 +63,7 @@ impl Node {
             buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
             streams: server.streams.unwrap_or(0),
             limits: [0, 0],
+            first_patience: if is_job && !is_on_terminal() { FIRST_PATIENCE } else { Duration::ZERO },
             patience: if is_job { JOB_PATIENCE } else { LOOK_PATIENCE },
         })
     }

@@ -4,7 +4,7 @@
 use crate::dial::{Dialled, dial};
 use crate::figures::Figures;
 use crate::inbox::Inbox;
-use crate::remote::{Opened, Role};
+use crate::remote::{Opened, Purpose, Role};
 use crate::stream::Stream;
 use crate::{Failure, Target};
 use parking_lot::Mutex;
@@ -39,6 +39,8 @@ pub(crate) struct Drive {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) figures: Arc<Figures>,
     pub(crate) role: Arc<Mutex<Role>>,
+    /// What the first stream opens again when its session is lost; others end then.
+    pub(crate) purpose: Option<Purpose>,
     /// Told once whether the first connection worked.
     pub(crate) first: Option<oneshot::Sender<Result<Opened, Failure>>>,
 }
@@ -55,12 +57,17 @@ impl Drive {
                 }
                 Err(failure) => failure,
             };
-            if let Some(first) = self.first.take() {
-                let _ = first.send(Err(failure.clone()));
-                return self.stream.end(failure);
-            }
             let since = *lost_since.get_or_insert_with(Instant::now);
-            let gives_up = !failure.is_of_the_moment() || since.elapsed() > self.target.patience;
+            let is_first = self.first.is_some();
+            let patience =
+                if is_first { self.target.first_patience } else { self.target.patience };
+            if self.starts_over(&failure) {
+                continue;
+            }
+            let gives_up = !failure.is_of_the_moment() || since.elapsed() > patience;
+            if let Some(first) = self.first.take_if(|_| gives_up) {
+                let _ = first.send(Err(failure.clone()));
+            }
             if gives_up || self.stream.is_over() {
                 return self.stream.end(failure);
             }
@@ -68,6 +75,21 @@ impl Drive {
             tokio::time::sleep(jittered(pause)).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    /// When the server has lost the session, the stream goes on without it: whoever wrote is told, and
+    /// may begin another one.
+    fn starts_over(&self, failure: &Failure) -> bool {
+        let (Some(purpose), true) = (self.purpose, failure.is_of_a_lost_session()) else {
+            return false;
+        };
+        let mut role = self.role.lock();
+        if !matches!(*role, Role::Attach { .. }) {
+            return false;
+        }
+        *role = Role::Open(purpose);
+        self.stream.lose_session(failure);
+        true
     }
 
     /// A connection on which the stream can go on; and how many of its records were taken.

@@ -57,6 +57,11 @@ impl Failure {
         }
     }
 
+    /// Whether the server no longer knows the session.
+    pub(crate) fn is_of_a_lost_session(&self) -> bool {
+        matches!(self, Self::Fault { code: Code::NoSession, .. })
+    }
+
     /// The same as an error of the engine.
     pub fn into_error(self) -> Error {
         match self {

@@ -48,10 +48,10 @@ impl Bare {
         let frame = Packet::SendNoise { noise }.frame(0);
         let (start, mut bytes) = (Instant::now(), 0);
         while start.elapsed() < time {
-            self.stream().send_record(frame.clone())?;
+            self.stream().send_record(frame.clone(), 0)?;
             bytes += frame.len();
         }
-        self.stream().drain()?;
+        self.stream().drain(0)?;
         Ok(bytes as f64 / start.elapsed().as_secs_f64())
     }
 

@@ -78,6 +78,7 @@ pub struct Remote {
     pub(crate) figures: Arc<Figures>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) more: Mutex<Vec<Arc<Stream>>>,
+    pub(crate) purpose: Purpose,
     pub(crate) opened: Opened,
     pub(crate) config: Config,
     pub(crate) ahead: Ahead,
@@ -169,6 +170,14 @@ impl Remote {
         }
     }
 
+    /// Whoever comes back after a cut opens the domain again, and not a session that is over.
+    pub(crate) fn leave_session(&self) {
+        *self.role.lock() = Role::Open(self.purpose);
+        for stream in self.more.lock().drain(..) {
+            stream.end(Failure::Nonsense("the session is over".into()));
+        }
+    }
+
     /// What the connection did so far.
     pub fn report(&self) -> WireReport {
         let streams = self.streams();
@@ -198,6 +207,7 @@ impl Remote {
             inbox: self.inbox.clone(),
             figures: self.figures.clone(),
             role: Arc::new(Mutex::new(role)),
+            purpose: None,
             first: None,
         };
         self.runtime.spawn(drive.run());
@@ -225,7 +235,7 @@ impl Bare {
         let order = self.0.inbox.next_order(wait);
         if order.is_none() && self.0.stream.is_over() {
             // Says why.
-            self.0.stream.drain()?;
+            self.0.stream.drain(0)?;
         }
         Ok(order)
     }
@@ -250,6 +260,7 @@ struct Unmade {
     role: Arc<Mutex<Role>>,
     figures: Arc<Figures>,
     inbox: Arc<Inbox>,
+    purpose: Purpose,
     opened: Opened,
     runtime: Runtime,
 }
@@ -268,13 +279,14 @@ impl Unmade {
             inbox: inbox.clone(),
             figures: figures.clone(),
             role: role.clone(),
+            purpose: Some(purpose),
             first: Some(first),
         };
         runtime.spawn(drive.run());
         let gone = || Failure::Nonsense("the thread for the network ended".into());
         let opened = told.blocking_recv().unwrap_or_else(|_| Err(gone()));
         let opened = opened.map_err(Failure::into_error)?;
-        Ok(Self { target: target.clone(), stream, role, figures, inbox, opened, runtime })
+        Ok(Self { target: target.clone(), stream, role, figures, inbox, purpose, opened, runtime })
     }
 
     fn init(&mut self, config: Config, slots: Vec<(KeyId, Vec<u8>)>) -> Result<()> {
@@ -291,7 +303,7 @@ impl Unmade {
     }
 
     fn assemble(self) -> Result<Arc<Remote>> {
-        let Self { target, stream, role, figures, inbox, opened, runtime } = self;
+        let Self { target, stream, role, figures, inbox, purpose, opened, runtime } = self;
         let config = Config::decode(&opened.config)
             .map_err(|reason| Error::damaged("the server's config", reason))?;
         let (first, more, ahead) = (stream, Mutex::default(), Ahead::default());
@@ -302,6 +314,7 @@ impl Unmade {
             figures,
             inbox,
             more,
+            purpose,
             opened,
             config,
             ahead,

@@ -18,15 +18,20 @@ use repository::store::{Answers, Claim, Sink};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Ids remembered, so that what this session has seen is not asked for again: about 16 MB.
 const SEEN_MAX: usize = 1 << 18;
+/// How often it is asked whether it is our turn.
+const TURN_EVERY: Duration = Duration::from_secs(3);
 /// Number of the packet `Append`.
 const APPEND: u8 = 17;
 
 /// A session on a server.
 pub(crate) struct RemoteSink {
     remote: Arc<Remote>,
+    /// Which of the connection's sessions this is.
+    epoch: u64,
     /// Nothing was stored when it began: what this session has not seen is new.
     is_empty: bool,
     seen: Mutex<Seen>,
@@ -68,15 +73,16 @@ impl RemoteSink {
         let base = base.map(|name| SnapshotName { sequence: name.sequence, id: name.id });
         let record = PathBytes(session_record.to_bytes());
         let begin = Packet::Begin { base, what: String::new(), record };
-        let Packet::Begun { session, secret, is_empty } = remote.first.call(&begin)? else {
+        let Packet::Begun { session, secret, is_empty } = begun(&remote, &begin)? else {
             return Err(nonsense("Begin"));
         };
+        let epoch = remote.first.epoch();
         *remote.role.lock() = Role::Attach { session, secret, stream: 0 };
         for _ in 1..remote.target.streams {
             remote.add_stream(session, secret);
         }
         let (seen, committed) = Default::default();
-        Ok(Self { remote, is_empty, seen, committed })
+        Ok(Self { remote, epoch, is_empty, seen, committed })
     }
 
     /// The stream with the least on its way.
@@ -84,6 +90,19 @@ impl RemoteSink {
         let first = self.remote.first.clone();
         let all = self.remote.streams();
         all.into_iter().min_by_key(|stream| stream.bytes_on_their_way()).unwrap_or(first)
+    }
+}
+
+/// Begins, waiting for its turn when a command on the server's machine has the repository.
+fn begun(remote: &Remote, begin: &Packet) -> Result<Packet> {
+    let start = Instant::now();
+    loop {
+        match remote.first.call(begin) {
+            Err(repository::Error::InUse { .. }) if start.elapsed() < remote.target.patience => {
+                std::thread::sleep(TURN_EVERY);
+            }
+            begun => return begun,
+        }
     }
 }
 
@@ -114,7 +133,10 @@ impl Sink for RemoteSink {
     }
 
     fn append(&self, record: &SealedRecord) -> Result<()> {
-        self.stream().send_record(append_frame(record))
+        let stream = self.stream();
+        // Only the first stream knows when a session is lost; the others end with it.
+        let epoch = if Arc::ptr_eq(&stream, &self.remote.first) { self.epoch } else { 0 };
+        stream.send_record(append_frame(record), epoch)
     }
 
     fn next_snapshot(&self) -> Result<u64> {
@@ -130,15 +152,28 @@ impl Sink for RemoteSink {
     }
 
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
-        self.remote.streams().iter().try_for_each(|stream| stream.drain())?;
+        self.remote.first.drain(self.epoch)?;
+        self.remote.more.lock().iter().try_for_each(|stream| stream.drain(0))?;
         let manifest = manifest.to_bytes();
         match self.remote.first.call(&Packet::Commit { manifest })? {
             Packet::Committed { name, stored_bytes } => {
                 self.committed.store(true, Ordering::Relaxed);
+                self.remote.leave_session();
                 let snapshot = SnapshotRef { sequence: name.sequence, id: name.id };
                 Ok(Committed { snapshot, stored_bytes })
             }
             _ => Err(nonsense("Commit")),
+        }
+    }
+}
+
+impl Drop for RemoteSink {
+    /// Without a snapshot: the server lets go of it now, and not only when it has waited in vain.
+    fn drop(&mut self) {
+        let is_there = !self.remote.first.is_over() && self.remote.first.epoch() == self.epoch;
+        if is_there && !self.committed.load(Ordering::Relaxed) {
+            self.remote.leave_session();
+            let _ = self.remote.finish(false, "");
         }
     }
 }

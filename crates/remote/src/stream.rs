@@ -41,6 +41,8 @@ struct State {
     window: Window<Frame>,
     next_request: u32,
     stored_bytes: u64,
+    /// Rises when the server has lost the session.
+    epoch: u64,
     over: Option<Failure>,
 }
 
@@ -65,6 +67,7 @@ impl Stream {
             window: Window::new(protocol::limits::WINDOW_BYTES_MAX / 2),
             next_request: 1,
             stored_bytes: 0,
+            epoch: 0,
             over: None,
         };
         Arc::new(Self {
@@ -102,16 +105,17 @@ impl Stream {
         self.request(packet)?.wait()
     }
 
-    /// Sends a frame that is confirmed some time. Waits while too much is on its way.
-    pub(crate) fn send_record(&self, frame: Vec<u8>) -> Result<()> {
+    /// Sends a frame that is confirmed some time, in the session `epoch`. Waits while too much is on
+    /// its way.
+    pub(crate) fn send_record(&self, frame: Vec<u8>, epoch: u64) -> Result<()> {
         let bytes = frame.len();
         let mut state = self.state.lock();
         let before = Instant::now();
-        while state.over.is_none() && !state.window.has_room_for(bytes) {
+        while state.is_in(epoch) && !state.window.has_room_for(bytes) {
             self.changed.wait(&mut state);
         }
         self.empty_waits.add(before.elapsed());
-        state.check()?;
+        state.check_in(epoch)?;
         let frame = Arc::new(frame);
         state.window.push(frame.clone(), bytes);
         state.unsent.push_back(frame);
@@ -130,13 +134,13 @@ impl Stream {
         }
     }
 
-    /// Waits until every record is confirmed.
-    pub(crate) fn drain(&self) -> Result<()> {
+    /// Waits until every record of the session `epoch` is confirmed.
+    pub(crate) fn drain(&self, epoch: u64) -> Result<()> {
         let mut state = self.state.lock();
-        while state.over.is_none() && !state.window.is_empty() {
+        while state.is_in(epoch) && !state.window.is_empty() {
             self.changed.wait(&mut state);
         }
-        state.check()
+        state.check_in(epoch)
     }
 
     /// Bytes of records on their way.
@@ -194,6 +198,26 @@ impl Stream {
         Ok(())
     }
 
+    /// Which session the stream is in: another number after one was lost.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.state.lock().epoch
+    }
+
+    /// The server has lost the session: nobody waits for what belonged to it, and what comes next
+    /// is of another one.
+    pub(crate) fn lose_session(&self, failure: &Failure) {
+        let mut state = self.state.lock();
+        state.epoch += 1;
+        state.unsent.clear();
+        state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);
+        state.stored_bytes = 0;
+        for request in state.requests.values_mut().filter(|request| request.answer.is_none()) {
+            request.answer = Some(Err(failure.clone()));
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// The stream is of no more use.
     pub(crate) fn end(&self, failure: Failure) {
         self.state.lock().over.get_or_insert(failure);
@@ -231,6 +255,15 @@ impl Stream {
 impl State {
     fn waiting(&self) -> usize {
         self.requests.values().filter(|request| request.answer.is_none()).count()
+    }
+
+    fn is_in(&self, epoch: u64) -> bool {
+        self.over.is_none() && self.epoch == epoch
+    }
+
+    fn check_in(&self, epoch: u64) -> Result<()> {
+        self.check()?;
+        if self.epoch == epoch { Ok(()) } else { Err(repository::Error::SessionLost) }
     }
 
     fn check(&self) -> Result<()> {

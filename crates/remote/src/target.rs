@@ -20,6 +20,8 @@ pub struct Target {
     pub streams: u8,
     /// Caps in bytes per second, to the server and from it; 0 for none.
     pub limits: [u64; 2],
+    /// How long to try when it cannot be reached at first.
+    pub first_patience: Duration,
     /// How long to try again when the server cannot be reached, once it was.
     pub patience: Duration,
 }

@@ -115,10 +115,20 @@ impl Progress {
         self.current.lock().clone()
     }
 
+    /// Nothing is done yet, again.
+    fn start_again(&self) {
+        for counter in [&self.objects, &self.bytes, &self.bytes_read] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if self.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 }
+
+/// Sessions that may be lost in one backup: a server that dies each time is to be looked at.
+const SESSIONS_MAX: usize = 100;
 
 /// Backs up, and publishes a snapshot.
 pub fn run(
@@ -127,8 +137,20 @@ pub fn run(
     progress: &Progress,
     monitor: &dyn Monitor,
 ) -> Result<Done> {
-    let begun = Begun::new(archive);
-    archive.writing("backup", |writer| write(archive, writer, options, progress, monitor, begun))
+    let mut begun = Begun::new(archive);
+    for _ in 0..SESSIONS_MAX {
+        let done = archive
+            .writing("backup", |writer| write(archive, writer, options, progress, monitor, &begun));
+        match done {
+            Err(Error::Repository(repository::Error::SessionLost)) => {
+                monitor.note("the server lost the session: it is begun again, and finds what was stored");
+                progress.start_again();
+                begun = Begun { clock: begun.clock, ..Begun::new(archive) };
+            }
+            done => return done,
+        }
+    }
+    Err(repository::Error::SessionLost.into())
 }
 
 fn write(
@@ -137,7 +159,7 @@ fn write(
     options: &Options,
     progress: &Progress,
     monitor: &dyn Monitor,
-    begun: Begun,
+    begun: &Begun,
 ) -> Result<Done> {
     let source = manifest::source_id(archive, &options.node, &options.paths);
     let sealer = archive.sealer()?;
@@ -204,7 +226,7 @@ fn finish(
     sealer: &Sealer,
     manifest: NewManifest,
     tally: Tally,
-    begun: Begun,
+    begun: &Begun,
 ) -> Result<Done> {
     let mut report = tally.report;
     report.bytes_transferred = session.stored_bytes();

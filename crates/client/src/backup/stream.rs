@@ -57,7 +57,7 @@ pub fn run_stream(
             time: begun.time,
             root,
         };
-        finish(archive, options, session, &sealer, manifest, tally, begun)
+        finish(archive, options, session, &sealer, manifest, tally, &begun)
     })
 }
 

@@ -98,3 +98,15 @@ fn word(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
+
+/// Reads the name of a domain where the flag is the one of all commands, whose value is a text.
+fn domain_text(text: &str) -> std::result::Result<String, String> {
+    text.parse::<api::Name>().map(String::from).map_err(|error| error.to_string())
+}
+
+/// The domain that [`domain_text`] has read.
+fn domain(text: Option<&String>) -> Result<Option<api::Name>> {
+    text.map(|text| text.parse())
+        .transpose()
+        .map_err(|error: api::name::BadName| crate::failure::Failure::usage(error.to_string()))
+}

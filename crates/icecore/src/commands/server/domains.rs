@@ -46,7 +46,7 @@ fn row(domain: &Domain) -> String {
 #[command(after_help = "Example:\n  icecore server snapshots web-01")]
 pub(crate) struct Snapshots {
     /// The domain.
-    #[arg(value_name = "DOMAIN")]
+    #[arg(id = "of", value_name = "DOMAIN")]
     domain: Name,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct GrantArgs {
     #[arg(value_name = "NODE")]
     node: Name,
     /// The domain that it may read.
-    #[arg(value_name = "DOMAIN")]
+    #[arg(id = "of", value_name = "DOMAIN")]
     domain: Name,
     /// For how long: 12h, 7d; without it, until it is withdrawn.
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse_span)]
@@ -124,7 +124,7 @@ pub(crate) struct Ungrant {
     #[arg(value_name = "NODE")]
     node: Name,
     /// The domain.
-    #[arg(value_name = "DOMAIN")]
+    #[arg(id = "of", value_name = "DOMAIN")]
     domain: Name,
 }
 

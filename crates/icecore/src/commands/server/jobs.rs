@@ -65,8 +65,8 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "NODE")]
     node: Option<Name>,
     /// With this domain.
-    #[arg(long, value_name = "DOMAIN")]
-    domain: Option<Name>,
+    #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
+    domain: Option<String>,
     /// Of this kind.
     #[arg(long, value_name = "KIND", value_parser = ["backup", "restore"])]
     kind: Option<String>,
@@ -99,11 +99,13 @@ impl JobsArgs {
     /// Names, words and numbers: nothing that would need to be escaped.
     fn path(&self) -> String {
         let mut path = format!("/jobs?limit={}", self.limit);
-        let names = [("node", &self.node), ("domain", &self.domain)];
-        for (key, name) in names.iter().filter_map(|(key, name)| Some((key, name.as_ref()?))) {
-            path.push_str(&format!("&{key}={name}"));
-        }
-        let words = [("kind", &self.kind), ("state", &self.state)];
+        let node = self.node.as_ref().map(ToString::to_string);
+        let words = [
+            ("node", &node),
+            ("domain", &self.domain),
+            ("kind", &self.kind),
+            ("state", &self.state),
+        ];
         for (key, word) in words.iter().filter_map(|(key, word)| Some((key, word.as_ref()?))) {
             path.push_str(&format!("&{key}={word}"));
         }

@@ -20,8 +20,8 @@ pub(crate) struct TokenArgs {
     /// Store in this dedup domain instead of one of its own. Nodes of one domain share what they store, and must trust
     /// each other: each can find out whether another has stored a certain piece of data, and can store a piece that
     /// spoils later backups of the same data by others (readers notice, the piece is lost).
-    #[arg(long, value_name = "DOMAIN")]
-    domain: Option<Name>,
+    #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
+    domain: Option<String>,
     /// Who knows the keys of a new domain.
     #[arg(long, value_enum, default_value = "managed")]
     keys: Keys,
@@ -46,7 +46,7 @@ impl TokenArgs {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let new = NewToken {
             node: self.node.clone(),
-            domain: self.domain.clone(),
+            domain: super::domain(self.domain.as_ref())?,
             keys: if self.keys == Keys::Client { KeyMode::Client } else { KeyMode::Managed },
             role: if self.write_only { Role::WriteOnly } else { Role::Full },
             valid_secs: Some(self.valid),

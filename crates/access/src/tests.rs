@@ -1,0 +1,101 @@
+//! What the folder is when something fails on the way, and what is not believed of an answer.
+
+use crate::{Error, Identity, Url, enrol, identity};
+use api::Token;
+use api::enrol::{Enrolled, KeyMode, Role};
+use pki::{Authority, NodeKey};
+use std::path::Path;
+
+const NOW: i64 = 1_800_000_000;
+
+struct Answer {
+    told: Enrolled,
+    key_pem: String,
+    token: Token,
+}
+
+/// What a server would tell, and a token of it.
+fn answer(node: &str) -> Answer {
+    let new = Authority::generate(NOW).unwrap();
+    let authority = Authority::load(&new.certificate_pem, &new.key_pem).unwrap();
+    let key = NodeKey::generate().unwrap();
+    let issued = authority.issue_node(&key.request_pem, node, NOW).unwrap();
+    let told = Enrolled {
+        node: node.parse().unwrap(),
+        domain: node.parse().unwrap(),
+        keys: KeyMode::Managed,
+        role: Role::WriteOnly,
+        repository: Some("00".repeat(16)),
+        key: Some("11".repeat(8)),
+        certificate: issued.pem,
+        authority: new.certificate_pem,
+        expires: issued.not_after_secs,
+    };
+    let prefix = authority.fingerprint()[..16].try_into().unwrap();
+    Answer { told, key_pem: key.key_pem, token: Token { secret: [1; 16], authority: prefix } }
+}
+
+fn server() -> Url {
+    "https://backup:9000".parse().unwrap()
+}
+
+fn keep(folder: &Path, answer: &Answer) -> crate::Result<()> {
+    identity::keep(folder, &server(), &answer.told, &answer.key_pem, &"07".repeat(32))
+}
+
+#[test]
+fn what_is_kept_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    keep(folder.path(), &answer("web")).unwrap();
+    let identity = Identity::load(folder.path()).unwrap();
+    assert_eq!((identity.server.host.as_str(), identity.server.port), ("backup", 9000));
+    assert_eq!((identity.agent.node.as_str(), identity.agent.role), ("web", Role::WriteOnly));
+    assert_eq!(*identity.slot_secret.clone().unwrap(), [7; 32]);
+    assert!(identity.tls(pki::ALPN_DATA).is_ok());
+    let left = |days: i64| identity.is_renewal_due(NOW + (30 - days) * 86_400);
+    assert!(!left(11) && left(9));
+    identity::note_repository(folder.path(), "ab").unwrap();
+    let agent = identity::agent(folder.path()).unwrap().unwrap();
+    assert_eq!(agent.repository.as_deref(), Some("ab"));
+}
+
+/// Each file in turn cannot be written: a folder stands in its way.
+#[test]
+fn an_identity_that_is_half_written_is_none() {
+    for name in ["ca.pem", "node.pem", "slot.key", "agent.toml"] {
+        let folder = tempfile::tempdir().unwrap();
+        keep(folder.path(), &answer("old")).unwrap();
+        let hurdle = folder.path().join(format!("{name}.part"));
+        std::fs::create_dir(&hurdle).unwrap();
+        assert!(keep(folder.path(), &answer("new")).is_err(), "{name}");
+        let loaded = Identity::load(folder.path());
+        assert!(matches!(loaded, Err(Error::NotEnrolled { .. })), "{name}");
+        std::fs::remove_dir(&hurdle).unwrap();
+        keep(folder.path(), &answer("new")).unwrap();
+        assert_eq!(Identity::load(folder.path()).unwrap().agent.node.as_str(), "new");
+    }
+}
+
+#[test]
+fn files_that_do_not_hold_what_they_should_are_named() {
+    for name in ["node.pem", "slot.key", "agent.toml"] {
+        let folder = tempfile::tempdir().unwrap();
+        keep(folder.path(), &answer("web")).unwrap();
+        std::fs::write(folder.path().join(name), "nonsense").unwrap();
+        match Identity::load(folder.path()) {
+            Err(Error::Damaged { path, .. }) => assert!(path.ends_with(name)),
+            other => panic!("{name}: {:?}", other.err()),
+        }
+    }
+}
+
+#[test]
+fn an_authority_that_the_token_does_not_name_is_not_believed() {
+    let (own, other) = (answer("web"), answer("web"));
+    assert!(enrol::check(&server(), &own.token, &own.told).is_ok());
+    let refused = enrol::check(&server(), &own.token, &other.told).unwrap_err();
+    assert!(matches!(refused, Error::Stranger { .. }));
+    let mut broken = own.told;
+    broken.certificate = "none".into();
+    assert!(enrol::check(&server(), &own.token, &broken).is_err());
+}
