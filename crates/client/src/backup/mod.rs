@@ -347,6 +347,7 @@ fn feed(
         }
     }
     merge.end(&mut batch, shared.monitor)?;
+    shared.show(&batch);
     order.send(batch, queue)
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn verdict(wire: &WireReport, elapsed_secs: f64) -> String {
         return format!(
             "the socket buffer of {} that was asked for: it allows {} on a round trip of {:.0} ms. Leave out --socket-buffer on both sides, then the system fits it to the way",
             bytes(wire.buffer_asked_bytes),
-            rate(buffer / 2.0 / (wire.min_rtt_ms / 1e3).max(1e-6)),
+            rate(buffer / (wire.min_rtt_ms / 1e3).max(1e-6)),
             wire.min_rtt_ms,
         );
     }

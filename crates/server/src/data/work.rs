@@ -260,8 +260,17 @@ impl Visit {
         }
     }
 
+    /// What a client hears when it has opened a domain: its limits, and orders that wait for it.
+    pub(super) fn news(&self) -> Vec<Packet> {
+        let rates = &self.connected.rates;
+        let (up, down) = (rates.up.bytes_per_sec(), rates.down.bytes_per_sec());
+        let reason = "set on the server".to_owned();
+        let limits = (up > 0 || down > 0).then_some(Packet::Limits { up, down, reason });
+        limits.into_iter().chain(self.orders()).collect()
+    }
+
     /// Orders that wait for this agent.
-    pub(super) fn orders(&self) -> Vec<Packet> {
+    fn orders(&self) -> Vec<Packet> {
         if self.connected.purpose.load(Ordering::Relaxed) != u64::from(AGENT) {
             return Vec::new();
         }
