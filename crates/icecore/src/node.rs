@@ -7,12 +7,12 @@ pub(crate) mod network;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
 use api::enrol::{KeyMode, Role};
 use client::Archive;
 use crypto::SlotSecret;
 use remote::{Purpose, Remote, Target};
-use crate::progress::is_on_terminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,11 @@ impl Node {
             buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
             streams: server.streams.unwrap_or(0),
             limits: [0, 0],
-            first_patience: if is_job && !is_on_terminal() { FIRST_PATIENCE } else { Duration::ZERO },
+            first_patience: if is_job && !is_on_terminal() {
+                FIRST_PATIENCE
+            } else {
+                Duration::ZERO
+            },
             patience: if is_job { JOB_PATIENCE } else { LOOK_PATIENCE },
         })
     }

@@ -1,6 +1,7 @@
 //! Measuring the way to a server: round trip, and rate in both directions.
 
 use crate::remote::Bare;
+use crate::stream::Pending;
 use protocol::Packet;
 use repository::Result;
 use serde::Serialize;
@@ -62,7 +63,9 @@ impl Bare {
 
     fn down(&self, time: Duration) -> Result<f64> {
         let (start, mut bytes) = (Instant::now(), 0u64);
-        let ask = |bytes| Ok((bytes, self.stream().request(&Packet::AskNoise { bytes })?));
+        let ask = |bytes| -> Result<(u64, Pending)> {
+            Ok((bytes, self.stream().request(&Packet::AskNoise { bytes })?))
+        };
         // Two requests on their way: the way is never empty between them.
         let mut on_their_way = VecDeque::from([ask(ASKED_BYTES_MIN)?, ask(ASKED_BYTES_MIN)?]);
         while let Some((asked, pending)) = on_their_way.pop_front() {

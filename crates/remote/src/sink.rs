@@ -151,6 +151,10 @@ impl Sink for RemoteSink {
         streams.iter().map(|stream| stream.stored_bytes()).max().unwrap_or(0)
     }
 
+    fn is_far(&self) -> bool {
+        true
+    }
+
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
         self.remote.first.drain(self.epoch)?;
         self.remote.more.lock().iter().try_for_each(|stream| stream.drain(0))?;

@@ -12,6 +12,7 @@
 
 mod batch;
 mod content;
+mod effort;
 #[cfg(test)]
 mod lies;
 mod merge;
@@ -143,7 +144,9 @@ pub fn run(
             .writing("backup", |writer| write(archive, writer, options, progress, monitor, &begun));
         match done {
             Err(Error::Repository(repository::Error::SessionLost)) => {
-                monitor.note("the server lost the session: it is begun again, and finds what was stored");
+                monitor.note(
+                    "the server lost the session: it is begun again, and finds what was stored",
+                );
                 progress.start_again();
                 begun = Begun { clock: begun.clock, ..Begun::new(archive) };
             }

@@ -2,10 +2,10 @@
 
 use super::domains::Domain;
 use super::hub::Connected;
-use crate::control::Repositories;
 use super::session::{Hold, Session};
 use super::{Shared, faults, random, reading};
 use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
+use crate::control::Repositories;
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::fault::{Code, fault};
 use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
