@@ -204,6 +204,11 @@ impl Ran {
         json.or_else(|| text().map(str::to_owned)).unwrap_or_default()
     }
 
+    /// How often it said this, wherever.
+    pub(crate) fn times_said(&self, text: &str) -> u64 {
+        (self.stdout.matches(text).count() + self.stderr.matches(text).count()) as u64
+    }
+
     /// What it said at its end, for who looks for the cause.
     pub(crate) fn told(&self) -> String {
         let end = |text: &str| {

@@ -158,10 +158,11 @@ impl Rig {
         let up: u64 = self.nodes.iter().map(|node| node.proxy.bytes_up()).sum();
         let resets: u64 = self.nodes.iter().map(|node| node.proxy.resets()).sum();
         format!(
-            "{} events: server killed {servers} times, jobs killed {backups} times, connections cut, stalled or refused {cuts} times (and {resets} in the middle of a file); {} backups, of which {} lost their connection and went on, {} partial; {} restores meanwhile; {} jobs found no server at their start; of {} MiB that backups sent {} MiB were sent twice (on the wire {} MiB in all, {} MiB stored); {} looks at all, {} snapshots restored as they were, check --read-data clean, {} s",
+            "{} events: server killed {servers} times, jobs killed {backups} times, connections cut, stalled or refused {cuts} times (and {resets} in the middle of a file); {} backups, of which {} lost their connection and went on ({} began again since the killed server had lost their session), {} partial; {} restores meanwhile; {} jobs found no server at their start; of {} MiB that backups sent {} MiB were sent twice (on the wire {} MiB in all, {} MiB stored); {} looks at all, {} snapshots restored as they were, check --read-data clean, {} s",
             servers + backups + cuts,
             sum(|it| it.backups),
             sum(|it| it.went_on),
+            sum(|it| it.sessions_lost),
             sum(|it| it.partial),
             sum(|it| it.restores),
             sum(|it| it.not_begun),
@@ -183,10 +184,13 @@ fn happens(
     random: &mut Random,
     events: &mut Events,
 ) -> Result<(), String> {
-    sleep(Duration::from_millis(20 + random.below(500)));
+    sleep(Duration::from_millis(10 + random.below(300)));
     let (proxy, seen) = random.pick(victims);
-    match random.below(9) {
+    match random.below(12) {
         0..=2 => {
+            for (_, seen) in victims {
+                seen.server_kills.fetch_add(1, Relaxed);
+            }
             server.kill();
             if random.one_in(2) {
                 sleep(Duration::from_millis(random.below(AWAY_MS_MAX)));
@@ -198,7 +202,7 @@ fn happens(
             seen.is_to_be_killed.store(true, Relaxed);
             events.backups += 1;
         }
-        6..=8 => events.cuts += u64::from(trouble(proxy, random) > 0),
+        6.. => events.cuts += u64::from(trouble(proxy, random) > 0),
         _ => {}
     }
     Ok(())

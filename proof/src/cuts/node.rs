@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use simulation::Random;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 const UNREACHABLE: i32 = 16;
@@ -30,6 +30,8 @@ pub(crate) struct Counts {
     pub(crate) not_begun: u64,
     /// Backups that lost their connection and went on.
     pub(crate) went_on: u64,
+    /// Sessions that the server lost, and that were begun again.
+    pub(crate) sessions_lost: u64,
     pub(crate) cuts: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) resent_bytes: u64,
@@ -40,6 +42,8 @@ pub(crate) struct Counts {
 pub(crate) struct Seen {
     pub(crate) is_running: AtomicBool,
     pub(crate) is_to_be_killed: AtomicBool,
+    /// Times that the server was killed.
+    pub(crate) server_kills: AtomicU64,
 }
 
 /// A snapshot that was acknowledged.
@@ -123,13 +127,14 @@ impl Node {
         }
         let source = self.source.to_string_lossy().into_owned();
         let streams = *self.random.pick(&["1", "1", "3"]);
+        let kills = self.seen.server_kills.load(Relaxed);
         let Some(ran) = self.job(&["backup", &source, "--json", "--streams", streams])? else {
             self.is_owed = true;
             return Ok(());
         };
         self.is_owed = false;
         let id = ran.acknowledged().ok_or_else(|| format!("needs a hand: {}", ran.told()))?;
-        self.count(&ran);
+        self.count(&ran, self.seen.server_kills.load(Relaxed) - kills)?;
         let copy = (ran.code == Some(0)).then_some(copy);
         self.known.push(Known { id, copy });
         self.forget_some();
@@ -199,7 +204,7 @@ impl Node {
         }
     }
 
-    fn count(&mut self, ran: &Ran) {
+    fn count(&mut self, ran: &Ran, kills: u64) -> Result<(), String> {
         let summary = ran.lines().pop().unwrap_or_default();
         let figure = |name: &str| summary["network"][name].as_u64().unwrap_or(0);
         let counts = &mut self.counts;
@@ -209,6 +214,15 @@ impl Node {
         counts.cuts += figure("cuts");
         counts.sent_bytes += figure("sent_bytes");
         counts.resent_bytes += figure("resent_bytes");
+        let lost = ran.times_said("the server lost the session");
+        counts.sessions_lost += lost;
+        if lost > kills {
+            return Err(format!(
+                "{lost} sessions lost while the server was killed {kills} times: {}",
+                ran.told()
+            ));
+        }
+        Ok(())
     }
 
     /// Drops the tree of one snapshot when there are too many, but not of the newest.
