@@ -179,7 +179,7 @@ impl Remote {
     /// Further streams are of one session and end with it: nothing of another one may go to them.
     pub(crate) fn leave_streams(&self) {
         for stream in self.more.lock().drain(..) {
-            stream.end(Failure::Nonsense("the session is over".into()));
+            stream.end(Failure::session_over());
         }
     }
 
