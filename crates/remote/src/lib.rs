@@ -22,6 +22,7 @@ mod sink;
 mod store;
 mod stream;
 mod target;
+mod way;
 
 pub use failure::Failure;
 pub use remote::{Purpose, Remote};
