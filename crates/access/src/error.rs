@@ -84,6 +84,14 @@ pub enum Error {
         /// Where.
         server: String,
     },
+    /// This folder is of a storage server already.
+    #[error("this folder is of the storage server '{storage}' of {server} already")]
+    StorageEnrolled {
+        /// Which storage server.
+        storage: String,
+        /// Where.
+        server: String,
+    },
     /// A file could not be used.
     #[error("{}: {source}", path.display())]
     File {
@@ -121,6 +129,7 @@ impl Error {
             Self::OtherName { .. } => "Call it by a name that it knows, or start it with --name HOST.".into(),
             Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
             Self::NoStorage { .. } => "On the server: icecore server token NAME --storage; then here: icecore storage enroll URL TOKEN".into(),
+            Self::StorageEnrolled { .. } => "To give it a new identity and keep its repositories: icecore storage enroll --replace URL TOKEN".into(),
             Self::Enrolled { .. } => "To give it a new identity: icecore agent enroll --replace URL TOKEN".into(),
             Self::Damaged { .. } => "Enrol again: icecore agent enroll --replace URL TOKEN".into(),
             Self::Server(failure) => return failure.hint.clone(),

@@ -108,8 +108,8 @@ pub async fn enroll(
 ) -> Result<EnrolledStorage> {
     let (server, token) = (url.parse::<Url>()?, Token::parse(token)?);
     if !replace && let Ok(known) = Storage::load(folder) {
-        let (node, server) = (known.settings.storage.to_string(), known.settings.server);
-        return Err(Error::Enrolled { node, server });
+        let (storage, server) = (known.settings.storage.to_string(), known.settings.server);
+        return Err(Error::StorageEnrolled { storage, server });
     }
     files::make_folder(folder)?;
     let pending = pending(folder, &token)?;

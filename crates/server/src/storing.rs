@@ -10,6 +10,7 @@
 
 mod jobs;
 mod known;
+mod questions;
 
 pub use crate::control::folder::Folder;
 
@@ -22,6 +23,7 @@ use api::storages::{AccessGiven, AdmitNode, AskAccess, NodeAdmitted, StorageNews
 use ids::KeyId;
 use jobs::Jobs;
 use known::Known;
+use questions::Questions;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::net::IpAddr;
@@ -62,6 +64,7 @@ pub struct Storing {
     port: AtomicU16,
     known: Known,
     jobs: Jobs,
+    questions: Questions,
 }
 
 impl Storing {
@@ -73,8 +76,8 @@ impl Storing {
         let mut run = [0; 8];
         getrandom::fill(&mut run).map_err(|_| control::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
-        let (port, known, jobs) = Default::default();
-        Ok(Arc::new(Self { folder, governing, run, port, known, jobs }))
+        let (port, known, jobs, questions) = Default::default();
+        Ok(Arc::new(Self { folder, governing, run, port, known, jobs, questions }))
     }
 
     /// It listens at this port.
@@ -111,6 +114,16 @@ impl Storing {
         serde_json::from_value(self.governing.post(path, body)?).map_err(away)
     }
 
+    /// A question for which a node waits: not more of them at once than leave room for what runs.
+    fn ask_for_node<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Trouble> {
+        let _turn = self.questions.turn()?;
+        self.ask(path, body).inspect_err(|trouble| self.questions.failed(trouble))
+    }
+
     fn admit_node(&self, facts: &pki::Facts, address: IpAddr) -> Result<Node, Refusal> {
         let name = name(&facts.common_name)?;
         let asked = AdmitNode { serial: facts.serial.clone(), node: name, address };
@@ -118,7 +131,7 @@ impl Storing {
             return Ok(node);
         }
         let admitted: NodeAdmitted =
-            self.ask("/storage/admit", &asked).map_err(|trouble| refusal(&trouble))?;
+            self.ask_for_node("/storage/admit", &asked).map_err(|trouble| refusal(&trouble))?;
         Ok(self.known.admitted(asked, admitted.limits))
     }
 
@@ -126,7 +139,7 @@ impl Storing {
         let (serial, domain) = (node.serial.clone(), domain.map(name).transpose()?);
         let asked = AskAccess { serial, node: name(&node.name)?, domain };
         let given: AccessGiven =
-            self.ask("/storage/access", &asked).map_err(|trouble| refusal(&trouble))?;
+            self.ask_for_node("/storage/access", &asked).map_err(|trouble| refusal(&trouble))?;
         let path = self.folder.domain(&given.domain);
         let is_made = control::repositories::config(&path).is_ok_and(|config| config.is_some());
         Ok(Access {

@@ -148,8 +148,10 @@ impl Site {
         let backup = Running(command.stderr(log).spawn().unwrap());
         self.wait_for("the job", |site| {
             let jobs = site.govern(&["sessions", "--json"]).ends(0).lines();
-            jobs.iter().any(|job| job["progress"]["bytes_wire"].as_u64() > Some(1 << 20))
+            jobs.iter().any(|job| job["state"] == "running")
         });
+        // It takes six seconds at this rate: now it is in the middle.
+        std::thread::sleep(Duration::from_millis(1500));
         backup
     }
 
@@ -158,7 +160,8 @@ impl Site {
     }
 
     fn said(&self, node: &str) -> String {
-        std::fs::read_to_string(self.log(node, "log")).unwrap()
+        let texts = ["out", "log"].map(|what| std::fs::read_to_string(self.log(node, what)));
+        texts.map(Result::unwrap).concat()
     }
 
     fn wait_for(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
@@ -203,9 +206,10 @@ fn a_domain_lies_on_the_storage_server_and_nowhere_else() {
     assert_eq!((&storages[0]["name"], &storages[0]["domains"]), (&"disk".into(), &2.into()));
     assert!(storages[0]["free_bytes"].as_u64() > Some(0));
     assert_eq!(site.govern(&["status", "--json"]).ends(0).last()["storages"], 1);
-    site.wait_for("the end of the job", |site| site.last_job()["state"] == "complete");
-    let jobs = site.govern(&["jobs", "--kind", "backup", "--json"]).ends(0).lines();
-    assert!(jobs[0]["snapshot"].is_string() && jobs[1]["snapshot"].is_string(), "{jobs:?}");
+    site.wait_for("the ends of the jobs", |site| {
+        let jobs = site.govern(&["jobs", "--kind", "backup", "--json"]).ends(0).lines();
+        jobs.iter().filter(|job| job["snapshot"].is_string()).count() == 2
+    });
     site.govern(&["audit"]).ends(0);
 }
 
@@ -238,8 +242,10 @@ fn a_revoked_node_is_cut_off_within_three_seconds() {
     let since = Instant::now();
     let code = backup.ends_within(5).expect("the backup ends");
     assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
-    assert_eq!(code, 13, "{}", site.said("web"));
-    site.node("web", &["snapshots"]).ends(13);
+    assert_ne!(code, 0);
+    assert!(site.said("web").contains("was revoked"), "{}", site.said("web"));
+    let refused = site.node("web", &["snapshots"]);
+    assert!(refused.code != 0 && refused.stderr.contains("is revoked"), "{refused:?}");
 }
 
 #[test]
@@ -260,7 +266,8 @@ fn a_revoked_storage_server_ends_and_nobody_is_sent_there() {
     site.govern(&["revoke", "disk", "--storage"]).ends(0);
     let storage = site.storage.as_mut().unwrap();
     assert_eq!(storage.ends_within(10), Some(13));
-    let refused = site.node("web", &["backup", &site.folder("source")]).ends(13);
+    let refused = site.node("web", &["backup", &site.folder("source")]);
+    assert_ne!(refused.code, 0);
     assert!(refused.stderr.contains("'disk' is revoked"), "{}", refused.stderr);
     assert_eq!(ended(&mut site.storage_command()).code, 13, "it does not come back");
     site.govern(&["token", "more", "--on", "disk"]).ends(13);

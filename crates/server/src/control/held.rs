@@ -64,7 +64,7 @@ impl Held {
     /// Makes it.
     pub(crate) fn init(&self, config: &Config, slots: &[Slot]) -> Result<()> {
         match self {
-            Self::Here(folder, here) => Ok(here.init(folder, config.clone(), slots)?),
+            Self::Here(folder, here) => Ok(here.init(folder, *config, slots)?),
             Self::There(there) => there.init(config, slots),
         }
     }
