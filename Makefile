@@ -68,10 +68,10 @@ crash-smoke:
 	    ! ICECORE_BINARY=$(TARGET)/fast/icecore cargo proof device --seconds 20 --binary proof/testdata/icecore-without-sync >/dev/null 2>&1; \
 	else echo "== file systems shut down, power cuts: SKIPPED, need root and loop devices"; fi
 
-# Real file systems, full disks, frozen processes, little memory: a slice of each.
+# Real file systems, full disks, frozen processes, little memory, servers cut off: a slice of each.
 rigs-smoke:
 	cargo build --profile fast --package icecore
-	for rig in fidelity full freeze network limits; do \
+	for rig in fidelity full freeze network limits cuts; do \
 	    cargo proof $$rig --seconds 20 --binary $(TARGET)/fast/icecore; \
 	done
 

@@ -8,6 +8,7 @@ group, because some tools (bupstash, borg serve) split the work over processes.
 """
 
 import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -35,7 +36,12 @@ def run(line, env, log, variables, prefix=()):
         process = subprocess.Popen(command, env={**env, **variables}, stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=log, start_new_session=True)
         sampler = GroupMemory(process.pid)
-        code = process.wait()
+        try:
+            code = process.wait()
+        except BaseException:
+            # A bench that is ended leaves nobody running.
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
         wall = time.perf_counter() - started
         busy = busy_cpu_s() - busy
         sampler.stop()

@@ -29,10 +29,10 @@ struct Part {
 const WITHOUT_END: &str = "1000000000";
 
 /// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 16] = [
+const PARTS: [Part; 17] = [
     Part { name: "sabotage", share: 0, what: What::Whole(&["make", "--quiet", "sabotage"]) },
     Part { name: "damage matrix", share: 0, what: What::Whole(&["make", "--quiet", "damage"]) },
-    Part { name: "simulated disk", share: 16, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
+    Part { name: "simulated disk", share: 13, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
     Part { name: "system calls", share: 14, what: What::Rig(&["inject"]) },
     Part { name: "kill -9", share: 12, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
     shut_down("shut down, ext4", &["crash", "--runs", WITHOUT_END, "--shut-down", "ext4"]),
@@ -47,9 +47,14 @@ const PARTS: [Part; 16] = [
     Part { name: "full disks", share: 6, what: What::Rig(&["full"]) },
     Part { name: "frozen processes", share: 5, what: What::Rig(&["freeze"]) },
     Part { name: "network file system", share: 4, what: What::Rig(&["network"]) },
+    Part {
+        name: "server and nodes cut off",
+        share: 5,
+        what: What::Rig(&["cuts", "--runs", WITHOUT_END]),
+    },
     Part { name: "limits", share: 4, what: What::Rig(&["limits"]) },
     Part { name: "fidelity", share: 5, what: What::Rig(&["fidelity"]) },
-    Part { name: "fuzz", share: 9, what: What::Program(&[".ci/fuzz"]) },
+    Part { name: "fuzz", share: 7, what: What::Program(&[".ci/fuzz"]) },
 ];
 
 const fn shut_down(name: &'static str, words: &'static [&'static str]) -> Part {

@@ -15,6 +15,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 pub(crate) struct Client {
     pub(crate) binary: PathBuf,
     pub(crate) repository: PathBuf,
+    /// The folder of a node: then its repository is the one on its server.
+    pub(crate) agent: Option<PathBuf>,
+    pub(crate) password: String,
     /// Runs as this user and group.
     pub(crate) user: Option<u32>,
     pub(crate) locale: &'static str,
@@ -38,6 +41,8 @@ impl Client {
         Self {
             binary: binary.to_owned(),
             repository: repository.to_owned(),
+            agent: None,
+            password: "proof".to_owned(),
             user: None,
             locale: "C.UTF-8",
             under: Vec::new(),
@@ -51,7 +56,8 @@ impl Client {
         command
             .args(&words[1..])
             .env("ICECORE_REPO", &self.repository)
-            .env("ICECORE_PASSWORD", "proof")
+            .env("ICECORE_PASSWORD", &self.password)
+            .env("ICECORE_AGENT_DIR", "/nonexistent")
             .env("LC_ALL", self.locale)
             // No settings of whoever runs the rig.
             .env("HOME", "/nonexistent")
@@ -61,6 +67,10 @@ impl Client {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(agent) = &self.agent {
+            command.env("ICECORE_AGENT_DIR", agent);
+            command.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
+        }
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }
@@ -192,6 +202,11 @@ impl Ran {
         let json = json.and_then(|line| line["message"].as_str().map(str::to_owned));
         let text = || self.stderr.lines().rfind(|line| line.starts_with("Fatal:"));
         json.or_else(|| text().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// How often it said this, wherever.
+    pub(crate) fn times_said(&self, text: &str) -> u64 {
+        (self.stdout.matches(text).count() + self.stderr.matches(text).count()) as u64
     }
 
     /// What it said at its end, for who looks for the cause.

@@ -4,6 +4,7 @@
 mod all;
 mod client;
 mod crash;
+mod cuts;
 mod device;
 mod fidelity;
 mod freeze;
@@ -17,6 +18,7 @@ mod network;
 mod options;
 #[cfg(feature = "sabotage")]
 mod sabotage;
+mod server;
 mod sim;
 mod snapshot;
 mod tree;
@@ -37,6 +39,13 @@ cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every ackn
     --keep          leave the working directory behind
     --shut-down FS  instead of killing, shut down the file system (ext4, xfs) under the
                     repository, as a power cut does; as root
+cargo proof cuts [OPTIONS]    a server and its nodes: kill -9 of the server and of backups, connections cut
+                              and stalled; whoever was cut off goes on by itself
+    --runs N        kills and cuts (default 1000)
+    --seconds S     stop after this time, however many that were
+    --seed N        repeat a run of the random numbers (printed at the start)
+    --nodes N       machines that back up at the same time (default 3)
+    --binary PATH   the icecore to run (default target/release/icecore)
 cargo proof device [OPTIONS]  a disk that logs writes and flushes; the power cut at every flush, with
                               none, all, or torn parts of what was written since; as root
     --file-system FS   ext4 (default), xfs or btrfs
@@ -96,6 +105,7 @@ fn main() -> ExitCode {
     match command {
         "all" => all::main(rest),
         "crash" => crash::main(rest),
+        "cuts" => cuts::main(rest),
         "device" => device::main(rest),
         "inject" => inject::main(rest),
         "fidelity" => fidelity::main(rest),

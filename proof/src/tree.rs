@@ -134,6 +134,15 @@ pub(crate) fn copy(root: &Path) -> io::Result<Copy> {
     Ok(found)
 }
 
+/// Lets `new` share what it has in common with `old`: many copies of a tree take little memory.
+pub(crate) fn share(old: &Copy, new: &mut Copy) {
+    for (path, object) in new {
+        if let Some(before) = old.get(path).filter(|before| before.content == object.content) {
+            object.content = before.content.clone();
+        }
+    }
+}
+
 /// The folder below `target` that holds the marker.
 pub(crate) fn find_root(target: &Path) -> Option<PathBuf> {
     let mut waiting = vec![target.to_owned()];

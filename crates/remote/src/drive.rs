@@ -59,8 +59,7 @@ impl Drive {
             };
             let since = *lost_since.get_or_insert_with(Instant::now);
             let is_first = self.first.is_some();
-            let patience =
-                if is_first { self.target.first_patience } else { self.target.patience };
+            let patience = if is_first { self.target.first_patience } else { self.target.patience };
             if self.starts_over(&failure) {
                 continue;
             }

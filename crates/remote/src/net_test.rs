@@ -1,13 +1,19 @@
 //! Measuring the way to a server: round trip, and rate in both directions.
 
 use crate::remote::Bare;
+use crate::stream::Pending;
 use protocol::Packet;
 use repository::Result;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Noise is sent in packets of this size.
 const PACKET_BYTES: usize = 256 << 10;
+/// Noise is asked for in pieces that take about this long.
+const ASKED_AHEAD: Duration = Duration::from_millis(500);
+const ASKED_BYTES_MIN: u64 = 512 << 10;
+const ASKED_BYTES_MAX: u64 = 256 << 20;
 /// Round trips measured.
 const PINGS: usize = 10;
 
@@ -56,20 +62,21 @@ impl Bare {
     }
 
     fn down(&self, time: Duration) -> Result<f64> {
-        let (start, mut bytes, mut next) = (Instant::now(), 0u64, 4 * PACKET_BYTES as u64);
+        let (start, mut bytes) = (Instant::now(), 0u64);
+        let ask = |bytes| -> Result<(u64, Pending)> {
+            Ok((bytes, self.stream().request(&Packet::AskNoise { bytes })?))
+        };
         // Two requests on their way: the way is never empty between them.
-        let ask = |bytes| self.stream().request(&Packet::AskNoise { bytes });
-        let mut before = ask(next)?;
-        while start.elapsed() < time {
-            let asked = next;
-            next = (next * 2).min(64 << 20);
-            let after = ask(next)?;
-            before.wait()?;
+        let mut on_their_way = VecDeque::from([ask(ASKED_BYTES_MIN)?, ask(ASKED_BYTES_MIN)?]);
+        while let Some((asked, pending)) = on_their_way.pop_front() {
+            pending.wait()?;
             bytes += asked;
-            before = after;
+            let rate = bytes as f64 / start.elapsed().as_secs_f64();
+            let next = (rate * ASKED_AHEAD.as_secs_f64()) as u64;
+            if start.elapsed() + ASKED_AHEAD < time {
+                on_their_way.push_back(ask(next.clamp(ASKED_BYTES_MIN, ASKED_BYTES_MAX))?);
+            }
         }
-        before.wait()?;
-        bytes += next;
         Ok(bytes as f64 / start.elapsed().as_secs_f64())
     }
 }

@@ -173,8 +173,13 @@ impl Remote {
     /// Whoever comes back after a cut opens the domain again, and not a session that is over.
     pub(crate) fn leave_session(&self) {
         *self.role.lock() = Role::Open(self.purpose);
+        self.leave_streams();
+    }
+
+    /// Further streams are of one session and end with it: nothing of another one may go to them.
+    pub(crate) fn leave_streams(&self) {
         for stream in self.more.lock().drain(..) {
-            stream.end(Failure::Nonsense("the session is over".into()));
+            stream.end(Failure::session_over());
         }
     }
 

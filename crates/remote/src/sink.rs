@@ -78,6 +78,8 @@ impl RemoteSink {
         };
         let epoch = remote.first.epoch();
         *remote.role.lock() = Role::Attach { session, secret, stream: 0 };
+        // A session that the server lost has left its own behind.
+        remote.leave_streams();
         for _ in 1..remote.target.streams {
             remote.add_stream(session, secret);
         }
@@ -117,7 +119,8 @@ impl Sink for RemoteSink {
 
     fn ask(&self, ids: &[ObjectId]) -> Result<Box<dyn Answers>> {
         let ask = |ids: &[ObjectId]| {
-            let pending = self.remote.first.request(&Packet::Claim { ids: ids.to_vec() })?;
+            let claim = Packet::Claim { ids: ids.to_vec() };
+            let pending = self.remote.first.request_in(self.epoch, &claim)?;
             Ok((ids.len(), pending))
         };
         Ok(Box::new(Asked(ids.chunks(IDS_MAX).map(ask).collect::<Result<_>>()?)))
@@ -126,7 +129,8 @@ impl Sink for RemoteSink {
     fn holds(&self, ids: &[ObjectId]) -> Result<Vec<bool>> {
         let mut all = Vec::with_capacity(ids.len());
         for ids in ids.chunks(IDS_MAX) {
-            let answer = self.remote.first.call(&Packet::Holds { ids: ids.to_vec() })?;
+            let holds = Packet::Holds { ids: ids.to_vec() };
+            let answer = self.remote.first.call_in(self.epoch, &holds)?;
             all.extend(unpack(answer, ids.len())?);
         }
         Ok(all)
@@ -140,7 +144,7 @@ impl Sink for RemoteSink {
     }
 
     fn next_snapshot(&self) -> Result<u64> {
-        match self.remote.first.call(&Packet::GetNumber {})? {
+        match self.remote.first.call_in(self.epoch, &Packet::GetNumber {})? {
             Packet::Number { number } => Ok(number),
             _ => Err(nonsense("GetNumber")),
         }
@@ -151,11 +155,15 @@ impl Sink for RemoteSink {
         streams.iter().map(|stream| stream.stored_bytes()).max().unwrap_or(0)
     }
 
+    fn is_far(&self) -> bool {
+        true
+    }
+
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
         self.remote.first.drain(self.epoch)?;
         self.remote.more.lock().iter().try_for_each(|stream| stream.drain(0))?;
         let manifest = manifest.to_bytes();
-        match self.remote.first.call(&Packet::Commit { manifest })? {
+        match self.remote.first.call_in(self.epoch, &Packet::Commit { manifest })? {
             Packet::Committed { name, stored_bytes } => {
                 self.committed.store(true, Ordering::Relaxed);
                 self.remote.leave_session();

@@ -82,11 +82,20 @@ impl Stream {
 
     /// Asks; the answer comes later.
     pub(crate) fn request(self: &Arc<Self>, packet: &Packet) -> Result<Pending> {
+        self.request_of(packet, None)
+    }
+
+    /// The same within the session `epoch`: when that is lost, nothing is asked of another one.
+    pub(crate) fn request_in(self: &Arc<Self>, epoch: u64, packet: &Packet) -> Result<Pending> {
+        self.request_of(packet, Some(epoch))
+    }
+
+    fn request_of(self: &Arc<Self>, packet: &Packet, epoch: Option<u64>) -> Result<Pending> {
         let mut state = self.state.lock();
         while state.over.is_none() && state.waiting() >= REQUESTS_MAX {
             self.changed.wait(&mut state);
         }
-        state.check()?;
+        state.check_in(epoch.unwrap_or(state.epoch))?;
         let number = state.next_request;
         // 0 is for what is no request.
         state.next_request = number.checked_add(1).unwrap_or(1);
@@ -103,6 +112,11 @@ impl Stream {
     /// Asks, and waits for the answer.
     pub(crate) fn call(self: &Arc<Self>, packet: &Packet) -> Result<Packet> {
         self.request(packet)?.wait()
+    }
+
+    /// Asks within the session `epoch`, and waits for the answer.
+    pub(crate) fn call_in(self: &Arc<Self>, epoch: u64, packet: &Packet) -> Result<Packet> {
+        self.request_in(epoch, packet)?.wait()
     }
 
     /// Sends a frame that is confirmed some time, in the session `epoch`. Waits while too much is on

@@ -124,6 +124,11 @@ pub trait Sink: Send + Sync {
     /// Bytes stored so far.
     fn stored_bytes(&self) -> u64;
 
+    /// Whether it lies behind a network, where bytes may be dearer than time.
+    fn is_far(&self) -> bool {
+        false
+    }
+
     /// Publishes all that was appended as the snapshot of `manifest`.
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed>;
 }

@@ -160,7 +160,15 @@ pub struct Packer {
     quick: Compressor<'static>,
     /// For data on which the harder search pays.
     strong: Option<Compressor<'static>>,
+    /// For when bytes are dear: see [`Packer::set_effort`].
+    harder: Option<Compressor<'static>>,
+    effort: u8,
 }
+
+/// Levels of Zstandard for efforts from 1 on.
+const EFFORT_LEVELS: [i32; 3] = [4, 7, 11];
+/// Most effort.
+pub const EFFORT_MAX: u8 = EFFORT_LEVELS.len() as u8;
 
 /// How well the last block of a source compressed: neighbours are alike. Blocks of one source may
 /// be packed by several threads.
@@ -207,13 +215,28 @@ impl Packer {
         };
         let quick = quick.map_err(|_| Error::Compress)?;
         let strong = strong.transpose().map_err(|_| Error::Compress)?;
-        Ok(Self { quick, strong })
+        Ok(Self { quick, strong, harder: None, effort: 0 })
+    }
+
+    /// How dear bytes are beside time: from 0, at which the data alone decides, to [`EFFORT_MAX`].
+    /// Only where the level was left open.
+    pub fn set_effort(&mut self, effort: u8) -> Result<()> {
+        let effort = if self.strong.is_some() { effort.min(EFFORT_MAX) } else { 0 };
+        if effort == self.effort {
+            return Ok(());
+        }
+        let level = effort.checked_sub(1).map(|at| EFFORT_LEVELS[usize::from(at)]);
+        let harder = level.map(Compressor::new).transpose();
+        self.harder = harder.map_err(|_| Error::Compress)?;
+        self.effort = effort;
+        Ok(())
     }
 
     /// Compresses with what did well on the block before, and notes how well it did.
     fn compress(&mut self, plain: &[u8], like: &Likeness, out: &mut Vec<u8>) -> Result<usize> {
-        let compressor = match &mut self.strong {
-            Some(strong) if like.is(Kind::Strong) => strong,
+        let compressor = match (&mut self.harder, &mut self.strong) {
+            (Some(harder), _) => harder,
+            (_, Some(strong)) if like.is(Kind::Strong) => strong,
             _ => &mut self.quick,
         };
         let packed = compressor.compress_to_buffer(plain, out).map_err(|_| Error::Compress)?;

@@ -8,7 +8,7 @@ mod block;
 mod open;
 mod sealer;
 
-pub use block::{Block, Level, Packer};
+pub use block::{Block, EFFORT_MAX, Level, Packer};
 pub use open::{Opened, Opener};
 pub use sealer::Sealer;
 

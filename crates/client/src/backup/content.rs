@@ -16,6 +16,7 @@ use repository::store::Claim;
 use seal::{Block, Packer, Sealer};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Plaintext of one record: large enough that small files compress well together, small enough
 /// that restoring one of them costs a millisecond.
@@ -79,6 +80,7 @@ impl Press {
 
     /// Compresses and seals `block`, and checks the result if wanted.
     fn seal(&mut self, block: &mut Block, shared: &Shared<'_>) -> Result<()> {
+        self.packer.set_effort(shared.effort.level())?;
         shared.sealer.seal_block(block, &mut self.packer, &mut self.record)?;
         if let Some(unpacker) = &mut self.verifier {
             shared.sealer.verify(&self.record, unpacker, |bytes| shared.ids.chunk_id(bytes))?;
@@ -171,11 +173,17 @@ impl<'a> ChunkWriter<'a> {
         let shared = self.shared;
         let stages = &mut self.tally.report.stages;
         let mut press = timed(&mut stages.press_wait_secs, || shared.presses.take());
+        let before = (stages.compress_secs, stages.store_secs);
         let sealed = timed(&mut stages.compress_secs, || press.seal(block, shared));
         let stored = sealed.and_then(|()| {
             timed(&mut stages.store_secs, || Ok(shared.session.append(&press.record)?))
         });
         shared.presses.give_back(press);
+        if shared.session.is_far() {
+            let spent = |now: f64, before: f64| Duration::from_secs_f64((now - before).max(0.0));
+            let working = spent(stages.compress_secs, before.0);
+            shared.effort.note(working, spent(stages.store_secs, before.1));
+        }
         stored
     }
 

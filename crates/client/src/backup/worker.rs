@@ -2,6 +2,7 @@
 
 use super::batch::{Batch, Item, Job, Read};
 use super::content::{ChunkWriter, Cutter, Presses, Runs};
+use super::effort::Effort;
 use super::queue::{Queue, Task};
 use super::stored::Stored;
 use super::tally::{Tally, timed};
@@ -41,6 +42,7 @@ pub(super) struct Shared<'a> {
     pub(super) chunker: Chunker,
     pub(super) presses: Presses,
     pub(super) throttle: Throttle<'a>,
+    pub(super) effort: Effort,
 }
 
 impl<'a> Shared<'a> {
@@ -68,6 +70,7 @@ impl<'a> Shared<'a> {
             chunker,
             presses,
             throttle,
+            effort: Effort::default(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::codes::Code;
 use crate::context::Context;
+use crate::node::network;
 use client::backup::Progress;
 use remote::Remote;
 use remote::figures::WireReport;
@@ -28,8 +29,12 @@ impl Job {
         };
         let (stop, stopped) = channel();
         let (teller, progress) = (remote.clone(), context.progress.clone());
+        let out = context.out.clone();
         let thread = std::thread::spawn(move || {
             while stopped.recv_timeout(TELL_EVERY) == Err(RecvTimeoutError::Timeout) {
+                if let Some(([up, down], reason)) = teller.new_limits() {
+                    out.note(&network::limits(up, down, &reason));
+                }
                 tell(&teller, &progress, stage, is_sealed);
             }
             tell(&teller, &progress, stage, is_sealed);

@@ -56,12 +56,11 @@ pub(crate) fn verdict(wire: &WireReport, elapsed_secs: f64) -> String {
     let path = wire.min_rtt_ms / 1e3 * per_sec;
     let part = |secs: f64| if wire.busy_secs > 0.0 { secs / wire.busy_secs } else { 0.0 };
     let buffer = wire.send_buffer_bytes.min(wire.receive_buffer_bytes) as f64;
-    if wire.buffer_asked_bytes > 0 && wire.min_rtt_ms > 1.0 && path * PATH_PART * 2.0 > buffer / 2.0
-    {
+    if wire.buffer_asked_bytes > 0 && wire.min_rtt_ms > 1.0 && path * PATH_PART > buffer / 2.0 {
         return format!(
             "the socket buffer of {} that was asked for: it allows {} on a round trip of {:.0} ms. Leave out --socket-buffer on both sides, then the system fits it to the way",
             bytes(wire.buffer_asked_bytes),
-            rate(buffer / 2.0 / (wire.min_rtt_ms / 1e3).max(1e-6)),
+            rate(buffer / (wire.min_rtt_ms / 1e3).max(1e-6)),
             wire.min_rtt_ms,
         );
     }

@@ -99,18 +99,18 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         let is_open = header.kind == 2;
         let answered = tokio::task::spawn_blocking(move || {
             let answer = visit.answer(header.request, header.kind, body);
-            let orders = if is_open { visit.orders() } else { Vec::new() };
-            (visit, answer, orders)
+            let news = if is_open { visit.news() } else { Vec::new() };
+            (visit, answer, news)
         });
-        let (visit, answer, orders) = answered.await.map_err(|_| Error::Closed)?;
+        let (visit, answer, news) = answered.await.map_err(|_| Error::Closed)?;
         self.visit = Some(visit);
         drop(permit);
         self.connected.heard();
         for packet in answer.into_iter() {
             self.send(&packet, header.request).await?;
         }
-        for order in orders {
-            self.send(&order, 0).await?;
+        for packet in news {
+            self.send(&packet, 0).await?;
         }
         Ok(())
     }

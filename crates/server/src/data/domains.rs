@@ -38,7 +38,6 @@ impl Domains {
         open.insert(folder.to_owned(), Arc::downgrade(&domain));
         Ok(domain)
     }
-
 }
 
 /// The governing part writes keys through the same lease as sessions do.

@@ -2,10 +2,10 @@
 
 use super::domains::Domain;
 use super::hub::Connected;
-use crate::control::Repositories;
 use super::session::{Hold, Session};
 use super::{Shared, faults, random, reading};
 use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
+use crate::control::Repositories;
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::fault::{Code, fault};
 use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
@@ -260,8 +260,17 @@ impl Visit {
         }
     }
 
+    /// What a client hears when it has opened a domain: its limits, and orders that wait for it.
+    pub(super) fn news(&self) -> Vec<Packet> {
+        let rates = &self.connected.rates;
+        let (up, down) = (rates.up.bytes_per_sec(), rates.down.bytes_per_sec());
+        let reason = "set on the server".to_owned();
+        let limits = (up > 0 || down > 0).then_some(Packet::Limits { up, down, reason });
+        limits.into_iter().chain(self.orders()).collect()
+    }
+
     /// Orders that wait for this agent.
-    pub(super) fn orders(&self) -> Vec<Packet> {
+    fn orders(&self) -> Vec<Packet> {
         if self.connected.purpose.load(Ordering::Relaxed) != u64::from(AGENT) {
             return Vec::new();
         }

@@ -76,6 +76,12 @@ pub(crate) struct Backup {
     /// Open every record again before it is stored.
     #[arg(long)]
     pub(crate) verify_blocks: bool,
+    /// On a node of a server: most that the chunk cache of each source may take on this machine; 0 for none.
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = units::parse_bytes)]
+    pub(crate) chunk_cache_size: u64,
+    /// On a node of a server: where the chunk cache lies [default: beside what the agent keeps].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) chunk_cache: Option<PathBuf>,
 }
 
 /// What is left out of a backup; the same for `explain`.

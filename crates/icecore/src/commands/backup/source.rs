@@ -47,6 +47,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
             write_bytes_per_sec: flags.limit_write.unwrap_or(0),
             cpu_percent: flags.limit_cpu.unwrap_or(0),
         },
+        cache: None,
     })
 }
 

@@ -1,0 +1,76 @@
+//! How hard to compress, by what is the bottleneck: when threads wait for the network, their time is
+//! better spent on fewer bytes; when the network waits for them, it is not.
+
+use parking_lot::Mutex;
+use seal::EFFORT_MAX;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+/// Blocks over which waits and work are compared.
+const BLOCKS: u32 = 8;
+/// Waiting for more than this share of the time is worth more effort...
+const HARDER_ABOVE: f64 = 0.5;
+/// ...and for less than this, less.
+const EASIER_BELOW: f64 = 0.1;
+
+/// The effort of all who compress.
+#[derive(Default)]
+pub(super) struct Effort {
+    level: AtomicU8,
+    window: Mutex<Window>,
+}
+
+#[derive(Default)]
+struct Window {
+    blocks: u32,
+    working: Duration,
+    waiting: Duration,
+}
+
+impl Effort {
+    /// The effort for the next block.
+    pub(super) fn level(&self) -> u8 {
+        self.level.load(Ordering::Relaxed)
+    }
+
+    /// A block took this long to compress, and then waited this long for room on the way.
+    pub(super) fn note(&self, working: Duration, waiting: Duration) {
+        let mut window = self.window.lock();
+        window.blocks += 1;
+        window.working += working;
+        window.waiting += waiting;
+        if window.blocks < BLOCKS {
+            return;
+        }
+        let whole = (window.working + window.waiting).as_secs_f64();
+        let share = window.waiting.as_secs_f64() / whole.max(1e-9);
+        *window = Window::default();
+        let level = self.level();
+        if share > HARDER_ABOVE && level < EFFORT_MAX {
+            self.level.store(level + 1, Ordering::Relaxed);
+        } else if share < EASIER_BELOW && level > 0 {
+            self.level.store(level - 1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(effort: &Effort, working_ms: u64, waiting_ms: u64) -> u8 {
+        let ms = Duration::from_millis;
+        (0..BLOCKS).for_each(|_| effort.note(ms(working_ms), ms(waiting_ms)));
+        effort.level()
+    }
+
+    #[test]
+    fn who_waits_for_the_network_tries_harder_and_who_does_not_eases_off() {
+        let effort = Effort::default();
+        assert_eq!(blocks(&effort, 10, 0), 0);
+        let rising: Vec<u8> = (0..5).map(|_| blocks(&effort, 10, 90)).collect();
+        assert_eq!(rising, [1, 2, 3, 3, 3]);
+        assert_eq!(blocks(&effort, 70, 30), 3, "in between it stays");
+        assert_eq!(blocks(&effort, 99, 1), 2);
+    }
+}
