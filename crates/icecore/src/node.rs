@@ -63,7 +63,7 @@ impl Node {
             tls: self.identity.tls(protocol::ALPN)?,
             domain: self.domain(context).unwrap_or_default(),
             buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
-            streams: server.streams.unwrap_or(0),
+            streams: context.streams(),
             limits: [0, 0],
             first_patience: if is_job && !is_on_terminal() {
                 FIRST_PATIENCE

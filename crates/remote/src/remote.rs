@@ -207,6 +207,7 @@ impl Remote {
         let stream = Stream::new(self.inbox.clone());
         let role = Role::Attach { session, secret, stream: number };
         let drive = Drive {
+            number,
             target: self.target.clone(),
             stream: stream.clone(),
             inbox: self.inbox.clone(),
@@ -279,6 +280,7 @@ impl Unmade {
         let role = Arc::new(Mutex::new(Role::Open(purpose)));
         let (first, told) = oneshot::channel();
         let drive = Drive {
+            number: 0,
             target: target.clone(),
             stream: stream.clone(),
             inbox: inbox.clone(),
