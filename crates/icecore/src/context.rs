@@ -152,7 +152,11 @@ impl Context {
 
     /// The error of a command on the repository, with what to type.
     pub(crate) fn failure(&self, error: client::Error) -> Failure {
-        Failure::from(error).at(&self.place())
+        let failure = Failure::from(error);
+        if self.remote().is_some() || self.named_repo().is_none() {
+            return failure.at_server();
+        }
+        failure.at(&self.place())
     }
 
     /// The snapshot that `text` names, and the path in it.

@@ -129,6 +129,15 @@ impl Node {
         }
     }
 
+    /// Where only nodes know keys: a recovery key that a person has, for a machine that is new in
+    /// its domain.
+    fn typed_instead(&self, context: &Context) -> Result<Option<crate::secret::Secret>> {
+        match self.identity.agent.keys {
+            KeyMode::Client => crate::secret::get_if_given(&context.global, &context.profile),
+            KeyMode::Managed => Ok(None),
+        }
+    }
+
     fn role(&self) -> crypto::Role {
         match self.identity.agent.role {
             Role::Full => crypto::Role::Full,

@@ -48,6 +48,8 @@ struct Stream {
     generation: u64,
     /// Records taken.
     applied: u64,
+    /// A record could not be taken: those after it are not, so that `applied` means the first ones.
+    is_broken: bool,
     /// The latest answers to claims: a claim that is asked again after a cut must be answered as it
     /// was, or nobody would store what it promised.
     claims: VecDeque<(u32, Packet)>,
@@ -111,7 +113,11 @@ impl Session {
     /// Takes a record; the answer says how many of the stream were taken.
     pub(super) fn append(&self, hold: Hold, record: &[u8]) -> Packet {
         self.on_stream(hold, |stream, engine| {
+            if std::mem::replace(&mut stream.is_broken, true) {
+                return Ok(faults::no_session());
+            }
             engine.append_bytes(record)?;
+            stream.is_broken = false;
             stream.applied += 1;
             let stored_bytes = engine.stored_bytes();
             self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
