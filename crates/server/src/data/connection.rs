@@ -11,7 +11,7 @@ use protocol::packet::End;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use transport::frames::{self, FrameReader};
 use transport::{Error, Result};
 
@@ -115,14 +115,17 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         Ok(())
     }
 
-    /// Waits for memory for a large body: all connections share it.
-    async fn room_for(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>> {
+    /// Waits for memory for a large body: all connections of the node share some, and all nodes.
+    async fn room_for(&self, bytes: usize) -> Result<Option<[OwnedSemaphorePermit; 2]>> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
         let permits = bytes.div_ceil(PERMIT_BYTES) as u32;
-        let permit = self.shared.bodies.clone().acquire_many_owned(permits).await;
-        permit.map(Some).map_err(|_| Error::Closed)
+        let take = async |from: &Arc<Semaphore>| {
+            from.clone().acquire_many_owned(permits).await.map_err(|_| Error::Closed)
+        };
+        let of_node = take(&self.connected.rates.bodies).await?;
+        Ok(Some([of_node, take(&self.shared.bodies).await?]))
     }
 
     async fn send(&mut self, packet: &Packet, request: u32) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Who is connected, and what is on its way to them unasked: limits, orders, cancels, revocations.
 
-use super::faults;
+use super::{PERMIT_BYTES, faults};
 use crate::authority::{Authority, Node};
 use parking_lot::Mutex;
 use protocol::Packet;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use transport::rate::Rate;
 
 /// Messages that wait for a connection; who does not take them is cut.
@@ -30,13 +30,25 @@ pub struct Hub {
     orders_seen: AtomicU64,
 }
 
-/// How fast a node may send and be sent to, over all its connections.
-#[derive(Default)]
+/// Memory for bodies of large packets under way, of all connections of one node together: whoever
+/// announces many and sends none leaves room for others.
+const BODIES_BYTES: usize = 64 << 20;
+
+/// What a node may take, over all its connections: how fast it may send and be sent to, and memory.
 pub struct Rates {
     /// From the node to the server.
     pub up: Rate,
     /// From the server to the node.
     pub down: Rate,
+    /// Memory for bodies of large packets.
+    pub(super) bodies: Arc<Semaphore>,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        let bodies = Arc::new(Semaphore::new(BODIES_BYTES / PERMIT_BYTES));
+        Self { up: Rate::default(), down: Rate::default(), bodies }
+    }
 }
 
 /// What goes out unasked.
