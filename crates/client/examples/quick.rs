@@ -51,6 +51,7 @@ fn main() {
                 ignore_inode: false,
                 verify_blocks: number("VERIFY", 0) == 1,
                 limits: Default::default(),
+                cache: None,
             };
             let done = run(&archive, &options, &progress, &Print).unwrap();
             println!("{:#?}\n{}\n{}", done.report, done.report.bottleneck(), done.report.adds_up());

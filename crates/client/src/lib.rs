@@ -8,6 +8,7 @@ pub mod archive;
 pub mod backup;
 mod blocks;
 pub mod browse;
+pub mod cache;
 pub mod check;
 mod error;
 pub mod history;

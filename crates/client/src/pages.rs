@@ -2,6 +2,7 @@
 //! their own.
 
 use crate::blocks::{BlockCache, Scratch};
+use crate::cache::ChunkCache;
 use crate::sift::{Sifter, join};
 use crate::{Archive, Error, Result};
 use crypto::IdKey;
@@ -24,7 +25,9 @@ const PAGES_MAX: usize = 256;
 
 /// Reads pages.
 pub struct PageReader<'a> {
-    blocks: &'a BlockCache,
+    /// None for who may only write: the cache has to do.
+    blocks: Option<&'a BlockCache>,
+    cache: Option<&'a ChunkCache>,
     ids: &'a IdKey,
     state: Mutex<State>,
 }
@@ -37,22 +40,33 @@ struct State {
 impl<'a> PageReader<'a> {
     /// Reads pages of `archive`.
     pub fn new(archive: &'a Archive) -> Result<Self> {
+        let blocks = Some(archive.blocks()?);
+        Ok(Self { blocks, ..Self::cached(archive, None)? })
+    }
+
+    /// Reads pages from `cache`, and, as far as the key allows, those that are not in it from
+    /// `archive`.
+    pub(crate) fn cached(archive: &'a Archive, cache: Option<&'a ChunkCache>) -> Result<Self> {
         let state = State { scratch: Scratch::new()?, latest: VecDeque::new() };
-        Ok(Self {
-            blocks: archive.blocks()?,
-            ids: &archive.keys.writer.ids,
-            state: Mutex::new(state),
-        })
+        let (blocks, ids) = (archive.blocks().ok(), &archive.keys.writer.ids);
+        Ok(Self { blocks, cache, ids, state: Mutex::new(state) })
     }
 
     fn load(&self, id: &ObjectId, state: &mut State) -> Result<Arc<PageData>> {
-        let opened = self.blocks.containing(id, &mut state.scratch)?;
+        if let Some(page) = self.cache.and_then(|cache| cache.get(id, self.ids)) {
+            return Ok(page);
+        }
+        let blocks = self.blocks.ok_or(Error::WriteOnly)?;
+        let opened = blocks.containing(id, &mut state.scratch)?;
         let at = opened.ids.iter().position(|other| other == id);
         let at = at.ok_or(repository::Error::ObjectMissing(*id))?;
         let (kind, refs) = opened.page_head(at).ok_or(format::Error::Invalid { what: "page" })?;
         let payload = opened.payload(at);
         if self.ids.page_id(kind as u8, refs, payload) != *id {
             return Err(Error::WrongContent(*id));
+        }
+        if let Some(cache) = self.cache {
+            cache.put(*id, kind, refs, payload);
         }
         Ok(Arc::new(PageData { kind, refs: refs.to_vec(), payload: payload.to_vec() }))
     }
@@ -109,6 +123,7 @@ pub(crate) struct PageWriter<'a> {
     session: &'a dyn Sink,
     sealer: &'a Sealer,
     ids: &'a IdKey,
+    cache: Option<&'a ChunkCache>,
     state: Mutex<WriterState>,
 }
 
@@ -121,7 +136,12 @@ struct WriterState {
 }
 
 impl<'a> PageWriter<'a> {
-    pub(crate) fn new(session: &'a dyn Sink, sealer: &'a Sealer, ids: &'a IdKey) -> Result<Self> {
+    pub(crate) fn new(
+        session: &'a dyn Sink,
+        sealer: &'a Sealer,
+        ids: &'a IdKey,
+        cache: Option<&'a ChunkCache>,
+    ) -> Result<Self> {
         let state = WriterState {
             block: Block::new(RecordKind::Pages),
             unsure: Sifter::new(RecordKind::Pages, PAGE_BLOCK_BYTES),
@@ -129,12 +149,15 @@ impl<'a> PageWriter<'a> {
             record: Sealer::empty_record(),
             plain_bytes: 0,
         };
-        Ok(Self { session, sealer, ids, state: Mutex::new(state) })
+        Ok(Self { session, sealer, ids, cache, state: Mutex::new(state) })
     }
 
     pub(crate) fn put(&self, page: &Page) -> Result<ObjectId> {
         let id = self.ids.page_id(page.kind as u8, &page.refs, &page.payload);
         let bytes = page.payload.len() + page.refs.len() * ObjectId::LEN;
+        if let Some(cache) = self.cache {
+            cache.put(id, page.kind, &page.refs, &page.payload);
+        }
         match self.session.claim(&id)? {
             Claim::Known => {}
             Claim::New => {

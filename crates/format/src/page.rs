@@ -20,6 +20,11 @@ pub enum PageKind {
 }
 
 impl PageKind {
+    /// The kind with this number.
+    pub fn from_number(value: u8) -> Option<Self> {
+        Self::from_u8(value).ok()
+    }
+
     fn from_u8(value: u8) -> Result<Self> {
         use PageKind::*;
         let found = [Leaf, Inner, List].into_iter().find(|kind| *kind as u8 == value);

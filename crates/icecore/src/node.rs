@@ -2,6 +2,7 @@
 
 pub(crate) mod job;
 pub(crate) mod keys;
+pub(crate) mod memory;
 pub(crate) mod network;
 
 use crate::codes::Code;
@@ -12,6 +13,7 @@ use access::{Client, Identity, blocking};
 use api::enrol::{KeyMode, Role};
 use client::Archive;
 use crypto::SlotSecret;
+use memory::Memory;
 use remote::{Purpose, Remote, Target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,7 +63,7 @@ impl Node {
             tls: self.identity.tls(protocol::ALPN)?,
             domain: self.domain(context).unwrap_or_default(),
             buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
-            streams: server.streams.unwrap_or(0),
+            streams: context.streams(),
             limits: [0, 0],
             first_patience: if is_job && !is_on_terminal() {
                 FIRST_PATIENCE
@@ -103,7 +105,28 @@ impl Node {
             Own::Key(secret) => Archive::open_store(remote.clone(), SlotSecret::Recovery(**secret)),
             Own::Typed(secret) => Archive::open_store(remote.clone(), secret.slot()),
         };
-        Ok((archive.map_err(|error| context.failure(error))?, remote))
+        let archive = archive.map_err(|error| context.failure(error))?;
+        if self.domain(context).is_none() {
+            self.check_repository(&archive)?;
+        }
+        for doubt in Memory::load(&self.folder, &archive).doubts(&archive)? {
+            context.out.note(&doubt);
+        }
+        Ok((archive, remote))
+    }
+
+    /// The repository of the node's own domain is always the same one.
+    fn check_repository(&self, archive: &Archive) -> Result<()> {
+        let shown = archive.store.config().repository.to_string();
+        match &self.identity.agent.repository {
+            None => Ok(access::identity::note_repository(&self.folder, &shown)?),
+            Some(known) if *known == shown => Ok(()),
+            Some(known) => Err(Failure::new(
+                Code::Damage,
+                format!("the server shows the repository {shown} where this machine's is {known}"),
+            )
+            .hint("Ask who governs the server; to take the new one: icecore agent enroll --replace URL TOKEN")),
+        }
     }
 
     fn role(&self) -> crypto::Role {

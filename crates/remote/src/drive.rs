@@ -34,6 +34,8 @@ type Tls = TlsStream<TcpStream>;
 
 /// What keeps a stream connected.
 pub(crate) struct Drive {
+    /// Which stream it is, from 0.
+    pub(crate) number: u8,
     pub(crate) target: Target,
     pub(crate) stream: Arc<Stream>,
     pub(crate) inbox: Arc<Inbox>,
@@ -159,7 +161,7 @@ impl Drive {
         if let Err(failure) = self.stream.reconnected(applied) {
             return failure;
         }
-        self.figures.connected(dialled.buffers);
+        self.figures.connected(self.number, dialled.buffers);
         let socket = dup(&dialled.stream);
         let (read, write) = tokio::io::split(dialled.stream);
         tokio::select! {
@@ -227,7 +229,7 @@ impl Drive {
         loop {
             ticks.tick().await;
             if let Some(info) = socket.as_ref().and_then(|socket| TcpInfo::of(socket).ok()) {
-                self.figures.sample(info);
+                self.figures.sample(self.number, info);
             }
         }
     }

@@ -57,6 +57,12 @@ impl Failure {
         }
     }
 
+    /// The session that something belonged to is no more.
+    pub(crate) fn session_over() -> Self {
+        let (message, hint) = ("the session is over".to_owned(), String::new());
+        Self::Fault { code: Code::NoSession, message, hint, about: Vec::new() }
+    }
+
     /// Whether the server no longer knows the session.
     pub(crate) fn is_of_a_lost_session(&self) -> bool {
         matches!(self, Self::Fault { code: Code::NoSession, .. })

@@ -179,7 +179,7 @@ impl Remote {
     /// Further streams are of one session and end with it: nothing of another one may go to them.
     pub(crate) fn leave_streams(&self) {
         for stream in self.more.lock().drain(..) {
-            stream.end(Failure::Nonsense("the session is over".into()));
+            stream.end(Failure::session_over());
         }
     }
 
@@ -207,6 +207,7 @@ impl Remote {
         let stream = Stream::new(self.inbox.clone());
         let role = Role::Attach { session, secret, stream: number };
         let drive = Drive {
+            number,
             target: self.target.clone(),
             stream: stream.clone(),
             inbox: self.inbox.clone(),
@@ -279,6 +280,7 @@ impl Unmade {
         let role = Arc::new(Mutex::new(Role::Open(purpose)));
         let (first, told) = oneshot::channel();
         let drive = Drive {
+            number: 0,
             target: target.clone(),
             stream: stream.clone(),
             inbox: inbox.clone(),

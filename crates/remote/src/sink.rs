@@ -1,6 +1,7 @@
 //! A session on a server.
 
 use crate::Remote;
+use crate::growth::{Growth, STREAMS_MAX};
 use crate::remote::Role;
 use crate::store::nonsense;
 use crate::stream::{Pending, Stream};
@@ -30,6 +31,9 @@ const APPEND: u8 = 17;
 /// A session on a server.
 pub(crate) struct RemoteSink {
     remote: Arc<Remote>,
+    /// Name and secret: for further streams.
+    token: ([u8; 16], [u8; 16]),
+    growth: Growth,
     /// Which of the connection's sessions this is.
     epoch: u64,
     /// Nothing was stored when it began: what this session has not seen is new.
@@ -84,7 +88,19 @@ impl RemoteSink {
             remote.add_stream(session, secret);
         }
         let (seen, committed) = Default::default();
-        Ok(Self { remote, epoch, is_empty, seen, committed })
+        let (token, growth) = ((session, secret), Growth::default());
+        Ok(Self { remote, token, growth, epoch, is_empty, seen, committed })
+    }
+
+    /// Another stream, where it helps and nobody said how many there are to be.
+    fn grow(&self) {
+        let is_open = self.remote.target.streams == 0 && self.growth.is_due();
+        if is_open
+            && self.growth.helps(self.remote.report())
+            && self.remote.streams().len() < STREAMS_MAX
+        {
+            self.remote.add_stream(self.token.0, self.token.1);
+        }
     }
 
     /// The stream with the least on its way.
@@ -137,6 +153,7 @@ impl Sink for RemoteSink {
     }
 
     fn append(&self, record: &SealedRecord) -> Result<()> {
+        self.grow();
         let stream = self.stream();
         // Only the first stream knows when a session is lost; the others end with it.
         let epoch = if Arc::ptr_eq(&stream, &self.remote.first) { self.epoch } else { 0 };

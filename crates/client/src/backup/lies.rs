@@ -66,6 +66,7 @@ fn backed_up(place: &Path, verify_blocks: bool) -> (Archive, crate::Result<super
         ignore_inode: false,
         verify_blocks,
         limits: Default::default(),
+        cache: None,
     };
     let done = run(&archive, &options, &Progress::default(), &Silent(Default::default()));
     (archive, done)

@@ -16,6 +16,7 @@ use format::entry::{
 };
 use format::inner::Child;
 use format::manifest::Head;
+use ids::ObjectId;
 use repository::store::Sink;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
@@ -36,6 +37,8 @@ pub(super) struct Merge<'a> {
     previous: Option<Previous<'a>>,
     /// Set when what the snapshot before cites may be lost: asked for every chunk.
     distrust: Option<&'a dyn Sink>,
+    /// Of the current page: chunks that are not there any more.
+    missing: FxHashSet<ObjectId>,
     owners: OwnerNames,
     attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
     /// Files with more than one name that are being read in this run.
@@ -73,6 +76,7 @@ impl<'a> Merge<'a> {
             ignore_inode: options.ignore_inode,
             previous,
             distrust,
+            missing: FxHashSet::default(),
             owners: OwnerNames::of_this_machine(),
             attributes: FxHashMap::default(),
             linked: FxHashSet::default(),
@@ -98,7 +102,7 @@ impl<'a> Merge<'a> {
         let before = self.before(found.path, batch, monitor)?;
         match before {
             Some(before)
-                if !self.full && self.is_unchanged(&before, found) && self.is_there(&before)? =>
+                if !self.full && self.is_unchanged(&before, found) && self.is_there(&before) =>
             {
                 self.unchanged(before, batch);
             }
@@ -184,9 +188,11 @@ impl<'a> Merge<'a> {
             Ok(page) => {
                 previous.page = page;
                 previous.waiting = previous.cursor.take_waiting();
+                self.missing = missing_of(self.distrust, &previous.waiting)?;
                 previous.matched = Some(Vec::new());
             }
             Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(error) if error.is_of_the_way() => return Err(error),
             Err(error) => {
                 // The old tree is damaged: go on without it. All that follows is read again, and
                 // what is missing is stored again.
@@ -247,14 +253,13 @@ impl<'a> Merge<'a> {
     }
 
     /// Whether all that an entry cites is stored, as far as there is reason to ask.
-    fn is_there(&self, before: &Entry) -> Result<bool> {
-        let Some(session) = self.distrust else { return Ok(true) };
+    fn is_there(&self, before: &Entry) -> bool {
         match &before.content {
-            Content::None | Content::Inline(_) => Ok(true),
-            Content::Lists(_) => Ok(false),
+            _ if self.distrust.is_none() => true,
+            Content::None | Content::Inline(_) => true,
+            Content::Lists(_) => false,
             Content::Segments(segments) => {
-                let ids: Vec<_> = segments.iter().filter_map(Segment::id).collect();
-                Ok(session.holds(&ids)?.into_iter().all(|held| held))
+                segments.iter().filter_map(Segment::id).all(|id| !self.missing.contains(&id))
             }
         }
     }
@@ -298,6 +303,21 @@ impl<'a> Merge<'a> {
         self.attributes.insert(key, attributes.clone());
         attributes
     }
+}
+
+/// Chunks of these entries that are not stored any more, asked for a page at a time.
+fn missing_of(
+    distrust: Option<&dyn Sink>,
+    entries: &VecDeque<Entry>,
+) -> Result<FxHashSet<ObjectId>> {
+    let Some(session) = distrust else { return Ok(FxHashSet::default()) };
+    let chunks = |entry: &Entry| match &entry.content {
+        Content::Segments(segments) => segments.iter().filter_map(Segment::id).collect(),
+        _ => Vec::new(),
+    };
+    let ids: Vec<_> = entries.iter().flat_map(chunks).collect();
+    let held = session.holds(&ids)?;
+    Ok(ids.into_iter().zip(held).filter(|(_, held)| !held).map(|(id, _)| id).collect())
 }
 
 /// Link counts of directories only mirror their sub-directories.

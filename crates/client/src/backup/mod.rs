@@ -24,6 +24,7 @@ mod stream;
 mod tally;
 mod worker;
 
+use crate::cache::ChunkCache;
 use crate::manifest::{self, Body, NewManifest};
 use crate::pages::{PageReader, PageWriter};
 use crate::report::Report;
@@ -41,6 +42,7 @@ use queue::Queue;
 use repository::snapshots::{SnapshotRef, Stored};
 use repository::store::{Sink, Writer};
 use seal::Sealer;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 pub use stream::run_stream;
@@ -48,7 +50,7 @@ use tally::Tally;
 use worker::Shared;
 
 /// What to back up, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Trees to back up.
     pub roots: Vec<Root>,
@@ -75,6 +77,8 @@ pub struct Options {
     pub verify_blocks: bool,
     /// What the run may use at most.
     pub limits: Limits,
+    /// Pages of the last snapshot, kept on this machine.
+    pub cache: Option<Arc<ChunkCache>>,
 }
 
 /// How a backup ended.
@@ -169,10 +173,11 @@ fn write(
     let (previous, session) = begin(archive, writer, &source, &sealer)?;
     let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
     let ids = &archive.keys.writer.ids;
-    let writer = PageWriter::new(&*session, &sealer, ids)?;
+    let writer = PageWriter::new(&*session, &sealer, ids, options.cache.as_deref())?;
     let shared = Shared::new(archive, options, progress, monitor, &*session, &sealer, &writer)?;
     let previous_head = previous.as_ref().map(|stored| stored.head);
-    let distrust = distrusts(archive, pages.is_some(), previous.as_ref())?.then_some(&*session);
+    let distrust =
+        distrusts(archive, options, pages.is_some(), previous.as_ref())?.then_some(&*session);
     let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
     let order = Order::new(&writer, archive.cut_key());
     let (root, mut tally) = pipeline(options, &shared, merge, order)?;
@@ -186,7 +191,14 @@ fn write(
         time: begun.time,
         root,
     };
-    finish(archive, options, session, &sealer, manifest, tally, begun)
+    let done = finish(archive, options, session, &sealer, manifest, tally, begun)?;
+    if let Some(cache) = &options.cache
+        && let Err(error) = cache.save(archive.store.damage_epoch())
+    {
+        monitor
+            .note(&format!("the chunk cache cannot be saved ({error}): the next run does without"));
+    }
+    Ok(done)
 }
 
 /// A session on the newest snapshot of `source`, if there is one.
@@ -257,28 +269,34 @@ fn finish(
 
 fn previous_pages<'a>(
     archive: &'a Archive,
-    options: &Options,
+    options: &'a Options,
     previous: Option<&Stored>,
     monitor: &dyn Monitor,
 ) -> Result<Option<PageReader<'a>>> {
-    if previous.is_none() || options.full {
+    let Some(previous) = previous.filter(|_| !options.full) else { return Ok(None) };
+    let cache = options.cache.as_deref();
+    let is_cached = cache.is_some_and(|cache| cache.has(&previous.head.root));
+    if archive.reader_keys().is_err() && !is_cached {
+        monitor.note("this key cannot read: all files are read again, what is stored is not sent");
         return Ok(None);
     }
-    match PageReader::new(archive) {
-        Ok(pages) => Ok(Some(pages)),
-        Err(Error::WriteOnly) => {
-            monitor
-                .note("this key cannot read: all files are read again, what is stored is not sent");
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
+    Ok(Some(PageReader::cached(archive, cache)?))
 }
 
 /// Whether something may have been lost since the snapshot before was made: then what is taken
 /// over from it is looked for, and stored again where it is missing.
-fn distrusts(archive: &Archive, reads: bool, previous: Option<&Stored>) -> Result<bool> {
+fn distrusts(
+    archive: &Archive,
+    options: &Options,
+    reads: bool,
+    previous: Option<&Stored>,
+) -> Result<bool> {
     let Some(previous) = previous.filter(|_| reads) else { return Ok(false) };
+    if archive.reader_keys().is_err() {
+        // The manifest says when it was made; who cannot read it remembers when the cache was.
+        let epoch = options.cache.as_ref().map(|cache| cache.epoch());
+        return Ok(epoch != Some(archive.store.damage_epoch()));
+    }
     let snapshot = manifest::ManifestReader::new(archive)?.read(previous.name);
     Ok(snapshot.map_or(true, |snapshot| snapshot.body.damage_epoch != archive.store.damage_epoch()))
 }

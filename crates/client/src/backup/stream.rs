@@ -35,7 +35,7 @@ pub fn run_stream(
         let previous = manifest::newest_of(archive, &source)?;
         let sealer = archive.sealer()?;
         let session = writer.begin(None, sealer.session_record())?;
-        let pages = PageWriter::new(&*session, &sealer, &archive.keys.writer.ids)?;
+        let pages = PageWriter::new(&*session, &sealer, &archive.keys.writer.ids, None)?;
         let shared = Shared::new(archive, options, progress, monitor, &*session, &sealer, &pages)?;
         let (content, size, mut tally) = store(&shared, input)?;
         confirm()?;

@@ -12,17 +12,21 @@ use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
 use crate::node::job::Job;
+use crate::node::memory::Memory;
 use crate::node::network;
 use crate::out::Out;
 use crate::progress::{self, Shown};
 use crate::session_report;
+use crate::units;
 use capture::{Operation, Problem, gentle};
 use client::backup::{Done, Monitor, Options, Progress};
-use client::manifest::ManifestReader;
+use client::cache::{CacheReport, ChunkCache};
+use client::manifest::{ManifestReader, source_id};
 use client::report::{Ratios, Report};
 use client::{Archive, backup};
 use remote::figures::WireReport;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Snapshots that are looked at for the size of the last run.
 const LOOK_BACK: usize = 50;
@@ -32,6 +36,10 @@ impl Backup {
         self.check()?;
         let mut options = source::options(self, context)?;
         self.be_gentle(context)?;
+        if let Some(parallel) = self.parallel {
+            // As many streams as readers would only wait for each other.
+            context.wish_streams(parallel.div_ceil(2));
+        }
         let archive = context.open_cancellable(remote::Purpose::Backup)?;
         let missing = leave_out_missing(&mut options, &Told(&context.out))?;
         if self.dry_run {
@@ -40,6 +48,7 @@ impl Backup {
         if let (None, Some(remote)) = (&self.node, context.remote()) {
             options.node = remote.names().0.to_owned();
         }
+        self.prepare_cache(context, &archive, &mut options);
         let job = Job::begin(context, "backup", false);
         let shown = Shown::start(&context.progress, &context.out, total_bytes(&archive, &options));
         let monitor = Told(&context.out);
@@ -47,7 +56,41 @@ impl Backup {
         drop(shown);
         let mut done = done.map_err(|error| self.failure(context, error))?;
         done.partial |= missing;
-        report(context, done, job)
+        self.remember(context, &archive, &options);
+        report(context, done, job, options.cache.as_deref())
+    }
+
+    /// On a node: the pages of the last snapshot are kept here. Without them a backup works, too.
+    fn prepare_cache(&self, context: &Context, archive: &Archive, options: &mut Options) {
+        if context.remote().is_none() || self.chunk_cache_size == 0 {
+            return;
+        }
+        let place = self.chunk_cache.clone();
+        let folder = place.unwrap_or_else(|| context.agent_folder().join("cache"));
+        let repository = archive.store.config().repository.to_string();
+        let source = source_id(archive, &options.node, &options.paths).to_string();
+        let folder = folder.join(repository).join(source);
+        match ChunkCache::open(&folder, self.chunk_cache_size) {
+            Ok(Some(cache)) => options.cache = Some(Arc::new(cache)),
+            Ok(None) => context
+                .out
+                .note("another backup of the same uses the chunk cache: this one does without"),
+            Err(error) => {
+                context.out.note(&format!("no chunk cache in {}: {error}", folder.display()))
+            }
+        }
+    }
+
+    /// On a node: what was made is looked for the next time.
+    fn remember(&self, context: &Context, archive: &Archive, options: &Options) {
+        if context.remote().is_none() {
+            return;
+        }
+        let source = source_id(archive, &options.node, &options.paths);
+        let mut memory = Memory::load(&context.agent_folder(), archive);
+        if let Err(failure) = memory.note(archive, &source) {
+            context.out.note(&format!("the snapshot is not remembered here: {}", failure.message));
+        }
     }
 
     fn store(
@@ -154,6 +197,8 @@ struct Summary<'a> {
     bottleneck: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<Network>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chunk_cache: Option<CacheReport>,
 }
 
 /// What the network did, where there was one.
@@ -168,25 +213,32 @@ impl<'a> Summary<'a> {
     fn new(snapshot_id: Option<String>, report: &'a Report, partial: bool) -> Self {
         let (ratios, bottleneck) = (report.ratios(), report.bottleneck());
         let dry_run = snapshot_id.is_none();
-        Self { dry_run, snapshot_id, partial, report, ratios, bottleneck, network: None }
+        let (network, chunk_cache) = (None, None);
+        Self { dry_run, snapshot_id, partial, report, ratios, bottleneck, network, chunk_cache }
     }
 
-    fn over(self, wire: Option<WireReport>) -> Self {
+    fn over(self, wire: Option<WireReport>, chunk_cache: Option<CacheReport>) -> Self {
         let verdict = |wire: &WireReport| network::verdict(wire, self.report.elapsed_secs);
         let network = wire.map(|wire| Network { verdict: verdict(&wire), wire });
-        Self { network, ..self }
+        Self { network, chunk_cache, ..self }
     }
 }
 
 /// Whatever becomes of the report, the snapshot is there.
-fn report(context: &Context, done: Done, job: Job) -> Result<Code> {
+fn report(context: &Context, done: Done, job: Job, cache: Option<&ChunkCache>) -> Result<Code> {
     let id = done.snapshot.id.to_string();
-    told(context, &done, &id, job)
+    told(context, &done, &id, job, cache)
         .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
         .map_err(|failure| failure.hint(format!("The snapshot {} was saved.", &id[..8])))
 }
 
-fn told(context: &Context, done: &Done, id: &str, job: Job) -> Result<Code> {
+fn told(
+    context: &Context,
+    done: &Done,
+    id: &str,
+    job: Job,
+    cache: Option<&ChunkCache>,
+) -> Result<Code> {
     let out = &context.out;
     for line in session_report::lines(&done.report) {
         out.line(&line)?;
@@ -195,10 +247,20 @@ fn told(context: &Context, done: &Done, id: &str, job: Job) -> Result<Code> {
     for line in wire.iter().flat_map(|wire| network::lines(wire, done.report.elapsed_secs)) {
         out.line(&line)?;
     }
+    let cache = cache.map(|cache| cache.report());
+    if let Some(CacheReport { hits, misses, damaged, bytes }) = cache {
+        out.line(&format!(
+            "Chunk cache: {} pages found, {} not, {} damaged; it takes {}",
+            units::count(hits),
+            units::count(misses),
+            units::count(damaged),
+            units::bytes(bytes)
+        ))?;
+    }
     let state = if done.partial { " (partial: what could not be read is named above)" } else { "" };
     out.line(&format!("snapshot {} saved{state}", &id[..8]))?;
     let code = if done.partial { Code::Partial } else { Code::Complete };
-    let summary = Summary::new(Some(id.to_owned()), &done.report, done.partial).over(wire);
+    let summary = Summary::new(Some(id.to_owned()), &done.report, done.partial).over(wire, cache);
     job.end(code, &summary);
     out.summary(code, &summary)
 }

@@ -35,9 +35,9 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
         node: node(flags, context)?,
         paths,
         tags,
-        walk: walk(&flags.choice, context, flags.threads.map_or_else(processors, usize::from))?,
+        walk: walk(&flags.choice, context, flags.readers().unwrap_or_else(processors))?,
         read: Default::default(),
-        threads: flags.threads.map_or(AS_DISKS_LIKE, usize::from),
+        threads: flags.readers().unwrap_or(AS_DISKS_LIKE),
         level: flags.compression,
         full: flags.full,
         ignore_inode: flags.ignore_inode,
@@ -47,6 +47,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
             write_bytes_per_sec: flags.limit_write.unwrap_or(0),
             cpu_percent: flags.limit_cpu.unwrap_or(0),
         },
+        cache: None,
     })
 }
 

@@ -1,0 +1,78 @@
+//! What this machine remembers of its snapshots on the server: the last one of each source. A server
+//! that shows an older state, or another one, is noticed; it may have been an administrator who
+//! forgot snapshots, so it is told and not forbidden.
+
+use crate::failure::Result;
+use client::Archive;
+use client::manifest::ManifestReader;
+use ids::ObjectId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The last snapshot of a source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Last {
+    /// Its number in the chain of its source.
+    sequence: u64,
+    /// Its id.
+    id: String,
+}
+
+/// The file.
+pub(crate) struct Memory {
+    path: PathBuf,
+    /// By source.
+    last: BTreeMap<String, Last>,
+}
+
+impl Memory {
+    /// What is remembered of the repository of `archive`. A file that cannot be read remembers
+    /// nothing.
+    pub(crate) fn load(folder: &Path, archive: &Archive) -> Self {
+        let name = format!("seen-{}.json", archive.store.config().repository);
+        let path = folder.join(name);
+        let text = access::files::read(&path).ok().flatten();
+        let last = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        Self { path, last }
+    }
+
+    /// What the server shows that is older or other than what is remembered, in words.
+    pub(crate) fn doubts(&self, archive: &Archive) -> Result<Vec<String>> {
+        let mut doubts = Vec::new();
+        for (source, last) in &self.last {
+            let Some(source) = ObjectId::from_hex(source) else { continue };
+            doubts.extend(doubt(archive, &source, last)?);
+        }
+        Ok(doubts)
+    }
+
+    /// Remembers the newest snapshot of a source, which this machine has just made.
+    pub(crate) fn note(&mut self, archive: &Archive, source: &ObjectId) -> Result<()> {
+        let newest = archive.store.newest(source).map_err(client::Error::from)?;
+        let Some(newest) = newest else { return Ok(()) };
+        let last = Last { sequence: newest.head.source_sequence, id: newest.name.id.to_string() };
+        self.last.insert(source.to_string(), last);
+        let text = serde_json::to_string(&self.last).unwrap_or_default();
+        Ok(access::files::write(&self.path, &text)?)
+    }
+}
+
+fn doubt(archive: &Archive, source: &ObjectId, last: &Last) -> Result<Option<String>> {
+    let newest = archive.store.newest(source).map_err(client::Error::from)?;
+    let missing = format!(
+        "the server does not show snapshot {}, which this machine has made: it was forgotten, or the server shows an older state. See who did it: icecore server audit",
+        last.id.get(..8).unwrap_or(&last.id)
+    );
+    let Some(newest) = newest else { return Ok(Some(missing)) };
+    if ManifestReader::new(archive)?.check_signature(&newest).is_err() {
+        return Ok(Some(format!(
+            "snapshot {} is not signed by a key of this repository",
+            newest.name.id
+        )));
+    }
+    let is_older = newest.head.source_sequence < last.sequence;
+    let is_other =
+        newest.head.source_sequence == last.sequence && newest.name.id.to_string() != last.id;
+    Ok((is_older || is_other).then_some(missing))
+}
