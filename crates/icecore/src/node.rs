@@ -102,7 +102,15 @@ impl Node {
         let remote = remote.map_err(failed)?;
         self.tell_limits(&remote, context);
         let archive = match &secret {
-            Own::Key(secret) => Archive::open_store(remote.clone(), SlotSecret::Recovery(**secret)),
+            Own::Key(secret) => {
+                let own = Archive::open_store(remote.clone(), SlotSecret::Recovery(**secret));
+                match self.typed_instead(context)? {
+                    Some(typed) if own.is_err() => {
+                        Archive::open_store(remote.clone(), typed.slot())
+                    }
+                    _ => own,
+                }
+            }
             Own::Typed(secret) => Archive::open_store(remote.clone(), secret.slot()),
         };
         let archive = archive.map_err(|error| context.failure(error))?;

@@ -15,7 +15,7 @@ use repository::config::Config;
 use repository::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use transport::socket::Buffers;
 
@@ -214,6 +214,8 @@ impl Remote {
             figures: self.figures.clone(),
             role: Arc::new(Mutex::new(role)),
             purpose: None,
+            config: Vec::new(),
+            heard: Mutex::new(Instant::now()),
             first: None,
         };
         self.runtime.spawn(drive.run());
@@ -287,6 +289,8 @@ impl Unmade {
             figures: figures.clone(),
             role: role.clone(),
             purpose: Some(purpose),
+            config: Vec::new(),
+            heard: Mutex::new(Instant::now()),
             first: Some(first),
         };
         runtime.spawn(drive.run());

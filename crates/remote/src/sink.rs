@@ -5,7 +5,8 @@ use crate::growth::{Growth, STREAMS_MAX};
 use crate::remote::Role;
 use crate::store::nonsense;
 use crate::stream::{Pending, Stream};
-use format::record::SealedRecord;
+use format::manifest::{Head, snapshot_id};
+use format::record::{self, SealedRecord};
 use ids::ObjectId;
 use parking_lot::Mutex;
 use protocol::frame::{HEADER_BYTES, Header};
@@ -179,9 +180,10 @@ impl Sink for RemoteSink {
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
         self.remote.first.drain(self.epoch)?;
         self.remote.more.lock().iter().try_for_each(|stream| stream.drain(0))?;
+        let own = own_name(manifest)?;
         let manifest = manifest.to_bytes();
         match self.remote.first.call_in(self.epoch, &Packet::Commit { manifest })? {
-            Packet::Committed { name, stored_bytes } => {
+            Packet::Committed { name, stored_bytes } if name == own => {
                 self.committed.store(true, Ordering::Relaxed);
                 self.remote.leave_session();
                 let snapshot = SnapshotRef { sequence: name.sequence, id: name.id };
@@ -190,6 +192,14 @@ impl Sink for RemoteSink {
             _ => Err(nonsense("Commit")),
         }
     }
+}
+
+/// The name that the snapshot of `manifest` has, whatever the server says.
+fn own_name(manifest: &SealedRecord) -> Result<SnapshotName> {
+    let damaged = |reason| repository::Error::damaged("the manifest", reason);
+    let record = record::head_only(&manifest.associated).map_err(damaged)?;
+    let (head, _) = Head::decode(record.clear).map_err(damaged)?;
+    Ok(SnapshotName { sequence: head.sequence, id: snapshot_id(record.clear) })
 }
 
 impl Drop for RemoteSink {

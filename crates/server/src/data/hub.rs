@@ -1,6 +1,6 @@
 //! Who is connected, and what is on its way to them unasked: limits, orders, cancels, revocations.
 
-use super::faults;
+use super::{PERMIT_BYTES, faults};
 use crate::authority::{Authority, Node};
 use parking_lot::Mutex;
 use protocol::Packet;
@@ -44,7 +44,7 @@ pub struct Rates {
 
 impl Default for Rates {
     fn default() -> Self {
-        let bodies = Arc::new(Semaphore::new(NODE_BODIES_BYTES / super::PERMIT_BYTES));
+        let bodies = Arc::new(Semaphore::new(NODE_BODIES_BYTES / PERMIT_BYTES));
         Self { up: Rate::default(), down: Rate::default(), bodies }
     }
 }

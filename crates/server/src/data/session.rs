@@ -20,6 +20,10 @@ const DETACHED_MAX: Duration = Duration::from_secs(15 * 60);
 /// How long one that has its snapshot waits for somebody who did not hear of it.
 const COMMITTED_MAX: Duration = Duration::from_secs(60);
 
+/// Objects that a session may have promised to store and not stored yet. Honest ones have those on their
+/// way; each takes some memory here.
+const PROMISES_MAX: usize = 1 << 20;
+
 /// Name and secret of a session.
 pub(super) type Token = ([u8; 16], [u8; 16]);
 
@@ -128,6 +132,9 @@ impl Session {
     /// Which of `ids` have to be stored.
     pub(super) fn claim(&self, hold: Hold, request: u32, ids: &[ids::ObjectId]) -> Packet {
         self.on_stream(hold, |stream, engine| {
+            if engine.promises() + ids.len() > PROMISES_MAX {
+                return Ok(faults::not_allowed("too much was promised and not stored"));
+            }
             if let Some((_, said)) = stream.claims.iter().find(|(other, _)| *other == request) {
                 return Ok(said.clone());
             }
