@@ -28,6 +28,7 @@ pub(crate) struct Context {
     pub(crate) progress: Arc<Progress>,
     signalled: Signalled,
     remote: OnceLock<Arc<Remote>>,
+    streams: OnceLock<u8>,
 }
 
 impl Context {
@@ -35,8 +36,8 @@ impl Context {
         let name = global.profile.as_deref().filter(|name| !name.is_empty());
         let profile = Profile::load(name)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
-        let remote = OnceLock::new();
-        Ok(Self { global, profile, out: out.clone(), progress, signalled, remote })
+        let (remote, streams) = Default::default();
+        Ok(Self { global, profile, out: out.clone(), progress, signalled, remote, streams })
     }
 
     /// The repository's directory.
@@ -66,6 +67,16 @@ impl Context {
             return Ok(None);
         }
         Node::find(self)
+    }
+
+    /// A command's own wish for the number of streams; `--streams` comes first.
+    pub(crate) fn wish_streams(&self, streams: u8) {
+        let _ = self.streams.set(streams); // one command has one wish
+    }
+
+    /// Streams of a job; 0 for as many as help.
+    pub(crate) fn streams(&self) -> u8 {
+        self.global.server.streams.or_else(|| self.streams.get().copied()).unwrap_or(0)
     }
 
     /// The server that was connected to, if the repository lies on one.
@@ -141,7 +152,11 @@ impl Context {
 
     /// The error of a command on the repository, with what to type.
     pub(crate) fn failure(&self, error: client::Error) -> Failure {
-        Failure::from(error).at(&self.place())
+        let failure = Failure::from(error);
+        if self.remote().is_some() || self.named_repo().is_none() {
+            return failure.at_server();
+        }
+        failure.at(&self.place())
     }
 
     /// The snapshot that `text` names, and the path in it.

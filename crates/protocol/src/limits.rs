@@ -14,9 +14,9 @@ pub const KEYS_MAX: usize = 1024;
 pub const SNAPSHOTS_MAX: usize = 2048;
 /// Most key slots of a domain.
 pub const SLOTS_MAX: usize = 256;
-/// Longest text.
+/// Longest text, and longest key slot.
 pub const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Longest path in a progress message.
+/// Longest string of bytes: a path in a progress message, settings, a session record.
 pub const PATH_BYTES_MAX: usize = 4 << 10;
 /// Longest snapshot file.
 pub const SNAPSHOT_BYTES_MAX: usize = 2 << 20;

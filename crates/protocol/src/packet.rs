@@ -250,7 +250,7 @@ packets! {
         /// The path that is dealt with; empty when it is sealed.
         path: PathBytes,
     }
-    /// Ends a job that has no session, or a session without a snapshot.
+    /// Ends a job, with its report: a restore, or a session with its snapshot or without one.
     21 Finish Client JSON_BYTES_MAX, {
         /// Whether it went well.
         is_complete: bool,

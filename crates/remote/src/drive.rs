@@ -28,6 +28,10 @@ const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// A quiet connection says that it is there.
 const PING_EVERY: Duration = Duration::from_secs(30);
+/// Time for the answer to a first question. A busy server may have to open a repository.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// A server that says nothing for so long, pings notwithstanding, is gone: a commit takes less.
+const SILENT_MAX: Duration = Duration::from_secs(10 * 60);
 /// How often the kernel is asked.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
@@ -35,6 +39,8 @@ type Tls = TlsStream<TcpStream>;
 
 /// What keeps a stream connected.
 pub(crate) struct Drive {
+    /// Which stream it is, from 0.
+    pub(crate) number: u8,
     pub(crate) way: Arc<Way>,
     pub(crate) stream: Arc<Stream>,
     pub(crate) inbox: Arc<Inbox>,
@@ -42,6 +48,10 @@ pub(crate) struct Drive {
     pub(crate) role: Arc<Mutex<Role>>,
     /// What the first stream opens again when its session is lost; others end then.
     pub(crate) purpose: Option<Purpose>,
+    /// The settings of the repository, once they were told: they never change.
+    pub(crate) config: Vec<u8>,
+    /// When a packet last came in.
+    pub(crate) heard: Mutex<Instant>,
     /// Told once whether the first connection worked.
     pub(crate) first: Option<oneshot::Sender<Result<Opened, Failure>>>,
 }
@@ -59,13 +69,15 @@ impl Drive {
         let mut lost_since: Option<Instant> = None;
         let mut pause = PAUSE_FIRST;
         loop {
+            let answers = self.stream.answers();
             let failure = match self.connect().await {
-                Ok((dialled, applied)) => {
-                    (lost_since, pause) = (None, PAUSE_FIRST);
-                    self.serve(dialled, applied).await
-                }
+                Ok((dialled, applied)) => self.serve(dialled, applied).await,
                 Err(failure) => failure,
             };
+            // A server that greets and then fails each time brings nobody further.
+            if self.stream.answers() > answers {
+                (lost_since, pause) = (None, PAUSE_FIRST);
+            }
             let since = *lost_since.get_or_insert_with(Instant::now);
             let is_first = self.first.is_some();
             let target = &self.way.governing;
@@ -173,6 +185,7 @@ impl Drive {
             Packet::Attached { applied } => Ok(Met::Here(dialled.into(), Some(applied))),
             Packet::Elsewhere { host, port } => Ok(Met::Elsewhere((host, port))),
             Packet::Opened { domain, config, damage_epoch, may_write, may_read, may_init } => {
+                self.is_the_same(&config.0)?;
                 let opened = Opened {
                     node,
                     domain,
@@ -194,6 +207,18 @@ impl Drive {
         }
     }
 
+    /// Whoever comes back finds the repository that was there before, or goes no further.
+    fn is_the_same(&mut self, config: &[u8]) -> Result<(), Failure> {
+        if self.config.is_empty() {
+            self.config = config.to_vec();
+        }
+        if self.config == config {
+            return Ok(());
+        }
+        let text = format!("{} shows another repository than before", self.way.target().describe());
+        Err(Failure::Nonsense(text))
+    }
+
     /// One question and its answer, before anything else is on the way. What comes unasked meanwhile
     /// is noted.
     async fn ask(&self, stream: &mut Tls, packet: &Packet) -> Result<Packet, Failure> {
@@ -212,7 +237,10 @@ impl Drive {
                 }
             }
         };
-        match asked.await.map_err(|error| self.failure(error))? {
+        let secs = ANSWER_WITHIN.as_secs();
+        let late = |_| Err(Error::TooSlow { bytes: 1, secs });
+        let asked = tokio::time::timeout(ANSWER_WITHIN, asked).await.unwrap_or_else(late);
+        match asked.map_err(|error| self.failure(error))? {
             fault @ Packet::Fault { .. } => Err(Failure::of(fault)),
             answer => Ok(answer),
         }
@@ -223,8 +251,9 @@ impl Drive {
         if let Err(failure) = self.stream.reconnected(applied) {
             return failure;
         }
-        self.figures.connected(dialled.buffers);
+        self.figures.connected(self.number, dialled.buffers);
         let socket = dup(&dialled.stream);
+        *self.heard.lock() = Instant::now();
         let (read, write) = tokio::io::split(dialled.stream);
         tokio::select! {
             failure = self.read_all(read) => failure,
@@ -245,6 +274,7 @@ impl Drive {
                 Ok((request, packet)) => {
                     self.figures.received(reader.bytes);
                     reader.bytes = 0;
+                    *self.heard.lock() = Instant::now();
                     if let Err(failure) = self.stream.receive(request, packet) {
                         return failure;
                     }
@@ -266,6 +296,9 @@ impl Drive {
             if waited.is_err() {
                 self.stream.tell(&Packet::Ping {});
             }
+            if self.heard.lock().elapsed() > SILENT_MAX {
+                return self.failure(Error::TooSlow { bytes: 1, secs: SILENT_MAX.as_secs() });
+            }
             if self.stream.is_over() {
                 let _ = write.shutdown().await;
                 return Failure::Nonsense("the stream is over".into());
@@ -276,7 +309,7 @@ impl Drive {
     async fn write_some(&self, write: &mut WriteHalf<Tls>) -> transport::Result<()> {
         let mut wrote = false;
         while let Some(frame) = self.stream.next_frame() {
-            frames::write(write, &frame, &self.inbox.up).await?;
+            frames::write(write, &frame, &self.inbox.up, &self.figures.moved).await?;
             self.figures.sent(frame.len() as u64);
             wrote = true;
         }
@@ -291,7 +324,7 @@ impl Drive {
         loop {
             ticks.tick().await;
             if let Some(info) = socket.as_ref().and_then(|socket| TcpInfo::of(socket).ok()) {
-                self.figures.sample(info);
+                self.figures.sample(self.number, info);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use transport::socket::Buffers;
 use transport::tcp_info::TcpInfo;
@@ -12,11 +13,26 @@ use transport::waits::Waits;
 pub struct Figures {
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
+    /// Bytes written so far, frames that are under way included.
+    pub(crate) moved: AtomicU64,
     pub(crate) cuts: AtomicU64,
     /// There was nothing to send.
     pub(crate) full_waits: Waits,
     buffers: Mutex<Option<Buffers>>,
-    last: Mutex<Option<TcpInfo>>,
+    sockets: Mutex<BTreeMap<u8, Socket>>,
+}
+
+/// What the kernel said of a stream: of its connection now, and of those before.
+#[derive(Clone, Copy, Default)]
+struct Socket {
+    now: TcpInfo,
+    past: TcpInfo,
+}
+
+impl Socket {
+    fn sum(&self, field: impl Fn(&TcpInfo) -> u64) -> u64 {
+        field(&self.now) + field(&self.past)
+    }
 }
 
 /// The same, to be shown.
@@ -43,7 +59,9 @@ pub struct WireReport {
     pub rtt_ms: f64,
     /// Smallest round trip.
     pub min_rtt_ms: f64,
-    /// Segments sent again.
+    /// Streams, at most.
+    pub streams: u64,
+    /// Segments sent again, on all streams; so are the times below.
     pub retransmitted: u32,
     /// Seconds in which there was something to send.
     pub busy_secs: f64,
@@ -70,18 +88,35 @@ impl Figures {
         self.received_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn connected(&self, buffers: Buffers) {
+    /// The stream `number` has a new connection.
+    pub(crate) fn connected(&self, number: u8, buffers: Buffers) {
         *self.buffers.lock() = Some(buffers);
+        let mut sockets = self.sockets.lock();
+        let socket = sockets.entry(number).or_default();
+        let (past, now) = (socket.past, socket.now);
+        socket.past = TcpInfo {
+            retransmitted: past.retransmitted + now.retransmitted,
+            busy_micros: past.busy_micros + now.busy_micros,
+            receiver_limited_micros: past.receiver_limited_micros + now.receiver_limited_micros,
+            send_buffer_limited_micros: past.send_buffer_limited_micros
+                + now.send_buffer_limited_micros,
+            ..past
+        };
+        socket.now = TcpInfo::default();
     }
 
-    pub(crate) fn sample(&self, info: TcpInfo) {
-        *self.last.lock() = Some(info);
+    pub(crate) fn sample(&self, number: u8, info: TcpInfo) {
+        self.sockets.lock().entry(number).or_default().now = info;
     }
 
     /// The counters now; `empty_waits` and `resent_bytes` are those of the streams.
     pub(crate) fn report(&self, empty_waits: (u64, f64), resent_bytes: u64) -> WireReport {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let info = self.last.lock().unwrap_or_default();
+        let sockets = self.sockets.lock().clone();
+        let sum = |field: fn(&TcpInfo) -> u64| -> u64 {
+            sockets.values().map(|socket| socket.sum(field)).sum()
+        };
+        let info = sockets.get(&0).copied().unwrap_or_default().now;
         let buffers = self.buffers.lock().unwrap_or_default();
         let secs = |micros: u64| micros as f64 / 1e6;
         WireReport {
@@ -95,10 +130,11 @@ impl Figures {
             empty_wait_secs: empty_waits.1,
             rtt_ms: f64::from(info.rtt_micros) / 1e3,
             min_rtt_ms: f64::from(info.min_rtt_micros) / 1e3,
-            retransmitted: info.retransmitted,
-            busy_secs: secs(info.busy_micros),
-            receiver_limited_secs: secs(info.receiver_limited_micros),
-            send_buffer_limited_secs: secs(info.send_buffer_limited_micros),
+            streams: sockets.len() as u64,
+            retransmitted: sum(|info| info.retransmitted.into()) as u32,
+            busy_secs: secs(sum(|info| info.busy_micros)),
+            receiver_limited_secs: secs(sum(|info| info.receiver_limited_micros)),
+            send_buffer_limited_secs: secs(sum(|info| info.send_buffer_limited_micros)),
             congestion_window_bytes: u64::from(info.window_segments)
                 * u64::from(info.segment_bytes),
             buffer_asked_bytes: buffers.asked_bytes as u64,

@@ -14,6 +14,7 @@ mod dial;
 mod drive;
 mod failure;
 pub mod figures;
+mod growth;
 mod inbox;
 pub mod net_test;
 mod remote;

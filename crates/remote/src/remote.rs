@@ -16,7 +16,7 @@ use repository::config::Config;
 use repository::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use transport::socket::Buffers;
 
@@ -209,12 +209,15 @@ impl Remote {
         let stream = Stream::new(self.inbox.clone());
         let role = Role::Attach { session, secret, stream: number };
         let drive = Drive {
+            number,
             way: self.way.clone(),
             stream: stream.clone(),
             inbox: self.inbox.clone(),
             figures: self.figures.clone(),
             role: Arc::new(Mutex::new(role)),
             purpose: None,
+            config: Vec::new(),
+            heard: Mutex::new(Instant::now()),
             first: None,
         };
         self.runtime.spawn(drive.run());
@@ -283,12 +286,15 @@ impl Unmade {
         let (first, told) = oneshot::channel();
         let way = Arc::new(Way::new(target));
         let drive = Drive {
+            number: 0,
             way: way.clone(),
             stream: stream.clone(),
             inbox: inbox.clone(),
             figures: figures.clone(),
             role: role.clone(),
             purpose: Some(purpose),
+            config: Vec::new(),
+            heard: Mutex::new(Instant::now()),
             first: Some(first),
         };
         runtime.spawn(drive.run());

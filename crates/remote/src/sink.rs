@@ -1,10 +1,12 @@
 //! A session on a server.
 
 use crate::Remote;
+use crate::growth::{Growth, STREAMS_MAX};
 use crate::remote::Role;
 use crate::store::nonsense;
 use crate::stream::{Pending, Stream};
-use format::record::SealedRecord;
+use format::manifest::{Head, snapshot_id};
+use format::record::{self, SealedRecord};
 use ids::ObjectId;
 use parking_lot::Mutex;
 use protocol::frame::{HEADER_BYTES, Header};
@@ -30,6 +32,9 @@ const APPEND: u8 = 17;
 /// A session on a server.
 pub(crate) struct RemoteSink {
     remote: Arc<Remote>,
+    /// Name and secret: for further streams.
+    token: ([u8; 16], [u8; 16]),
+    growth: Growth,
     /// Which of the connection's sessions this is.
     epoch: u64,
     /// Nothing was stored when it began: what this session has not seen is new.
@@ -84,7 +89,19 @@ impl RemoteSink {
             remote.add_stream(session, secret);
         }
         let (seen, committed) = Default::default();
-        Ok(Self { remote, epoch, is_empty, seen, committed })
+        let (token, growth) = ((session, secret), Growth::default());
+        Ok(Self { remote, token, growth, epoch, is_empty, seen, committed })
+    }
+
+    /// Another stream, where it helps and nobody said how many there are to be.
+    fn grow(&self) {
+        let is_open = self.remote.target.streams == 0 && self.growth.is_due();
+        if is_open
+            && self.growth.helps(self.remote.report())
+            && self.remote.streams().len() < STREAMS_MAX
+        {
+            self.remote.add_stream(self.token.0, self.token.1);
+        }
     }
 
     /// The stream with the least on its way.
@@ -137,6 +154,7 @@ impl Sink for RemoteSink {
     }
 
     fn append(&self, record: &SealedRecord) -> Result<()> {
+        self.grow();
         let stream = self.stream();
         // Only the first stream knows when a session is lost; the others end with it.
         let epoch = if Arc::ptr_eq(&stream, &self.remote.first) { self.epoch } else { 0 };
@@ -162,9 +180,10 @@ impl Sink for RemoteSink {
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
         self.remote.first.drain(self.epoch)?;
         self.remote.more.lock().iter().try_for_each(|stream| stream.drain(0))?;
+        let own = own_name(manifest)?;
         let manifest = manifest.to_bytes();
         match self.remote.first.call_in(self.epoch, &Packet::Commit { manifest })? {
-            Packet::Committed { name, stored_bytes } => {
+            Packet::Committed { name, stored_bytes } if name == own => {
                 self.committed.store(true, Ordering::Relaxed);
                 self.remote.leave_session();
                 let snapshot = SnapshotRef { sequence: name.sequence, id: name.id };
@@ -173,6 +192,14 @@ impl Sink for RemoteSink {
             _ => Err(nonsense("Commit")),
         }
     }
+}
+
+/// The name that the snapshot of `manifest` has, whatever the server says.
+fn own_name(manifest: &SealedRecord) -> Result<SnapshotName> {
+    let damaged = |reason| repository::Error::damaged("the manifest", reason);
+    let record = record::head_only(&manifest.associated).map_err(damaged)?;
+    let (head, _) = Head::decode(record.clear).map_err(damaged)?;
+    Ok(SnapshotName { sequence: head.sequence, id: snapshot_id(record.clear) })
 }
 
 impl Drop for RemoteSink {

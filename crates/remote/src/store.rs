@@ -13,6 +13,9 @@ use repository::store::{Sink, Store, Writer};
 use repository::{Error, Result};
 use std::sync::Arc;
 
+/// More snapshots than any domain has: a list that has no end is a lie.
+const SNAPSHOTS_MAX: usize = 4 << 20;
+
 impl Store for Remote {
     fn config(&self) -> &Config {
         &self.config
@@ -31,8 +34,9 @@ impl Store for Remote {
             else {
                 return Err(nonsense("ListSnapshots"));
             };
-            let rises = |name: &SnapshotName| name.sequence > after;
-            if !names.iter().all(rises) || (more && names.is_empty()) {
+            let numbers = [after].into_iter().chain(names.iter().map(|name| name.sequence));
+            let is_endless = more && (names.is_empty() || all.len() >= SNAPSHOTS_MAX);
+            if !numbers.is_sorted_by(|one, next| one < next) || is_endless {
                 return Err(nonsense("ListSnapshots"));
             }
             all.extend(names.into_iter().map(reference));

@@ -43,6 +43,8 @@ struct State {
     stored_bytes: u64,
     /// Rises when the server has lost the session.
     epoch: u64,
+    /// Answers and confirmations that brought something new.
+    answers: u64,
     over: Option<Failure>,
 }
 
@@ -68,6 +70,7 @@ impl Stream {
             next_request: 1,
             stored_bytes: 0,
             epoch: 0,
+            answers: 0,
             over: None,
         };
         Arc::new(Self {
@@ -178,6 +181,7 @@ impl Stream {
         match packet {
             Packet::Stored { applied, stored_bytes } => {
                 state.confirm(applied)?;
+                state.answers += 1;
                 state.stored_bytes = stored_bytes;
             }
             Packet::Limits { .. } | Packet::Order { .. } | Packet::Cancel { .. } => {
@@ -185,7 +189,7 @@ impl Stream {
                 return self.inbox.take(packet);
             }
             // Noise is counted by its request's end.
-            Packet::Pong {} | Packet::Noise { .. } => {}
+            Packet::Pong {} | Packet::Noise { .. } => state.answers += 1,
             Packet::Fault { .. } if number == 0 => return Err(Failure::of(packet)),
             packet => state.answer(number, packet)?,
         }
@@ -198,8 +202,14 @@ impl Stream {
     /// number of records that the other end has taken, when it still knows the session.
     pub(crate) fn reconnected(&self, applied: Option<u64>) -> std::result::Result<(), Failure> {
         let mut state = self.state.lock();
-        if let Some(applied) = applied {
-            state.confirm(applied)?;
+        match applied {
+            Some(applied) => state.confirm(applied)?,
+            // Nobody keeps count for who comes back without a session: what was on its way is lost.
+            None if state.window.sent_frames() > 0 => {
+                state.epoch += 1;
+                state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);
+            }
+            None => {}
         }
         let requests = state.requests.values().filter(|request| request.answer.is_none());
         let mut unsent: VecDeque<Frame> = requests.map(|request| request.frame.clone()).collect();
@@ -210,6 +220,11 @@ impl Stream {
         self.changed.notify_all();
         self.kick.notify_one();
         Ok(())
+    }
+
+    /// Answers and confirmations so far: rises while the other end does something.
+    pub(crate) fn answers(&self) -> u64 {
+        self.state.lock().answers
     }
 
     /// Which session the stream is in: another number after one was lost.
@@ -300,6 +315,7 @@ impl State {
         let Some(request) = self.requests.get_mut(&number) else {
             return Err(Failure::Nonsense(format!("{name} answers nothing that was asked")));
         };
+        self.answers += 1;
         if request.is_abandoned {
             self.requests.remove(&number);
             return Ok(());

@@ -187,6 +187,11 @@ impl Session {
         Ok(Committed { snapshot, stored_bytes: self.stored_bytes() })
     }
 
+    /// Objects that were claimed and not appended yet.
+    pub fn promises(&self) -> usize {
+        self.fresh.lock().claimed.len()
+    }
+
     /// Objects that were claimed and never appended: a snapshot may cite them.
     fn unkept_promises(&self) -> Option<usize> {
         let count = self.fresh.lock().claimed.len();

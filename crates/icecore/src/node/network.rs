@@ -16,9 +16,10 @@ const LOSS_MIN: f64 = 0.002;
 pub(crate) fn lines(wire: &WireReport, elapsed_secs: f64) -> Vec<String> {
     vec![
         format!(
-            "Network: {} sent, {} received, round trip {:.1} ms (least {:.1}), {} segments sent again, {} cuts, {} sent twice",
+            "Network: {} sent, {} received, {} streams, round trip {:.1} ms (least {:.1}), {} segments sent again, {} cuts, {} sent twice",
             bytes(wire.sent_bytes),
             bytes(wire.received_bytes),
+            count(wire.streams),
             wire.rtt_ms,
             wire.min_rtt_ms,
             count(wire.retransmitted.into()),

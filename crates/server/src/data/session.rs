@@ -20,6 +20,10 @@ const DETACHED_MAX: Duration = Duration::from_secs(15 * 60);
 /// How long one that has its snapshot waits for somebody who did not hear of it.
 const COMMITTED_MAX: Duration = Duration::from_secs(60);
 
+/// Objects that a session may have promised to store and not stored yet. Honest ones have those on their
+/// way; each takes some memory here.
+const PROMISES_MAX: usize = 1 << 20;
+
 /// Name and secret of a session.
 pub(super) type Token = ([u8; 16], [u8; 16]);
 
@@ -48,6 +52,8 @@ struct Stream {
     generation: u64,
     /// Records taken.
     applied: u64,
+    /// A record could not be taken: those after it are not, so that `applied` means the first ones.
+    is_broken: bool,
     /// The latest answers to claims: a claim that is asked again after a cut must be answered as it
     /// was, or nobody would store what it promised.
     claims: VecDeque<(u32, Packet)>,
@@ -111,7 +117,11 @@ impl Session {
     /// Takes a record; the answer says how many of the stream were taken.
     pub(super) fn append(&self, hold: Hold, record: &[u8]) -> Packet {
         self.on_stream(hold, |stream, engine| {
+            if std::mem::replace(&mut stream.is_broken, true) {
+                return Ok(faults::no_session());
+            }
             engine.append_bytes(record)?;
+            stream.is_broken = false;
             stream.applied += 1;
             let stored_bytes = engine.stored_bytes();
             self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
@@ -122,6 +132,9 @@ impl Session {
     /// Which of `ids` have to be stored.
     pub(super) fn claim(&self, hold: Hold, request: u32, ids: &[ids::ObjectId]) -> Packet {
         self.on_stream(hold, |stream, engine| {
+            if engine.promises() + ids.len() > PROMISES_MAX {
+                return Ok(faults::not_allowed("too much was promised and not stored"));
+            }
             if let Some((_, said)) = stream.claims.iter().find(|(other, _)| *other == request) {
                 return Ok(said.clone());
             }

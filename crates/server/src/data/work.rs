@@ -62,6 +62,10 @@ impl Visit {
     }
 
     fn packet(&mut self, request: u32, packet: Packet) -> Answer {
+        // Its connections end within a second; until then nothing is done for it.
+        if self.connected.node.is_revoked() {
+            return Err(faults::revoked());
+        }
         match packet {
             Packet::Hello { oldest, newest, .. } => self.hello(oldest, newest),
             Packet::Open { domain, purpose } => self.open(&domain, purpose),
@@ -277,9 +281,6 @@ impl Visit {
     }
 
     fn read(&self, packet: &Packet) -> Answer {
-        if self.connected.node.is_revoked() {
-            return Err(faults::revoked());
-        }
         let Some((access, Some(domain))) = &self.open else {
             return Err(fault(Code::NoRepository, "the domain has no repository yet", "", &[]));
         };
@@ -325,6 +326,13 @@ fn unmade(access: &Access) -> Packet {
         may_write: false,
         may_read: false,
         may_init: false,
+    }
+}
+
+impl Drop for Visit {
+    /// A connection may end while a thread still works for it.
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -201,6 +201,7 @@ pub(crate) fn options(source: &Path) -> backup::Options {
         ignore_inode: false,
         verify_blocks: false,
         limits: Default::default(),
+        cache: None,
     }
 }
 

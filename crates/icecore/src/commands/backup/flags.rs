@@ -52,6 +52,9 @@ pub(crate) struct Backup {
     /// Threads that read [default: as many as the disks like].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
+    /// How much at once, from 1 to 10: readers, and streams to the server; `auto` fits disks and network.
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = parse_parallel, conflicts_with = "threads")]
+    pub(crate) parallel: Parallel,
     /// `auto` (by what it gives), or a Zstandard level: 1 is quick, 19 small, negative ones quicker.
     #[arg(long, value_name = "LEVEL", default_value = "auto", allow_negative_numbers = true, value_parser = parse_level)]
     pub(crate) compression: Level,
@@ -117,6 +120,11 @@ pub(crate) struct Choice {
 }
 
 impl Backup {
+    /// Threads that read, when somebody said.
+    pub(crate) fn readers(&self) -> Option<usize> {
+        self.threads.map(usize::from).or(self.parallel.map(usize::from))
+    }
+
     /// What clap cannot say.
     pub(crate) fn check(&self) -> Result<()> {
         if self.shown_as.is_some() && (self.paths.len() != 1 || self.command.is_some()) {
@@ -125,6 +133,17 @@ impl Backup {
             );
         }
         Ok(())
+    }
+}
+
+/// The one knob of how much is done at once; `None` is `auto`.
+pub(crate) type Parallel = Option<u8>;
+
+fn parse_parallel(text: &str) -> std::result::Result<Parallel, String> {
+    match text.parse() {
+        _ if text == "auto" => Ok(None),
+        Ok(number @ 1..=10) => Ok(Some(number)),
+        _ => Err("write auto, or a number from 1 to 10".into()),
     }
 }
 

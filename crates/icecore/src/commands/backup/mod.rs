@@ -36,6 +36,10 @@ impl Backup {
         self.check()?;
         let mut options = source::options(self, context)?;
         self.be_gentle(context)?;
+        if let Some(parallel) = self.parallel {
+            // As many streams as readers would only wait for each other.
+            context.wish_streams(parallel.div_ceil(2));
+        }
         let archive = context.open_cancellable(remote::Purpose::Backup)?;
         let missing = leave_out_missing(&mut options, &Told(&context.out))?;
         if self.dry_run {

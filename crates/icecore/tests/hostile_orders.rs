@@ -1,0 +1,124 @@
+//! A server that was taken over orders what it should not. The agent runs nothing but this program,
+//! restores only to where its machine lets it, and goes on.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../../remote/tests/hostile/fake.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
+mod fake;
+
+use fake::{Asked, Fake, Reply};
+use parking_lot::Mutex;
+use protocol::Packet;
+use serde_json::{Value, json};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What an agent said of an order: its number, whether it went well, its words.
+type Done = (u64, bool, String);
+
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Orders, each of which must be refused; JSON or not.
+fn orders(outside: &str) -> Vec<Vec<u8>> {
+    let restore = |target: &str, snapshot: &str, paths: &[&str]| json!({"kind": "restore", "node": "web", "snapshot": snapshot, "paths": paths, "target": target});
+    let backup = |paths: &[&str]| json!({"kind": "backup", "node": "web", "paths": paths});
+    let evil = format!("{outside}/evil");
+    let allowed = format!("{outside}/../allowed/../evil");
+    let tasks = [
+        restore(&evil, "latest", &[]),
+        restore(&allowed, "latest", &[]),
+        restore("/", "latest", &[]),
+        restore("--target=/", "latest", &[]),
+        restore("", "latest", &[]),
+        backup(&["--stdin-from-command"]),
+        backup(&["--command", "touch", &evil]),
+        backup(&["-", &evil]),
+        backup(&[]),
+        json!({"kind": "run", "command": format!("touch {evil}")}),
+        json!({"kind": "backup", "node": "web", "paths": ["/etc"], "command": "sh"}),
+        json!(null),
+        json!([1, 2]),
+    ];
+    let order = |(at, task): (usize, Value)| {
+        let order = json!({"id": at + 1, "task": task, "made": 0, "state": "pending"});
+        serde_json::to_vec(&order).unwrap()
+    };
+    let mut all: Vec<Vec<u8>> = tasks.into_iter().enumerate().map(order).collect();
+    let garbage: [&[u8]; 4] = [b"", b"{", b"\xff\xfe\x00", b"[[[[[[[["];
+    all.extend(garbage.map(<[u8]>::to_vec));
+    all.push("[".repeat(200_000).into_bytes());
+    all
+}
+
+#[test]
+fn orders_that_go_too_far_are_refused_and_the_agent_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().canonicalize().unwrap();
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    for name in ["outside", "allowed"] {
+        std::fs::create_dir(path(name)).unwrap();
+    }
+    let orders = orders(&path("outside"));
+    let (count, done) = (orders.len(), Arc::new(Mutex::new(Vec::<Done>::new())));
+    let heard = done.clone();
+    let fake = Fake::start(None, move |asked: Asked<'_>| match asked.packet {
+        Packet::Open { .. } => {
+            let orders = orders.iter().enumerate();
+            let orders =
+                orders.map(|(at, json)| Packet::Order { order: at as u64 + 1, json: json.clone() });
+            // Each of them twice: one that comes again is not done again.
+            let orders: Vec<_> = orders.collect();
+            let all = asked.honest.into_iter().chain(orders.clone()).chain(orders);
+            Reply::Say(all.collect())
+        }
+        Packet::OrderDone { order, is_complete, report } => {
+            let words = String::from_utf8_lossy(report).into_owned();
+            heard.lock().push((*order, *is_complete, words));
+            asked.honestly()
+        }
+        _ => asked.honestly(),
+    });
+    fake.enrol(&folder.join("agent"));
+    let allow = format!(
+        "restore_below = [{:?}]\nbackup_below = [{:?}]\n",
+        path("allowed"),
+        path("allowed")
+    );
+    std::fs::write(path("agent/allow.toml"), allow).unwrap();
+    let _agent = start(&path("agent"), &path(""));
+    let begun = Instant::now();
+    while done.lock().len() < count {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", done.lock());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let done = done.lock();
+    assert_eq!(done.len(), count, "an order that came twice was done twice");
+    for (order, is_complete, words) in done.iter() {
+        assert!(!is_complete && !words.is_empty(), "order {order}: {words}");
+    }
+    let left = std::fs::read_dir(path("outside")).unwrap().count();
+    assert_eq!((left, std::fs::read_dir(path("allowed")).unwrap().count()), (0, 0));
+    assert!(!folder.join("evil").exists());
+}
+
+fn start(agent: &str, home: &str) -> Agent {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_icecore"));
+    command
+        .args(["agent", "--agent-dir", agent])
+        .env_clear()
+        .env("HOME", home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Agent(command.spawn().unwrap())
+}

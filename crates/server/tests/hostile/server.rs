@@ -1,0 +1,201 @@
+//! A whole server on loopback with real TLS, and honest machines that use it.
+
+use access::{Admin, Client, Identity};
+use api::enrol::{KeyMode, NewToken, Role, TokenMade};
+use capture::Problem;
+use capture::walk::Root;
+use client::Archive;
+use client::backup::{self, Monitor, Progress};
+use client::manifest::ManifestReader;
+use crypto::SlotSecret;
+use remote::{Purpose, Remote, Target};
+use repository::snapshots::SnapshotRef;
+use server::control::Control;
+use server::control::http::router;
+use server::data::Shared;
+use server::listen::{self, Listening};
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Panics of any thread of this program: a server that goes on has hidden them.
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) struct Whole {
+    pub(crate) control: Arc<Control>,
+    place: tempfile::TempDir,
+    listening: JoinHandle<()>,
+    panics: usize,
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        self.listening.abort();
+        if !std::thread::panicking() {
+            assert_eq!(PANICS.load(Ordering::SeqCst), self.panics, "something panicked");
+        }
+    }
+}
+
+impl Whole {
+    pub(crate) async fn start() -> Self {
+        count_panics();
+        let place = tempfile::tempdir().unwrap();
+        let control = Control::open(&place.path().join("data"), &[]).unwrap();
+        let listener = transport::socket::listen((Ipv4Addr::LOCALHOST, 0).into(), 0).unwrap();
+        control.listens_at(listener.local_addr().unwrap()).unwrap();
+        let shared = Shared::new(control.clone());
+        control.set_repositories(shared.domains.clone());
+        let (tls, http) = (control.tls(), router(control.clone()));
+        let listening = Listening { listener, tls, shared, http };
+        let listening = tokio::spawn(listen::run(listening));
+        let panics = PANICS.load(Ordering::SeqCst);
+        Self { control, place, listening, panics }
+    }
+
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    pub(crate) fn admin(&self) -> Client {
+        Admin { data: Some(self.folder("data")), ..Admin::default() }.client().unwrap()
+    }
+
+    /// A machine that was let in.
+    pub(crate) async fn node(&self, name: &str, domain: &str, role: Role) -> Machine {
+        let (node, domain) = (name.parse().unwrap(), Some(domain.parse().unwrap()));
+        let (keys, valid_secs, storage) = (KeyMode::Managed, None, None);
+        let new = NewToken { node, domain, keys, role, valid_secs, storage };
+        let made: TokenMade = self.admin().post("/tokens", &new).await.unwrap();
+        let folder = self.folder(name);
+        let url = self.control.address();
+        access::enrol::enroll(&url, &made.token, &folder, false).await.unwrap();
+        let source = self.folder(&format!("source of {name}"));
+        std::fs::create_dir(&source).unwrap();
+        Machine { identity: Arc::new(Identity::load(&folder).unwrap()), source }
+    }
+
+    /// What the files of snapshots of `domain` are called, and hold.
+    pub(crate) fn snapshots(&self, domain: &str) -> Vec<(PathBuf, Vec<u8>)> {
+        let folder = self.folder("data/pool/domains").join(domain).join("snapshots");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut all: Vec<_> =
+            files.map(|file| (file.clone(), std::fs::read(&file).unwrap())).collect();
+        all.sort();
+        all
+    }
+}
+
+fn count_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.fetch_add(1, Ordering::SeqCst);
+            before(info);
+        }));
+    });
+}
+
+/// An enrolled machine with a source.
+#[derive(Clone)]
+pub(crate) struct Machine {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) source: PathBuf,
+}
+
+struct Quiet;
+
+impl Monitor for Quiet {
+    fn problem(&self, problem: &Problem) {
+        eprintln!("{problem}");
+    }
+    fn note(&self, text: &str) {
+        eprintln!("{text}");
+    }
+}
+
+impl client::restore::Monitor for Quiet {
+    fn problem(&self, _: &[u8], text: &str) {
+        eprintln!("{text}");
+    }
+}
+
+impl Machine {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.source.join(name), bytes).unwrap();
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            host: self.identity.server.host.clone(),
+            port: self.identity.server.port,
+            tls: self.identity.tls(protocol::ALPN).unwrap(),
+            domain: String::new(),
+            buffer_bytes: 0,
+            streams: 0,
+            limits: [0, 0],
+            first_patience: Duration::ZERO,
+            patience: Duration::from_secs(10),
+        }
+    }
+
+    pub(crate) fn archive(&self, purpose: Purpose) -> Archive {
+        let remote = Remote::connect(&self.target(), purpose).unwrap();
+        let secret = self.identity.slot_secret.clone().unwrap();
+        Archive::open_store(remote, SlotSecret::Recovery(*secret)).unwrap()
+    }
+
+    /// An honest backup.
+    pub(crate) async fn backup(&self) -> SnapshotRef {
+        let machine = self.clone();
+        tokio::task::spawn_blocking(move || machine.back_up()).await.unwrap()
+    }
+
+    fn back_up(&self) -> SnapshotRef {
+        let archive = self.archive(Purpose::Backup);
+        let options = options(&self.source);
+        backup::run(&archive, &options, &Progress::default(), &Quiet).unwrap().snapshot
+    }
+
+    /// What a snapshot restores, one file of it.
+    pub(crate) async fn restored(&self, name: SnapshotRef, file: &str) -> Vec<u8> {
+        let (machine, file) = (self.clone(), file.to_owned());
+        tokio::task::spawn_blocking(move || machine.restore(name, &file)).await.unwrap()
+    }
+
+    fn restore(&self, name: SnapshotRef, file: &str) -> Vec<u8> {
+        let archive = self.archive(Purpose::Restore);
+        let snapshot = ManifestReader::new(&archive).unwrap().read(name).unwrap();
+        let target = tempfile::tempdir().unwrap();
+        let options = client::restore::Options { no_sync: true, ..Default::default() };
+        let (progress, to) = (Progress::default(), target.path());
+        let report =
+            client::restore::run(&archive, &snapshot, b"", to, &options, &progress, &Quiet);
+        assert_eq!(report.unwrap().failed, 0);
+        std::fs::read(to.join("tree").join(file)).unwrap()
+    }
+}
+
+fn options(source: &Path) -> backup::Options {
+    let shown_as = Some(b"/tree".to_vec());
+    backup::Options {
+        roots: vec![Root { source: source.as_os_str().as_bytes().to_vec(), shown_as }],
+        node: "node".into(),
+        paths: vec!["/tree".into()],
+        tags: Vec::new(),
+        walk: capture::walk::Options::default(),
+        read: capture::read::ReadOptions::default(),
+        threads: 1,
+        level: seal::Level::Fixed(1),
+        full: false,
+        ignore_inode: false,
+        verify_blocks: false,
+        limits: Default::default(),
+        cache: None,
+    }
+}
