@@ -7,6 +7,7 @@ mod crash;
 mod cuts;
 mod device;
 mod fidelity;
+mod fleet;
 mod freeze;
 mod full;
 mod group;
@@ -67,6 +68,11 @@ cargo proof fidelity [OPTIONS]   every kind of object and attribute, from each f
     --depth N       directories in each other (default 1200, longer than a path may be)
     --links N       names of one file more (default none; ext4 holds 65000)
     --only TEXT     only cells whose name has it, like 'ext4 > xfs as root'
+cargo proof fleet [OPTIONS]   a server with very many nodes at work, very many agents that wait, and strangers
+                              that mean harm: fair, within its memory, and nobody is slowed
+    --nodes N       nodes that back up at once (default 1000)
+    --idle N        agents that wait (default 10000)
+    --binary PATH   the icecore to run (default target/release/icecore)
 cargo proof freeze [OPTIONS]  two clients of one repository, of which one sleeps at random moments,
                               with its lock or robbed of it
     --seconds S     stop after this time (default: 60 sleeps)
@@ -109,6 +115,7 @@ fn main() -> ExitCode {
         "device" => device::main(rest),
         "inject" => inject::main(rest),
         "fidelity" => fidelity::main(rest),
+        "fleet" => fleet::main(rest),
         "freeze" => freeze::main(rest),
         "network" => network::main(rest),
         "full" => full::main(rest),

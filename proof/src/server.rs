@@ -60,6 +60,11 @@ impl Server {
         }
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.running.as_ref().map(|(child, _)| child.id())
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }

@@ -51,8 +51,8 @@ impl Context {
     }
 
     fn named_repo(&self) -> Option<PathBuf> {
-        let places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
-        places.filter(|path| !path.as_os_str().is_empty()).next().cloned()
+        let mut places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
+        places.find(|path| !path.as_os_str().is_empty()).cloned()
     }
 
     /// The folder of what this machine is to its server.

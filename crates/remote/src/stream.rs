@@ -232,6 +232,15 @@ impl Stream {
         self.state.lock().epoch
     }
 
+    /// A session begins: counts begin at 0 on both ends. Returns its number.
+    pub(crate) fn begin_session(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.epoch += 1;
+        state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);
+        state.stored_bytes = 0;
+        state.epoch
+    }
+
     /// The server has lost the session: nobody waits for what belonged to it, and what comes next
     /// is of another one.
     pub(crate) fn lose_session(&self, failure: &Failure) {
