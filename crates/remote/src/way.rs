@@ -66,3 +66,55 @@ impl Way {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn way() -> Way {
+        let roots = rustls::RootCertStore::empty();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Way::new(&Target {
+            host: "backup".into(),
+            port: 1,
+            tls: Arc::new(tls),
+            domain: String::new(),
+            buffer_bytes: 0,
+            streams: 0,
+            limits: [0, 0],
+            first_patience: Duration::ZERO,
+            patience: Duration::ZERO,
+        })
+    }
+
+    #[test]
+    fn the_way_leads_elsewhere_and_back() {
+        let way = way();
+        assert!(!way.is_elsewhere() && way.target().port == 1);
+        way.lead(Some(("disk".into(), 2)));
+        assert_eq!((way.target().host.as_str(), way.target().port), ("disk", 2));
+        way.lead(None);
+        assert_eq!(way.target().host, "backup");
+    }
+
+    #[test]
+    fn a_storage_server_is_doubted_when_it_was_silent_for_long_and_not_at_every_try() {
+        let way = way();
+        way.lead(Some(("disk".into(), 2)));
+        way.missed();
+        assert!(!way.is_in_doubt(), "it may be starting");
+        let long_ago = Instant::now().checked_sub(DOUBT_AFTER * 2);
+        way.led.lock().lost_since = long_ago;
+        way.missed();
+        assert!(way.is_in_doubt() && !way.is_in_doubt());
+        way.led.lock().lost_since = long_ago;
+        way.answered();
+        assert!(!way.is_in_doubt());
+    }
+}

@@ -293,6 +293,18 @@ fn a_backup_outlives_its_storage_server() {
 }
 
 #[test]
+fn a_backup_finds_a_storage_server_that_moved() {
+    let mut site = Site::new();
+    site.enrol("web", &[]);
+    let mut backup = site.begin_backup("web");
+    site.storage.as_mut().unwrap().kill();
+    site.storage_port = free_port();
+    site.start_storage();
+    assert_eq!(backup.ends_within(60), Some(0), "{}", site.said("web"));
+    site.restores("web", &[]);
+}
+
+#[test]
 fn a_backup_outlives_the_governing_server() {
     let mut site = Site::new();
     site.enrol("web", &[]);
