@@ -294,7 +294,7 @@ async fn who_was_revoked_is_told_so_and_a_revoked_storage_server_is_told_nothing
     assert!(nodes.nodes[0].connected, "the list of nodes has who is connected elsewhere");
     let _: Done = rig.admin().post("/nodes/web/revoke", &()).await.unwrap();
     let told: StorageTold = disk.post("/storage/news", &with_node).await.unwrap();
-    assert_eq!(told.revoked, [asked.serial.clone()]);
+    assert_eq!(told.revoked, std::slice::from_ref(&asked.serial));
     said_no(disk.post::<NodeAdmitted>("/storage/admit", &asked).await);
     let _: Done = rig.admin().post("/storages/disk/revoke", &()).await.unwrap();
     let failure = said_no(disk.post::<StorageTold>("/storage/news", &news(Vec::new())).await);
