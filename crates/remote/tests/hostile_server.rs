@@ -18,6 +18,8 @@ mod fake;
 )]
 mod testkit;
 
+#![allow(clippy::type_complexity, reason = "tables of lies are told in closures")]
+
 use client::Archive;
 use fake::{Asked, Fake, Reply};
 use format::entry::Entry;
