@@ -5,7 +5,13 @@
 //! and one that says of an object that it has it. For the first there is the memory of a node
 //! (`crates/client/src/history.rs`), for the second a check that reads data.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(
+    clippy::type_complexity,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs
+)]
 
 #[path = "hostile/fake.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
@@ -17,8 +23,6 @@ mod fake;
     reason = "of the tests of another crate, and more than is needed"
 )]
 mod testkit;
-
-#![allow(clippy::type_complexity, reason = "tables of lies are told in closures")]
 
 use client::Archive;
 use fake::{Asked, Fake, Reply};
