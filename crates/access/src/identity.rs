@@ -132,7 +132,8 @@ pub(crate) fn keep(
     files::write(&folder.join(NODE), &node)?;
     match told.keys {
         KeyMode::Managed => files::write(&folder.join(SLOT), slot_secret)?,
-        KeyMode::Client => files::remove(&folder.join(SLOT))?,
+        // What opens its slot was made here and is nowhere else: it stays, whoever enrols again.
+        KeyMode::Client => {}
     }
     let agent = Agent {
         server: server.to_string(),

@@ -131,6 +131,21 @@ impl Catalog {
         })
     }
 
+    /// The keys that were made for a grant.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn granted_keys(&self, node: &Name, domain: &Name) -> Result<Vec<GrantedKey>> {
+        self.look(|look| {
+            let mut select = look
+                .prepare_cached("SELECT key FROM granted_keys WHERE node = ?1 AND domain = ?2")?;
+            let rows = select.query_map([Word(node), Word(domain)], |row| {
+                Ok(GrantedKey { key: row.get(0)?, node: node.clone(), domain: domain.clone() })
+            })?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
     /// Forgets a key slot that was removed, and grants that have ended.
     ///
     /// # Errors

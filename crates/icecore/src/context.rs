@@ -51,8 +51,8 @@ impl Context {
     }
 
     fn named_repo(&self) -> Option<PathBuf> {
-        let places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
-        places.filter(|path| !path.as_os_str().is_empty()).next().cloned()
+        let mut places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
+        places.find(|path| !path.as_os_str().is_empty()).cloned()
     }
 
     /// The folder of what this machine is to its server.
@@ -152,7 +152,11 @@ impl Context {
 
     /// The error of a command on the repository, with what to type.
     pub(crate) fn failure(&self, error: client::Error) -> Failure {
-        Failure::from(error).at(&self.place())
+        let failure = Failure::from(error);
+        if self.remote().is_some() || self.named_repo().is_none() {
+            return failure.at_server();
+        }
+        failure.at(&self.place())
     }
 
     /// The snapshot that `text` names, and the path in it.

@@ -66,6 +66,27 @@ impl Failure {
         self
     }
 
+    /// The repository on the server could not be used: fills in what to type.
+    pub(crate) fn at_server(mut self) -> Self {
+        let hint = match self.code {
+            Code::NoRepository => "Back up first: icecore backup PATH",
+            Code::InUse => {
+                "A command on the server's machine has it. Wait until it is done and try again."
+            }
+            Code::WrongKey => {
+                "This machine's key was removed, or is of another domain: icecore agent status"
+            }
+            Code::Damage => "On the server: icecore check --repo DATA/pool/domains/DOMAIN",
+            Code::NoSpace => "Make room on the server: icecore forget and icecore reclaim there.",
+            Code::Unreachable => {
+                "See whether the server runs and the way is open: icecore net test"
+            }
+            _ => return self,
+        };
+        self.hint.get_or_insert(hint.into());
+        self
+    }
+
     /// Whether what was told found a reader changes nothing about what was done.
     pub(crate) fn heard_or_not(told: Result<()>) -> Result<()> {
         told.or_else(|failure| if failure.is_quiet { Ok(()) } else { Err(failure) })
@@ -178,6 +199,16 @@ fn of_repository(error: &repository::Error) -> Failure {
             let failure = Failure::new(Code::Failed, error.to_string());
             return failure.hint("Use it: icecore backup PATH, or give another place with --repo");
         }
+        Refused { message, hint } => {
+            let failure = Failure::new(Code::NotAllowed, message);
+            return if hint.is_empty() { failure } else { failure.hint(hint) };
+        }
+        NotHere => {
+            return Failure::new(Code::NotAllowed, error.to_string())
+                .hint("There: icecore COMMAND --repo DATA/pool/domains/DOMAIN, with the key of: icecore server key DOMAIN");
+        }
+        SessionLost => Code::Unreachable,
+        DamagedThere(_) => Code::Damage,
         UnknownFeatures(_) => {
             return Failure::new(Code::Failed, error.to_string()).hint("Use a newer icecore.");
         }

@@ -102,7 +102,15 @@ impl Node {
         let remote = remote.map_err(failed)?;
         self.tell_limits(&remote, context);
         let archive = match &secret {
-            Own::Key(secret) => Archive::open_store(remote.clone(), SlotSecret::Recovery(**secret)),
+            Own::Key(secret) => {
+                let own = Archive::open_store(remote.clone(), SlotSecret::Recovery(**secret));
+                match self.typed_instead(context)? {
+                    Some(typed) if own.is_err() => {
+                        Archive::open_store(remote.clone(), typed.slot())
+                    }
+                    _ => own,
+                }
+            }
             Own::Typed(secret) => Archive::open_store(remote.clone(), secret.slot()),
         };
         let archive = archive.map_err(|error| context.failure(error))?;
@@ -126,6 +134,15 @@ impl Node {
                 format!("the server shows the repository {shown} where this machine's is {known}"),
             )
             .hint("Ask who governs the server; to take the new one: icecore agent enroll --replace URL TOKEN")),
+        }
+    }
+
+    /// Where only nodes know keys: a recovery key that a person has, for a machine that is new in
+    /// its domain.
+    fn typed_instead(&self, context: &Context) -> Result<Option<crate::secret::Secret>> {
+        match self.identity.agent.keys {
+            KeyMode::Client => crate::secret::get_if_given(&context.global, &context.profile),
+            KeyMode::Managed => Ok(None),
         }
     }
 

@@ -1,6 +1,7 @@
 //! From a name to a connection: look up, connect, shake hands.
 
 use crate::{Failure, Target};
+use protocol::fault::Code;
 use rustls_pki_types::ServerName;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -30,7 +31,9 @@ pub(crate) async fn dial(target: &Target) -> Result<Dialled, Failure> {
     let name = ServerName::try_from(target.host.clone())
         .map_err(|_| Failure::Nonsense(format!("{} is no host name", target.host)))?;
     let shaken = TlsConnector::from(target.tls.clone()).connect(name, tcp);
-    let stream = within(HANDSHAKE_WITHIN, shaken).await.map_err(lost)?;
+    let stream = within(HANDSHAKE_WITHIN, shaken).await.map_err(|error| {
+        if is_stranger(&error) { stranger(target, &error) } else { lost(error) }
+    })?;
     if stream.get_ref().1.alpn_protocol() != Some(protocol::ALPN) {
         let text = format!("{} is no icecore server, or a very different one", target.describe());
         return Err(Failure::Nonsense(text));
@@ -53,6 +56,25 @@ async fn connect(target: &Target) -> io::Result<(TcpStream, Buffers)> {
 async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let late = || io::Error::new(ErrorKind::TimedOut, format!("no answer in {time:?}"));
     tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Whether TLS was refused because of who the other end is, or was said to be: trying again is of no
+/// use.
+fn is_stranger(error: &io::Error) -> bool {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(
+        tls,
+        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
+    )
+}
+
+fn stranger(target: &Target, error: &io::Error) -> Failure {
+    Failure::Fault {
+        code: Code::NotAllowed,
+        message: format!("{} is not the server of this machine: {error}", target.describe()),
+        hint: "Look at its address, and at the clocks of both; to take another server: icecore agent enroll --replace URL TOKEN".to_owned(),
+        about: Vec::new(),
+    }
 }
 
 /// A kind that says: the server cannot be reached.

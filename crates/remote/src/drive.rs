@@ -245,7 +245,7 @@ impl Drive {
     async fn write_some(&self, write: &mut WriteHalf<Tls>) -> transport::Result<()> {
         let mut wrote = false;
         while let Some(frame) = self.stream.next_frame() {
-            frames::write(write, &frame, &self.inbox.up).await?;
+            frames::write(write, &frame, &self.inbox.up, &self.figures.moved).await?;
             self.figures.sent(frame.len() as u64);
             wrote = true;
         }

@@ -13,6 +13,8 @@ use transport::waits::Waits;
 pub struct Figures {
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
+    /// Bytes written so far, frames that are under way included.
+    pub(crate) moved: AtomicU64,
     pub(crate) cuts: AtomicU64,
     /// There was nothing to send.
     pub(crate) full_waits: Waits,

@@ -81,7 +81,7 @@ impl RemoteSink {
         let Packet::Begun { session, secret, is_empty } = begun(&remote, &begin)? else {
             return Err(nonsense("Begin"));
         };
-        let epoch = remote.first.epoch();
+        let epoch = remote.first.begin_session();
         *remote.role.lock() = Role::Attach { session, secret, stream: 0 };
         // A session that the server lost has left its own behind.
         remote.leave_streams();

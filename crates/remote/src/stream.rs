@@ -202,8 +202,14 @@ impl Stream {
     /// number of records that the other end has taken, when it still knows the session.
     pub(crate) fn reconnected(&self, applied: Option<u64>) -> std::result::Result<(), Failure> {
         let mut state = self.state.lock();
-        if let Some(applied) = applied {
-            state.confirm(applied)?;
+        match applied {
+            Some(applied) => state.confirm(applied)?,
+            // Nobody keeps count for who comes back without a session: what was on its way is lost.
+            None if state.window.sent_frames() > 0 => {
+                state.epoch += 1;
+                state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);
+            }
+            None => {}
         }
         let requests = state.requests.values().filter(|request| request.answer.is_none());
         let mut unsent: VecDeque<Frame> = requests.map(|request| request.frame.clone()).collect();
@@ -224,6 +230,15 @@ impl Stream {
     /// Which session the stream is in: another number after one was lost.
     pub(crate) fn epoch(&self) -> u64 {
         self.state.lock().epoch
+    }
+
+    /// A session begins: counts begin at 0 on both ends. Returns its number.
+    pub(crate) fn begin_session(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.epoch += 1;
+        state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);
+        state.stored_bytes = 0;
+        state.epoch
     }
 
     /// The server has lost the session: nobody waits for what belonged to it, and what comes next

@@ -17,6 +17,7 @@ pub mod http_only;
 pub mod jobs;
 pub mod limits;
 pub mod open;
+mod open_key;
 pub mod orders;
 pub mod overview;
 pub mod repositories;

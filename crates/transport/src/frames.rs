@@ -5,12 +5,16 @@ use crate::rate::Rate;
 use crate::{Error, Result};
 use protocol::frame::{HEADER_BYTES, Header};
 use protocol::packet::End;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// A body comes at least this fast, or its sender is gone or means harm.
 const BODY_BYTES_PER_WINDOW_MIN: usize = 16 << 10;
 const BODY_WINDOW: Duration = Duration::from_secs(30);
+/// Time for the other end to take a piece.
+const TAKEN_WITHIN: Duration = Duration::from_secs(120);
 /// Largest piece that is read at once, so that limits of rate are kept evenly.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -22,12 +26,19 @@ pub struct FrameReader<R> {
     filled: usize,
     /// Bytes that came in.
     pub bytes: u64,
+    /// The same, for others to see.
+    moved: Arc<AtomicU64>,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// A reader of what `from` sends on `stream`.
     pub fn new(stream: R, from: End) -> Self {
-        Self { stream, from, header: [0; HEADER_BYTES], filled: 0, bytes: 0 }
+        Self { stream, from, header: [0; HEADER_BYTES], filled: 0, bytes: 0, moved: Arc::default() }
+    }
+
+    /// This, counting what comes in into `moved`, too.
+    pub fn counting(self, moved: Arc<AtomicU64>) -> Self {
+        Self { moved, ..self }
     }
 
     /// The next header. Dropped before it is done, it goes on where it was.
@@ -73,18 +84,26 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         body.reserve(wanted);
         let read = (&mut self.stream).take(wanted as u64).read_buf(body).await?;
         self.bytes += read as u64;
+        self.moved.fetch_add(read as u64, Ordering::Relaxed);
         if read == 0 { Err(Error::Closed) } else { Ok(()) }
     }
 }
 
-/// Writes `frame`, no faster than `rate`.
-pub async fn write<W: AsyncWrite + Unpin>(stream: &mut W, frame: &[u8], rate: &Rate) -> Result<()> {
-    if !rate.is_limited() {
-        return Ok(stream.write_all(frame).await?);
-    }
-    for piece in frame.chunks(rate.piece_bytes()) {
+/// Writes `frame`, no faster than `rate`, and counts into `moved`. Who does not take a piece in time
+/// is gone.
+pub async fn write<W: AsyncWrite + Unpin>(
+    stream: &mut W,
+    frame: &[u8],
+    rate: &Rate,
+    moved: &AtomicU64,
+) -> Result<()> {
+    let piece_bytes = if rate.is_limited() { rate.piece_bytes() } else { PIECE_BYTES };
+    for piece in frame.chunks(piece_bytes) {
         rate.take(piece.len()).await;
-        stream.write_all(piece).await?;
+        let taken = tokio::time::timeout(TAKEN_WITHIN, stream.write_all(piece)).await;
+        let (bytes, secs) = (piece.len(), TAKEN_WITHIN.as_secs());
+        taken.map_err(|_| Error::TooSlow { bytes, secs })??;
+        moved.fetch_add(bytes as u64, Ordering::Relaxed);
     }
     Ok(())
 }

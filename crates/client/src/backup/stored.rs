@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn every_object_is_counted_once_whenever_its_answers_come() {
-        let table: [(&[Option<bool>], &[bool], (u64, u64)); 9] = [
+        type Row<'a> = (&'a [Option<bool>], &'a [bool], (u64, u64));
+        let table: [Row<'_>; 9] = [
             (&[], &[], (0, 0)),
             (&[Some(true)], &[], (1, 0)),
             (&[Some(false)], &[], (0, 1)),

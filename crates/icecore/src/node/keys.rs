@@ -14,6 +14,9 @@ const OWN: &str = "slot.key";
 /// The file that holds the recovery key until a person has put it away.
 const RECOVERY: &str = "recovery.key";
 
+/// The settings and key slots of a new repository.
+type New = (Config, Vec<(KeyId, Vec<u8>)>);
+
 /// What opens this node's slot; made the first time.
 pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
     let path = folder.join(OWN);
@@ -31,11 +34,7 @@ pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
 
 /// The settings and slots of a new repository: this node's, and one for a recovery key that is
 /// written beside it.
-pub(super) fn make(
-    folder: &Path,
-    own: &[u8; 32],
-    role: Role,
-) -> repository::Result<(Config, Vec<(KeyId, Vec<u8>)>)> {
+pub(super) fn make(folder: &Path, own: &[u8; 32], role: Role) -> repository::Result<New> {
     prepared(folder, own, role).map_err(|failure| {
         let hint = failure.hint.unwrap_or_default();
         repository::Error::Refused { message: failure.message, hint }
@@ -48,7 +47,7 @@ pub(crate) fn waiting_recovery(folder: &Path) -> Result<Option<(PathBuf, Zeroizi
     Ok(access::files::read(&path)?.map(|text| (path, text)))
 }
 
-fn prepared(folder: &Path, own: &[u8; 32], role: Role) -> Result<(Config, Vec<(KeyId, Vec<u8>)>)> {
+fn prepared(folder: &Path, own: &[u8; 32], role: Role) -> Result<New> {
     let surroundings = Surroundings::default();
     let material = client::archive::new_material(&surroundings, InitOptions::default())?;
     let mut recovery = Zeroizing::new([0; 32]);

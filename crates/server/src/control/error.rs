@@ -48,6 +48,12 @@ pub enum Error {
     /// A sealed secret does not open.
     #[error("the sealed secret of {0} does not open: master.key is not the one it was sealed with")]
     Sealed(String),
+    /// What opens the sealed secrets is gone.
+    #[error("{} is missing, and managed domains are sealed with it: bring it back from the backup of the server's folder", path.display())]
+    NoMasterKey {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The server knows no key of this domain.
     #[error("only nodes know the keys of the domain '{0}'")]
     NoKeys(String),

@@ -26,7 +26,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// The folder, locked for this server.
 pub struct Folder {
     path: PathBuf,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Folder {
@@ -38,8 +38,18 @@ impl Folder {
         for part in ["", "ca", "pool", "pool/domains"] {
             make_directory(&path.join(part))?;
         }
-        let lock = lock(path)?;
+        let lock = Some(lock(path)?);
         Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    /// The files of a server, which may run meanwhile: for who only looks.
+    ///
+    /// # Errors
+    /// [`Error::File`] when there is no server.
+    pub fn look(path: &Path) -> Result<Self> {
+        let key = path.join("ca/ca.pem");
+        std::fs::metadata(&key).map_err(Error::file(&key))?;
+        Ok(Self { path: path.to_owned(), _lock: None })
     }
 
     /// A file in it.

@@ -65,6 +65,7 @@ impl Control {
         let until = self.may_read(&name, &new.domain)?.and_then(|grant| grant.until);
         let missing = || no(format!("there is no domain '{}'", new.domain), "");
         let domain = self.catalog.domain(&new.domain)?.ok_or_else(missing)?;
+        self.remove_keys_of(&name, &new.domain)?;
         let (id, slot) = self.make_slot(&domain, Role::Full, &secret, &label(&name, until))?;
         let noted = GrantedKey { key: id.to_string(), node: name, domain: new.domain.clone() };
         self.catalog.add_granted_key(self.by(&format!("node {}", node.name)), &noted)?;
@@ -72,6 +73,12 @@ impl Control {
         self.repositories().put_key_slot(&folder, id, &slot)?;
         let repository = domain.repository.unwrap_or_default();
         Ok(KeyMade { key: id.to_string(), repository, until })
+    }
+
+    /// A grant has one key at a time: the repository has room for so many.
+    fn remove_keys_of(&self, node: &Name, domain: &Name) -> Result<()> {
+        let before = self.catalog.granted_keys(node, domain)?;
+        before.iter().try_for_each(|key| self.remove_key(key))
     }
 
     /// Removes the keys of grants that ended. What fails is tried again with the next upkeep.

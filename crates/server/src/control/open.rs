@@ -23,9 +23,9 @@ impl Control {
         let folder = Folder::open(folder)?;
         let (authority, authority_pem) = open_authority(&folder, now_secs)?;
         let server_key = folder.secret("server.key", pki_key)?;
-        let master = MasterKey::from_text(&folder.secret("master.key", sealing::new_key)?)?;
-        let admin_token = folder.secret("admin-token", new_admin_token)?;
         let catalog = Catalog::open(&folder.catalog()?)?;
+        let master = open_master(&folder, &catalog)?;
+        let admin_token = folder.secret("admin-token", new_admin_token)?;
         let issued = new_certificate(&authority, &server_key, &own_names(names), now_secs)?;
         let certificate = ServerCertificate::new(&issued, &server_key, authority.certificate())?;
         let tls = pki::server::server_config(certificate.clone(), authority.certificate())?;
@@ -109,6 +109,17 @@ impl Control {
     pub fn address(&self) -> String {
         self.address.read().clone()
     }
+}
+
+/// The key of the sealed secrets. A new one only where nothing is sealed yet: else all would look well
+/// until the first that is needed.
+pub(super) fn open_master(folder: &Folder, catalog: &Catalog) -> Result<MasterKey> {
+    let is_sealed = catalog.domains()?.iter().any(|domain| domain.sealed.is_some());
+    let text = folder.secret("master.key", || match is_sealed {
+        true => Err(Error::NoMasterKey { path: folder.file("master.key") }),
+        false => sealing::new_key(),
+    })?;
+    MasterKey::from_text(&text)
 }
 
 fn of_ip(ip: IpAddr) -> String {

@@ -1,6 +1,6 @@
 //! A connection of a node: one task that reads a packet, has it answered, and writes the answer.
 
-use super::hub::{Connected, Message};
+use super::hub::Connected;
 use super::work::Visit;
 use super::{PERMIT_BYTES, Shared, faults};
 use crate::authority::Peer;
@@ -11,14 +11,12 @@ use protocol::packet::End;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use transport::frames::{self, FrameReader};
 use transport::{Error, Result};
 
 /// Time for the first packet.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// Time for the other end to take an answer.
-const TAKEN_WITHIN: Duration = Duration::from_secs(120);
 /// Bodies up to this size are not worth counting.
 const SMALL_BYTES: usize = 64 << 10;
 /// Noise is sent in packets of this size.
@@ -40,12 +38,28 @@ where
     };
     let (connected, inbox) = shared.hub.enter(node, address, &*shared.authority);
     let visit = Visit::new(shared.clone(), connected.clone());
-    let reader = FrameReader::new(read, End::Client);
-    let mut connection =
-        Connection { shared: shared.clone(), connected, visit: Some(visit), reader, write, inbox };
-    if let Err(Error::Protocol(error)) = connection.serve().await {
+    let reader = FrameReader::new(read, End::Client).counting(connected.moved.clone());
+    let mut connection = Connection {
+        shared: shared.clone(),
+        connected,
+        visit: Some(visit),
+        reader,
+        write,
+        is_writing: false,
+        inbox,
+    };
+    let ended = connection.connected.clone();
+    let served = tokio::select! {
+        served = connection.serve() => served,
+        () = ended.end.notified() => Ok(()),
+    };
+    if let Err(Error::Protocol(error)) = &served {
         tracing::info!(node = connection.connected.node.name, %error, "left");
-        last_words(&mut connection.write, &faults::of_protocol(&error)).await;
+        last_words(&mut connection.write, &faults::of_protocol(error)).await;
+    }
+    // Within a frame nothing can be said.
+    if let (Some(packet), false) = (ended.last_packet(), connection.is_writing) {
+        last_words(&mut connection.write, &packet).await;
     }
     shared.hub.leave(&connection.connected);
     if let Some(mut visit) = connection.visit.take() {
@@ -60,7 +74,9 @@ struct Connection<S> {
     visit: Option<Visit>,
     reader: FrameReader<ReadHalf<S>>,
     write: WriteHalf<S>,
-    inbox: mpsc::Receiver<Message>,
+    /// A frame is on its way out.
+    is_writing: bool,
+    inbox: mpsc::Receiver<Packet>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
@@ -74,8 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
             }
             tokio::select! {
                 message = self.inbox.recv() => match message {
-                    Some(Message::Send(packet)) => self.send(&packet, 0).await?,
-                    Some(Message::End(packet)) => return self.send(&packet, 0).await,
+                    Some(packet) => self.send(&packet, 0).await?,
                     None => return Ok(()),
                 },
                 header = self.reader.header() => self.packet(header?).await?,
@@ -89,7 +104,6 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
 
     async fn packet(&mut self, header: Header) -> Result<()> {
         self.state().admits(header.kind)?;
-        self.connected.heard();
         let permit = self.room_for(header.body_bytes).await?;
         let body = self.reader.body(header, &self.connected.rates.up).await?;
         if let Ok(Packet::AskNoise { bytes }) = Packet::decode_small(header.kind, &body) {
@@ -105,7 +119,6 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         let (visit, answer, news) = answered.await.map_err(|_| Error::Closed)?;
         self.visit = Some(visit);
         drop(permit);
-        self.connected.heard();
         for packet in answer.into_iter() {
             self.send(&packet, header.request).await?;
         }
@@ -115,34 +128,26 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         Ok(())
     }
 
-    /// Waits for memory for a large body: all connections of the node share some, and all nodes.
+    /// Waits for memory for a large body: all connections share it.
     async fn room_for(&self, bytes: usize) -> Result<Option<[OwnedSemaphorePermit; 2]>> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
         let permits = bytes.div_ceil(PERMIT_BYTES) as u32;
-        let take = async |from: &Arc<Semaphore>| {
-            from.clone().acquire_many_owned(permits).await.map_err(|_| Error::Closed)
-        };
-        let of_node = take(&self.connected.rates.bodies).await?;
-        Ok(Some([of_node, take(&self.shared.bodies).await?]))
+        let (own, all) = (self.connected.rates.bodies.clone(), self.shared.bodies.clone());
+        let own = own.acquire_many_owned(permits).await.map_err(|_| Error::Closed)?;
+        let all = all.acquire_many_owned(permits).await.map_err(|_| Error::Closed)?;
+        Ok(Some([own, all]))
     }
 
     async fn send(&mut self, packet: &Packet, request: u32) -> Result<()> {
         let frame = packet.frame(request);
-        let rate = &self.connected.rates.down;
-        let sent = async {
-            frames::write(&mut self.write, &frame, rate).await?;
-            Ok::<(), Error>(self.write.flush().await?)
-        };
-        let secs = TAKEN_WITHIN.as_secs();
-        // A limited rate may need longer for a large frame than an idle peer is given.
-        match rate.is_limited() {
-            true => sent.await,
-            false => tokio::time::timeout(TAKEN_WITHIN, sent)
-                .await
-                .map_err(|_| Error::TooSlow { bytes: frame.len(), secs })?,
-        }
+        let connected = &self.connected;
+        self.is_writing = true;
+        frames::write(&mut self.write, &frame, &connected.rates.down, &connected.moved).await?;
+        self.write.flush().await?;
+        self.is_writing = false;
+        Ok(())
     }
 
     async fn noise(&mut self, request: u32, bytes: u64) -> Result<()> {
@@ -153,7 +158,6 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
             let length = left.min(NOISE_BYTES as u64) as usize;
             let packet = Packet::Noise { noise: noise[..length].to_vec() };
             self.send(&packet, request).await?;
-            self.connected.heard();
             left -= length as u64;
         }
         self.send(&Packet::Done {}, request).await

@@ -51,6 +51,12 @@ pub(super) fn revoked() -> Packet {
     fault(Code::Revoked, "the certificate of this node was revoked", hint, &[])
 }
 
+/// The last words to a job that an administrator ended.
+pub(super) fn cancelled() -> Packet {
+    let hint = "What was stored is found by the next run.";
+    fault(Code::Cancelled, "an administrator cancelled this job", hint, &[])
+}
+
 /// A session that is not, or no longer.
 pub(super) fn no_session() -> Packet {
     let hint = "The job is begun again; what was stored is not sent twice.";

@@ -9,13 +9,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use transport::rate::Rate;
 
 /// Messages that wait for a connection; who does not take them is cut.
 const WAITING_MAX: usize = 64;
 /// How often limits are looked up.
 const LIMITS_EVERY: Duration = Duration::from_secs(5);
+/// Memory for large bodies of one node.
+const NODE_BODIES_BYTES: usize = 64 << 20;
 /// Who says nothing for so long is gone; clients ping more often.
 const SILENT_MAX: Duration = Duration::from_secs(180);
 
@@ -30,33 +32,21 @@ pub struct Hub {
     orders_seen: AtomicU64,
 }
 
-/// Memory for bodies of large packets under way, of all connections of one node together: whoever
-/// announces many and sends none leaves room for others.
-const BODIES_BYTES: usize = 64 << 20;
-
-/// What a node may take, over all its connections: how fast it may send and be sent to, and memory.
+/// What all connections of a node share.
 pub struct Rates {
     /// From the node to the server.
     pub up: Rate,
     /// From the server to the node.
     pub down: Rate,
-    /// Memory for bodies of large packets.
+    /// Memory for large bodies of this node: it does not take that of others.
     pub(super) bodies: Arc<Semaphore>,
 }
 
 impl Default for Rates {
     fn default() -> Self {
-        let bodies = Arc::new(Semaphore::new(BODIES_BYTES / PERMIT_BYTES));
+        let bodies = Arc::new(Semaphore::new(NODE_BODIES_BYTES / PERMIT_BYTES));
         Self { up: Rate::default(), down: Rate::default(), bodies }
     }
-}
-
-/// What goes out unasked.
-pub(super) enum Message {
-    /// A packet.
-    Send(Packet),
-    /// A last packet.
-    End(Packet),
 }
 
 /// A connection.
@@ -65,17 +55,39 @@ pub struct Connected {
     pub(super) node: Node,
     address: IpAddr,
     pub(super) rates: Arc<Rates>,
-    messages: mpsc::Sender<Message>,
+    messages: mpsc::Sender<Packet>,
     /// 4 for an agent that waits for orders: see `Open`.
     pub(super) purpose: AtomicU64,
     pub(super) job: AtomicU64,
-    heard: Mutex<Instant>,
+    /// Bytes that came in or went out.
+    pub(super) moved: Arc<AtomicU64>,
+    /// When something moved last, and how much had by then.
+    heard: Mutex<(Instant, u64)>,
+    /// The last packet of a connection that has to end, whatever it is at.
+    last: Mutex<Option<Packet>>,
+    pub(super) end: Notify,
 }
 
 impl Connected {
-    /// Something came in.
-    pub(super) fn heard(&self) {
-        *self.heard.lock() = Instant::now();
+    /// How long nothing has moved.
+    fn silence(&self) -> Duration {
+        let moved = self.moved.load(Ordering::Relaxed);
+        let mut heard = self.heard.lock();
+        if heard.1 != moved {
+            *heard = (Instant::now(), moved);
+        }
+        heard.0.elapsed()
+    }
+
+    /// Ends the connection, whatever it is at, with a last packet.
+    fn end_with(&self, packet: Packet) {
+        *self.last.lock() = Some(packet);
+        self.end.notify_one();
+    }
+
+    /// What it was ended with.
+    pub(super) fn last_packet(&self) -> Option<Packet> {
+        self.last.lock().take()
     }
 
     /// Whether it waits for orders: see `Open`.
@@ -84,7 +96,7 @@ impl Connected {
         self.purpose.load(Ordering::Relaxed) == AGENT
     }
 
-    fn tell(&self, message: Message) {
+    fn tell(&self, message: Packet) {
         // Who has so much waiting does not read; it is cut when it has been silent for long enough.
         let _ = self.messages.try_send(message);
     }
@@ -97,7 +109,7 @@ impl Hub {
         node: Node,
         address: IpAddr,
         authority: &dyn Authority,
-    ) -> (Arc<Connected>, mpsc::Receiver<Message>) {
+    ) -> (Arc<Connected>, mpsc::Receiver<Packet>) {
         let (messages, inbox) = mpsc::channel(WAITING_MAX);
         let rates = self.rates_of(&node.name);
         let [up, down] = authority.bandwidth(&node, address);
@@ -112,7 +124,10 @@ impl Hub {
             messages,
             purpose: AtomicU64::new(0),
             job: AtomicU64::new(0),
-            heard: Mutex::new(Instant::now()),
+            moved: Arc::default(),
+            heard: Mutex::new((Instant::now(), 0)),
+            last: Mutex::default(),
+            end: Notify::new(),
         });
         self.connections.lock().insert(number, connected.clone());
         (connected, inbox)
@@ -150,7 +165,7 @@ impl Hub {
         for agent in all.iter().filter(|connected| connected.is_agent()) {
             let orders = authority.orders(&agent.node);
             let packets = orders.iter().filter_map(super::work::order_packet);
-            packets.for_each(|packet| agent.tell(Message::Send(packet)));
+            packets.for_each(|packet| agent.tell(packet));
         }
     }
 
@@ -169,14 +184,13 @@ impl Hub {
         for connected in all {
             let job = connected.job.load(Ordering::Relaxed);
             if connected.node.is_revoked() {
-                connected.tell(Message::End(faults::revoked()));
+                connected.end_with(faults::revoked());
             } else if job > 0 && authority.is_cancelled(job) {
-                let reason = "an administrator cancelled it".to_owned();
-                connected.tell(Message::Send(Packet::Cancel { reason }));
-            } else if connected.heard.lock().elapsed() > SILENT_MAX {
+                connected.end_with(faults::cancelled());
+            } else if connected.silence() > SILENT_MAX {
                 let text = "nothing was heard from this node for too long";
                 let packet = protocol::fault::fault(protocol::fault::Code::Busy, text, "", &[]);
-                connected.tell(Message::End(packet));
+                connected.end_with(packet);
             } else if limits_are_due {
                 apply_limits(&connected, authority);
             }
@@ -201,5 +215,5 @@ fn apply_limits(connected: &Connected, authority: &dyn Authority) {
     rates.up.set(up);
     rates.down.set(down);
     let reason = "the server's limits changed".to_owned();
-    connected.tell(Message::Send(Packet::Limits { up, down, reason }));
+    connected.tell(Packet::Limits { up, down, reason });
 }

@@ -18,7 +18,7 @@ mod session;
 pub mod sessions;
 mod work;
 
-use crate::authority::Authority;
+use crate::authority::{Authority, JobEnd};
 use domains::Domains;
 use hub::Hub;
 use sessions::Sessions;
@@ -62,8 +62,13 @@ impl Shared {
     /// come back. Called every second.
     pub fn tick(&self) {
         self.hub.tick(&*self.authority);
+        let authority = &*self.authority;
         for session in self.sessions.expired() {
-            session.finish(&*self.authority, &crate::authority::JobEnd::Lost, "");
+            session.finish(authority, &JobEnd::Lost, "");
+        }
+        for session in self.sessions.take_if(|session| authority.is_cancelled(session.job)) {
+            let why = "an administrator cancelled it".to_owned();
+            session.finish(authority, &JobEnd::Failed(why), "");
         }
     }
 }

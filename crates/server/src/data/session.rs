@@ -52,6 +52,8 @@ struct Stream {
     generation: u64,
     /// Records taken.
     applied: u64,
+    /// A record could not be taken: those after it are not, so that `applied` means the first ones.
+    broken: Option<Packet>,
     /// The latest answers to claims: a claim that is asked again after a cut must be answered as it
     /// was, or nobody would store what it promised.
     claims: VecDeque<(u32, Packet)>,
@@ -115,7 +117,12 @@ impl Session {
     /// Takes a record; the answer says how many of the stream were taken.
     pub(super) fn append(&self, hold: Hold, record: &[u8]) -> Packet {
         self.on_stream(hold, |stream, engine| {
-            engine.append_bytes(record)?;
+            if let Some(fault) = &stream.broken {
+                return Ok(fault.clone());
+            }
+            if let Err(error) = engine.append_bytes(record) {
+                return Ok(stream.broken.insert(faults::of_engine(&error)).clone());
+            }
             stream.applied += 1;
             let stored_bytes = engine.stored_bytes();
             self.stored_bytes.store(stored_bytes, Ordering::Relaxed);

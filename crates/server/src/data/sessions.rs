@@ -33,8 +33,13 @@ impl Sessions {
 
     /// Takes out those whose node did not come back.
     pub(super) fn expired(&self) -> Vec<Arc<Session>> {
+        self.take_if(Session::is_expired)
+    }
+
+    /// Takes out those of which `is_over` is true.
+    pub(super) fn take_if(&self, is_over: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut all = self.0.lock();
-        let (gone, kept) = all.drain().partition(|(_, session)| session.is_expired());
+        let (gone, kept) = all.drain().partition(|(_, session)| is_over(session));
         *all = kept;
         let gone: FxHashMap<[u8; 16], Arc<Session>> = gone;
         gone.into_values().collect()

@@ -280,6 +280,13 @@ impl Visit {
     }
 }
 
+impl Drop for Visit {
+    /// A connection may end while a thread still works for it.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// An order as an agent gets it.
 pub(super) fn order_packet(order: &api::orders::Order) -> Option<Packet> {
     Some(Packet::Order { order: order.id, json: serde_json::to_vec(order).ok()? })

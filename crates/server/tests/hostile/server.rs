@@ -195,5 +195,6 @@ fn options(source: &Path) -> backup::Options {
         ignore_inode: false,
         verify_blocks: false,
         limits: Default::default(),
+        cache: None,
     }
 }

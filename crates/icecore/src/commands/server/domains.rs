@@ -41,6 +41,30 @@ fn row(domain: &Domain) -> String {
     format!("{name:<24} {keys:<9} {repository:<33} {nodes}")
 }
 
+/// Show the key of a managed domain, for maintenance on this machine. Reads the server's own files.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example:\n  ICECORE_PASSWORD=$(icecore server key web-01 --quiet) icecore forget --keep-daily 30 --repo /var/lib/icecore/server/pool/domains/web-01\n\nWho has this key reads all that the domain holds. It is noted in the audit log."
+)]
+pub(crate) struct Key {
+    /// The domain.
+    #[arg(id = "of", value_name = "DOMAIN")]
+    domain: Name,
+}
+
+#[derive(Serialize)]
+struct ShownKey<'a> {
+    recovery_key: &'a str,
+}
+
+impl Key {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let key = server::control::Control::domain_key(&reach.data(), &self.domain)?;
+        context.out.print(&key)?;
+        context.out.summary(Code::Complete, &ShownKey { recovery_key: &key })
+    }
+}
+
 /// List the snapshots of a domain: what of them lies in the clear.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server snapshots web-01")]
