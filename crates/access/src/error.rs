@@ -70,11 +70,25 @@ pub enum Error {
         /// What was looked for.
         path: PathBuf,
     },
+    /// This machine is no storage server.
+    #[error("this folder is of no storage server: there is no {}", path.display())]
+    NoStorage {
+        /// What was looked for.
+        path: PathBuf,
+    },
     /// This machine is a node already.
     #[error("this machine is enrolled already, as '{node}' at {server}")]
     Enrolled {
         /// As which node.
         node: String,
+        /// Where.
+        server: String,
+    },
+    /// This folder is of a storage server already.
+    #[error("this folder is of the storage server '{storage}' of {server} already")]
+    StorageEnrolled {
+        /// Which storage server.
+        storage: String,
         /// Where.
         server: String,
     },
@@ -114,6 +128,8 @@ impl Error {
             Self::Stranger { .. } => "Either this is another server, or somebody stands in between. Do not go on; compare: icecore server status".into(),
             Self::OtherName { .. } => "Call it by a name that it knows, or start it with --name HOST.".into(),
             Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
+            Self::NoStorage { .. } => "On the server: icecore server token NAME --storage; then here: icecore storage enroll URL TOKEN".into(),
+            Self::StorageEnrolled { .. } => "To give it a new identity and keep its repositories: icecore storage enroll --replace URL TOKEN".into(),
             Self::Enrolled { .. } => "To give it a new identity: icecore agent enroll --replace URL TOKEN".into(),
             Self::Damaged { .. } => "Enrol again: icecore agent enroll --replace URL TOKEN".into(),
             Self::Server(failure) => return failure.hint.clone(),

@@ -17,6 +17,9 @@ pub struct Domain {
     /// Its repository, hex; missing as long as there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// The storage server that holds it; missing when the server itself does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Name>,
     /// The nodes that write to it.
     pub nodes: Vec<Name>,
 }

@@ -44,6 +44,9 @@ pub struct NewToken {
     /// How long it is good, in seconds; an hour when missing.
     #[serde(default)]
     pub valid_secs: Option<u64>,
+    /// The storage server that holds the domain, when the domain is made; the server itself when missing.
+    #[serde(default)]
+    pub storage: Option<Name>,
 }
 
 /// A token, shown once.

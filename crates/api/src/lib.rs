@@ -14,6 +14,7 @@ pub mod name;
 pub mod nodes;
 pub mod orders;
 pub mod status;
+pub mod storages;
 pub mod token;
 
 pub use failure::{Code, Failure};

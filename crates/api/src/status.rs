@@ -22,6 +22,15 @@ pub struct Status {
     pub authority: String,
     /// When its certificate ends, seconds since 1970; it is renewed long before.
     pub certificate_expires: i64,
+    /// Free bytes of the disk on which its own repositories lie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+    /// All bytes of that disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
+    /// Further storage servers that are not revoked.
+    #[serde(default)]
+    pub storages: u64,
 }
 
 /// What somebody did.

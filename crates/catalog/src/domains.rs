@@ -21,9 +21,11 @@ pub struct Domain {
     pub sealed: Option<Vec<u8>>,
     /// When it was made.
     pub made: i64,
+    /// The storage server that holds it; `None` for the server itself.
+    pub storage: Option<Name>,
 }
 
-const COLUMNS: &str = "name, keys, repository, sealed, made";
+const COLUMNS: &str = "name, keys, repository, sealed, made, storage";
 
 fn domain(row: &Row<'_>) -> rusqlite::Result<Domain> {
     Ok(Domain {
@@ -32,6 +34,7 @@ fn domain(row: &Row<'_>) -> rusqlite::Result<Domain> {
         repository: row.get(2)?,
         sealed: row.get(3)?,
         made: row.get(4)?,
+        storage: row.get::<_, Option<Word<_>>>(5)?.map(|word| word.0),
     })
 }
 
@@ -68,14 +71,24 @@ impl Catalog {
     pub fn add_domain(&self, by: By<'_>, new: &Domain) -> Result<()> {
         self.change(|change| {
             let added = change.execute(
-                "INSERT OR IGNORE INTO domains (name, keys, folder, repository, sealed, made)
-                 VALUES (?1, ?2, ?1, ?3, ?4, ?5)",
-                (Word(&new.name), Word(new.keys), &new.repository, &new.sealed, new.made),
+                "INSERT OR IGNORE INTO domains
+                 (name, keys, folder, repository, sealed, made, storage)
+                 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6)",
+                (
+                    Word(&new.name),
+                    Word(new.keys),
+                    &new.repository,
+                    &new.sealed,
+                    new.made,
+                    new.storage.as_ref().map(Word),
+                ),
             )?;
             if added == 0 {
                 return Err(Error::Exists { what: "domain", name: new.name.to_string() });
             }
-            note(change, by, "domain.add", new.name.as_str(), &format!("{:?} keys", new.keys))
+            let place = new.storage.as_ref().map(|storage| format!(", on {storage}"));
+            let detail = format!("{:?} keys{}", new.keys, place.unwrap_or_default());
+            note(change, by, "domain.add", new.name.as_str(), &detail)
         })
     }
 
@@ -104,7 +117,8 @@ mod tests {
         let (_folder, catalog) = catalog();
         let name: Name = "web".parse().unwrap();
         let (keys, sealed) = (KeyMode::Managed, Some(vec![1, 2]));
-        let new = Domain { name: name.clone(), keys, repository: None, sealed, made: 5 };
+        let new =
+            Domain { name: name.clone(), keys, repository: None, sealed, made: 5, storage: None };
         catalog.add_domain(BY, &new).unwrap();
         assert!(matches!(catalog.add_domain(BY, &new), Err(Error::Exists { .. })));
         catalog.set_domain_repository(&name, "ab").unwrap();

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod nodes;
 pub mod orders;
 mod schema;
+pub mod storages;
 mod stored;
 pub mod tokens;
 

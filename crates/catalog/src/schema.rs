@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// From version 0 on; the version is the number of steps.
-const STEPS: [&str; 1] = [FIRST];
+const STEPS: [&str; 2] = [FIRST, STORAGES];
 
 const FIRST: &str = "
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -48,6 +48,24 @@ CREATE INDEX orders_node ON orders (node, state);
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY, time INTEGER NOT NULL, who TEXT NOT NULL, action TEXT NOT NULL,
     subject TEXT NOT NULL, detail TEXT NOT NULL, hash BLOB NOT NULL) STRICT;
+";
+
+/// Further storage servers, and which domains lie on them.
+const STORAGES: &str = "
+CREATE TABLE storages (
+    name TEXT PRIMARY KEY, names TEXT NOT NULL, port INTEGER, made INTEGER NOT NULL,
+    last_seen INTEGER, version TEXT, free_bytes INTEGER, total_bytes INTEGER,
+    revoked INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE storage_certificates (
+    serial TEXT PRIMARY KEY, storage TEXT NOT NULL REFERENCES storages ON DELETE CASCADE,
+    not_before INTEGER NOT NULL, not_after INTEGER NOT NULL,
+    revoked INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE INDEX storage_certificates_storage ON storage_certificates (storage);
+CREATE TABLE storage_tokens (
+    hash BLOB PRIMARY KEY, storage TEXT NOT NULL, made INTEGER NOT NULL,
+    expires INTEGER NOT NULL, used_at INTEGER, request BLOB, answer TEXT) STRICT;
+ALTER TABLE domains ADD COLUMN storage TEXT REFERENCES storages;
+ALTER TABLE tokens ADD COLUMN storage TEXT;
 ";
 
 /// Brings the catalog to the newest version.

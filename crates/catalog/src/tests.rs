@@ -20,13 +20,14 @@ fn name(text: &str) -> Name {
 
 fn domain(catalog: &Catalog, text: &str) {
     let (name, keys) = (name(text), KeyMode::Managed);
-    let new = Domain { name, keys, repository: None, sealed: None, made: 0 };
+    let new = Domain { name, keys, repository: None, sealed: None, made: 0, storage: None };
     catalog.add_domain(BY, &new).unwrap();
 }
 
 fn terms(node: &str) -> TokenTerms {
     let (node, domain) = (name(node), name(node));
-    TokenTerms { node, domain, role: Role::Full, keys: KeyMode::Managed, expires: 2_000 }
+    let (role, keys) = (Role::Full, KeyMode::Managed);
+    TokenTerms { node, domain, role, keys, expires: 2_000, storage: None }
 }
 
 fn certificate(serial: &str) -> Certificate {

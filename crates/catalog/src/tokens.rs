@@ -28,6 +28,8 @@ pub struct TokenTerms {
     pub keys: KeyMode,
     /// When the token ends.
     pub expires: i64,
+    /// The storage server that holds the domain, when it is made.
+    pub storage: Option<Name>,
 }
 
 /// What a token is good for.
@@ -64,8 +66,8 @@ impl Catalog {
             let old = "DELETE FROM tokens WHERE expires < ?1";
             change.execute(old, [by.now_secs.saturating_sub(REMEMBER_SECS)])?;
             change.execute(
-                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires, storage)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 (
                     hash,
                     Word(&terms.node),
@@ -74,6 +76,7 @@ impl Catalog {
                     Word(terms.keys),
                     by.now_secs,
                     terms.expires,
+                    terms.storage.as_ref().map(Word),
                 ),
             )?;
             let detail = format!("domain {}, {:?}", terms.domain, terms.role);
@@ -119,7 +122,8 @@ fn token(
     now_secs: i64,
 ) -> Result<TokenUse> {
     let mut select = look.prepare_cached(
-        "SELECT node, domain, role, keys, expires, request, answer FROM tokens WHERE hash = ?1",
+        "SELECT node, domain, role, keys, expires, request, answer, storage
+         FROM tokens WHERE hash = ?1",
     )?;
     let row = select.query_row([hash], |row| {
         let terms = TokenTerms {
@@ -128,6 +132,7 @@ fn token(
             role: row.get::<_, Word<_>>(2)?.0,
             keys: row.get::<_, Word<_>>(3)?.0,
             expires: row.get(4)?,
+            storage: row.get::<_, Option<Word<_>>>(7)?.map(|word| word.0),
         };
         let answer: Option<Json<Enrolled>> = row.get(6)?;
         Ok((terms, row.get::<_, Option<[u8; 32]>>(5)?, answer))

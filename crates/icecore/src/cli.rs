@@ -114,6 +114,7 @@ pub(crate) enum Command {
     Explain(Box<commands::explain::Explain>),
     Server(Box<commands::server::Server>),
     Agent(commands::agent::Agent),
+    Storage(commands::storage::Storage),
     Net(commands::net::Net),
     Completions(commands::completions::Completions),
     Man(commands::completions::Man),

@@ -49,6 +49,19 @@ pub struct Issued {
     pub not_after_secs: i64,
 }
 
+impl Issued {
+    /// A certificate that was kept.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] when it is none.
+    pub fn from_pem(pem: &str) -> Result<Self> {
+        let der = crate::client::certificate_of(pem)?;
+        let facts = crate::inspect(&der)?;
+        let (not_before_secs, not_after_secs) = (facts.not_before_secs, facts.not_after_secs);
+        Ok(Self { pem: pem.to_owned(), der, serial: facts.serial, not_before_secs, not_after_secs })
+    }
+}
+
 /// Under which names a server is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerNames {
@@ -131,13 +144,7 @@ impl Authority {
         now_secs: i64,
     ) -> Result<Issued> {
         let key = KeyPair::from_pem(key_pem).map_err(unreadable("the server's key"))?;
-        let mut params = CertificateParams::default();
-        for host in &names.hosts {
-            let name = host.clone().try_into().map_err(|_| Error::Name(host.clone()))?;
-            params.subject_alt_names.push(SanType::DnsName(name));
-        }
-        let addresses = names.addresses.iter().copied().map(SanType::IpAddress);
-        params.subject_alt_names.extend(addresses);
+        let mut params = named_params(names)?;
         params.distinguished_name = named("Icecore server");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.issue(params, now_secs, SERVER_SECS, |params, issuer| params.signed_by(&key, issuer))
@@ -153,6 +160,28 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name = named(name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(params, now_secs, NODE_SECS, |params, issuer| {
+            params.signed_by(&request.public_key, issuer)
+        })
+    }
+
+    /// A certificate for a storage server from its request (PEM), for 30 days: to serve under `names`, and to ask the
+    /// server as `name`. Of the request only the public key is used.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`], [`Error::Request`]; [`Error::Name`] for a name that is none.
+    pub fn issue_storage(
+        &self,
+        request_pem: &str,
+        name: &str,
+        names: &ServerNames,
+        now_secs: i64,
+    ) -> Result<Issued> {
+        let request = request::parse(request_pem)?;
+        let mut params = named_params(names)?;
+        params.distinguished_name = named(name);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params, now_secs, NODE_SECS, |params, issuer| {
             params.signed_by(&request.public_key, issuer)
         })
@@ -192,6 +221,18 @@ pub fn new_server_key() -> Result<String> {
 pub(crate) fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>> {
     let key = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(unreadable("the key"))?;
     Ok(PrivateKeyDer::Pkcs8(key))
+}
+
+/// Of a certificate to serve under `names`.
+fn named_params(names: &ServerNames) -> Result<CertificateParams> {
+    let mut params = CertificateParams::default();
+    for host in &names.hosts {
+        let name = host.clone().try_into().map_err(|_| Error::Name(host.clone()))?;
+        params.subject_alt_names.push(SanType::DnsName(name));
+    }
+    let addresses = names.addresses.iter().copied().map(SanType::IpAddress);
+    params.subject_alt_names.extend(addresses);
+    Ok(params)
 }
 
 fn named(name: &str) -> rcgen::DistinguishedName {

@@ -198,3 +198,23 @@ fn names_are_sorted_into_hosts_and_addresses_once() {
     assert_eq!(names.hosts, ["a"]);
     assert_eq!(names.addresses.len(), 2);
 }
+
+#[test]
+fn a_storage_server_serves_and_asks_with_one_certificate_under_its_names_only() {
+    let server = server();
+    let key = NodeKey::generate().unwrap();
+    let names = ServerNames::of(["disk.example.com"]);
+    let issued =
+        server.authority.issue_storage(&key.request_pem, "storage:disk", &names, now()).unwrap();
+    let kept = Issued::from_pem(&issued.pem).unwrap();
+    assert_eq!((&kept.der, &kept.serial), (&issued.der, &issued.serial));
+    let identity = Some((issued.pem.as_str(), key.key_pem.as_str()));
+    let config = client::client_config(&server.pem, identity, ALPN_HTTP).unwrap();
+    assert_eq!(shake(&server.config, config, "backup").unwrap().1, Some(issued.der.clone()));
+    let shown = ServerCertificate::new(&kept, &key.key_pem, server.authority.certificate());
+    let own = server::server_config(shown.unwrap(), server.authority.certificate()).unwrap();
+    let own = Arc::new(own);
+    let pinned = || client::pinned_config(&prefix(&server.authority), ALPN_HTTP).unwrap();
+    assert!(shake(&own, pinned(), "disk.example.com").is_ok());
+    assert!(shake(&own, pinned(), "backup").is_err(), "it cannot play the server");
+}

@@ -5,7 +5,7 @@ pub use crate::field::{PathBytes, Slot, SnapshotName};
 use crate::limits::{JSON_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SMALL_BYTES_MAX, SNAPSHOT_BYTES_MAX};
 use crate::{Error, Result, limits};
 use format::wire::Reader;
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, KeyId, ObjectId, Place};
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +274,17 @@ packets! {
         is_complete: bool,
     } tail report
 
+    /// Adds a key slot: from the governing server to a storage server.
+    27 PutSlot Client SMALL_BYTES_MAX, {
+        /// The slot.
+        slot: Slot,
+    }
+    /// Removes a key slot, if it is there: from the governing server to a storage server.
+    28 RemoveSlot Client SMALL_BYTES_MAX, {
+        /// The key.
+        id: KeyId,
+    }
+
     /// Answers `Hello`.
     129 Welcome Server SMALL_BYTES_MAX, {
         /// The version that both speak.
@@ -400,6 +411,13 @@ packets! {
     149 Cancel Server SMALL_BYTES_MAX, {
         /// Why, for people.
         reason: String,
+    }
+    /// Answers `Open`: the domain lies on another server of the same authority.
+    150 Elsewhere Server SMALL_BYTES_MAX, {
+        /// Its name or address, as its certificate has it.
+        host: String,
+        /// Its port.
+        port: u16,
     }
     /// It was not done. Answers anything, or ends the connection.
     255 Fault Server SMALL_BYTES_MAX, {

@@ -161,6 +161,8 @@ fn of_clients() -> Vec<Packet> {
         Packet::Ping {},
         Packet::Bye {},
         Packet::OrderDone { order: 16, is_complete: false, report: b"no".to_vec() },
+        Packet::PutSlot { slot: Slot { id: KeyId([29; 8]), bytes: vec![30; 3] } },
+        Packet::RemoveSlot { id: KeyId([31; 8]) },
     ]
 }
 
@@ -202,6 +204,7 @@ fn of_servers() -> Vec<Packet> {
         Packet::Limits { up: 26, down: 0, reason: text("office hours") },
         Packet::Order { order: 27, json: b"{\"id\":27}".to_vec() },
         Packet::Cancel { reason: text("an administrator") },
+        Packet::Elsewhere { host: text("disk.example.com"), port: 8477 },
         Packet::Fault {
             code: 9,
             message: text("an object is missing"),

@@ -6,6 +6,7 @@ use crate::figures::Figures;
 use crate::inbox::Inbox;
 use crate::remote::{Opened, Purpose, Role};
 use crate::stream::Stream;
+use crate::way::Way;
 use crate::{Failure, Target};
 use parking_lot::Mutex;
 use protocol::packet::End;
@@ -40,7 +41,7 @@ type Tls = TlsStream<TcpStream>;
 pub(crate) struct Drive {
     /// Which stream it is, from 0.
     pub(crate) number: u8,
-    pub(crate) target: Target,
+    pub(crate) way: Arc<Way>,
     pub(crate) stream: Arc<Stream>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) figures: Arc<Figures>,
@@ -53,6 +54,14 @@ pub(crate) struct Drive {
     pub(crate) heard: Mutex<Instant>,
     /// Told once whether the first connection worked.
     pub(crate) first: Option<oneshot::Sender<Result<Opened, Failure>>>,
+}
+
+/// What a connection came to.
+enum Met {
+    /// The stream can go on; so many of its records were taken.
+    Here(Box<Dialled>, Option<u64>),
+    /// Host and port at which the domain lies.
+    Elsewhere((String, u16)),
 }
 
 impl Drive {
@@ -71,7 +80,8 @@ impl Drive {
             }
             let since = *lost_since.get_or_insert_with(Instant::now);
             let is_first = self.first.is_some();
-            let patience = if is_first { self.target.first_patience } else { self.target.patience };
+            let target = &self.way.governing;
+            let patience = if is_first { target.first_patience } else { target.patience };
             if self.starts_over(&failure) {
                 continue;
             }
@@ -105,8 +115,54 @@ impl Drive {
 
     /// A connection on which the stream can go on; and how many of its records were taken.
     async fn connect(&mut self) -> Result<(Dialled, Option<u64>), Failure> {
-        let mut dialled = dial(&self.target).await?;
-        let stream = &mut dialled.stream;
+        if self.way.is_in_doubt() {
+            self.ask_the_way().await?;
+        }
+        loop {
+            let target = self.way.target();
+            let met = self.connect_to(&target).await;
+            match (met, self.way.is_elsewhere()) {
+                (Ok(Met::Elsewhere(place)), false) => self.way.lead(Some(place)),
+                (Ok(Met::Elsewhere(_)), true) => {
+                    let text = format!("the storage server {} names another", target.describe());
+                    return Err(Failure::Nonsense(text));
+                }
+                (Ok(Met::Here(dialled, applied)), _) => {
+                    self.way.answered();
+                    return Ok((*dialled, applied));
+                }
+                (Err(failure), is_elsewhere) => {
+                    if is_elsewhere && matches!(failure, Failure::Lost { .. }) {
+                        self.way.missed();
+                    }
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    /// Asks the governing server where the domain lies now. When it cannot be reached either, nothing changes.
+    async fn ask_the_way(&self) -> Result<(), Failure> {
+        let asked = async {
+            let target = &self.way.governing;
+            let mut dialled = dial(target).await?;
+            self.greet(&mut dialled.stream).await?;
+            let open = Role::Open(Purpose::Look).request(&target.domain);
+            match self.ask(&mut dialled.stream, &open).await? {
+                Packet::Elsewhere { host, port } => self.way.lead(Some((host, port))),
+                Packet::Opened { .. } => self.way.lead(None),
+                other => return Err(Failure::of(other)),
+            }
+            Ok(())
+        };
+        match asked.await {
+            Err(failure) if !failure.is_of_the_moment() => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// The node's name, the server's clock, and the most streams.
+    async fn greet(&self, stream: &mut Tls) -> Result<(String, i64, u8), Failure> {
         let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
         let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };
         let Packet::Welcome { version, node, time_secs, streams, .. } =
@@ -117,9 +173,17 @@ impl Drive {
         if !(VERSION_OLDEST..=VERSION_NEWEST).contains(&version) {
             return Err(Failure::Nonsense(format!("the server speaks version {version}")));
         }
-        let request = self.role.lock().request(&self.target.domain);
+        Ok((node, time_secs, streams))
+    }
+
+    async fn connect_to(&mut self, target: &Target) -> Result<Met, Failure> {
+        let mut dialled = dial(target).await?;
+        let stream = &mut dialled.stream;
+        let (node, time_secs, streams) = self.greet(stream).await?;
+        let request = self.role.lock().request(&target.domain);
         match self.ask(stream, &request).await? {
-            Packet::Attached { applied } => Ok((dialled, Some(applied))),
+            Packet::Attached { applied } => Ok(Met::Here(dialled.into(), Some(applied))),
+            Packet::Elsewhere { host, port } => Ok(Met::Elsewhere((host, port))),
             Packet::Opened { domain, config, damage_epoch, may_write, may_read, may_init } => {
                 self.is_the_same(&config.0)?;
                 let opened = Opened {
@@ -137,7 +201,7 @@ impl Drive {
                 if let Some(first) = self.first.take() {
                     let _ = first.send(Ok(opened));
                 }
-                Ok((dialled, None))
+                Ok(Met::Here(dialled.into(), None))
             }
             other => Err(Failure::of(other)),
         }
@@ -151,7 +215,7 @@ impl Drive {
         if self.config == config {
             return Ok(());
         }
-        let text = format!("{} shows another repository than before", self.target.describe());
+        let text = format!("{} shows another repository than before", self.way.target().describe());
         Err(Failure::Nonsense(text))
     }
 
@@ -272,7 +336,7 @@ impl Drive {
             Error::TooSlow { .. } => ErrorKind::TimedOut,
             Error::Io(_) | Error::Closed => ErrorKind::ConnectionReset,
         };
-        Failure::Lost { server: self.target.describe(), reason: error.to_string(), kind }
+        Failure::Lost { server: self.way.target().describe(), reason: error.to_string(), kind }
     }
 }
 

@@ -23,6 +23,7 @@ mod sink;
 mod store;
 mod stream;
 mod target;
+mod way;
 
 pub use failure::Failure;
 pub use remote::{Purpose, Remote};

@@ -6,6 +6,7 @@ use crate::figures::{Figures, WireReport};
 use crate::inbox::Inbox;
 use crate::runtime::Runtime;
 use crate::stream::Stream;
+use crate::way::Way;
 use crate::{Failure, Target};
 use ids::KeyId;
 use parking_lot::Mutex;
@@ -73,6 +74,7 @@ pub(crate) struct Opened {
 /// A repository on a server.
 pub struct Remote {
     pub(crate) target: Target,
+    way: Arc<Way>,
     pub(crate) first: Arc<Stream>,
     pub(crate) role: Arc<Mutex<Role>>,
     pub(crate) figures: Arc<Figures>,
@@ -208,7 +210,7 @@ impl Remote {
         let role = Role::Attach { session, secret, stream: number };
         let drive = Drive {
             number,
-            target: self.target.clone(),
+            way: self.way.clone(),
             stream: stream.clone(),
             inbox: self.inbox.clone(),
             figures: self.figures.clone(),
@@ -264,6 +266,7 @@ impl Bare {
 /// A connection whose domain may have no repository yet.
 struct Unmade {
     target: Target,
+    way: Arc<Way>,
     stream: Arc<Stream>,
     role: Arc<Mutex<Role>>,
     figures: Arc<Figures>,
@@ -281,9 +284,10 @@ impl Unmade {
         let figures = Arc::new(Figures::default());
         let role = Arc::new(Mutex::new(Role::Open(purpose)));
         let (first, told) = oneshot::channel();
+        let way = Arc::new(Way::new(target));
         let drive = Drive {
             number: 0,
-            target: target.clone(),
+            way: way.clone(),
             stream: stream.clone(),
             inbox: inbox.clone(),
             figures: figures.clone(),
@@ -297,7 +301,8 @@ impl Unmade {
         let gone = || Failure::Nonsense("the thread for the network ended".into());
         let opened = told.blocking_recv().unwrap_or_else(|_| Err(gone()));
         let opened = opened.map_err(Failure::into_error)?;
-        Ok(Self { target: target.clone(), stream, role, figures, inbox, purpose, opened, runtime })
+        let target = target.clone();
+        Ok(Self { target, way, stream, role, figures, inbox, purpose, opened, runtime })
     }
 
     fn init(&mut self, config: Config, slots: Vec<(KeyId, Vec<u8>)>) -> Result<()> {
@@ -314,12 +319,13 @@ impl Unmade {
     }
 
     fn assemble(self) -> Result<Arc<Remote>> {
-        let Self { target, stream, role, figures, inbox, purpose, opened, runtime } = self;
+        let Self { target, way, stream, role, figures, inbox, purpose, opened, runtime } = self;
         let config = Config::decode(&opened.config)
             .map_err(|reason| Error::damaged("the server's config", reason))?;
         let (first, more, ahead) = (stream, Mutex::default(), Ahead::default());
         Ok(Arc::new(Remote {
             target,
+            way,
             first,
             role,
             figures,

@@ -57,6 +57,20 @@ pub struct Refusal {
     pub message: String,
     /// What to do.
     pub hint: String,
+    /// Whether coming back helps: what would have to be asked cannot be reached at this moment.
+    pub of_the_moment: bool,
+}
+
+impl Refusal {
+    /// A refusal that stays one, whoever comes back.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into(), of_the_moment: false }
+    }
+
+    /// A refusal of the moment.
+    pub fn of_the_moment(message: impl Into<String>) -> Self {
+        Self { of_the_moment: true, ..Self::new(message, "It is tried again by itself.") }
+    }
 }
 
 /// What a session tells of its job. Sent every second or so, and at its end.
@@ -100,6 +114,16 @@ pub trait Authority: Send + Sync {
 
     /// What `node` may do with `domain` (`None`: its own).
     fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal>;
+
+    /// Host and port of the storage server that holds `domain`; `None` when it lies here.
+    fn elsewhere(&self, _domain: &str) -> Result<Option<(String, u16)>, Refusal> {
+        Ok(None)
+    }
+
+    /// Whether `node` is the governing server, which may do on a storage server what no node may.
+    fn is_governing(&self, _node: &Node) -> bool {
+        false
+    }
 
     /// Most bytes per second for `node` calling from `address`, to the server and from it, at this
     /// moment; 0 for no limit.

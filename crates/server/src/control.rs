@@ -7,11 +7,13 @@
 pub mod admission;
 mod authority;
 pub mod domains;
+pub mod elsewhere;
 pub mod enrol;
 mod error;
 pub mod folder;
 pub mod grants;
 pub mod guard;
+mod held;
 pub mod http;
 pub mod http_only;
 pub mod jobs;
@@ -23,6 +25,7 @@ pub mod overview;
 pub mod repositories;
 pub mod sealing;
 mod setup;
+pub mod storages;
 pub mod upkeep;
 
 pub use error::{Error, Result};
@@ -39,6 +42,7 @@ use parking_lot::{Mutex, RwLock};
 use pki::{ServerCertificate, ServerNames};
 use sealing::MasterKey;
 use std::sync::Arc;
+use storages::StorageTable;
 use zeroize::Zeroizing;
 
 /// Who the server itself is, in the audit log.
@@ -66,6 +70,7 @@ pub struct Control {
     limits: RwLock<Vec<Rule>>,
     guard: Guard,
     bell: Bell,
+    storages: StorageTable,
     /// One enrolment or key at a time: each makes slots before it is sure.
     keys: Mutex<()>,
     started: i64,

@@ -5,4 +5,6 @@
 pub mod authority;
 pub mod control;
 pub mod data;
+mod disk;
 pub mod listen;
+pub mod storing;

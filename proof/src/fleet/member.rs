@@ -81,7 +81,8 @@ fn enrol(
     keys: KeyMode,
 ) -> Result<(Enrolled, String, [u8; 32]), String> {
     let node = name.parse().map_err(|_| "no name")?;
-    let new = NewToken { node, domain: None, keys, role: Role::Full, valid_secs: None };
+    let (role, valid_secs, storage) = (Role::Full, None, None);
+    let new = NewToken { node, domain: None, keys, role, valid_secs, storage };
     let made = control.make_token("the rig", &new).map_err(|error| error.to_string())?;
     let token = Token::parse(&made.token).map_err(|error| error.to_string())?;
     let key = NodeKey::generate().map_err(|error| error.to_string())?;

@@ -24,6 +24,7 @@ pub(crate) mod restore;
 pub(crate) mod server;
 pub(crate) mod snapshots;
 pub(crate) mod stats;
+pub(crate) mod storage;
 pub(crate) mod tag;
 
 use crate::cli::Command;
@@ -55,6 +56,7 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Code> {
         Command::Explain(explain) => explain.run(context),
         Command::Server(server) => server.run(context),
         Command::Agent(agent) => agent.run(context),
+        Command::Storage(storage) => storage.run(context),
         Command::Net(net) => net.run(context),
         Command::Completions(completions) => completions.run(context),
         Command::Man(man) => man.run(context),

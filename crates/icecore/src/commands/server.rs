@@ -6,7 +6,8 @@ mod limits;
 mod look;
 mod nodes;
 mod orders;
-mod run;
+pub(crate) mod run;
+mod storages;
 mod token;
 
 use crate::codes::Code;
@@ -53,6 +54,7 @@ enum Action {
     Backup(orders::Backup),
     Restore(orders::Restore),
     Orders(orders::Orders),
+    Storages(storages::StoragesArgs),
     Status(look::Status),
     Audit(look::Audit),
 }
@@ -79,6 +81,7 @@ impl Server {
             Some(Action::Backup(backup)) => backup.run(reach, context),
             Some(Action::Restore(restore)) => restore.run(reach, context),
             Some(Action::Orders(orders)) => orders.run(reach, context),
+            Some(Action::Storages(storages)) => storages.run(reach, context),
             Some(Action::Status(status)) => status.run(reach, context),
             Some(Action::Audit(audit)) => audit.run(reach, context),
         }
@@ -86,7 +89,7 @@ impl Server {
 }
 
 /// A point in time for people.
-fn when(secs: i64) -> String {
+pub(crate) fn when(secs: i64) -> String {
     time::show(Time { secs, nanos: 0 })
 }
 

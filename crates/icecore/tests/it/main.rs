@@ -13,5 +13,6 @@ mod parity;
 mod passwords;
 mod profiles;
 mod round_trip;
+mod storing;
 mod streams;
 mod unheard;

@@ -4,6 +4,7 @@ use super::{Control, Error, Result};
 use crate::authority::{Node, Peer, Refusal};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -78,6 +79,11 @@ impl Control {
     /// Lets in who shows a certificate that is known, in time, and revoked neither itself nor with its node.
     pub(crate) fn let_in(&self, peer: &Peer) -> Result<Node> {
         let facts = pki::inspect(&peer.certificate)?;
+        self.let_in_by(&facts, Some(peer.address))
+    }
+
+    /// The same by what the certificate says; seen at `address`.
+    pub(crate) fn let_in_by(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
         // The flag first: who revokes writes the catalog and then sets the flags. Whichever of the two looks below
         // comes too early, the other does not.
         let revoked = self.live.flag(&facts.serial, &facts.common_name);
@@ -93,17 +99,20 @@ impl Control {
                 Err(refuse(&format!("the certificate of '{}' has ended", known.node)))
             }
             Some(_) => {
-                let node = Node { name: facts.common_name, serial: facts.serial, revoked };
-                self.note_seen(&node, peer, now_secs);
+                let (name, serial) = (facts.common_name.clone(), facts.serial.clone());
+                let node = Node { name, serial, revoked };
+                if let Some(address) = address {
+                    self.note_seen(&node, address, now_secs);
+                }
                 Ok(node)
             }
         }
     }
 
     /// Of no weight: who cannot write it down lets the node in all the same.
-    fn note_seen(&self, node: &Node, peer: &Peer, now_secs: i64) {
+    fn note_seen(&self, node: &Node, address: IpAddr, now_secs: i64) {
         if self.live.is_due(&node.serial, now_secs) {
-            let address = peer.address.to_string();
+            let address = address.to_string();
             if let Err(error) = self.catalog.node_seen(&node.name, &address, now_secs) {
                 tracing::warn!(%error, node = node.name, "cannot note that a node was seen");
             }
@@ -112,6 +121,6 @@ impl Control {
 }
 
 fn refuse(message: &str) -> Error {
-    let hint = "Enrol the machine again: on the server, icecore server token NODE".to_owned();
-    Refusal { message: message.to_owned(), hint }.into()
+    let hint = "Enrol the machine again: on the server, icecore server token NODE";
+    Refusal::new(message, hint).into()
 }

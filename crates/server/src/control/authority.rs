@@ -17,6 +17,10 @@ impl Authority for Control {
         self.access_of(node, domain).map_err(|error| refusal(error, "access"))
     }
 
+    fn elsewhere(&self, domain: &str) -> std::result::Result<Option<(String, u16)>, Refusal> {
+        self.elsewhere_of(domain).map_err(|error| refusal(error, "the place of a domain"))
+    }
+
     fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2] {
         self.limit_for(&node.name, address)
     }
@@ -55,7 +59,13 @@ impl Authority for Control {
 }
 
 impl Control {
-    fn access_of(&self, node: &Node, domain: Option<&str>) -> Result<Access> {
+    fn elsewhere_of(&self, domain: &str) -> Result<Option<(String, u16)>> {
+        let known = self.catalog.domain(&parse(domain)?)?;
+        let storage = known.and_then(|domain| domain.storage);
+        storage.map(|storage| self.place_of(&storage)).transpose()
+    }
+
+    pub(crate) fn access_of(&self, node: &Node, domain: Option<&str>) -> Result<Access> {
         if node.is_revoked() {
             return Err(no(format!("the node '{}' is revoked", node.name), ""));
         }
@@ -79,7 +89,9 @@ impl Control {
             domain: node.domain.to_string(),
             may_write: true,
             may_read: node.role == Role::Full,
-            may_init: is_client && repositories::config(&path)?.is_none(),
+            // A storage server looks for itself.
+            may_init: is_client
+                && (domain.storage.is_some() || repositories::config(&path)?.is_none()),
             key: node.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
             path,
         })
@@ -103,18 +115,19 @@ pub(crate) fn parse(text: &str) -> Result<Name> {
 }
 
 pub(crate) fn no(message: String, hint: &str) -> Error {
-    Refusal { message, hint: hint.to_owned() }.into()
+    Refusal::new(message, hint).into()
 }
 
 /// What a peer is told: refusals as they are, troubles of the server only in its log.
 fn refusal(error: Error, what: &str) -> Refusal {
     match error {
         Error::Refused(refusal) => refusal,
-        Error::Usage(message) => Refusal { message, hint: String::new() },
+        Error::Elsewhere { .. } => Refusal::of_the_moment(error.to_string()),
+        Error::Usage(message) => Refusal::new(message, ""),
         other => {
             tracing::error!(error = %other, what, "the server could not answer");
-            let message = "the server cannot answer at this moment".to_owned();
-            Refusal { message, hint: "Try again; the server's log says why.".to_owned() }
+            let message = "the server cannot answer at this moment";
+            Refusal::new(message, "Try again; the server's log says why.")
         }
     }
 }

@@ -3,7 +3,8 @@
 //! In a managed domain the server has a key slot of its own. The secret that opens it lies sealed in the catalog, the
 //! slot in the repository, and neither is of use without the other and `master.key`.
 
-use super::repositories::{self, Slot};
+use super::held::Held;
+use super::repositories::Slot;
 use super::{Control, Error, Result, random};
 use api::Name;
 use api::enrol::{KeyMode, Role};
@@ -12,7 +13,6 @@ use catalog::domains::Domain;
 use crypto::{KdfParams, KeyMaterial, KeyRing, RootVerifyKey, SlotSecret};
 use ids::{KeyId, RepositoryId};
 use repository::config::Config;
-use std::path::Path;
 
 /// The label of the server's own slot.
 const OWN_LABEL: &str = "server";
@@ -25,17 +25,21 @@ impl Control {
         by: By<'_>,
         name: &Name,
         keys: KeyMode,
+        storage: Option<&Name>,
     ) -> Result<(Domain, Option<RepositoryId>)> {
         let domain = match self.catalog.domain(name)? {
             Some(domain) if domain.keys != keys => return Err(other_keys(&domain)),
             Some(domain) => domain,
-            None => self.new_domain(by, name, keys)?,
+            None => self.new_domain(by, name, keys, storage)?,
         };
-        let folder = self.folder.domain(name);
-        let config = match repositories::config(&folder)? {
+        let held = self.held(name, domain.storage.as_ref())?;
+        let config = match held.config()? {
             Some(config) => Some(config),
             None if keys == KeyMode::Client => None,
-            None => Some(self.new_repository(&domain, &folder)?),
+            None if domain.storage.is_some() && domain.repository.is_some() => {
+                return Err(Error::Gone(name.to_string()));
+            }
+            None => Some(self.new_repository(&domain, &held)?),
         };
         if let Some(config) = &config {
             self.note_repository(&domain, config)?;
@@ -43,18 +47,25 @@ impl Control {
         Ok((domain, config.map(|config| config.repository)))
     }
 
-    fn new_domain(&self, by: By<'_>, name: &Name, keys: KeyMode) -> Result<Domain> {
+    fn new_domain(
+        &self,
+        by: By<'_>,
+        name: &Name,
+        keys: KeyMode,
+        storage: Option<&Name>,
+    ) -> Result<Domain> {
         let sealed = match keys {
             KeyMode::Client => None,
             KeyMode::Managed => Some(self.master.seal(name.as_str(), &*random::<32>()?)?),
         };
         let made = by.now_secs;
-        let domain = Domain { name: name.clone(), keys, repository: None, sealed, made };
+        let (name, storage) = (name.clone(), storage.cloned());
+        let domain = Domain { name, keys, repository: None, sealed, made, storage };
         self.catalog.add_domain(by, &domain)?;
         Ok(domain)
     }
 
-    fn new_repository(&self, domain: &Domain, folder: &Path) -> Result<Config> {
+    fn new_repository(&self, domain: &Domain, held: &Held) -> Result<Config> {
         let secret = self.own_secret(domain)?;
         let material = with_random(|random| KeyMaterial::generate(random))?;
         let (id, slot) =
@@ -68,7 +79,7 @@ impl Control {
             chunk_bytes: [chunks.min, chunks.average, chunks.max],
             root_key: *material.root_verify_key().as_bytes(),
         };
-        self.repositories().init(folder, config, &[(id, slot)])?;
+        held.init(&config, &[(id, slot)])?;
         Ok(config)
     }
 
@@ -81,12 +92,12 @@ impl Control {
         secret: &[u8; 32],
         label: &str,
     ) -> Result<KeyId> {
-        let folder = self.folder.domain(&domain.name);
-        if let Some(id) = slot_of(&folder, role, secret, label)? {
+        let held = self.held(&domain.name, domain.storage.as_ref())?;
+        if let Some(id) = slot_of(&held, role, secret, label)? {
             return Ok(id);
         }
         let (id, slot) = self.make_slot(domain, role, secret, label)?;
-        self.repositories().put_key_slot(&folder, id, &slot)?;
+        held.put_key_slot(id, &slot)?;
         Ok(id)
     }
 
@@ -105,12 +116,12 @@ impl Control {
 
     /// Opens the server's own slot.
     fn unlock(&self, domain: &Domain) -> Result<KeyRing> {
-        let folder = self.folder.domain(&domain.name);
+        let held = self.held(&domain.name, domain.storage.as_ref())?;
         let secret = self.own_secret(domain)?;
-        let missing = || repository::Error::NoRepository { location: folder.display().to_string() };
-        let config = repositories::config(&folder)?.ok_or_else(missing)?;
+        let missing = || repository::Error::NoRepository { location: domain.name.to_string() };
+        let config = held.config()?.ok_or_else(missing)?;
         let root = RootVerifyKey::from_bytes(config.root_key);
-        for (_, slot) in repositories::key_slots(&folder)? {
+        for (_, slot) in held.key_slots()? {
             let is_own = crypto::verify_slot_certificate(&slot, &root)
                 .is_ok_and(|info| info.label == OWN_LABEL && info.repository == config.repository);
             if is_own && let Ok((_, ring)) = crypto::open_slot(&slot, SlotSecret::Recovery(*secret))
@@ -144,16 +155,21 @@ impl Control {
 
     fn note_repository(&self, domain: &Domain, config: &Config) -> Result<()> {
         let id = config.repository.to_string();
-        if domain.repository.as_ref() == Some(&id) {
-            return Ok(());
+        match &domain.repository {
+            Some(known) if *known == id => return Ok(()),
+            // A storage server is believed once, when it says what it has made.
+            Some(_) if domain.storage.is_some() => {
+                return Err(Error::Gone(domain.name.to_string()));
+            }
+            _ => {}
         }
         Ok(self.catalog.set_domain_repository(&domain.name, &id)?)
     }
 }
 
 /// The slot with this role and label that `secret` opens.
-fn slot_of(folder: &Path, role: Role, secret: &[u8; 32], label: &str) -> Result<Option<KeyId>> {
-    let slots = repositories::key_slots(folder)?.into_iter();
+fn slot_of(held: &Held, role: Role, secret: &[u8; 32], label: &str) -> Result<Option<KeyId>> {
+    let slots = held.key_slots()?.into_iter();
     let mut alike = slots.filter(|(id, slot)| {
         crypto::slot_info(slot).is_ok_and(|info| {
             info.id == *id && info.label == label && info.role == crypto_role(role)

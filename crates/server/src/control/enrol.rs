@@ -13,9 +13,9 @@ use std::net::IpAddr;
 use zeroize::Zeroizing;
 
 /// How long a token is good when nobody says: an hour.
-const VALID_SECS_DEFAULT: u64 = 3600;
+pub(crate) const VALID_SECS_DEFAULT: u64 = 3600;
 /// The longest: 30 days.
-const VALID_SECS_MAX: u64 = 30 * 86_400;
+pub(crate) const VALID_SECS_MAX: u64 = 30 * 86_400;
 const VERSION_BYTES_MAX: usize = 64;
 
 impl Control {
@@ -27,11 +27,12 @@ impl Control {
         let by = self.by(who);
         let domain = new.domain.clone().unwrap_or_else(|| new.node.clone());
         let keys = self.keys_of(&domain, new.keys)?;
+        let storage = self.storage_of(&domain, new.storage.as_ref())?;
         let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);
         let token = Token { secret: *random::<16>()?, authority: self.authority_prefix() };
         let (node, role) = (new.node.clone(), new.role);
-        let terms = TokenTerms { node, domain, role, keys, expires };
+        let terms = TokenTerms { node, domain, role, keys, expires, storage };
         self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
         let replaces = self.catalog.node(&new.node)?.is_some();
         let (text, server) = (token.to_text(), self.address());
@@ -51,7 +52,21 @@ impl Control {
         }
     }
 
-    fn authority_prefix(&self) -> [u8; 16] {
+    /// A domain that exists stays where it is.
+    fn storage_of(&self, domain: &Name, asked: Option<&Name>) -> Result<Option<Name>> {
+        let known = self.catalog.domain(domain)?.map(|domain| domain.storage);
+        match (known, asked) {
+            (Some(known), Some(asked)) if known.as_ref() != Some(asked) => {
+                let place = known.map_or("this server".to_owned(), |known| known.to_string());
+                Err(Error::Usage(format!("the domain '{domain}' lies on {place} already")))
+            }
+            (Some(known), _) => Ok(known),
+            (None, Some(asked)) => self.place_of(asked).map(|_| Some(asked.clone())),
+            (None, None) => Ok(None),
+        }
+    }
+
+    pub(crate) fn authority_prefix(&self) -> [u8; 16] {
         let mut prefix = [0; 16];
         prefix.copy_from_slice(&self.authority.fingerprint()[..16]);
         prefix
@@ -86,7 +101,8 @@ impl Control {
         let issued =
             self.authority.issue_node(&request.request, terms.node.as_str(), self.now_secs())?;
         let by = self.by(SERVER);
-        let (domain, repository) = self.ensure_domain(by, &terms.domain, terms.keys)?;
+        let (domain, repository) =
+            self.ensure_domain(by, &terms.domain, terms.keys, terms.storage.as_ref())?;
         let key = match terms.keys {
             KeyMode::Client => None,
             KeyMode::Managed => {
@@ -132,12 +148,12 @@ impl Control {
     }
 }
 
-fn certificate(issued: &Issued) -> Certificate {
+pub(crate) fn certificate(issued: &Issued) -> Certificate {
     let (not_before, not_after) = (issued.not_before_secs, issued.not_after_secs);
     Certificate { serial: issued.serial.clone(), not_before, not_after }
 }
 
-fn token_hash(secret: &str) -> Result<TokenHash> {
+pub(crate) fn token_hash(secret: &str) -> Result<TokenHash> {
     let bad = || Error::Usage("the secret of the token is 32 hex digits".to_owned());
     let bytes = HEXLOWER.decode(secret.as_bytes()).map_err(|_| bad())?;
     if bytes.len() == 16 { Ok(pki::fingerprint(&bytes)) } else { Err(bad()) }
@@ -155,7 +171,7 @@ pub(crate) fn slot_secret(text: &str) -> Result<Zeroizing<[u8; 32]>> {
     Ok(Zeroizing::new(bytes.as_slice().try_into().map_err(|_| bad())?))
 }
 
-fn checked_version(version: &str) -> Result<&str> {
+pub(crate) fn checked_version(version: &str) -> Result<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-+".contains(&byte);
     if version.len() <= VERSION_BYTES_MAX && version.bytes().all(plain) {
         return Ok(version);

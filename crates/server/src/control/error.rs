@@ -57,6 +57,21 @@ pub enum Error {
     /// The server knows no key of this domain.
     #[error("only nodes know the keys of the domain '{0}'")]
     NoKeys(String),
+    /// A storage server cannot be reached, or could not do it.
+    #[error("the storage server '{storage}' ({place}): {why}")]
+    Elsewhere {
+        /// Its name.
+        storage: String,
+        /// Host and port.
+        place: String,
+        /// What happened.
+        why: String,
+    },
+    /// A storage server shows no repository, or another one, where one was.
+    #[error(
+        "the storage server of the domain '{0}' does not show the repository that was made there"
+    )]
+    Gone(String),
     /// Too many wrong tries from one address.
     #[error("too many wrong tries from {0}")]
     TooMany(std::net::IpAddr),

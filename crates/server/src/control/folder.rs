@@ -35,7 +35,19 @@ impl Folder {
     /// # Errors
     /// [`Error::InUse`] when another server works in it, [`Error::File`].
     pub fn open(path: &Path) -> Result<Self> {
-        for part in ["", "ca", "pool", "pool/domains"] {
+        Self::with(path, &["", "ca", "pool", "pool/domains"])
+    }
+
+    /// Opens the folder of a storage server, which has no authority.
+    ///
+    /// # Errors
+    /// As [`Folder::open`].
+    pub fn open_storage(path: &Path) -> Result<Self> {
+        Self::with(path, &["", "pool", "pool/domains"])
+    }
+
+    fn with(path: &Path, parts: &[&str]) -> Result<Self> {
+        for part in parts {
             make_directory(&path.join(part))?;
         }
         let lock = Some(lock(path)?);

@@ -69,8 +69,7 @@ impl Control {
         let (id, slot) = self.make_slot(&domain, Role::Full, &secret, &label(&name, until))?;
         let noted = GrantedKey { key: id.to_string(), node: name, domain: new.domain.clone() };
         self.catalog.add_granted_key(self.by(&format!("node {}", node.name)), &noted)?;
-        let folder = self.folder.domain(&new.domain);
-        self.repositories().put_key_slot(&folder, id, &slot)?;
+        self.held(&new.domain, domain.storage.as_ref())?.put_key_slot(id, &slot)?;
         let repository = domain.repository.unwrap_or_default();
         Ok(KeyMade { key: id.to_string(), repository, until })
     }
@@ -97,7 +96,7 @@ impl Control {
 
     fn remove_key(&self, stale: &GrantedKey) -> Result<()> {
         if let Some(id) = KeyId::from_hex(&stale.key) {
-            self.repositories().remove_key_slot(&self.folder.domain(&stale.domain), id)?;
+            self.held_by_name(&stale.domain)?.remove_key_slot(id)?;
         }
         Ok(self.catalog.remove_granted_key(self.by(SERVER), stale)?)
     }

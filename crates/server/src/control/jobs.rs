@@ -59,6 +59,11 @@ impl JobTable {
         self.running.lock().insert(job.id, Live { job, samples });
     }
 
+    /// A job that was given up goes on.
+    pub(crate) fn goes_on(&self, job: Job) {
+        self.add(Job { state: JobState::Running, ended: None, error: None, report: None, ..job });
+    }
+
     /// Where a job is.
     pub(crate) fn is_at(&self, id: JobNo, status: &JobStatus) {
         if let Some(live) = self.running.lock().get_mut(&id) {

@@ -39,6 +39,7 @@ impl Control {
             limits: RwLock::default(),
             guard: Default::default(),
             bell: Default::default(),
+            storages: Default::default(),
             keys: Mutex::default(),
             started: now_secs,
             told_name: names.first().cloned(),

@@ -5,7 +5,6 @@ use api::Name;
 use api::domains::{Domain, Domains, Snapshot, Snapshots};
 use api::nodes::{Node, Nodes};
 use api::status::{Audit, Status};
-use catalog::Error as CatalogError;
 use data_encoding::HEXLOWER;
 
 const AUDIT_DEFAULT: u32 = 100;
@@ -74,6 +73,7 @@ impl Control {
             keys: domain.keys,
             made: domain.made,
             repository: domain.repository,
+            storage: domain.storage,
         });
         let domains = domains.map(|domain| self.with_repository(domain));
         Ok(Domains { domains: domains.collect() })
@@ -81,7 +81,8 @@ impl Control {
 
     /// A node that knows its own keys makes its repository by itself, and says nothing of it here.
     fn with_repository(&self, domain: Domain) -> Domain {
-        if domain.repository.is_some() {
+        // A storage server is not asked for a list.
+        if domain.repository.is_some() || domain.storage.is_some() {
             return domain;
         }
         let config = repositories::config(&self.folder.domain(&domain.name)).ok().flatten();
@@ -94,23 +95,16 @@ impl Control {
     /// # Errors
     /// [`super::Error::Catalog`] when there is no such domain; [`super::Error::Repository`].
     pub fn snapshots(&self, domain: &Name) -> Result<Snapshots> {
-        let missing = || CatalogError::Missing { what: "domain", name: domain.to_string() };
-        self.catalog.domain(domain)?.ok_or_else(missing)?;
-        let folder = self.folder.domain(domain);
+        let held = self.held_by_name(domain)?;
         let mut found = Snapshots { domain: domain.clone(), snapshots: Vec::new(), damaged: 0 };
-        if repositories::config(&folder)?.is_none() {
-            return Ok(found);
-        }
-        for name in self.repositories().snapshots(&folder)? {
-            match repositories::head(&folder, name) {
+        for stored in held.snapshots()? {
+            match stored {
                 Ok(stored) => found.snapshots.push(Snapshot {
-                    number: name.sequence,
-                    id: name.id.to_string(),
+                    number: stored.name.sequence,
+                    id: stored.name.id.to_string(),
                     time: stored.head.time_secs,
                     key: stored.head.writer.to_string(),
                 }),
-                // Forgotten since the list was made.
-                Err(repository::Error::SnapshotMissing(_)) => {}
                 Err(_) => found.damaged += 1,
             }
         }
@@ -122,8 +116,12 @@ impl Control {
     /// # Errors
     /// [`super::Error::Catalog`].
     pub fn status(&self) -> Result<Status> {
-        let nodes = self.catalog.nodes()?;
+        let (nodes, storages) = (self.catalog.nodes()?, self.catalog.storages()?);
+        let [free_bytes, total_bytes] = crate::disk::room(&self.folder.file("pool"));
         Ok(Status {
+            free_bytes,
+            total_bytes,
+            storages: storages.iter().filter(|storage| !storage.revoked).count() as u64,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.started,
             address: self.address(),

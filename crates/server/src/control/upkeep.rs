@@ -25,6 +25,7 @@ impl Control {
         if let Err(error) = self.catalog.give_up_orders(self.by(SERVER), now_secs - ORDER_SECS) {
             tracing::error!(%error, "old orders cannot be given up");
         }
+        self.lose_silent_storages();
         self.live.tidy(now_secs);
     }
 }

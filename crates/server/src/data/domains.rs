@@ -48,13 +48,11 @@ impl Repositories for Domains {
     }
 
     fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()> {
-        let domain = self.open(folder)?;
-        domain.repository.put_key_slot(&*domain.lease()?, id, slot)
+        self.open(folder)?.put_slot(id, slot)
     }
 
     fn remove_key_slot(&self, folder: &Path, id: KeyId) -> Result<()> {
-        let domain = self.open(folder)?;
-        domain.repository.remove_key_slot(&*domain.lease()?, id)
+        self.open(folder)?.remove_slot(id)
     }
 }
 
@@ -86,6 +84,16 @@ impl Domain {
     pub fn begin(&self, base: Option<SnapshotRef>, record: SealedRecord) -> Result<Session> {
         let lease = self.lease()?;
         self.repository.begin(&lease, base, record)
+    }
+
+    /// Durably adds a key slot.
+    pub fn put_slot(&self, id: KeyId, slot: &[u8]) -> Result<()> {
+        self.repository.put_key_slot(&*self.lease()?, id, slot)
+    }
+
+    /// Durably removes a key slot, if it is there.
+    pub fn remove_slot(&self, id: KeyId) -> Result<()> {
+        self.repository.remove_key_slot(&*self.lease()?, id)
     }
 
     /// Whether nothing is stored at all.

@@ -37,7 +37,8 @@ pub(super) fn of_engine(error: &Error) -> Packet {
 
 /// The answer when somebody may not do something.
 pub(super) fn of_refusal(refusal: &Refusal) -> Packet {
-    fault(Code::NotAllowed, &refusal.message, &refusal.hint, &[])
+    let code = if refusal.of_the_moment { Code::Busy } else { Code::NotAllowed };
+    fault(code, &refusal.message, &refusal.hint, &[])
 }
 
 /// The last words to who does not keep to the protocol.

@@ -4,9 +4,7 @@ use crate::authority::Refusal;
 
 pub(super) fn bytes<const N: usize>() -> Result<[u8; N], Refusal> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| Refusal {
-        message: format!("the server has no random bytes: {error}"),
-        hint: String::new(),
-    })?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Refusal::new(format!("the server has no random bytes: {error}"), ""))?;
     Ok(bytes)
 }

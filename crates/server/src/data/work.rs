@@ -21,6 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Purposes of `Open`.
 const RESTORE: u8 = 2;
 const AGENT: u8 = 4;
+/// The first version that knows `Elsewhere`.
+const VERSION_ELSEWHERE: u16 = 2;
 /// Records on their way of one stream: what a gigabit carries in a quarter of a second.
 const WINDOW_BYTES: usize = 32 << 20;
 
@@ -29,6 +31,8 @@ pub(super) struct Visit {
     shared: Arc<Shared>,
     connected: Arc<Connected>,
     pub(super) state: State,
+    /// The version that both ends speak.
+    version: u16,
     open: Option<(Access, Option<Arc<Domain>>)>,
     session: Option<(Arc<Session>, Hold)>,
     /// A job without a session: a restore.
@@ -41,8 +45,8 @@ type Answer = Result<Option<Packet>, Packet>;
 
 impl Visit {
     pub(super) fn new(shared: Arc<Shared>, connected: Arc<Connected>) -> Self {
-        let (state, open, session, job, noise) = Default::default();
-        Self { shared, connected, state, open, session, job, noise }
+        let (state, version, open, session, job, noise) = Default::default();
+        Self { shared, connected, state, version, open, session, job, noise }
     }
 
     /// The answer to a packet that may come now; `None` for those that want none.
@@ -90,6 +94,8 @@ impl Visit {
                 self.shared.authority.order_done(&self.connected.node, order, is_complete, &report);
                 Ok(Some(Packet::Done {}))
             }
+            Packet::PutSlot { slot } => self.govern(|domain| domain.put_slot(slot.id, &slot.bytes)),
+            Packet::RemoveSlot { id } => self.govern(|domain| domain.remove_slot(id)),
             Packet::Ping {} => Ok(Some(Packet::Pong {})),
             Packet::Bye {} => {
                 self.state = State::Over;
@@ -99,11 +105,12 @@ impl Visit {
         }
     }
 
-    fn hello(&self, oldest: u16, newest: u16) -> Answer {
+    fn hello(&mut self, oldest: u16, newest: u16) -> Answer {
         let version = common_version(oldest, newest).ok_or_else(|| {
             let text = format!("this server does not speak versions {oldest} to {newest}");
             fault(Code::Version, &text, "Use the same version of icecore on both sides.", &[])
         })?;
+        self.version = version;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Some(Packet::Welcome {
             version,
@@ -119,12 +126,42 @@ impl Visit {
         let name = (!domain.is_empty()).then_some(domain);
         let access = self.shared.authority.access(&self.connected.node, name);
         let access = access.map_err(|refusal| faults::of_refusal(&refusal))?;
+        if let Some((host, port)) = self.elsewhere(&access)? {
+            // Who waits for orders waits here.
+            if purpose != AGENT {
+                return Ok(Some(Packet::Elsewhere { host, port }));
+            }
+            self.connected.purpose.store(purpose.into(), Ordering::Relaxed);
+            return Ok(Some(unmade(&access)));
+        }
         let opened = self.opened(access)?;
         self.connected.purpose.store(purpose.into(), Ordering::Relaxed);
         if purpose == RESTORE {
             self.restore_begins();
         }
         Ok(Some(opened))
+    }
+
+    fn elsewhere(&self, access: &Access) -> Result<Option<(String, u16)>, Packet> {
+        let place = self.shared.authority.elsewhere(&access.domain);
+        let place = place.map_err(|refusal| faults::of_refusal(&refusal))?;
+        if place.is_some() && self.version < VERSION_ELSEWHERE {
+            let text = "the domain lies on a storage server, and this program is too old for that";
+            return Err(fault(Code::Version, text, "Use a newer icecore on this machine.", &[]));
+        }
+        Ok(place)
+    }
+
+    /// Does what only the governing server may ask.
+    fn govern(&self, work: impl FnOnce(&Domain) -> repository::Result<()>) -> Answer {
+        if !self.shared.authority.is_governing(&self.connected.node) {
+            return Err(faults::not_allowed("only the governing server may do this"));
+        }
+        let Some((_, Some(domain))) = &self.open else {
+            return Err(fault(Code::NoRepository, "the domain has no repository yet", "", &[]));
+        };
+        work(domain).map_err(|error| faults::of_engine(&error))?;
+        Ok(Some(Packet::Done {}))
     }
 
     fn opened(&mut self, access: Access) -> Result<Packet, Packet> {
@@ -277,6 +314,18 @@ impl Visit {
         }
         let orders = self.shared.authority.orders(&self.connected.node);
         orders.iter().filter_map(order_packet).collect()
+    }
+}
+
+/// A domain that is not looked at.
+fn unmade(access: &Access) -> Packet {
+    Packet::Opened {
+        domain: access.domain.clone(),
+        config: PathBytes::default(),
+        damage_epoch: 0,
+        may_write: false,
+        may_read: false,
+        may_init: false,
     }
 }
 

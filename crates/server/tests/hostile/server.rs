@@ -68,7 +68,8 @@ impl Whole {
     /// A machine that was let in.
     pub(crate) async fn node(&self, name: &str, domain: &str, role: Role) -> Machine {
         let (node, domain) = (name.parse().unwrap(), Some(domain.parse().unwrap()));
-        let new = NewToken { node, domain, keys: KeyMode::Managed, role, valid_secs: None };
+        let (keys, valid_secs, storage) = (KeyMode::Managed, None, None);
+        let new = NewToken { node, domain, keys, role, valid_secs, storage };
         let made: TokenMade = self.admin().post("/tokens", &new).await.unwrap();
         let folder = self.folder(name);
         let url = self.control.address();

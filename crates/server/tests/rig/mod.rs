@@ -77,5 +77,6 @@ pub(crate) fn new_token(node: &str) -> NewToken {
         keys: KeyMode::Managed,
         role: Role::Full,
         valid_secs: None,
+        storage: None,
     }
 }

@@ -26,7 +26,10 @@ struct Count {
 impl Domains {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let ListedDomains { domains } = reach.get("/domains")?;
-        context.out.line(&format!("{:<24} {:<9} {:<33} NODES", "DOMAIN", "KEYS", "REPOSITORY"))?;
+        context.out.line(&format!(
+            "{:<24} {:<9} {:<33} {:<16} NODES",
+            "DOMAIN", "KEYS", "REPOSITORY", "ON"
+        ))?;
         for domain in &domains {
             context.out.item("domain", domain, || row(domain))?;
         }
@@ -38,7 +41,8 @@ fn row(domain: &Domain) -> String {
     let nodes: Vec<_> = domain.nodes.iter().map(Name::as_str).collect();
     let repository = domain.repository.as_deref().unwrap_or("-");
     let (name, keys, nodes) = (domain.name.as_str(), word(&domain.keys), nodes.join(" "));
-    format!("{name:<24} {keys:<9} {repository:<33} {nodes}")
+    let on = domain.storage.as_ref().map_or("-", Name::as_str);
+    format!("{name:<24} {keys:<9} {repository:<33} {on:<16} {nodes}")
 }
 
 /// Show the key of a managed domain, for maintenance on this machine. Reads the server's own files.

@@ -17,7 +17,7 @@ pub(crate) struct Status {}
 impl Status {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let status: Told = reach.get("/status")?;
-        let lines = [
+        let lines: [String; 5] = [
             format!(
                 "{}, version {}, since {}",
                 status.address,
@@ -30,12 +30,22 @@ impl Status {
                 units::many(status.domains, "domain"),
                 units::many(status.running, "running job"),
             ),
+            format!(
+                "{} free of {}, {}",
+                maybe_bytes(status.free_bytes),
+                maybe_bytes(status.total_bytes),
+                units::many(status.storages, "further storage server"),
+            ),
             format!("authority (SHA-256) {}", status.authority),
             format!("certificate until {}", when(status.certificate_expires)),
         ];
         lines.iter().try_for_each(|line| context.out.print(&escape::text(line)))?;
         context.out.summary(Code::Complete, &status)
     }
+}
+
+pub(super) fn maybe_bytes(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "?".to_owned(), units::bytes)
 }
 
 /// Show who did what, and check that nothing of it was changed.

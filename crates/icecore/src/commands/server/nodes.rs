@@ -46,20 +46,24 @@ fn row(node: &Node) -> String {
     format!("{name:<24} {domain:<24} {role:<11} {state:<10} {seen:<20} {from}")
 }
 
-/// Revoke a node: it is let in no more, and its sessions end at once.
+/// Revoke a node or a storage server: it is let in no more, and its sessions end at once.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore server revoke web-01\n\nWhat it stored stays. The machine can become a node again with a new token."
+    after_help = "Examples:\n  icecore server revoke web-01\n  icecore server revoke disk-1 --storage\n\nWhat it stored stays. The machine can become a node again with a new token."
 )]
 pub(crate) struct Revoke {
     /// The node.
     #[arg(value_name = "NODE")]
     node: Name,
+    /// It is a storage server: it ends by itself, and nodes are not sent there any more.
+    #[arg(long)]
+    storage: bool,
 }
 
 impl Revoke {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let done: Done = reach.post(&format!("/nodes/{}/revoke", self.node), &())?;
+        let what = if self.storage { "storages" } else { "nodes" };
+        let done: Done = reach.post(&format!("/{what}/{}/revoke", self.node), &())?;
         context.out.line(&format!("revoked {}", self.node))?;
         context.out.summary(Code::Complete, &done)
     }

@@ -33,7 +33,7 @@ pub(crate) struct Start {
 impl Start {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         crate::descriptors::make_room()?;
-        self.begin_log();
+        begin_log(&self.log);
         let control = Control::open(&reach.data(), &self.names)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.map_err(Failure::from)?.block_on(self.serve(control, context))
@@ -64,13 +64,13 @@ impl Start {
     fn buffer_bytes(&self) -> usize {
         self.socket_buffer.unwrap_or(0) as usize
     }
+}
 
-    /// The log goes to the error stream: whoever starts the server keeps it.
-    fn begin_log(&self) {
-        let level = self.log.parse().unwrap_or(tracing::Level::INFO);
-        let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
-        let _ = log.with_ansi(false).try_init(); // one that is there already goes on
-    }
+/// The log goes to the error stream: whoever starts the server keeps it.
+pub(crate) fn begin_log(level: &str) {
+    let level = level.parse().unwrap_or(tracing::Level::INFO);
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    let _ = log.with_ansi(false).try_init(); // one that is there already goes on
 }
 
 async fn keep_up(control: Arc<Control>) {
@@ -82,7 +82,7 @@ async fn keep_up(control: Arc<Control>) {
 }
 
 /// Being killed at any moment is safe; who asks is answered sooner.
-async fn asked_to_stop() -> std::io::Result<()> {
+pub(crate) async fn asked_to_stop() -> std::io::Result<()> {
     let mut end = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {

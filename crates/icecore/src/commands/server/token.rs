@@ -7,11 +7,12 @@ use crate::context::Context;
 use crate::failure::Result;
 use api::Name;
 use api::enrol::{KeyMode, NewToken, Role, TokenMade};
+use api::storages::{NewStorageToken, StorageTokenMade};
 
-/// Make a token: with it one machine can enrol as NODE, once.
+/// Make a token: with it one machine can enrol as NODE, or as a storage server, once.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token web-02 --write-only --valid 1d\n\nA token of a node that exists gives its place to the machine that enrols: what was issued to the one before is\ngood no more."
+    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n\nA token of a node that exists gives its place to the machine that enrols: what was issued to the one before is\ngood no more."
 )]
 pub(crate) struct TokenArgs {
     /// The node's name: a-z, 0-9, '.', '_', '-'.
@@ -28,6 +29,12 @@ pub(crate) struct TokenArgs {
     /// The node backs up, and can read nothing back.
     #[arg(long)]
     write_only: bool,
+    /// The machine becomes a storage server of this name, which holds the repositories of some domains.
+    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on"])]
+    storage: bool,
+    /// The storage server that holds the domain, when the domain is made; this server when it is not given.
+    #[arg(long, value_name = "STORAGE")]
+    on: Option<Name>,
     /// How long the token is good: 15min, 1h, 7d; at most 30d.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_valid)]
     valid: u64,
@@ -44,12 +51,16 @@ enum Keys {
 
 impl TokenArgs {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        if self.storage {
+            return self.for_storage(reach, context);
+        }
         let new = NewToken {
             node: self.node.clone(),
             domain: super::domain(self.domain.as_ref())?,
             keys: if self.keys == Keys::Client { KeyMode::Client } else { KeyMode::Managed },
             role: if self.write_only { Role::WriteOnly } else { Role::Full },
             valid_secs: Some(self.valid),
+            storage: self.on.clone(),
         };
         let made: TokenMade = reach.post("/tokens", &new)?;
         if made.replaces {
@@ -59,6 +70,25 @@ impl TokenArgs {
         }
         context.out.line(&format!("Type this on {}, before {}:", made.node, when(made.expires)))?;
         context.out.print(&format!("icecore agent enroll {} {}", made.server, made.token))?;
+        context.out.summary(Code::Complete, &made)
+    }
+}
+
+impl TokenArgs {
+    fn for_storage(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let new = NewStorageToken { storage: self.node.clone(), valid_secs: Some(self.valid) };
+        let made: StorageTokenMade = reach.post("/storage-tokens", &new)?;
+        let name = &made.storage;
+        if made.replaces {
+            let note = format!("there is a storage server '{name}': enrolling takes its place");
+            context.out.note(&note);
+        }
+        let end = when(made.expires);
+        context.out.line(&format!(
+            "Type this on {name}, before {end}, with the name by which nodes call it:"
+        ))?;
+        let (server, token) = (&made.server, &made.token);
+        context.out.print(&format!("icecore storage enroll {server} {token} --name HOST"))?;
         context.out.summary(Code::Complete, &made)
     }
 }

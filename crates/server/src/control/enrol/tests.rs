@@ -54,6 +54,7 @@ fn new_token(node: &str) -> NewToken {
         keys: KeyMode::Managed,
         role: Role::Full,
         valid_secs: None,
+        storage: None,
     }
 }
 

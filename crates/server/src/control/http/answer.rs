@@ -71,6 +71,8 @@ impl From<Error> for Failed {
             Error::Repository(repository::Error::InUse { .. }) => {
                 Self::new(Status::CONFLICT, Code::InUse, message).hint("Try again later.")
             }
+            Error::Elsewhere { .. } => Self::new(Status::BAD_GATEWAY, Code::Unreachable, message)
+                .hint("Look whether it runs: icecore server storages"),
             other => Self::of_server(&other),
         }
     }

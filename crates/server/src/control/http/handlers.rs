@@ -6,6 +6,7 @@ pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod orders;
 pub(crate) mod server;
+pub(crate) mod storages;
 
 use crate::control::Control;
 use axum::extract::State;

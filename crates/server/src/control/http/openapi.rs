@@ -1,6 +1,6 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
-use super::handlers::{domains, enrol, jobs, nodes, orders, server};
+use super::handlers::{domains, enrol, jobs, nodes, orders, server, storages};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
@@ -23,6 +23,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel,
         orders::restore, orders::backup, orders::orders, orders::own_orders, orders::order_is,
+        storages::make_token, storages::storages, storages::revoke,
+        storages::enrol, storages::renew, storages::admit, storages::access, storages::news,
         server::status, server::audit
     ),
     modifiers(&Security)
@@ -42,7 +44,8 @@ impl Modify for Security {
             extensions: None,
             deprecated: None,
         };
-        components.add_security_scheme("node", certificate);
+        components.add_security_scheme("node", certificate.clone());
+        components.add_security_scheme("storage", certificate);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which path leads where.
 
 use super::Failed;
-use super::handlers::{domains, enrol, jobs, nodes, orders, server};
+use super::handlers::{domains, enrol, jobs, nodes, orders, server, storages};
 use super::openapi;
 use crate::control::Control;
 use api::Code;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Bodies are small: the largest is a request for a certificate, or an order with many paths.
 const BODY_BYTES_MAX: usize = 256 << 10;
+/// What a storage server tells of some thousand jobs.
+const NEWS_BYTES_MAX: usize = 8 << 20;
 
 /// The whole API.
 pub fn router(control: Arc<Control>) -> Router {
@@ -55,6 +57,14 @@ fn routes() -> Router<Arc<Control>> {
         .route("/restores", post(orders::restore))
         .route("/backups", post(orders::backup))
         .route("/orders", get(orders::orders))
+        .route("/storage-tokens", post(storages::make_token))
+        .route("/storages", get(storages::storages))
+        .route("/storages/{storage}/revoke", post(storages::revoke))
+        .route("/storage/enroll", post(storages::enrol))
+        .route("/storage/renew", post(storages::renew))
+        .route("/storage/admit", post(storages::admit))
+        .route("/storage/access", post(storages::access))
+        .route("/storage/news", post(storages::news).layer(DefaultBodyLimit::max(NEWS_BYTES_MAX)))
         .route("/status", get(server::status))
         .route("/audit", get(server::audit))
 }

@@ -65,6 +65,27 @@ fn no_admin(message: &str) -> Failed {
         .hint("Set ICECORE_ADMIN_TOKEN to what the file admin-token of the server holds.")
 }
 
+/// A storage server that was let in.
+pub(crate) struct FromStorage(pub(crate) api::Name);
+
+impl FromRequestParts<Arc<Control>> for FromStorage {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, control: &Arc<Control>) -> Result<Self, Failed> {
+        let caller = Caller::from_request_parts(parts, control).await?;
+        let peer = caller.peer.ok_or_else(|| {
+            let status = StatusCode::UNAUTHORIZED;
+            let message = "this is for storage servers, by their certificates";
+            Failed::new(status, Code::NotAllowed, message)
+                .hint("Enrol the machine first: icecore storage enroll URL TOKEN")
+        })?;
+        let control = control.clone();
+        super::answer::work(control, move |control| control.let_storage_in(&peer))
+            .await
+            .map(|axum::Json(storage)| Self(storage))
+    }
+}
+
 /// A node that was let in.
 pub(crate) struct FromNode(pub(crate) Node);
 

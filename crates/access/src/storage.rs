@@ -1,0 +1,177 @@
+//! This machine as a storage server of a server: enrolment, identity, renewal.
+//!
+//! ```text
+//! ca.pem        certificate of the server's authority
+//! storage.pem   the certificate, to serve and to ask with, and its secret key
+//! storage.toml  all else; written last: without it nothing here counts
+//! ```
+
+use crate::files::{self, read};
+use crate::identity::damaged;
+use crate::{Client, Error, Result, Url};
+use api::storages::{EnrolStorage, EnrolledStorage};
+use api::{Name, Token};
+use data_encoding::HEXLOWER;
+use pki::NodeKey;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+const AUTHORITY: &str = "ca.pem";
+const CERTIFICATE: &str = "storage.pem";
+const SETTINGS: &str = "storage.toml";
+/// Holds a request until it is answered.
+const PENDING: &str = "pending.toml";
+
+/// The file `storage.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Address of the server.
+    pub server: String,
+    /// Its name there.
+    pub storage: Name,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// By which names nodes call it.
+    pub names: Vec<String>,
+}
+
+/// Who this machine is, as a storage server.
+pub struct Storage {
+    /// What the folder says.
+    pub settings: Settings,
+    /// Where the server is.
+    pub server: Url,
+    /// Its certificate.
+    pub certificate: pki::Issued,
+    /// Certificate of the server's authority, PEM.
+    pub authority_pem: String,
+    /// Certificate and secret key.
+    pub pem: Zeroizing<String>,
+}
+
+impl Storage {
+    /// Reads the folder.
+    ///
+    /// # Errors
+    /// [`Error::NoStorage`]; [`Error::Damaged`] when files do not hold what they should; [`Error::File`].
+    pub fn load(folder: &Path) -> Result<Self> {
+        let missing = |name: &str| Error::NoStorage { path: folder.join(name) };
+        let text = |name: &str| read(&folder.join(name))?.ok_or_else(|| missing(name));
+        let settings: Settings = toml::from_str(&text(SETTINGS)?)
+            .map_err(|error| damaged(folder, SETTINGS, error.message()))?;
+        let (authority_pem, pem) = (text(AUTHORITY)?.to_string(), text(CERTIFICATE)?);
+        let certificate =
+            pki::Issued::from_pem(&pem).map_err(|error| damaged(folder, CERTIFICATE, error))?;
+        let server = settings.server.parse()?;
+        Ok(Self { settings, server, certificate, authority_pem, pem })
+    }
+
+    /// A client of the server's API that says who it is.
+    ///
+    /// # Errors
+    /// [`Error::Pki`].
+    pub fn client(&self) -> Result<Client> {
+        let identity = Some((&**self.pem, &**self.pem));
+        let tls = pki::client::client_config(&self.authority_pem, identity, pki::ALPN_HTTP)?;
+        Ok(Client::new(self.server.clone(), Arc::new(tls)))
+    }
+
+    /// Whether it is time for the next certificate: a third of the life of this one is left.
+    pub fn is_renewal_due(&self, now_secs: i64) -> bool {
+        self.certificate.not_after_secs - now_secs < pki::authority::NODE_SECS / 3
+    }
+}
+
+/// What was sent, or is about to be.
+#[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
+struct Pending {
+    /// SHA-256 of the token's secret, hex.
+    token: String,
+    key: String,
+    request: String,
+}
+
+/// Makes a storage server of this machine, and keeps in `folder` what it is. Where it is one already, only with
+/// `replace`: repositories stay.
+///
+/// # Errors
+/// As [`crate::enrol::enroll`].
+pub async fn enroll(
+    url: &str,
+    token: &str,
+    folder: &Path,
+    (listen, names): (SocketAddr, &[String]),
+    replace: bool,
+) -> Result<EnrolledStorage> {
+    let (server, token) = (url.parse::<Url>()?, Token::parse(token)?);
+    if !replace && let Ok(known) = Storage::load(folder) {
+        let (storage, server) = (known.settings.storage.to_string(), known.settings.server);
+        return Err(Error::StorageEnrolled { storage, server });
+    }
+    files::make_folder(folder)?;
+    let pending = pending(folder, &token)?;
+    let tls = pki::client::pinned_config(&token.authority, pki::ALPN_HTTP)?;
+    let request = EnrolStorage {
+        secret: token.secret_text(),
+        request: pending.request.clone(),
+        names: names.to_vec(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let client = Client::new(server.clone(), Arc::new(tls));
+    let told: EnrolledStorage = client.post("/storage/enroll", &request).await?;
+    let authority = pki::client::certificate_of(&told.authority)?;
+    if pki::fingerprint(&authority)[..16] != token.authority {
+        return Err(Error::Stranger { server: server.place() });
+    }
+    let names = names.to_vec();
+    let (server, storage) = (server.to_string(), told.storage.clone());
+    keep(folder, &told, &pending.key, &Settings { server, storage, listen, names })?;
+    files::remove(&folder.join(PENDING))?;
+    Ok(told)
+}
+
+/// What was there counts no more from the first step on, and what is new from the last.
+fn keep(folder: &Path, told: &EnrolledStorage, key_pem: &str, settings: &Settings) -> Result<()> {
+    files::remove(&folder.join(SETTINGS))?;
+    files::write(&folder.join(AUTHORITY), &told.authority)?;
+    let pem = Zeroizing::new(format!("{}{key_pem}", told.certificate));
+    files::write(&folder.join(CERTIFICATE), &pem)?;
+    let text = toml::to_string(settings).map_err(|error| damaged(folder, SETTINGS, error))?;
+    files::write(&folder.join(SETTINGS), &text)
+}
+
+/// The request that was made for this token before, or a new one, durably kept.
+fn pending(folder: &Path, token: &Token) -> Result<Pending> {
+    let (path, name) = (folder.join(PENDING), HEXLOWER.encode(&pki::fingerprint(&token.secret)));
+    if let Some(text) = read(&path)?
+        && let Ok(pending) = toml::from_str::<Pending>(&text)
+        && pending.token == name
+    {
+        return Ok(pending);
+    }
+    let mut made = NodeKey::generate()?;
+    let key = std::mem::take(&mut made.key_pem);
+    let pending = Pending { token: name, key, request: made.request_pem };
+    let text = toml::to_string(&pending).map_err(|error| damaged(folder, PENDING, error))?;
+    files::write(&path, &text)?;
+    Ok(pending)
+}
+
+/// Gets the next certificate, for a new key.
+///
+/// # Errors
+/// [`Error::Server`] when the storage server is revoked; others when the way to the server is the trouble.
+pub async fn renew(folder: &Path) -> Result<()> {
+    let storage = Storage::load(folder)?;
+    let key = NodeKey::generate()?;
+    let key_pem = Zeroizing::new(key.key_pem);
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let request = api::enrol::Renew { request: key.request_pem, version };
+    let renewed: api::enrol::Renewed = storage.client()?.post("/storage/renew", &request).await?;
+    pki::client::certificate_of(&renewed.certificate)?;
+    let pem = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
+    files::write(&folder.join(CERTIFICATE), &pem)
+}

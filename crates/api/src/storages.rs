@@ -1,0 +1,228 @@
+//! Storage servers: processes of their own that hold the repositories of some domains.
+
+use crate::Name;
+use crate::jobs::{JobState, Progress};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Asks for a token with which one storage server enrols.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewStorageToken {
+    /// The storage server's name.
+    pub storage: Name,
+    /// How long it is good, in seconds; an hour when missing.
+    #[serde(default)]
+    pub valid_secs: Option<u64>,
+}
+
+/// Such a token, shown once.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StorageTokenMade {
+    /// The token: give it to the machine and to nobody else.
+    pub token: String,
+    /// The storage server's name.
+    pub storage: Name,
+    /// Where the machine finds the server.
+    pub server: String,
+    /// When it ends, seconds since 1970.
+    pub expires: i64,
+    /// Whether a storage server of this name exists: enrolling takes its place.
+    pub replaces: bool,
+}
+
+/// What a machine sends to become a storage server.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnrolStorage {
+    /// The secret of the token, hex.
+    pub secret: String,
+    /// Request for a certificate, PEM.
+    pub request: String,
+    /// Host names and addresses by which nodes call it; the first is what they are told.
+    pub names: Vec<String>,
+    /// Version of the program.
+    pub version: String,
+}
+
+/// What a machine is when it has become a storage server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EnrolledStorage {
+    /// Its name.
+    pub storage: Name,
+    /// Its certificate, PEM: to serve under its names, and to ask the server.
+    pub certificate: String,
+    /// Certificate of the server's authority, PEM.
+    pub authority: String,
+    /// When the certificate ends, seconds since 1970.
+    pub expires: i64,
+}
+
+/// A storage server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Storage {
+    /// Its name.
+    pub name: Name,
+    /// Names in its certificate; by the first one nodes call it.
+    pub names: Vec<String>,
+    /// Its port; missing until it has run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// When it enrolled, seconds since 1970.
+    pub made: i64,
+    /// When it was last heard of, seconds since 1970; missing when never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<i64>,
+    /// Version of its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Its certificates are good no more.
+    pub revoked: bool,
+    /// Whether it is there at this moment.
+    pub connected: bool,
+    /// Domains that lie on it.
+    pub domains: u64,
+    /// Free bytes of its disk, when last heard of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+    /// All bytes of its disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
+}
+
+/// All storage servers.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Storages {
+    /// By name.
+    pub storages: Vec<Storage>,
+}
+
+/// A storage server asks whether a node may connect to it.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdmitNode {
+    /// Serial number of the certificate that the node showed and TLS has verified, hex.
+    pub serial: String,
+    /// The name in it.
+    pub node: Name,
+    /// Where the node calls from.
+    #[schema(value_type = String)]
+    pub address: std::net::IpAddr,
+}
+
+/// It may.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NodeAdmitted {
+    /// Most bytes a second from the node, and to it; 0 for no limit.
+    pub limits: [u64; 2],
+}
+
+/// A storage server asks what a node may do with a domain that lies on it.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskAccess {
+    /// Serial number of the node's certificate, hex.
+    pub serial: String,
+    /// The node.
+    pub node: Name,
+    /// The domain; the node's own when missing.
+    #[serde(default)]
+    pub domain: Option<Name>,
+}
+
+/// What it may.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AccessGiven {
+    /// The domain.
+    pub domain: Name,
+    /// May back up.
+    pub may_write: bool,
+    /// May fetch what is stored.
+    pub may_read: bool,
+    /// May make the repository when there is none.
+    pub may_init: bool,
+    /// Key slot under which it signs, hex; missing when any will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// What a storage server tells every second: how it is, who is connected, where jobs are.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StorageNews {
+    /// Names this run of the storage server: numbers of jobs begin anew with each.
+    pub run: String,
+    /// The port at which it listens.
+    pub port: u16,
+    /// Version of the program.
+    pub version: String,
+    /// Free bytes of its disk.
+    pub free_bytes: u64,
+    /// All bytes of its disk.
+    pub total_bytes: u64,
+    /// Who is connected.
+    pub nodes: Vec<AdmitNode>,
+    /// Jobs that run, and those that ended since the server last confirmed an end.
+    pub jobs: Vec<StorageJob>,
+}
+
+/// A job on a storage server.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StorageJob {
+    /// Its number there.
+    pub number: u64,
+    /// Its number in the server's list, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
+    /// Whose it is.
+    pub node: Name,
+    /// The domain it works with.
+    pub domain: Name,
+    /// `backup` or `restore`.
+    pub kind: String,
+    /// What is backed up or restored.
+    pub what: String,
+    /// How far it is.
+    pub progress: Progress,
+    /// How it ended, when it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<StorageJobEnd>,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StorageJobEnd {
+    /// Never `running`.
+    pub state: JobState,
+    /// The snapshot made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its report.
+    pub report: String,
+}
+
+/// What a storage server is told in turn.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct StorageTold {
+    /// Serial numbers, of those that are connected, that may stay no longer.
+    pub revoked: Vec<String>,
+    /// Limits of each that is connected, in the order of the question.
+    pub limits: Vec<[u64; 2]>,
+    /// The jobs, in the order of the question.
+    pub jobs: Vec<JobTold>,
+}
+
+/// What is told of a job.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct JobTold {
+    /// Its number in the server's list; missing when it was not taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
+    /// It was asked to end.
+    pub cancelled: bool,
+}

@@ -1,0 +1,360 @@
+//! Further storage servers: tokens with which they enrol, their certificates, and how they were when last heard of.
+
+use crate::audit::note;
+use crate::certificates::Certificate;
+use crate::error::{TokenRefusal, found};
+use crate::stored::{Json, Word};
+use crate::tokens::TokenHash;
+use crate::{By, Catalog, Error, Result};
+use api::Name;
+use api::storages::EnrolledStorage;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
+
+/// A storage server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// Its name.
+    pub name: Name,
+    /// Names in its certificate; by the first one nodes call it.
+    pub names: Vec<String>,
+    /// Its port, once it has run.
+    pub port: Option<u16>,
+    /// When it enrolled.
+    pub made: i64,
+    /// When it was last heard of.
+    pub last_seen: Option<i64>,
+    /// Version of its program.
+    pub version: Option<String>,
+    /// Free and all bytes of its disk.
+    pub bytes: [Option<u64>; 2],
+    /// Its certificates are good no more.
+    pub revoked: bool,
+    /// Domains that lie on it.
+    pub domains: u64,
+}
+
+/// What decides whether the certificate of a storage server is let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorageStanding {
+    /// Whose it is.
+    pub storage: Name,
+    /// Valid until.
+    pub not_after: i64,
+    /// It was revoked, or its storage server was.
+    pub revoked: bool,
+}
+
+/// What a token of a storage server is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StorageTokenUse {
+    /// To enrol under this name.
+    Good(Name),
+    /// This very request was answered before.
+    Answered(Box<EnrolledStorage>),
+}
+
+/// What is written when a machine becomes a storage server.
+#[derive(Clone, Copy, Debug)]
+pub struct StorageEnrolment<'a> {
+    /// The token's hash.
+    pub token: &'a TokenHash,
+    /// SHA-256 of what the machine sent.
+    pub request: &'a [u8; 32],
+    /// What it is told.
+    pub answer: &'a EnrolledStorage,
+    /// Its certificate.
+    pub certificate: &'a Certificate,
+    /// The names in it.
+    pub names: &'a [String],
+    /// Version of its program.
+    pub version: &'a str,
+}
+
+const SELECT: &str = "SELECT name, names, port, made, last_seen, version, free_bytes, total_bytes,
+    revoked, (SELECT count(*) FROM domains WHERE storage = storages.name) FROM storages";
+
+fn storage(row: &Row<'_>) -> rusqlite::Result<Storage> {
+    let bytes =
+        |at| -> rusqlite::Result<_> { Ok(row.get::<_, Option<i64>>(at)?.map(i64::unsigned_abs)) };
+    Ok(Storage {
+        name: row.get::<_, Word<_>>(0)?.0,
+        names: row.get::<_, Json<_>>(1)?.0,
+        port: row.get(2)?,
+        made: row.get(3)?,
+        last_seen: row.get(4)?,
+        version: row.get(5)?,
+        bytes: [bytes(6)?, bytes(7)?],
+        revoked: row.get(8)?,
+        domains: row.get::<_, i64>(9)?.unsigned_abs(),
+    })
+}
+
+impl Catalog {
+    /// All storage servers, by name.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn storages(&self) -> Result<Vec<Storage>> {
+        self.look_long(|look| {
+            let mut select = look.prepare_cached(&format!("{SELECT} ORDER BY name"))?;
+            let rows = select.query_map([], storage)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// One of them, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn storage(&self, name: &Name) -> Result<Option<Storage>> {
+        self.look(|look| {
+            let mut select = look.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
+            Ok(select.query_row([Word(name)], storage).optional()?)
+        })
+    }
+
+    /// What is known of the certificate `serial`; `None` for one that no storage server has.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn storage_certificate(&self, serial: &str) -> Result<Option<StorageStanding>> {
+        self.look(|look| {
+            let mut select = look.prepare_cached(
+                "SELECT storage, not_after, storage_certificates.revoked OR storages.revoked
+                 FROM storage_certificates JOIN storages ON name = storage WHERE serial = ?1",
+            )?;
+            let standing = select.query_row([serial], |row| {
+                let storage = row.get::<_, Word<_>>(0)?.0;
+                Ok(StorageStanding { storage, not_after: row.get(1)?, revoked: row.get(2)? })
+            });
+            Ok(standing.optional()?)
+        })
+    }
+
+    /// Adds a token for the storage server `name`.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn add_storage_token(
+        &self,
+        by: By<'_>,
+        hash: &TokenHash,
+        name: &Name,
+        expires: i64,
+    ) -> Result<()> {
+        self.change(|change| {
+            change.execute(
+                "INSERT INTO storage_tokens (hash, storage, made, expires) VALUES (?1, ?2, ?3, ?4)",
+                (hash, Word(name), by.now_secs, expires),
+            )?;
+            note(change, by, "storage-token.make", name.as_str(), "")
+        })
+    }
+
+    /// What the token is good for, at `now_secs`, for who sends `request`.
+    ///
+    /// # Errors
+    /// [`Error::Token`], [`Error::Sqlite`].
+    pub fn storage_token(
+        &self,
+        hash: &TokenHash,
+        request: &[u8; 32],
+        now_secs: i64,
+    ) -> Result<StorageTokenUse> {
+        self.look(|look| token(look, hash, request, now_secs))
+    }
+
+    /// Uses the token: the machine is a storage server with a certificate, or nothing happened. One of the same name is
+    /// replaced: its certificates are good no more. Its domains are those of the new one.
+    ///
+    /// # Errors
+    /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].
+    pub fn enrol_storage(&self, by: By<'_>, new: StorageEnrolment<'_>) -> Result<()> {
+        self.change(|change| {
+            let used = change.execute(
+                "UPDATE storage_tokens SET used_at = ?2, request = ?3, answer = ?4
+                 WHERE hash = ?1 AND used_at IS NULL AND expires > ?2",
+                (new.token, by.now_secs, new.request, Json(new.answer)),
+            )?;
+            if used == 0 {
+                return Err(Error::Token(TokenRefusal::Used));
+            }
+            put(change, by, new)?;
+            add_certificate(change, &new.answer.storage, new.certificate)?;
+            let detail = format!("called {}", new.names.join(" "));
+            note(change, by, "storage.enrol", new.answer.storage.as_str(), &detail)
+        })
+    }
+
+    /// Adds the next certificate of a storage server.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for one that is revoked or gone, [`Error::Sqlite`].
+    pub fn renew_storage(&self, by: By<'_>, name: &Name, next: &Certificate) -> Result<()> {
+        self.change(|change| {
+            let select = "SELECT count(*) FROM storages WHERE name = ?1 AND revoked = 0";
+            let rows: i64 = change.query_row(select, [Word(name)], |row| row.get(0))?;
+            found(usize::from(rows > 0), "storage", name)?;
+            let old = "DELETE FROM storage_certificates WHERE storage = ?1 AND not_after < ?2";
+            change.execute(old, (Word(name), by.now_secs))?;
+            add_certificate(change, name, next)?;
+            note(change, by, "storage.renew", name.as_str(), &next.serial)
+        })
+    }
+
+    /// Revokes a storage server with all its certificates; it can enrol again with a new token.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Sqlite`].
+    pub fn revoke_storage(&self, by: By<'_>, name: &Name) -> Result<()> {
+        self.change(|change| {
+            let revoke = "UPDATE storages SET revoked = 1 WHERE name = ?1";
+            found(change.execute(revoke, [Word(name)])?, "storage", name)?;
+            let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = ?1";
+            change.execute(revoke, [Word(name)])?;
+            note(change, by, "storage.revoke", name.as_str(), "")
+        })
+    }
+
+    /// Notes how a storage server is. Of no weight: not in the audit log.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn storage_seen(&self, seen: &Storage) -> Result<()> {
+        let number = |bytes: Option<u64>| bytes.and_then(|bytes| i64::try_from(bytes).ok());
+        self.change(|change| {
+            change.execute(
+                "UPDATE storages SET port = ?2, last_seen = ?3, version = ?4, free_bytes = ?5,
+                 total_bytes = ?6 WHERE name = ?1",
+                (
+                    Word(&seen.name),
+                    seen.port,
+                    seen.last_seen,
+                    &seen.version,
+                    number(seen.bytes[0]),
+                    number(seen.bytes[1]),
+                ),
+            )?;
+            Ok(())
+        })
+    }
+
+    /// A job that was given up goes on after all.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn resume_job(&self, id: u64) -> Result<()> {
+        self.change(|change| {
+            change.execute(
+                "UPDATE jobs SET state = 'running', ended = NULL, error = NULL
+                 WHERE id = ?1 AND state = 'lost'",
+                [i64::try_from(id).unwrap_or(i64::MAX)],
+            )?;
+            Ok(())
+        })
+    }
+}
+
+fn token(
+    look: &Connection,
+    hash: &TokenHash,
+    request: &[u8; 32],
+    now_secs: i64,
+) -> Result<StorageTokenUse> {
+    let mut select = look.prepare_cached(
+        "SELECT storage, expires, request, answer FROM storage_tokens WHERE hash = ?1",
+    )?;
+    let row = select.query_row([hash], |row| {
+        let (name, answer) = (row.get::<_, Word<Name>>(0)?.0, row.get::<_, Option<Json<_>>>(3)?);
+        Ok((name, row.get::<_, i64>(1)?, row.get::<_, Option<[u8; 32]>>(2)?, answer))
+    });
+    match row.optional()? {
+        None => Err(Error::Token(TokenRefusal::Unknown)),
+        Some((_, expires, _, _)) if expires <= now_secs => Err(Error::Token(TokenRefusal::Expired)),
+        Some((_, _, Some(sent), Some(Json(answer)))) if sent == *request => {
+            Ok(StorageTokenUse::Answered(Box::new(answer)))
+        }
+        Some((_, _, Some(_), _)) => Err(Error::Token(TokenRefusal::Used)),
+        Some((name, _, None, _)) => Ok(StorageTokenUse::Good(name)),
+    }
+}
+
+fn put(change: &Transaction<'_>, by: By<'_>, new: StorageEnrolment<'_>) -> Result<()> {
+    let name = &new.answer.storage;
+    let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = ?1";
+    change.execute(revoke, [Word(name)])?;
+    change.execute(
+        "INSERT INTO storages (name, names, made, version) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (name) DO UPDATE SET names = excluded.names, made = excluded.made,
+         version = excluded.version, port = NULL, revoked = 0",
+        (Word(name), Json(new.names), by.now_secs, new.version),
+    )?;
+    Ok(())
+}
+
+fn add_certificate(change: &Transaction<'_>, name: &Name, new: &Certificate) -> Result<()> {
+    change.execute(
+        "INSERT INTO storage_certificates (serial, storage, not_before, not_after)
+         VALUES (?1, ?2, ?3, ?4)",
+        (&new.serial, Word(name), new.not_before, new.not_after),
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{BY, catalog};
+
+    fn enrol(catalog: &Catalog, token: u8, serial: &str) -> Result<()> {
+        let name: Name = "disk".parse().unwrap();
+        catalog.add_storage_token(BY, &[token; 32], &name, 2_000).unwrap();
+        let answer = EnrolledStorage {
+            storage: name,
+            certificate: "c".into(),
+            authority: "a".into(),
+            expires: 9_000,
+        };
+        let certificate = Certificate { serial: serial.into(), not_before: 0, not_after: 9_000 };
+        let new = StorageEnrolment {
+            token: &[token; 32],
+            request: &[9; 32],
+            answer: &answer,
+            certificate: &certificate,
+            names: &["disk.example.com".to_owned()],
+            version: "1",
+        };
+        catalog.enrol_storage(BY, new)
+    }
+
+    #[test]
+    fn a_storage_server_is_enrolled_replaced_and_revoked() {
+        let (_folder, catalog) = catalog();
+        let name: Name = "disk".parse().unwrap();
+        enrol(&catalog, 1, "aa").unwrap();
+        let used = catalog.storage_token(&[1; 32], &[8; 32], 1_000).unwrap_err();
+        assert!(matches!(used, Error::Token(TokenRefusal::Used)));
+        let again = catalog.storage_token(&[1; 32], &[9; 32], 1_000).unwrap();
+        assert!(matches!(again, StorageTokenUse::Answered(_)));
+        enrol(&catalog, 2, "bb").unwrap();
+        let revoked = |serial| catalog.storage_certificate(serial).unwrap().unwrap().revoked;
+        assert_eq!([revoked("aa"), revoked("bb")], [true, false]);
+        assert!(catalog.certificate("bb").unwrap().is_none(), "it is no node");
+        let seen = Storage { port: Some(7), ..catalog.storage(&name).unwrap().unwrap() };
+        catalog.storage_seen(&seen).unwrap();
+        assert_eq!(catalog.storages().unwrap(), [seen]);
+        catalog.revoke_storage(BY, &name).unwrap();
+        assert!(revoked("bb"));
+        let next = Certificate { serial: "cc".into(), not_before: 0, not_after: 9_000 };
+        assert!(catalog.renew_storage(BY, &name, &next).is_err());
+    }
+
+    #[test]
+    fn a_token_of_a_storage_server_makes_no_node_and_the_other_way_round() {
+        let (_folder, catalog) = catalog();
+        let name: Name = "disk".parse().unwrap();
+        catalog.add_storage_token(BY, &[1; 32], &name, 2_000).unwrap();
+        assert!(catalog.token(&[1; 32], &[9; 32], 1_000).is_err());
+        assert!(catalog.storage_token(&[2; 32], &[9; 32], 1_000).is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! `icecore storage`.
+
+mod governing;
+mod run;
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::Result;
+use access::blocking;
+use access::storage::Storage as Identity;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Where a storage server keeps its files, when nobody says.
+const DATA_DEFAULT: &str = "/var/lib/icecore/storage";
+
+/// This machine as a further storage server of a server: it holds the repositories of some domains.
+///
+/// Without a further word the storage server itself is started. Who may do what it asks the server; it knows no keys.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n  icecore storage\n\nThe token is made on the server: icecore server token NAME --storage"
+)]
+pub(crate) struct Storage {
+    /// Folder of its files and repositories.
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "ICECORE_STORAGE_DATA",
+        hide_env_values = true,
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    start: run::Start,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    Enroll(Enroll),
+    /// Show what this machine is to its server. Asks nobody.
+    #[command(after_help = "Example:\n  icecore storage status --json")]
+    Status,
+}
+
+/// Become a storage server. The line to type is printed by: icecore server token NAME --storage
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n\nWhen the answer was lost, type the same line again. Repositories that are in the folder stay."
+)]
+struct Enroll {
+    /// Address of the server.
+    #[arg(value_name = "URL")]
+    url: String,
+    /// The token.
+    #[arg(value_name = "TOKEN")]
+    token: String,
+    /// A name or address by which nodes call it; the first is what they are told.
+    #[arg(long = "name", value_name = "HOST", required = true)]
+    names: Vec<String>,
+    /// Listen at this address and port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:8477")]
+    listen: SocketAddr,
+    /// Take the place of what this machine was to a server before.
+    #[arg(long)]
+    replace: bool,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    settings: &'a access::storage::Settings,
+    certificate_expires: i64,
+}
+
+impl Storage {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        match &self.action {
+            None => self.start.run(&self.data(), context),
+            Some(Action::Enroll(enroll)) => {
+                self.enroll(enroll)?;
+                self.show(context)
+            }
+            Some(Action::Status) => self.show(context),
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        let given = self.data.clone().filter(|path| !path.as_os_str().is_empty());
+        given.unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
+    }
+
+    fn enroll(&self, enroll: &Enroll) -> Result<()> {
+        let Enroll { url, token, names, listen, replace } = enroll;
+        let place = (*listen, &names[..]);
+        let data = self.data();
+        blocking::wait(access::storage::enroll(url, token, &data, place, *replace))?;
+        Ok(())
+    }
+
+    fn show(&self, context: &Context) -> Result<Code> {
+        let identity = Identity::load(&self.data())?;
+        let (settings, expires) = (&identity.settings, identity.certificate.not_after_secs);
+        for line in [
+            format!("server       {}", settings.server),
+            format!("storage      {}", settings.storage),
+            format!("called       {}", settings.names.join(" ")),
+            format!("listens at   {}", settings.listen),
+            format!("certificate  until {}", super::server::when(expires)),
+        ] {
+            context.out.line(&crate::escape::text(&line))?;
+        }
+        context.out.summary(Code::Complete, &Shown { settings, certificate_expires: expires })
+    }
+}

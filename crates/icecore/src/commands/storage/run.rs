@@ -1,0 +1,142 @@
+//! Starting a storage server.
+
+use super::governing::Asking;
+use crate::codes::Code;
+use crate::commands::server::run::{asked_to_stop, begin_log};
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use access::storage::{Storage, renew};
+use pki::ServerCertificate;
+use server::data::Shared;
+use server::listen::{self, Listening};
+use server::storing::{Folder, Storing, Trouble, no_http};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the governing server is told how it is: who was revoked goes within two of these.
+const NEWS_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether the certificate has to be renewed.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// How the storage server is started.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Start {
+    /// Listen at this address and port, and not where enrolling said.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// Give all connections socket buffers of this size, instead of leaving them to the system.
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    socket_buffer: Option<u64>,
+    /// How much the log tells.
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
+    log: String,
+}
+
+/// What runs beside the accept loop.
+struct Upkeep {
+    folder: PathBuf,
+    asking: Arc<Asking>,
+    shown: Arc<ServerCertificate>,
+    storing: Arc<Storing>,
+}
+
+impl Start {
+    pub(crate) fn run(&self, data: &Path, context: &Context) -> Result<Code> {
+        crate::descriptors::make_room()?;
+        begin_log(&self.log);
+        let identity = Storage::load(data)?;
+        let asking = Arc::new(Asking::new(data)?);
+        let storing = Storing::new(Folder::open_storage(data)?, asking.clone())?;
+        let authority = pki::client::certificate_of(&identity.authority_pem);
+        let authority = authority.map_err(access::Error::from)?;
+        let shown = ServerCertificate::new(&identity.certificate, &identity.pem, &authority);
+        let shown = shown.map_err(access::Error::from)?;
+        let tls = pki::server::server_config(shown.clone(), &authority);
+        let tls = Arc::new(tls.map_err(access::Error::from)?);
+        let upkeep = Upkeep { folder: data.to_owned(), asking, shown, storing };
+        let listen = self.listen.unwrap_or(identity.settings.listen);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.map_err(Failure::from)?.block_on(self.serve(listen, tls, upkeep, context))
+    }
+
+    async fn serve(
+        &self,
+        listen: SocketAddr,
+        tls: Arc<rustls::ServerConfig>,
+        upkeep: Upkeep,
+        context: &Context,
+    ) -> Result<Code> {
+        let buffer_bytes = self.socket_buffer.unwrap_or(0) as usize;
+        let listener = transport::socket::listen(listen, buffer_bytes).map_err(|error| {
+            Failure::new(Code::Failed, format!("cannot listen at {listen}: {error}"))
+                .hint("Another program may have this port: give another one with --listen")
+        })?;
+        let at = listener.local_addr()?;
+        upkeep.storing.listens_at(at.port());
+        context.out.line(&format!("storing at {at}"))?;
+        context.out.flush()?;
+        let shared = Shared::new(upkeep.storing.clone());
+        let listening = Listening { listener, tls, shared, http: no_http() };
+        tokio::select! {
+            () = listen::run(listening) => {}
+            refused = tell(upkeep.storing.clone()) => return Err(refused),
+            () = keep_up(Arc::new(upkeep)) => {}
+            stopped = asked_to_stop() => stopped?,
+        }
+        context.out.summary(Code::Complete, &crate::out::Nothing {})
+    }
+}
+
+/// Tells the governing server how it is, until that one says that it may not be a storage server any more.
+async fn tell(storing: Arc<Storing>) -> Failure {
+    let mut ticks = tokio::time::interval(NEWS_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut was_away = false;
+    loop {
+        ticks.tick().await;
+        let storing = storing.clone();
+        let told = tokio::task::spawn_blocking(move || storing.tell()).await;
+        match told {
+            Ok(Err(Trouble::Refused { message, hint })) => {
+                return Failure::new(Code::NotAllowed, message).hint(hint);
+            }
+            Ok(Err(Trouble::Away(why))) if !was_away => {
+                tracing::warn!(why, "the governing server is away");
+                was_away = true;
+            }
+            Ok(Ok(())) if was_away => {
+                tracing::info!("the governing server is there again");
+                was_away = false;
+            }
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "news could not be told"),
+        }
+    }
+}
+
+async fn keep_up(upkeep: Arc<Upkeep>) {
+    loop {
+        let upkeep = upkeep.clone();
+        let kept = tokio::task::spawn_blocking(move || upkeep.renew_if_due()).await;
+        if let Ok(Err(error)) = kept {
+            tracing::error!(%error, "the certificate cannot be renewed");
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+impl Upkeep {
+    fn renew_if_due(&self) -> access::Result<()> {
+        let now_secs = jiff::Timestamp::now().as_second();
+        if !Storage::load(&self.folder)?.is_renewal_due(now_secs) {
+            return Ok(());
+        }
+        access::blocking::wait(renew(&self.folder))?;
+        let identity = Storage::load(&self.folder)?;
+        let authority = pki::client::certificate_of(&identity.authority_pem)?;
+        self.shown.replace(&identity.certificate, &identity.pem, &authority)?;
+        self.asking.look_again()
+    }
+}

@@ -1,0 +1,355 @@
+//! A server, a storage server and nodes as processes: `icecore server`, `icecore storage`, and backups that go straight
+//! to where their domain lies.
+
+use crate::machine::{Machine, Ran, ended, random};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that runs until it is dropped: then it is killed.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Starts `command` and waits for its first line.
+    fn start(mut command: Command, begins: &str) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let running = Self(child);
+        assert!(line.starts_with(begins), "{line}");
+        running
+    }
+
+    /// How it ended, when it ends within so many seconds.
+    fn ends_within(&mut self, secs: u64) -> Option<i32> {
+        let end = Instant::now() + Duration::from_secs(secs);
+        loop {
+            match self.0.try_wait().unwrap() {
+                Some(status) => return Some(status.code().unwrap_or(-1)),
+                None if Instant::now() > end => return None,
+                None => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        let pid = Pid::from_raw(self.0.id().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A port that nobody listens at.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A server with the storage server `disk`.
+struct Site {
+    machine: Machine,
+    server: Option<Running>,
+    storage: Option<Running>,
+    port: u16,
+    storage_port: u16,
+}
+
+impl Site {
+    fn new() -> Self {
+        let (machine, port, storage_port) = (Machine::bare(), free_port(), free_port());
+        let mut site = Self { machine, server: None, storage: None, port, storage_port };
+        site.start_server();
+        site.enrol_storage("disk", &[]).ends(0);
+        site.start_storage();
+        site
+    }
+
+    fn start_server(&mut self) {
+        let listen = format!("127.0.0.1:{}", self.port);
+        let words = ["server", "--listen", &listen, "--data", &self.folder("data")];
+        self.server = Some(Running::start(self.machine.command(words), "serving "));
+    }
+
+    fn storage_command(&self) -> Command {
+        let listen = format!("127.0.0.1:{}", self.storage_port);
+        self.machine.command(["storage", "--data", &self.folder("disk"), "--listen", &listen])
+    }
+
+    /// Runs when the server has heard of it.
+    fn start_storage(&mut self) {
+        self.storage = Some(Running::start(self.storage_command(), "storing "));
+        self.wait_for("the storage server", |site| {
+            let storages = site.govern(&["storages", "--json"]).ends(0).lines();
+            storages[0]["connected"] == true && storages[0]["port"] == site.storage_port
+        });
+    }
+
+    fn folder(&self, name: &str) -> String {
+        self.machine.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn govern(&self, words: &[&str]) -> Ran {
+        let data = self.folder("data");
+        let words = ["server", "--data", &data].into_iter().chain(words.iter().copied());
+        self.machine.run(words)
+    }
+
+    /// Address and token, as the line to type has them.
+    fn token(&self, words: &[&str]) -> [String; 2] {
+        let words: Vec<_> = ["token"].iter().chain(words).copied().collect();
+        let text = self.govern(&words).ends(0).text();
+        let words: Vec<_> = text.lines().last().unwrap().split(' ').collect();
+        [words[3].to_owned(), words[4].to_owned()]
+    }
+
+    fn enrol_storage(&self, folder: &str, more: &[&str]) -> Ran {
+        let [url, token] = self.token(&["disk", "--storage"]);
+        let data = self.folder(folder);
+        let words = ["storage", "--data", &data, "enroll", &url, &token, "--name", "127.0.0.1"];
+        self.machine.run(words.into_iter().chain(more.iter().copied()))
+    }
+
+    /// A node, its domain on the storage server.
+    fn enrol(&self, node: &str, more: &[&str]) {
+        let words: Vec<_> = [node, "--on", "disk"].iter().chain(more).copied().collect();
+        let [url, token] = self.token(&words);
+        self.node(node, &["agent", "enroll", &url, &token]).ends(0);
+    }
+
+    fn node_command(&self, node: &str, words: &[&str]) -> Command {
+        let mut command = self.machine.command(words);
+        command.args(["--agent-dir", &self.folder(node)]);
+        command.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
+        command
+    }
+
+    fn node(&self, node: &str, words: &[&str]) -> Ran {
+        ended(&mut self.node_command(node, words))
+    }
+
+    /// A backup of much, slowly enough that something can happen meanwhile; begun when the server shows it.
+    fn begin_backup(&self, node: &str) -> Running {
+        self.machine.write("much", &random(24 << 20));
+        self.govern(&["limit", "add", "--node", node, "--up", "4M"]).ends(0);
+        let source = self.folder("source");
+        let mut command = self.node_command(node, &["backup", "--json", &source]);
+        let (out, log) = (self.log(node, "out"), self.log(node, "log"));
+        command.stdout(std::fs::File::create(out).unwrap());
+        let log = std::fs::File::create(log).unwrap();
+        let backup = Running(command.stderr(log).spawn().unwrap());
+        self.wait_for("the job", |site| {
+            let jobs = site.govern(&["sessions", "--json"]).ends(0).lines();
+            jobs.iter().any(|job| job["state"] == "running")
+        });
+        // It takes six seconds at this rate: now it is in the middle.
+        std::thread::sleep(Duration::from_millis(1500));
+        backup
+    }
+
+    fn log(&self, node: &str, what: &str) -> PathBuf {
+        self.machine.path(&format!("{node}.{what}"))
+    }
+
+    fn said(&self, node: &str) -> String {
+        let texts = ["out", "log"].map(|what| std::fs::read_to_string(self.log(node, what)));
+        texts.map(Result::unwrap).concat()
+    }
+
+    fn wait_for(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while !is_so(self) {
+            assert!(Instant::now() < end, "{what} did not come");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Restores the newest snapshot, and compares.
+    fn restores(&self, node: &str, more: &[&str]) {
+        let target = self.folder(&format!("restored-{node}"));
+        let words = ["restore", "latest", "--target", &target];
+        self.node(node, &words.iter().chain(more).copied().collect::<Vec<_>>()).ends(0);
+        let restored = format!("{target}{}", self.folder("source"));
+        let same = ended(Command::new("diff").args(["-r", &restored, &self.folder("source")]));
+        assert_eq!(same.code, 0, "{}{}", same.text(), same.stderr);
+    }
+
+    /// The newest job of the server's list.
+    fn last_job(&self) -> serde_json::Value {
+        self.govern(&["jobs", "--json"]).ends(0).lines()[0].clone()
+    }
+}
+
+#[test]
+fn a_domain_lies_on_the_storage_server_and_nowhere_else() {
+    let site = Site::new();
+    for (node, keys) in [("web", "managed"), ("own", "client")] {
+        site.enrol(node, &["--keys", keys]);
+        site.node(node, &["backup", &site.folder("source")]).ends(0);
+        site.restores(node, &[]);
+        let listed = site.node(node, &["snapshots", "--json"]).ends(0).lines();
+        assert_eq!(listed.len(), 2, "{node}: a snapshot and the summary");
+        let seen = site.govern(&["snapshots", node, "--json"]).ends(0).lines();
+        assert_eq!(seen.len(), 2, "{node}: the server sees what lies in the clear");
+        assert!(site.machine.path("disk/pool/domains").join(node).join("config").exists());
+        assert!(!site.machine.path("data/pool/domains").join(node).exists());
+    }
+    let storages = site.govern(&["storages", "--json"]).ends(0).lines();
+    assert_eq!((&storages[0]["name"], &storages[0]["domains"]), (&"disk".into(), &2.into()));
+    assert!(storages[0]["free_bytes"].as_u64() > Some(0));
+    assert_eq!(site.govern(&["status", "--json"]).ends(0).last()["storages"], 1);
+    site.wait_for("the ends of the jobs", |site| {
+        let jobs = site.govern(&["jobs", "--kind", "backup", "--json"]).ends(0).lines();
+        jobs.iter().filter(|job| job["snapshot"].is_string()).count() == 2
+    });
+    site.govern(&["audit"]).ends(0);
+}
+
+#[test]
+fn a_granted_node_restores_across_until_the_grant_ends() {
+    let site = Site::new();
+    site.enrol("web", &[]);
+    let [url, token] = site.token(&["spare"]);
+    site.node("spare", &["agent", "enroll", &url, &token]).ends(0);
+    site.node("web", &["backup", &site.folder("source")]).ends(0);
+    site.govern(&["grant", "spare", "web", "--for", "1d"]).ends(0);
+    site.restores("spare", &["--domain", "web"]);
+    // Its own domain lies with the server, and goes on to.
+    site.node("spare", &["backup", &site.folder("source")]).ends(0);
+    assert!(site.machine.path("data/pool/domains/spare").exists());
+    let slots =
+        || std::fs::read_dir(site.machine.path("disk/pool/domains/web/keys")).unwrap().count();
+    let before = slots();
+    site.govern(&["ungrant", "spare", "web"]).ends(0);
+    assert_eq!(slots(), before - 1, "the key that was made for it is gone");
+    site.node("spare", &["snapshots", "--domain", "web"]).ends(13);
+}
+
+#[test]
+fn a_revoked_node_is_cut_off_within_three_seconds() {
+    let site = Site::new();
+    site.enrol("web", &[]);
+    let mut backup = site.begin_backup("web");
+    site.govern(&["revoke", "web"]).ends(0);
+    let since = Instant::now();
+    let code = backup.ends_within(5).expect("the backup ends");
+    assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
+    assert_ne!(code, 0);
+    assert!(site.said("web").contains("was revoked"), "{}", site.said("web"));
+    let refused = site.node("web", &["snapshots"]);
+    assert!(refused.code != 0 && refused.stderr.contains("is revoked"), "{refused:?}");
+}
+
+#[test]
+fn a_job_can_be_cancelled_from_the_server() {
+    let site = Site::new();
+    site.enrol("web", &[]);
+    let mut backup = site.begin_backup("web");
+    let job = site.govern(&["sessions", "--json"]).ends(0).lines()[0]["id"].to_string();
+    site.govern(&["cancel", &job]).ends(0);
+    let code = backup.ends_within(10).expect("the backup ends");
+    assert_ne!(code, 0, "{}", site.said("web"));
+}
+
+#[test]
+fn a_revoked_storage_server_ends_and_nobody_is_sent_there() {
+    let mut site = Site::new();
+    site.enrol("web", &[]);
+    site.govern(&["revoke", "disk", "--storage"]).ends(0);
+    let storage = site.storage.as_mut().unwrap();
+    assert_eq!(storage.ends_within(10), Some(13));
+    let refused = site.node("web", &["backup", &site.folder("source")]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("'disk' is revoked"), "{}", refused.stderr);
+    assert_eq!(ended(&mut site.storage_command()).code, 13, "it does not come back");
+    site.govern(&["token", "more", "--on", "disk"]).ends(13);
+    // It may enrol again, and has its repositories still.
+    site.enrol_storage("disk", &["--replace"]).ends(0);
+    site.start_storage();
+    site.node("web", &["backup", &site.folder("source")]).ends(0);
+    site.restores("web", &[]);
+}
+
+#[test]
+fn a_backup_outlives_its_storage_server() {
+    let mut site = Site::new();
+    site.enrol("web", &[]);
+    let mut backup = site.begin_backup("web");
+    site.storage.as_mut().unwrap().kill();
+    std::thread::sleep(Duration::from_secs(1));
+    site.start_storage();
+    assert_eq!(backup.ends_within(60), Some(0), "{}", site.said("web"));
+    site.restores("web", &[]);
+    let lost = site.govern(&["jobs", "--state", "lost", "--json"]).ends(0).lines();
+    assert_eq!(lost[0]["node"], "web", "the job of the run that was killed is lost");
+}
+
+#[test]
+fn a_backup_finds_a_storage_server_that_moved() {
+    let mut site = Site::new();
+    site.enrol("web", &[]);
+    let mut backup = site.begin_backup("web");
+    site.storage.as_mut().unwrap().kill();
+    site.storage_port = free_port();
+    site.start_storage();
+    assert_eq!(backup.ends_within(60), Some(0), "{}", site.said("web"));
+    site.restores("web", &[]);
+}
+
+#[test]
+fn a_backup_outlives_the_governing_server() {
+    let mut site = Site::new();
+    site.enrol("web", &[]);
+    let mut backup = site.begin_backup("web");
+    site.server.as_mut().unwrap().kill();
+    assert_eq!(backup.ends_within(60), Some(0), "{}", site.said("web"));
+    site.start_server();
+    site.wait_for("the end of the job", |site| site.last_job()["state"] == "complete");
+    assert_eq!(site.govern(&["jobs", "--json"]).ends(0).lines().len(), 2, "one job, and the end");
+    site.restores("web", &[]);
+}
+
+#[test]
+fn who_comes_while_the_governing_server_is_away_waits_for_it() {
+    let mut site = Site::new();
+    site.enrol("web", &[]);
+    let mut backup = site.begin_backup("web");
+    site.server.as_mut().unwrap().kill();
+    // Its storage server cannot ask whether it may come back, and says so until it can.
+    site.storage.as_mut().unwrap().kill();
+    site.storage = Some(Running::start(site.storage_command(), "storing "));
+    assert_eq!(backup.ends_within(3), None, "{}", site.said("web"));
+    site.start_server();
+    assert_eq!(backup.ends_within(60), Some(0), "{}", site.said("web"));
+    site.restores("web", &[]);
+}
+
+#[test]
+fn tokens_and_names_are_for_what_they_were_made() {
+    let site = Site::new();
+    let [url, token] = site.token(&["web", "--on", "disk"]);
+    let data = site.folder("other");
+    let storage = ["storage", "--data", &data, "enroll", &url, &token, "--name", "127.0.0.1"];
+    site.machine.run(storage).ends(13);
+    let [_, for_storage] = site.token(&["more", "--storage"]);
+    site.node("web", &["agent", "enroll", &url, &for_storage]).ends(13);
+    for name in ["*.example.com", "a b", "backup."] {
+        let words = ["storage", "--data", &data, "enroll", &url, &for_storage, "--name", name];
+        site.machine.run(words).ends(2);
+    }
+    site.govern(&["token", "web", "--on", "nowhere"]).ends(1);
+    site.govern(&["token", "web", "--on", "disk", "--storage"]).ends(2);
+    site.node("web", &["agent", "enroll", &url, &token]).ends(0);
+    site.govern(&["token", "web-2", "--domain", "web"]).ends(0);
+    let [_, again] = site.token(&["own"]);
+    site.node("own", &["agent", "enroll", &url, &again]).ends(0);
+    site.govern(&["token", "own-2", "--domain", "own", "--on", "disk"]).ends(2);
+}

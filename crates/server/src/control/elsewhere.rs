@@ -1,0 +1,246 @@
+//! What the governing server does with a repository on a storage server: a few calls of the data protocol, each over a
+//! connection of its own with a certificate that is made for it and kept nowhere.
+
+use super::repositories::Slot;
+use super::{Control, Error, Result};
+use api::Name;
+use ids::KeyId;
+use protocol::fault::Code;
+use protocol::packet::{End, PathBytes, Slot as SlotPacket, SnapshotName};
+use protocol::{Packet, VERSION_NEWEST};
+use repository::config::Config;
+use repository::snapshots::{SnapshotRef, Stored, decode};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use transport::frames::FrameReader;
+use transport::rate::Rate;
+
+/// In the certificate by which a storage server knows the governing server. No node can have this name.
+pub const GOVERNING: &str = "icecore:server";
+
+/// The first version with packets for key slots.
+const VERSION_SLOTS: u16 = 2;
+/// For connecting, TLS, and opening the domain.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// For each answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Questions on the way at once.
+const ASKED_AHEAD: usize = 64;
+/// What a connection is for: to look.
+const LOOK: u8 = 3;
+
+/// A domain on a storage server.
+pub(crate) struct Elsewhere {
+    storage: Name,
+    host: String,
+    port: u16,
+    domain: Name,
+    tls: Arc<rustls::ClientConfig>,
+}
+
+impl Control {
+    /// The domain `domain` on the storage server `storage`.
+    pub(crate) fn on_storage(&self, storage: &Name, domain: &Name) -> Result<Elsewhere> {
+        let (host, port) = self.place_of(storage)?;
+        let key = pki::NodeKey::generate()?;
+        let issued = self.authority.issue_node(&key.request_pem, GOVERNING, self.now_secs())?;
+        let identity = Some((issued.pem.as_str(), key.key_pem.as_str()));
+        let tls = pki::client::client_config(&self.authority_pem, identity, protocol::ALPN)?;
+        let (storage, domain, tls) = (storage.clone(), domain.clone(), Arc::new(tls));
+        Ok(Elsewhere { storage, host, port, domain, tls })
+    }
+}
+
+/// An open connection.
+struct Talk {
+    reader: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
+    write: WriteHalf<TlsStream<TcpStream>>,
+}
+
+impl Elsewhere {
+    /// What the repository is; `None` when there is none.
+    pub(crate) fn config(&self) -> Result<Option<Config>> {
+        let config = self.wait(async { self.connect().await.map(|(_, config)| config) })?;
+        self.decoded(config)
+    }
+
+    /// Makes the repository.
+    pub(crate) fn init(&self, config: &Config, slots: &[Slot]) -> Result<()> {
+        let slots = slots.iter().map(|(id, bytes)| SlotPacket { id: *id, bytes: bytes.clone() });
+        let packet = Packet::Init { config: PathBytes(config.encode()), slots: slots.collect() };
+        self.ask(packet).map(drop)
+    }
+
+    /// The key slots.
+    pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
+        match self.ask(Packet::ListSlots {})? {
+            Packet::SlotList { slots } => {
+                Ok(slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect())
+            }
+            other => Err(self.nonsense(&other)),
+        }
+    }
+
+    /// Durably adds a key slot.
+    pub(crate) fn put_key_slot(&self, id: KeyId, slot: &[u8]) -> Result<()> {
+        let bytes = slot.to_vec();
+        self.ask(Packet::PutSlot { slot: SlotPacket { id, bytes } }).map(drop)
+    }
+
+    /// Durably removes a key slot, if it is there.
+    pub(crate) fn remove_key_slot(&self, id: KeyId) -> Result<()> {
+        self.ask(Packet::RemoveSlot { id }).map(drop)
+    }
+
+    /// The snapshots, oldest first; those that cannot be read as their names.
+    pub(crate) fn snapshots(&self) -> Result<Vec<std::result::Result<Stored, SnapshotRef>>> {
+        self.wait(async {
+            let (mut talk, config) = self.connect().await?;
+            let mut found = Vec::new();
+            if config.is_empty() {
+                return Ok(found);
+            }
+            let names = self.names(&mut talk).await?;
+            for some in names.chunks(ASKED_AHEAD) {
+                let ask = |name: &SnapshotName| Packet::GetSnapshot { name: *name };
+                self.send(&mut talk, &some.iter().map(ask).collect::<Vec<_>>()).await?;
+                for name in some {
+                    let name = SnapshotRef { sequence: name.sequence, id: name.id };
+                    found.extend(self.head(&mut talk, name).await?);
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// The answer to `GetSnapshot`; nothing when it was forgotten meanwhile.
+    async fn head(
+        &self,
+        talk: &mut Talk,
+        name: SnapshotRef,
+    ) -> Result<Option<std::result::Result<Stored, SnapshotRef>>> {
+        match self.receive(talk).await? {
+            Packet::Snapshot { file, .. } => Ok(Some(decode(name, &file).map_err(|_| name))),
+            Packet::Fault { code, .. } if code == Code::SnapshotMissing as u16 => Ok(None),
+            Packet::Fault { .. } => Ok(Some(Err(name))),
+            other => Err(self.nonsense(&other)),
+        }
+    }
+
+    async fn names(&self, talk: &mut Talk) -> Result<Vec<SnapshotName>> {
+        let (mut all, mut after) = (Vec::<SnapshotName>::new(), 0);
+        loop {
+            self.send(talk, &[Packet::ListSnapshots { after }]).await?;
+            match self.done(self.receive(talk).await?)? {
+                Packet::SnapshotList { names, more } => {
+                    all.extend(names);
+                    // A list that does not rise would be asked for ever.
+                    match all.last().map(|name| name.sequence) {
+                        Some(last) if more && last > after => after = last,
+                        _ => return Ok(all),
+                    }
+                }
+                other => return Err(self.nonsense(&other)),
+            }
+        }
+    }
+
+    /// One question, and its answer.
+    fn ask(&self, packet: Packet) -> Result<Packet> {
+        self.wait(async {
+            let (mut talk, _) = self.connect().await?;
+            self.send(&mut talk, &[packet]).await?;
+            self.done(self.receive(&mut talk).await?)
+        })
+    }
+
+    /// Blocks: called where work may wait for a disk.
+    fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| self.failed(error))?.block_on(work)
+    }
+
+    /// A connection with the domain open, and its settings.
+    async fn connect(&self) -> Result<(Talk, Vec<u8>)> {
+        let connected = async {
+            let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
+            let stream = stream.map_err(|error| self.failed(error))?;
+            let name = rustls::pki_types::ServerName::try_from(self.host.clone());
+            let name = name.map_err(|error| self.failed(error))?;
+            let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await;
+            let (read, write) = tokio::io::split(stream.map_err(|error| self.failed(error))?);
+            let mut talk = Talk { reader: FrameReader::new(read, End::Server), write };
+            let config = self.open(&mut talk).await?;
+            Ok((talk, config))
+        };
+        let late = |_| self.failed(format!("no answer in {CONNECT_WITHIN:?}"));
+        tokio::time::timeout(CONNECT_WITHIN, connected).await.map_err(late)?
+    }
+
+    async fn open(&self, talk: &mut Talk) -> Result<Vec<u8>> {
+        let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
+        let (oldest, newest) = (VERSION_SLOTS, VERSION_NEWEST);
+        self.send(talk, &[Packet::Hello { oldest, newest, program }]).await?;
+        self.done(self.receive(talk).await?)?;
+        let domain = self.domain.to_string();
+        self.send(talk, &[Packet::Open { domain, purpose: LOOK }]).await?;
+        match self.done(self.receive(talk).await?)? {
+            Packet::Opened { config, .. } => Ok(config.0),
+            other => Err(self.nonsense(&other)),
+        }
+    }
+
+    async fn send(&self, talk: &mut Talk, packets: &[Packet]) -> Result<()> {
+        let frames: Vec<u8> = packets.iter().flat_map(|packet| packet.frame(0)).collect();
+        let sent = async {
+            talk.write.write_all(&frames).await?;
+            talk.write.flush().await
+        };
+        sent.await.map_err(|error| self.failed(error))
+    }
+
+    /// The next packet that is an answer.
+    async fn receive(&self, talk: &mut Talk) -> Result<Packet> {
+        let answer = async {
+            loop {
+                let header = talk.reader.header().await?;
+                let body = talk.reader.body(header, &Rate::default()).await?;
+                match Packet::decode(header.kind, body)? {
+                    Packet::Limits { .. } => {}
+                    packet => return Ok::<_, transport::Error>(packet),
+                }
+            }
+        };
+        let answer = tokio::time::timeout(ANSWER_WITHIN, answer).await;
+        let answer = answer.map_err(|_| self.failed(format!("no answer in {ANSWER_WITHIN:?}")))?;
+        answer.map_err(|error| self.failed(error))
+    }
+
+    fn done(&self, answer: Packet) -> Result<Packet> {
+        match answer {
+            Packet::Fault { message, .. } => Err(self.failed(message)),
+            answer => Ok(answer),
+        }
+    }
+
+    fn decoded(&self, config: Vec<u8>) -> Result<Option<Config>> {
+        if config.is_empty() {
+            return Ok(None);
+        }
+        Config::decode(&config).map(Some).map_err(|error| self.failed(error))
+    }
+
+    fn nonsense(&self, packet: &Packet) -> Error {
+        self.failed(format!("it answered with {}", packet.name()))
+    }
+
+    fn failed(&self, why: impl ToString) -> Error {
+        let place = format!("{}:{}", self.host, self.port);
+        Error::Elsewhere { storage: self.storage.to_string(), place, why: why.to_string() }
+    }
+}

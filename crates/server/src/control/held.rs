@@ -1,0 +1,116 @@
+//! The repository of a domain, wherever it lies: with this server, or on a storage server.
+
+use super::elsewhere::Elsewhere;
+use super::repositories::{self, Repositories, Slot};
+use super::{Control, Error, Result};
+use api::Name;
+use ids::KeyId;
+use repository::config::Config;
+use repository::snapshots::{SnapshotRef, Stored};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The repository of a domain.
+pub(crate) enum Held {
+    /// In this folder.
+    Here(PathBuf, Arc<dyn Repositories>),
+    /// On a storage server.
+    There(Elsewhere),
+}
+
+impl Control {
+    /// The repository of `domain`, on `storage` when that is some.
+    pub(crate) fn held(&self, domain: &Name, storage: Option<&Name>) -> Result<Held> {
+        match storage {
+            Some(storage) => self.on_storage(storage, domain).map(Held::There),
+            None => Ok(Held::Here(self.folder.domain(domain), self.repositories())),
+        }
+    }
+
+    /// The repository of the domain of this name.
+    pub(crate) fn held_by_name(&self, domain: &Name) -> Result<Held> {
+        let missing = || catalog::Error::Missing { what: "domain", name: domain.to_string() };
+        let known = self.catalog.domain(domain)?.ok_or_else(missing)?;
+        self.held(domain, known.storage.as_ref())
+    }
+
+    /// Host and port at which nodes reach a storage server.
+    pub(crate) fn place_of(&self, storage: &Name) -> Result<(String, u16)> {
+        let missing = || catalog::Error::Missing { what: "storage", name: storage.to_string() };
+        let known = self.catalog.storage(storage)?.ok_or_else(missing)?;
+        if known.revoked {
+            let hint = format!("On the server: icecore server token {storage} --storage");
+            let message = format!("the storage server '{storage}' is revoked");
+            return Err(super::authority::no(message, &hint));
+        }
+        let unknown = || Error::Elsewhere {
+            storage: storage.to_string(),
+            place: "nowhere".to_owned(),
+            why: "it has not run yet".to_owned(),
+        };
+        known.names.into_iter().next().zip(known.port).ok_or_else(unknown)
+    }
+}
+
+impl Held {
+    /// What it is; `None` when there is none.
+    pub(crate) fn config(&self) -> Result<Option<Config>> {
+        match self {
+            Self::Here(folder, _) => Ok(repositories::config(folder)?),
+            Self::There(there) => there.config(),
+        }
+    }
+
+    /// Makes it.
+    pub(crate) fn init(&self, config: &Config, slots: &[Slot]) -> Result<()> {
+        match self {
+            Self::Here(folder, here) => Ok(here.init(folder, *config, slots)?),
+            Self::There(there) => there.init(config, slots),
+        }
+    }
+
+    /// Its key slots.
+    pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
+        match self {
+            Self::Here(folder, _) => Ok(repositories::key_slots(folder)?),
+            Self::There(there) => there.key_slots(),
+        }
+    }
+
+    /// Durably adds a key slot.
+    pub(crate) fn put_key_slot(&self, id: KeyId, slot: &[u8]) -> Result<()> {
+        match self {
+            Self::Here(folder, here) => Ok(here.put_key_slot(folder, id, slot)?),
+            Self::There(there) => there.put_key_slot(id, slot),
+        }
+    }
+
+    /// Durably removes a key slot, if it is there.
+    pub(crate) fn remove_key_slot(&self, id: KeyId) -> Result<()> {
+        match self {
+            Self::Here(folder, here) => Ok(here.remove_key_slot(folder, id)?),
+            Self::There(there) => there.remove_key_slot(id),
+        }
+    }
+
+    /// Its snapshots, oldest first; those that cannot be read as their names.
+    pub(crate) fn snapshots(&self) -> Result<Vec<std::result::Result<Stored, SnapshotRef>>> {
+        let (folder, here) = match self {
+            Self::Here(folder, here) => (folder, here),
+            Self::There(there) => return there.snapshots(),
+        };
+        if repositories::config(folder)?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for name in here.snapshots(folder)? {
+            match repositories::head(folder, name) {
+                Ok(stored) => found.push(Ok(stored)),
+                // Forgotten since the list was made.
+                Err(repository::Error::SnapshotMissing(_)) => {}
+                Err(_) => found.push(Err(name)),
+            }
+        }
+        Ok(found)
+    }
+}

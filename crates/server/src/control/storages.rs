@@ -1,0 +1,212 @@
+//! Further storage servers: how a machine becomes one, what it may ask, and how it is thrown out.
+//!
+//! A storage server holds repositories and no key of them. It asks here who may do what, about domains that lie on it
+//! and no others.
+
+mod names;
+mod news;
+
+pub use news::StorageTable;
+
+use super::authority::no;
+use super::enrol::{VALID_SECS_DEFAULT, VALID_SECS_MAX, certificate, checked_version, token_hash};
+use super::{Control, Result, SERVER, random};
+use crate::authority::{Node, Peer};
+use api::enrol::{Renew, Renewed};
+use api::storages::{
+    AccessGiven, AdmitNode, AskAccess, EnrolStorage, EnrolledStorage, NewStorageToken,
+    NodeAdmitted, Storage, StorageTokenMade, Storages,
+};
+use api::{Name, Token};
+use catalog::storages::{StorageEnrolment, StorageTokenUse};
+use catalog::tokens::TokenHash;
+use ids::KeyId;
+use pki::ServerNames;
+use std::net::IpAddr;
+
+/// Before the name of a storage server in its certificate: no node can have such a name.
+const PREFIX: &str = "storage:";
+
+impl Control {
+    /// Makes a token; its secret is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`], [`super::Error::NoRandom`].
+    pub fn make_storage_token(&self, who: &str, new: &NewStorageToken) -> Result<StorageTokenMade> {
+        let by = self.by(who);
+        let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
+        let expires = by.now_secs.saturating_add_unsigned(valid_secs);
+        let token = Token { secret: *random::<16>()?, authority: self.authority_prefix() };
+        let hash = pki::fingerprint(&token.secret);
+        self.catalog.add_storage_token(by, &hash, &new.storage, expires)?;
+        let replaces = self.catalog.storage(&new.storage)?.is_some();
+        let (token, server, storage) = (token.to_text(), self.address(), new.storage.clone());
+        Ok(StorageTokenMade { token, storage, server, expires, replaces })
+    }
+
+    /// Makes a storage server of who holds a good token.
+    ///
+    /// # Errors
+    /// As [`Control::enrol`].
+    pub fn enrol_storage(&self, from: IpAddr, request: &EnrolStorage) -> Result<EnrolledStorage> {
+        self.guard.check(from)?;
+        let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
+        let sent = digest(request);
+        let _one = self.keys.lock();
+        let use_ = self.catalog.storage_token(&hash, &sent, self.now_secs());
+        match use_.inspect_err(|_| self.guard.failed(from))? {
+            StorageTokenUse::Answered(answer) => Ok(*answer),
+            StorageTokenUse::Good(name) => self.enrol_storage_as(&name, &hash, &sent, request),
+        }
+    }
+
+    fn enrol_storage_as(
+        &self,
+        name: &Name,
+        token: &TokenHash,
+        sent: &[u8; 32],
+        request: &EnrolStorage,
+    ) -> Result<EnrolledStorage> {
+        let version = checked_version(&request.version)?;
+        let names = self.checked_names(name, &request.names)?;
+        let issued = self.issue_storage(name, &names, &request.request)?;
+        let answer = EnrolledStorage {
+            storage: name.clone(),
+            certificate: issued.pem.clone(),
+            authority: self.authority_pem.clone(),
+            expires: issued.not_after_secs,
+        };
+        let (certificate, answer_ref, names) = (certificate(&issued), &answer, &names[..]);
+        let new = StorageEnrolment {
+            token,
+            request: sent,
+            answer: answer_ref,
+            certificate: &certificate,
+            names,
+            version,
+        };
+        self.catalog.enrol_storage(self.by(SERVER), new)?;
+        Ok(answer)
+    }
+
+    fn issue_storage(&self, name: &Name, names: &[String], request: &str) -> Result<pki::Issued> {
+        let names = ServerNames::of(names.iter().map(String::as_str));
+        let subject = format!("{PREFIX}{name}");
+        Ok(self.authority.issue_storage(request, &subject, &names, self.now_secs())?)
+    }
+
+    /// The storage server that shows this certificate.
+    ///
+    /// # Errors
+    /// [`super::Error::Refused`] when it is none that is known, in time and not revoked.
+    pub fn let_storage_in(&self, peer: &Peer) -> Result<Name> {
+        let facts = pki::inspect(&peer.certificate)?;
+        let known = self.catalog.storage_certificate(&facts.serial)?;
+        let known = known.filter(|it| facts.common_name == format!("{PREFIX}{}", it.storage));
+        match known {
+            None => Err(no("this certificate is of no storage server".to_owned(), "")),
+            Some(known) if known.revoked => {
+                let hint =
+                    format!("On the server: icecore server token {} --storage", known.storage);
+                Err(no(format!("the storage server '{}' is revoked", known.storage), &hint))
+            }
+            Some(known) if known.not_after.min(facts.not_after_secs) <= self.now_secs() => {
+                Err(no(format!("the certificate of '{}' has ended", known.storage), ""))
+            }
+            Some(known) => Ok(known.storage),
+        }
+    }
+
+    /// The next certificate of a storage server that was let in, under the names it has.
+    ///
+    /// # Errors
+    /// [`super::Error::Pki`] for a bad request; [`super::Error::Catalog`] when it was revoked meanwhile.
+    pub fn renew_storage(&self, storage: &Name, request: &Renew) -> Result<Renewed> {
+        checked_version(&request.version)?;
+        let missing = || catalog::Error::Missing { what: "storage", name: storage.to_string() };
+        let names = self.catalog.storage(storage)?.ok_or_else(missing)?.names;
+        let issued = self.issue_storage(storage, &names, &request.request)?;
+        let who = format!("storage {storage}");
+        self.catalog.renew_storage(self.by(&who), storage, &certificate(&issued))?;
+        Ok(Renewed { certificate: issued.pem, expires: issued.not_after_secs })
+    }
+
+    /// Whether a node may connect to a storage server.
+    ///
+    /// # Errors
+    /// [`super::Error::Refused`].
+    pub fn admit_for_storage(&self, asked: &AdmitNode) -> Result<NodeAdmitted> {
+        self.known_node(&asked.serial, &asked.node, Some(asked.address))?;
+        Ok(NodeAdmitted { limits: self.limit_for(asked.node.as_str(), asked.address) })
+    }
+
+    /// The node that a storage server speaks of, when it may connect.
+    fn known_node(&self, serial: &str, node: &Name, address: Option<IpAddr>) -> Result<Node> {
+        let facts = pki::Facts {
+            serial: serial.to_owned(),
+            common_name: node.to_string(),
+            // The storage server has verified the certificate; what the catalog says of its end holds.
+            not_before_secs: 0,
+            not_after_secs: i64::MAX,
+        };
+        self.let_in_by(&facts, address)
+    }
+
+    /// What a node may do with a domain that lies on `storage`.
+    ///
+    /// # Errors
+    /// [`super::Error::Refused`], also when the domain lies elsewhere.
+    pub fn access_for_storage(&self, storage: &Name, asked: &AskAccess) -> Result<AccessGiven> {
+        let node = self.known_node(&asked.serial, &asked.node, None)?;
+        let access = self.access_of(&node, asked.domain.as_ref().map(Name::as_str))?;
+        let domain = super::authority::parse(&access.domain)?;
+        if !self.lies_on(storage, &domain)? {
+            let message = format!("the domain '{domain}' does not lie on this storage server");
+            return Err(no(message, "Where it lies: icecore server domains"));
+        }
+        let (may_write, may_read, may_init) = (access.may_write, access.may_read, access.may_init);
+        let key = access.key.map(|key| KeyId(key).to_string());
+        Ok(AccessGiven { domain, may_write, may_read, may_init, key })
+    }
+
+    fn lies_on(&self, storage: &Name, domain: &Name) -> Result<bool> {
+        let known = self.catalog.domain(domain)?;
+        Ok(known.is_some_and(|domain| domain.storage.as_ref() == Some(storage)))
+    }
+
+    /// Revokes a storage server: it is told nothing more, and nodes are not sent there.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`] when there is none.
+    pub fn revoke_storage(&self, who: &str, storage: &Name) -> Result<()> {
+        self.catalog.revoke_storage(self.by(who), storage)?;
+        self.lose_storage(storage);
+        Ok(())
+    }
+
+    /// All storage servers.
+    ///
+    /// # Errors
+    /// [`super::Error::Catalog`].
+    pub fn list_storages(&self) -> Result<Storages> {
+        let storages = self.catalog.storages()?.into_iter().map(|storage| Storage {
+            connected: self.storages.is_connected(&storage.name),
+            name: storage.name,
+            names: storage.names,
+            port: storage.port,
+            made: storage.made,
+            last_seen: storage.last_seen,
+            version: storage.version,
+            revoked: storage.revoked,
+            domains: storage.domains,
+            free_bytes: storage.bytes[0],
+            total_bytes: storage.bytes[1],
+        });
+        Ok(Storages { storages: storages.collect() })
+    }
+}
+
+/// What tells one request from another: who sends the same again gets the same answer.
+fn digest(request: &EnrolStorage) -> [u8; 32] {
+    pki::fingerprint(format!("{}\0{}", request.request, request.names.join("\0")).as_bytes())
+}

@@ -1,0 +1,140 @@
+//! Jobs of a storage server: told to the governing server all together, and their ends until it has taken them.
+
+use crate::authority::{JobEnd, JobNo, JobStatus, Node};
+use api::jobs::{JobState, Progress};
+use api::storages::{JobTold, StorageJob, StorageJobEnd};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Ends that wait for a governing server that is away; the oldest go first.
+const ENDED_MAX: usize = 4096;
+/// Jobs told at once.
+const TOLD_MAX: usize = 4096;
+/// Bytes of reports told at once.
+const REPORTS_BYTES_MAX: usize = 2 << 20;
+/// A report is kept up to here, as the governing server does.
+const REPORT_BYTES_MAX: usize = 256 << 10;
+/// A path is shown up to here; longer ones lose their beginning.
+const PATH_BYTES_MAX: usize = 512;
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// The jobs, by number.
+#[derive(Default)]
+pub(super) struct Jobs {
+    next: AtomicU64,
+    all: Mutex<BTreeMap<JobNo, Job>>,
+}
+
+struct Job {
+    told: StorageJob,
+    cancelled: bool,
+}
+
+impl Jobs {
+    /// A job begins.
+    pub(super) fn begin(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        if let (Ok(node), Ok(domain)) = (node.name.parse(), domain.parse()) {
+            let (kind, what) = (capped(kind).to_owned(), capped(what).to_owned());
+            let (job, end, progress) = (None, None, Progress::default());
+            let told = StorageJob { number, job, node, domain, kind, what, progress, end };
+            self.all.lock().insert(number, Job { told, cancelled: false });
+        }
+        number
+    }
+
+    /// Where it is.
+    pub(super) fn is_at(&self, number: JobNo, status: &JobStatus) {
+        if let Some(job) = self.all.lock().get_mut(&number) {
+            job.told.progress = progress(status);
+        }
+    }
+
+    /// It ended. What ended stays ended.
+    pub(super) fn end(&self, number: JobNo, end: &JobEnd, report: &str) {
+        let mut all = self.all.lock();
+        if let Some(job) = all.get_mut(&number).filter(|job| job.told.end.is_none()) {
+            job.told.end = Some(ending(end, report));
+        }
+        let ended = all.values().filter(|job| job.told.end.is_some());
+        if ended.clone().count() > ENDED_MAX
+            && let Some(oldest) = ended.map(|job| job.told.number).next()
+        {
+            all.remove(&oldest);
+        }
+    }
+
+    /// Whether it was asked to end.
+    pub(super) fn is_cancelled(&self, number: JobNo) -> bool {
+        self.all.lock().get(&number).is_some_and(|job| job.cancelled)
+    }
+
+    /// As many as may be told at once: the others follow. A job that was told of once is told of until it has ended.
+    pub(super) fn to_tell(&self) -> Vec<StorageJob> {
+        let mut bytes = 0;
+        let mut told = Vec::new();
+        for Job { told: job, .. } in self.all.lock().values() {
+            let report = job.end.as_ref().map_or(0, |end| end.report.len());
+            let mut job = job.clone();
+            if bytes + report > REPORTS_BYTES_MAX {
+                job.end = None;
+            } else {
+                bytes += report;
+            }
+            told.push(job);
+            if told.len() >= TOLD_MAX {
+                break;
+            }
+        }
+        told
+    }
+
+    /// Notes what the governing server says of those it was told of. An end that it has taken is forgotten.
+    pub(super) fn are_told(&self, asked: &[StorageJob], told: &[JobTold]) {
+        let mut all = self.all.lock();
+        for (asked, told) in asked.iter().zip(told) {
+            if asked.end.is_some() {
+                all.remove(&asked.number);
+            } else if let Some(job) = all.get_mut(&asked.number) {
+                job.told.job = told.job;
+                job.cancelled = told.cancelled;
+            }
+        }
+    }
+}
+
+fn progress(status: &JobStatus) -> Progress {
+    let start = status.path.len().saturating_sub(PATH_BYTES_MAX);
+    let path = status.path.get(start..).unwrap_or_default();
+    Progress {
+        objects: status.objects,
+        bytes: status.bytes,
+        bytes_read: status.bytes_read,
+        bytes_wire: status.bytes_wire,
+        stage: capped(&status.stage).to_owned(),
+        path: path.utf8_chunks().map(shown).collect(),
+    }
+}
+
+/// What is no text is escaped.
+fn shown(chunk: std::str::Utf8Chunk<'_>) -> String {
+    let escaped = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
+    std::iter::once(chunk.valid().to_owned()).chain(escaped).collect()
+}
+
+fn ending(end: &JobEnd, report: &str) -> StorageJobEnd {
+    // A part of a report is no JSON.
+    let report = if report.len() <= REPORT_BYTES_MAX { report.to_owned() } else { String::new() };
+    let (state, snapshot, error) = match end {
+        JobEnd::Complete { snapshot } => (JobState::Complete, snapshot.clone(), None),
+        JobEnd::Failed(why) => (JobState::Failed, None, Some(capped(why).to_owned())),
+        JobEnd::Lost => (JobState::Lost, None, None),
+    };
+    StorageJobEnd { state, snapshot, error, report }
+}
+
+/// The beginning of a text that a node sent.
+fn capped(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}

@@ -1,0 +1,76 @@
+//! How many questions wait for the governing server. Each holds a thread that nodes need for their data: one that does
+//! not answer must not hold up what runs.
+
+use super::Trouble;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Questions at once.
+const WAITING_MAX: usize = 64;
+/// After a question without an answer none is asked for so long.
+const REST: Duration = Duration::from_millis(500);
+
+/// The questions that wait.
+#[derive(Default)]
+pub(super) struct Questions {
+    waiting: AtomicUsize,
+    failed_at: Mutex<Option<Instant>>,
+}
+
+/// The right to ask, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn<'a>(&'a Questions);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Questions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} questions", self.waiting.load(Ordering::Relaxed))
+    }
+}
+
+impl Questions {
+    /// The right to ask.
+    pub(super) fn turn(&self) -> Result<Turn<'_>, Trouble> {
+        let rests = self.failed_at.lock().is_some_and(|at| at.elapsed() < REST);
+        if rests {
+            return Err(Trouble::Away("it gave no answer a moment ago".to_owned()));
+        }
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Trouble::Away("too much is asked at once".to_owned()));
+        }
+        Ok(Turn(self))
+    }
+
+    /// A question got no answer.
+    pub(super) fn failed(&self, trouble: &Trouble) {
+        if let Trouble::Away(_) = trouble {
+            *self.failed_at.lock() = Some(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn not_everybody_waits_for_who_does_not_answer() {
+        let questions = Questions::default();
+        let turns: Vec<_> = (0..WAITING_MAX).map(|_| questions.turn().unwrap()).collect();
+        assert!(questions.turn().is_err());
+        drop(turns);
+        assert!(questions.turn().is_ok());
+        let (message, hint) = Default::default();
+        questions.failed(&Trouble::Refused { message, hint });
+        assert!(questions.turn().is_ok(), "a no is an answer");
+        questions.failed(&Trouble::Away("gone".to_owned()));
+        assert!(questions.turn().is_err());
+    }
+}

@@ -1,0 +1,302 @@
+//! A storage server in this process, and who means harm: nodes that want to govern, a storage server that wants to know
+//! or do more than it may.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod rig;
+
+use access::{Client, Error, Identity, storage};
+use api::enrol::{KeyMade, NewKey, NewToken, Role};
+use api::jobs::{JobState, Progress};
+use api::nodes::Nodes;
+use api::status::Done;
+use api::storages::{
+    AccessGiven, AdmitNode, AskAccess, NewStorageToken, NodeAdmitted, StorageJob, StorageJobEnd,
+    StorageNews, StorageTokenMade, StorageTold,
+};
+use protocol::Packet;
+use protocol::fault::Code;
+use protocol::packet::{End, PathBytes, Slot};
+use rig::{Rig, new_token};
+use server::authority::{Authority, Node};
+use server::data::Shared;
+use server::listen::{self, Listening};
+use server::storing::{Folder, Governing, Storing, Trouble, no_http};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use transport::frames::FrameReader;
+use transport::rate::Rate;
+
+/// Asks the governing server as a storage server does.
+struct Asking(Client);
+
+impl Governing for Asking {
+    fn post(&self, path: &str, body: serde_json::Value) -> Result<serde_json::Value, Trouble> {
+        let asked = access::blocking::wait(self.0.post(path, &body));
+        asked.map_err(|error| match error {
+            Error::Server(told) if told.code == api::Code::NotAllowed.number() => {
+                Trouble::Refused { message: told.message, hint: String::new() }
+            }
+            other => Trouble::Away(other.to_string()),
+        })
+    }
+}
+
+/// A storage server that is enrolled under `name`; its folder.
+async fn enrol(rig: &Rig, name: &str) -> PathBuf {
+    let new = NewStorageToken { storage: name.parse().unwrap(), valid_secs: None };
+    let made: StorageTokenMade = rig.admin().post("/storage-tokens", &new).await.unwrap();
+    let (folder, names) = (rig.folder(name), ["127.0.0.1".to_owned()]);
+    let place = ("127.0.0.1:0".parse().unwrap(), &names[..]);
+    storage::enroll(&rig.url, &made.token, &folder, place, false).await.unwrap();
+    folder
+}
+
+/// The storage server `disk`, running; its port.
+async fn start(rig: &Rig) -> u16 {
+    let folder = enrol(rig, "disk").await;
+    let identity = storage::Storage::load(&folder).unwrap();
+    let asking = Arc::new(Asking(identity.client().unwrap()));
+    let storing = Storing::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
+    let authority = pki::client::certificate_of(&identity.authority_pem).unwrap();
+    let shown =
+        pki::ServerCertificate::new(&identity.certificate, &identity.pem, &authority).unwrap();
+    let tls = Arc::new(pki::server::server_config(shown, &authority).unwrap());
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    storing.listens_at(port);
+    let teller = storing.clone();
+    tokio::task::spawn_blocking(move || teller.tell()).await.unwrap().unwrap();
+    let shared = Shared::new(storing);
+    tokio::spawn(listen::run(Listening { listener, tls, shared, http: no_http() }));
+    port
+}
+
+fn on_disk(node: &str) -> NewToken {
+    NewToken { storage: Some("disk".parse().unwrap()), ..new_token(node) }
+}
+
+async fn node(rig: &Rig, new: NewToken) -> Identity {
+    let agent = rig.folder(new.node.as_str());
+    let made = rig.token(new).await;
+    access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+    Identity::load(&agent).unwrap()
+}
+
+/// Says `packets` one after the other; the answers, up to the end of the connection.
+async fn say(port: u16, tls: Arc<rustls::ClientConfig>, packets: &[Packet]) -> Vec<Packet> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+    let name = "127.0.0.1".try_into().unwrap();
+    let mut stream = TlsConnector::from(tls).connect(name, stream).await.unwrap();
+    let mut answers = Vec::new();
+    for packet in packets {
+        if stream.write_all(&packet.frame(0)).await.is_err() {
+            break;
+        }
+        let mut reader = FrameReader::new(&mut stream, End::Server);
+        let Ok(header) = reader.header().await else { break };
+        let body = reader.body(header, &Rate::default()).await.unwrap();
+        answers.push(Packet::decode(header.kind, body).unwrap());
+    }
+    answers
+}
+
+fn greeting(domain: &str) -> [Packet; 2] {
+    let hello = Packet::Hello { oldest: 1, newest: 2, program: "test".into() };
+    [hello, Packet::Open { domain: domain.into(), purpose: 3 }]
+}
+
+fn refused(packet: &Packet) -> bool {
+    matches!(packet, Packet::Fault { code, .. } if *code == Code::NotAllowed as u16)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_cannot_do_what_the_governing_server_does() {
+    let rig = Rig::start().await;
+    let port = start(&rig).await;
+    let web = node(&rig, on_disk("web")).await;
+    let other = node(&rig, on_disk("other")).await;
+    let keys = rig.folder("disk").join("pool/domains/web/keys");
+    let before = std::fs::read_dir(&keys).unwrap().count();
+    let id = ids::KeyId([7; 8]);
+    let own = ids::KeyId::from_hex(web.agent.key.as_deref().unwrap()).unwrap();
+    for packet in [
+        Packet::PutSlot { slot: Slot { id, bytes: vec![1; 64] } },
+        Packet::RemoveSlot { id: own },
+        Packet::Init { config: PathBytes(vec![0; 64]), slots: Vec::new() },
+    ] {
+        let words = [&greeting("")[..], std::slice::from_ref(&packet)].concat();
+        let answers = say(port, web.tls(protocol::ALPN).unwrap(), &words).await;
+        assert!(matches!(answers[1], Packet::Opened { .. }), "{answers:?}");
+        assert!(refused(&answers[2]), "{}: {:?}", packet.name(), answers[2]);
+    }
+    assert_eq!(std::fs::read_dir(&keys).unwrap().count(), before);
+    let answers = say(port, other.tls(protocol::ALPN).unwrap(), &greeting("web")).await;
+    assert!(refused(&answers[1]), "the domain of another node: {answers:?}");
+    let answers = say(port, other.tls(protocol::ALPN).unwrap(), &greeting("../web")).await;
+    assert!(refused(&answers[1]), "{answers:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_domain_lies_elsewhere_is_sent_away_and_old_ones_are_told() {
+    let rig = Rig::start().await;
+    let port = start(&rig).await;
+    let here = node(&rig, new_token("here")).await;
+    let answers = say(port, here.tls(protocol::ALPN).unwrap(), &greeting("")).await;
+    assert!(refused(&answers[1]), "a domain that does not lie there: {answers:?}");
+    let web = node(&rig, on_disk("web")).await;
+    let peer = rig.peer(&rig.folder("web"));
+    let known = rig.control.admit(&peer).unwrap();
+    let access = rig.control.access(&known, None).unwrap();
+    let place = rig.control.elsewhere(&access.domain).unwrap();
+    assert_eq!(place, Some(("127.0.0.1".to_owned(), port)));
+    assert_eq!(rig.control.elsewhere("here").unwrap(), None);
+    let governing = govern_data(&rig).await;
+    let tls = || web.tls(protocol::ALPN).unwrap();
+    let answers = say(governing, tls(), &greeting("")).await;
+    assert_eq!(answers[1], Packet::Elsewhere { host: "127.0.0.1".into(), port });
+    let [_, open] = greeting("");
+    let old = Packet::Hello { oldest: 1, newest: 1, program: "test".into() };
+    let answers = say(governing, tls(), &[old, open]).await;
+    assert!(matches!(answers[1], Packet::Fault { code: 2, .. }), "{answers:?}");
+    let [hello, _] = greeting("");
+    let agent = Packet::Open { domain: String::new(), purpose: 4 };
+    let answers = say(governing, tls(), &[hello, agent]).await;
+    assert!(matches!(answers[1], Packet::Opened { .. }), "who waits for orders stays: {answers:?}");
+}
+
+/// The governing server's end of the data protocol; its port.
+async fn govern_data(rig: &Rig) -> u16 {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tls, shared) = (rig.control.tls(), Shared::new(rig.control.clone()));
+    tokio::spawn(listen::run(Listening { listener, tls, shared, http: no_http() }));
+    port
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_but_nodes_and_the_governing_server_is_let_in() {
+    let rig = Rig::start().await;
+    let port = start(&rig).await;
+    let second = storage::Storage::load(&enrol(&rig, "second").await).unwrap();
+    let identity = Some((second.pem.as_str(), second.pem.as_str()));
+    let tls = pki::client::client_config(&second.authority_pem, identity, protocol::ALPN).unwrap();
+    let answers = say(port, Arc::new(tls), &greeting("web")).await;
+    assert!(refused(&answers[0]), "another storage server: {answers:?}");
+    let peer = |pem: &str| {
+        let certificate = pki::client::certificate_of(pem).unwrap().to_vec();
+        server::authority::Peer { certificate, address: Ipv4Addr::LOCALHOST.into() }
+    };
+    assert!(rig.control.admit(&peer(&second.pem)).is_err(), "it is no node");
+}
+
+fn said_no<T: std::fmt::Debug>(answer: Result<T, Error>) -> api::Failure {
+    match answer.unwrap_err() {
+        Error::Server(failure) => failure,
+        other => panic!("no answer: {other}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_server_learns_no_key_and_nothing_of_domains_elsewhere() {
+    let rig = Rig::start().await;
+    start(&rig).await;
+    let (web, here) = (node(&rig, on_disk("web")).await, node(&rig, new_token("here")).await);
+    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let ask = |node: &Identity| AskAccess {
+        serial: node.certificate.serial.clone(),
+        node: node.agent.node.clone(),
+        domain: None,
+    };
+    let given: AccessGiven = disk.post("/storage/access", &ask(&web)).await.unwrap();
+    assert!(given.may_read && given.may_write && !given.may_init);
+    let answer = disk.post::<AccessGiven>("/storage/access", &ask(&here)).await;
+    assert_eq!(said_no(answer).name, "not-allowed");
+    let key = NewKey { domain: "web".parse().unwrap(), slot_secret: "07".repeat(32) };
+    assert_eq!(said_no(disk.post::<KeyMade>("/node/keys", &key).await).name, "not-allowed");
+    assert_eq!(said_no(disk.get::<Nodes>("/nodes").await).name, "not-allowed");
+    let client = Client::of(&web).unwrap();
+    assert_eq!(
+        said_no(client.post::<AccessGiven>("/storage/access", &ask(&web)).await).name,
+        "not-allowed",
+        "a node is no storage server"
+    );
+    let wrong = AskAccess { node: "here".parse().unwrap(), ..ask(&web) };
+    assert_eq!(
+        said_no(disk.post::<AccessGiven>("/storage/access", &wrong).await).name,
+        "not-allowed"
+    );
+}
+
+fn news(jobs: Vec<StorageJob>) -> StorageNews {
+    let (run, version) = ("r".to_owned(), "1".to_owned());
+    let (free_bytes, total_bytes, nodes) = (1, 2, Vec::new());
+    StorageNews { run, port: 1, version, free_bytes, total_bytes, nodes, jobs }
+}
+
+fn job(domain: &str, job: Option<u64>) -> StorageJob {
+    let end = StorageJobEnd {
+        state: JobState::Failed,
+        snapshot: None,
+        error: Some("because".into()),
+        report: String::new(),
+    };
+    StorageJob {
+        number: 1,
+        job,
+        node: domain.parse().unwrap(),
+        domain: domain.parse().unwrap(),
+        kind: "backup".into(),
+        what: String::new(),
+        progress: Progress::default(),
+        end: Some(end),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_server_ends_no_job_of_a_domain_elsewhere() {
+    let rig = Rig::start().await;
+    start(&rig).await;
+    let (_web, _here) = (node(&rig, on_disk("web")).await, node(&rig, new_token("here")).await);
+    let known = Node { name: "here".into(), serial: "1".into(), revoked: Arc::default() };
+    let number = rig.control.job_begins(&known, "here", "backup", "");
+    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let told: StorageTold =
+        disk.post("/storage/news", &news(vec![job("here", Some(number))])).await.unwrap();
+    assert_eq!(told.jobs[0].job, None);
+    let told: StorageTold =
+        disk.post("/storage/news", &news(vec![job("web", Some(number))])).await.unwrap();
+    assert_ne!(told.jobs[0].job, Some(number), "it is another job");
+    assert_eq!(rig.control.job(number).unwrap().state, JobState::Running);
+    assert_eq!(rig.control.job(told.jobs[0].job.unwrap()).unwrap().state, JobState::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_revoked_is_told_so_and_a_revoked_storage_server_is_told_nothing() {
+    let rig = Rig::start().await;
+    start(&rig).await;
+    let web = node(&rig, NewToken { role: Role::WriteOnly, ..on_disk("web") }).await;
+    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let asked = AdmitNode {
+        serial: web.certificate.serial.clone(),
+        node: web.agent.node.clone(),
+        address: Ipv4Addr::LOCALHOST.into(),
+    };
+    let _: NodeAdmitted = disk.post("/storage/admit", &asked).await.unwrap();
+    let with_node = StorageNews { nodes: vec![asked.clone()], ..news(Vec::new()) };
+    let told: StorageTold = disk.post("/storage/news", &with_node).await.unwrap();
+    assert!(told.revoked.is_empty());
+    let nodes: Nodes = rig.admin().get("/nodes").await.unwrap();
+    assert!(nodes.nodes[0].connected, "the list of nodes has who is connected elsewhere");
+    let _: Done = rig.admin().post("/nodes/web/revoke", &()).await.unwrap();
+    let told: StorageTold = disk.post("/storage/news", &with_node).await.unwrap();
+    assert_eq!(told.revoked, [asked.serial.clone()]);
+    said_no(disk.post::<NodeAdmitted>("/storage/admit", &asked).await);
+    let _: Done = rig.admin().post("/storages/disk/revoke", &()).await.unwrap();
+    let failure = said_no(disk.post::<StorageTold>("/storage/news", &news(Vec::new())).await);
+    assert!(failure.message.contains("'disk' is revoked"), "{failure:?}");
+}
