@@ -23,7 +23,7 @@ LOOPS ?= 16
 # Commands under which `prove-crash` shuts the file system down.
 SHUT_DOWNS ?= 1400
 
-.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke rigs-smoke fuzz-smoke bench bench-wan bench-server bench-agents prove-crash fuzz sim sabotage sabotage-sources damage prove price
+.PHONY: help setup build demo test fmt fmt-check lint deny unit crash-smoke rigs-smoke fuzz-smoke bench bench-wan bench-server bench-agents prove-crash fleet fuzz sim sabotage sabotage-sources damage prove price
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -74,6 +74,7 @@ rigs-smoke:
 	for rig in fidelity full freeze network limits cuts; do \
 	    cargo proof $$rig --seconds 20 --binary $(TARGET)/fast/icecore; \
 	done
+	cargo proof fleet --nodes 30 --idle 200 --binary $(TARGET)/fast/icecore
 
 fuzz-smoke:
 	@.ci/fuzz 3
@@ -101,6 +102,9 @@ prove-crash: build ## kill -9 10,000 times, and file systems shut down 2,000 tim
 	        cargo proof crash --shut-down $$kind --runs $(SHUT_DOWNS) --verify-every 25 --binary $(ICECORE); \
 	    else echo "== $$kind shut down: SKIPPED, needs mkfs.$$kind"; fi; \
 	done
+
+fleet: build ## a thousand nodes at once, ten thousand agents that wait, and strangers, at one server
+	cargo proof fleet --binary $(ICECORE)
 
 sim: ## the engine on a simulated disk (SEEDS=100000)
 	cargo proof sim --seeds $(SEEDS)

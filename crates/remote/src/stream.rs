@@ -37,6 +37,8 @@ pub(crate) struct Stream {
 
 struct State {
     unsent: VecDeque<Frame>,
+    /// The latest of what nobody answers: it overtakes what waits.
+    told: Option<Frame>,
     requests: BTreeMap<u32, Request>,
     window: Window<Frame>,
     next_request: u32,
@@ -65,6 +67,7 @@ impl Stream {
     pub(crate) fn new(inbox: Arc<Inbox>) -> Arc<Self> {
         let state = State {
             unsent: VecDeque::new(),
+            told: None,
             requests: BTreeMap::new(),
             window: Window::new(protocol::limits::WINDOW_BYTES_MAX / 2),
             next_request: 1,
@@ -141,14 +144,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends something that nobody answers, if the stream still works and has little to do.
+    /// Sends something that nobody answers, before all that waits. A later one takes the place of one
+    /// that was not sent yet.
     pub(crate) fn tell(&self, packet: &Packet) {
-        let mut state = self.state.lock();
-        if state.over.is_none() && state.unsent.len() < 4 {
-            state.unsent.push_back(Arc::new(packet.frame(0)));
-            drop(state);
-            self.kick.notify_one();
-        }
+        self.state.lock().told = Some(Arc::new(packet.frame(0)));
+        self.kick.notify_one();
     }
 
     /// Waits until every record of the session `epoch` is confirmed.
@@ -172,7 +172,8 @@ impl Stream {
 
     /// The next frame to write.
     pub(crate) fn next_frame(&self) -> Option<Frame> {
-        self.state.lock().unsent.pop_front()
+        let mut state = self.state.lock();
+        state.told.take().or_else(|| state.unsent.pop_front())
     }
 
     /// A packet came in.

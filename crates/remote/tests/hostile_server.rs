@@ -5,7 +5,13 @@
 //! and one that says of an object that it has it. For the first there is the memory of a node
 //! (`crates/client/src/history.rs`), for the second a check that reads data.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(
+    clippy::type_complexity,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs
+)]
 
 #[path = "hostile/fake.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
@@ -149,8 +155,11 @@ fn an_honest_one_serves() {
     assert_eq!(lab.restores(&fake, name), Ok(()));
 }
 
+/// Makes another packet of a record and its place.
+type Wrong = fn(At, Vec<u8>) -> Packet;
+
 /// What is said instead of a record.
-fn wrong_records() -> Vec<(&'static str, fn(At, Vec<u8>) -> Packet)> {
+fn wrong_records() -> Vec<(&'static str, Wrong)> {
     vec![
         ("flipped", |place, mut record| {
             let at = record.len() / 2;
@@ -218,7 +227,8 @@ fn records_in_each_others_place_are_found() {
 #[test]
 fn places_and_keys_that_are_wrong_lead_nowhere() {
     let lab = Lab::new();
-    let lies: Vec<(&str, fn(&Packet) -> Option<Packet>)> = vec![
+    type Instead = fn(&Packet) -> Option<Packet>;
+    let lies: Vec<(&str, Instead)> = vec![
         ("no places", |packet| match packet {
             Packet::Locate { .. } => Some(Packet::Places { places: vec![] }),
             _ => None,
@@ -290,7 +300,8 @@ fn manifests_that_are_forged_or_of_others_are_refused() {
 fn lists_that_do_not_rise_or_do_not_end_are_refused() {
     let lab = Lab::new();
     let name = |sequence| SnapshotName { sequence, id: SnapshotId([1; 16]) };
-    let lists: Vec<Box<dyn Fn(u64) -> (Vec<SnapshotName>, bool) + Send + Sync>> = vec![
+    type List = dyn Fn(u64) -> (Vec<SnapshotName>, bool) + Send + Sync;
+    let lists: Vec<Box<List>> = vec![
         Box::new(move |_| (vec![name(2), name(1)], false)),
         Box::new(move |_| (vec![name(2), name(2)], false)),
         Box::new(move |_| (vec![name(0)], false)),
@@ -342,7 +353,8 @@ fn another_repository_behind_the_same_address_is_noticed() {
 #[test]
 fn answers_that_are_none_end_a_backup() {
     let lab = Lab::new();
-    let lies: Vec<(&str, fn(&Asked<'_>) -> Option<Packet>)> = vec![
+    type Instead = fn(&Asked<'_>) -> Option<Packet>;
+    let lies: Vec<(&str, Instead)> = vec![
         ("too few answers", |asked| match asked.packet {
             Packet::Claim { ids } | Packet::Holds { ids } => {
                 Some(Packet::Answers { count: ids.len() as u32 - 1, bits: vec![0xff; 99] })

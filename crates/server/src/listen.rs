@@ -7,18 +7,22 @@ use crate::data::{self, Shared};
 use axum::Router;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use rustls::server::Acceptor;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// Time for a TLS handshake, waiting for its turn included.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
-/// Handshakes of one address at the same time: they cost processor time.
-const HANDSHAKES_PER_ADDRESS: usize = 8;
+/// Handshakes of one address at the same time: they cost processor time. Whoever has not said hello
+/// wholly has no turn yet.
+const HANDSHAKES_PER_ADDRESS: usize = 32;
+/// Time for a handshake once it has its turn: others wait for it.
+const TURN_WITHIN: Duration = Duration::from_secs(5);
 /// Connections of one address that wait for their handshake.
 const WAITING_PER_ADDRESS_MAX: usize = 2048;
 /// HTTP connections at the same time.
@@ -64,7 +68,6 @@ impl Doors {
 /// Accepts until the task is dropped.
 pub async fn run(listening: Listening) {
     let Listening { listener, tls, shared, http } = listening;
-    let acceptor = TlsAcceptor::from(tls);
     let doors = Doors::default();
     let http_places = Arc::new(Semaphore::new(HTTP_MAX));
     tokio::spawn(tick(shared.clone()));
@@ -79,7 +82,7 @@ pub async fn run(listening: Listening) {
         };
         let door = doors.of(canonical(address));
         let visitor = Visitor {
-            acceptor: acceptor.clone(),
+            tls: tls.clone(),
             shared: shared.clone(),
             http: http.clone(),
             http_places: http_places.clone(),
@@ -107,7 +110,7 @@ async fn tick(shared: Arc<Shared>) {
 }
 
 struct Visitor {
-    acceptor: TlsAcceptor,
+    tls: Arc<rustls::ServerConfig>,
     shared: Arc<Shared>,
     http: Router,
     http_places: Arc<Semaphore>,
@@ -118,9 +121,11 @@ impl Visitor {
     async fn welcome(self, stream: TcpStream, door: Arc<Door>) {
         let Ok(_waiting) = door.waiting.try_acquire() else { return };
         let handshake = async {
-            let _turn = door.handshakes.acquire().await.ok()?;
             transport::socket::prepare(&stream).ok()?;
-            self.acceptor.accept(stream).await.ok()
+            let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await.ok()?;
+            let _turn = door.handshakes.acquire().await.ok()?;
+            let done = hello.into_stream(self.tls.clone());
+            tokio::time::timeout(TURN_WITHIN, done).await.ok()?.ok()
         };
         let Ok(Some(stream)) = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await else {
             return;

@@ -344,6 +344,20 @@ async fn half_frames_and_silence_keep_nobody_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn hellos_that_never_end_keep_nobody_waiting_at_the_same_address() {
+    let scene = Scene::set().await;
+    let at = &scene.robbed.identity.server;
+    let mut slow = Vec::new();
+    for _ in 0..200 {
+        let mut stream = tokio::net::TcpStream::connect((at.host.as_str(), at.port)).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &[22, 3, 1, 2, 0, 1, 0]).await.unwrap();
+        slow.push(stream);
+    }
+    let served = tokio::time::timeout(Duration::from_secs(15), scene.stands()).await;
+    assert!(served.is_ok(), "an honest machine waits for those that do not finish their hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn promises_of_one_session_are_bounded() {
     let scene = Scene::set().await;
     let mut raw = Raw::opened(&scene.robbed).await;

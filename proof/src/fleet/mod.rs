@@ -31,6 +31,8 @@ const SLOWEST_MAX: f64 = 2.0;
 const LEAST_PART: f64 = 0.5;
 /// What harm may cost a backup that runs meanwhile.
 const HARM_MAX: f64 = 1.5;
+/// How much longer a backup may wait for its turn among them, now and then.
+const WAITS_SECS_MAX: f64 = 5.0;
 /// Source of that backup, and how often it is measured.
 const LARGE_BYTES: u64 = 96 << 20;
 const TIMES: usize = 5;
@@ -71,25 +73,34 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
     );
     let honest = server.enrol("honest", "honest", &work.join("honest"), server.port())?;
     let mut rig = Honest { client: honest, source: work.join("large"), random: Random::new(nodes) };
-    let calm = rig.measure()?;
+    let [calm, _] = rig.measure()?;
     let harm = harm::begin(&runtime, server.port(), &robbed);
     std::thread::sleep(Duration::from_secs(3));
-    let harmed = rig.measure()?;
+    let [harmed, longest] = rig.measure()?;
     let ratio = harmed / calm;
     let strangers = harm.end();
     println!(
         "{}",
-        json!({"backup_secs": calm, "backup_secs_under_harm": harmed, "ratio": ratio, "strangers": strangers})
+        json!({"backup_secs": calm, "backup_secs_under_harm": harmed, "longest_of_them": longest, "ratio": ratio, "strangers": strangers})
     );
     let left = agents.still_connected();
     server.has_not_panicked()?;
+    // Few nodes on a machine that does other work say nothing of time.
+    let is_small = nodes < NODES;
     let verdicts = [
-        (storm.slowest <= SLOWEST_MAX, "the slowest node took more than twice the usual time"),
-        (storm.least_part >= LEAST_PART, "a node had less than half of the usual at half time"),
+        (
+            is_small || storm.slowest <= SLOWEST_MAX,
+            "the slowest node took more than twice the usual time",
+        ),
+        (
+            is_small || storm.least_part >= LEAST_PART,
+            "a node had less than half of the usual at half time",
+        ),
         (working_mib <= WORKING_MIB_MAX, "the server took too much memory for nodes at work"),
         (waiting_mib <= WAITING_MIB_MAX, "the server took too much memory for agents that wait"),
         (left == idle, "agents that waited lost their connection"),
-        (ratio <= HARM_MAX, "strangers slowed a backup"),
+        (is_small || ratio <= HARM_MAX, "strangers slowed a backup"),
+        (longest <= calm + WAITS_SECS_MAX, "strangers kept a backup from beginning"),
     ];
     if let Some((_, what)) = verdicts.iter().find(|(is_well, _)| !is_well) {
         return Err((*what).to_owned());
@@ -130,8 +141,8 @@ struct Honest {
 }
 
 impl Honest {
-    /// Median seconds of a backup of new content.
-    fn measure(&mut self) -> Result<f64, String> {
+    /// Median and longest seconds of a backup of new content.
+    fn measure(&mut self) -> Result<[f64; 2], String> {
         let mut times = Vec::new();
         for _ in 0..TIMES {
             std::fs::create_dir_all(&self.source).map_err(failed("make a source"))?;
@@ -143,7 +154,7 @@ impl Honest {
             times.push(begun.elapsed().as_secs_f64());
         }
         times.sort_by(f64::total_cmp);
-        Ok(times[TIMES / 2])
+        Ok([times[TIMES / 2], times[TIMES - 1]])
     }
 }
 

@@ -66,24 +66,27 @@ impl Cargo {
         Ok(Self { member, sealer, ids, records, root, bytes })
     }
 
-    /// Connects and begins a session; how many tries that took.
+    /// Connects, begins a session and says what it will store; how many tries that took.
     pub(super) async fn begin(&self, port: u16) -> Result<(Tls, u32), String> {
         let (mut stream, tries) = self.member.dial.open(port, BACKUP).await?;
         let record = PathBytes(self.sealer.session_record().to_bytes());
         let begin = Packet::Begin { base: None, what: String::new(), record };
         match ask(&mut stream, &begin).await? {
-            Packet::Begun { .. } => Ok((stream, tries)),
-            other => Err(format!("Begin was answered with {}", other.name())),
+            Packet::Begun { .. } => {}
+            other => return Err(format!("Begin was answered with {}", other.name())),
         }
+        ask(&mut stream, &Packet::Claim { ids: self.ids.clone() }).await?;
+        Ok((stream, tries))
     }
 
     /// Sends everything, and publishes it. `confirmed` are the bytes that the server has.
-    pub(super) async fn send(&self, mut stream: Tls, confirmed: &AtomicU64) -> Result<(), String> {
-        ask(&mut stream, &Packet::Claim { ids: self.ids.clone() }).await?;
+    pub(super) async fn send(&self, stream: Tls, confirmed: &AtomicU64) -> Result<(), String> {
         let (mut read, mut write) = tokio::io::split(stream);
         let sending = async {
             for record in &self.records {
                 write.write_all(record).await.map_err(|error| error.to_string())?;
+                // All nodes share the processors of this machine: each gets its turn.
+                tokio::task::yield_now().await;
             }
             write.flush().await.map_err(|error| error.to_string())
         };

@@ -9,7 +9,7 @@ use protocol::frame::Header;
 use protocol::order::State;
 use protocol::packet::End;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use transport::frames::{self, FrameReader};
@@ -88,12 +88,16 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
             if self.state() == State::Over {
                 return Ok(self.write.shutdown().await?);
             }
+            let before = Instant::now();
             tokio::select! {
                 message = self.inbox.recv() => match message {
                     Some(packet) => self.send(&packet, 0).await?,
                     None => return Ok(()),
                 },
-                header = self.reader.header() => self.packet(header?).await?,
+                header = self.reader.header() => {
+                    self.connected.waits.full.add(before.elapsed());
+                    self.packet(header?).await?;
+                }
             }
         }
     }
@@ -110,6 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
             return self.noise(header.request, bytes).await;
         }
         let Some(mut visit) = self.visit.take() else { return Err(Error::Closed) };
+        let before = Instant::now();
         let is_open = header.kind == 2;
         let answered = tokio::task::spawn_blocking(move || {
             let answer = visit.answer(header.request, header.kind, body);
@@ -118,6 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         });
         let (visit, answer, news) = answered.await.map_err(|_| Error::Closed)?;
         self.visit = Some(visit);
+        self.connected.waits.empty.add(before.elapsed());
         drop(permit);
         for packet in answer.into_iter() {
             self.send(&packet, header.request).await?;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use transport::rate::Rate;
+use transport::waits::Waits;
 
 /// Messages that wait for a connection; who does not take them is cut.
 const WAITING_MAX: usize = 64;
@@ -49,6 +50,27 @@ impl Default for Rates {
     }
 }
 
+/// Waits of this end of a connection.
+#[derive(Default)]
+pub(super) struct ServerWaits {
+    /// For something to come from the node.
+    pub(super) full: Waits,
+    /// For memory, a thread, the disk.
+    pub(super) empty: Waits,
+}
+
+impl ServerWaits {
+    /// As the report of a job shows them.
+    pub(super) fn report(&self) -> serde_json::Value {
+        serde_json::json!({
+            "full_waits": self.full.count(),
+            "full_wait_secs": self.full.secs(),
+            "empty_waits": self.empty.count(),
+            "empty_wait_secs": self.empty.secs(),
+        })
+    }
+}
+
 /// A connection.
 pub struct Connected {
     pub(super) number: u64,
@@ -59,6 +81,8 @@ pub struct Connected {
     /// 4 for an agent that waits for orders: see `Open`.
     pub(super) purpose: AtomicU64,
     pub(super) job: AtomicU64,
+    /// What this end waited for.
+    pub(super) waits: ServerWaits,
     /// Bytes that came in or went out.
     pub(super) moved: Arc<AtomicU64>,
     /// When something moved last, and how much had by then.
@@ -124,6 +148,7 @@ impl Hub {
             messages,
             purpose: AtomicU64::new(0),
             job: AtomicU64::new(0),
+            waits: ServerWaits::default(),
             moved: Arc::default(),
             heard: Mutex::new((Instant::now(), 0)),
             last: Mutex::default(),

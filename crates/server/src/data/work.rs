@@ -264,11 +264,11 @@ impl Visit {
     }
 
     fn finish(&mut self, is_complete: bool, report: &[u8]) -> Answer {
-        let report = String::from_utf8_lossy(report);
         let end = match is_complete {
             true => JobEnd::Complete { snapshot: None },
-            false => JobEnd::Failed(report.clone().into_owned()),
+            false => JobEnd::Failed(String::from_utf8_lossy(report).into_owned()),
         };
+        let report = with_waits(report, self.connected.waits.report());
         if let Some(job) = self.job.take() {
             self.shared.authority.job_ends(job, &end, &report);
         } else if let Some((session, _)) = self.session.take() {
@@ -333,6 +333,17 @@ impl Drop for Visit {
     /// A connection may end while a thread still works for it.
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// The report of a node with what this end waited for.
+fn with_waits(report: &[u8], waits: serde_json::Value) -> String {
+    match serde_json::from_slice(report) {
+        Ok(serde_json::Value::Object(mut report)) => {
+            report.insert("server".to_owned(), waits);
+            serde_json::Value::Object(report).to_string()
+        }
+        _ => String::from_utf8_lossy(report).into_owned(),
     }
 }
 
