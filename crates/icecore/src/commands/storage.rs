@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Where a storage server keeps its files, when nobody says.
 const DATA_DEFAULT: &str = "/var/lib/icecore/storage";
 
-/// This machine as a further storage server of a server: it holds the repositories of some domains.
+/// This machine as a storage server: it holds the repositories of some domains.
 ///
 /// Without a further word the storage server itself is started. Who may do what it asks the server; it knows no keys.
 #[derive(clap::Args, Debug)]

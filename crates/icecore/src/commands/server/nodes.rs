@@ -46,7 +46,7 @@ fn row(node: &Node) -> String {
     format!("{name:<24} {domain:<24} {role:<11} {state:<10} {seen:<20} {from}")
 }
 
-/// Revoke a node or a storage server: it is let in no more, and its sessions end at once.
+/// Revoke a node or storage server: it is let in no more, its sessions end.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server revoke web-01\n  icecore server revoke disk-1 --storage\n\nWhat it stored stays. The machine can become a node again with a new token."
