@@ -226,6 +226,26 @@ async fn what_was_promised_and_not_stored_is_not_committed() {
     scene.stands().await;
 }
 
+/// The first answer may have been lost on the way, and it was a promise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_is_asked_again_is_answered_as_it_was() {
+    let scene = Scene::set().await;
+    let mut raw = Raw::opened(&scene.robbed).await;
+    let (_, ring) = stolen_keys(&scene.robbed, &mut raw).await;
+    let (session, secret) = raw.begin(&sealer(&ring)).await;
+    let claim = Packet::Claim { ids: vec![ObjectId([4; 24]), ObjectId([5; 24])] }.frame(77);
+    raw.send_bytes(&claim).await;
+    let first = raw.next().await.unwrap();
+    assert!(matches!(first, Packet::Answers { count: 2, ref bits } if bits == &[3]));
+    drop(raw);
+    let mut raw = attached(&scene.robbed, session, secret, 0).await;
+    raw.send_bytes(&claim).await;
+    assert_eq!(raw.next().await.unwrap(), first, "the same question, cut off in between");
+    let other = raw.ask(&Packet::Claim { ids: vec![ObjectId([5; 24])] }).await;
+    assert!(matches!(other, Packet::Answers { count: 1, ref bits } if bits == &[0]));
+    scene.stands().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_domain_is_neither_touched_nor_probed() {
     let scene = Scene::set().await;
