@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// Look at the way between this node and its server.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json")]
 pub(crate) struct Net {
     #[command(subcommand)]
     action: Action,
