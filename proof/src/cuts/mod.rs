@@ -158,8 +158,9 @@ impl Rig {
         let up: u64 = self.nodes.iter().map(|node| node.proxy.bytes_up()).sum();
         let resets: u64 = self.nodes.iter().map(|node| node.proxy.resets()).sum();
         format!(
-            "{} events: server killed {servers} times, jobs killed {backups} times, connections cut, stalled or refused {cuts} times (and {resets} in the middle of a file); {} backups, of which {} lost their connection and went on ({} began again since the killed server had lost their session), {} partial; {} restores meanwhile; {} jobs found no server at their start; of {} MiB that backups sent {} MiB were sent twice (on the wire {} MiB in all, {} MiB stored); {} looks at all, {} snapshots restored as they were, check --read-data clean, {} s",
+            "{} events: server killed {servers} times, {backups} kills sent to jobs ({} met one that still ran), connections cut, stalled or refused {cuts} times (and {resets} in the middle of a file); {} backups, of which {} lost their connection and went on ({} began again since the killed server had lost their session), {} partial; {} restores meanwhile; {} jobs found no server at their start; of {} MiB that backups sent {} MiB were sent twice (on the wire {} MiB in all, {} MiB stored); {} looks at all, {} snapshots restored as they were, check --read-data clean, {} s",
             servers + backups + cuts,
+            sum(|it| it.killed),
             sum(|it| it.backups),
             sum(|it| it.went_on),
             sum(|it| it.sessions_lost),
