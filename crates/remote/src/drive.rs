@@ -275,12 +275,21 @@ impl Drive {
                     self.figures.received(reader.bytes);
                     reader.bytes = 0;
                     *self.heard.lock() = Instant::now();
+                    self.note_session(&packet);
                     if let Err(failure) = self.stream.receive(request, packet) {
                         return failure;
                     }
                 }
                 Err(error) => return self.failure(error),
             }
+        }
+    }
+
+    /// From here on a cut leads back to the session, whoever waits for its beginning.
+    fn note_session(&self, packet: &Packet) {
+        if let Packet::Begun { session, secret, .. } = packet {
+            let (session, secret, stream) = (*session, *secret, self.number);
+            *self.role.lock() = Role::Attach { session, secret, stream };
         }
     }
 

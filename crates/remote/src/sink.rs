@@ -2,7 +2,6 @@
 
 use crate::Remote;
 use crate::growth::{Growth, STREAMS_MAX};
-use crate::remote::Role;
 use crate::store::nonsense;
 use crate::stream::{Pending, Stream};
 use format::manifest::{Head, snapshot_id};
@@ -82,7 +81,6 @@ impl RemoteSink {
             return Err(nonsense("Begin"));
         };
         let epoch = remote.first.begin_session();
-        *remote.role.lock() = Role::Attach { session, secret, stream: 0 };
         // A session that the server lost has left its own behind.
         remote.leave_streams();
         for _ in 1..remote.target.streams {

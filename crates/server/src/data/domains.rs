@@ -21,22 +21,33 @@ const HOLDER: &str = "the server";
 
 /// The repositories that are open.
 #[derive(Default)]
-pub struct Domains(Mutex<FxHashMap<PathBuf, Weak<Domain>>>);
+pub struct Domains(Mutex<FxHashMap<PathBuf, Arc<Place>>>);
+
+/// Where one repository is opened: one at a time, and no other waits for it.
+type Place = Mutex<Weak<Domain>>;
 
 impl Domains {
     /// The repository in `folder`.
     pub fn open(&self, folder: &Path) -> Result<Arc<Domain>> {
-        let mut open = self.0.lock();
-        if let Some(domain) = open.get(folder).and_then(Weak::upgrade) {
-            drop(open);
+        let place = self.place(folder);
+        let mut place = place.lock();
+        if let Some(domain) = place.upgrade() {
             domain.look_again()?;
             return Ok(domain);
         }
         let repository = Repository::open(Arc::new(LocalStorage::open(folder)?))?;
         let domain = Arc::new(Domain::new(repository));
-        open.retain(|_, domain| domain.strong_count() > 0);
-        open.insert(folder.to_owned(), Arc::downgrade(&domain));
+        *place = Arc::downgrade(&domain);
         Ok(domain)
+    }
+
+    fn place(&self, folder: &Path) -> Arc<Place> {
+        let mut places = self.0.lock();
+        // A place that somebody holds, or may be opening, stays.
+        let is_used =
+            |place: &Arc<Place>| Arc::strong_count(place) > 1 || place.lock().strong_count() > 0;
+        places.retain(|_, place| is_used(place));
+        places.entry(folder.to_owned()).or_default().clone()
     }
 }
 
