@@ -173,6 +173,8 @@ class Measuring:
         text = self.client.state / (report or f"{line}.json")
         if text.exists():
             facts["about_buffers"] = about_buffers(text.read_text())
+        if facts["ok"] and operation == "net-test":
+            facts.update(measured_rates(text.read_text()))
         return self.record(operation, "icecore", facts)
 
     def iperf(self, operation, *more):
@@ -216,6 +218,13 @@ def make_random(folder, size, seed):
     rng = random.Random(f"{SEED} {seed}")
     for number in range(FILES):
         textlike.write_random(folder / f"random{number}", size // FILES, rng)
+
+
+def measured_rates(text):
+    """What `icecore net test` says it measured; `mbit` is the slower direction."""
+    said = json.loads(text.strip().splitlines()[-1])
+    rates = {way: round(said[f"{way}_bytes_per_sec"] * 8 / 1e6, 1) for way in ("up", "down")}
+    return {"up_mbit": rates["up"], "down_mbit": rates["down"], "mbit": min(rates.values())}
 
 
 def about_buffers(text):
