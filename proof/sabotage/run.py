@@ -343,10 +343,6 @@ SABOTAGES = {
         "if let Some(count) = self.unkept_promises() {",
         "if let Some(count) = self.unkept_promises().filter(|_| false) {",
         test("server", "what_was_promised_and_not_stored")),
-    "no object gets a second place": (
-        "crates/repository/src/session.rs", "is_ours || self.claim(id)",
-        "is_ours || self.claim(id).map(|_| true)",
-        test("server", "an_object_that_is_there_is_not_replaced")),
     "a stream is of its last connection": (
         "crates/server/src/data/session.rs", "if stream.generation != hold.generation {",
         "if false && stream.generation != hold.generation {",
@@ -355,11 +351,6 @@ SABOTAGES = {
         "crates/server/src/data/session.rs", ".find(|(other, _)| *other == request)",
         ".find(|(other, _)| *other == request && false)",
         test("server", "a_claim_that_is_asked_again")),
-    "a manifest is of the node's own key": (
-        "crates/server/src/data/manifest.rs",
-        "if access.key.is_some_and(|key| key != head.writer.0) {",
-        "if false && access.key.is_some_and(|key| key != head.writer.0) {",
-        test("server", "no_manifest_but_an_own_new_one")),
     "a manifest is signed": (
         "crates/server/src/data/manifest.rs",
         "if !is_signed(repository, &head, unsigned, &signature) {",
