@@ -22,8 +22,7 @@ APT_PACKAGES = ["libsodium-dev", "pkg-config", "libacl1-dev", "libssl-dev", "lib
                 "libzstd-dev", "libxxhash-dev", "restic", "time", "zstd", "dpkg-dev",
                 "openssl", "iproute2", "procps", "iperf3"]
 CRATES = {"rustic": "rustic-rs", "bupstash": "bupstash"}
-# Built where the module was unpacked: `go install` asks for lists of versions, which a
-# registry that only hands out named versions does not have.
+# Built where the module was unpacked, at its pinned version: nothing asks which others there are.
 MODULES = {"restic": ("github.com/restic/restic", "./cmd/restic"),
            "rest-server": ("github.com/restic/rest-server", "./cmd/rest-server"),
            "kopia": ("github.com/kopia/kopia", ".")}
