@@ -15,7 +15,6 @@ pub mod grants;
 pub mod guard;
 mod held;
 pub mod http;
-pub mod http_only;
 pub mod jobs;
 pub mod limits;
 pub mod open;

@@ -65,12 +65,19 @@ impl Doors {
     }
 }
 
-/// Accepts until the task is dropped.
+/// Accepts until the future is dropped.
 pub async fn run(listening: Listening) {
+    let ticks = tick(listening.shared.clone());
+    tokio::select! {
+        () = ticks => {}
+        () = accept(listening) => {}
+    }
+}
+
+async fn accept(listening: Listening) {
     let Listening { listener, tls, shared, http } = listening;
     let doors = Doors::default();
     let http_places = Arc::new(Semaphore::new(HTTP_MAX));
-    tokio::spawn(tick(shared.clone()));
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,

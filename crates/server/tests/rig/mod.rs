@@ -1,9 +1,12 @@
-//! A server of the API on loopback, with real TLS.
+//! A server on loopback, with real TLS.
 
 use access::{Admin, Client};
 use api::enrol::{KeyMode, NewToken, Role, TokenMade};
 use server::authority::Peer;
-use server::control::{Control, http_only};
+use server::control::Control;
+use server::control::http::router;
+use server::data::Shared;
+use server::listen::{self, Listening};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +16,7 @@ pub(crate) struct Rig {
     pub(crate) control: Arc<Control>,
     pub(crate) url: String,
     place: tempfile::TempDir,
-    server: JoinHandle<std::io::Result<()>>,
+    server: JoinHandle<()>,
 }
 
 #[allow(dead_code, reason = "not every test needs all of it")]
@@ -45,7 +48,9 @@ impl Rig {
         let address = listener.local_addr().unwrap();
         control.listens_at(address).unwrap();
         let url = control.address();
-        let server = tokio::spawn(http_only::run(control.clone(), listener));
+        let (tls, http) = (control.tls(), router(control.clone()));
+        let shared = Shared::new(control.clone());
+        let server = tokio::spawn(listen::run(Listening { listener, tls, shared, http }));
         Self { control, url, place, server }
     }
 
