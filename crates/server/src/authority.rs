@@ -115,6 +115,11 @@ pub trait Authority: Send + Sync {
     /// What `node` may do with `domain` (`None`: its own).
     fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal>;
 
+    /// Whether `node` may go on with `access`, which it was given before. Asked every second.
+    fn still_lets(&self, _node: &Node, _access: &Access) -> bool {
+        true
+    }
+
     /// Host and port of the storage server that holds `domain`; `None` when it lies here.
     fn elsewhere(&self, _domain: &str) -> Result<Option<(String, u16)>, Refusal> {
         Ok(None)

@@ -7,4 +7,5 @@ pub mod control;
 pub mod data;
 mod disk;
 pub mod listen;
+mod shares;
 pub mod storing;

@@ -4,6 +4,7 @@
 use crate::authority::Peer;
 use crate::control::http::serve;
 use crate::data::{self, Shared};
+use crate::shares::{Place, Shares};
 use axum::Router;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -27,6 +28,8 @@ const TURN_WITHIN: Duration = Duration::from_secs(5);
 const WAITING_PER_ADDRESS_MAX: usize = 2048;
 /// HTTP connections at the same time.
 const HTTP_MAX: usize = 512;
+/// HTTP connections with one certificate: a storage server asks 64 things at once, and tells its news.
+const HTTP_PER_CERTIFICATE_MAX: usize = 128;
 /// After an error of accept (too many descriptors, most of all) the loop rests for so long.
 const REST: Duration = Duration::from_millis(50);
 
@@ -65,6 +68,29 @@ impl Doors {
     }
 }
 
+/// Places for HTTP connections, and what of them each certificate may have.
+struct HttpPlaces {
+    all: Arc<Semaphore>,
+    own: Shares<[u8; 32]>,
+}
+
+impl Default for HttpPlaces {
+    fn default() -> Self {
+        let all = Arc::new(Semaphore::new(HTTP_MAX));
+        Self { all, own: Shares::new(HTTP_PER_CERTIFICATE_MAX) }
+    }
+}
+
+impl HttpPlaces {
+    fn take(&self, certificate: Option<&[u8]>) -> Option<(Place, Option<Place>)> {
+        let own = match certificate {
+            Some(certificate) => Some(self.own.take(pki::fingerprint(certificate))?),
+            None => None,
+        };
+        Some((self.all.clone().try_acquire_owned().ok()?, own))
+    }
+}
+
 /// Accepts until the future is dropped.
 pub async fn run(listening: Listening) {
     let ticks = tick(listening.shared.clone());
@@ -77,7 +103,7 @@ pub async fn run(listening: Listening) {
 async fn accept(listening: Listening) {
     let Listening { listener, tls, shared, http } = listening;
     let doors = Doors::default();
-    let http_places = Arc::new(Semaphore::new(HTTP_MAX));
+    let http_places = Arc::new(HttpPlaces::default());
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -120,7 +146,7 @@ struct Visitor {
     tls: Arc<rustls::ServerConfig>,
     shared: Arc<Shared>,
     http: Router,
-    http_places: Arc<Semaphore>,
+    http_places: Arc<HttpPlaces>,
     address: IpAddr,
 }
 
@@ -151,8 +177,8 @@ impl Visitor {
     }
 
     async fn http(self, stream: TlsStream<TcpStream>, peer: Option<Peer>) {
-        let Ok(_place) = self.http_places.try_acquire() else { return };
         let certificate = peer.map(|peer| peer.certificate);
+        let Some(_places) = self.http_places.take(certificate.as_deref()) else { return };
         serve(stream, self.http, self.address, certificate).await;
     }
 }

@@ -1,6 +1,6 @@
 //! A connection of a node: one task that reads a packet, has it answered, and writes the answer.
 
-use super::hub::Connected;
+use super::connected::{Connected, Entering};
 use super::work::Visit;
 use super::{PERMIT_BYTES, Shared, faults};
 use crate::authority::Peer;
@@ -30,13 +30,18 @@ where
     let (read, mut write) = tokio::io::split(stream);
     let authority = shared.authority.clone();
     let address = peer.address;
+    let certificate_ends = pki::inspect(&peer.certificate).map_or(0, |facts| facts.not_after_secs);
     let admitted = tokio::task::spawn_blocking(move || authority.admit(&peer)).await;
     let node = match admitted {
         Ok(Ok(node)) => node,
         Ok(Err(refusal)) => return last_words(&mut write, &faults::of_refusal(&refusal)).await,
         Err(_) => return,
     };
-    let (connected, inbox) = shared.hub.enter(node, address, &*shared.authority);
+    let entering = Entering { node, address, certificate_ends };
+    let (connected, inbox) = match shared.hub.enter(entering, &*shared.authority) {
+        Ok(entered) => entered,
+        Err(fault) => return last_words(&mut write, &fault).await,
+    };
     let visit = Visit::new(shared.clone(), connected.clone());
     let reader = FrameReader::new(read, End::Client).counting(connected.moved.clone());
     let mut connection = Connection {
@@ -91,6 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
             let before = Instant::now();
             tokio::select! {
                 message = self.inbox.recv() => match message {
+                    Some(packet @ Packet::Fault { .. }) => return self.leave_with(&packet).await,
                     Some(packet) => self.send(&packet, 0).await?,
                     None => return Ok(()),
                 },
@@ -99,6 +105,17 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
                     self.packet(header?).await?;
                 }
             }
+        }
+    }
+
+    /// Says the last packet, and throws away what still comes until the other end has read it and goes:
+    /// a system that gets data for a connection that is closed throws away what was sent on it.
+    async fn leave_with(&mut self, packet: &Packet) -> Result<()> {
+        self.send(packet, 0).await?;
+        self.write.shutdown().await?;
+        loop {
+            let header = self.reader.header().await?;
+            self.reader.body(header, &self.connected.rates.up).await?;
         }
     }
 

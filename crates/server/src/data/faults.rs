@@ -1,9 +1,15 @@
 //! Errors as the other end reads them.
 
+use super::hub::NODE_CONNECTIONS_MAX;
+use super::sessions::NODE_SESSIONS_MAX;
 use crate::authority::Refusal;
 use protocol::Packet;
 use protocol::fault::{Code, fault};
 use repository::Error;
+
+/// What to do when a node has too much at once.
+const TOO_MANY_HINT: &str =
+    "It is tried again by itself. What runs, on the server: icecore server sessions";
 
 /// The answer when the engine could not do something.
 pub(super) fn of_engine(error: &Error) -> Packet {
@@ -56,6 +62,45 @@ pub(super) fn revoked() -> Packet {
 pub(super) fn cancelled() -> Packet {
     let hint = "What was stored is found by the next run.";
     fault(Code::Cancelled, "an administrator cancelled this job", hint, &[])
+}
+
+/// The last words to who may no longer read the domain of another node.
+pub(super) fn withdrawn(node: &str, domain: &str) -> Packet {
+    let text = format!("the node '{node}' may no longer read the domain '{domain}'");
+    let hint = format!("On the server: icecore server grant {node} {domain}");
+    fault(Code::NotAllowed, &text, &hint, &[])
+}
+
+/// The last words to who came with a certificate that has ended since. There may be a newer one by now.
+pub(super) fn certificate_ended(node: &str) -> Packet {
+    let text = format!("the certificate of '{node}' has ended since this began");
+    let hint = format!(
+        "Begin again, with the next certificate; when there is none, on the server: icecore server token {node}"
+    );
+    fault(Code::NotAllowed, &text, &hint, &[])
+}
+
+/// The last words to who says nothing.
+pub(super) fn silent() -> Packet {
+    fault(Code::Busy, "nothing was heard from this node for too long", "", &[])
+}
+
+/// The last words of a server that stops.
+pub(super) fn shutting_down() -> Packet {
+    let hint = "What was begun goes on by itself when the server is back.";
+    fault(Code::ShuttingDown, "the server is shutting down", hint, &[])
+}
+
+/// A node has as many connections as it may.
+pub(super) fn too_many_connections(node: &str) -> Packet {
+    let text = format!("the node '{node}' has {NODE_CONNECTIONS_MAX} connections already");
+    fault(Code::Busy, &text, TOO_MANY_HINT, &[])
+}
+
+/// A node has as many sessions as it may.
+pub(super) fn too_many_sessions(node: &str) -> Packet {
+    let text = format!("the node '{node}' has {NODE_SESSIONS_MAX} sessions already");
+    fault(Code::Busy, &text, TOO_MANY_HINT, &[])
 }
 
 /// A session that is not, or no longer.

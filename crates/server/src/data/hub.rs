@@ -1,161 +1,107 @@
-//! Who is connected, and what is on its way to them unasked: limits, orders, cancels, revocations.
+//! Who is connected, and what is on its way to them unasked: limits, orders, cancels, revocations, the
+//! end of the server.
 
-use super::{PERMIT_BYTES, faults};
+use super::connected::{Connected, Entering, Rates};
+use super::faults;
 use crate::authority::{Authority, Node};
+use crate::shares::{Place, Shares};
 use parking_lot::Mutex;
 use protocol::Packet;
 use rustc_hash::FxHashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, Semaphore, mpsc};
-use transport::rate::Rate;
-use transport::waits::Waits;
+use tokio::sync::mpsc;
 
 /// Messages that wait for a connection; who does not take them is cut.
 const WAITING_MAX: usize = 64;
+/// Connections of one node: its agent, and several commands with all their streams.
+pub(super) const NODE_CONNECTIONS_MAX: usize = 64;
 /// How often limits are looked up.
 const LIMITS_EVERY: Duration = Duration::from_secs(5);
-/// Memory for large bodies of one node.
-const NODE_BODIES_BYTES: usize = 64 << 20;
 /// Who says nothing for so long is gone; clients ping more often.
 const SILENT_MAX: Duration = Duration::from_secs(180);
 
 /// All connections of nodes.
-#[derive(Default)]
 pub struct Hub {
     connections: Mutex<FxHashMap<u64, Arc<Connected>>>,
     rates: Mutex<FxHashMap<String, Arc<Rates>>>,
+    /// Among the connections of a node, by its name.
+    places: Shares<String>,
     next: AtomicU64,
     limits_at: Mutex<Option<Instant>>,
     /// Orders given, when they were last looked at.
     orders_seen: AtomicU64,
+    /// Nobody is let in any more.
+    is_closed: AtomicBool,
 }
 
-/// What all connections of a node share.
-pub struct Rates {
-    /// From the node to the server.
-    pub up: Rate,
-    /// From the server to the node.
-    pub down: Rate,
-    /// Memory for large bodies of this node: it does not take that of others.
-    pub(super) bodies: Arc<Semaphore>,
-}
-
-impl Default for Rates {
+impl Default for Hub {
     fn default() -> Self {
-        let bodies = Arc::new(Semaphore::new(NODE_BODIES_BYTES / PERMIT_BYTES));
-        Self { up: Rate::default(), down: Rate::default(), bodies }
-    }
-}
-
-/// Waits of this end of a connection.
-#[derive(Default)]
-pub(super) struct ServerWaits {
-    /// For something to come from the node.
-    pub(super) full: Waits,
-    /// For memory, a thread, the disk.
-    pub(super) empty: Waits,
-}
-
-impl ServerWaits {
-    /// As the report of a job shows them.
-    pub(super) fn report(&self) -> serde_json::Value {
-        serde_json::json!({
-            "full_waits": self.full.count(),
-            "full_wait_secs": self.full.secs(),
-            "empty_waits": self.empty.count(),
-            "empty_wait_secs": self.empty.secs(),
-        })
-    }
-}
-
-/// A connection.
-pub struct Connected {
-    pub(super) number: u64,
-    pub(super) node: Node,
-    address: IpAddr,
-    pub(super) rates: Arc<Rates>,
-    messages: mpsc::Sender<Packet>,
-    /// 4 for an agent that waits for orders: see `Open`.
-    pub(super) purpose: AtomicU64,
-    pub(super) job: AtomicU64,
-    /// What this end waited for.
-    pub(super) waits: ServerWaits,
-    /// Bytes that came in or went out.
-    pub(super) moved: Arc<AtomicU64>,
-    /// When something moved last, and how much had by then.
-    heard: Mutex<(Instant, u64)>,
-    /// The last packet of a connection that has to end, whatever it is at.
-    last: Mutex<Option<Packet>>,
-    pub(super) end: Notify,
-}
-
-impl Connected {
-    /// How long nothing has moved.
-    fn silence(&self) -> Duration {
-        let moved = self.moved.load(Ordering::Relaxed);
-        let mut heard = self.heard.lock();
-        if heard.1 != moved {
-            *heard = (Instant::now(), moved);
+        Self {
+            connections: Mutex::default(),
+            rates: Mutex::default(),
+            places: Shares::new(NODE_CONNECTIONS_MAX),
+            next: AtomicU64::new(0),
+            limits_at: Mutex::default(),
+            orders_seen: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
         }
-        heard.0.elapsed()
-    }
-
-    /// Ends the connection, whatever it is at, with a last packet.
-    fn end_with(&self, packet: Packet) {
-        *self.last.lock() = Some(packet);
-        self.end.notify_one();
-    }
-
-    /// What it was ended with.
-    pub(super) fn last_packet(&self) -> Option<Packet> {
-        self.last.lock().take()
-    }
-
-    /// Whether it waits for orders: see `Open`.
-    fn is_agent(&self) -> bool {
-        const AGENT: u64 = 4;
-        self.purpose.load(Ordering::Relaxed) == AGENT
-    }
-
-    fn tell(&self, message: Packet) {
-        // Who has so much waiting does not read; it is cut when it has been silent for long enough.
-        let _ = self.messages.try_send(message);
     }
 }
 
 impl Hub {
-    /// Notes a connection of `node`.
+    /// Lets a connection in and notes it; or tells why not.
     pub(super) fn enter(
         &self,
-        node: Node,
-        address: IpAddr,
+        entering: Entering,
         authority: &dyn Authority,
-    ) -> (Arc<Connected>, mpsc::Receiver<Packet>) {
+    ) -> Result<(Arc<Connected>, mpsc::Receiver<Packet>), Packet> {
+        let place = self.place(&entering.node, authority)?;
         let (messages, inbox) = mpsc::channel(WAITING_MAX);
-        let rates = self.rates_of(&node.name);
-        let [up, down] = authority.bandwidth(&node, address);
+        let rates = self.rates_of(&entering.node.name);
+        let [up, down] = authority.bandwidth(&entering.node, entering.address);
         rates.up.set(up);
         rates.down.set(down);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let connected = Arc::new(Connected {
-            number,
-            node,
-            address,
-            rates,
-            messages,
-            purpose: AtomicU64::new(0),
-            job: AtomicU64::new(0),
-            waits: ServerWaits::default(),
-            moved: Arc::default(),
-            heard: Mutex::new((Instant::now(), 0)),
-            last: Mutex::default(),
-            end: Notify::new(),
-        });
-        self.connections.lock().insert(number, connected.clone());
-        (connected, inbox)
+        let connected = Arc::new(Connected::new(number, entering, place, rates, messages));
+        self.note(&connected)?;
+        Ok((connected, inbox))
+    }
+
+    /// A place among the connections of a node. The governing server is none, and has as many as it needs.
+    fn place(&self, node: &Node, authority: &dyn Authority) -> Result<Option<Place>, Packet> {
+        if authority.is_governing(node) {
+            return Ok(None);
+        }
+        let place = self.places.take(node.name.clone());
+        place.map(Some).ok_or_else(|| faults::too_many_connections(&node.name))
+    }
+
+    fn note(&self, connected: &Arc<Connected>) -> Result<(), Packet> {
+        let mut connections = self.connections.lock();
+        // Under the lock: who closes sees all that were let in before.
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(faults::shutting_down());
+        }
+        connections.insert(connected.number, connected.clone());
+        Ok(())
+    }
+
+    /// Lets in nobody any more, and tells everybody that the server stops.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.all().iter().for_each(|connected| connected.tell(faults::shutting_down()));
+    }
+
+    /// Ends all connections, whatever they are at.
+    pub(super) fn cut(&self) {
+        self.all().iter().for_each(|connected| connected.end_with(faults::shutting_down()));
+    }
+
+    /// Whether the server stops.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     pub(super) fn leave(&self, connected: &Connected) {
@@ -194,7 +140,7 @@ impl Hub {
         }
     }
 
-    /// Ends what was revoked, cuts who is silent, and applies limits that changed.
+    /// Ends what may not go on, cuts who is silent, and applies limits that changed.
     pub(super) fn tick(&self, authority: &dyn Authority) {
         let limits_are_due = {
             let mut at = self.limits_at.lock();
@@ -206,18 +152,12 @@ impl Hub {
         };
         let all = self.all();
         self.send_orders(&all, authority);
+        let now_secs = jiff::Timestamp::now().as_second();
         for connected in all {
-            let job = connected.job.load(Ordering::Relaxed);
-            if connected.node.is_revoked() {
-                connected.end_with(faults::revoked());
-            } else if job > 0 && authority.is_cancelled(job) {
-                connected.end_with(faults::cancelled());
-            } else if connected.silence() > SILENT_MAX {
-                let text = "nothing was heard from this node for too long";
-                let packet = protocol::fault::fault(protocol::fault::Code::Busy, text, "", &[]);
-                connected.end_with(packet);
-            } else if limits_are_due {
-                apply_limits(&connected, authority);
+            match why_to_end(&connected, authority, now_secs) {
+                Some(packet) => connected.end_with(packet),
+                None if limits_are_due => apply_limits(&connected, authority),
+                None => {}
             }
         }
     }
@@ -229,6 +169,26 @@ impl Hub {
     fn rates_of(&self, node: &str) -> Arc<Rates> {
         self.rates.lock().entry(node.to_owned()).or_default().clone()
     }
+}
+
+/// The last packet for a connection that may not go on.
+fn why_to_end(connected: &Connected, authority: &dyn Authority, now_secs: i64) -> Option<Packet> {
+    let (node, job) = (&connected.node, connected.job.load(Ordering::Relaxed));
+    if node.is_revoked() {
+        return Some(faults::revoked());
+    }
+    if job > 0 && authority.is_cancelled(job) {
+        return Some(faults::cancelled());
+    }
+    if let Some(access) = &*connected.access.lock()
+        && !authority.still_lets(node, access)
+    {
+        return Some(faults::withdrawn(&node.name, &access.domain));
+    }
+    if connected.is_out_of_time(now_secs) {
+        return Some(faults::certificate_ended(&node.name));
+    }
+    (connected.silence() > SILENT_MAX).then(faults::silent)
 }
 
 fn apply_limits(connected: &Connected, authority: &dyn Authority) {

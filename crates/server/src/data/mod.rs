@@ -7,6 +7,7 @@
 //!                 └── hub: who is connected; limits, orders, cancels, revocations on their way out
 //! ```
 
+mod connected;
 pub mod connection;
 pub mod domains;
 mod faults;
@@ -23,12 +24,20 @@ use domains::Domains;
 use hub::Hub;
 use sessions::Sessions;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Memory for bodies of large packets under way, of all connections together.
 const BODIES_BYTES: usize = 256 << 20;
 /// What one permit of that memory stands for.
 const PERMIT_BYTES: usize = 16 << 10;
+
+/// When the server stops, connections have so long to come to the end of a frame and to be told.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
+/// Then they are cut, and have so long to be told all the same.
+const CUT_WITHIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether all are gone.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// All that connections share.
 pub struct Shared {
@@ -56,6 +65,23 @@ impl Shared {
             bodies: Arc::new(Semaphore::new(BODIES_BYTES / PERMIT_BYTES)),
             program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         })
+    }
+
+    /// Tells everybody that the server stops, and waits until they are gone, though not for long: who
+    /// does not read keeps no server from stopping. Sessions end with the program, and what they took is
+    /// found by the next ones.
+    pub async fn stop(&self) {
+        self.hub.close();
+        if tokio::time::timeout(TOLD_WITHIN, self.all_gone()).await.is_err() {
+            self.hub.cut();
+            let _ = tokio::time::timeout(CUT_WITHIN, self.all_gone()).await;
+        }
+    }
+
+    async fn all_gone(&self) {
+        while !self.hub.is_empty() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// What time brings: revocations, limits that change with the hour, sessions whose node does not

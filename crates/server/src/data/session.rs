@@ -4,6 +4,7 @@
 use super::domains::Domain;
 use super::{faults, manifest};
 use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node};
+use crate::shares::Place;
 use parking_lot::{Mutex, RwLock};
 use protocol::limits::{REQUESTS_MAX, STREAMS_MAX};
 use protocol::packet::SnapshotName;
@@ -43,6 +44,8 @@ pub struct Session {
     stored_bytes: AtomicU64,
     pub(super) job: JobNo,
     pub(super) status: Mutex<JobStatus>,
+    /// Among the sessions of its node.
+    _place: Place,
 }
 
 /// One stream of a session.
@@ -74,6 +77,7 @@ impl Session {
         domain: Arc<Domain>,
         engine: Engine,
         job: JobNo,
+        place: Place,
     ) -> Self {
         Self {
             token,
@@ -89,6 +93,7 @@ impl Session {
             stored_bytes: AtomicU64::new(0),
             job,
             status: Mutex::default(),
+            _place: place,
         }
     }
 

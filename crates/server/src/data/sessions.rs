@@ -2,17 +2,36 @@
 
 use super::session::Session;
 pub use super::session::Session as LiveSession;
+use crate::shares::{Place, Shares};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// Sessions of one node: as many commands as write at once with all the connections that it may have.
+/// Those that wait for their node to come back count, too: each holds memory, and the lease.
+pub(super) const NODE_SESSIONS_MAX: usize = 16;
+
 /// Sessions by name.
-#[derive(Default)]
-pub struct Sessions(Mutex<FxHashMap<[u8; 16], Arc<Session>>>);
+pub struct Sessions {
+    all: Mutex<FxHashMap<[u8; 16], Arc<Session>>>,
+    /// Among the sessions of a node, by its name.
+    places: Shares<String>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { all: Mutex::default(), places: Shares::new(NODE_SESSIONS_MAX) }
+    }
+}
 
 impl Sessions {
     pub(super) fn insert(&self, session: Arc<Session>) {
-        self.0.lock().insert(session.token.0, session);
+        self.all.lock().insert(session.token.0, session);
+    }
+
+    /// A place for one more session of `node`, if it may have one.
+    pub(super) fn place(&self, node: &str) -> Option<Place> {
+        self.places.take(node.to_owned())
     }
 
     /// The session `name`, for the node of this name that knows its secret.
@@ -22,13 +41,13 @@ impl Sessions {
         secret: [u8; 16],
         node: &str,
     ) -> Option<Arc<Session>> {
-        let found = self.0.lock().get(&name).cloned()?;
+        let found = self.all.lock().get(&name).cloned()?;
         // The name alone is random enough; the secret makes that a look over a shoulder does not do.
         (found.token.1 == secret && found.node.name == node).then_some(found)
     }
 
     pub(super) fn remove(&self, session: &Session) {
-        self.0.lock().remove(&session.token.0);
+        self.all.lock().remove(&session.token.0);
     }
 
     /// Takes out those whose node did not come back.
@@ -38,7 +57,7 @@ impl Sessions {
 
     /// Takes out those of which `is_over` is true.
     pub(super) fn take_if(&self, is_over: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
-        let mut all = self.0.lock();
+        let mut all = self.all.lock();
         let (gone, kept) = all.drain().partition(|(_, session)| is_over(session));
         *all = kept;
         let gone: FxHashMap<[u8; 16], Arc<Session>> = gone;
@@ -47,11 +66,11 @@ impl Sessions {
 
     /// Number of sessions.
     pub fn len(&self) -> usize {
-        self.0.lock().len()
+        self.all.lock().len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        self.all.lock().is_empty()
     }
 }

@@ -1,7 +1,7 @@
 //! What a node asks for, answered. Runs on blocking threads: it reads and writes disks.
 
+use super::connected::Connected;
 use super::domains::Domain;
-use super::hub::Connected;
 use super::session::{Hold, Session};
 use super::{Shared, faults, random, reading};
 use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
@@ -180,6 +180,7 @@ impl Visit {
             may_read: access.may_read,
             may_init: access.may_init,
         };
+        *self.connected.access.lock() = Some(access.clone());
         self.open = Some((access, domain));
         Ok(packet)
     }
@@ -213,14 +214,19 @@ impl Visit {
         if !access.may_write {
             return Err(faults::not_allowed("this node may not back up to this domain"));
         }
+        let node = self.connected.node.clone();
+        let Some(place) = self.shared.sessions.place(&node.name) else {
+            // As the end of the connection: who comes back asks again by itself.
+            self.connected.end_with(faults::too_many_sessions(&node.name));
+            return Ok(None);
+        };
         let record = session_record(record).map_err(|error| faults::of_engine(&error))?;
         let base = base.map(|name| SnapshotRef { sequence: name.sequence, id: name.id });
         let is_empty = domain.is_empty();
         let engine = domain.begin(base, record).map_err(|error| faults::of_engine(&error))?;
         let token = token().map_err(|refusal| faults::of_refusal(&refusal))?;
-        let node = self.connected.node.clone();
         let job = self.shared.authority.job_begins(&node, &access.domain, "backup", what);
-        let session = Session::new(token, node, access.clone(), domain.clone(), engine, job);
+        let session = Session::new(token, node, access.clone(), domain.clone(), engine, job, place);
         let session = Arc::new(session);
         self.shared.sessions.insert(session.clone());
         self.hold(session, 0)?;
@@ -269,6 +275,7 @@ impl Visit {
             false => JobEnd::Failed(String::from_utf8_lossy(report).into_owned()),
         };
         let report = with_waits(report, self.connected.waits.report());
+        self.connected.job.store(0, Ordering::Relaxed);
         if let Some(job) = self.job.take() {
             self.shared.authority.job_ends(job, &end, &report);
         } else if let Some((session, _)) = self.session.take() {
@@ -293,7 +300,8 @@ impl Visit {
             session.detach();
         }
         // Who made its snapshot and said no more has ended all the same: see `expired`.
-        if let Some(job) = self.job.take() {
+        // When the server stops, it was not the node that went away: the next start says so.
+        if let Some(job) = self.job.take().filter(|_| !self.shared.hub.is_closed()) {
             self.shared.authority.job_ends(job, &JobEnd::Lost, "");
         }
     }

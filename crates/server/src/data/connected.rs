@@ -1,0 +1,162 @@
+//! A connection of a node, as all others see it, and what it shares with the node's other ones.
+
+use super::PERMIT_BYTES;
+use crate::authority::{Access, Node};
+use crate::shares::Place;
+use parking_lot::Mutex;
+use protocol::Packet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use transport::rate::Rate;
+use transport::waits::Waits;
+
+/// Memory for large bodies of one node.
+const NODE_BODIES_BYTES: usize = 64 << 20;
+/// So long a job may go on after the certificate under which it began has ended: 24 hours. A backup
+/// that takes days must not fail for that, and what is left at its end is not worth the risk.
+const JOB_AFTER_SECS: i64 = 24 * 3600;
+
+/// Who connects.
+pub(super) struct Entering {
+    pub(super) node: Node,
+    pub(super) address: IpAddr,
+    /// When its certificate ends, seconds since 1970.
+    pub(super) certificate_ends: i64,
+}
+
+/// What all connections of a node share.
+pub(super) struct Rates {
+    /// From the node to the server.
+    pub(super) up: Rate,
+    /// From the server to the node.
+    pub(super) down: Rate,
+    /// Memory for large bodies of this node: it does not take that of others.
+    pub(super) bodies: Arc<Semaphore>,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        let bodies = Arc::new(Semaphore::new(NODE_BODIES_BYTES / PERMIT_BYTES));
+        Self { up: Rate::default(), down: Rate::default(), bodies }
+    }
+}
+
+/// Waits of this end of a connection.
+#[derive(Default)]
+pub(super) struct ServerWaits {
+    /// For something to come from the node.
+    pub(super) full: Waits,
+    /// For memory, a thread, the disk.
+    pub(super) empty: Waits,
+}
+
+impl ServerWaits {
+    /// As the report of a job shows them.
+    pub(super) fn report(&self) -> serde_json::Value {
+        serde_json::json!({
+            "full_waits": self.full.count(),
+            "full_wait_secs": self.full.secs(),
+            "empty_waits": self.empty.count(),
+            "empty_wait_secs": self.empty.secs(),
+        })
+    }
+}
+
+/// A connection.
+pub(super) struct Connected {
+    pub(super) number: u64,
+    pub(super) node: Node,
+    pub(super) address: IpAddr,
+    certificate_ends: i64,
+    pub(super) rates: Arc<Rates>,
+    messages: mpsc::Sender<Packet>,
+    /// 4 for an agent that waits for orders: see `Open`.
+    pub(super) purpose: AtomicU64,
+    /// The job that runs on it; 0 for none.
+    pub(super) job: AtomicU64,
+    /// What it has open: what was let may be taken back.
+    pub(super) access: Mutex<Option<Access>>,
+    /// What this end waited for.
+    pub(super) waits: ServerWaits,
+    /// Bytes that came in or went out.
+    pub(super) moved: Arc<AtomicU64>,
+    /// When something moved last, and how much had by then.
+    heard: Mutex<(Instant, u64)>,
+    /// The last packet of a connection that has to end, whatever it is at.
+    last: Mutex<Option<Packet>>,
+    pub(super) end: Notify,
+    /// Among the connections of its node.
+    _place: Option<Place>,
+}
+
+impl Connected {
+    pub(super) fn new(
+        number: u64,
+        entering: Entering,
+        place: Option<Place>,
+        rates: Arc<Rates>,
+        messages: mpsc::Sender<Packet>,
+    ) -> Self {
+        let Entering { node, address, certificate_ends } = entering;
+        Self {
+            number,
+            node,
+            address,
+            certificate_ends,
+            rates,
+            messages,
+            purpose: AtomicU64::new(0),
+            job: AtomicU64::new(0),
+            access: Mutex::default(),
+            waits: ServerWaits::default(),
+            moved: Arc::default(),
+            heard: Mutex::new((Instant::now(), 0)),
+            last: Mutex::default(),
+            end: Notify::new(),
+            _place: place,
+        }
+    }
+
+    /// How long nothing has moved.
+    pub(super) fn silence(&self) -> Duration {
+        let moved = self.moved.load(Ordering::Relaxed);
+        let mut heard = self.heard.lock();
+        if heard.1 != moved {
+            *heard = (Instant::now(), moved);
+        }
+        heard.0.elapsed()
+    }
+
+    /// Whether its certificate has ended, and nothing runs that may go on for a while.
+    pub(super) fn is_out_of_time(&self, now_secs: i64) -> bool {
+        let has_job = self.job.load(Ordering::Relaxed) > 0;
+        let after_secs = if has_job { JOB_AFTER_SECS } else { 0 };
+        self.certificate_ends.saturating_add(after_secs) <= now_secs
+    }
+
+    /// Ends the connection, whatever it is at, with a last packet.
+    pub(super) fn end_with(&self, packet: Packet) {
+        *self.last.lock() = Some(packet);
+        self.end.notify_one();
+    }
+
+    /// What it was ended with.
+    pub(super) fn last_packet(&self) -> Option<Packet> {
+        self.last.lock().take()
+    }
+
+    /// Whether it waits for orders: see `Open`.
+    pub(super) fn is_agent(&self) -> bool {
+        const AGENT: u64 = 4;
+        self.purpose.load(Ordering::Relaxed) == AGENT
+    }
+
+    /// Sends `message` between two frames. A `Fault` is the last one.
+    pub(super) fn tell(&self, message: Packet) {
+        // Who has so much waiting does not read; it is cut when it has been silent for long enough.
+        let _ = self.messages.try_send(message);
+    }
+}
