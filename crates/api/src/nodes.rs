@@ -16,7 +16,7 @@ pub struct Node {
     pub role: Role,
     /// When it enrolled, seconds since 1970.
     pub made: i64,
-    /// When it was last seen, seconds since 1970; missing when never.
+    /// When it was last seen, seconds since 1970; this moment while it is connected, missing when never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<i64>,
     /// From where.
@@ -30,7 +30,7 @@ pub struct Node {
     pub certificate_expires: Option<i64>,
     /// Its certificates are good no more.
     pub revoked: bool,
-    /// Whether it has a session at this moment.
+    /// Whether it is connected at this moment, here or to a storage server.
     pub connected: bool,
 }
 

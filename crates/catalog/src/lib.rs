@@ -14,6 +14,7 @@ pub mod grants;
 pub mod jobs;
 pub mod limits;
 pub mod nodes;
+mod old;
 pub mod orders;
 mod schema;
 pub mod storages;

@@ -76,16 +76,20 @@ impl Catalog {
         })
     }
 
-    /// Notes that a node was seen. Of no weight: not in the audit log.
+    /// Notes which nodes were seen: name, address, when. Of no weight: not in the audit log.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
-    pub fn node_seen(&self, name: &str, address: &str, now_secs: i64) -> Result<()> {
+    pub fn nodes_seen(&self, seen: &[(&str, String, i64)]) -> Result<()> {
+        if seen.is_empty() {
+            return Ok(());
+        }
         self.change(|change| {
-            change.execute(
-                "UPDATE nodes SET last_seen = ?2, address = ?3 WHERE name = ?1",
-                (name, now_secs, address),
+            let mut update = change.prepare_cached(
+                "UPDATE nodes SET last_seen = ?3, address = ?2
+                 WHERE name = ?1 AND (last_seen IS NULL OR last_seen <= ?3)",
             )?;
+            seen.iter().try_for_each(|node| update.execute(node.clone()).map(drop))?;
             Ok(())
         })
     }

@@ -264,6 +264,26 @@ fn an_order_that_nobody_takes_is_given_up() {
     assert_eq!(catalog.orders(9).unwrap()[1].id, pending);
 }
 
+#[test]
+fn orders_go_when_they_ended_and_are_old() {
+    let (_folder, catalog) = with_nodes();
+    let order = |made, state| {
+        let task = Task::Backup(NewBackup { node: name("web"), paths: vec![] });
+        let order = catalog.add_order(By { now_secs: made, ..BY }, &task).unwrap().id;
+        if let Some(state) = state {
+            catalog.update_order(BY, &name("web"), order, state, None).unwrap();
+        }
+        order
+    };
+    let (waits, runs) = (order(10, None), order(11, Some(OrderState::Taken)));
+    order(12, Some(OrderState::Done));
+    order(13, Some(OrderState::Failed));
+    let young = order(100, Some(OrderState::Done));
+    assert_eq!(catalog.delete_old(BY, 100).unwrap(), 2);
+    let left: Vec<_> = catalog.orders(9).unwrap().iter().map(|order| order.id).collect();
+    assert_eq!(left, [young, runs, waits]);
+}
+
 /// The files as they lie while a change is under way are what a killed process leaves behind.
 #[test]
 fn killed_before_a_commit_nothing_happened_and_after_it_all() {

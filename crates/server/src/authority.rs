@@ -112,6 +112,12 @@ pub trait Authority: Send + Sync {
     /// Whether this certificate may connect at all.
     fn admit(&self, peer: &Peer) -> Result<Node, Refusal>;
 
+    /// `node` has one connection more, from `address`.
+    fn enters(&self, _node: &Node, _address: IpAddr) {}
+
+    /// `node` has one connection less.
+    fn leaves(&self, _node: &Node, _address: IpAddr) {}
+
     /// What `node` may do with `domain` (`None`: its own).
     fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal>;
 

@@ -21,6 +21,7 @@ pub mod open;
 mod open_key;
 pub mod orders;
 pub mod overview;
+pub mod presence;
 pub mod repositories;
 pub mod sealing;
 mod setup;
@@ -39,9 +40,11 @@ use limits::Rule;
 use orders::Bell;
 use parking_lot::{Mutex, RwLock};
 use pki::{ServerCertificate, ServerNames};
+use presence::Presence;
 use sealing::MasterKey;
 use std::sync::Arc;
 use storages::StorageTable;
+use upkeep::Deleting;
 use zeroize::Zeroizing;
 
 /// Who the server itself is, in the audit log.
@@ -65,11 +68,13 @@ pub struct Control {
     admin_token: Zeroizing<String>,
     repositories: RwLock<Arc<dyn Repositories>>,
     live: LiveFlags,
+    presence: Presence,
     jobs: JobTable,
     limits: RwLock<Vec<Rule>>,
     guard: Guard,
     bell: Bell,
     storages: StorageTable,
+    deleting: Deleting,
     /// One enrolment or key at a time: each makes slots before it is sure.
     keys: Mutex<()>,
     started: i64,

@@ -8,9 +8,6 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// A node that was seen less than this long ago is not written down again: each time is a sync.
-const SEEN_SECS: i64 = 300;
-
 /// The flags of sessions that are alive, by serial number of their certificate.
 #[derive(Default)]
 pub struct LiveFlags {
@@ -20,7 +17,6 @@ pub struct LiveFlags {
 struct Live {
     node: String,
     revoked: Weak<AtomicBool>,
-    written_secs: i64,
 }
 
 impl LiveFlags {
@@ -34,8 +30,7 @@ impl LiveFlags {
         }
         let flag = Arc::default();
         let revoked = Arc::downgrade(&flag);
-        let written_secs = flags.get(serial).map_or(0, |live| live.written_secs);
-        flags.insert(serial.to_owned(), Live { node: node.to_owned(), revoked, written_secs });
+        flags.insert(serial.to_owned(), Live { node: node.to_owned(), revoked });
         flag
     }
 
@@ -48,30 +43,9 @@ impl LiveFlags {
         }
     }
 
-    /// Whether `node` has a session.
-    pub(crate) fn is_connected(&self, node: &str) -> bool {
-        let flags = self.flags.lock();
-        flags.values().any(|live| live.node == node && live.revoked.strong_count() > 0)
-    }
-
     /// Forgets the dead.
-    pub(crate) fn tidy(&self, now_secs: i64) {
-        self.flags.lock().retain(|_, live| {
-            live.revoked.strong_count() > 0 || live.written_secs > now_secs - SEEN_SECS
-        });
-    }
-
-    /// Whether it is time to write down that it was seen.
-    fn is_due(&self, serial: &str, now_secs: i64) -> bool {
-        let mut flags = self.flags.lock();
-        let Some(live) = flags.get_mut(serial) else {
-            return false;
-        };
-        let due = live.written_secs <= now_secs - SEEN_SECS;
-        if due {
-            live.written_secs = now_secs;
-        }
-        due
+    pub(crate) fn tidy(&self) {
+        self.flags.lock().retain(|_, live| live.revoked.strong_count() > 0);
     }
 }
 
@@ -102,19 +76,9 @@ impl Control {
                 let (name, serial) = (facts.common_name.clone(), facts.serial.clone());
                 let node = Node { name, serial, revoked };
                 if let Some(address) = address {
-                    self.note_seen(&node, address, now_secs);
+                    self.presence.seen(&node.name, address, now_secs);
                 }
                 Ok(node)
-            }
-        }
-    }
-
-    /// Of no weight: who cannot write it down lets the node in all the same.
-    fn note_seen(&self, node: &Node, address: IpAddr, now_secs: i64) {
-        if self.live.is_due(&node.serial, now_secs) {
-            let address = address.to_string();
-            if let Err(error) = self.catalog.node_seen(&node.name, &address, now_secs) {
-                tracing::warn!(%error, node = node.name, "cannot note that a node was seen");
             }
         }
     }

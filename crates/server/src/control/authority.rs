@@ -13,8 +13,21 @@ impl Authority for Control {
         self.let_in(peer).map_err(|error| refusal(error, "admission"))
     }
 
+    fn enters(&self, node: &Node, address: IpAddr) {
+        self.node_enters(node, address);
+    }
+
+    fn leaves(&self, node: &Node, address: IpAddr) {
+        self.node_leaves(node, address);
+    }
+
     fn access(&self, node: &Node, domain: Option<&str>) -> std::result::Result<Access, Refusal> {
         self.access_of(node, domain).map_err(|error| refusal(error, "access"))
+    }
+
+    /// All else is taken back by revoking the node.
+    fn still_lets(&self, node: &Node, access: &Access) -> bool {
+        access.may_write || self.is_still_granted(node, &access.domain)
     }
 
     fn elsewhere(&self, domain: &str) -> std::result::Result<Option<(String, u16)>, Refusal> {

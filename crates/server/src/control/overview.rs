@@ -16,19 +16,25 @@ impl Control {
     /// # Errors
     /// [`super::Error::Catalog`].
     pub fn nodes(&self) -> Result<Nodes> {
-        let nodes = self.catalog.nodes()?.into_iter().map(|node| self.shown(node)).collect();
-        Ok(Nodes { nodes })
+        let elsewhere = self.storages.connected_nodes();
+        let shown = |node: catalog::nodes::Node| {
+            let is_elsewhere = elsewhere.contains(node.name.as_str());
+            self.shown(node, is_elsewhere)
+        };
+        Ok(Nodes { nodes: self.catalog.nodes()?.into_iter().map(shown).collect() })
     }
 
-    fn shown(&self, node: catalog::nodes::Node) -> Node {
+    fn shown(&self, node: catalog::nodes::Node, is_elsewhere: bool) -> Node {
+        let sight = self.sight_of(node.name.as_str());
+        let address = sight.map(|sight| sight.address.to_string());
         Node {
-            connected: self.live.is_connected(node.name.as_str()),
+            connected: is_elsewhere || sight.is_some_and(|sight| sight.is_connected()),
+            last_seen: sight.map(|sight| sight.at).max(node.last_seen),
+            address: address.or(node.address),
             name: node.name,
             domain: node.domain,
             role: node.role,
             made: node.made,
-            last_seen: node.last_seen,
-            address: node.address,
             version: node.version,
             certificate_expires: node.certificate_expires,
             revoked: node.revoked,

@@ -1,6 +1,7 @@
 //! What has to be done from time to time.
 
 use super::{Control, SERVER};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 /// How often [`Control::upkeep`] should be called.
@@ -9,11 +10,36 @@ pub const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 const RENEW_BEFORE_SECS: i64 = pki::authority::SERVER_SECS / 3;
 
 /// An order that waits for longer is given up: a week.
-const ORDER_SECS: i64 = 7 * 86_400;
+const ORDER_SECS: i64 = 7 * DAY_SECS;
+/// How often old jobs are deleted.
+const DELETE_EVERY_SECS: i64 = DAY_SECS;
+const DAY_SECS: i64 = 86_400;
+
+/// How long jobs are kept after they ended, when nobody says otherwise: 400 days, a year and some time to compare.
+pub const JOBS_KEPT_SECS: i64 = 400 * DAY_SECS;
+
+/// When old jobs are deleted.
+pub(super) struct Deleting {
+    kept_secs: AtomicI64,
+    done_at: AtomicI64,
+}
+
+impl Default for Deleting {
+    fn default() -> Self {
+        Self { kept_secs: AtomicI64::new(JOBS_KEPT_SECS), done_at: AtomicI64::new(0) }
+    }
+}
+
+impl Deleting {
+    /// Whether a day has passed since the last time, or the server has just started.
+    fn is_due(&self, now_secs: i64) -> bool {
+        now_secs - self.done_at.load(Ordering::Relaxed) >= DELETE_EVERY_SECS
+    }
+}
 
 impl Control {
-    /// Renews the server's certificate in time, removes the keys of grants that ended, gives up old orders, forgets the
-    /// dead. What fails is in the log, and is tried again the next time. Blocks.
+    /// Renews the server's certificate in time, removes the keys of grants that ended, gives up old orders, deletes
+    /// old jobs once a day, notes who was seen, forgets the dead. What fails is in the log, and is tried again the next time. Blocks.
     pub fn upkeep(&self) {
         let now_secs = self.now_secs();
         if *self.certificate_expires.lock() - now_secs < RENEW_BEFORE_SECS
@@ -25,7 +51,29 @@ impl Control {
         if let Err(error) = self.catalog.give_up_orders(self.by(SERVER), now_secs - ORDER_SECS) {
             tracing::error!(%error, "old orders cannot be given up");
         }
+        self.delete_old_jobs(now_secs);
         self.lose_silent_storages();
-        self.live.tidy(now_secs);
+        self.note_seen();
+        self.live.tidy();
+    }
+
+    /// Jobs and orders are deleted so many seconds after they ended.
+    pub fn keep_jobs(&self, secs: u64) {
+        let secs = i64::try_from(secs).unwrap_or(i64::MAX);
+        self.deleting.kept_secs.store(secs, Ordering::Relaxed);
+    }
+
+    fn delete_old_jobs(&self, now_secs: i64) {
+        if !self.deleting.is_due(now_secs) {
+            return;
+        }
+        let before = now_secs.saturating_sub(self.deleting.kept_secs.load(Ordering::Relaxed));
+        match self.catalog.delete_old(self.by(SERVER), before) {
+            Ok(rows) => {
+                self.deleting.done_at.store(now_secs, Ordering::Relaxed);
+                tracing::debug!(rows, "old jobs and orders are deleted");
+            }
+            Err(error) => tracing::error!(%error, "old jobs cannot be deleted"),
+        }
     }
 }

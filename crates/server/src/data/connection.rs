@@ -66,7 +66,7 @@ where
     if let (Some(packet), false) = (ended.last_packet(), connection.is_writing) {
         last_words(&mut connection.write, &packet).await;
     }
-    shared.hub.leave(&connection.connected);
+    shared.hub.leave(&connection.connected, &*shared.authority);
     if let Some(mut visit) = connection.visit.take() {
         let _ = tokio::task::spawn_blocking(move || visit.end()).await;
     }

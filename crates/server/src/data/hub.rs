@@ -66,6 +66,7 @@ impl Hub {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let connected = Arc::new(Connected::new(number, entering, place, rates, messages));
         self.note(&connected)?;
+        authority.enters(&connected.node, connected.address);
         Ok((connected, inbox))
     }
 
@@ -104,7 +105,8 @@ impl Hub {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn leave(&self, connected: &Connected) {
+    pub(super) fn leave(&self, connected: &Connected, authority: &dyn Authority) {
+        authority.leaves(&connected.node, connected.address);
         self.connections.lock().remove(&connected.number);
         self.rates.lock().retain(|_, rates| Arc::strong_count(rates) > 1);
     }

@@ -40,7 +40,8 @@ fn row(node: &Node) -> String {
         (false, true) => "connected",
         (false, false) => "-",
     };
-    let (role, seen) = (word(&node.role), maybe(node.last_seen));
+    let seen = if node.connected { "now".to_owned() } else { maybe(node.last_seen) };
+    let role = word(&node.role);
     let from = node.address.as_deref().unwrap_or("-");
     let (name, domain) = (node.name.as_str(), node.domain.as_str());
     format!("{name:<24} {domain:<24} {role:<11} {state:<10} {seen:<20} {from}")

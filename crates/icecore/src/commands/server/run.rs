@@ -11,7 +11,11 @@ use server::data::Shared;
 use server::listen::{self, Listening};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// When the server stops, work that is under way has so long to end. It may be cut off at any moment.
+const THREADS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How the server is started.
 #[derive(clap::Args, Debug)]
@@ -25,6 +29,9 @@ pub(crate) struct Start {
     /// Give all connections socket buffers of this size, instead of leaving them to the system.
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     socket_buffer: Option<u64>,
+    /// Delete jobs and orders from the lists so long after they ended.
+    #[arg(long, value_name = "TIME", default_value = "400d", value_parser = crate::time::parse_span)]
+    keep_jobs: u64,
     /// How much the log tells.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     log: String,
@@ -35,8 +42,12 @@ impl Start {
         crate::descriptors::make_room()?;
         begin_log(&self.log);
         let control = Control::open(&reach.data(), &self.names)?;
+        control.keep_jobs(self.keep_jobs);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.map_err(Failure::from)?.block_on(self.serve(control, context))
+        let runtime = runtime.map_err(Failure::from)?;
+        let code = runtime.block_on(self.serve(control, context));
+        runtime.shutdown_timeout(THREADS_WITHIN);
+        code
     }
 
     async fn serve(&self, control: Arc<Control>, context: &Context) -> Result<Code> {
@@ -53,11 +64,18 @@ impl Start {
         let shared = Shared::new(control.clone());
         control.set_repositories(shared.domains.clone());
         let (tls, http) = (control.tls(), router(control.clone()));
+        let listening = Listening { listener, tls, shared: shared.clone(), http };
         tokio::select! {
-            () = listen::run(Listening { listener, tls, shared, http }) => {}
-            () = keep_up(control) => {}
+            () = listen::run(listening) => {}
+            () = keep_up(control.clone()) => {}
             stopped = asked_to_stop() => stopped?,
         }
+        // Who asks twice does not wait.
+        tokio::select! {
+            () = shared.stop() => {}
+            _ = asked_to_stop() => {}
+        }
+        let _ = tokio::task::spawn_blocking(move || control.note_seen()).await; // a bug is in the log
         context.out.summary(Code::Complete, &crate::out::Nothing {})
     }
 

@@ -7,7 +7,7 @@ use api::Name;
 use api::jobs::{Job, JobState};
 use api::storages::{AdmitNode, JobTold, StorageJob, StorageJobEnd, StorageNews, StorageTold};
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,12 @@ struct Heard {
     written_secs: i64,
 }
 
+impl Heard {
+    fn is_there(&self) -> bool {
+        self.at.is_some_and(|at| at.elapsed() < AWAY_AFTER)
+    }
+}
+
 impl StorageTable {
     fn of(&self, storage: &Name) -> Arc<Mutex<Heard>> {
         self.0.lock().entry(storage.clone()).or_default().clone()
@@ -45,7 +51,19 @@ impl StorageTable {
 
     pub(super) fn is_connected(&self, storage: &Name) -> bool {
         let heard = self.0.lock().get(storage).cloned();
-        heard.is_some_and(|heard| heard.lock().at.is_some_and(|at| at.elapsed() < AWAY_AFTER))
+        heard.is_some_and(|heard| heard.lock().is_there())
+    }
+
+    /// Nodes that are connected to storage servers.
+    pub(in crate::control) fn connected_nodes(&self) -> FxHashSet<String> {
+        let mut found = FxHashSet::default();
+        for heard in self.all() {
+            let heard = heard.lock();
+            if heard.is_there() {
+                found.extend(heard.nodes.values().map(|node| node.name.clone()));
+            }
+        }
+        found
     }
 }
 
@@ -67,7 +85,10 @@ impl Control {
         for asked in &news.nodes {
             told.limits.push(self.limit_for(asked.node.as_str(), asked.address));
             match self.still_known(heard, asked) {
-                Some(node) => drop(nodes.insert(asked.serial.clone(), node)),
+                Some(node) => {
+                    self.presence.seen(&node.name, asked.address, self.now_secs());
+                    nodes.insert(asked.serial.clone(), node);
+                }
                 None => told.revoked.push(asked.serial.clone()),
             }
         }
