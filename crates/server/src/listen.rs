@@ -187,3 +187,19 @@ fn peer(stream: &TlsStream<TcpStream>, address: IpAddr) -> Option<Peer> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?.to_vec();
     Some(Peer { certificate, address })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_certificate_does_not_take_all_places_for_http() {
+        let places = HttpPlaces::default();
+        let held: Vec<_> =
+            (0..HTTP_PER_CERTIFICATE_MAX).map(|_| places.take(Some(b"one")).unwrap()).collect();
+        assert!(places.take(Some(b"one")).is_none());
+        assert!(places.take(Some(b"other")).is_some() && places.take(None).is_some());
+        drop(held);
+        assert!(places.take(Some(b"one")).is_some());
+    }
+}

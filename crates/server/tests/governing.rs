@@ -148,6 +148,34 @@ async fn a_job_is_seen_while_it_runs_and_afterwards() {
     assert!(refused(failed).message.contains("has ended already"));
 }
 
+async fn numbers(rig: &Rig) -> Vec<u64> {
+    let Jobs { jobs, .. } = rig.admin().get("/jobs").await.unwrap();
+    jobs.iter().map(|job| job.id).collect()
+}
+
+#[tokio::test]
+async fn old_jobs_are_deleted_once_a_day_and_never_while_they_run() {
+    let rig = Rig::start().await;
+    let (_, web) = enrol(&rig, new_token("web")).await;
+    let begin = |rig: &Rig| rig.control.job_begins(&web, "web", "backup", "/etc");
+    let (old, running) = (begin(&rig), begin(&rig));
+    rig.control.job_ends(old, &JobEnd::Complete { snapshot: None }, "{}");
+    rig.control.upkeep();
+    assert_eq!(numbers(&rig).await, [running, old], "400 days are not over");
+    let rig = rig.restart().await;
+    rig.control.keep_jobs(0);
+    let goes_on = begin(&rig);
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    rig.control.upkeep();
+    assert_eq!(numbers(&rig).await, [goes_on], "the other one ran when the server stopped");
+    let Audit { entries, broken_at, .. } = rig.admin().get("/audit").await.unwrap();
+    assert_eq!((entries[0].action.as_str(), broken_at), ("job.delete", None));
+    rig.control.job_ends(goes_on, &JobEnd::Lost, "");
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    rig.control.upkeep();
+    assert_eq!(numbers(&rig).await, [goes_on], "once a day");
+}
+
 #[tokio::test]
 async fn a_limit_holds_at_once_for_whom_it_is_meant() {
     let rig = Rig::start().await;

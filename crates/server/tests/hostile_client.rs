@@ -7,6 +7,7 @@
 #[path = "hostile/raw.rs"]
 mod raw;
 #[path = "hostile/server.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
 use api::enrol::Role;
@@ -348,9 +349,11 @@ async fn half_frames_and_silence_keep_nobody_waiting() {
     }
     // Memory for bodies is shared: who announces many and sends none may not have all of it.
     let (_, ring) = stolen_keys(&scene.robbed, &mut silent[0]).await;
-    for _ in 0..256 {
-        let mut raw = Raw::opened(&scene.robbed).await;
-        raw.begin(&sealer(&ring)).await;
+    let mut raw = Raw::opened(&scene.robbed).await;
+    let (session, secret) = raw.begin(&sealer(&ring)).await;
+    silent.push(raw);
+    for stream in 0..STREAMS_MAX {
+        let mut raw = attached(&scene.robbed, session, secret, stream).await;
         let body_bytes = RECORD_BYTES_MAX;
         raw.send_bytes(&Header { kind: 17, request: 0, body_bytes }.encode()).await;
         raw.send_bytes(&[0; 100]).await;

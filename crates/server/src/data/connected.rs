@@ -160,3 +160,21 @@ impl Connected {
         let _ = self.messages.try_send(message);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_goes_on_for_a_day_after_its_certificate_and_no_longer() {
+        let node = Node { name: "web".into(), serial: "1".into(), revoked: Arc::default() };
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        let entering = Entering { node, address, certificate_ends: 1_000 };
+        let connected = Connected::new(1, entering, None, Arc::default(), mpsc::channel(1).0);
+        assert!(!connected.is_out_of_time(999));
+        assert!(connected.is_out_of_time(1_000));
+        connected.job.store(7, Ordering::Relaxed);
+        assert!(!connected.is_out_of_time(1_000 + JOB_AFTER_SECS - 1));
+        assert!(connected.is_out_of_time(1_000 + JOB_AFTER_SECS));
+    }
+}

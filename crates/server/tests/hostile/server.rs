@@ -27,6 +27,7 @@ static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) struct Whole {
     pub(crate) control: Arc<Control>,
+    pub(crate) shared: Arc<Shared>,
     place: tempfile::TempDir,
     listening: JoinHandle<()>,
     panics: usize,
@@ -51,10 +52,17 @@ impl Whole {
         let shared = Shared::new(control.clone());
         control.set_repositories(shared.domains.clone());
         let (tls, http) = (control.tls(), router(control.clone()));
-        let listening = Listening { listener, tls, shared, http };
+        let listening = Listening { listener, tls, shared: shared.clone(), http };
         let listening = tokio::spawn(listen::run(listening));
         let panics = PANICS.load(Ordering::SeqCst);
-        Self { control, place, listening, panics }
+        Self { control, shared, place, listening, panics }
+    }
+
+    /// Stops as a server does that is asked to: nobody is accepted any more, and all are told.
+    pub(crate) async fn stop(&mut self) {
+        self.listening.abort();
+        let _ = (&mut self.listening).await;
+        self.shared.stop().await;
     }
 
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
