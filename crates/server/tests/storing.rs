@@ -6,6 +6,7 @@
 mod rig;
 
 use access::{Client, Error, Identity, storage};
+use api::domains::Grant;
 use api::enrol::{KeyMade, NewKey, NewToken, Role};
 use api::jobs::{JobState, Progress};
 use api::nodes::Nodes;
@@ -273,6 +274,28 @@ async fn a_storage_server_ends_no_job_of_a_domain_elsewhere() {
     assert_ne!(told.jobs[0].job, Some(number), "it is another job");
     assert_eq!(rig.control.job(number).unwrap().state, JobState::Running);
     assert_eq!(rig.control.job(told.jobs[0].job.unwrap()).unwrap().state, JobState::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restores_from_a_storage_server_end_when_the_grant_is_taken_back() {
+    let rig = Rig::start().await;
+    start(&rig).await;
+    let (_web, _reader) = (node(&rig, on_disk("web")).await, node(&rig, new_token("reader")).await);
+    let (node, domain) = ("reader".parse().unwrap(), "web".parse().unwrap());
+    let grant = Grant { node, domain, until: None };
+    let _: Done = rig.admin().post("/grants", &grant).await.unwrap();
+    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let backup = StorageJob { end: None, ..job("web", None) };
+    let restore =
+        StorageJob { number: 2, node: grant.node, kind: "restore".into(), ..backup.clone() };
+    let news = news(vec![backup, restore]);
+    let cancelled = async || {
+        let told: StorageTold = disk.post("/storage/news", &news).await.unwrap();
+        told.jobs.iter().map(|job| job.cancelled).collect::<Vec<_>>()
+    };
+    assert_eq!(cancelled().await, [false, false]);
+    let _: Done = rig.admin().delete("/grants/reader/web").await.unwrap();
+    assert_eq!(cancelled().await, [false, true]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
