@@ -182,13 +182,17 @@ async fn a_server_that_stops_tells_everybody_and_waits_for_nobody() {
     let mut deaf = Raw::greeted(&web).await;
     deaf.send(&Packet::AskNoise { bytes: 1 << 40 }).await;
     let start = Instant::now();
-    let told = async { tokio::join!(agent.is_left(), backup.is_left(), reading.is_left()) };
-    let (told, ()) = tokio::join!(told, server.stop());
-    assert_eq!(
-        told,
-        (Some(Code::ShuttingDown), Some(Code::ShuttingDown), Some(Code::ShuttingDown))
-    );
+    let told = async |raw: &mut Raw| (raw.is_left().await, start.elapsed());
+    let (agent, backup, reading, ()) =
+        tokio::join!(told(&mut agent), told(&mut backup), told(&mut reading), server.stop());
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    for (said, after) in [agent, backup] {
+        assert_eq!(said, Some(Code::ShuttingDown));
+        assert!(after < Duration::from_millis(1_500), "{after:?}: they were told at once");
+    }
+    assert_eq!(reading.0, Some(Code::ShuttingDown), "between two frames");
+    let left = tokio::time::timeout(Duration::from_secs(10), deaf.is_left()).await;
+    assert!(left.is_ok(), "who does not read is cut");
 }
 
 async fn listed(server: &Whole) -> Node {

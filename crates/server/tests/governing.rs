@@ -9,6 +9,7 @@ use api::domains::{Domains, Grant, Grants, Snapshots};
 use api::enrol::{KeyMade, NewKey, NewToken, Role};
 use api::jobs::{Job, JobState, Jobs};
 use api::limits::Limit;
+use api::nodes::Nodes;
 use api::orders::{NewRestore, Order, OrderState, OrderUpdate, Orders};
 use api::status::{Audit, Done, Status};
 use rig::{Rig, new_token};
@@ -275,7 +276,14 @@ async fn a_server_that_starts_again_knows_its_nodes() {
     let rig = Rig::start().await;
     let (web, _) = enrol(&rig, new_token("web")).await;
     let _: Orders = web.get("/node/orders").await.unwrap();
+    let last_seen = async |rig: &Rig| {
+        let Nodes { nodes } = rig.admin().get("/nodes").await.unwrap();
+        nodes[0].last_seen
+    };
+    let seen = last_seen(&rig).await;
+    rig.control.upkeep();
     let rig = rig.restart().await;
+    assert!(seen.is_some() && last_seen(&rig).await == seen, "{seen:?}");
     let identity = Identity::load(&rig.folder("web")).unwrap();
     let tls = identity.tls(pki::ALPN_HTTP).unwrap();
     let web = Client::new(rig.url.parse().unwrap(), tls);
