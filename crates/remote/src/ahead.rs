@@ -107,3 +107,87 @@ impl Wanted {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::Inbox;
+    use protocol::frame::{HEADER_BYTES, Header};
+    use protocol::limits;
+    use protocol::packet::End;
+
+    struct Lab {
+        stream: Arc<Stream>,
+        ahead: Ahead,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let stream = Stream::new(Arc::new(Inbox::new([0, 0])));
+            Self { stream, ahead: Ahead::new(Arc::default()) }
+        }
+
+        fn want(&self, place: Place) {
+            self.ahead.want(&self.stream, place).unwrap();
+        }
+
+        /// What goes out now.
+        fn sent(&self) -> Vec<Packet> {
+            std::iter::from_fn(|| self.stream.next_frame())
+                .map(|frame| {
+                    let head: [u8; HEADER_BYTES] = frame[..HEADER_BYTES].try_into().unwrap();
+                    let kind = Header::decode(&head, End::Client).unwrap().kind;
+                    Packet::decode(kind, frame[HEADER_BYTES..].to_vec()).unwrap()
+                })
+                .collect()
+        }
+    }
+
+    fn place(container: u64, number: u32, length: u32) -> Place {
+        Place { container: ContainerNo(container), offset: number * length, length }
+    }
+
+    #[test]
+    fn records_are_asked_for_before_they_are_read_each_container_with_its_keys() {
+        let lab = Lab::new();
+        let wanted = [place(1, 0, 9), place(1, 1, 9), place(2, 0, 9)];
+        wanted.iter().for_each(|place| lab.want(*place));
+        let keys = |number| Packet::GetKeys { container: ContainerNo(number), healed: false };
+        let read = |at: usize| Packet::Read { place: wanted[at] };
+        assert_eq!(lab.sent(), [keys(1), read(0), read(1), keys(2), read(2)]);
+        assert!(lab.ahead.take_keys(ContainerNo(1)).is_some());
+        assert!(lab.ahead.take_keys(ContainerNo(1)).is_none(), "asked for again the next time");
+        assert!(lab.ahead.take(&lab.stream, wanted[2]).unwrap().is_some(), "in any order");
+        assert!(lab.ahead.take(&lab.stream, wanted[2]).unwrap().is_none(), "once");
+        assert_eq!(lab.sent(), []);
+    }
+
+    #[test]
+    fn no_more_is_on_its_way_than_fits_and_what_is_taken_makes_room() {
+        let lab = Lab::new();
+        let length = 1 << 20;
+        (0..10).for_each(|number| lab.want(place(1, number, length)));
+        assert_eq!(lab.sent().len(), 1 + BYTES_MIN / length as usize);
+        assert!(lab.ahead.take(&lab.stream, place(1, 0, length)).unwrap().is_some());
+        assert_eq!(lab.sent(), [Packet::Read { place: place(1, 2, length) }]);
+        // One that was not sent for yet is given up: it is read like any other.
+        assert!(lab.ahead.take(&lab.stream, place(1, 3, length)).unwrap().is_none());
+        assert!(lab.ahead.take(&lab.stream, place(1, 1, length)).unwrap().is_some());
+        assert_eq!(lab.sent(), [Packet::Read { place: place(1, 4, length) }]);
+    }
+
+    #[test]
+    fn small_records_leave_room_for_other_requests() {
+        let lab = Lab::new();
+        (0..500).for_each(|number| lab.want(place(1, number, 100)));
+        assert_eq!(lab.sent().len(), 1 + REQUESTS_MAX);
+        assert!(REQUESTS_MAX < limits::REQUESTS_MAX / 2);
+    }
+
+    #[test]
+    fn a_record_larger_than_all_room_is_sent_for_alone() {
+        let lab = Lab::new();
+        (0..2).for_each(|number| lab.want(place(1, number, 2 * BYTES_MAX as u32)));
+        assert_eq!(lab.sent().len(), 2, "keys and one record");
+    }
+}
