@@ -69,6 +69,20 @@ SABOTAGES = {
     "length of a chunk, in a restore": (
         "crates/client/src/restore/work.rs", "if !is_as_long ||", "let _ = is_as_long;\n    if",
         test("client", "a_chunk_of_another_length_than_its_run_is_refused")),
+    "records are sent for before they are read": (
+        "crates/client/src/restore/plan.rs", "            self.shared.archive.store.want(*place)?;",
+        "            let _ = place;", test("client", "a_restore_waits_for_few_answers")),
+    "pages are sent for before they are read": (
+        "crates/client/src/restore/entries.rs", "                self.send_for_pages()?;",
+        "                let _ = self.pages;", test("client", "a_restore_waits_for_few_answers")),
+    "what a restore adds to a cache goes": (
+        "crates/client/src/cache.rs",
+        "let _ = self.pages.set_len(self.saved_length.min(self.length));", "",
+        test("client", "nothing_stays_in_the_cache")),
+    "keys before the first record": (
+        "crates/remote/src/ahead.rs", "            self.send_for_keys(stream, place.container)?;",
+        "            let _ = Self::send_for_keys;",
+        test("remote", "records_are_asked_for_before_they_are_read")),
     "name of a page": (
         "crates/client/src/pages.rs",
         "if self.ids.page_id(kind as u8, refs, payload) != *id {",

@@ -77,6 +77,33 @@ impl BlockCache {
         self.open_or_heal(place, scratch)
     }
 
+    /// The same; it is kept.
+    pub(crate) fn keep_at(&self, place: Place, scratch: &mut Scratch) -> Result<Arc<Opened>> {
+        let opened = Arc::new(self.open_at(place, scratch)?);
+        self.keep(place, &opened);
+        Ok(opened)
+    }
+
+    /// Where the records lie.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Whether the record at `place` is one of those kept.
+    pub(crate) fn keeps(&self, place: Place) -> bool {
+        self.lock().blocks.iter().any(|(other, _)| *other == place)
+    }
+
+    /// The record that holds `id`, if it is one of those kept.
+    fn kept_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {
+        let mut kept = self.lock();
+        let at = kept.blocks.iter().position(|(_, opened)| opened.ids.contains(id))?;
+        let block = kept.blocks.remove(at)?;
+        let opened = block.1.clone();
+        kept.blocks.push_front(block);
+        Some(opened)
+    }
+
     /// Opens the record that was read from `place`; when it does not open, its container may have
     /// parity that makes it good.
     fn open_or_heal(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
@@ -136,8 +163,8 @@ impl BlockCache {
         if self.opener.knows(session) || self.learn_healed(session, container)? {
             return Ok(());
         }
-        for name in self.store.snapshots()? {
-            let Ok(stored) = self.store.snapshot(name) else { continue };
+        for stored in self.store.snapshots()?.chunks(64).flat_map(|some| self.store.several(some)) {
+            let Ok(stored) = stored else { continue };
             if record::split(&stored.record)?.header.session == *session {
                 return Ok(self.opener.learn(&stored.session)?);
             }
@@ -151,20 +178,11 @@ impl BlockCache {
         Ok(self.opener.knows(session))
     }
 
-    fn kept_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {
-        let mut kept = self.lock();
-        let at = kept.blocks.iter().position(|(_, opened)| opened.ids.contains(id))?;
-        let block = kept.blocks.remove(at)?;
-        let opened = block.1.clone();
-        kept.blocks.push_front(block);
-        Some(opened)
-    }
-
     fn keep(&self, place: Place, opened: &Arc<Opened>) {
-        let mut kept = self.lock();
-        if kept.blocks.iter().any(|(other, _)| *other == place) {
+        if self.keeps(place) {
             return;
         }
+        let mut kept = self.lock();
         kept.bytes += opened.bytes();
         kept.blocks.push_front((place, opened.clone()));
         while kept.bytes > CACHE_BYTES

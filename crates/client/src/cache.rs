@@ -48,6 +48,8 @@ pub struct ChunkCache {
 struct State {
     pages: File,
     length: u64,
+    /// Length of what the saved index knows of.
+    saved_length: u64,
     /// Damage epoch of the repository when the cache was last saved.
     epoch: u64,
     places: FxHashMap<ObjectId, (u64, u32)>,
@@ -95,8 +97,9 @@ impl ChunkCache {
         let (length, epoch, places) = known.unwrap_or_default();
         // What lies behind is of a run that did not end.
         pages.set_len(length)?;
-        let (used, used_bytes) = Default::default();
-        let state = State { pages, length, epoch, places, used, used_bytes, is_full: false };
+        let (used, used_bytes, saved_length) = (FxHashSet::default(), 0, length);
+        let is_full = false;
+        let state = State { pages, length, saved_length, epoch, places, used, used_bytes, is_full };
         let (hits, misses, damaged) = Default::default();
         let state = Mutex::new(state);
         Ok(Some(Self { folder: folder.to_owned(), max_bytes, state, hits, misses, damaged }))
@@ -178,7 +181,9 @@ impl ChunkCache {
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&bytes)?;
         // No sync: after a power cut the sum tells, and the cache begins anew.
-        std::fs::rename(&new, self.folder.join("index"))
+        std::fs::rename(&new, self.folder.join("index"))?;
+        state.saved_length = state.length;
+        Ok(())
     }
 
     /// What it did.
@@ -196,6 +201,13 @@ impl ChunkCache {
         let mut bytes = vec![0; length as usize];
         self.state.lock().pages.read_exact_at(&mut bytes, offset).ok()?;
         decode(&bytes)
+    }
+}
+
+impl Drop for State {
+    /// What was not saved would be cut off by the next run; nothing of it stays behind.
+    fn drop(&mut self) {
+        let _ = self.pages.set_len(self.saved_length.min(self.length));
     }
 }
 

@@ -164,7 +164,12 @@ impl<'a> ManifestReader<'a> {
 
     /// The snapshot `name`: its signature, its body and that both belong together are checked.
     pub fn read(&mut self, name: SnapshotRef) -> Result<Snapshot> {
-        let stored = self.archive.store.snapshot(name)?;
+        self.open(self.archive.store.snapshot(name)?)
+    }
+
+    /// The snapshot that was fetched as `stored`, checked in the same way.
+    pub(crate) fn open(&mut self, stored: Stored) -> Result<Snapshot> {
+        let name = stored.name;
         self.check_signature(&stored)?;
         let opener = self.archive.blocks()?.opener();
         let mut bytes = stored.record;
@@ -203,8 +208,9 @@ impl<'a> ManifestReader<'a> {
     /// All snapshots in the order made. What cannot be read is given to `damaged`.
     pub fn all(&mut self, mut damaged: impl FnMut(SnapshotRef, Error)) -> Result<Vec<Snapshot>> {
         let mut all = Vec::new();
-        for name in self.archive.store.snapshots()? {
-            match self.read(name) {
+        let names = self.archive.store.snapshots()?;
+        for (name, stored) in fetched(self.archive, &names) {
+            match stored.map_err(Error::from).and_then(|stored| self.open(stored)) {
                 Ok(snapshot) => all.push(snapshot),
                 Err(error) if error.is_of_the_way() => return Err(error),
                 // Forgotten meanwhile.
@@ -214,6 +220,18 @@ impl<'a> ManifestReader<'a> {
         }
         Ok(all)
     }
+}
+
+/// Snapshots that are fetched at once: one may have two mebibytes, most have one or two thousand bytes.
+const AT_ONCE: usize = 128;
+
+/// The snapshots `names` as they are stored, one after the other.
+pub(crate) fn fetched(
+    archive: &Archive,
+    names: &[SnapshotRef],
+) -> impl Iterator<Item = (SnapshotRef, repository::Result<Stored>)> {
+    let store = &archive.store;
+    names.chunks(AT_ONCE).flat_map(|some| some.iter().copied().zip(store.several(some)))
 }
 
 /// The newest snapshot of `source`, as far as the clear tells: for the chain and for change

@@ -8,9 +8,10 @@ use crate::{Archive, Error, Result};
 use crypto::IdKey;
 use format::page::{Page, PageKind};
 use format::record::{RecordKind, SealedRecord};
-use ids::ObjectId;
+use ids::{ObjectId, Place};
 use repository::store::{Claim, Sink};
-use seal::{Block, Level, Packer, Sealer};
+use rustc_hash::{FxHashMap, FxHashSet};
+use seal::{Block, Level, Opened, Packer, Sealer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{Cursor, PageData, PageSink, PageSource};
@@ -22,6 +23,11 @@ const PAGE_BLOCK_BYTES: usize = 512 << 10;
 const PAGE_LEVEL: Level = Level::Fixed(3);
 /// Decoded pages kept: a path of inner pages and some leaves.
 const PAGES_MAX: usize = 256;
+/// Pages that are sent for before they are read: of leaves some ten thousand entries.
+const PAGES_AHEAD: usize = 128;
+/// Their records together: mostly a few hundred kilobytes. What they take, the content of files
+/// cannot.
+const AHEAD_BYTES_MAX: usize = 1 << 20;
 
 /// Reads pages.
 pub struct PageReader<'a> {
@@ -35,6 +41,11 @@ pub struct PageReader<'a> {
 struct State {
     scratch: Scratch,
     latest: VecDeque<(ObjectId, Arc<PageData>)>,
+    /// Where pages lie that come soon.
+    coming: FxHashMap<ObjectId, Place>,
+    /// Records that were sent for and not read yet, and their bytes.
+    sent_for: FxHashSet<Place>,
+    sent_bytes: usize,
 }
 
 impl<'a> PageReader<'a> {
@@ -47,9 +58,29 @@ impl<'a> PageReader<'a> {
     /// Reads pages from `cache`, and, as far as the key allows, those that are not in it from
     /// `archive`.
     pub(crate) fn cached(archive: &'a Archive, cache: Option<&'a ChunkCache>) -> Result<Self> {
-        let state = State { scratch: Scratch::new()?, latest: VecDeque::new() };
+        let (latest, coming, sent_for) = Default::default();
+        let state = State { scratch: Scratch::new()?, latest, coming, sent_for, sent_bytes: 0 };
         let (blocks, ids) = (archive.blocks().ok(), &archive.keys.writer.ids);
         Ok(Self { blocks, cache, ids, state: Mutex::new(state) })
+    }
+
+    /// Says that the pages `ids` will be read next, in this order. Those that lie behind a network are
+    /// sent for, some at a time; who reads one after the other says it before each.
+    pub(crate) fn soon(&self, ids: impl Iterator<Item = ObjectId>) -> Result<()> {
+        let Some(blocks) = self.blocks.filter(|blocks| blocks.store().is_far()) else {
+            return Ok(());
+        };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let next: Vec<_> = ids.take(PAGES_AHEAD).collect();
+        let is_cached = |id: &ObjectId| self.cache.is_some_and(|cache| cache.has(id));
+        let is_known = |id: &ObjectId| state.coming.contains_key(id) || is_cached(id);
+        let is_enough = next.iter().take(PAGES_AHEAD / 2).all(is_known);
+        if is_enough || state.sent_bytes >= AHEAD_BYTES_MAX {
+            return Ok(());
+        }
+        let unknown: Vec<_> = next.into_iter().filter(|id| !is_known(id)).collect();
+        // One page alone is found and fetched in one step.
+        if unknown.len() > 1 { state.send_for(&unknown, blocks) } else { Ok(()) }
     }
 
     fn load(&self, id: &ObjectId, state: &mut State) -> Result<Arc<PageData>> {
@@ -57,7 +88,10 @@ impl<'a> PageReader<'a> {
             return Ok(page);
         }
         let blocks = self.blocks.ok_or(Error::WriteOnly)?;
-        let opened = blocks.containing(id, &mut state.scratch)?;
+        let opened = match state.sent_record(id, blocks) {
+            Some(opened) => opened,
+            None => blocks.containing(id, &mut state.scratch)?,
+        };
         let at = opened.ids.iter().position(|other| other == id);
         let at = at.ok_or(repository::Error::ObjectMissing(*id))?;
         let (kind, refs) = opened.page_head(at).ok_or(format::Error::Invalid { what: "page" })?;
@@ -69,6 +103,36 @@ impl<'a> PageReader<'a> {
             cache.put(*id, kind, refs, payload);
         }
         Ok(Arc::new(PageData { kind, refs: refs.to_vec(), payload: payload.to_vec() }))
+    }
+}
+
+impl State {
+    fn send_for(&mut self, ids: &[ObjectId], blocks: &BlockCache) -> Result<()> {
+        let places = blocks.store().locate(ids)?;
+        for (id, place) in ids.iter().zip(places) {
+            // What is nowhere is told by who reads it.
+            let Some(place) = place else { continue };
+            self.coming.insert(*id, place);
+            if !blocks.keeps(place) && self.sent_for.insert(place) {
+                self.sent_bytes += place.length as usize;
+                blocks.store().want(place)?;
+            }
+            if self.sent_bytes >= AHEAD_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The record that holds `id`, if it was sent for and is good.
+    fn sent_record(&mut self, id: &ObjectId, blocks: &BlockCache) -> Option<Arc<Opened>> {
+        let place = self.coming.remove(id)?;
+        if !self.sent_for.remove(&place) {
+            return None;
+        }
+        self.sent_bytes -= place.length as usize;
+        let opened = blocks.keep_at(place, &mut self.scratch).ok()?;
+        opened.ids.contains(id).then_some(opened)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Which snapshot the user means: `latest`, the beginning of an id, or a time; optionally of one
 //! node; optionally with a path in it.
 
-use crate::manifest::{ManifestReader, Snapshot};
+use crate::manifest::{ManifestReader, Snapshot, fetched};
 use crate::{Archive, Error, Result};
 use format::entry::Time;
-use repository::snapshots::SnapshotRef;
+use repository::snapshots::{SnapshotRef, Stored};
 
 /// Longest id in hexadecimal digits.
 const ID_DIGITS_MAX: usize = 2 * ids::SnapshotId::LEN;
@@ -110,30 +110,44 @@ fn newest(
     note: &mut dyn FnMut(&str),
 ) -> Result<Snapshot> {
     archive.reader_keys()?;
-    let mut times = Vec::new();
-    for name in archive.store.snapshots()? {
-        match archive.store.snapshot(name) {
+    let (mut times, mut kept) = (Vec::new(), None);
+    let names = archive.store.snapshots()?;
+    for (name, stored) in fetched(archive, &names) {
+        match stored {
             Ok(stored) => {
-                times.push((
-                    Time { secs: stored.head.time_secs, nanos: stored.head.time_nanos },
-                    name,
-                ));
+                let head = &stored.head;
+                let time = Time { secs: head.time_secs, nanos: head.time_nanos };
+                if limit.is_none_or(|limit| time <= limit) {
+                    times.push((time, name));
+                    keep_newer(&mut kept, (time, name), stored);
+                }
             }
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten meanwhile
             Err(error) => pass_over(name, error.into(), note)?,
         }
     }
     times.sort_unstable();
-    for (_, name) in
-        times.into_iter().rev().filter(|(time, _)| limit.is_none_or(|limit| *time <= limit))
-    {
-        match reader.read(name) {
+    for (_, name) in times.into_iter().rev() {
+        // The first one is here already; others are seldom wanted, and memory stays small.
+        let read = match kept.take() {
+            Some((_, stored)) => reader.open(stored),
+            None => reader.read(name),
+        };
+        match read {
             Ok(snapshot) if belongs_to(&snapshot, selector) => return Ok(snapshot),
             Ok(_) | Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {}
             Err(error) => pass_over(name, error, note)?,
         }
     }
     Err(missing(selector))
+}
+
+type Dated = (Time, SnapshotRef);
+
+fn keep_newer(kept: &mut Option<(Dated, Stored)>, new: Dated, stored: Stored) {
+    if kept.as_ref().is_none_or(|(old, _)| *old < new) {
+        *kept = Some((new, stored));
+    }
 }
 
 /// Damage of one snapshot costs no other. What would fail for all of them ends the search.

@@ -1,5 +1,6 @@
 //! This machine as a node: a repository on its server, opened with what enrolment gave.
 
+pub(crate) mod cache;
 pub(crate) mod job;
 pub(crate) mod keys;
 pub(crate) mod memory;

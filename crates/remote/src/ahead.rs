@@ -1,24 +1,30 @@
-//! Records that are sent for before they are read, in the order in which they will be: a restore
-//! over a long way never waits a round trip for each.
+//! What is sent for before it is read, in the order in which it will be: records, and the session keys
+//! of their containers. A restore over a long way never waits a round trip for each.
 
+use crate::figures::Figures;
 use crate::stream::{Pending, Stream};
-use ids::Place;
+use ids::{ContainerNo, Place};
 use parking_lot::Mutex;
 use protocol::Packet;
 use repository::Result;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// Bytes on their way or waiting to be read: a long way at a gigabit, and little beside a restore's
-/// own queues.
+/// Bytes on their way or waiting to be read: at least so many, so that a server beside the client is
+/// kept busy; at most so many, which is little beside a restore's own queues. Between them, twice
+/// what the way holds: an answer to something else waits behind all of them.
+const BYTES_MIN: usize = 2 << 20;
 const BYTES_MAX: usize = 32 << 20;
 /// Requests on their way, so that others find room between them.
 const REQUESTS_MAX: usize = 96;
 
-/// Records that are wanted.
-#[derive(Default)]
-pub(crate) struct Ahead(Mutex<Wanted>);
+/// What is wanted.
+pub(crate) struct Ahead {
+    figures: Arc<Figures>,
+    wanted: Mutex<Wanted>,
+}
 
 #[derive(Default)]
 struct Wanted {
@@ -28,19 +34,25 @@ struct Wanted {
     bytes: usize,
     /// Not sent for yet, for want of room.
     wishes: VecDeque<Place>,
+    /// Keys of each container that a record was wanted of, until they are taken.
+    keys: FxHashMap<ContainerNo, Option<Pending>>,
 }
 
 impl Ahead {
+    pub(crate) fn new(figures: Arc<Figures>) -> Self {
+        Self { figures, wanted: Mutex::default() }
+    }
+
     /// The record at `place` will be read, after all those that were wanted before.
     pub(crate) fn want(&self, stream: &Arc<Stream>, place: Place) -> Result<()> {
-        let mut wanted = self.0.lock();
+        let mut wanted = self.wanted.lock();
         wanted.wishes.push_back(place);
-        wanted.send_for(stream)
+        wanted.send_for(stream, self.room())
     }
 
     /// The answer that is on its way for `place`, if it was wanted.
     pub(crate) fn take(&self, stream: &Arc<Stream>, place: Place) -> Result<Option<Pending>> {
-        let mut wanted = self.0.lock();
+        let mut wanted = self.wanted.lock();
         let Some(waiting) = wanted.sent_for.get_mut(&place) else {
             // Read sooner than its turn: it is asked for like any other.
             if let Some(at) = wanted.wishes.iter().position(|wish| *wish == place) {
@@ -54,25 +66,128 @@ impl Ahead {
         }
         wanted.requests -= 1;
         wanted.bytes -= place.length as usize;
-        wanted.send_for(stream)?;
+        wanted.send_for(stream, self.room())?;
         Ok(pending)
+    }
+
+    /// The same of the keys in a container.
+    pub(crate) fn take_keys(&self, container: ContainerNo) -> Option<Pending> {
+        self.wanted.lock().keys.get_mut(&container)?.take()
+    }
+
+    fn room(&self) -> usize {
+        (BYTES_MIN + 2 * self.figures.bytes_of_the_way()).min(BYTES_MAX)
     }
 }
 
 impl Wanted {
-    fn send_for(&mut self, stream: &Arc<Stream>) -> Result<()> {
+    fn send_for(&mut self, stream: &Arc<Stream>, room: usize) -> Result<()> {
         while let Some(place) = self.wishes.front().copied() {
             let bytes = place.length as usize;
-            let is_full = self.bytes + bytes > BYTES_MAX || self.requests >= REQUESTS_MAX;
+            let is_full = self.bytes + bytes > room || self.requests >= REQUESTS_MAX;
             if is_full && self.requests > 0 {
                 return Ok(());
             }
             self.wishes.pop_front();
+            self.send_for_keys(stream, place.container)?;
             let pending = stream.request(&Packet::Read { place })?;
             self.sent_for.entry(place).or_default().push_back(pending);
             self.requests += 1;
             self.bytes += bytes;
         }
         Ok(())
+    }
+
+    /// Before the first record of a container: who opens it wants them first.
+    fn send_for_keys(&mut self, stream: &Arc<Stream>, container: ContainerNo) -> Result<()> {
+        if let Entry::Vacant(new) = self.keys.entry(container) {
+            let packet = Packet::GetKeys { container, healed: false };
+            new.insert(Some(stream.request(&packet)?));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbox::Inbox;
+    use protocol::frame::{HEADER_BYTES, Header};
+    use protocol::limits;
+    use protocol::packet::End;
+
+    struct Lab {
+        stream: Arc<Stream>,
+        ahead: Ahead,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let stream = Stream::new(Arc::new(Inbox::new([0, 0])));
+            Self { stream, ahead: Ahead::new(Arc::default()) }
+        }
+
+        fn want(&self, place: Place) {
+            self.ahead.want(&self.stream, place).unwrap();
+        }
+
+        /// What goes out now.
+        fn sent(&self) -> Vec<Packet> {
+            std::iter::from_fn(|| self.stream.next_frame())
+                .map(|frame| {
+                    let head: [u8; HEADER_BYTES] = frame[..HEADER_BYTES].try_into().unwrap();
+                    let kind = Header::decode(&head, End::Client).unwrap().kind;
+                    Packet::decode(kind, frame[HEADER_BYTES..].to_vec()).unwrap()
+                })
+                .collect()
+        }
+    }
+
+    fn place(container: u64, number: u32, length: u32) -> Place {
+        Place { container: ContainerNo(container), offset: number * length, length }
+    }
+
+    #[test]
+    fn records_are_asked_for_before_they_are_read_each_container_with_its_keys() {
+        let lab = Lab::new();
+        let wanted = [place(1, 0, 9), place(1, 1, 9), place(2, 0, 9)];
+        wanted.iter().for_each(|place| lab.want(*place));
+        let keys = |number| Packet::GetKeys { container: ContainerNo(number), healed: false };
+        let read = |at: usize| Packet::Read { place: wanted[at] };
+        assert_eq!(lab.sent(), [keys(1), read(0), read(1), keys(2), read(2)]);
+        assert!(lab.ahead.take_keys(ContainerNo(1)).is_some());
+        assert!(lab.ahead.take_keys(ContainerNo(1)).is_none(), "asked for again the next time");
+        assert!(lab.ahead.take(&lab.stream, wanted[2]).unwrap().is_some(), "in any order");
+        assert!(lab.ahead.take(&lab.stream, wanted[2]).unwrap().is_none(), "once");
+        assert_eq!(lab.sent(), []);
+    }
+
+    #[test]
+    fn no_more_is_on_its_way_than_fits_and_what_is_taken_makes_room() {
+        let lab = Lab::new();
+        let length = 1 << 20;
+        (0..10).for_each(|number| lab.want(place(1, number, length)));
+        assert_eq!(lab.sent().len(), 1 + BYTES_MIN / length as usize);
+        assert!(lab.ahead.take(&lab.stream, place(1, 0, length)).unwrap().is_some());
+        assert_eq!(lab.sent(), [Packet::Read { place: place(1, 2, length) }]);
+        // One that was not sent for yet is given up: it is read like any other.
+        assert!(lab.ahead.take(&lab.stream, place(1, 3, length)).unwrap().is_none());
+        assert!(lab.ahead.take(&lab.stream, place(1, 1, length)).unwrap().is_some());
+        assert_eq!(lab.sent(), [Packet::Read { place: place(1, 4, length) }]);
+    }
+
+    #[test]
+    fn small_records_leave_room_for_other_requests() {
+        let lab = Lab::new();
+        (0..500).for_each(|number| lab.want(place(1, number, 100)));
+        assert_eq!(lab.sent().len(), 1 + REQUESTS_MAX);
+        assert!(REQUESTS_MAX < limits::REQUESTS_MAX / 2);
+    }
+
+    #[test]
+    fn a_record_larger_than_all_room_is_sent_for_alone() {
+        let lab = Lab::new();
+        (0..2).for_each(|number| lab.want(place(1, number, 2 * BYTES_MAX as u32)));
+        assert_eq!(lab.sent().len(), 2, "keys and one record");
     }
 }

@@ -146,9 +146,8 @@ impl Drive {
         let asked = async {
             let target = &self.way.governing;
             let mut dialled = dial(target).await?;
-            self.greet(&mut dialled.stream).await?;
             let open = Role::Open(Purpose::Look).request(&target.domain);
-            match self.ask(&mut dialled.stream, &open).await? {
+            match self.greet(&mut dialled.stream, &open).await?.1 {
                 Packet::Elsewhere { host, port } => self.way.lead(Some((host, port))),
                 Packet::Opened { .. } => self.way.lead(None),
                 other => return Err(Failure::of(other)),
@@ -161,27 +160,32 @@ impl Drive {
         }
     }
 
-    /// The node's name, the server's clock, and the most streams.
-    async fn greet(&self, stream: &mut Tls) -> Result<(String, i64, u8), Failure> {
+    /// Greets and says `request` in one go, which saves a round trip. The node's name, the server's
+    /// clock, the most streams; and the answer to the request.
+    async fn greet(
+        &self,
+        stream: &mut Tls,
+        request: &Packet,
+    ) -> Result<((String, i64, u8), Packet), Failure> {
         let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
         let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };
-        let Packet::Welcome { version, node, time_secs, streams, .. } =
-            self.ask(stream, &hello).await?
+        self.say(stream, &[hello.frame(0), request.frame(0)].concat()).await?;
+        let Packet::Welcome { version, node, time_secs, streams, .. } = self.hear(stream).await?
         else {
             return Err(Failure::Nonsense("the server does not greet".into()));
         };
         if !(VERSION_OLDEST..=VERSION_NEWEST).contains(&version) {
             return Err(Failure::Nonsense(format!("the server speaks version {version}")));
         }
-        Ok((node, time_secs, streams))
+        Ok(((node, time_secs, streams), self.hear(stream).await?))
     }
 
     async fn connect_to(&mut self, target: &Target) -> Result<Met, Failure> {
         let mut dialled = dial(target).await?;
         let stream = &mut dialled.stream;
-        let (node, time_secs, streams) = self.greet(stream).await?;
         let request = self.role.lock().request(&target.domain);
-        match self.ask(stream, &request).await? {
+        let ((node, time_secs, streams), answer) = self.greet(stream, &request).await?;
+        match answer {
             Packet::Attached { applied } => Ok(Met::Here(dialled.into(), Some(applied))),
             Packet::Elsewhere { host, port } => Ok(Met::Elsewhere((host, port))),
             Packet::Opened { domain, config, damage_epoch, may_write, may_read, may_init } => {
@@ -219,12 +223,17 @@ impl Drive {
         Err(Failure::Nonsense(text))
     }
 
-    /// One question and its answer, before anything else is on the way. What comes unasked meanwhile
-    /// is noted.
-    async fn ask(&self, stream: &mut Tls, packet: &Packet) -> Result<Packet, Failure> {
-        let asked = async {
-            stream.write_all(&packet.frame(0)).await?;
-            stream.flush().await?;
+    async fn say(&self, stream: &mut Tls, frames: &[u8]) -> Result<(), Failure> {
+        let said = async {
+            stream.write_all(frames).await?;
+            stream.flush().await
+        };
+        within(said).await.map_err(|error| self.failure(error))
+    }
+
+    /// The next answer, before anything else is on the way. What comes unasked meanwhile is noted.
+    async fn hear(&self, stream: &mut Tls) -> Result<Packet, Failure> {
+        let heard = async {
             let mut reader = FrameReader::new(&mut *stream, End::Server);
             loop {
                 let header = reader.header().await?;
@@ -237,10 +246,7 @@ impl Drive {
                 }
             }
         };
-        let secs = ANSWER_WITHIN.as_secs();
-        let late = |_| Err(Error::TooSlow { bytes: 1, secs });
-        let asked = tokio::time::timeout(ANSWER_WITHIN, asked).await.unwrap_or_else(late);
-        match asked.map_err(|error| self.failure(error))? {
+        match within(heard).await.map_err(|error| self.failure(error))? {
             fault @ Packet::Fault { .. } => Err(Failure::of(fault)),
             answer => Ok(answer),
         }
@@ -347,6 +353,14 @@ impl Drive {
         };
         Failure::Lost { server: self.way.target().describe(), reason: error.to_string(), kind }
     }
+}
+
+/// What a first answer may take.
+async fn within<T, E: Into<Error>>(work: impl Future<Output = Result<T, E>>) -> Result<T, Error> {
+    let secs = ANSWER_WITHIN.as_secs();
+    let late = |_| Err(Error::TooSlow { bytes: 1, secs });
+    let done = tokio::time::timeout(ANSWER_WITHIN, async { work.await.map_err(Into::into) });
+    done.await.unwrap_or_else(late)
 }
 
 /// The socket once more, to ask the kernel about it while others use it.

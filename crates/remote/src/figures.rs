@@ -4,9 +4,13 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use transport::socket::Buffers;
 use transport::tcp_info::TcpInfo;
 use transport::waits::Waits;
+
+/// Samples closer than this say nothing of a rate.
+const SAMPLE_SECS_MIN: f64 = 0.1;
 
 /// Counters of all streams to one server.
 #[derive(Default)]
@@ -27,9 +31,21 @@ pub struct Figures {
 struct Socket {
     now: TcpInfo,
     past: TcpInfo,
+    sampled: Option<Instant>,
+    /// Most bytes a second that came in between two samples.
+    fastest: f64,
 }
 
 impl Socket {
+    fn sample(&mut self, info: TcpInfo) {
+        if let Some(before) = self.sampled.replace(Instant::now()) {
+            let bytes = info.bytes_received.saturating_sub(self.now.bytes_received);
+            let secs = before.elapsed().as_secs_f64().max(SAMPLE_SECS_MIN);
+            self.fastest = self.fastest.max(bytes as f64 / secs);
+        }
+        self.now = info;
+    }
+
     fn sum(&self, field: impl Fn(&TcpInfo) -> u64) -> u64 {
         field(&self.now) + field(&self.past)
     }
@@ -103,10 +119,17 @@ impl Figures {
             ..past
         };
         socket.now = TcpInfo::default();
+        socket.sampled = None;
     }
 
     pub(crate) fn sample(&self, number: u8, info: TcpInfo) {
-        self.sockets.lock().entry(number).or_default().now = info;
+        self.sockets.lock().entry(number).or_default().sample(info);
+    }
+
+    /// Bytes that the way from the server holds, as far as was seen: fastest rate by shortest round trip.
+    pub(crate) fn bytes_of_the_way(&self) -> usize {
+        let socket = self.sockets.lock().get(&0).copied().unwrap_or_default();
+        (socket.fastest * f64::from(socket.now.min_rtt_micros) / 1e6) as usize
     }
 
     /// The counters now; `empty_waits` and `resent_bytes` are those of the streams.

@@ -14,8 +14,8 @@ use protocol::Packet;
 use protocol::packet::{PathBytes, Slot};
 use repository::config::Config;
 use repository::{Error, Result};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use transport::socket::Buffers;
@@ -84,6 +84,8 @@ pub struct Remote {
     pub(crate) opened: Opened,
     pub(crate) config: Config,
     pub(crate) ahead: Ahead,
+    /// Asked for once: what comes later is no slot of anything that this connection looks at.
+    pub(crate) slots: OnceLock<Vec<(KeyId, Vec<u8>)>>,
     /// Last: dropped after all that uses it.
     runtime: Runtime,
 }
@@ -322,7 +324,7 @@ impl Unmade {
         let Self { target, way, stream, role, figures, inbox, purpose, opened, runtime } = self;
         let config = Config::decode(&opened.config)
             .map_err(|reason| Error::damaged("the server's config", reason))?;
-        let (first, more, ahead) = (stream, Mutex::default(), Ahead::default());
+        let (first, more, ahead) = (stream, Mutex::default(), Ahead::new(figures.clone()));
         Ok(Arc::new(Remote {
             target,
             way,
@@ -335,6 +337,7 @@ impl Unmade {
             opened,
             config,
             ahead,
+            slots: OnceLock::new(),
             runtime,
         }))
     }

@@ -1,6 +1,7 @@
 //! The server as a repository.
 
 use crate::sink::RemoteSink;
+use crate::stream::Pending;
 use crate::{Failure, Remote};
 use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, Place};
@@ -47,11 +48,17 @@ impl Store for Remote {
     }
 
     fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
-        let asked = SnapshotName { sequence: name.sequence, id: name.id };
-        match self.first.call(&Packet::GetSnapshot { name: asked })? {
-            Packet::Snapshot { file, .. } => snapshots::decode(name, &file),
-            _ => Err(nonsense("GetSnapshot")),
-        }
+        snapshot_in(name, self.send_for_snapshot(name)?)
+    }
+
+    fn several(&self, names: &[SnapshotRef]) -> Vec<Result<Stored>> {
+        let asked: Vec<_> = names.iter().map(|name| self.send_for_snapshot(*name)).collect();
+        let both = names.iter().zip(asked);
+        both.map(|(name, pending)| snapshot_in(*name, pending?)).collect()
+    }
+
+    fn is_far(&self) -> bool {
+        true
     }
 
     fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
@@ -67,17 +74,22 @@ impl Store for Remote {
     }
 
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
-        match self.first.call(&Packet::ListSlots {})? {
-            Packet::SlotList { slots } => {
-                Ok(slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect())
-            }
-            _ => Err(nonsense("ListSlots")),
+        if let Some(slots) = self.slots.get() {
+            return Ok(slots.clone());
         }
+        let slots = self.list_slots()?;
+        Ok(self.slots.get_or_init(|| slots).clone())
     }
 
     fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
-        let slots = self.key_slots()?;
-        Ok(slots.into_iter().find(|(other, _)| *other == id).map(|(_, slot)| slot))
+        let of = |slots: Vec<(KeyId, Vec<u8>)>| {
+            slots.into_iter().find(|(other, _)| *other == id).map(|(_, slot)| slot)
+        };
+        match of(self.key_slots()?) {
+            // A backup that was made meanwhile may be signed by a newer one.
+            None => Ok(of(self.list_slots()?)),
+            found => Ok(found),
+        }
     }
 
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {
@@ -145,7 +157,11 @@ impl Store for Remote {
     }
 
     fn session_keys(&self, container: ContainerNo, healed: bool) -> Result<Vec<Vec<u8>>> {
-        match self.first.call(&Packet::GetKeys { container, healed })? {
+        let pending = match self.ahead.take_keys(container) {
+            Some(pending) if !healed => pending,
+            _ => self.first.request(&Packet::GetKeys { container, healed })?,
+        };
+        match pending.wait()? {
             Packet::Keys { keys } => Ok(keys.into_iter().map(|key| key.0).collect()),
             _ => Err(nonsense("GetKeys")),
         }
@@ -153,6 +169,29 @@ impl Store for Remote {
 
     fn writer(self: Arc<Self>, _holder: &str) -> Result<Box<dyn Writer>> {
         Ok(Box::new(RemoteWriter(self)))
+    }
+}
+
+impl Remote {
+    fn send_for_snapshot(&self, name: SnapshotRef) -> Result<Pending> {
+        let name = SnapshotName { sequence: name.sequence, id: name.id };
+        self.first.request(&Packet::GetSnapshot { name })
+    }
+
+    fn list_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
+        match self.first.call(&Packet::ListSlots {})? {
+            Packet::SlotList { slots } => {
+                Ok(slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect())
+            }
+            _ => Err(nonsense("ListSlots")),
+        }
+    }
+}
+
+fn snapshot_in(name: SnapshotRef, pending: Pending) -> Result<Stored> {
+    match pending.wait()? {
+        Packet::Snapshot { file, .. } => snapshots::decode(name, &file),
+        _ => Err(nonsense("GetSnapshot")),
     }
 }
 

@@ -27,6 +27,11 @@ pub trait Store: Send + Sync {
     /// One snapshot.
     fn snapshot(&self, name: SnapshotRef) -> Result<Stored>;
 
+    /// Several snapshots. Who has them far away sends for all at once.
+    fn several(&self, names: &[SnapshotRef]) -> Vec<Result<Stored>> {
+        names.iter().map(|name| self.snapshot(*name)).collect()
+    }
+
     /// The newest snapshot of `source`, as far as the clear tells.
     fn newest(&self, source: &ObjectId) -> Result<Option<Stored>>;
 
@@ -43,6 +48,11 @@ pub trait Store: Send + Sync {
     /// for it. Waits when too much is under way.
     fn want(&self, _place: Place) -> Result<()> {
         Ok(())
+    }
+
+    /// Whether it lies behind a network, where each question costs a round trip.
+    fn is_far(&self) -> bool {
+        false
     }
 
     /// Reads the record at `place`. Whether it is good is for who opens its seal.

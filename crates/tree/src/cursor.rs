@@ -70,6 +70,11 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         Ok(None)
     }
 
+    /// Pages that come next, as far as the pages above them were read.
+    pub fn coming(&self) -> impl Iterator<Item = &Child> {
+        self.stack.iter().rev().flat_map(|(_, children)| children)
+    }
+
     /// Entries of the current page that wait.
     pub fn waiting(&self) -> &VecDeque<Entry> {
         &self.leaf

@@ -297,7 +297,7 @@ fn distrusts(
         let epoch = options.cache.as_ref().map(|cache| cache.epoch());
         return Ok(epoch != Some(archive.store.damage_epoch()));
     }
-    let snapshot = manifest::ManifestReader::new(archive)?.read(previous.name);
+    let snapshot = manifest::ManifestReader::new(archive)?.open(previous.clone());
     Ok(snapshot.map_or(true, |snapshot| snapshot.body.damage_epoch != archive.store.damage_epoch()))
 }
 

@@ -94,6 +94,7 @@ fn patterns(lines: &[String]) -> Result<Option<Gitignore>> {
 /// The entries of a restore in order, with their paths in the target.
 pub(super) struct Entries<'a> {
     cursor: Cursor<'a, PageReader<'a>>,
+    pages: &'a PageReader<'a>,
     selection: &'a Selection,
     /// Where the cursor still has to go.
     is_sought: bool,
@@ -123,7 +124,7 @@ impl<'a> Entries<'a> {
         selection: &'a Selection,
     ) -> Result<Self> {
         let cursor = Cursor::new(pages, snapshot.head.root, snapshot.head.level);
-        Ok(Self { cursor, selection, is_sought: false })
+        Ok(Self { cursor, pages, selection, is_sought: false })
     }
 
     /// The next entry; pages that cannot be read are passed over.
@@ -152,6 +153,9 @@ impl<'a> Entries<'a> {
             self.is_sought = true;
         }
         loop {
+            if self.cursor.waiting().is_empty() {
+                self.send_for_pages()?;
+            }
             let Some(mut entry) = self.cursor.next_entry()? else { return Ok(None) };
             if entry.path != *subpath && !is_below(&entry.path, subpath) {
                 return Ok(None);
@@ -164,5 +168,12 @@ impl<'a> Entries<'a> {
             entry.path.drain(..prefix.len());
             return Ok(Some(Selected { entry, wanted }));
         }
+    }
+
+    /// The pages that come next are sent for, when they lie far away.
+    fn send_for_pages(&self) -> Result<()> {
+        let subpath = &self.selection.subpath;
+        let pages = self.cursor.coming().take_while(|page| is_below(&page.first, subpath));
+        self.pages.soon(pages.map(|page| page.id))
     }
 }

@@ -16,6 +16,7 @@ mod verify;
 mod work;
 
 use crate::backup::Progress;
+use crate::cache::ChunkCache;
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;
 use crate::{Archive, Error, Result};
@@ -24,12 +25,13 @@ use plan::Planner;
 use restore::{Overwrite, Target};
 use serde::Serialize;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use work::Shared;
 
 /// How to restore.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// What happens to what is there already.
     pub overwrite: Overwrite,
@@ -49,6 +51,9 @@ pub struct Options {
     pub numeric_owners: bool,
     /// Do not wait until all is on the disk.
     pub no_sync: bool,
+    /// Pages that are kept on this machine: each is fetched once, though the tree is read twice. What
+    /// a restore adds is gone when it ends.
+    pub cache: Option<Arc<ChunkCache>>,
 }
 
 /// What a restore did.
@@ -142,7 +147,8 @@ pub fn run(
 ) -> Result<Report> {
     let begun = Instant::now();
     let healed_before = archive.store.healed().len();
-    let pages = PageReader::new(archive)?;
+    let blocks = archive.blocks()?;
+    let pages = PageReader::cached(archive, options.cache.as_deref())?;
     let selection = Selection::new(&pages, snapshot, subpath, options)?;
     let is_new = std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
     let place = Target::open(target, target_options(options))
@@ -150,7 +156,7 @@ pub fn run(
     let counters = Counters::default();
     let shared = Shared {
         archive,
-        blocks: archive.blocks()?,
+        blocks,
         target: &place,
         options,
         counters: &counters,

@@ -56,9 +56,7 @@ impl<'a> Planner<'a> {
                 Next::Lost(lost) => self.shared.lost_page(&lost),
                 Next::End => break,
             }
-            if self.entries >= WINDOW_ENTRIES || self.uses.len() >= WINDOW_USES {
-                self.flush()?;
-            }
+            self.flush_if_full()?;
         }
         self.flush()
     }
@@ -109,7 +107,8 @@ impl<'a> Planner<'a> {
         let size = entry.size;
         let job = Arc::new(FileJob::new(entry, false));
         let mut offset = 0;
-        for id in lists {
+        for (at, id) in lists.iter().enumerate() {
+            self.pages.soon(lists.iter().copied().skip(at))?;
             let segments = match read_list(self.pages, id) {
                 Ok(segments) => segments,
                 Err(error) => {
@@ -118,7 +117,7 @@ impl<'a> Planner<'a> {
                 }
             };
             offset = self.segments(&job, &segments, offset)?;
-            self.flush()?;
+            self.flush_if_full()?;
         }
         if offset == size {
             job.done(self.shared);
@@ -152,6 +151,11 @@ impl<'a> Planner<'a> {
         Ok(offset)
     }
 
+    fn flush_if_full(&mut self) -> Result<()> {
+        let is_full = self.entries >= WINDOW_ENTRIES || self.uses.len() >= WINDOW_USES;
+        if is_full { self.flush() } else { Ok(()) }
+    }
+
     /// Sends the window: one task for each record, in the order in which they lie.
     fn flush(&mut self) -> Result<()> {
         self.entries = 0;
@@ -173,20 +177,29 @@ impl<'a> Planner<'a> {
             }
         }
         placed.sort_by_key(|(place, _)| *place);
-        let mut rest = placed.into_iter().peekable();
-        while let Some((place, first)) = rest.next() {
-            let mut uses = vec![first];
-            while let Some((_, more)) = rest.next_if(|(other, _)| *other == place) {
-                uses.push(more);
-            }
-            self.send(Task::Record(place, uses))?;
+        let records = by_record(placed);
+        // All of the window, before a worker gets the first: a long way never runs dry within it.
+        for (place, _) in &records {
+            self.shared.archive.store.want(*place)?;
         }
-        Ok(())
+        records.into_iter().try_for_each(|(place, uses)| self.send(Task::Record(place, uses)))
     }
 
     fn send(&self, task: Task) -> Result<()> {
         self.queue.send(task).map_err(|_| Error::ThreadGone)
     }
+}
+
+/// Sorted uses, gathered by the record that holds them.
+fn by_record(placed: Vec<(Place, Use)>) -> Vec<(Place, Vec<Use>)> {
+    let mut records: Vec<(Place, Vec<Use>)> = Vec::new();
+    for (place, used) in placed {
+        match records.last_mut() {
+            Some((last, uses)) if *last == place => uses.push(used),
+            _ => records.push((place, vec![used])),
+        }
+    }
+    records
 }
 
 /// Whether the object may have names beside this one: links and FIFOs, too. The links of a

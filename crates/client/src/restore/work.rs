@@ -15,8 +15,9 @@ use seal::Opened;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tasks that wait for each thread.
-pub(super) const TASKS_PER_THREAD: usize = 64;
+/// Tasks that wait for each thread: two windows of small files and more, so that the next one is
+/// planned, with all its questions to a server, while this one comes.
+pub(super) const TASKS_PER_THREAD: usize = 256;
 
 /// What all threads share.
 pub(super) struct Shared<'a> {

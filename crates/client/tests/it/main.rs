@@ -6,6 +6,7 @@ mod changing;
 mod damage;
 mod damage_matrix;
 mod doubts;
+mod far;
 mod faults;
 mod fences;
 mod forged;

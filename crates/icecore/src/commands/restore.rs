@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
 use crate::node::job::Job;
-use crate::node::network;
+use crate::node::{cache, network};
 use crate::out::Out;
 use crate::progress::Shown;
 use crate::units;
@@ -90,6 +90,7 @@ impl Restore {
             .is_empty()
             .then_some(snapshot.body.report.bytes_inspected)
             .filter(|bytes| *bytes > 0);
+        let cache = cache::to_read(context, &archive, &snapshot.head.source);
         let job = Job::begin(context, "restore", false);
         let shown = Shown::start(&context.progress, &context.out, total);
         let told = Told(&context.out);
@@ -98,7 +99,7 @@ impl Restore {
             &snapshot,
             &path,
             &self.target,
-            &self.options(),
+            &Options { cache, ..self.options() },
             &context.progress,
             &told,
         );
@@ -154,6 +155,7 @@ impl Restore {
             threads: self.threads.map_or(0, usize::from),
             numeric_owners: self.numeric_owners,
             no_sync: self.no_sync,
+            cache: None,
         }
     }
 }

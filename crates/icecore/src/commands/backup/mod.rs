@@ -13,7 +13,7 @@ use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
 use crate::node::job::Job;
 use crate::node::memory::Memory;
-use crate::node::network;
+use crate::node::{cache, network};
 use crate::out::Out;
 use crate::progress::{self, Shown};
 use crate::session_report;
@@ -26,7 +26,6 @@ use client::report::{Ratios, Report};
 use client::{Archive, backup};
 use remote::figures::WireReport;
 use serde::Serialize;
-use std::sync::Arc;
 
 /// Snapshots that are looked at for the size of the last run.
 const LOOK_BACK: usize = 50;
@@ -65,16 +64,13 @@ impl Backup {
         if context.remote().is_none() || self.chunk_cache_size == 0 {
             return;
         }
-        let place = self.chunk_cache.clone();
-        let folder = place.unwrap_or_else(|| context.agent_folder().join("cache"));
-        let repository = archive.store.config().repository.to_string();
-        let source = source_id(archive, &options.node, &options.paths).to_string();
-        let folder = folder.join(repository).join(source);
-        match ChunkCache::open(&folder, self.chunk_cache_size) {
-            Ok(Some(cache)) => options.cache = Some(Arc::new(cache)),
-            Ok(None) => context
-                .out
-                .note("another backup of the same uses the chunk cache: this one does without"),
+        let source = source_id(archive, &options.node, &options.paths);
+        let folder = cache::folder(context, archive, &source, self.chunk_cache.as_deref());
+        match cache::open(&folder, self.chunk_cache_size) {
+            Ok(cache @ Some(_)) => options.cache = cache,
+            Ok(None) => context.out.note(
+                "a backup or restore of the same uses the chunk cache: this one does without",
+            ),
             Err(error) => {
                 context.out.note(&format!("no chunk cache in {}: {error}", folder.display()))
             }

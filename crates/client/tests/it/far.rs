@@ -1,0 +1,195 @@
+//! A repository behind a network: what a restore and a look ask of it, counted in round trips.
+
+use crate::testkit::build::noise;
+use crate::testkit::{
+    NAME, PASSWORD, Place, Tree, assert_same, restore_to, restore_with, snapshot,
+};
+use client::cache::ChunkCache;
+use client::manifest::ManifestReader;
+use client::{Archive, restore};
+use ids::{ContainerNo, KeyId, ObjectId, Place as At};
+use parking_lot::Mutex;
+use repository::Result;
+use repository::config::Config;
+use repository::snapshots::{SnapshotRef, Stored};
+use repository::store::{Store, Writer};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A repository far away.
+struct Far {
+    near: Arc<dyn Store>,
+    /// Questions that were waited for.
+    trips: AtomicUsize,
+    reads: AtomicUsize,
+    /// Records that were wanted and not read yet, and how often.
+    wanted: Mutex<HashMap<At, usize>>,
+    /// Records that were read unasked.
+    unasked: AtomicUsize,
+}
+
+impl Far {
+    fn of(place: &Place) -> (Arc<Self>, Archive) {
+        let near = place.open().store;
+        let (trips, reads, unasked, wanted) = Default::default();
+        let far = Arc::new(Self { near, trips, reads, wanted, unasked });
+        let archive = Archive::open_store(far.clone(), PASSWORD).unwrap();
+        (far, archive)
+    }
+
+    fn trip(&self) -> &dyn Store {
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        &*self.near
+    }
+
+    fn trips(&self) -> usize {
+        self.trips.swap(0, Ordering::Relaxed)
+    }
+
+    fn left(&self) -> usize {
+        self.wanted.lock().values().sum()
+    }
+}
+
+impl Store for Far {
+    fn config(&self) -> &Config {
+        self.near.config()
+    }
+    fn damage_epoch(&self) -> u64 {
+        self.near.damage_epoch()
+    }
+    fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
+        self.trip().snapshots()
+    }
+    fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
+        self.trip().snapshot(name)
+    }
+    fn several(&self, names: &[SnapshotRef]) -> Vec<Result<Stored>> {
+        self.trip().several(names)
+    }
+    fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
+        self.trip().newest(source)
+    }
+    fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
+        self.near.key_slots()
+    }
+    fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
+        self.near.key_slot(id)
+    }
+    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<At>>> {
+        self.trip().locate(ids)
+    }
+    fn want(&self, place: At) -> Result<()> {
+        *self.wanted.lock().entry(place).or_default() += 1;
+        Ok(())
+    }
+    fn is_far(&self) -> bool {
+        true
+    }
+    fn read(&self, place: At, buffer: &mut Vec<u8>) -> Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        match self.wanted.lock().get_mut(&place) {
+            Some(count) if *count > 0 => *count -= 1,
+            _ => {
+                self.unasked.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.near.read(place, buffer)
+    }
+    fn heal(&self, place: At, buffer: &mut Vec<u8>) -> bool {
+        self.trip().heal(place, buffer)
+    }
+    fn healed(&self) -> Vec<At> {
+        Vec::new()
+    }
+    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<At> {
+        self.trip().fetch(id, buffer)
+    }
+    fn refresh_after(&self, gone: ContainerNo) -> Result<()> {
+        self.near.refresh_after(gone)
+    }
+    fn session_keys(&self, container: ContainerNo, healed: bool) -> Result<Vec<Vec<u8>>> {
+        // They come before the first wanted record of their container.
+        self.near.session_keys(container, healed)
+    }
+    fn writer(self: Arc<Self>, holder: &str) -> Result<Box<dyn Writer>> {
+        self.near.clone().writer(holder)
+    }
+}
+
+/// Two windows of files in several thousand, and some lists' worth of a large one.
+fn wide(place: &Place) -> SnapshotRef {
+    for number in 0..9000u64 {
+        place.write(&format!("d{}/{number}", number % 40), &noise(number, 1100));
+    }
+    place.write("large", &noise(1, 32 << 20));
+    place.backup(&place.init()).snapshot
+}
+
+#[test]
+fn a_restore_waits_for_few_answers_and_all_it_reads_was_sent_for() {
+    let place = Place::new();
+    let name = wide(&place);
+    let (far, archive) = Far::of(&place);
+    let target = place.at("restored");
+    restore_to(&archive, name, &target).unwrap();
+    assert_same(&place.state(), &Tree::of(&target.join(NAME)));
+    let (trips, reads) = (far.trips(), far.reads.load(Ordering::Relaxed));
+    assert!(reads > 20, "{reads} records make no test");
+    // For each window a few: where its pages lie, where its chunks lie.
+    assert!(trips < 14, "{trips} round trips for {reads} records");
+    assert_eq!((far.unasked.load(Ordering::Relaxed), far.left()), (0, 0));
+}
+
+#[test]
+fn a_directory_is_restored_without_pages_of_others() {
+    let place = Place::new();
+    let name = wide(&place);
+    let (far, archive) = Far::of(&place);
+    let target = place.at("restored");
+    let subpath = format!("{NAME}/d7");
+    let options = restore::Options::default();
+    restore_with(&archive, name, subpath.as_bytes(), &target, &options).unwrap();
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 225);
+    assert!(far.trips() < 10);
+    assert_eq!(far.left(), 0, "what was sent for was read");
+}
+
+#[test]
+fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
+    let place = Place::new();
+    let name = wide(&place);
+    let (far, archive) = Far::of(&place);
+    let folder = place.at("cache");
+    let open = || ChunkCache::open(&folder, 1 << 30).unwrap().unwrap();
+    let cache = Arc::new(open());
+    let options = restore::Options { cache: Some(cache.clone()), ..Default::default() };
+    restore_with(&archive, name, b"", &place.at("one"), &options).unwrap();
+    let report = cache.report();
+    assert!(report.misses > 5 && report.hits > 5, "the second pass finds them: {report:?}");
+    let first = far.trips();
+    restore_with(&archive, name, b"", &place.at("two"), &options).unwrap();
+    assert_eq!(cache.report().misses, report.misses, "no page is fetched again");
+    assert!(far.trips() < first);
+    drop((cache, options));
+    assert_eq!(folder.join("pages").metadata().unwrap().len(), 0);
+    assert_eq!(open().report().bytes, 0);
+}
+
+#[test]
+fn many_snapshots_are_listed_with_one_round_trip_for_many() {
+    let place = Place::new();
+    let archive = place.init();
+    for number in 0..20u64 {
+        place.write("one", &noise(number, 100));
+        place.backup(&archive);
+    }
+    let (far, archive) = Far::of(&place);
+    let all = ManifestReader::new(&archive).unwrap().all(|_, error| panic!("{error}")).unwrap();
+    assert_eq!((all.len(), far.trips()), (20, 2));
+    let latest = client::select::Selector { when: client::select::When::Latest, node: None };
+    let found = client::select::find(&archive, &latest, &mut |_| ()).unwrap();
+    assert_eq!((found.name, far.trips()), (all[19].name, 2));
+    assert_eq!(snapshot(&archive, found.name).unwrap().body, all[19].body);
+}
