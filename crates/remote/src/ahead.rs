@@ -19,6 +19,7 @@ const BYTES_MIN: usize = 2 << 20;
 const BYTES_MAX: usize = 32 << 20;
 /// Requests on their way, so that others find room between them.
 const REQUESTS_MAX: usize = 96;
+const _: () = assert!(REQUESTS_MAX < protocol::limits::REQUESTS_MAX / 2);
 
 /// What is wanted.
 pub(crate) struct Ahead {
@@ -113,7 +114,6 @@ mod tests {
     use super::*;
     use crate::inbox::Inbox;
     use protocol::frame::{HEADER_BYTES, Header};
-    use protocol::limits;
     use protocol::packet::End;
 
     struct Lab {
@@ -181,7 +181,6 @@ mod tests {
         let lab = Lab::new();
         (0..500).for_each(|number| lab.want(place(1, number, 100)));
         assert_eq!(lab.sent().len(), 1 + REQUESTS_MAX);
-        assert!(REQUESTS_MAX < limits::REQUESTS_MAX / 2);
     }
 
     #[test]
