@@ -73,7 +73,9 @@ impl<'a> PageReader<'a> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let next: Vec<_> = ids.take(PAGES_AHEAD).collect();
         let is_cached = |id: &ObjectId| self.cache.is_some_and(|cache| cache.has(id));
-        let is_known = |id: &ObjectId| state.coming.contains_key(id) || is_cached(id);
+        let is_known = |id: &ObjectId| {
+            state.coming.contains_key(id) || is_cached(id) || state.kept(id).is_some()
+        };
         let is_enough = next.iter().take(PAGES_AHEAD / 2).all(is_known);
         if is_enough || state.sent_bytes >= AHEAD_BYTES_MAX {
             return Ok(());
@@ -107,6 +109,10 @@ impl<'a> PageReader<'a> {
 }
 
 impl State {
+    fn kept(&self, id: &ObjectId) -> Option<&Arc<PageData>> {
+        self.latest.iter().find(|(other, _)| other == id).map(|(_, page)| page)
+    }
+
     fn send_for(&mut self, ids: &[ObjectId], blocks: &BlockCache) -> Result<()> {
         let places = blocks.store().locate(ids)?;
         for (id, place) in ids.iter().zip(places) {
@@ -141,7 +147,7 @@ impl PageSource for PageReader<'_> {
 
     fn get(&self, id: &ObjectId) -> Result<Arc<PageData>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, page)) = state.latest.iter().find(|(other, _)| other == id) {
+        if let Some(page) = state.kept(id) {
             return Ok(page.clone());
         }
         let page = self.load(id, &mut state)?;
