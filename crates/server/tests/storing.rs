@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "storing/certificate.rs"]
+mod certificate;
 mod rig;
 
-use access::{Client, Error, Identity, storage};
+use access::{Client, Error, Identity, Kept, storage};
 use api::enrol::{KeyMade, NewKey, NewToken, Role};
 use api::jobs::{JobState, Progress};
 use api::nodes::Nodes;
@@ -32,11 +34,11 @@ use transport::frames::FrameReader;
 use transport::rate::Rate;
 
 /// Asks the governing server as a storage server does.
-struct Asking(Client);
+struct Asking(Arc<Kept>);
 
 impl Governing for Asking {
     fn post(&self, path: &str, body: serde_json::Value) -> Result<serde_json::Value, Trouble> {
-        let asked = access::blocking::wait(self.0.post(path, &body));
+        let asked = access::blocking::wait(self.0.client().post(path, &body));
         asked.map_err(|error| match error {
             Error::Server(told) if told.code == api::Code::NotAllowed.number() => {
                 Trouble::Refused { message: told.message, hint: String::new() }
@@ -58,14 +60,16 @@ async fn enrol(rig: &Rig, name: &str) -> PathBuf {
 
 /// The storage server `disk`, running; its port.
 async fn start(rig: &Rig) -> u16 {
+    start_kept(rig).await.0
+}
+
+/// The same, and its identity, which nobody looks after yet.
+async fn start_kept(rig: &Rig) -> (u16, Arc<Kept>) {
     let folder = enrol(rig, "disk").await;
-    let identity = storage::Storage::load(&folder).unwrap();
-    let asking = Arc::new(Asking(identity.client().unwrap()));
+    let kept = Kept::load(&folder).unwrap();
+    let asking = Arc::new(Asking(kept.clone()));
     let storing = Storing::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
-    let authority = pki::client::certificate_of(&identity.authority_pem).unwrap();
-    let shown =
-        pki::ServerCertificate::new(&identity.certificate, &identity.pem, &authority).unwrap();
-    let tls = Arc::new(pki::server::server_config(shown, &authority).unwrap());
+    let tls = kept.tls().unwrap();
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     storing.listens_at(port);
@@ -73,7 +77,7 @@ async fn start(rig: &Rig) -> u16 {
     tokio::task::spawn_blocking(move || teller.tell()).await.unwrap().unwrap();
     let shared = Shared::new(storing);
     tokio::spawn(listen::run(Listening { listener, tls, shared, http: no_http() }));
-    port
+    (port, kept)
 }
 
 fn on_disk(node: &str) -> NewToken {
