@@ -5,6 +5,8 @@
 
 #[path = "storing/certificate.rs"]
 mod certificate;
+#[path = "storing/measuring.rs"]
+mod measuring;
 mod rig;
 
 use access::{Client, Error, Identity, Kept, storage};
@@ -30,6 +32,7 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use transport::frames::FrameReader;
 use transport::rate::Rate;
 
@@ -91,20 +94,28 @@ async fn node(rig: &Rig, new: NewToken) -> Identity {
     Identity::load(&agent).unwrap()
 }
 
-/// Says `packets` one after the other; the answers, up to the end of the connection.
-async fn say(port: u16, tls: Arc<rustls::ClientConfig>, packets: &[Packet]) -> Vec<Packet> {
+async fn connect(port: u16, tls: Arc<rustls::ClientConfig>) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
     let name = "127.0.0.1".try_into().unwrap();
-    let mut stream = TlsConnector::from(tls).connect(name, stream).await.unwrap();
+    TlsConnector::from(tls).connect(name, stream).await.unwrap()
+}
+
+/// Says `packet`; the answer, or `None` at the end of the connection.
+async fn ask(stream: &mut TlsStream<TcpStream>, packet: &Packet) -> Option<Packet> {
+    stream.write_all(&packet.frame(0)).await.ok()?;
+    let mut reader = FrameReader::new(stream, End::Server);
+    let header = reader.header().await.ok()?;
+    let body = reader.body(header, &Rate::default()).await.unwrap();
+    Some(Packet::decode(header.kind, body).unwrap())
+}
+
+/// Says `packets` one after the other; the answers, up to the end of the connection.
+async fn say(port: u16, tls: Arc<rustls::ClientConfig>, packets: &[Packet]) -> Vec<Packet> {
+    let mut stream = connect(port, tls).await;
     let mut answers = Vec::new();
     for packet in packets {
-        if stream.write_all(&packet.frame(0)).await.is_err() {
-            break;
-        }
-        let mut reader = FrameReader::new(&mut stream, End::Server);
-        let Ok(header) = reader.header().await else { break };
-        let body = reader.body(header, &Rate::default()).await.unwrap();
-        answers.push(Packet::decode(header.kind, body).unwrap());
+        let Some(answer) = ask(&mut stream, packet).await else { break };
+        answers.push(answer);
     }
     answers
 }
@@ -191,11 +202,6 @@ async fn nobody_but_nodes_and_the_governing_server_is_let_in() {
     let tls = pki::client::client_config(&second.authority_pem, identity, protocol::ALPN).unwrap();
     let answers = say(port, Arc::new(tls), &greeting("web")).await;
     assert!(refused(&answers[0]), "another storage server: {answers:?}");
-    let peer = |pem: &str| {
-        let certificate = pki::client::certificate_of(pem).unwrap().to_vec();
-        server::authority::Peer { certificate, address: Ipv4Addr::LOCALHOST.into() }
-    };
-    assert!(rig.control.admit(&peer(&second.pem)).is_err(), "it is no node");
 }
 
 fn said_no<T: std::fmt::Debug>(answer: Result<T, Error>) -> api::Failure {

@@ -1,19 +1,14 @@
 //! A storage server that runs for longer than its certificate is good.
 
-use super::{enrol, greeting, node, on_disk, said_no, say, start_kept};
+use super::{ask, connect, enrol, greeting, node, on_disk, said_no, say, start_kept};
 use crate::rig::Rig;
 use access::{Identity, Kept, storage};
 use api::status::Done;
 use protocol::Packet;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 const DAY_SECS: i64 = 86_400;
 /// A look every now and then, as often as a test has patience for.
@@ -23,15 +18,9 @@ fn now_secs() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
-async fn connect(port: u16, node: &Identity) -> TlsStream<TcpStream> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
-    let tls = TlsConnector::from(node.tls(protocol::ALPN).unwrap());
-    tls.connect("127.0.0.1".try_into().unwrap(), stream).await.unwrap()
-}
-
 /// Serial number of the certificate that a new connection is shown.
 async fn shown(port: u16, node: &Identity) -> String {
-    let stream = connect(port, node).await;
+    let stream = connect(port, node.tls(protocol::ALPN).unwrap()).await;
     let chain = stream.get_ref().1.peer_certificates().unwrap();
     pki::inspect(&chain[0]).unwrap().serial
 }
@@ -46,7 +35,7 @@ async fn a_storage_server_that_runs_for_long_shows_its_next_certificate_without_
     let (port, kept) = start_kept(&rig).await;
     let web = node(&rig, on_disk("web")).await;
     let first = shown(port, &web).await;
-    let mut open = connect(port, &web).await;
+    let mut open = connect(port, web.tls(protocol::ALPN).unwrap()).await;
     let (ahead, failures) = (Arc::<AtomicI64>::default(), Arc::<AtomicU64>::default());
     let (told, failed) = (ahead.clone(), failures.clone());
     // The next certificate begins by the clock of this machine: one look sees a later one, those after it do not.
@@ -69,10 +58,8 @@ async fn a_storage_server_that_runs_for_long_shows_its_next_certificate_without_
     assert_ne!(next, first, "new connections see the next one");
     assert_eq!(next, kept_serial(&rig.folder("disk")), "a restart would see it, too");
     let [hello, _] = greeting("");
-    open.write_all(&hello.frame(0)).await.unwrap();
-    let mut header = [0; 12];
-    open.read_exact(&mut header).await.unwrap();
-    assert_eq!(header[0], 129, "the connection of before goes on");
+    let answer = ask(&mut open, &hello).await.unwrap();
+    assert_eq!(answer.name(), "Welcome", "the connection of before goes on");
     let answers = say(port, web.tls(protocol::ALPN).unwrap(), &greeting("")).await;
     assert!(matches!(answers[1], Packet::Opened { .. }), "the server is asked: {answers:?}");
     looking.abort();
