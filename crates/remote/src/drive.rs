@@ -162,7 +162,7 @@ impl Drive {
     }
 
     /// The node's name, the server's clock, and the most streams.
-    pub(crate) async fn greet(&self, stream: &mut Tls) -> Result<(String, i64, u8), Failure> {
+    async fn greet(&self, stream: &mut Tls) -> Result<(String, i64, u8), Failure> {
         let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
         let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };
         let Packet::Welcome { version, node, time_secs, streams, .. } =

@@ -11,10 +11,11 @@ use crate::stream::{Pending, Stream};
 use crate::way::Way;
 use crate::{Failure, Purpose, Target};
 use parking_lot::Mutex;
-use protocol::Packet;
+use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
 use repository::Result;
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -25,6 +26,8 @@ const PACKET_BYTES: usize = 256 << 10;
 const ASKED_AHEAD: Duration = Duration::from_millis(500);
 const ASKED_BYTES_MIN: u64 = 512 << 10;
 const ASKED_BYTES_MAX: u64 = 256 << 20;
+/// Time for the first answer.
+const GREETS_WITHIN: Duration = Duration::from_secs(30);
 /// Round trips measured.
 const PINGS: usize = 10;
 
@@ -54,19 +57,33 @@ pub struct Gauge {
     _runtime: Runtime,
 }
 
+/// Whether there is a connection.
+type Dialling = std::result::Result<(), Failure>;
+
 impl Gauge {
     /// Connects and is greeted. Of `target` the domain and the patience are of no account.
     pub fn connect(target: &Target) -> Result<Self> {
         let runtime = Runtime::start().map_err(Failure::into_error)?;
         let inbox = Arc::new(Inbox::new(target.limits));
         let (stream, figures) = (Stream::new(inbox.clone()), Arc::new(Figures::default()));
-        let (greeted, told) = oneshot::channel();
+        let (dialled, told) = oneshot::channel();
         let drive = drive(target, stream.clone(), inbox.clone(), figures.clone());
-        runtime.spawn(run(drive, target.clone(), greeted));
+        runtime.spawn(run(drive, target.clone(), dialled));
         let gone = || Failure::Nonsense("the thread for the network ended".into());
         let told = told.blocking_recv().unwrap_or_else(|_| Err(gone()));
         told.map_err(Failure::into_error)?;
-        Ok(Self { stream, inbox, figures, _runtime: runtime })
+        let gauge = Self { stream, inbox, figures, _runtime: runtime };
+        gauge.greet()?;
+        Ok(gauge)
+    }
+
+    fn greet(&self) -> Result<()> {
+        let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
+        let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };
+        match self.stream.call(&hello)? {
+            Packet::Welcome { .. } => Ok(()),
+            other => Err(Failure::of(other).into_error()),
+        }
     }
 
     /// Opens a domain, as jobs do: then the limits are told. Returns host and port of the storage server when the domain
@@ -169,26 +186,30 @@ fn drive(target: &Target, stream: Arc<Stream>, inbox: Arc<Inbox>, figures: Arc<F
     }
 }
 
-/// One connection, from its greeting to its end.
-async fn run(
-    drive: Drive,
-    target: Target,
-    greeted: oneshot::Sender<std::result::Result<(), Failure>>,
-) {
-    let shaken = async {
-        let mut dialled = dial(&target).await?;
-        drive.greet(&mut dialled.stream).await?;
-        Ok::<_, Failure>(dialled)
-    };
-    let failure = match shaken.await {
-        Ok(dialled) => {
-            let _ = greeted.send(Ok(()));
-            drive.serve(dialled, None).await
+/// One connection, from its beginning to its end.
+async fn run(drive: Drive, target: Target, dialled: oneshot::Sender<Dialling>) {
+    let failure = match dial(&target).await {
+        Ok(connection) => {
+            let _ = dialled.send(Ok(()));
+            tokio::select! {
+                failure = drive.serve(connection, None) => failure,
+                failure = greets_nobody(&drive, &target) => failure,
+            }
         }
         Err(failure) => {
-            let _ = greeted.send(Err(failure.clone()));
+            let _ = dialled.send(Err(failure.clone()));
             failure
         }
     };
     drive.stream.end(failure);
+}
+
+/// Ends when there is no first answer; else never.
+async fn greets_nobody(drive: &Drive, target: &Target) -> Failure {
+    tokio::time::sleep(GREETS_WITHIN).await;
+    if drive.stream.answers() > 0 {
+        std::future::pending::<()>().await;
+    }
+    let reason = format!("no answer in {GREETS_WITHIN:?}");
+    Failure::Lost { server: target.describe(), reason, kind: ErrorKind::TimedOut }
 }

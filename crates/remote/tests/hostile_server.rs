@@ -22,6 +22,8 @@ mod fake;
 mod greetings;
 #[path = "hostile/lab.rs"]
 mod lab;
+#[path = "hostile/measuring.rs"]
+mod measuring;
 #[path = "hostile/records.rs"]
 mod records;
 #[path = "hostile/sessions.rs"]

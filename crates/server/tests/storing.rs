@@ -9,7 +9,7 @@ mod certificate;
 mod measuring;
 mod rig;
 
-use access::{Client, Error, Identity, Kept, storage};
+use access::{Client, Error, Identity, storage};
 use api::enrol::{KeyMade, NewKey, NewToken, Role};
 use api::jobs::{JobState, Progress};
 use api::nodes::Nodes;
@@ -37,7 +37,7 @@ use transport::frames::FrameReader;
 use transport::rate::Rate;
 
 /// Asks the governing server as a storage server does.
-struct Asking(Arc<Kept>);
+struct Asking(Arc<access::Kept>);
 
 impl Governing for Asking {
     fn post(&self, path: &str, body: serde_json::Value) -> Result<serde_json::Value, Trouble> {
@@ -67,9 +67,9 @@ async fn start(rig: &Rig) -> u16 {
 }
 
 /// The same, and its identity, which nobody looks after yet.
-async fn start_kept(rig: &Rig) -> (u16, Arc<Kept>) {
+async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>) {
     let folder = enrol(rig, "disk").await;
-    let kept = Kept::load(&folder).unwrap();
+    let kept = access::Kept::load(&folder).unwrap();
     let asking = Arc::new(Asking(kept.clone()));
     let storing = Storing::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
     let tls = kept.tls().unwrap();
