@@ -89,7 +89,7 @@ impl Test {
         self.check_flags()?;
         context.watch_signals();
         let ways = match self.from {
-            Role::Node => return self.from_node(context),
+            Role::Node => return self.of_node(context),
             Role::Storage => vec![ways::of_storage(self.data.as_deref(), context)?],
             Role::Server => ways::of_server(self.data.as_deref(), self.to.as_ref(), context)?,
         };
@@ -125,7 +125,7 @@ impl Test {
     }
 
     /// To the server, and to where that one sends its nodes.
-    fn from_node(&self, context: &Context) -> Result<Code> {
+    fn of_node(&self, context: &Context) -> Result<Code> {
         let way = ways::of_node(context)?;
         let gauge = way.connect()?;
         let place = way.open(&gauge, context)?;
