@@ -7,8 +7,10 @@ use protocol::Packet;
 use protocol::packet::{End, rule};
 use remote::fuzzing::Talk;
 
-/// Sizes of records: many small ones fill the queue, large ones the window.
-const RECORD_BYTES: [usize; 4] = [12, 100, 4 << 10, 256 << 10];
+/// Sizes of records: many small ones fill the queue, a few large ones the window.
+const RECORD_BYTES: [usize; 4] = [12, 100, 4 << 10, 4 << 20];
+/// Most of a kind in one step.
+const MANY: u8 = 32;
 
 /// The next packet of the input, as it would come off the wire: kind, length, body.
 fn packet(input: &mut &[u8]) -> Option<Packet> {
@@ -23,9 +25,9 @@ fn step(talk: &mut Talk, kind: u8, number: u8, input: &mut &[u8]) {
     let (at, request) = (usize::from(number), u32::from(number));
     match kind % 16 {
         0 => talk.ask(&Packet::Locate { ids: Vec::new() }),
-        1 => (0..=number).for_each(|_| talk.ask(&Packet::Ping {})),
+        1 => (0..=number % MANY).for_each(|_| talk.ask(&Packet::Ping {})),
         2 => talk.send_record(record(RECORD_BYTES[at % 4])),
-        3 => (0..=number).for_each(|_| talk.send_record(record(RECORD_BYTES[at % 4]))),
+        3 => (0..=number % MANY).for_each(|_| talk.send_record(record(RECORD_BYTES[at % 4]))),
         4 => _ = talk.write(),
         5 => while talk.write() {},
         6 => talk.forget(at),

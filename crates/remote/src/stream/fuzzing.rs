@@ -106,6 +106,5 @@ impl Talk {
         assert!(self.stream.send_record(Vec::new(), self.stream.epoch()).is_err());
         let orders = std::iter::from_fn(|| self.inbox.next_order(Duration::ZERO)).count();
         assert!(orders <= crate::inbox::ORDERS_MAX, "{orders} orders wait");
-        assert!(self.stream.lock().requests.is_empty(), "a request is held for nobody");
     }
 }
