@@ -1,7 +1,7 @@
 //! How a machine reaches its server: identity, enrolment, renewal, the HTTP API.
 //!
 //! [`enrol::enroll`] makes a node of this machine and keeps what it is in a folder; [`Identity::load`] reads it again,
-//! for who connects; [`renew::renew_if_due`] keeps the certificate fresh. [`Client`] asks the API as a node,
+//! for who connects; [`renew::renew_if_due`] keeps the certificate fresh, [`Kept`] that of a storage server. [`Client`] asks the API as a node,
 //! [`admin::Admin`] as an administrator.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -13,6 +13,7 @@ pub mod enrol;
 mod error;
 pub mod files;
 pub mod identity;
+pub mod kept;
 pub mod renew;
 pub mod storage;
 mod url;
@@ -21,6 +22,7 @@ pub use admin::Admin;
 pub use client::Client;
 pub use error::{Error, Result};
 pub use identity::Identity;
+pub use kept::Kept;
 pub use url::{PORT_DEFAULT, Url};
 
 use std::path::PathBuf;

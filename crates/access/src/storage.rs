@@ -74,9 +74,16 @@ impl Storage {
     /// # Errors
     /// [`Error::Pki`].
     pub fn client(&self) -> Result<Client> {
+        Ok(Client::new(self.server.clone(), self.tls(pki::ALPN_HTTP)?))
+    }
+
+    /// TLS to the server as this storage server, for the protocol `alpn`.
+    ///
+    /// # Errors
+    /// [`Error::Pki`].
+    pub fn tls(&self, alpn: &[u8]) -> Result<Arc<rustls::ClientConfig>> {
         let identity = Some((&**self.pem, &**self.pem));
-        let tls = pki::client::client_config(&self.authority_pem, identity, pki::ALPN_HTTP)?;
-        Ok(Client::new(self.server.clone(), Arc::new(tls)))
+        Ok(Arc::new(pki::client::client_config(&self.authority_pem, identity, alpn)?))
     }
 
     /// Whether it is time for the next certificate: a third of the life of this one is left.

@@ -253,7 +253,7 @@ impl Drive {
     }
 
     /// Moves frames until the connection fails.
-    async fn serve(&self, dialled: Dialled, applied: Option<u64>) -> Failure {
+    pub(crate) async fn serve(&self, dialled: Dialled, applied: Option<u64>) -> Failure {
         if let Err(failure) = self.stream.reconnected(applied) {
             return failure;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use transport::rate::Rate;
 
 /// Orders that wait; more are for the next connection, since the server keeps them until they are done.
-const ORDERS_MAX: usize = 64;
+pub(crate) const ORDERS_MAX: usize = 64;
 
 /// What came unasked.
 pub(crate) struct Inbox {

@@ -27,4 +27,6 @@ mod way;
 
 pub use failure::Failure;
 pub use remote::{Purpose, Remote};
+#[doc(hidden)]
+pub use stream::fuzzing;
 pub use target::Target;

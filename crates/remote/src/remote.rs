@@ -238,10 +238,6 @@ impl Drop for Remote {
 pub struct Bare(Unmade);
 
 impl Bare {
-    pub(crate) fn stream(&self) -> &Arc<Stream> {
-        &self.0.stream
-    }
-
     /// The next order of the server: its number and JSON. Waits so long.
     pub fn next_order(&self, wait: Duration) -> Result<Option<(u64, Vec<u8>)>> {
         let order = self.0.inbox.next_order(wait);

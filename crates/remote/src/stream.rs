@@ -1,6 +1,8 @@
 //! One stream of a connection, without its I/O: requests that wait for answers, records on their
 //! way, and what has to be sent again after a cut.
 
+pub mod fuzzing;
+
 use crate::Failure;
 use crate::inbox::Inbox;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -37,6 +39,8 @@ pub(crate) struct Stream {
 
 struct State {
     unsent: VecDeque<Frame>,
+    /// Records among them.
+    unsent_records: u64,
     /// The latest of what nobody answers: it overtakes what waits.
     told: Option<Frame>,
     requests: BTreeMap<u32, Request>,
@@ -52,9 +56,25 @@ struct State {
 
 struct Request {
     frame: Frame,
+    /// Nobody answers what was not written yet: else who does could have us hold any number of frames.
+    is_written: bool,
     answer: Option<std::result::Result<Packet, Failure>>,
     /// Nobody waits for the answer any more.
     is_abandoned: bool,
+}
+
+impl Request {
+    fn new(frame: Frame) -> Self {
+        Self { frame, is_written: false, answer: None, is_abandoned: false }
+    }
+}
+
+/// Records are no requests.
+const RECORD: u32 = 0;
+
+/// Number of the request in a frame.
+fn number_of(frame: &[u8]) -> u32 {
+    frame.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(RECORD, u32::from_le_bytes)
 }
 
 /// A request whose answer is on its way.
@@ -67,6 +87,7 @@ impl Stream {
     pub(crate) fn new(inbox: Arc<Inbox>) -> Arc<Self> {
         let state = State {
             unsent: VecDeque::new(),
+            unsent_records: 0,
             told: None,
             requests: BTreeMap::new(),
             window: Window::new(protocol::limits::WINDOW_BYTES_MAX / 2),
@@ -106,9 +127,7 @@ impl Stream {
         // 0 is for what is no request.
         state.next_request = number.checked_add(1).unwrap_or(1);
         let frame = Arc::new(packet.frame(number));
-        state
-            .requests
-            .insert(number, Request { frame: frame.clone(), answer: None, is_abandoned: false });
+        state.requests.insert(number, Request::new(frame.clone()));
         state.unsent.push_back(frame);
         drop(state);
         self.kick.notify_one();
@@ -139,6 +158,7 @@ impl Stream {
         let frame = Arc::new(frame);
         state.window.push(frame.clone(), bytes);
         state.unsent.push_back(frame);
+        state.unsent_records += 1;
         drop(state);
         self.kick.notify_one();
         Ok(())
@@ -173,7 +193,7 @@ impl Stream {
     /// The next frame to write.
     pub(crate) fn next_frame(&self) -> Option<Frame> {
         let mut state = self.state.lock();
-        state.told.take().or_else(|| state.unsent.pop_front())
+        state.told.take().or_else(|| state.next_unsent())
     }
 
     /// A packet came in.
@@ -212,11 +232,8 @@ impl Stream {
             }
             None => {}
         }
-        let requests = state.requests.values().filter(|request| request.answer.is_none());
-        let mut unsent: VecDeque<Frame> = requests.map(|request| request.frame.clone()).collect();
-        unsent.extend(state.window.unconfirmed().cloned());
+        state.send_again();
         self.resent_bytes.fetch_add(state.window.bytes() as u64, Ordering::Relaxed);
-        state.unsent = unsent;
         drop(state);
         self.changed.notify_all();
         self.kick.notify_one();
@@ -237,6 +254,8 @@ impl Stream {
     pub(crate) fn begin_session(&self) -> u64 {
         let mut state = self.state.lock();
         state.epoch += 1;
+        state.unsent.retain(|frame| number_of(frame) != RECORD);
+        state.unsent_records = 0;
         state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);
         state.stored_bytes = 0;
         state.epoch
@@ -248,8 +267,10 @@ impl Stream {
         let mut state = self.state.lock();
         state.epoch += 1;
         state.unsent.clear();
+        state.unsent_records = 0;
         state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);
         state.stored_bytes = 0;
+        state.requests.retain(|_, request| !request.is_abandoned);
         for request in state.requests.values_mut().filter(|request| request.answer.is_none()) {
             request.answer = Some(Err(failure.clone()));
         }
@@ -316,7 +337,34 @@ impl State {
         self.requests.get(&number).is_none_or(|request| request.answer.is_some())
     }
 
+    fn next_unsent(&mut self) -> Option<Frame> {
+        let frame = self.unsent.pop_front()?;
+        match number_of(&frame) {
+            RECORD => self.unsent_records -= 1,
+            number => {
+                let request = self.requests.get_mut(&number);
+                request.into_iter().for_each(|request| request.is_written = true);
+            }
+        }
+        Some(frame)
+    }
+
+    /// What was not answered or confirmed is written once more.
+    fn send_again(&mut self) {
+        self.unsent.clear();
+        for request in self.requests.values_mut().filter(|request| request.answer.is_none()) {
+            request.is_written = false;
+            self.unsent.push_back(request.frame.clone());
+        }
+        let requests = self.unsent.len();
+        self.unsent.extend(self.window.unconfirmed().cloned());
+        self.unsent_records = (self.unsent.len() - requests) as u64;
+    }
+
     fn confirm(&mut self, applied: u64) -> std::result::Result<(), Failure> {
+        if applied > self.window.sent_frames() - self.unsent_records {
+            return Err(Failure::Nonsense("a record is confirmed that was not sent yet".into()));
+        }
         self.window.confirm(applied).map_err(|error| Failure::Nonsense(error.to_string()))
     }
 
@@ -325,6 +373,9 @@ impl State {
         let Some(request) = self.requests.get_mut(&number) else {
             return Err(Failure::Nonsense(format!("{name} answers nothing that was asked")));
         };
+        if !request.is_written {
+            return Err(Failure::Nonsense(format!("{name} answers what was not sent yet")));
+        }
         self.answers += 1;
         if request.is_abandoned {
             self.requests.remove(&number);
@@ -361,3 +412,6 @@ impl Drop for Pending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

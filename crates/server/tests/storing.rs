@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "storing/certificate.rs"]
+mod certificate;
+#[path = "storing/measuring.rs"]
+mod measuring;
 mod rig;
 
 use access::{Client, Error, Identity, storage};
@@ -29,15 +33,16 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use transport::frames::FrameReader;
 use transport::rate::Rate;
 
 /// Asks the governing server as a storage server does.
-struct Asking(Client);
+struct Asking(Arc<access::Kept>);
 
 impl Governing for Asking {
     fn post(&self, path: &str, body: serde_json::Value) -> Result<serde_json::Value, Trouble> {
-        let asked = access::blocking::wait(self.0.post(path, &body));
+        let asked = access::blocking::wait(self.0.client().post(path, &body));
         asked.map_err(|error| match error {
             Error::Server(told) if told.code == api::Code::NotAllowed.number() => {
                 Trouble::Refused { message: told.message, hint: String::new() }
@@ -59,14 +64,16 @@ async fn enrol(rig: &Rig, name: &str) -> PathBuf {
 
 /// The storage server `disk`, running; its port.
 async fn start(rig: &Rig) -> u16 {
+    start_kept(rig).await.0
+}
+
+/// The same, and its identity, which nobody looks after yet.
+async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>) {
     let folder = enrol(rig, "disk").await;
-    let identity = storage::Storage::load(&folder).unwrap();
-    let asking = Arc::new(Asking(identity.client().unwrap()));
+    let kept = access::Kept::load(&folder).unwrap();
+    let asking = Arc::new(Asking(kept.clone()));
     let storing = Storing::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
-    let authority = pki::client::certificate_of(&identity.authority_pem).unwrap();
-    let shown =
-        pki::ServerCertificate::new(&identity.certificate, &identity.pem, &authority).unwrap();
-    let tls = Arc::new(pki::server::server_config(shown, &authority).unwrap());
+    let tls = kept.tls().unwrap();
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     storing.listens_at(port);
@@ -74,7 +81,7 @@ async fn start(rig: &Rig) -> u16 {
     tokio::task::spawn_blocking(move || teller.tell()).await.unwrap().unwrap();
     let shared = Shared::new(storing);
     tokio::spawn(listen::run(Listening { listener, tls, shared, http: no_http() }));
-    port
+    (port, kept)
 }
 
 fn on_disk(node: &str) -> NewToken {
@@ -88,20 +95,28 @@ async fn node(rig: &Rig, new: NewToken) -> Identity {
     Identity::load(&agent).unwrap()
 }
 
-/// Says `packets` one after the other; the answers, up to the end of the connection.
-async fn say(port: u16, tls: Arc<rustls::ClientConfig>, packets: &[Packet]) -> Vec<Packet> {
+async fn connect(port: u16, tls: Arc<rustls::ClientConfig>) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
     let name = "127.0.0.1".try_into().unwrap();
-    let mut stream = TlsConnector::from(tls).connect(name, stream).await.unwrap();
+    TlsConnector::from(tls).connect(name, stream).await.unwrap()
+}
+
+/// Says `packet`; the answer, or `None` at the end of the connection.
+async fn ask(stream: &mut TlsStream<TcpStream>, packet: &Packet) -> Option<Packet> {
+    stream.write_all(&packet.frame(0)).await.ok()?;
+    let mut reader = FrameReader::new(stream, End::Server);
+    let header = reader.header().await.ok()?;
+    let body = reader.body(header, &Rate::default()).await.unwrap();
+    Some(Packet::decode(header.kind, body).unwrap())
+}
+
+/// Says `packets` one after the other; the answers, up to the end of the connection.
+async fn say(port: u16, tls: Arc<rustls::ClientConfig>, packets: &[Packet]) -> Vec<Packet> {
+    let mut stream = connect(port, tls).await;
     let mut answers = Vec::new();
     for packet in packets {
-        if stream.write_all(&packet.frame(0)).await.is_err() {
-            break;
-        }
-        let mut reader = FrameReader::new(&mut stream, End::Server);
-        let Ok(header) = reader.header().await else { break };
-        let body = reader.body(header, &Rate::default()).await.unwrap();
-        answers.push(Packet::decode(header.kind, body).unwrap());
+        let Some(answer) = ask(&mut stream, packet).await else { break };
+        answers.push(answer);
     }
     answers
 }
@@ -188,11 +203,6 @@ async fn nobody_but_nodes_and_the_governing_server_is_let_in() {
     let tls = pki::client::client_config(&second.authority_pem, identity, protocol::ALPN).unwrap();
     let answers = say(port, Arc::new(tls), &greeting("web")).await;
     assert!(refused(&answers[0]), "another storage server: {answers:?}");
-    let peer = |pem: &str| {
-        let certificate = pki::client::certificate_of(pem).unwrap().to_vec();
-        server::authority::Peer { certificate, address: Ipv4Addr::LOCALHOST.into() }
-    };
-    assert!(rig.control.admit(&peer(&second.pem)).is_err(), "it is no node");
 }
 
 fn said_no<T: std::fmt::Debug>(answer: Result<T, Error>) -> api::Failure {

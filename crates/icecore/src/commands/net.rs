@@ -1,18 +1,27 @@
 //! `icecore net`.
 
+mod governing;
+mod ways;
+
 use crate::codes::Code;
 use crate::context::Context;
-use crate::failure::Result;
-use crate::node::{Node, not_enrolled};
-use crate::units::rate;
-use remote::net_test::Measured;
-use remote::{Purpose, Remote};
+use crate::escape;
+use crate::failure::{Failure, Result};
+use crate::node::network;
+use crate::units::{count, rate};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use remote::figures::WireReport;
+use remote::net_test::{Gauge, Measured};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::time::Duration;
+use ways::Way;
 
-/// Look at the way between this node and its server.
+/// Look at the ways between nodes, the server and storage servers.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json")]
+#[command(
+    after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --from storage\n  icecore net test --from server --to disk-1"
+)]
 pub(crate) struct Net {
     #[command(subcommand)]
     action: Action,
@@ -20,50 +29,164 @@ pub(crate) struct Net {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Measure round trip and rate in both directions, through TLS, as jobs have them.
-    #[command(
-        after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --socket-buffer 64KiB"
-    )]
-    Test {
-        /// How long, in each direction.
-        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
-        seconds: u64,
-    },
+    Test(Test),
+}
+
+/// Measure round trip and rate in both directions, through TLS, as jobs have them.
+///
+/// From a node to its server; when its domain lies on a storage server, the way to that one too, which its data takes.
+/// With --from, on the machines of servers: from a storage server to its server, or from the server to a storage server.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --domain web-01\n  icecore net test --socket-buffer 64KiB\n  icecore net test --from storage --data /srv/icecore\n  icecore net test --from server --to disk-1 --data /srv/icecore\n\nThe names of storage servers: icecore server storages"
+)]
+struct Test {
+    /// How long, in each direction.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// What this machine is on the way that is measured.
+    #[arg(long, value_name = "ROLE", value_enum, default_value_t = Role::Node)]
+    from: Role,
+    /// With --from server: the storage server at the other end; all of them when none is named.
+    #[arg(long, value_name = "STORAGE")]
+    to: Option<api::Name>,
+    /// With --from: the folder of the server's or the storage server's files [env: ICECORE_DATA, ICECORE_STORAGE_DATA].
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    data: Option<PathBuf>,
+}
+
+/// Whose way it is.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A node of a server.
+    Node,
+    /// A storage server, as who may read its files.
+    Storage,
+    /// The server, as who may read its files.
+    Server,
 }
 
 #[derive(Serialize)]
 struct Shown {
+    from: String,
+    to: String,
     server: String,
     #[serde(flatten)]
     measured: Measured,
-    network: remote::figures::WireReport,
+    verdict: String,
+    network: WireReport,
 }
 
 impl Net {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let Action::Test { seconds } = self.action;
-        let node = Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
-        context.watch_signals();
-        let target = node.target(context, Purpose::Measure)?;
-        let failed = |error| context.failure(client::Error::Repository(error));
-        let bare = Remote::connect_bare(&target, Purpose::Measure).map_err(failed)?;
-        let measured = bare.net_test(Duration::from_secs(seconds)).map_err(failed)?;
-        let network = bare.report();
-        for line in lines(&target.describe(), &measured, &network) {
-            context.out.print(&line)?;
-        }
-        context.out.summary(Code::Complete, &Shown { server: target.describe(), measured, network })
+        let Action::Test(test) = &self.action;
+        test.run(context)
     }
 }
 
-fn lines(server: &str, measured: &Measured, network: &remote::figures::WireReport) -> [String; 4] {
+impl Test {
+    fn run(&self, context: &Context) -> Result<Code> {
+        self.check_flags()?;
+        context.watch_signals();
+        let ways = match self.from {
+            Role::Node => return self.of_node(context),
+            Role::Storage => vec![ways::of_storage(self.data.as_deref(), context)?],
+            Role::Server => ways::of_server(self.data.as_deref(), self.to.as_ref(), context)?,
+        };
+        self.each(&ways, context)
+    }
+
+    /// One that fails does not keep the others from being measured.
+    fn each(&self, ways: &[Way], context: &Context) -> Result<Code> {
+        let (mut last, mut failed) = (None, None);
+        for way in ways {
+            let measured = way.connect().and_then(|gauge| self.measure(way, &gauge, context));
+            match measured {
+                Ok(shown) => last = Some(shown),
+                Err(failure) if ways.len() == 1 => return Err(failure),
+                Err(failure) => {
+                    context.out.note(&format!("{} to {}: {}", way.from, way.to, failure.message));
+                    failed = Some(failure);
+                }
+            }
+        }
+        failed.map_or_else(|| summary(last, context), Err)
+    }
+
+    fn check_flags(&self) -> Result<()> {
+        let hint = "A node's folder is named with --agent-dir. Examples: icecore net test --help";
+        if self.to.is_some() && self.from != Role::Server {
+            return Err(Failure::usage("--to is for --from server").hint(hint));
+        }
+        if self.data.is_some() && self.from == Role::Node {
+            return Err(Failure::usage("--data is for --from server and --from storage").hint(hint));
+        }
+        Ok(())
+    }
+
+    /// To the server, and to where that one sends its nodes.
+    fn of_node(&self, context: &Context) -> Result<Code> {
+        let way = ways::of_node(context)?;
+        let gauge = way.connect()?;
+        let place = way.open(&gauge, context)?;
+        let mut last = self.measure(&way, &gauge, context)?;
+        drop(gauge);
+        if let Some(place) = place {
+            let way = way.led_to(place);
+            let gauge = way.connect()?;
+            if way.open(&gauge, context)?.is_some() {
+                return Err(way.sends_on());
+            }
+            last = self.measure(&way, &gauge, context)?;
+        }
+        summary(Some(last), context)
+    }
+
+    /// Measures, and shows it.
+    fn measure(&self, way: &Way, gauge: &Gauge, context: &Context) -> Result<Shown> {
+        let measured = gauge.measure(Duration::from_secs(self.seconds));
+        let measured = measured.map_err(|error| way.failed(error))?;
+        let shown = Shown {
+            from: way.from.clone(),
+            to: way.to.clone(),
+            server: way.target.describe(),
+            verdict: network::verdict(&measured.sending, measured.sending_secs),
+            measured,
+            network: gauge.report(),
+        };
+        if context.out.json {
+            context.out.item("way", &shown, String::new)?;
+        }
+        for line in lines(&shown) {
+            context.out.print(&escape::text(&line))?;
+        }
+        Ok(shown)
+    }
+}
+
+/// The way that data takes is the last one.
+fn summary(last: Option<Shown>, context: &Context) -> Result<Code> {
+    match last {
+        Some(last) => context.out.summary(Code::Complete, &last),
+        None => context.out.summary(Code::Complete, &crate::out::Nothing {}),
+    }
+}
+
+fn lines(shown: &Shown) -> [String; 7] {
+    let (measured, network) = (&shown.measured, &shown.network);
     [
-        format!("server         {server}"),
+        format!("{} to {}, {}", shown.from, shown.to, shown.server),
         format!(
-            "round trip     {:.2} ms with TLS and the server's work; TCP {:.2} ms, least {:.2} ms",
+            "  round trip     {:.2} ms with TLS and the server's work; TCP {:.2} ms, least {:.2} ms",
             measured.round_trip_ms, network.rtt_ms, network.min_rtt_ms
         ),
-        format!("to the server  {}", rate(measured.up_bytes_per_sec)),
-        format!("from it        {}", rate(measured.down_bytes_per_sec)),
+        format!("  to it          {}", rate(measured.up_bytes_per_sec)),
+        format!("  from it        {}", rate(measured.down_bytes_per_sec)),
+        format!(
+            "  sent again     {} segments on the way to it",
+            count(network.retransmitted.into())
+        ),
+        format!("  socket buffers {}", network::buffers(network)),
+        format!("  What held it back on the way to it: {}", shown.verdict),
     ]
 }

@@ -6,7 +6,7 @@ use access::{Admin, Client, Error, blocking};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a server keeps its files, when nobody says.
 pub(crate) const DATA_DEFAULT: &str = "/var/lib/icecore/server";
@@ -34,6 +34,11 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
+    /// The server whose files lie in `folder`, on its own machine.
+    pub(crate) fn on(folder: &Path) -> Self {
+        Self { data: Some(folder.to_owned()), server: None, ca: None }
+    }
+
     /// The folder of the server's files.
     pub(crate) fn data(&self) -> PathBuf {
         let given = self.data.clone().filter(|path| !path.as_os_str().is_empty());

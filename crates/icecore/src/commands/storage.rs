@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Where a storage server keeps its files, when nobody says.
-const DATA_DEFAULT: &str = "/var/lib/icecore/storage";
+pub(crate) const DATA_DEFAULT: &str = "/var/lib/icecore/storage";
 
 /// This machine as a storage server: it holds the repositories of some domains.
 ///

@@ -6,6 +6,7 @@ use crate::failure::Result;
 use client::Archive;
 use client::manifest::ManifestReader;
 use ids::ObjectId;
+use repository::snapshots::Stored;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,14 +66,23 @@ fn doubt(archive: &Archive, source: &ObjectId, last: &Last) -> Result<Option<Str
         last.id.get(..8).unwrap_or(&last.id)
     );
     let Some(newest) = newest else { return Ok(Some(missing)) };
-    if ManifestReader::new(archive)?.check_signature(&newest).is_err() {
+    // Its name is a hash of all that it says and of its signature.
+    if newest.name.id.to_string() == last.id {
+        return Ok(None);
+    }
+    if !is_signed(archive, &newest)? {
         return Ok(Some(format!(
-            "snapshot {} is not signed by a key of this repository",
+            "the server shows snapshot {} as the newest, and no key of this repository has signed it. See what was done: icecore server audit",
             newest.name.id
         )));
     }
-    let is_older = newest.head.source_sequence < last.sequence;
-    let is_other =
-        newest.head.source_sequence == last.sequence && newest.name.id.to_string() != last.id;
-    Ok((is_older || is_other).then_some(missing))
+    Ok((newest.head.source_sequence <= last.sequence).then_some(missing))
+}
+
+/// Whether a key that is known here has signed it. That its key was removed is no excuse for a snapshot which this
+/// machine does not remember: anybody can write a name of no key into it.
+fn is_signed(archive: &Archive, stored: &Stored) -> Result<bool> {
+    let slots = archive.slots()?;
+    let is_known = slots.iter().any(|(id, _)| *id == stored.head.writer);
+    Ok(is_known && ManifestReader::new(archive)?.check_signature(stored).is_ok())
 }

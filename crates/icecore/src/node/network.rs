@@ -38,7 +38,8 @@ pub(crate) fn lines(wire: &WireReport, elapsed_secs: f64) -> Vec<String> {
     ]
 }
 
-fn buffers(wire: &WireReport) -> String {
+/// Sizes of the socket's buffers.
+pub(crate) fn buffers(wire: &WireReport) -> String {
     let granted = format!(
         "{} to send, {} to receive",
         bytes(wire.send_buffer_bytes),

@@ -7,6 +7,7 @@ mod full_disk;
 mod governed;
 mod looking;
 mod machine;
+mod measuring;
 mod names;
 mod output;
 mod parity;

@@ -55,16 +55,16 @@ fn free_port() -> u16 {
 }
 
 /// A server with the storage server `disk`.
-struct Site {
-    machine: Machine,
+pub(crate) struct Site {
+    pub(crate) machine: Machine,
     server: Option<Running>,
     storage: Option<Running>,
-    port: u16,
-    storage_port: u16,
+    pub(crate) port: u16,
+    pub(crate) storage_port: u16,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (machine, port, storage_port) = (Machine::bare(), free_port(), free_port());
         let mut site = Self { machine, server: None, storage: None, port, storage_port };
         site.start_server();
@@ -93,18 +93,18 @@ impl Site {
         });
     }
 
-    fn folder(&self, name: &str) -> String {
+    pub(crate) fn folder(&self, name: &str) -> String {
         self.machine.path(name).to_str().unwrap().to_owned()
     }
 
-    fn govern(&self, words: &[&str]) -> Ran {
+    pub(crate) fn govern(&self, words: &[&str]) -> Ran {
         let data = self.folder("data");
         let words = ["server", "--data", &data].into_iter().chain(words.iter().copied());
         self.machine.run(words)
     }
 
     /// Address and token, as the line to type has them.
-    fn token(&self, words: &[&str]) -> [String; 2] {
+    pub(crate) fn token(&self, words: &[&str]) -> [String; 2] {
         let words: Vec<_> = ["token"].iter().chain(words).copied().collect();
         let text = self.govern(&words).ends(0).text();
         let words: Vec<_> = text.lines().last().unwrap().split(' ').collect();
@@ -119,7 +119,7 @@ impl Site {
     }
 
     /// A node, its domain on the storage server.
-    fn enrol(&self, node: &str, more: &[&str]) {
+    pub(crate) fn enrol(&self, node: &str, more: &[&str]) {
         let words: Vec<_> = [node, "--on", "disk"].iter().chain(more).copied().collect();
         let [url, token] = self.token(&words);
         self.node(node, &["agent", "enroll", &url, &token]).ends(0);
@@ -132,7 +132,7 @@ impl Site {
         command
     }
 
-    fn node(&self, node: &str, words: &[&str]) -> Ran {
+    pub(crate) fn node(&self, node: &str, words: &[&str]) -> Ran {
         ended(&mut self.node_command(node, words))
     }
 

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pki::authority::{Authority, ServerNames, new_server_key};
 use protocol::fault::{Code, fault};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
-use protocol::{Packet, answers};
+use protocol::{Packet, VERSION_NEWEST, answers};
 use repository::Repository;
 use repository::lease::Lease;
 use repository::session::Session;
@@ -52,7 +52,7 @@ type Lie = dyn Fn(Asked<'_>) -> Reply + Send + Sync;
 pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
     pub(crate) authority_pem: String,
-    authority: Authority,
+    authority: Arc<Authority>,
     pub(crate) connections: Arc<AtomicU64>,
     _runtime: Runtime,
 }
@@ -68,6 +68,25 @@ impl Fake {
     ) -> Self {
         let made = Authority::generate(now_secs()).unwrap();
         let authority = Authority::load(&made.certificate_pem, &made.key_pem).unwrap();
+        Self::of(Arc::new(authority), made.certificate_pem, repository, Arc::new(lie))
+    }
+
+    /// Another server of the same authority.
+    pub(crate) fn beside(
+        &self,
+        repository: Option<Arc<Repository>>,
+        lie: impl Fn(Asked<'_>) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let authority_pem = self.authority_pem.clone();
+        Self::of(self.authority.clone(), authority_pem, repository, Arc::new(lie))
+    }
+
+    fn of(
+        authority: Arc<Authority>,
+        authority_pem: String,
+        repository: Option<Arc<Repository>>,
+        lie: Arc<Lie>,
+    ) -> Self {
         let key = new_server_key().unwrap();
         let names = ServerNames::of(["127.0.0.1"]);
         let issued = authority.issue_server(&key, &names, now_secs()).unwrap();
@@ -78,7 +97,7 @@ impl Fake {
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicU64::new(0));
-        let (lie, counter): (Arc<Lie>, _) = (Arc::new(lie), connections.clone());
+        let counter = connections.clone();
         runtime.spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -87,7 +106,6 @@ impl Fake {
                 tokio::spawn(serve(acceptor.clone(), stream, connection, backend, lie.clone()));
             }
         });
-        let authority_pem = made.certificate_pem;
         Self { address, authority_pem, authority, connections, _runtime: runtime }
     }
 
@@ -150,7 +168,7 @@ impl Backend {
     fn answer(&mut self, packet: &Packet) -> Option<Packet> {
         Some(match packet {
             Packet::Hello { .. } => Packet::Welcome {
-                version: 1,
+                version: VERSION_NEWEST,
                 program: "fake".into(),
                 time_secs: now_secs(),
                 node: "web".into(),

@@ -21,7 +21,7 @@ struct Live {
 
 impl LiveFlags {
     /// The flag of the sessions with this certificate.
-    fn flag(&self, serial: &str, node: &str) -> Arc<AtomicBool> {
+    pub(super) fn flag(&self, serial: &str, node: &str) -> Arc<AtomicBool> {
         let mut flags = self.flags.lock();
         if let Some(live) = flags.get(serial)
             && let Some(flag) = live.revoked.upgrade()

@@ -10,7 +10,9 @@ use std::net::IpAddr;
 
 impl Authority for Control {
     fn admit(&self, peer: &Peer) -> std::result::Result<Node, Refusal> {
-        self.let_in(peer).map_err(|error| refusal(error, "admission"))
+        let measures = self.let_measure(peer).transpose();
+        let admitted = measures.unwrap_or_else(|| self.let_in(peer));
+        admitted.map_err(|error| refusal(error, "admission"))
     }
 
     fn enters(&self, node: &Node, address: IpAddr) {

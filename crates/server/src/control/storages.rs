@@ -117,6 +117,18 @@ impl Control {
         }
     }
 
+    /// A storage server on a data connection: it may measure the way to here. Under its name, which no node can have, it
+    /// opens nothing. `None` for who is no storage server.
+    pub(crate) fn let_measure(&self, peer: &Peer) -> Result<Option<Node>> {
+        let facts = pki::inspect(&peer.certificate)?;
+        if !facts.common_name.starts_with(PREFIX) {
+            return Ok(None);
+        }
+        let revoked = self.live.flag(&facts.serial, &facts.common_name);
+        self.let_storage_in(peer)?;
+        Ok(Some(Node { name: facts.common_name, serial: facts.serial, revoked }))
+    }
+
     /// The next certificate of a storage server that was let in, under the names it has.
     ///
     /// # Errors
@@ -180,6 +192,7 @@ impl Control {
     /// [`super::Error::Catalog`] when there is none.
     pub fn revoke_storage(&self, who: &str, storage: &Name) -> Result<()> {
         self.catalog.revoke_storage(self.by(who), storage)?;
+        self.live.revoke_node(&format!("{PREFIX}{storage}"));
         self.lose_storage(storage);
         Ok(())
     }

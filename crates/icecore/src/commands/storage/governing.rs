@@ -1,38 +1,20 @@
 //! The way of a storage server to the governing server: the HTTP API, with its own certificate.
 
-use access::storage::Storage;
-use access::{Client, Error, Result};
-use parking_lot::RwLock;
+use access::{Error, Kept};
 use serde_json::Value;
 use server::storing::{Governing, Trouble};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Who does not answer for so long is away: nodes wait for the answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Asks the governing server.
-pub(super) struct Asking {
-    folder: PathBuf,
-    client: RwLock<Client>,
-}
-
-impl Asking {
-    pub(super) fn new(folder: &Path) -> Result<Self> {
-        let client = RwLock::new(Storage::load(folder)?.client()?);
-        Ok(Self { folder: folder.to_owned(), client })
-    }
-
-    /// From now on with the certificate that the folder has now.
-    pub(super) fn look_again(&self) -> Result<()> {
-        *self.client.write() = Storage::load(&self.folder)?.client()?;
-        Ok(())
-    }
-}
+/// Asks the governing server, always with the certificate of the moment.
+pub(super) struct Asking(pub(super) Arc<Kept>);
 
 impl Governing for Asking {
     fn post(&self, path: &str, body: Value) -> std::result::Result<Value, Trouble> {
-        let client = self.client.read();
+        let client = self.0.client();
         let asked = async {
             let answer = tokio::time::timeout(ANSWER_WITHIN, client.post(path, &body)).await;
             answer

@@ -5,13 +5,13 @@ use crate::codes::Code;
 use crate::commands::server::run::{asked_to_stop, begin_log};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use access::storage::{Storage, renew};
-use pki::ServerCertificate;
+use access::Kept;
+use access::storage::Storage;
 use server::data::Shared;
 use server::listen::{self, Listening};
 use server::storing::{Folder, Storing, Trouble, no_http};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,38 +34,22 @@ pub(crate) struct Start {
     log: String,
 }
 
-/// What runs beside the accept loop.
-struct Upkeep {
-    folder: PathBuf,
-    asking: Arc<Asking>,
-    shown: Arc<ServerCertificate>,
-    storing: Arc<Storing>,
-}
-
 impl Start {
     pub(crate) fn run(&self, data: &Path, context: &Context) -> Result<Code> {
         crate::descriptors::make_room()?;
         begin_log(&self.log);
-        let identity = Storage::load(data)?;
-        let asking = Arc::new(Asking::new(data)?);
-        let storing = Storing::new(Folder::open_storage(data)?, asking.clone())?;
-        let authority = pki::client::certificate_of(&identity.authority_pem);
-        let authority = authority.map_err(access::Error::from)?;
-        let shown = ServerCertificate::new(&identity.certificate, &identity.pem, &authority);
-        let shown = shown.map_err(access::Error::from)?;
-        let tls = pki::server::server_config(shown.clone(), &authority);
-        let tls = Arc::new(tls.map_err(access::Error::from)?);
-        let upkeep = Upkeep { folder: data.to_owned(), asking, shown, storing };
-        let listen = self.listen.unwrap_or(identity.settings.listen);
+        let listen = self.listen.unwrap_or(Storage::load(data)?.settings.listen);
+        let kept = Kept::load(data)?;
+        let storing = Storing::new(Folder::open_storage(data)?, Arc::new(Asking(kept.clone())))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.map_err(Failure::from)?.block_on(self.serve(listen, tls, upkeep, context))
+        runtime.map_err(Failure::from)?.block_on(self.serve(listen, kept, storing, context))
     }
 
     async fn serve(
         &self,
         listen: SocketAddr,
-        tls: Arc<rustls::ServerConfig>,
-        upkeep: Upkeep,
+        kept: Arc<Kept>,
+        storing: Arc<Storing>,
         context: &Context,
     ) -> Result<Code> {
         let buffer_bytes = self.socket_buffer.unwrap_or(0) as usize;
@@ -74,15 +58,15 @@ impl Start {
                 .hint("Another program may have this port: give another one with --listen")
         })?;
         let at = listener.local_addr()?;
-        upkeep.storing.listens_at(at.port());
+        storing.listens_at(at.port());
         context.out.line(&format!("storing at {at}"))?;
         context.out.flush()?;
-        let shared = Shared::new(upkeep.storing.clone());
+        let (shared, tls) = (Shared::new(storing.clone()), kept.tls()?);
         let listening = Listening { listener, tls, shared, http: no_http() };
         tokio::select! {
             () = listen::run(listening) => {}
-            refused = tell(upkeep.storing.clone()) => return Err(refused),
-            () = keep_up(Arc::new(upkeep)) => {}
+            refused = tell(storing) => return Err(refused),
+            () = kept.keep_up(LOOK_EVERY, now_secs, not_renewed) => {}
             stopped = asked_to_stop() => stopped?,
         }
         context.out.summary(Code::Complete, &crate::out::Nothing {})
@@ -116,27 +100,11 @@ async fn tell(storing: Arc<Storing>) -> Failure {
     }
 }
 
-async fn keep_up(upkeep: Arc<Upkeep>) {
-    loop {
-        let upkeep = upkeep.clone();
-        let kept = tokio::task::spawn_blocking(move || upkeep.renew_if_due()).await;
-        if let Ok(Err(error)) = kept {
-            tracing::error!(%error, "the certificate cannot be renewed");
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+fn now_secs() -> i64 {
+    jiff::Timestamp::now().as_second()
 }
 
-impl Upkeep {
-    fn renew_if_due(&self) -> access::Result<()> {
-        let now_secs = jiff::Timestamp::now().as_second();
-        if !Storage::load(&self.folder)?.is_renewal_due(now_secs) {
-            return Ok(());
-        }
-        access::blocking::wait(renew(&self.folder))?;
-        let identity = Storage::load(&self.folder)?;
-        let authority = pki::client::certificate_of(&identity.authority_pem)?;
-        self.shown.replace(&identity.certificate, &identity.pem, &authority)?;
-        self.asking.look_again()
-    }
+/// It is good for days still, and the next look tries again.
+fn not_renewed(error: &access::Error) {
+    tracing::error!(%error, "the certificate cannot be renewed");
 }

@@ -1,0 +1,154 @@
+//! The ways that can be measured: who calls whom, with which certificate.
+
+use super::governing;
+use crate::codes::Code;
+use crate::commands::reach::{DATA_DEFAULT, Reach};
+use crate::commands::storage::DATA_DEFAULT as STORAGE_DATA_DEFAULT;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::node::{Node, network, not_enrolled};
+use api::Name;
+use api::storages::{Storage, Storages};
+use remote::net_test::Gauge;
+use remote::{Purpose, Target};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A way that is measured.
+pub(super) struct Way {
+    /// Who calls, for people.
+    pub(super) from: String,
+    /// Who is called.
+    pub(super) to: String,
+    pub(super) target: Target,
+    /// What to do when nobody answers.
+    hint: &'static str,
+}
+
+impl Way {
+    pub(super) fn connect(&self) -> Result<Gauge> {
+        Gauge::connect(&self.target).map_err(|error| self.failed(error))
+    }
+
+    /// Opens the domain of a node: jobs keep to the limits that are told then, and may be sent elsewhere.
+    pub(super) fn open(&self, gauge: &Gauge, context: &Context) -> Result<Option<(String, u16)>> {
+        let place = gauge.open(&self.target.domain).map_err(|error| self.failed(error))?;
+        if let Some(([up, down], reason)) = gauge.new_limits() {
+            context.out.note(&network::limits(up, down, &reason));
+        }
+        Ok(place)
+    }
+
+    /// From the same node to the storage server that holds its domain.
+    pub(super) fn led_to(&self, (host, port): (String, u16)) -> Self {
+        Self {
+            from: self.from.clone(),
+            to: "the storage server of the domain".to_owned(),
+            target: Target { host, port, ..self.target.clone() },
+            hint: "Look whether it runs (icecore server storages), and whether its port is open from here.",
+        }
+    }
+
+    pub(super) fn sends_on(&self) -> Failure {
+        let text = format!("the storage server {} names another", self.target.describe());
+        Failure::new(Code::Failed, text)
+            .hint("Only the server may do that. Where the domain lies: icecore server domains")
+    }
+
+    pub(super) fn failed(&self, error: repository::Error) -> Failure {
+        let failure = Failure::from(client::Error::Repository(error));
+        match failure.code {
+            Code::Unreachable => failure.hint(self.hint),
+            _ => failure.at_server(),
+        }
+    }
+}
+
+/// From this node to its server.
+pub(super) fn of_node(context: &Context) -> Result<Way> {
+    let node = Node::find(context)?.ok_or_else(|| {
+        let known = not_enrolled(context);
+        let hint = known.hint.clone().unwrap_or_default();
+        known.hint(format!("{hint}. On the machine of a server: icecore net test --help"))
+    })?;
+    Ok(Way {
+        from: format!("node {}", node.identity.agent.node),
+        to: "the server".to_owned(),
+        target: node.target(context, Purpose::Measure)?,
+        hint: "Look whether the server runs, and whether its port is open from here.",
+    })
+}
+
+/// From this storage server to its server.
+pub(super) fn of_storage(data: Option<&Path>, context: &Context) -> Result<Way> {
+    let folder = folder(data, "ICECORE_STORAGE_DATA", STORAGE_DATA_DEFAULT);
+    let identity = access::storage::Storage::load(&folder)?;
+    let tls = identity.tls(protocol::ALPN)?;
+    let (host, port) = (identity.server.host.clone(), identity.server.port);
+    Ok(Way {
+        from: format!("storage server {}", identity.settings.storage),
+        to: "the server".to_owned(),
+        target: target(host, port, tls, context),
+        hint: "Look whether the server runs, and whether its port is open from here.",
+    })
+}
+
+/// From the server to the storage server `to`, or to all of them.
+pub(super) fn of_server(
+    data: Option<&Path>,
+    to: Option<&Name>,
+    context: &Context,
+) -> Result<Vec<Way>> {
+    let folder = folder(data, "ICECORE_DATA", DATA_DEFAULT);
+    let Storages { storages } = Reach::on(&folder).get("/storages")?;
+    let is_meant = |storage: &Storage| match to {
+        Some(name) => storage.name == *name,
+        None => !storage.revoked && storage.port.is_some(),
+    };
+    let meant: Vec<_> = storages.iter().filter(|storage| is_meant(storage)).collect();
+    if meant.is_empty() {
+        let what = to.map_or("there is no storage server".to_owned(), |name| {
+            format!("there is no storage server '{name}'")
+        });
+        return Err(Failure::new(Code::Failed, what).hint("See which: icecore server storages"));
+    }
+    let tls = governing::tls(&folder)?;
+    meant.into_iter().map(|storage| to_storage(storage, tls.clone(), context)).collect()
+}
+
+fn to_storage(storage: &Storage, tls: Arc<rustls::ClientConfig>, context: &Context) -> Result<Way> {
+    let name = &storage.name;
+    let (Some(host), Some(port), false) = (storage.names.first(), storage.port, storage.revoked)
+    else {
+        let why = if storage.revoked { "is revoked" } else { "was never heard of" };
+        let text = format!("the storage server '{name}' {why}");
+        return Err(Failure::new(Code::Failed, text).hint("On its machine: icecore storage"));
+    };
+    Ok(Way {
+        from: "the server".to_owned(),
+        to: format!("storage server {name}"),
+        target: target(host.clone(), port, tls, context),
+        hint: "On its machine: icecore storage. Is its port open from here?",
+    })
+}
+
+/// What was given; else what the environment says, as with the commands that run there.
+fn folder(given: Option<&Path>, variable: &str, default: &str) -> PathBuf {
+    let named = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    given.map(Path::to_owned).or(named).unwrap_or_else(|| PathBuf::from(default))
+}
+
+fn target(host: String, port: u16, tls: Arc<rustls::ClientConfig>, context: &Context) -> Target {
+    Target {
+        host,
+        port,
+        tls,
+        domain: String::new(),
+        buffer_bytes: context.global.server.socket_buffer.unwrap_or(0) as usize,
+        streams: 0,
+        limits: [0, 0],
+        first_patience: Duration::ZERO,
+        patience: Duration::ZERO,
+    }
+}

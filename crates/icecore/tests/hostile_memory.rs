@@ -1,0 +1,208 @@
+//! A server that goes back: it shows an older state than a node has made, or another one. The node remembers its last
+//! snapshot of each source and says so, whatever it is asked to do.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../../remote/tests/hostile/fake.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
+mod fake;
+
+use client::Archive;
+use client::archive::InitOptions;
+use crypto::SlotSecret;
+use fake::{Fake, Reply};
+use format::manifest::{Head, SIGNATURE_BYTES, snapshot_id};
+use format::record::{self, HEADER_BYTES, SealedRecord};
+use ids::KeyId;
+use parking_lot::Mutex;
+use protocol::Packet;
+use protocol::packet::SnapshotName;
+use repository::local::LocalStorage;
+use repository::snapshots::Stored;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+/// What opens the slot of the node.
+const SECRET: [u8; 32] = [7; 32];
+
+/// What the server says when it is asked for the newest snapshot of a source; the truth without one.
+type Shown = Arc<Mutex<Option<Packet>>>;
+
+/// A node with two backups on a server, of which a copy was made after the first one.
+struct Lab {
+    folder: tempfile::TempDir,
+    fake: Fake,
+    shown: Shown,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::init(
+            Arc::new(LocalStorage::create(&folder.path().join("repository")).unwrap()),
+            SlotSecret::Recovery(SECRET),
+            InitOptions::default(),
+        );
+        let (shown, repository) = (Shown::default(), archive.unwrap().local().unwrap().clone());
+        let says = shown.clone();
+        let fake = Fake::start(Some(repository), move |asked| match asked.packet {
+            Packet::GetNewest { .. } => match says.lock().clone() {
+                Some(packet) => Reply::Say(vec![packet]),
+                None => asked.honestly(),
+            },
+            _ => asked.honestly(),
+        });
+        let lab = Self { folder, fake, shown };
+        lab.enrol("agent", &lab.fake);
+        lab.write("one");
+        lab.backs_up("agent");
+        copy(&lab.path("repository"), &lab.path("copy"));
+        copy(&lab.path("agent"), &lab.path("other"));
+        lab.write("two");
+        lab.backs_up("agent");
+        lab
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::create_dir_all(self.path("source")).unwrap();
+        std::fs::write(self.path("source/file"), text).unwrap();
+    }
+
+    fn enrol(&self, agent: &str, fake: &Fake) {
+        fake.enrol(&self.path(agent));
+        let key: String = SECRET.iter().map(|byte| format!("{byte:02x}")).collect();
+        std::fs::write(self.path(agent).join("slot.key"), key).unwrap();
+    }
+
+    /// A server with the copy; the node of the folder `agent` calls it from now on.
+    fn copy_serves(&self, agent: &str) -> Fake {
+        let repository = open(&self.path("copy")).local().unwrap().clone();
+        let copy = self.fake.beside(Some(repository), |asked| asked.honestly());
+        let file = self.path(agent).join("agent.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (before, after) = (self.fake.address.to_string(), copy.address.to_string());
+        std::fs::write(file, text.replace(&before, &after)).unwrap();
+        copy
+    }
+
+    fn run(&self, agent: &str, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_icecore"));
+        command.args(words).arg("--agent-dir").arg(self.path(agent));
+        let ran = command.env_clear().env("HOME", self.path("home")).output().unwrap();
+        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        ran
+    }
+
+    fn backs_up(&self, agent: &str) -> String {
+        let source = self.path("source");
+        let ran = self.run(agent, &["backup", source.to_str().unwrap()]);
+        String::from_utf8(ran.stderr).unwrap()
+    }
+
+    /// What a command that only looks says beside its result.
+    fn notes(&self) -> String {
+        String::from_utf8(self.run("agent", &["snapshots"]).stderr).unwrap()
+    }
+
+    fn shows(&self, packet: Packet) -> String {
+        *self.shown.lock() = Some(packet);
+        self.notes()
+    }
+
+    /// The snapshots of a repository, oldest first.
+    fn snapshots(&self, repository: &str) -> Vec<Stored> {
+        let archive = open(&self.path(repository));
+        let names = archive.store.snapshots().unwrap();
+        names.into_iter().map(|name| archive.store.snapshot(name).unwrap()).collect()
+    }
+}
+
+fn open(repository: &Path) -> Archive {
+    let storage = Arc::new(LocalStorage::open(repository).unwrap());
+    Archive::open(storage, SlotSecret::Recovery(SECRET)).unwrap()
+}
+
+fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-r").args([from, to]).status().unwrap();
+    assert!(done.success());
+}
+
+fn packet(stored: &Stored) -> Packet {
+    let name = SnapshotName { sequence: stored.name.sequence, id: stored.name.id };
+    Packet::Snapshot { name, file: stored.to_bytes() }
+}
+
+/// `stored` with another head or signature, under the name that fits: all that a server can make without a key.
+fn forged(stored: &Stored, change: impl FnOnce(&mut Head, &mut [u8; SIGNATURE_BYTES])) -> Packet {
+    let file = stored.to_bytes();
+    let (session, manifest) = file.split_at(file.len() - stored.record.len());
+    let manifest = record::verify(manifest).unwrap();
+    let (mut head, mut signature) = Head::decode(manifest.clear).unwrap();
+    change(&mut head, &mut signature);
+    let clear = [&head.encode()[..], &signature].concat();
+    let name = SnapshotName { sequence: head.sequence, id: snapshot_id(&clear) };
+    let associated = [&manifest.associated[..HEADER_BYTES], &clear].concat();
+    let (kind, ids, sealed) = (manifest.header.kind, Vec::new(), manifest.sealed.to_vec());
+    let manifest = SealedRecord { kind, ids, associated, sealed }.to_bytes();
+    Packet::Snapshot { name, file: [session, &manifest].concat() }
+}
+
+#[test]
+fn a_server_without_the_newest_snapshot_or_with_another_in_its_place_is_told() {
+    let lab = Lab::new();
+    assert_eq!(lab.notes(), "", "an honest server is not doubted");
+    let all = lab.snapshots("repository");
+    let missing = format!("does not show snapshot {}", &all[1].name.id.to_string()[..8]);
+    for (what, packet) in [("an older one", packet(&all[0])), ("none", Packet::Nothing {})] {
+        let said = lab.shows(packet);
+        assert!(said.contains(&missing) && said.contains("icecore server audit"), "{what}: {said}");
+    }
+    // Another one with the same number, made by the same key: from a copy that went its own way.
+    let copy = lab.copy_serves("other");
+    lab.write("three");
+    lab.backs_up("other");
+    drop(copy);
+    let other = lab.snapshots("copy").pop().unwrap();
+    assert_eq!(other.head.source_sequence, all[1].head.source_sequence);
+    let said = lab.shows(packet(&other));
+    assert!(said.contains(&missing), "{said}");
+}
+
+#[test]
+fn a_newest_snapshot_that_nobody_signed_is_told() {
+    let lab = Lab::new();
+    let newest = lab.snapshots("repository").pop().unwrap();
+    type Change = fn(&mut Head, &mut [u8; SIGNATURE_BYTES]);
+    let lies: [(&str, Change); 4] = [
+        ("the signature is flipped", |_, signature| signature[20] ^= 1),
+        ("a later number", |head, _| head.source_sequence += 1),
+        ("of a key that is gone", |head, _| {
+            (head.source_sequence, head.writer) = (head.source_sequence + 1, KeyId([9; 8]));
+        }),
+        ("an older number of a key that is gone", |head, _| {
+            (head.source_sequence, head.writer) = (1, KeyId([9; 8]));
+        }),
+    ];
+    for (what, lie) in lies {
+        let said = lab.shows(forged(&newest, lie));
+        assert!(said.contains("no key of this repository has signed it"), "{what}: {said}");
+    }
+}
+
+#[test]
+fn a_server_that_went_back_as_a_whole_is_told_until_the_next_backup() {
+    let lab = Lab::new();
+    let _copy = lab.copy_serves("agent");
+    let newest = lab.snapshots("repository").pop().unwrap();
+    let missing = format!("does not show snapshot {}", &newest.name.id.to_string()[..8]);
+    assert!(lab.notes().contains(&missing));
+    let said = lab.backs_up("agent");
+    assert!(said.contains(&missing), "{said}");
+    // What was made since is what the node remembers now.
+    assert_eq!(lab.notes(), "");
+}

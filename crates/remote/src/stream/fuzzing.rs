@@ -1,0 +1,110 @@
+//! A stream without its connection, for the fuzz target `remote_stream`: what it does with packets that no server would
+//! send, and what it holds meanwhile.
+
+use super::{Inbox, Pending, RECORD, REQUESTS_MAX, Stream, number_of};
+use crate::Failure;
+use protocol::Packet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A stream, and who waits for its answers.
+pub struct Talk {
+    stream: Arc<Stream>,
+    inbox: Arc<Inbox>,
+    pending: Vec<Pending>,
+}
+
+impl Default for Talk {
+    fn default() -> Self {
+        let inbox = Arc::new(Inbox::new([0, 0]));
+        Self { stream: Stream::new(inbox.clone()), inbox, pending: Vec::new() }
+    }
+}
+
+impl Talk {
+    /// Asks, unless that would wait for room.
+    pub fn ask(&mut self, packet: &Packet) {
+        if self.stream.lock().waiting() < REQUESTS_MAX {
+            self.pending.extend(self.stream.request(packet).ok());
+        }
+    }
+
+    /// Sends a record, unless that would wait for room.
+    pub fn send_record(&self, frame: Vec<u8>) {
+        if self.stream.lock().window.has_room_for(frame.len()) {
+            let _ = self.stream.send_record(frame, self.stream.epoch());
+        }
+    }
+
+    /// Says what nobody answers.
+    pub fn tell(&self, packet: &Packet) {
+        self.stream.tell(packet);
+    }
+
+    /// Nobody waits for this answer any more.
+    pub fn forget(&mut self, at: usize) {
+        if at < self.pending.len() {
+            self.pending.swap_remove(at);
+        }
+    }
+
+    /// Takes this answer when it is there.
+    pub fn take(&mut self, at: usize) {
+        if self.pending.get(at).is_some_and(Pending::is_ready) {
+            let _ = self.pending.swap_remove(at).wait();
+        }
+    }
+
+    /// Writes a frame; tells whether there was one.
+    pub fn write(&self) -> bool {
+        self.stream.next_frame().is_some()
+    }
+
+    /// A packet comes in; tells whether it was taken.
+    pub fn hear(&self, number: u32, packet: Packet) -> bool {
+        self.stream.receive(number, packet).is_ok()
+    }
+
+    /// The connection is new.
+    pub fn reconnect(&self, applied: Option<u64>) -> bool {
+        self.stream.reconnected(applied).is_ok()
+    }
+
+    /// A session begins.
+    pub fn begin_session(&self) {
+        self.stream.begin_session();
+    }
+
+    /// The server has lost the session.
+    pub fn lose_session(&self) {
+        self.stream.lose_session(&Failure::session_over());
+    }
+
+    /// What the stream holds is bounded by what this end asked and sent, whatever came in.
+    pub fn check(&self) {
+        let state = self.stream.lock();
+        let waiting = state.waiting();
+        assert!(waiting <= REQUESTS_MAX, "{waiting} requests wait");
+        let held = state.requests.len();
+        assert!(held <= waiting + self.pending.len(), "{held} requests for nobody");
+        let records = state.window.unconfirmed().count();
+        assert!(state.unsent.len() <= waiting + records, "{} frames wait", state.unsent.len());
+        let unsent = state.unsent.iter().filter(|frame| number_of(frame) == RECORD).count();
+        assert_eq!(state.unsent_records, unsent as u64, "records are counted wrongly");
+        let limit_bytes = protocol::limits::WINDOW_BYTES_MAX / 2;
+        assert!(state.window.bytes() <= limit_bytes || records == 1, "the window is too large");
+    }
+
+    /// The stream ends: nobody waits any longer, and orders are bounded.
+    pub fn end(mut self) {
+        self.stream.end(Failure::Nonsense("over".into()));
+        for pending in self.pending.drain(..) {
+            let _ = pending.wait();
+        }
+        assert!(self.stream.drain(self.stream.epoch()).is_err());
+        assert!(self.stream.request(&Packet::Ping {}).is_err());
+        assert!(self.stream.send_record(Vec::new(), self.stream.epoch()).is_err());
+        let orders = std::iter::from_fn(|| self.inbox.next_order(Duration::ZERO)).count();
+        assert!(orders <= crate::inbox::ORDERS_MAX, "{orders} orders wait");
+    }
+}

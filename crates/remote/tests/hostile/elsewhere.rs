@@ -1,0 +1,133 @@
+//! `Elsewhere` is the governing server's word (P-6.5): from a storage server it is not believed, and where it leads to
+//! stands a server of the same authority.
+
+use crate::fake::{Asked, Fake, Reply};
+use crate::lab::{Lab, is_refused};
+use protocol::Packet;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+fn elsewhere(place: SocketAddr) -> Reply {
+    Reply::Say(vec![Packet::Elsewhere { host: place.ip().to_string(), port: place.port() }])
+}
+
+impl Lab {
+    /// A governing server of the same authority as `storage`, which sends everybody there.
+    fn governs(&self, storage: &Fake) -> Fake {
+        let place = storage.address;
+        storage.beside(None, move |asked| match asked.packet {
+            Packet::Open { .. } => elsewhere(place),
+            _ => asked.honestly(),
+        })
+    }
+
+    fn honest_beside(&self, fake: &Fake) -> Fake {
+        fake.beside(Some(self.archive.local().unwrap().clone()), |asked| asked.honestly())
+    }
+}
+
+fn connections(fake: &Fake) -> u64 {
+    fake.connections.load(Ordering::SeqCst)
+}
+
+#[test]
+fn an_honest_storage_server_is_found_and_serves() {
+    let lab = Lab::new();
+    let storage = lab.lies(|asked| asked.honestly());
+    let governing = lab.governs(&storage);
+    let name = lab.backs_up(&governing).unwrap();
+    assert_eq!(lab.restores(&governing, name), Ok(()));
+    assert!(connections(&storage) >= 2 && connections(&governing) >= 2);
+}
+
+#[test]
+fn a_storage_server_that_sends_nodes_on_is_not_believed() {
+    let lab = Lab::new();
+    let place = Arc::new(OnceLock::new());
+    let told = place.clone();
+    let storage = lab.lies(move |asked| match asked.packet {
+        Packet::Open { .. } => elsewhere(*told.get().unwrap()),
+        _ => asked.honestly(),
+    });
+    let (third, governing) = (lab.honest_beside(&storage), lab.governs(&storage));
+    place.set(third.address).unwrap();
+    for job in [lab.restores(&governing, lab.good), lab.backs_up(&governing).map(drop)] {
+        let error = job.expect_err("it was sent on");
+        assert!(error.contains("names another"), "{error}");
+    }
+    assert_eq!(connections(&third), 0, "nobody went where it led");
+}
+
+#[test]
+fn servers_that_send_nodes_to_each_other_send_nobody_in_circles() {
+    let lab = Lab::new();
+    let place = Arc::new(OnceLock::new());
+    let told = place.clone();
+    let storage = lab.lies(move |asked| match asked.packet {
+        Packet::Open { .. } => elsewhere(*told.get().unwrap()),
+        _ => asked.honestly(),
+    });
+    let governing = lab.governs(&storage);
+    place.set(governing.address).unwrap();
+    is_refused(lab.restores(&governing, lab.good), "back to who sent it");
+    assert_eq!((connections(&governing), connections(&storage)), (1, 1));
+}
+
+/// Kinds of packets at which the first connection is cut: `GetSnapshot` of a restore, `Claim` of a backup.
+const CUT_AT: [u8; 2] = [5, 15];
+
+#[test]
+fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
+    let lab = Lab::new();
+    for kind in CUT_AT {
+        let place = Arc::new(OnceLock::new());
+        let told = place.clone();
+        let storage = lab.lies(move |asked: Asked<'_>| match asked.packet {
+            Packet::Open { .. } | Packet::Attach { .. } if asked.connection > 1 => {
+                elsewhere(*told.get().unwrap())
+            }
+            packet if packet.kind() == kind => Reply::Cut,
+            _ => asked.honestly(),
+        });
+        let (third, governing) = (lab.honest_beside(&storage), lab.governs(&storage));
+        place.set(third.address).unwrap();
+        let job = match kind {
+            5 => lab.restores(&governing, lab.good),
+            _ => lab.backs_up(&governing).map(drop),
+        };
+        let error = job.expect_err("it was sent on");
+        assert!(error.contains("names another"), "{kind}: {error}");
+        assert_eq!(connections(&third), 0, "{kind}");
+    }
+}
+
+#[test]
+fn elsewhere_is_no_answer_to_anything_but_open() {
+    let lab = Lab::new();
+    let storage = lab.lies(|asked| asked.honestly());
+    let place = storage.address;
+    let governing = storage.beside(Some(lab.archive.local().unwrap().clone()), move |asked| {
+        match asked.packet {
+            Packet::GetSnapshot { .. } | Packet::Begin { .. } => elsewhere(place),
+            _ => asked.honestly(),
+        }
+    });
+    is_refused(lab.restores(&governing, lab.good), "a restore");
+    is_refused(lab.backs_up(&governing), "a backup");
+    assert_eq!(connections(&storage), 0);
+}
+
+#[test]
+fn a_server_of_another_authority_is_nobody_however_one_came_there() {
+    let lab = Lab::new();
+    let (stranger, own) = (lab.lies(|asked| asked.honestly()), lab.lies(|asked| asked.honestly()));
+    let place = stranger.address;
+    let governing = own.beside(None, move |asked| match asked.packet {
+        Packet::Open { .. } => elsewhere(place),
+        _ => asked.honestly(),
+    });
+    let error = lab.restores(&governing, lab.good).unwrap_err();
+    assert!(error.contains("is not the server of this machine"), "{error}");
+    is_refused(lab.backs_up(&governing), "a backup to a stranger");
+}

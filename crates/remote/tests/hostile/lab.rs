@@ -1,0 +1,114 @@
+//! A repository with a backup in it, and who restores from it or backs up to it through a server that lies.
+
+use crate::fake::{Asked, Fake, Reply};
+use crate::testkit::{self, PASSWORD, Place};
+use client::Archive;
+use remote::{Purpose, Remote, Target};
+use repository::snapshots::SnapshotRef;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Nothing here takes longer, whatever a server does.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A place with a source of a small and a large file, backed up.
+pub(crate) struct Lab {
+    pub(crate) place: Place,
+    pub(crate) archive: Archive,
+    pub(crate) good: SnapshotRef,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        let place = Place::new();
+        place.write("small", b"a small file");
+        let mut noise = vec![0; 400 << 10];
+        getrandom::fill(&mut noise).unwrap();
+        place.write("large", &noise);
+        let archive = place.init();
+        let good = place.backup(&archive).snapshot;
+        Self { place, archive, good }
+    }
+
+    pub(crate) fn lies(&self, lie: impl Fn(Asked<'_>) -> Reply + Send + Sync + 'static) -> Fake {
+        Fake::start(Some(self.archive.local().unwrap().clone()), lie)
+    }
+
+    /// Restores through `fake`; what comes is as it was, or an error.
+    pub(crate) fn restores(&self, fake: &Fake, name: SnapshotRef) -> Result<(), String> {
+        let target = tempfile::tempdir_in(self.place.folder.path()).unwrap();
+        let to = target.path().join("target");
+        std::fs::create_dir(&to).unwrap();
+        let dialled = dial(fake);
+        let path = to.clone();
+        let done = ends(move || {
+            let archive = open(&dialled, Purpose::Restore)?;
+            testkit::restore_to(&archive, name, &path).map_err(|error| error.to_string())
+        });
+        let beside: Vec<_> = std::fs::read_dir(target.path()).unwrap().collect();
+        assert_eq!(beside.len(), 1, "something stands beside the target");
+        for name in ["small", "large"] {
+            let found = std::fs::read(to.join("tree").join(name)).unwrap_or_default();
+            let was = std::fs::read(self.place.source().join(name)).unwrap();
+            if matches!(&done, Ok(report) if report.failed == 0) {
+                assert_eq!(found, was, "{name} is not whole, and nobody said so");
+            }
+            let is_part = found.iter().zip(&was).all(|(one, other)| one == other || *one == 0);
+            assert!(is_part && found.len() <= was.len(), "{name} holds wrong bytes");
+        }
+        match done? {
+            report if report.failed == 0 => Ok(()),
+            report => Err(format!("{} files failed", report.failed)),
+        }
+    }
+
+    /// Backs up through `fake`.
+    pub(crate) fn backs_up(&self, fake: &Fake) -> Result<SnapshotRef, String> {
+        self.place.write("new", format!("{:?}", fake.address).repeat(5_000).as_bytes());
+        let (dialled, options) = (dial(fake), self.place.options());
+        ends(move || {
+            let archive = open(&dialled, Purpose::Backup)?;
+            let (progress, heard) = Default::default();
+            let _: &testkit::Heard = &heard;
+            let done = client::backup::run(&archive, &options, &progress, &heard);
+            done.map(|done| done.snapshot).map_err(|error| error.to_string())
+        })
+    }
+}
+
+pub(crate) fn dial(fake: &Fake) -> Target {
+    let tls = pki::client::client_config(&fake.authority_pem, None, protocol::ALPN).unwrap();
+    Target {
+        host: fake.address.ip().to_string(),
+        port: fake.address.port(),
+        tls: Arc::new(tls),
+        domain: String::new(),
+        buffer_bytes: 0,
+        streams: 0,
+        limits: [0, 0],
+        first_patience: Duration::ZERO,
+        patience: Duration::from_secs(3),
+    }
+}
+
+pub(crate) fn open(target: &Target, purpose: Purpose) -> Result<Archive, String> {
+    let remote = Remote::connect(target, purpose).map_err(|error| error.to_string())?;
+    Archive::open_store(remote, PASSWORD).map_err(|error| error.to_string())
+}
+
+/// Runs to its end, or fails the test when there is none.
+pub(crate) fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, waits) = channel();
+    let thread = std::thread::spawn(move || done.send(work()));
+    match waits.recv_timeout(PATIENCE) {
+        Ok(outcome) => outcome,
+        Err(RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(RecvTimeoutError::Disconnected) => panic!("it panicked: {:?}", thread.join()),
+    }
+}
+
+pub(crate) fn is_refused<T: std::fmt::Debug>(outcome: Result<T, String>, what: &str) {
+    let error = outcome.expect_err(what);
+    assert!(!error.is_empty(), "{what}: says nothing");
+}

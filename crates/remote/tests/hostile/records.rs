@@ -1,0 +1,164 @@
+//! Records, places, keys and trees that are not as they should be: no wrong byte is written, and nothing outside of the
+//! target.
+
+use crate::fake::Reply;
+use crate::lab::{Lab, dial, ends, is_refused, open};
+use crate::testkit;
+use crate::testkit::forge::{Forge, directory, file, symlink};
+use format::entry::Entry;
+use ids::{ContainerNo, Place as At};
+use protocol::Packet;
+use protocol::fault::{Code, fault};
+use remote::Purpose;
+use std::collections::BTreeMap;
+
+#[test]
+fn an_honest_one_serves() {
+    let lab = Lab::new();
+    let fake = lab.lies(|asked| asked.honestly());
+    assert_eq!(lab.restores(&fake, lab.good), Ok(()));
+    let name = lab.backs_up(&fake).unwrap();
+    assert_eq!(lab.restores(&fake, name), Ok(()));
+}
+
+/// Makes another packet of a record and its place.
+type Wrong = fn(At, Vec<u8>) -> Packet;
+
+/// What is said instead of a record.
+fn wrong_records() -> Vec<(&'static str, Wrong)> {
+    vec![
+        ("flipped", |place, mut record| {
+            let at = record.len() / 2;
+            record[at] ^= 1;
+            Packet::Record { place, record }
+        }),
+        ("empty", |place, _| Packet::Record { place, record: vec![] }),
+        ("shorter", |place, record| Packet::Record {
+            place,
+            record: record[..record.len() / 2].to_vec(),
+        }),
+        ("twice", |place, record| Packet::Record {
+            place,
+            record: [&record[8..], &record].concat(),
+        }),
+        ("zeros", |place, record| Packet::Record { place, record: vec![0; record.len()] }),
+        ("of another place", |place, record| {
+            let place = At { container: ContainerNo(place.container.0 + 1), ..place };
+            Packet::Record { place, record }
+        }),
+        ("nothing", |_, _| Packet::Nothing {}),
+        ("done", |_, _| Packet::Done {}),
+        ("places", |_, _| Packet::Places { places: vec![] }),
+        ("missing", |_, _| fault(Code::ObjectMissing, "gone", "", &[1; 24])),
+        ("missing, of nothing", |_, _| fault(Code::ObjectMissing, "gone", "", &[])),
+    ]
+}
+
+#[test]
+fn wrong_records_are_found_and_no_wrong_byte_is_written() {
+    let lab = Lab::new();
+    for (what, wrong) in wrong_records() {
+        let fake = lab.lies(move |asked| match asked.honest {
+            Some(Packet::Record { place, record }) => Reply::Say(vec![wrong(place, record)]),
+            _ => asked.honestly(),
+        });
+        let outcome = lab.restores(&fake, lab.good);
+        // Where a record lies is the server's business, as long as it is the right one.
+        if what != "of another place" {
+            is_refused(outcome, what);
+        }
+    }
+}
+
+#[test]
+fn records_in_each_others_place_are_found() {
+    let lab = Lab::new();
+    lab.place.write("large", &[&b"another content"[..], &[3; 300_000]].concat());
+    let name = lab.place.backup(&lab.archive).snapshot;
+    let before = parking_lot::Mutex::new(Vec::new());
+    let fake = lab.lies(move |asked| match asked.honest {
+        Some(Packet::Record { place, record }) => {
+            let mut before = before.lock();
+            let first: &mut Vec<u8> = &mut before;
+            if first.is_empty() {
+                first.clone_from(&record);
+            }
+            Reply::Say(vec![Packet::Record { place, record: first.clone() }])
+        }
+        _ => asked.honestly(),
+    });
+    is_refused(lab.restores(&fake, name), "always the same record");
+}
+
+#[test]
+fn places_and_keys_that_are_wrong_lead_nowhere() {
+    let lab = Lab::new();
+    type Instead = fn(&Packet) -> Option<Packet>;
+    let lies: Vec<(&str, Instead)> = vec![
+        ("no places", |packet| match packet {
+            Packet::Locate { .. } => Some(Packet::Places { places: vec![] }),
+            _ => None,
+        }),
+        ("one place too many", |packet| match packet {
+            Packet::Locate { ids } => Some(Packet::Places { places: vec![None; ids.len() + 1] }),
+            _ => None,
+        }),
+        ("places of nothing", |packet| match packet {
+            Packet::Locate { ids } => Some(Packet::Places { places: vec![None; ids.len()] }),
+            Packet::Fetch { .. } => Some(fault(Code::ObjectMissing, "gone", "", &[])),
+            _ => None,
+        }),
+        ("places far away", |packet| match packet {
+            Packet::Locate { ids } => {
+                let place =
+                    At { container: ContainerNo(u64::MAX), offset: u32::MAX, length: u32::MAX };
+                Some(Packet::Places { places: vec![Some(place); ids.len()] })
+            }
+            Packet::Fetch { .. } => Some(fault(Code::ObjectMissing, "gone", "", &[])),
+            _ => None,
+        }),
+        ("no keys", |packet| match packet {
+            Packet::GetSnapshot { .. } => Some(Packet::Nothing {}),
+            Packet::GetKeys { .. } => Some(Packet::Keys { keys: vec![] }),
+            _ => None,
+        }),
+        ("no slots", |packet| match packet {
+            Packet::ListSlots {} => Some(Packet::SlotList { slots: vec![] }),
+            _ => None,
+        }),
+    ];
+    for (what, lie) in lies {
+        let fake = lab.lies(move |asked| match lie(asked.packet) {
+            Some(packet) => Reply::Say(vec![packet]),
+            None => asked.honestly(),
+        });
+        is_refused(lab.restores(&fake, lab.good), what);
+    }
+}
+
+#[test]
+fn entries_that_lead_out_of_the_target_lead_nowhere() {
+    let lab = Lab::new();
+    let trees: BTreeMap<&str, Vec<Entry>> = BTreeMap::from([
+        ("above", vec![directory("tree"), file("tree/../../evil", b"x")]),
+        ("dots", vec![file("..", b"x")]),
+        ("from the root", vec![file("/tmp/evil", b"x")]),
+        ("through a link", vec![symlink("tree", b"/tmp"), file("tree/evil", b"x")]),
+        ("a name with a zero", vec![directory("tree"), file(b"tree/a\0b", b"x")]),
+    ]);
+    for (what, entries) in trees {
+        let name = Forge::new(&lab.archive).publish_leaf(&entries);
+        let fake = lab.lies(|asked| asked.honestly());
+        let target = tempfile::tempdir_in(lab.place.folder.path()).unwrap();
+        let (dialled, to) = (dial(&fake), target.path().join("target"));
+        std::fs::create_dir(&to).unwrap();
+        let done = ends(move || {
+            let archive = open(&dialled, Purpose::Restore)?;
+            testkit::restore_to(&archive, name, &to).map_err(|error| error.to_string())
+        });
+        let is_told = done.as_ref().map_or(true, |report| report.failed > 0);
+        assert!(is_told, "{what}: {done:?}");
+        assert_eq!(std::fs::read_dir(target.path()).unwrap().count(), 1, "{what}");
+        assert!(!std::path::Path::new("/tmp/evil").exists(), "{what}");
+    }
+}
