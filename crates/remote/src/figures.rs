@@ -79,6 +79,8 @@ pub struct WireReport {
     pub streams: u64,
     /// Segments sent again, on all streams; so are the times below.
     pub retransmitted: u32,
+    /// Bytes that the server's kernel has confirmed, on all streams.
+    pub acked_bytes: u64,
     /// Seconds in which there was something to send.
     pub busy_secs: f64,
     /// Part of them in which the other end's receive window was full.
@@ -112,6 +114,7 @@ impl Figures {
         let (past, now) = (socket.past, socket.now);
         socket.past = TcpInfo {
             retransmitted: past.retransmitted + now.retransmitted,
+            bytes_acked: past.bytes_acked + now.bytes_acked,
             busy_micros: past.busy_micros + now.busy_micros,
             receiver_limited_micros: past.receiver_limited_micros + now.receiver_limited_micros,
             send_buffer_limited_micros: past.send_buffer_limited_micros
@@ -155,6 +158,7 @@ impl Figures {
             min_rtt_ms: f64::from(info.min_rtt_micros) / 1e3,
             streams: sockets.len() as u64,
             retransmitted: sum(|info| info.retransmitted.into()) as u32,
+            acked_bytes: sum(|info| info.bytes_acked),
             busy_secs: secs(sum(|info| info.busy_micros)),
             receiver_limited_secs: secs(sum(|info| info.receiver_limited_micros)),
             send_buffer_limited_secs: secs(sum(|info| info.send_buffer_limited_micros)),

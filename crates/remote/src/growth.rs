@@ -1,5 +1,5 @@
 //! When another stream helps: one is held back by loss or by a window, and there is more to send.
-//! Where one fills the link, more would only take from others.
+//! Where one fills the link, more would only lose packets: of their own, and of others.
 
 use crate::figures::WireReport;
 use parking_lot::Mutex;
@@ -7,29 +7,77 @@ use std::time::{Duration, Instant};
 
 /// Streams that a session opens by itself.
 pub(crate) const STREAMS_MAX: usize = 4;
-/// How often it is looked at.
+/// How often it is looked at, at least...
 const EVERY: Duration = Duration::from_secs(2);
+/// ...and never within so many round trips: a new stream first looks how fast it may be, and loses
+/// packets doing so.
+const ROUND_TRIPS: u32 = 16;
 /// Part of the time that pipelines must have waited for room: otherwise the network is not behind.
 const WAITED_MIN: f64 = 0.5;
 /// Segments sent again, of all, from which on a path is lossy.
 const LOSS_MIN: f64 = 0.001;
 /// Part of the busy time in which a window held the sender back.
 const WINDOW_MIN: f64 = 0.25;
+/// So many times faster must all be after another stream. A fourth of four makes it 1.33.
+const FASTER_MIN: f64 = 1.2;
+
+/// What is to be done about streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Stay,
+    Add,
+    /// The one that was added last made nothing faster: it rests, and no other is tried.
+    Rest,
+}
 
 /// Decides, from time to time.
 #[derive(Default)]
-pub(crate) struct Growth(Mutex<Option<(Instant, WireReport)>>);
+pub(crate) struct Growth(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    last: Option<(Instant, WireReport)>,
+    /// The first span is over, in which every stream loses packets.
+    is_warm: bool,
+    /// Bytes a second that arrived before a stream was added.
+    before: Option<f64>,
+    is_over: bool,
+}
 
 impl Growth {
     /// Whether it is time to look.
     pub(crate) fn is_due(&self) -> bool {
-        self.0.lock().as_ref().is_none_or(|(at, _)| at.elapsed() >= EVERY)
+        let state = self.0.lock();
+        let every = |report: &WireReport| {
+            EVERY.max(Duration::from_secs_f64(report.min_rtt_ms.max(0.0) / 1e3) * ROUND_TRIPS)
+        };
+        !state.is_over
+            && state.last.as_ref().is_none_or(|(at, report)| at.elapsed() >= every(report))
     }
 
-    /// Whether another stream helps, by what happened since the last look.
-    pub(crate) fn helps(&self, now: WireReport) -> bool {
-        let before = self.0.lock().replace((Instant::now(), now));
-        before.is_some_and(|(at, before)| helps(&before, &now, at.elapsed().as_secs_f64()))
+    /// What to do, by what happened since the last look.
+    pub(crate) fn look(&self, now: WireReport) -> Step {
+        let mut state = self.0.lock();
+        match state.last.replace((Instant::now(), now)) {
+            Some((at, before)) => state.step(&before, &now, at.elapsed().as_secs_f64()),
+            None => Step::Stay,
+        }
+    }
+}
+
+impl State {
+    fn step(&mut self, before: &WireReport, now: &WireReport, secs: f64) -> Step {
+        let rate = now.acked_bytes.saturating_sub(before.acked_bytes) as f64 / secs;
+        if self.before.take().is_some_and(|before| rate < before * FASTER_MIN) {
+            self.is_over = true;
+            return Step::Rest;
+        }
+        let is_warm = std::mem::replace(&mut self.is_warm, true);
+        if !is_warm || !helps(before, now, secs) {
+            return Step::Stay;
+        }
+        self.before = Some(rate);
+        Step::Add
     }
 }
 
@@ -65,5 +113,36 @@ mod tests {
         {
             assert_eq!(helps(&before, &now, 2.0), expected, "{now:?}");
         }
+    }
+
+    #[test]
+    fn a_stream_that_makes_nothing_faster_rests_and_no_other_is_tried() {
+        // A look every two seconds; in each so many megabytes arrive, and some packets are lost.
+        let mut report = WireReport { min_rtt_ms: 28.0, ..WireReport::default() };
+        let mut state = State::default();
+        let mut look = |megabytes: u64| {
+            let before = report;
+            report.acked_bytes += megabytes << 20;
+            report.sent_bytes += megabytes << 20;
+            report.retransmitted += 100;
+            report.empty_wait_secs += 2.0;
+            (state.step(&before, &report, 2.0), state.is_over)
+        };
+        assert_eq!(look(10), (Step::Stay, false), "what is lost at the start says nothing");
+        assert_eq!(look(10), (Step::Add, false));
+        assert_eq!(look(20), (Step::Add, false), "it was worth it");
+        assert_eq!(look(21), (Step::Rest, true));
+    }
+
+    #[test]
+    fn who_is_far_away_looks_seldom() {
+        let growth = Growth::default();
+        let far = WireReport { min_rtt_ms: 1e6, ..WireReport::default() };
+        assert!(growth.is_due());
+        assert_eq!(growth.look(far), Step::Stay);
+        growth.0.lock().last.as_mut().unwrap().0 -= EVERY;
+        assert!(!growth.is_due());
+        growth.0.lock().last.as_mut().unwrap().1.min_rtt_ms = 28.0;
+        assert!(growth.is_due());
     }
 }

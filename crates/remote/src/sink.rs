@@ -1,7 +1,7 @@
 //! A session on a server.
 
 use crate::Remote;
-use crate::growth::{Growth, STREAMS_MAX};
+use crate::growth::{Growth, STREAMS_MAX, Step};
 use crate::store::nonsense;
 use crate::stream::{Pending, Stream};
 use format::manifest::{Head, snapshot_id};
@@ -18,7 +18,7 @@ use repository::snapshots::SnapshotRef;
 use repository::store::{Answers, Claim, Sink};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Ids remembered, so that what this session has seen is not asked for again: about 16 MB.
@@ -34,6 +34,8 @@ pub(crate) struct RemoteSink {
     /// Name and secret: for further streams.
     token: ([u8; 16], [u8; 16]),
     growth: Growth,
+    /// Streams that new records go to: the others rest.
+    used: AtomicUsize,
     /// Which of the connection's sessions this is.
     epoch: u64,
     /// Nothing was stored when it began: what this session has not seen is new.
@@ -88,25 +90,30 @@ impl RemoteSink {
         }
         let (seen, committed) = Default::default();
         let (token, growth) = ((session, secret), Growth::default());
-        Ok(Self { remote, token, growth, epoch, is_empty, seen, committed })
+        let used = AtomicUsize::new(usize::MAX);
+        Ok(Self { remote, token, growth, used, epoch, is_empty, seen, committed })
     }
 
     /// Another stream, where it helps and nobody said how many there are to be.
     fn grow(&self) {
-        let is_open = self.remote.target.streams == 0 && self.growth.is_due();
-        if is_open
-            && self.growth.helps(self.remote.report())
-            && self.remote.streams().len() < STREAMS_MAX
-        {
-            self.remote.add_stream(self.token.0, self.token.1);
+        if self.remote.target.streams > 0 || !self.growth.is_due() {
+            return;
+        }
+        let streams = self.remote.streams().len();
+        match self.growth.look(self.remote.report()) {
+            Step::Add if streams < STREAMS_MAX => {
+                self.remote.add_stream(self.token.0, self.token.1)
+            }
+            Step::Rest => self.used.store(streams - 1, Ordering::Relaxed),
+            Step::Add | Step::Stay => {}
         }
     }
 
     /// The stream with the least on its way.
     fn stream(&self) -> Arc<Stream> {
         let first = self.remote.first.clone();
-        let all = self.remote.streams();
-        all.into_iter().min_by_key(|stream| stream.bytes_on_their_way()).unwrap_or(first)
+        let all = self.remote.streams().into_iter().take(self.used.load(Ordering::Relaxed));
+        all.min_by_key(|stream| stream.bytes_on_their_way()).unwrap_or(first)
     }
 }
 
