@@ -94,6 +94,13 @@ pub(crate) struct NewManifest {
     pub(crate) root: Root,
 }
 
+impl NewManifest {
+    /// Its number in the chain of its source.
+    pub(crate) fn source_sequence(&self) -> u64 {
+        self.previous.map_or(0, |head| head.source_sequence) + 1
+    }
+}
+
 /// Signs a manifest and publishes the session's snapshot with it.
 pub(crate) fn commit(
     archive: &Archive,
@@ -108,7 +115,7 @@ pub(crate) fn commit(
     let head = Head {
         sequence: session.next_snapshot()?,
         source: new.source,
-        source_sequence: new.previous.map_or(0, |head| head.source_sequence) + 1,
+        source_sequence: new.source_sequence(),
         previous: new.previous_id.unwrap_or(SnapshotId([0; 16])),
         time_secs: new.time.secs,
         time_nanos: new.time.nanos,

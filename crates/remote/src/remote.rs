@@ -5,7 +5,7 @@ use crate::drive::Drive;
 use crate::figures::{Figures, WireReport};
 use crate::inbox::Inbox;
 use crate::runtime::Runtime;
-use crate::stream::Stream;
+use crate::stream::{Pending, Stream};
 use crate::way::Way;
 use crate::{Failure, Target};
 use ids::KeyId;
@@ -84,6 +84,8 @@ pub struct Remote {
     pub(crate) opened: Opened,
     pub(crate) config: Config,
     pub(crate) ahead: Ahead,
+    /// The list of snapshots, asked for at once.
+    pub(crate) listed: Mutex<Option<Pending>>,
     /// Asked for once: what comes later is no slot of anything that this connection looks at.
     pub(crate) slots: OnceLock<Vec<(KeyId, Vec<u8>)>>,
     /// Last: dropped after all that uses it.
@@ -321,7 +323,7 @@ impl Unmade {
         let config = Config::decode(&opened.config)
             .map_err(|reason| Error::damaged("the server's config", reason))?;
         let (first, more, ahead) = (stream, Mutex::default(), Ahead::new(figures.clone()));
-        Ok(Arc::new(Remote {
+        let remote = Remote {
             target,
             way,
             first,
@@ -333,8 +335,11 @@ impl Unmade {
             opened,
             config,
             ahead,
+            listed: Mutex::default(),
             slots: OnceLock::new(),
             runtime,
-        }))
+        };
+        remote.ask_first()?;
+        Ok(Arc::new(remote))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::sink::RemoteSink;
 use crate::stream::Pending;
-use crate::{Failure, Remote};
+use crate::{Failure, Purpose, Remote};
 use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, Place};
 use protocol::Packet;
@@ -30,9 +30,11 @@ impl Store for Remote {
         let mut all: Vec<SnapshotRef> = Vec::new();
         loop {
             let after = all.last().map_or(0, |last| last.sequence);
-            let Packet::SnapshotList { names, more } =
-                self.first.call(&Packet::ListSnapshots { after })?
-            else {
+            let pending = match self.listed.lock().take().filter(|_| after == 0) {
+                Some(asked) => asked,
+                None => self.first.request(&Packet::ListSnapshots { after })?,
+            };
+            let Packet::SnapshotList { names, more } = pending.wait()? else {
                 return Err(nonsense("ListSnapshots"));
             };
             let numbers = [after].into_iter().chain(names.iter().map(|name| name.sequence));
@@ -62,15 +64,13 @@ impl Store for Remote {
     }
 
     fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
-        match self.first.call(&Packet::GetNewest { source: *source })? {
-            Packet::Nothing {} => Ok(None),
-            Packet::Snapshot { name, file } => {
-                let stored = snapshots::decode(reference(name), &file)?;
-                let is_asked_for = stored.head.source == *source;
-                if is_asked_for { Ok(Some(stored)) } else { Err(nonsense("GetNewest")) }
-            }
-            _ => Err(nonsense("GetNewest")),
-        }
+        newest_in(source, self.first.request(&Packet::GetNewest { source: *source })?)
+    }
+
+    fn newest_of(&self, sources: &[ObjectId]) -> Vec<Result<Option<Stored>>> {
+        let ask = |source: &ObjectId| self.first.request(&Packet::GetNewest { source: *source });
+        let asked: Vec<_> = sources.iter().map(ask).collect();
+        sources.iter().zip(asked).map(|(source, pending)| newest_in(source, pending?)).collect()
     }
 
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
@@ -178,6 +178,15 @@ impl Remote {
         self.first.request(&Packet::GetSnapshot { name })
     }
 
+    /// Who looks wants key slots first and then the list of snapshots: asked for now, both take one round
+    /// trip.
+    pub(crate) fn ask_first(&self) -> Result<()> {
+        if self.may_read() && matches!(self.purpose, Purpose::Restore | Purpose::Look) {
+            *self.listed.lock() = Some(self.first.request(&Packet::ListSnapshots { after: 0 })?);
+        }
+        Ok(())
+    }
+
     fn list_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
         match self.first.call(&Packet::ListSlots {})? {
             Packet::SlotList { slots } => {
@@ -185,6 +194,18 @@ impl Remote {
             }
             _ => Err(nonsense("ListSlots")),
         }
+    }
+}
+
+fn newest_in(source: &ObjectId, pending: Pending) -> Result<Option<Stored>> {
+    match pending.wait()? {
+        Packet::Nothing {} => Ok(None),
+        Packet::Snapshot { name, file } => {
+            let stored = snapshots::decode(reference(name), &file)?;
+            let is_asked_for = stored.head.source == *source;
+            if is_asked_for { Ok(Some(stored)) } else { Err(nonsense("GetNewest")) }
+        }
+        _ => Err(nonsense("GetNewest")),
     }
 }
 

@@ -35,6 +35,11 @@ pub trait Store: Send + Sync {
     /// The newest snapshot of `source`, as far as the clear tells.
     fn newest(&self, source: &ObjectId) -> Result<Option<Stored>>;
 
+    /// The same of several sources. Who has them far away asks for all at once.
+    fn newest_of(&self, sources: &[ObjectId]) -> Vec<Result<Option<Stored>>> {
+        sources.iter().map(|source| self.newest(source)).collect()
+    }
+
     /// The key slots.
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>>;
 

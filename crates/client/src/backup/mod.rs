@@ -86,6 +86,8 @@ pub struct Options {
 pub struct Done {
     /// The snapshot.
     pub snapshot: SnapshotRef,
+    /// Its number in the chain of its source.
+    pub source_sequence: u64,
     /// What it did.
     pub report: Report,
     /// Whether parts of the source could not be read.
@@ -257,14 +259,14 @@ fn finish(
         program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         report: report.clone(),
     };
-    let before = Instant::now();
+    let (before, source_sequence) = (Instant::now(), manifest.source_sequence());
     let committed = manifest::commit(archive, session, sealer, manifest, &body)?;
     // The stored report cannot know what storing it took; the one that is shown does.
     report.stages.commit_secs = before.elapsed().as_secs_f64();
     report.bytes_transferred = committed.stored_bytes;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
-    Ok(Done { snapshot: committed.snapshot, report, partial })
+    Ok(Done { snapshot: committed.snapshot, source_sequence, report, partial })
 }
 
 fn previous_pages<'a>(

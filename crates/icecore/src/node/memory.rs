@@ -4,6 +4,7 @@
 
 use crate::failure::Result;
 use client::Archive;
+use client::backup::Done;
 use client::manifest::ManifestReader;
 use ids::ObjectId;
 use repository::snapshots::Stored;
@@ -40,27 +41,26 @@ impl Memory {
 
     /// What the server shows that is older or other than what is remembered, in words.
     pub(crate) fn doubts(&self, archive: &Archive) -> Result<Vec<String>> {
+        let known = self.last.iter();
+        let known = known.filter_map(|(source, last)| Some((ObjectId::from_hex(source)?, last)));
+        let (sources, lasts): (Vec<_>, Vec<_>) = known.unzip();
         let mut doubts = Vec::new();
-        for (source, last) in &self.last {
-            let Some(source) = ObjectId::from_hex(source) else { continue };
-            doubts.extend(doubt(archive, &source, last)?);
+        for (newest, last) in archive.store.newest_of(&sources).into_iter().zip(lasts) {
+            doubts.extend(doubt(archive, newest.map_err(client::Error::from)?, last)?);
         }
         Ok(doubts)
     }
 
-    /// Remembers the newest snapshot of a source, which this machine has just made.
-    pub(crate) fn note(&mut self, archive: &Archive, source: &ObjectId) -> Result<()> {
-        let newest = archive.store.newest(source).map_err(client::Error::from)?;
-        let Some(newest) = newest else { return Ok(()) };
-        let last = Last { sequence: newest.head.source_sequence, id: newest.name.id.to_string() };
+    /// Remembers what this machine has just made, whatever the server says of it.
+    pub(crate) fn note(&mut self, source: &ObjectId, done: &Done) -> Result<()> {
+        let last = Last { sequence: done.source_sequence, id: done.snapshot.id.to_string() };
         self.last.insert(source.to_string(), last);
         let text = serde_json::to_string(&self.last).unwrap_or_default();
         Ok(access::files::write(&self.path, &text)?)
     }
 }
 
-fn doubt(archive: &Archive, source: &ObjectId, last: &Last) -> Result<Option<String>> {
-    let newest = archive.store.newest(source).map_err(client::Error::from)?;
+fn doubt(archive: &Archive, newest: Option<Stored>, last: &Last) -> Result<Option<String>> {
     let missing = format!(
         "the server does not show snapshot {}, which this machine has made: it was forgotten, or the server shows an older state. See who did it: icecore server audit",
         last.id.get(..8).unwrap_or(&last.id)

@@ -55,7 +55,7 @@ impl Backup {
         drop(shown);
         let mut done = done.map_err(|error| self.failure(context, error))?;
         done.partial |= missing;
-        self.remember(context, &archive, &options);
+        self.remember(context, &archive, &options, &done);
         report(context, done, job, options.cache.as_deref())
     }
 
@@ -78,13 +78,13 @@ impl Backup {
     }
 
     /// On a node: what was made is looked for the next time.
-    fn remember(&self, context: &Context, archive: &Archive, options: &Options) {
+    fn remember(&self, context: &Context, archive: &Archive, options: &Options, done: &Done) {
         if context.remote().is_none() {
             return;
         }
         let source = source_id(archive, &options.node, &options.paths);
         let mut memory = Memory::load(&context.agent_folder(), archive);
-        if let Err(failure) = memory.note(archive, &source) {
+        if let Err(failure) = memory.note(&source, done) {
             context.out.note(&format!("the snapshot is not remembered here: {}", failure.message));
         }
     }
