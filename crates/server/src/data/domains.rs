@@ -73,11 +73,14 @@ pub struct Domain {
     pub repository: Arc<Repository>,
     /// The lease, while somebody writes.
     lease: Mutex<Weak<Lease>>,
+    /// Held while one of several nodes publishes a snapshot.
+    pub(super) publishing: Mutex<()>,
 }
 
 impl Domain {
     fn new(repository: Repository) -> Self {
-        Self { repository: Arc::new(repository), lease: Mutex::default() }
+        let (lease, publishing) = Default::default();
+        Self { repository: Arc::new(repository), lease, publishing }
     }
 
     /// The right to write, shared with all others in this process.

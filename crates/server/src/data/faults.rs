@@ -109,6 +109,15 @@ pub(super) fn no_session() -> Packet {
     fault(Code::NoSession, "the server has no such session", hint, &[])
 }
 
+/// A snapshot for a source that another node backs up.
+pub(super) fn source_of_another(node: &str) -> Packet {
+    let text = format!("the newest snapshot of this source is of the node '{node}'");
+    let hint = format!(
+        "Two machines with one name? Name this one: icecore backup --node NAME. When '{node}' is gone, on the server: icecore server revoke {node}"
+    );
+    fault(Code::NotAllowed, &text, &hint, &[])
+}
+
 /// Something that this end may not be asked in this way.
 pub(super) fn not_allowed(message: &str) -> Packet {
     fault(Code::NotAllowed, message, "", &[])

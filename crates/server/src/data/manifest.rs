@@ -1,12 +1,13 @@
-//! Whether a node may publish a manifest: it must be signed by the node's own key, and carry the
-//! number that it was given.
+//! Whether a node may publish a manifest: it must be signed by the node's own key, carry the number
+//! that it was given, and go on with no source of another node.
 
-use crate::authority::Access;
+use crate::authority::{Access, Signer};
 use crypto::RootVerifyKey;
 use format::manifest::{Head, MANIFEST_CONTEXT, UNSIGNED_BYTES};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::Packet;
 use repository::Repository;
+use repository::store::Store;
 
 use super::faults;
 
@@ -14,6 +15,7 @@ use super::faults;
 pub(super) fn accept(
     repository: &Repository,
     access: &Access,
+    others: &[Signer],
     number: Option<u64>,
     bytes: &[u8],
 ) -> Result<SealedRecord, Packet> {
@@ -30,8 +32,13 @@ pub(super) fn accept(
         return Err(faults::not_allowed("the snapshot is signed under the name of another node"));
     }
     let unsigned = record.clear.get(..UNSIGNED_BYTES).unwrap_or_default();
-    if !is_signed(repository, &head, unsigned, &signature) {
+    let is_signed = is_signed(repository, &head, unsigned, &signature);
+    if !is_signed.map_err(|error| faults::of_engine(&error))? {
         return Err(faults::not_allowed("the snapshot is not signed by a key of this domain"));
+    }
+    let owner = owner(repository, others, &head).map_err(|error| faults::of_engine(&error))?;
+    if let Some(owner) = owner {
+        return Err(faults::source_of_another(&owner.node));
     }
     Ok(SealedRecord {
         kind: RecordKind::Manifest,
@@ -41,11 +48,32 @@ pub(super) fn accept(
     })
 }
 
-fn is_signed(repository: &Repository, head: &Head, unsigned: &[u8], signature: &[u8; 64]) -> bool {
+fn is_signed(
+    repository: &Repository,
+    head: &Head,
+    unsigned: &[u8],
+    signature: &[u8; 64],
+) -> repository::Result<bool> {
     let config = repository.config();
-    let Ok(Some(slot)) = repository.key_slot(head.writer) else { return false };
+    let Some(slot) = repository.key_slot(head.writer)? else { return Ok(false) };
     let root = RootVerifyKey::from_bytes(config.root_key);
-    let Ok(info) = crypto::verify_slot_certificate(&slot, &root) else { return false };
+    let Ok(info) = crypto::verify_slot_certificate(&slot, &root) else { return Ok(false) };
     let message = [MANIFEST_CONTEXT, &config.repository.0, unsigned].concat();
-    info.id == head.writer && info.verify_key.verify(&message, signature).is_ok()
+    Ok(info.id == head.writer && info.verify_key.verify(&message, signature).is_ok())
+}
+
+/// Whose the source is that `head` goes on with, when it is one of the `others`: that of who made its
+/// newest snapshot. Who publishes the newest one chooses what the next backup builds on, and so could
+/// make that of another node leave files out.
+fn owner<'a>(
+    repository: &Repository,
+    others: &'a [Signer],
+    head: &Head,
+) -> repository::Result<Option<&'a Signer>> {
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let newest = Store::newest(repository, &head.source)?;
+    let writer = newest.map(|newest| newest.head.writer).filter(|writer| *writer != head.writer);
+    Ok(writer.and_then(|writer| others.iter().find(|other| other.key == writer.0)))
 }

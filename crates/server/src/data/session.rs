@@ -176,8 +176,14 @@ impl Session {
         if let Some(done) = self.committed.lock().clone() {
             return done;
         }
-        let repository = &self.domain.repository;
-        let record = match manifest::accept(repository, &self.access, *self.number.lock(), bytes) {
+        let others = match authority.other_signers(&self.node, &self.access.domain) {
+            Ok(others) => others,
+            Err(refusal) => return faults::of_refusal(&refusal),
+        };
+        // Between the look at whose a source is and the snapshot nobody else publishes.
+        let _turn = (!others.is_empty()).then(|| self.domain.publishing.lock());
+        let (repository, number) = (&self.domain.repository, *self.number.lock());
+        let record = match manifest::accept(repository, &self.access, &others, number, bytes) {
             Ok(record) => record,
             Err(fault) => return fault,
         };
