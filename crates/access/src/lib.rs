@@ -13,6 +13,7 @@ pub mod enrol;
 mod error;
 pub mod files;
 pub mod identity;
+pub mod newest;
 pub mod renew;
 pub mod storage;
 mod url;

@@ -26,5 +26,5 @@ mod target;
 mod way;
 
 pub use failure::Failure;
-pub use remote::{Purpose, Remote};
+pub use remote::{Bare, Purpose, Remote};
 pub use target::Target;

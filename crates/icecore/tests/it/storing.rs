@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process that runs until it is dropped: then it is killed.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -31,7 +31,7 @@ impl Running {
     }
 
     /// How it ended, when it ends within so many seconds.
-    fn ends_within(&mut self, secs: u64) -> Option<i32> {
+    pub(crate) fn ends_within(&mut self, secs: u64) -> Option<i32> {
         let end = Instant::now() + Duration::from_secs(secs);
         loop {
             match self.0.try_wait().unwrap() {
@@ -55,16 +55,16 @@ fn free_port() -> u16 {
 }
 
 /// A server with the storage server `disk`.
-struct Site {
-    machine: Machine,
-    server: Option<Running>,
-    storage: Option<Running>,
+pub(crate) struct Site {
+    pub(crate) machine: Machine,
+    pub(crate) server: Option<Running>,
+    pub(crate) storage: Option<Running>,
     port: u16,
-    storage_port: u16,
+    pub(crate) storage_port: u16,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (machine, port, storage_port) = (Machine::bare(), free_port(), free_port());
         let mut site = Self { machine, server: None, storage: None, port, storage_port };
         site.start_server();
@@ -73,7 +73,7 @@ impl Site {
         site
     }
 
-    fn start_server(&mut self) {
+    pub(crate) fn start_server(&mut self) {
         let listen = format!("127.0.0.1:{}", self.port);
         let words = ["server", "--listen", &listen, "--data", &self.folder("data")];
         self.server = Some(Running::start(self.machine.command(words), "serving "));
@@ -85,7 +85,7 @@ impl Site {
     }
 
     /// Runs when the server has heard of it.
-    fn start_storage(&mut self) {
+    pub(crate) fn start_storage(&mut self) {
         self.storage = Some(Running::start(self.storage_command(), "storing "));
         self.wait_for("the storage server", |site| {
             let storages = site.govern(&["storages", "--json"]).ends(0).lines();
@@ -93,18 +93,18 @@ impl Site {
         });
     }
 
-    fn folder(&self, name: &str) -> String {
+    pub(crate) fn folder(&self, name: &str) -> String {
         self.machine.path(name).to_str().unwrap().to_owned()
     }
 
-    fn govern(&self, words: &[&str]) -> Ran {
+    pub(crate) fn govern(&self, words: &[&str]) -> Ran {
         let data = self.folder("data");
         let words = ["server", "--data", &data].into_iter().chain(words.iter().copied());
         self.machine.run(words)
     }
 
     /// Address and token, as the line to type has them.
-    fn token(&self, words: &[&str]) -> [String; 2] {
+    pub(crate) fn token(&self, words: &[&str]) -> [String; 2] {
         let words: Vec<_> = ["token"].iter().chain(words).copied().collect();
         let text = self.govern(&words).ends(0).text();
         let words: Vec<_> = text.lines().last().unwrap().split(' ').collect();
@@ -119,25 +119,25 @@ impl Site {
     }
 
     /// A node, its domain on the storage server.
-    fn enrol(&self, node: &str, more: &[&str]) {
+    pub(crate) fn enrol(&self, node: &str, more: &[&str]) {
         let words: Vec<_> = [node, "--on", "disk"].iter().chain(more).copied().collect();
         let [url, token] = self.token(&words);
         self.node(node, &["agent", "enroll", &url, &token]).ends(0);
     }
 
-    fn node_command(&self, node: &str, words: &[&str]) -> Command {
+    pub(crate) fn node_command(&self, node: &str, words: &[&str]) -> Command {
         let mut command = self.machine.command(words);
         command.args(["--agent-dir", &self.folder(node)]);
         command.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
         command
     }
 
-    fn node(&self, node: &str, words: &[&str]) -> Ran {
+    pub(crate) fn node(&self, node: &str, words: &[&str]) -> Ran {
         ended(&mut self.node_command(node, words))
     }
 
     /// A backup of much, slowly enough that something can happen meanwhile; begun when the server shows it.
-    fn begin_backup(&self, node: &str) -> Running {
+    pub(crate) fn begin_backup(&self, node: &str) -> Running {
         self.machine.write("much", &random(24 << 20));
         self.govern(&["limit", "add", "--node", node, "--up", "4M"]).ends(0);
         let source = self.folder("source");
@@ -159,7 +159,7 @@ impl Site {
         self.machine.path(&format!("{node}.{what}"))
     }
 
-    fn said(&self, node: &str) -> String {
+    pub(crate) fn said(&self, node: &str) -> String {
         let texts = ["out", "log"].map(|what| std::fs::read_to_string(self.log(node, what)));
         texts.map(Result::unwrap).concat()
     }
@@ -173,7 +173,7 @@ impl Site {
     }
 
     /// Restores the newest snapshot, and compares.
-    fn restores(&self, node: &str, more: &[&str]) {
+    pub(crate) fn restores(&self, node: &str, more: &[&str]) {
         let target = self.folder(&format!("restored-{node}"));
         let words = ["restore", "latest", "--target", &target];
         self.node(node, &words.iter().chain(more).copied().collect::<Vec<_>>()).ends(0);

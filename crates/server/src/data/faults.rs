@@ -71,13 +71,14 @@ pub(super) fn withdrawn(node: &str, domain: &str) -> Packet {
     fault(Code::NotAllowed, &text, &hint, &[])
 }
 
-/// The last words to who came with a certificate that has ended since. There may be a newer one by now.
+/// The last words to who came with a certificate that has ended since. There may be a newer one by now:
+/// it comes back with that by itself.
 pub(super) fn certificate_ended(node: &str) -> Packet {
     let text = format!("the certificate of '{node}' has ended since this began");
     let hint = format!(
-        "Begin again, with the next certificate; when there is none, on the server: icecore server token {node}"
+        "It is tried again with the next certificate; when there is none, on the server: icecore server token {node}"
     );
-    fault(Code::NotAllowed, &text, &hint, &[])
+    fault(Code::Busy, &text, &hint, &[])
 }
 
 /// The last words to who says nothing.

@@ -138,7 +138,7 @@ impl Machine {
         std::fs::write(self.source.join(name), bytes).unwrap();
     }
 
-    fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target {
             host: self.identity.server.host.clone(),
             port: self.identity.server.port,

@@ -2,7 +2,7 @@
 
 use super::governing::Asking;
 use crate::codes::Code;
-use crate::commands::server::run::{asked_to_stop, begin_log};
+use crate::commands::server::run::{THREADS_WITHIN, asked_to_stop, begin_log, stop};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use access::storage::{Storage, renew};
@@ -58,7 +58,10 @@ impl Start {
         let upkeep = Upkeep { folder: data.to_owned(), asking, shown, storing };
         let listen = self.listen.unwrap_or(identity.settings.listen);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.map_err(Failure::from)?.block_on(self.serve(listen, tls, upkeep, context))
+        let runtime = runtime.map_err(Failure::from)?;
+        let code = runtime.block_on(self.serve(listen, tls, upkeep, context));
+        runtime.shutdown_timeout(THREADS_WITHIN);
+        code
     }
 
     async fn serve(
@@ -78,12 +81,16 @@ impl Start {
         context.out.line(&format!("storing at {at}"))?;
         context.out.flush()?;
         let shared = Shared::new(upkeep.storing.clone());
-        let listening = Listening { listener, tls, shared, http: no_http() };
-        tokio::select! {
-            () = listen::run(listening) => {}
-            refused = tell(upkeep.storing.clone()) => return Err(refused),
-            () = keep_up(Arc::new(upkeep)) => {}
-            stopped = asked_to_stop() => stopped?,
+        let listening = Listening { listener, tls, shared: shared.clone(), http: no_http() };
+        let refused = tokio::select! {
+            () = listen::run(listening) => None,
+            refused = tell(upkeep.storing.clone()) => Some(refused),
+            () = keep_up(Arc::new(upkeep)) => None,
+            stopped = asked_to_stop() => stopped.map(|()| None)?,
+        };
+        stop(&shared).await;
+        if let Some(refused) = refused {
+            return Err(refused);
         }
         context.out.summary(Code::Complete, &crate::out::Nothing {})
     }
