@@ -81,7 +81,7 @@ async fn who_goes_on_sending_for_ever_is_left_all_the_same() {
         sent += piece.len();
         assert!(sent < 64 << 20, "it is listened to without end");
     }
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     // Who says nothing and stays is not waited for, either.
     let (mut silent, start) = (Raw::connect(&web).await, Instant::now());
     assert_eq!(hears(&mut silent).await, Code::NotAllowed);

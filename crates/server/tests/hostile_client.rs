@@ -473,7 +473,7 @@ async fn who_is_revoked_in_the_middle_of_a_session_is_out_at_once() {
     let (sealer, ring, writer, source) = (&sealer, &ring, own, NOBODYS);
     let forged = Forged { sealer, ring, repository, writer, sequence, source };
     raw.is_refused(&forged.commit(), Code::Revoked).await;
-    second.send(&append(&record(&sealer, ObjectId([1; 24]), b"late"))).await;
+    second.send(&append(&record(sealer, ObjectId([1; 24]), b"late"))).await;
     for connection in [&mut raw, &mut second, &mut idle] {
         assert_eq!(connection.is_left().await, Some(Code::Revoked));
     }
