@@ -11,14 +11,13 @@ use repository::store::Store;
 
 use super::faults;
 
-/// The manifest in `bytes` as a record, if the node may publish it.
+/// The manifest in `bytes` as a record, with its head, if it is the node's own and next one.
 pub(super) fn accept(
     repository: &Repository,
     access: &Access,
-    others: &[Signer],
     number: Option<u64>,
     bytes: &[u8],
-) -> Result<SealedRecord, Packet> {
+) -> Result<(SealedRecord, Head), Packet> {
     let damaged = |reason| faults::of_engine(&repository::Error::damaged("the manifest", reason));
     let record = record::verify(bytes).map_err(damaged)?;
     if record.header.kind != RecordKind::Manifest || record.header.record_bytes() != bytes.len() {
@@ -36,16 +35,26 @@ pub(super) fn accept(
     if !is_signed.map_err(|error| faults::of_engine(&error))? {
         return Err(faults::not_allowed("the snapshot is not signed by a key of this domain"));
     }
-    let owner = owner(repository, others, &head).map_err(|error| faults::of_engine(&error))?;
-    if let Some(owner) = owner {
-        return Err(faults::source_of_another(&owner.node));
-    }
-    Ok(SealedRecord {
+    let record = SealedRecord {
         kind: RecordKind::Manifest,
         ids: Vec::new(),
         associated: record.associated.to_vec(),
         sealed: record.sealed.to_vec(),
-    })
+    };
+    Ok((record, head))
+}
+
+/// Whether `head` goes on with no source of the `others`.
+pub(super) fn is_nobody_elses(
+    repository: &Repository,
+    others: &[Signer],
+    head: &Head,
+) -> Result<(), Packet> {
+    let owner = owner(repository, others, head).map_err(|error| faults::of_engine(&error))?;
+    if let Some(owner) = owner {
+        return Err(faults::source_of_another(&owner.node));
+    }
+    Ok(())
 }
 
 fn is_signed(

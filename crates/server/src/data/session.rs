@@ -180,13 +180,16 @@ impl Session {
             Ok(others) => others,
             Err(refusal) => return faults::of_refusal(&refusal),
         };
-        // Between the look at whose a source is and the snapshot nobody else publishes.
-        let _turn = (!others.is_empty()).then(|| self.domain.publishing.lock());
         let (repository, number) = (&self.domain.repository, *self.number.lock());
-        let record = match manifest::accept(repository, &self.access, &others, number, bytes) {
-            Ok(record) => record,
+        let (record, head) = match manifest::accept(repository, &self.access, number, bytes) {
+            Ok(accepted) => accepted,
             Err(fault) => return fault,
         };
+        // From the look at whose the source is until the snapshot is there.
+        let _turn = (!others.is_empty()).then(|| self.domain.publishing(&head.source));
+        if let Err(fault) = manifest::is_nobody_elses(repository, &others, &head) {
+            return fault;
+        }
         let Some(session) = engine.take() else { return faults::no_session() };
         match session.commit(&record) {
             Ok(done) => {
