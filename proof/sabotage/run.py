@@ -367,9 +367,17 @@ SABOTAGES = {
         test("server", "a_claim_that_is_asked_again")),
     "a manifest is signed": (
         "crates/server/src/data/manifest.rs",
-        "if !is_signed(repository, &head, unsigned, &signature) {",
-        "if false && !is_signed(repository, &head, unsigned, &signature) {",
+        "if !is_signed.map_err(|error| faults::of_engine(&error))? {",
+        "if false && !is_signed.map_err(|error| faults::of_engine(&error))? {",
         test("server", "no_manifest_but_an_own_new_one")),
+    "a source is of its node": (
+        "crates/server/src/data/manifest.rs", "if let Some(owner) = owner {",
+        "if let Some(owner) = owner.filter(|_| false) {",
+        test("server", "nobody_publishes_for_a_source")),
+    "who is refused is listened to": (
+        "crates/server/src/data/farewell.rs",
+        "reader.discard(bytes_max, rate)", "reader.discard(0 * bytes_max, rate)",
+        test("server", "who_is_not_let_in_hears_it")),
     "a manifest has the number that it was given": (
         "crates/server/src/data/manifest.rs", "if Some(head.sequence) != number {",
         "if false && Some(head.sequence) != number {",
@@ -382,7 +390,7 @@ SABOTAGES = {
         "crates/server/src/data/sessions.rs", "&& found.node.name == node", "",
         test("server", "another_domain_is_neither")),
     "revocation ends connections": (
-        "crates/server/src/data/hub.rs", "connected.end_with(faults::revoked());",
+        "crates/server/src/data/hub.rs", "return Some(faults::revoked());",
         "let _ = faults::revoked();",
         test("server", "who_is_revoked_in_the_middle")),
     "a cached page is what its name says": (

@@ -86,6 +86,11 @@ impl Identity {
         Ok(Arc::new(pki::client::client_config(&self.authority_pem, identity, alpn)?))
     }
 
+    /// The node's certificate and key.
+    pub(crate) fn node_pem(&self) -> &str {
+        &self.node_pem
+    }
+
     /// Whether it is time for the next certificate: a third of the life of this one is left.
     pub fn is_renewal_due(&self, now_secs: i64) -> bool {
         self.certificate.not_after_secs - now_secs < pki::authority::NODE_SECS / 3

@@ -14,6 +14,7 @@ mod error;
 pub mod files;
 pub mod identity;
 pub mod kept;
+pub mod newest;
 pub mod renew;
 pub mod storage;
 mod url;

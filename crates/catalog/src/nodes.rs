@@ -65,6 +65,19 @@ impl Catalog {
         })
     }
 
+    /// The nodes of `domain`, by name.
+    ///
+    /// # Errors
+    /// [`crate::Error::Sqlite`].
+    pub fn nodes_of(&self, domain: &Name) -> Result<Vec<Node>> {
+        self.look(|look| {
+            let mut select =
+                look.prepare_cached(&format!("{SELECT} WHERE domain = ?1 ORDER BY name"))?;
+            let rows = select.query_map([Word(domain)], node)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
     /// One node, if there is one.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ pub(crate) mod job;
 pub(crate) mod keys;
 pub(crate) mod memory;
 pub(crate) mod network;
+pub(crate) mod renewal;
 
 use crate::codes::Code;
 use crate::context::Context;
@@ -16,7 +17,7 @@ use client::Archive;
 use crypto::SlotSecret;
 use memory::Memory;
 use remote::{Purpose, Remote, Target};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -49,7 +50,7 @@ impl Node {
             Ok(None) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        renew(&folder, context);
+        renewal::renew(&folder, &context.out);
         let identity = Identity::load(&folder)?;
         Ok(Some(Self { folder, identity }))
     }
@@ -61,7 +62,7 @@ impl Node {
         Ok(Target {
             host: self.identity.server.host.clone(),
             port: self.identity.server.port,
-            tls: self.identity.tls(protocol::ALPN)?,
+            tls: access::newest::tls(&self.folder, &self.identity, protocol::ALPN)?,
             domain: self.domain(context).unwrap_or_default(),
             buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
             streams: context.streams(),
@@ -192,15 +193,6 @@ impl Node {
 enum Own {
     Key(Zeroizing<[u8; 32]>),
     Typed(crate::secret::Secret),
-}
-
-/// The next certificate, when it is time. Nobody is kept from working by a server that cannot be
-/// reached: the certificate is good for a while.
-fn renew(folder: &Path, context: &Context) {
-    let now_secs = client::surroundings::Surroundings::default().now_secs();
-    if let Err(error) = blocking::wait(access::renew::renew_if_due(folder, now_secs)) {
-        context.out.note(&format!("the certificate of this machine was not renewed: {error}"));
-    }
 }
 
 /// This machine is no node, and somebody relies on it.

@@ -5,6 +5,7 @@ use crate::error::unreadable;
 use crate::pinned::PinnedAuthority;
 use crate::{Result, VERSIONS, provider};
 use rustls::client::Resumption;
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -48,6 +49,15 @@ pub fn pinned_config(fingerprint: &[u8; 16], alpn: &[u8]) -> Result<ClientConfig
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     Ok(finish(config, alpn))
+}
+
+/// The first certificate in `pem`, and the key there, to be shown.
+///
+/// # Errors
+/// [`crate::Error::Unreadable`] when one of them is none.
+pub fn certified(pem: &str) -> Result<Arc<CertifiedKey>> {
+    let chain = vec![certificate(pem, "the node's certificate")?];
+    Ok(Arc::new(CertifiedKey::from_der(chain, private_key(pem)?, &provider())?))
 }
 
 fn finish(mut config: ClientConfig, alpn: &[u8]) -> ClientConfig {

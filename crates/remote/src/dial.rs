@@ -2,6 +2,7 @@
 
 use crate::{Failure, Target};
 use protocol::fault::Code;
+use rustls::AlertDescription;
 use rustls_pki_types::ServerName;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -31,8 +32,10 @@ pub(crate) async fn dial(target: &Target) -> Result<Dialled, Failure> {
     let name = ServerName::try_from(target.host.clone())
         .map_err(|_| Failure::Nonsense(format!("{} is no host name", target.host)))?;
     let shaken = TlsConnector::from(target.tls.clone()).connect(name, tcp);
-    let stream = within(HANDSHAKE_WITHIN, shaken).await.map_err(|error| {
-        if is_stranger(&error) { stranger(target, &error) } else { lost(error) }
+    let stream = within(HANDSHAKE_WITHIN, shaken).await.map_err(|error| match &error {
+        error if is_stranger(error) => stranger(target, error),
+        error if is_ended(error) => ended(),
+        _ => lost(error),
     })?;
     if stream.get_ref().1.alpn_protocol() != Some(protocol::ALPN) {
         let text = format!("{} is no icecore server, or a very different one", target.describe());
@@ -66,6 +69,23 @@ fn is_stranger(error: &io::Error) -> bool {
         tls,
         Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
     )
+}
+
+/// Whether the other end does not take our certificate any more. It says so when the handshake is done
+/// for us, so that it may be read later.
+pub(crate) fn is_ended(error: &io::Error) -> bool {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(tls, Some(rustls::Error::AlertReceived(AlertDescription::CertificateExpired)))
+}
+
+/// The certificate of this machine has ended: only who gives it another one helps.
+pub(crate) fn ended() -> Failure {
+    Failure::Fault {
+        code: Code::NotAllowed,
+        message: "the certificate of this machine has ended".to_owned(),
+        hint: "On the server: icecore server token NODE; then here: icecore agent enroll --replace URL TOKEN".to_owned(),
+        about: Vec::new(),
+    }
 }
 
 fn stranger(target: &Target, error: &io::Error) -> Failure {

@@ -1,7 +1,7 @@
 //! Keeps a stream connected: dials, greets, opens or attaches, moves frames both ways, and comes
 //! back after a cut until patience is at its end.
 
-use crate::dial::{Dialled, dial};
+use crate::dial::{Dialled, dial, ended, is_ended};
 use crate::figures::Figures;
 use crate::inbox::Inbox;
 use crate::remote::{Opened, Purpose, Role};
@@ -347,6 +347,7 @@ impl Drive {
     fn failure(&self, error: Error) -> Failure {
         let kind = match &error {
             Error::Protocol(error) => return Failure::Nonsense(error.to_string()),
+            Error::Io(error) if is_ended(error) => return ended(),
             Error::Io(error) if repository::storage::is_unreachable(error.kind()) => error.kind(),
             Error::TooSlow { .. } => ErrorKind::TimedOut,
             Error::Io(_) | Error::Closed => ErrorKind::ConnectionReset,

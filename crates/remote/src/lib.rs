@@ -26,7 +26,7 @@ mod target;
 mod way;
 
 pub use failure::Failure;
-pub use remote::{Purpose, Remote};
+pub use remote::{Bare, Purpose, Remote};
 #[doc(hidden)]
 pub use stream::fuzzing;
 pub use target::Target;

@@ -10,7 +10,7 @@ pub struct Target {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Whom to trust, and who this is.
+    /// Whom to trust, and who this is: asked at each handshake, so that it may show the newest certificate.
     pub tls: Arc<rustls::ClientConfig>,
     /// The domain; empty for the node's own.
     pub domain: String,

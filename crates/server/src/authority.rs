@@ -49,6 +49,15 @@ pub struct Access {
     pub key: Option<[u8; 8]>,
 }
 
+/// A node of a domain, and the key under which it signs there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signer {
+    /// Its name.
+    pub node: String,
+    /// Identifier of its key slot.
+    pub key: [u8; 8],
+}
+
 /// Why something is refused: for the node to read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -124,6 +133,11 @@ pub trait Authority: Send + Sync {
     /// Whether `node` may go on with `access`, which it was given before. Asked every second.
     fn still_lets(&self, _node: &Node, _access: &Access) -> bool {
         true
+    }
+
+    /// The nodes besides `node` that back up to `domain` now: the sources under their keys are theirs.
+    fn other_signers(&self, _node: &Node, _domain: &str) -> Result<Vec<Signer>, Refusal> {
+        Ok(Vec::new())
     }
 
     /// Host and port of the storage server that holds `domain`; `None` when it lies here.

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "hostile/lifetime.rs"]
+mod lifetime;
 #[path = "hostile/raw.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod raw;
@@ -10,16 +12,15 @@ mod raw;
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
-use access::Identity;
 use api::domains::Grant;
 use api::enrol::Role;
 use api::nodes::{Node, Nodes};
 use api::status::Done;
+use lifetime::ending_in;
 use protocol::Packet;
 use protocol::fault::Code;
 use raw::{Raw, begin, hello, open, sealer, stolen_keys};
 use server::{Machine, Whole};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// As `docs/PROTOCOL.md` says.
@@ -123,48 +124,26 @@ async fn who_reads_by_a_grant_is_out_when_it_is_taken_back() {
     assert!(lives(&mut own).await, "its own domain is its own");
 }
 
-/// `machine` with a certificate that ends in so many seconds.
-async fn ending_in(server: &Whole, machine: &Machine, secs: i64) -> Machine {
-    let data = server.folder("data");
-    let file = |name: &str| std::fs::read_to_string(data.join(name)).unwrap();
-    let authority = pki::Authority::load(&file("ca/ca.pem"), &file("ca/ca.key")).unwrap();
-    let key = pki::NodeKey::generate().unwrap();
-    let name = machine.identity.agent.node.clone();
-    let long_ago = jiff::Timestamp::now().as_second() + secs - pki::authority::NODE_SECS;
-    let issued = authority.issue_node(&key.request_pem, name.as_str(), long_ago).unwrap();
-    let known = catalog::certificates::Certificate {
-        serial: issued.serial.clone(),
-        not_before: issued.not_before_secs,
-        not_after: issued.not_after_secs,
-    };
-    let by = catalog::By { who: "test", now_secs: long_ago };
-    let beside = catalog::Catalog::open(&data.join("catalog.sqlite")).unwrap();
-    beside.renew(by, &name, &known, "1").unwrap();
-    let folder = server.folder(name.as_str());
-    std::fs::write(folder.join("node.pem"), format!("{}{}", issued.pem, key.key_pem)).unwrap();
-    Machine { identity: Arc::new(Identity::load(&folder).unwrap()), ..machine.clone() }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_ends_ends_who_waits_and_not_who_works() {
     let server = Whole::start().await;
     let old = server.node("old", "old", Role::Full).await;
     let mut lasting = opened(&old, "", AGENT).await;
-    let old = ending_in(&server, &old, 3).await;
+    let old = ending_in(&server, &old, 3);
     let mut waiting = opened(&old, "", AGENT).await;
     let mut backup = Raw::opened(&old).await;
     let (_, ring) = stolen_keys(&old, &mut backup).await;
     backup.begin(&sealer(&ring)).await;
     let mut restore = opened(&old, "", RESTORE).await;
     assert!(lives(&mut waiting).await);
-    assert_eq!(waiting.is_left().await, Some(Code::NotAllowed));
+    assert_eq!(waiting.is_left().await, Some(Code::Busy), "it may have the next one");
     assert!(backup.number().await > 0, "a backup goes on");
     assert!(lives(&mut restore).await, "a restore, too");
     assert!(lives(&mut lasting).await, "a connection with another certificate is none of this");
     let finish = Packet::Finish { is_complete: false, report: b"{}".to_vec() };
     for done in [&mut backup, &mut restore] {
         assert!(matches!(done.ask(&finish).await, Packet::Done {}));
-        assert_eq!(done.is_left().await, Some(Code::NotAllowed), "what it was for is done");
+        assert_eq!(done.is_left().await, Some(Code::Busy), "what it was for is done");
     }
 }
 

@@ -19,7 +19,7 @@ use protocol::fault::Code;
 use protocol::frame::Header;
 use protocol::limits::{IDS_MAX, STREAMS_MAX};
 use protocol::packet::{PathBytes, RULES, SnapshotName};
-use raw::{Forged, Raw, append, begin, hello, open, record, sealer, stolen_keys};
+use raw::{Forged, NOBODYS, Raw, append, begin, hello, open, record, sealer, stolen_keys};
 use repository::snapshots::SnapshotRef;
 use server::{Machine, Whole};
 use std::time::Duration;
@@ -107,7 +107,7 @@ async fn no_manifest_but_an_own_new_one_is_published() {
     raw.begin(&sealer).await;
     let repository = scene.repository_id();
     let forged = |ring, writer, sequence| {
-        Forged { sealer: &sealer, ring, repository, writer, sequence }.commit()
+        Forged { sealer: &sealer, ring, repository, writer, sequence, source: NOBODYS }.commit()
     };
     raw.is_refused(&forged(&ring, own, 0), Code::NotAllowed).await;
     let number = raw.number().await;
@@ -119,8 +119,14 @@ async fn no_manifest_but_an_own_new_one_is_published() {
     raw.is_refused(&forged(&ring, KeyId([0; 8]), number), Code::NotAllowed).await;
     raw.is_refused(&forged(&other_ring, own, number), Code::NotAllowed).await;
     // Of another repository.
-    let elsewhere =
-        Forged { sealer: &sealer, ring: &ring, repository: [1; 16], writer: own, sequence: number };
+    let elsewhere = Forged {
+        sealer: &sealer,
+        ring: &ring,
+        repository: [1; 16],
+        writer: own,
+        sequence: number,
+        source: NOBODYS,
+    };
     raw.is_refused(&elsewhere.commit(), Code::NotAllowed).await;
     for (_, file) in &before {
         raw.is_refused(&replayed(file), Code::NotAllowed).await;
@@ -174,7 +180,8 @@ async fn an_object_that_is_there_is_not_replaced() {
     assert!(matches!(raw.ask(&append(&spoiled)).await, Packet::Stored { applied: 1, .. }));
     let sequence = raw.number().await;
     let repository = scene.repository_id();
-    let forged = Forged { sealer: &sealer, ring: &ring, repository, writer: own, sequence };
+    let (sealer, ring, writer, source) = (&sealer, &ring, own, NOBODYS);
+    let forged = Forged { sealer, ring, repository, writer, sequence, source };
     let answer = raw.ask(&forged.commit()).await;
     assert!(matches!(answer, Packet::Committed { .. }), "{answer:?}");
     scene.stands().await;
@@ -220,7 +227,8 @@ async fn what_was_promised_and_not_stored_is_not_committed() {
     assert!(matches!(answers, Packet::Answers { count: 2, ref bits } if bits == &[3]));
     let sequence = raw.number().await;
     let repository = scene.repository_id();
-    let forged = Forged { sealer: &sealer, ring: &ring, repository, writer: own, sequence };
+    let (sealer, ring, writer, source) = (&sealer, &ring, own, NOBODYS);
+    let forged = Forged { sealer, ring, repository, writer, sequence, source };
     raw.is_refused(&forged.commit(), Code::Failed).await;
     raw.is_refused(&forged.commit(), Code::NoSession).await;
     assert_eq!(scene.server.snapshots("vault"), before);
@@ -462,9 +470,10 @@ async fn who_is_revoked_in_the_middle_of_a_session_is_out_at_once() {
     let sequence = raw.number().await;
     let _: Done = scene.server.admin().post("/nodes/robbed/revoke", &()).await.unwrap();
     let repository = scene.repository_id();
-    let forged = Forged { sealer: &sealer, ring: &ring, repository, writer: own, sequence };
+    let (sealer, ring, writer, source) = (&sealer, &ring, own, NOBODYS);
+    let forged = Forged { sealer, ring, repository, writer, sequence, source };
     raw.is_refused(&forged.commit(), Code::Revoked).await;
-    second.send(&append(&record(&sealer, ObjectId([1; 24]), b"late"))).await;
+    second.send(&append(&record(sealer, ObjectId([1; 24]), b"late"))).await;
     for connection in [&mut raw, &mut second, &mut idle] {
         assert_eq!(connection.is_left().await, Some(Code::Revoked));
     }

@@ -17,6 +17,8 @@ const BODY_WINDOW: Duration = Duration::from_secs(30);
 const TAKEN_WITHIN: Duration = Duration::from_secs(120);
 /// Largest piece that is read at once, so that limits of rate are kept evenly.
 const PIECE_BYTES: usize = 256 << 10;
+/// What is thrown away is read in pieces of this size.
+const SCRATCH_BYTES: usize = 4 << 10;
 
 /// Reads frames that `from` sends.
 pub struct FrameReader<R> {
@@ -77,6 +79,23 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             rate.take(body.len() - before).await;
         }
         Ok(body)
+    }
+
+    /// Throws away what comes, whatever it is, until the other end closes or so many bytes came. No
+    /// frame can be read after that.
+    pub async fn discard(&mut self, bytes_max: usize, rate: &Rate) -> Result<()> {
+        let mut scratch = [0; SCRATCH_BYTES];
+        let mut left = bytes_max;
+        while left > 0 {
+            let wanted = left.min(SCRATCH_BYTES);
+            let read = self.stream.read(&mut scratch[..wanted]).await?;
+            if read == 0 {
+                return Err(Error::Closed);
+            }
+            left -= read;
+            rate.take(read).await;
+        }
+        Ok(())
     }
 
     async fn piece(&mut self, body: &mut Vec<u8>, whole: usize) -> Result<()> {

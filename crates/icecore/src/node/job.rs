@@ -1,8 +1,10 @@
-//! A job as the server sees it: where it is, told every second, and how it ended.
+//! A job as the server sees it: where it is, told every second, and how it ended. One that takes weeks
+//! renews the certificate of its machine meanwhile.
 
 use crate::codes::Code;
 use crate::context::Context;
 use crate::node::network;
+use crate::node::renewal::Renewal;
 use client::backup::Progress;
 use remote::Remote;
 use remote::figures::WireReport;
@@ -29,13 +31,14 @@ impl Job {
         };
         let (stop, stopped) = channel();
         let (teller, progress) = (remote.clone(), context.progress.clone());
-        let out = context.out.clone();
+        let (out, mut renewal) = (context.out.clone(), Renewal::new(&context.agent_folder()));
         let thread = std::thread::spawn(move || {
             while stopped.recv_timeout(TELL_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if let Some(([up, down], reason)) = teller.new_limits() {
                     out.note(&network::limits(up, down, &reason));
                 }
                 tell(&teller, &progress, stage, is_sealed);
+                renewal.look(&out);
             }
             tell(&teller, &progress, stage, is_sealed);
         });

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process that runs until it is dropped: then it is killed.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -31,7 +31,7 @@ impl Running {
     }
 
     /// How it ended, when it ends within so many seconds.
-    fn ends_within(&mut self, secs: u64) -> Option<i32> {
+    pub(crate) fn ends_within(&mut self, secs: u64) -> Option<i32> {
         let end = Instant::now() + Duration::from_secs(secs);
         loop {
             match self.0.try_wait().unwrap() {
@@ -57,8 +57,8 @@ fn free_port() -> u16 {
 /// A server with the storage server `disk`.
 pub(crate) struct Site {
     pub(crate) machine: Machine,
-    server: Option<Running>,
-    storage: Option<Running>,
+    pub(crate) server: Option<Running>,
+    pub(crate) storage: Option<Running>,
     pub(crate) port: u16,
     pub(crate) storage_port: u16,
 }
@@ -73,7 +73,7 @@ impl Site {
         site
     }
 
-    fn start_server(&mut self) {
+    pub(crate) fn start_server(&mut self) {
         let listen = format!("127.0.0.1:{}", self.port);
         let words = ["server", "--listen", &listen, "--data", &self.folder("data")];
         self.server = Some(Running::start(self.machine.command(words), "serving "));
@@ -85,7 +85,7 @@ impl Site {
     }
 
     /// Runs when the server has heard of it.
-    fn start_storage(&mut self) {
+    pub(crate) fn start_storage(&mut self) {
         self.storage = Some(Running::start(self.storage_command(), "storing "));
         self.wait_for("the storage server", |site| {
             let storages = site.govern(&["storages", "--json"]).ends(0).lines();
@@ -125,7 +125,7 @@ impl Site {
         self.node(node, &["agent", "enroll", &url, &token]).ends(0);
     }
 
-    fn node_command(&self, node: &str, words: &[&str]) -> Command {
+    pub(crate) fn node_command(&self, node: &str, words: &[&str]) -> Command {
         let mut command = self.machine.command(words);
         command.args(["--agent-dir", &self.folder(node)]);
         command.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
@@ -137,7 +137,7 @@ impl Site {
     }
 
     /// A backup of much, slowly enough that something can happen meanwhile; begun when the server shows it.
-    fn begin_backup(&self, node: &str) -> Running {
+    pub(crate) fn begin_backup(&self, node: &str) -> Running {
         self.machine.write("much", &random(24 << 20));
         self.govern(&["limit", "add", "--node", node, "--up", "4M"]).ends(0);
         let source = self.folder("source");
@@ -159,7 +159,7 @@ impl Site {
         self.machine.path(&format!("{node}.{what}"))
     }
 
-    fn said(&self, node: &str) -> String {
+    pub(crate) fn said(&self, node: &str) -> String {
         let texts = ["out", "log"].map(|what| std::fs::read_to_string(self.log(node, what)));
         texts.map(Result::unwrap).concat()
     }
@@ -173,7 +173,7 @@ impl Site {
     }
 
     /// Restores the newest snapshot, and compares.
-    fn restores(&self, node: &str, more: &[&str]) {
+    pub(crate) fn restores(&self, node: &str, more: &[&str]) {
         let target = self.folder(&format!("restored-{node}"));
         let words = ["restore", "latest", "--target", &target];
         self.node(node, &words.iter().chain(more).copied().collect::<Vec<_>>()).ends(0);

@@ -1,7 +1,7 @@
 //! The answers for the part that stores.
 
 use super::{Control, Error, Result, repositories};
-use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node, Peer, Refusal};
+use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer};
 use api::Name;
 use api::enrol::{KeyMode, Role};
 use api::orders::{Order, OrderState, OrderUpdate};
@@ -30,6 +30,14 @@ impl Authority for Control {
     /// All else is taken back by revoking the node.
     fn still_lets(&self, node: &Node, access: &Access) -> bool {
         access.may_write || self.is_still_granted(node, &access.domain)
+    }
+
+    fn other_signers(
+        &self,
+        node: &Node,
+        domain: &str,
+    ) -> std::result::Result<Vec<Signer>, Refusal> {
+        self.signers_besides(node, domain).map_err(|error| refusal(error, "the nodes of a domain"))
     }
 
     fn elsewhere(&self, domain: &str) -> std::result::Result<Option<(String, u16)>, Refusal> {
@@ -78,6 +86,16 @@ impl Control {
         let known = self.catalog.domain(&parse(domain)?)?;
         let storage = known.and_then(|domain| domain.storage);
         storage.map(|storage| self.place_of(&storage)).transpose()
+    }
+
+    fn signers_besides(&self, node: &Node, domain: &str) -> Result<Vec<Signer>> {
+        let all = self.catalog.nodes_of(&parse(domain)?)?.into_iter();
+        let others = all.filter(|other| !other.revoked && other.name.as_str() != node.name);
+        let signer = |other: catalog::nodes::Node| {
+            let key = other.key.as_deref().and_then(KeyId::from_hex)?.0;
+            Some(Signer { node: other.name.to_string(), key })
+        };
+        Ok(others.filter_map(signer).collect())
     }
 
     pub(crate) fn access_of(&self, node: &Node, domain: Option<&str>) -> Result<Access> {

@@ -2,7 +2,7 @@
 
 use super::connected::{Connected, Entering};
 use super::work::Visit;
-use super::{PERMIT_BYTES, Shared, faults};
+use super::{PERMIT_BYTES, Shared, farewell, faults};
 use crate::authority::Peer;
 use protocol::Packet;
 use protocol::frame::Header;
@@ -28,27 +28,31 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (read, mut write) = tokio::io::split(stream);
+    let mut reader = FrameReader::new(read, End::Client);
     let authority = shared.authority.clone();
     let address = peer.address;
     let certificate_ends = pki::inspect(&peer.certificate).map_or(0, |facts| facts.not_after_secs);
     let admitted = tokio::task::spawn_blocking(move || authority.admit(&peer)).await;
     let node = match admitted {
         Ok(Ok(node)) => node,
-        Ok(Err(refusal)) => return last_words(&mut write, &faults::of_refusal(&refusal)).await,
+        Ok(Err(refusal)) => {
+            let packet = faults::of_refusal(&refusal);
+            return farewell::refuse(&shared, &mut reader, &mut write, &packet).await;
+        }
         Err(_) => return,
     };
     let entering = Entering { node, address, certificate_ends };
     let (connected, inbox) = match shared.hub.enter(entering, &*shared.authority) {
         Ok(entered) => entered,
-        Err(fault) => return last_words(&mut write, &fault).await,
+        Err(fault) => return farewell::refuse(&shared, &mut reader, &mut write, &fault).await,
     };
+    let moved = connected.moved.clone();
     let visit = Visit::new(shared.clone(), connected.clone());
-    let reader = FrameReader::new(read, End::Client).counting(connected.moved.clone());
     let mut connection = Connection {
         shared: shared.clone(),
         connected,
         visit: Some(visit),
-        reader,
+        reader: reader.counting(moved),
         write,
         is_writing: false,
         inbox,
@@ -60,11 +64,11 @@ where
     };
     if let Err(Error::Protocol(error)) = &served {
         tracing::info!(node = connection.connected.node.name, %error, "left");
-        last_words(&mut connection.write, &faults::of_protocol(error)).await;
+        connection.dismiss(&faults::of_protocol(error)).await;
     }
     // Within a frame nothing can be said.
     if let (Some(packet), false) = (ended.last_packet(), connection.is_writing) {
-        last_words(&mut connection.write, &packet).await;
+        connection.dismiss(&packet).await;
     }
     shared.hub.leave(&connection.connected, &*shared.authority);
     if let Some(mut visit) = connection.visit.take() {
@@ -108,8 +112,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         }
     }
 
-    /// Says the last packet, and throws away what still comes until the other end has read it and goes:
-    /// a system that gets data for a connection that is closed throws away what was sent on it.
+    /// Says the last packet, whatever it was at.
+    async fn dismiss(&mut self, packet: &Packet) {
+        let rate = &self.connected.rates.up;
+        farewell::dismiss(&mut self.reader, &mut self.write, packet, rate).await;
+    }
+
+    /// Says the last packet, and throws away what still comes until the other end has heard it and goes,
+    /// for as long as the server has not stopped.
     async fn leave_with(&mut self, packet: &Packet) -> Result<()> {
         self.send(packet, 0).await?;
         self.write.shutdown().await?;
@@ -185,13 +195,4 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         }
         self.send(&Packet::Done {}, request).await
     }
-}
-
-async fn last_words(write: &mut (impl AsyncWrite + Unpin), packet: &Packet) {
-    let said = async {
-        write.write_all(&packet.frame(0)).await?;
-        write.shutdown().await
-    };
-    // Who does not listen has lost nothing.
-    let _ = tokio::time::timeout(HELLO_WITHIN, said).await;
 }

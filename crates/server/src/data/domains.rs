@@ -4,8 +4,8 @@
 
 use crate::control::Repositories;
 use format::record::SealedRecord;
-use ids::KeyId;
-use parking_lot::Mutex;
+use ids::{KeyId, ObjectId};
+use parking_lot::{Mutex, MutexGuard};
 use repository::config::Config;
 use repository::lease::Lease;
 use repository::local::LocalStorage;
@@ -73,11 +73,14 @@ pub struct Domain {
     pub repository: Arc<Repository>,
     /// The lease, while somebody writes.
     lease: Mutex<Weak<Lease>>,
+    /// By the first byte of a source's name.
+    publishing: [Mutex<()>; 256],
 }
 
 impl Domain {
     fn new(repository: Repository) -> Self {
-        Self { repository: Arc::new(repository), lease: Mutex::default() }
+        let publishing = std::array::from_fn(|_| Mutex::new(()));
+        Self { repository: Arc::new(repository), lease: Mutex::default(), publishing }
     }
 
     /// The right to write, shared with all others in this process.
@@ -89,6 +92,11 @@ impl Domain {
         let held = self.repository.lease(HOLDER)?;
         *lease = Arc::downgrade(&held);
         Ok(held)
+    }
+
+    /// While it is held, nobody else of several nodes publishes a snapshot of `source`.
+    pub(super) fn publishing(&self, source: &ObjectId) -> MutexGuard<'_, ()> {
+        self.publishing[usize::from(source.0[0])].lock()
     }
 
     /// Begins a session.

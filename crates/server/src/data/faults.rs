@@ -71,13 +71,14 @@ pub(super) fn withdrawn(node: &str, domain: &str) -> Packet {
     fault(Code::NotAllowed, &text, &hint, &[])
 }
 
-/// The last words to who came with a certificate that has ended since. There may be a newer one by now.
+/// The last words to who came with a certificate that has ended since. There may be a newer one by now:
+/// it comes back with that by itself.
 pub(super) fn certificate_ended(node: &str) -> Packet {
     let text = format!("the certificate of '{node}' has ended since this began");
     let hint = format!(
-        "Begin again, with the next certificate; when there is none, on the server: icecore server token {node}"
+        "It is tried again with the next certificate; when there is none, on the server: icecore server token {node}"
     );
-    fault(Code::NotAllowed, &text, &hint, &[])
+    fault(Code::Busy, &text, &hint, &[])
 }
 
 /// The last words to who says nothing.
@@ -107,6 +108,15 @@ pub(super) fn too_many_sessions(node: &str) -> Packet {
 pub(super) fn no_session() -> Packet {
     let hint = "The job is begun again; what was stored is not sent twice.";
     fault(Code::NoSession, "the server has no such session", hint, &[])
+}
+
+/// A snapshot for a source that another node backs up.
+pub(super) fn source_of_another(node: &str) -> Packet {
+    let text = format!("the newest snapshot of this source is of the node '{node}'");
+    let hint = format!(
+        "Two machines with one name? Name this one: icecore backup --node NAME. When '{node}' is gone, on the server: icecore server revoke {node}"
+    );
+    fault(Code::NotAllowed, &text, &hint, &[])
 }
 
 /// Something that this end may not be asked in this way.

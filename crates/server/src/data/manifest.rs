@@ -1,22 +1,23 @@
-//! Whether a node may publish a manifest: it must be signed by the node's own key, and carry the
-//! number that it was given.
+//! Whether a node may publish a manifest: it must be signed by the node's own key, carry the number
+//! that it was given, and go on with no source of another node.
 
-use crate::authority::Access;
+use crate::authority::{Access, Signer};
 use crypto::RootVerifyKey;
 use format::manifest::{Head, MANIFEST_CONTEXT, UNSIGNED_BYTES};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::Packet;
 use repository::Repository;
+use repository::store::Store;
 
 use super::faults;
 
-/// The manifest in `bytes` as a record, if the node may publish it.
+/// The manifest in `bytes` as a record, with its head, if it is the node's own and next one.
 pub(super) fn accept(
     repository: &Repository,
     access: &Access,
     number: Option<u64>,
     bytes: &[u8],
-) -> Result<SealedRecord, Packet> {
+) -> Result<(SealedRecord, Head), Packet> {
     let damaged = |reason| faults::of_engine(&repository::Error::damaged("the manifest", reason));
     let record = record::verify(bytes).map_err(damaged)?;
     if record.header.kind != RecordKind::Manifest || record.header.record_bytes() != bytes.len() {
@@ -30,22 +31,58 @@ pub(super) fn accept(
         return Err(faults::not_allowed("the snapshot is signed under the name of another node"));
     }
     let unsigned = record.clear.get(..UNSIGNED_BYTES).unwrap_or_default();
-    if !is_signed(repository, &head, unsigned, &signature) {
+    let is_signed = is_signed(repository, &head, unsigned, &signature);
+    if !is_signed.map_err(|error| faults::of_engine(&error))? {
         return Err(faults::not_allowed("the snapshot is not signed by a key of this domain"));
     }
-    Ok(SealedRecord {
+    let record = SealedRecord {
         kind: RecordKind::Manifest,
         ids: Vec::new(),
         associated: record.associated.to_vec(),
         sealed: record.sealed.to_vec(),
-    })
+    };
+    Ok((record, head))
 }
 
-fn is_signed(repository: &Repository, head: &Head, unsigned: &[u8], signature: &[u8; 64]) -> bool {
+/// Whether `head` goes on with no source of the `others`.
+pub(super) fn is_nobody_elses(
+    repository: &Repository,
+    others: &[Signer],
+    head: &Head,
+) -> Result<(), Packet> {
+    let owner = owner(repository, others, head).map_err(|error| faults::of_engine(&error))?;
+    if let Some(owner) = owner {
+        return Err(faults::source_of_another(&owner.node));
+    }
+    Ok(())
+}
+
+fn is_signed(
+    repository: &Repository,
+    head: &Head,
+    unsigned: &[u8],
+    signature: &[u8; 64],
+) -> repository::Result<bool> {
     let config = repository.config();
-    let Ok(Some(slot)) = repository.key_slot(head.writer) else { return false };
+    let Some(slot) = repository.key_slot(head.writer)? else { return Ok(false) };
     let root = RootVerifyKey::from_bytes(config.root_key);
-    let Ok(info) = crypto::verify_slot_certificate(&slot, &root) else { return false };
+    let Ok(info) = crypto::verify_slot_certificate(&slot, &root) else { return Ok(false) };
     let message = [MANIFEST_CONTEXT, &config.repository.0, unsigned].concat();
-    info.id == head.writer && info.verify_key.verify(&message, signature).is_ok()
+    Ok(info.id == head.writer && info.verify_key.verify(&message, signature).is_ok())
+}
+
+/// Whose the source is that `head` goes on with, when it is one of the `others`: that of who made its
+/// newest snapshot. Who publishes the newest one chooses what the next backup builds on, and so could
+/// make that of another node leave files out.
+fn owner<'a>(
+    repository: &Repository,
+    others: &'a [Signer],
+    head: &Head,
+) -> repository::Result<Option<&'a Signer>> {
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let newest = Store::newest(repository, &head.source)?;
+    let writer = newest.map(|newest| newest.head.writer).filter(|writer| *writer != head.writer);
+    Ok(writer.and_then(|writer| others.iter().find(|other| other.key == writer.0)))
 }

@@ -10,6 +10,7 @@
 mod connected;
 pub mod connection;
 pub mod domains;
+mod farewell;
 mod faults;
 pub mod hub;
 mod manifest;
@@ -50,6 +51,8 @@ pub struct Shared {
     /// Connections.
     pub hub: Hub,
     bodies: Arc<Semaphore>,
+    /// Places to be listened to for who is not let in.
+    strangers: Semaphore,
     /// Name and version, for the other end.
     program: String,
 }
@@ -63,6 +66,7 @@ impl Shared {
             sessions: Sessions::default(),
             hub: Hub::default(),
             bodies: Arc::new(Semaphore::new(BODIES_BYTES / PERMIT_BYTES)),
+            strangers: Semaphore::new(farewell::STRANGERS_MAX),
             program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         })
     }

@@ -176,11 +176,20 @@ impl Session {
         if let Some(done) = self.committed.lock().clone() {
             return done;
         }
-        let repository = &self.domain.repository;
-        let record = match manifest::accept(repository, &self.access, *self.number.lock(), bytes) {
-            Ok(record) => record,
+        let others = match authority.other_signers(&self.node, &self.access.domain) {
+            Ok(others) => others,
+            Err(refusal) => return faults::of_refusal(&refusal),
+        };
+        let (repository, number) = (&self.domain.repository, *self.number.lock());
+        let (record, head) = match manifest::accept(repository, &self.access, number, bytes) {
+            Ok(accepted) => accepted,
             Err(fault) => return fault,
         };
+        // From the look at whose the source is until the snapshot is there.
+        let _turn = (!others.is_empty()).then(|| self.domain.publishing(&head.source));
+        if let Err(fault) = manifest::is_nobody_elses(repository, &others, &head) {
+            return fault;
+        }
         let Some(session) = engine.take() else { return faults::no_session() };
         match session.commit(&record) {
             Ok(done) => {

@@ -24,7 +24,7 @@ const AGENT: u8 = 4;
 /// The first version that knows `Elsewhere`.
 const VERSION_ELSEWHERE: u16 = 2;
 /// Records on their way of one stream: what a gigabit carries in a quarter of a second.
-const WINDOW_BYTES: usize = 32 << 20;
+pub(super) const WINDOW_BYTES: usize = 32 << 20;
 
 /// A connection's business, from its first packet to its last.
 pub(super) struct Visit {

@@ -169,13 +169,17 @@ pub(crate) struct Forged<'a> {
     pub(crate) repository: [u8; 16],
     pub(crate) writer: ids::KeyId,
     pub(crate) sequence: u64,
+    pub(crate) source: ObjectId,
 }
+
+/// A source that nobody has.
+pub(crate) const NOBODYS: ObjectId = ObjectId([9; 24]);
 
 impl Forged<'_> {
     pub(crate) fn commit(&self) -> Packet {
         let head = Head {
             sequence: self.sequence,
-            source: ObjectId([9; 24]),
+            source: self.source,
             source_sequence: 1,
             previous: SnapshotId([0; 16]),
             time_secs: 1,

@@ -138,7 +138,7 @@ impl Machine {
         std::fs::write(self.source.join(name), bytes).unwrap();
     }
 
-    fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target {
             host: self.identity.server.host.clone(),
             port: self.identity.server.port,
@@ -166,7 +166,7 @@ impl Machine {
 
     fn back_up(&self) -> SnapshotRef {
         let archive = self.archive(Purpose::Backup);
-        let options = options(&self.source);
+        let options = options(&self.source, self.identity.agent.node.as_str());
         backup::run(&archive, &options, &Progress::default(), &Quiet).unwrap().snapshot
     }
 
@@ -189,11 +189,11 @@ impl Machine {
     }
 }
 
-fn options(source: &Path) -> backup::Options {
+fn options(source: &Path, node: &str) -> backup::Options {
     let shown_as = Some(b"/tree".to_vec());
     backup::Options {
         roots: vec![Root { source: source.as_os_str().as_bytes().to_vec(), shown_as }],
-        node: "node".into(),
+        node: node.into(),
         paths: vec!["/tree".into()],
         tags: Vec::new(),
         walk: capture::walk::Options::default(),

@@ -5,6 +5,7 @@ use super::orders::{self, Outcome};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
+use crate::node::renewal::Renewal;
 use crate::node::{Node, not_enrolled};
 use api::orders::Order;
 use remote::{Purpose, Remote};
@@ -39,17 +40,16 @@ pub(super) fn run(context: &Context) -> Result<Code> {
 
 /// One connection, as long as it lasts.
 fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
-    // Read anew: the certificate may be another one by now.
+    // Read anew: this machine may have enrolled again.
     let node = Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
     let target = node.target(context, Purpose::Agent)?;
     let failed = |error| context.failure(client::Error::Repository(error));
     let bare = Remote::connect_bare(&target, Purpose::Agent).map_err(failed)?;
     context.out.line(&format!("connected to {}", target.describe()))?;
     context.out.flush()?;
+    let mut renewal = Renewal::new(&node.folder);
     while !context.is_cancelled() {
-        if is_renewal_due(&node) {
-            return Ok(());
-        }
+        renewal.look(&context.out);
         let Some((number, json)) = bare.next_order(LOOK_AFTER).map_err(failed)? else { continue };
         if !done.insert(number) {
             continue;
@@ -66,11 +66,6 @@ fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
         bare.order_done(number, is_complete, &text).map_err(failed)?;
     }
     Ok(())
-}
-
-fn is_renewal_due(node: &Node) -> bool {
-    let now_secs = client::surroundings::Surroundings::default().now_secs();
-    node.identity.is_renewal_due(now_secs)
 }
 
 fn rest(context: &Context, pause: Duration) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// When the server stops, work that is under way has so long to end. It may be cut off at any moment.
-const THREADS_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const THREADS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How the server is started.
 #[derive(clap::Args, Debug)]
@@ -70,11 +70,7 @@ impl Start {
             () = keep_up(control.clone()) => {}
             stopped = asked_to_stop() => stopped?,
         }
-        // Who asks twice does not wait.
-        tokio::select! {
-            () = shared.stop() => {}
-            _ = asked_to_stop() => {}
-        }
+        stop(&shared).await;
         let _ = tokio::task::spawn_blocking(move || control.note_seen()).await; // a bug is in the log
         context.out.summary(Code::Complete, &crate::out::Nothing {})
     }
@@ -96,6 +92,14 @@ async fn keep_up(control: Arc<Control>) {
         tokio::time::sleep(UPKEEP_EVERY).await;
         let control = control.clone();
         let _ = tokio::task::spawn_blocking(move || control.upkeep()).await; // a bug is in the log
+    }
+}
+
+/// Tells everybody. Who asks twice does not wait.
+pub(crate) async fn stop(shared: &Shared) {
+    tokio::select! {
+        () = shared.stop() => {}
+        _ = asked_to_stop() => {}
     }
 }
 

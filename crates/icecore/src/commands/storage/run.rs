@@ -2,7 +2,7 @@
 
 use super::governing::Asking;
 use crate::codes::Code;
-use crate::commands::server::run::{asked_to_stop, begin_log};
+use crate::commands::server::run::{THREADS_WITHIN, asked_to_stop, begin_log, stop};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use access::Kept;
@@ -42,7 +42,10 @@ impl Start {
         let kept = Kept::load(data)?;
         let storing = Storing::new(Folder::open_storage(data)?, Arc::new(Asking(kept.clone())))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.map_err(Failure::from)?.block_on(self.serve(listen, kept, storing, context))
+        let runtime = runtime.map_err(Failure::from)?;
+        let code = runtime.block_on(self.serve(listen, kept, storing, context));
+        runtime.shutdown_timeout(THREADS_WITHIN);
+        code
     }
 
     async fn serve(
@@ -62,12 +65,16 @@ impl Start {
         context.out.line(&format!("storing at {at}"))?;
         context.out.flush()?;
         let (shared, tls) = (Shared::new(storing.clone()), kept.tls()?);
-        let listening = Listening { listener, tls, shared, http: no_http() };
-        tokio::select! {
-            () = listen::run(listening) => {}
-            refused = tell(storing) => return Err(refused),
-            () = kept.keep_up(LOOK_EVERY, now_secs, not_renewed) => {}
-            stopped = asked_to_stop() => stopped?,
+        let listening = Listening { listener, tls, shared: shared.clone(), http: no_http() };
+        let refused = tokio::select! {
+            () = listen::run(listening) => None,
+            refused = tell(storing) => Some(refused),
+            () = kept.keep_up(LOOK_EVERY, now_secs, not_renewed) => None,
+            stopped = asked_to_stop() => stopped.map(|()| None)?,
+        };
+        stop(&shared).await;
+        if let Some(refused) = refused {
+            return Err(refused);
         }
         context.out.summary(Code::Complete, &crate::out::Nothing {})
     }

@@ -1,0 +1,50 @@
+//! An agent whose certificate has to be renewed and cannot be.
+
+use crate::storing::{Running, Site};
+use pki::{Authority, NodeKey};
+use std::path::Path;
+
+const DAY_SECS: i64 = 86_400;
+
+/// Gives the node `name` in `folder` a certificate that ends in so many seconds, as the server would have.
+fn ends_in(data: &Path, folder: &Path, name: &str, secs: i64) {
+    let file = |name: &str| std::fs::read_to_string(data.join(name)).unwrap();
+    let authority = Authority::load(&file("ca/ca.pem"), &file("ca/ca.key")).unwrap();
+    let key = NodeKey::generate().unwrap();
+    let long_ago = jiff::Timestamp::now().as_second() + secs - pki::authority::NODE_SECS;
+    let issued = authority.issue_node(&key.request_pem, name, long_ago).unwrap();
+    let known = catalog::certificates::Certificate {
+        serial: issued.serial.clone(),
+        not_before: issued.not_before_secs,
+        not_after: issued.not_after_secs,
+    };
+    let by = catalog::By { who: "test", now_secs: long_ago };
+    let catalog = catalog::Catalog::open(&data.join("catalog.sqlite")).unwrap();
+    catalog.renew(by, &name.parse().unwrap(), &known, "1").unwrap();
+    std::fs::write(folder.join("node.pem"), format!("{}{}", issued.pem, key.key_pem)).unwrap();
+}
+
+#[test]
+fn an_agent_that_cannot_renew_stays_connected_and_asks_now_and_then() {
+    let site = Site::new();
+    let [url, token] = site.token(&["web"]);
+    site.node("web", &["agent", "enroll", &url, &token]).ends(0);
+    let (data, folder) = (site.machine.path("data"), site.machine.path("web"));
+    ends_in(&data, &folder, "web", 5 * DAY_SECS);
+    // In the way of what is written.
+    std::fs::create_dir(folder.join("node.pem.part")).unwrap();
+    let (out, log) = (site.machine.path("out"), site.machine.path("log"));
+    let mut command = site.node_command("web", &["agent"]);
+    command.stdout(std::fs::File::create(&out).unwrap());
+    command.stderr(std::fs::File::create(&log).unwrap());
+    let mut agent = Running(command.spawn().unwrap());
+    // It looks after itself every five seconds.
+    assert_eq!(agent.ends_within(7), None);
+    let count = |file: &Path, words: &str| {
+        std::fs::read_to_string(file).unwrap().lines().filter(|line| line.contains(words)).count()
+    };
+    assert_eq!(count(&out, "connected to"), 1);
+    let failed = count(&log, "was not renewed");
+    assert!((1..=2).contains(&failed), "it was tried {failed} times");
+    assert_eq!(site.govern(&["nodes", "--json"]).ends(0).lines()[0]["connected"], true);
+}

@@ -1,0 +1,170 @@
+//! A domain of several nodes: each source belongs to the node that made its newest snapshot, and no other node
+//! publishes for it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "hostile/raw.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
+mod raw;
+#[path = "hostile/server.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
+mod server;
+
+use access::Identity;
+use api::enrol::{KeyMode, NewToken, Role, TokenMade};
+use api::status::Done;
+use format::manifest::Head;
+use ids::ObjectId;
+use protocol::Packet;
+use protocol::fault::Code;
+use raw::{Forged, NOBODYS, Raw, sealer, stolen_keys};
+use server::{Machine, Whole};
+use std::sync::Arc;
+
+/// A server with a domain `team` of two nodes.
+struct Scene {
+    server: Whole,
+    web: Machine,
+    db: Machine,
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let server = Whole::start().await;
+        let web = server.node("web", "team", Role::Full).await;
+        let db = server.node("db", "team", Role::Full).await;
+        web.write("file", b"of web");
+        db.write("file", b"of db");
+        Self { server, web, db }
+    }
+
+    /// The source of the newest snapshot.
+    fn newest_source(&self) -> ObjectId {
+        let (_, file) = self.server.snapshots("team").pop().unwrap();
+        let session = format::record::split(&file).unwrap().header.record_bytes();
+        let manifest = format::record::verify(&file[session..]).unwrap();
+        Head::decode(manifest.clear).unwrap().0.source
+    }
+
+    async fn revoke(&self, node: &str) {
+        let path = format!("/nodes/{node}/revoke");
+        let _: Done = self.server.admin().post(&path, &()).await.unwrap();
+    }
+
+    /// `machine` with a new certificate and a new key, in the same name.
+    async fn enrolled_again(&self, machine: &Machine) -> Machine {
+        let node = machine.identity.agent.node.clone();
+        let folder = self.server.folder(node.as_str());
+        let (domain, valid_secs, storage) = (Some("team".parse().unwrap()), None, None);
+        let (keys, role) = (KeyMode::Managed, Role::Full);
+        let new = NewToken { node, domain, keys, role, valid_secs, storage };
+        let made: TokenMade = self.server.admin().post("/tokens", &new).await.unwrap();
+        let url = self.server.control.address();
+        access::enrol::enroll(&url, &made.token, &folder, true).await.unwrap();
+        let identity = Arc::new(Identity::load(&folder).unwrap());
+        assert_ne!(identity.agent.key, machine.identity.agent.key, "its key is a new one");
+        Machine { identity, source: machine.source.clone() }
+    }
+}
+
+/// A session of `machine`, ready to commit for any source.
+struct Forger {
+    raw: Raw,
+    ring: crypto::KeyRing,
+    key: ids::KeyId,
+    sealer: seal::Sealer,
+    repository: [u8; 16],
+}
+
+impl Forger {
+    async fn new(machine: &Machine) -> Self {
+        let mut raw = Raw::opened(machine).await;
+        let (key, ring) = stolen_keys(machine, &mut raw).await;
+        let sealer = sealer(&ring);
+        raw.begin(&sealer).await;
+        let text = machine.identity.agent.repository.clone().unwrap();
+        let repository = data_encoding::HEXLOWER.decode(text.as_bytes()).unwrap();
+        Self { raw, ring, key, sealer, repository: repository.try_into().unwrap() }
+    }
+
+    async fn commit_for(&mut self, source: ObjectId) -> Packet {
+        let sequence = self.raw.number().await;
+        let (repository, writer) = (self.repository, self.key);
+        let (sealer, ring) = (&self.sealer, &self.ring);
+        let forged = Forged { sealer, ring, repository, writer, sequence, source };
+        self.raw.ask(&forged.commit()).await
+    }
+}
+
+fn is_made(answer: &Packet) -> bool {
+    matches!(answer, Packet::Committed { .. })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_publishes_for_a_source_of_another_node() {
+    let scene = Scene::set().await;
+    // Begun before there was anything: it is looked at when it publishes.
+    let mut forger = Forger::new(&scene.db).await;
+    scene.web.backup().await;
+    let source = scene.newest_source();
+    let before = scene.server.snapshots("team");
+    match forger.commit_for(source).await {
+        Packet::Fault { code, message, hint, .. } => {
+            assert_eq!(Code::from_number(code), Code::NotAllowed);
+            assert!(message.contains("'web'"), "{message}");
+            assert!(hint.contains("--node"), "{hint}");
+        }
+        other => panic!("{}", other.name()),
+    }
+    assert_eq!(scene.server.snapshots("team"), before);
+    // Who meant well calls its source otherwise, in the same session.
+    assert!(is_made(&forger.commit_for(NOBODYS).await));
+    scene.web.write("file", b"later");
+    let name = scene.web.backup().await;
+    assert_eq!(scene.web.restored(name, "file").await, b"later");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_node_goes_on_with_its_own_sources() {
+    let scene = Scene::set().await;
+    for machine in [&scene.web, &scene.db, &scene.web, &scene.db] {
+        machine.backup().await;
+    }
+    assert_eq!(scene.server.snapshots("team").len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_enrolled_again_goes_on_with_its_sources() {
+    let scene = Scene::set().await;
+    scene.web.backup().await;
+    let source = scene.newest_source();
+    let web = scene.enrolled_again(&scene.web).await;
+    web.backup().await;
+    assert_eq!(scene.newest_source(), source);
+    // And its new key keeps others away.
+    assert!(!is_made(&Forger::new(&scene.db).await.commit_for(source).await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_source_of_a_node_that_is_gone_is_nobodys() {
+    let scene = Scene::set().await;
+    scene.web.backup().await;
+    let source = scene.newest_source();
+    scene.revoke("web").await;
+    assert!(is_made(&Forger::new(&scene.db).await.commit_for(source).await));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_slot_that_cannot_be_read_is_told_as_such() {
+    let scene = Scene::set().await;
+    let mut forger = Forger::new(&scene.web).await;
+    let slot = scene.server.folder("data/pool/domains/team/keys").join(forger.key.to_string());
+    std::fs::remove_file(&slot).unwrap();
+    std::fs::create_dir(&slot).unwrap();
+    match forger.commit_for(NOBODYS).await {
+        Packet::Fault { code, message, .. } => {
+            assert_eq!(Code::from_number(code), Code::Storage, "{message}");
+        }
+        other => panic!("{}", other.name()),
+    }
+}
