@@ -90,7 +90,8 @@ impl Gauge {
     /// lies on another one; whether that is believed is for the caller to say.
     pub fn open(&self, domain: &str) -> Result<Option<(String, u16)>> {
         match self.stream.call(&Role::Open(Purpose::Measure).request(domain))? {
-            Packet::Opened { .. } => Ok(None),
+            // What the server says right behind its answer is here when the next one is.
+            Packet::Opened { .. } => self.ping().map(|()| None),
             Packet::Elsewhere { host, port } => Ok(Some((host, port))),
             other => Err(Failure::of(other).into_error()),
         }
@@ -104,10 +105,11 @@ impl Gauge {
     /// Measures for about `time` in each direction.
     pub fn measure(&self, time: Duration) -> Result<Measured> {
         let round_trip_ms = self.round_trip()?;
+        let ahead = ASKED_AHEAD.as_secs_f64() + 2.0 * round_trip_ms / 1e3;
         let before = Instant::now();
-        let up_bytes_per_sec = self.up(time)?;
+        let up_bytes_per_sec = self.up(time, ahead)?;
         let (sending, sending_secs) = (self.report(), before.elapsed().as_secs_f64());
-        let down_bytes_per_sec = self.down(time)?;
+        let down_bytes_per_sec = self.down(time, ahead)?;
         Ok(Measured { round_trip_ms, up_bytes_per_sec, down_bytes_per_sec, sending, sending_secs })
     }
 
@@ -117,23 +119,31 @@ impl Gauge {
         self.figures.report((waits.count(), waits.secs()), 0)
     }
 
+    fn ping(&self) -> Result<()> {
+        self.stream.call(&Packet::AskNoise { bytes: 0 }).map(drop)
+    }
+
     fn round_trip(&self) -> Result<f64> {
         let mut times = Vec::new();
         for _ in 0..PINGS {
             let before = Instant::now();
-            self.stream.call(&Packet::AskNoise { bytes: 0 })?;
+            self.ping()?;
             times.push(before.elapsed().as_secs_f64() * 1e3);
         }
         times.sort_by(f64::total_cmp);
         Ok(times[PINGS / 2])
     }
 
-    fn up(&self, time: Duration) -> Result<f64> {
+    /// No more is sent ahead than arrives in `ahead` seconds: on a slow way the end would keep one waiting.
+    fn up(&self, time: Duration, ahead: f64) -> Result<f64> {
         let mut noise = vec![0; PACKET_BYTES];
         let _ = getrandom::fill(&mut noise);
         let frame = Packet::SendNoise { noise }.frame(0);
         let (start, mut bytes) = (Instant::now(), 0);
         while start.elapsed() < time {
+            let arrived = bytes - self.stream.bytes_on_their_way().min(bytes);
+            let room = arrived as f64 / start.elapsed().as_secs_f64() * ahead;
+            self.stream.drain_to((room as usize).max(ASKED_BYTES_MIN as usize), 0)?;
             self.stream.send_record(frame.clone(), 0)?;
             bytes += frame.len();
         }
@@ -141,7 +151,7 @@ impl Gauge {
         Ok(bytes as f64 / start.elapsed().as_secs_f64())
     }
 
-    fn down(&self, time: Duration) -> Result<f64> {
+    fn down(&self, time: Duration, ahead: f64) -> Result<f64> {
         let (start, mut bytes) = (Instant::now(), 0u64);
         let ask = |bytes| -> Result<(u64, Pending)> {
             Ok((bytes, self.stream.request(&Packet::AskNoise { bytes })?))
@@ -152,8 +162,8 @@ impl Gauge {
             pending.wait()?;
             bytes += asked;
             let rate = bytes as f64 / start.elapsed().as_secs_f64();
-            let next = (rate * ASKED_AHEAD.as_secs_f64()) as u64;
-            if start.elapsed() + ASKED_AHEAD < time {
+            let next = (rate * ahead) as u64;
+            if start.elapsed().as_secs_f64() + ahead < time.as_secs_f64() {
                 on_their_way.push_back(ask(next.clamp(ASKED_BYTES_MIN, ASKED_BYTES_MAX))?);
             }
         }

@@ -173,8 +173,13 @@ impl Stream {
 
     /// Waits until every record of the session `epoch` is confirmed.
     pub(crate) fn drain(&self, epoch: u64) -> Result<()> {
+        self.drain_to(0, epoch)
+    }
+
+    /// Waits until no more than `bytes` of them are not.
+    pub(crate) fn drain_to(&self, bytes: usize, epoch: u64) -> Result<()> {
         let mut state = self.state.lock();
-        while state.is_in(epoch) && !state.window.is_empty() {
+        while state.is_in(epoch) && state.window.bytes() > bytes {
             self.changed.wait(&mut state);
         }
         state.check_in(epoch)
