@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use protocol::Packet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use transport::rate::Rate;
@@ -83,6 +83,8 @@ pub(super) struct Connected {
     pub(super) waits: ServerWaits,
     /// Bytes that came in or went out.
     pub(super) moved: Arc<AtomicU64>,
+    /// This end works on what it was asked: the node waits, and nothing is heard of it meanwhile.
+    pub(super) is_working: AtomicBool,
     /// When something moved last, and how much had by then.
     heard: Mutex<(Instant, u64)>,
     /// The last packet of a connection that has to end, whatever it is at.
@@ -113,6 +115,7 @@ impl Connected {
             access: Mutex::default(),
             waits: ServerWaits::default(),
             moved: Arc::default(),
+            is_working: AtomicBool::new(false),
             heard: Mutex::new((Instant::now(), 0)),
             last: Mutex::default(),
             end: Notify::new(),
@@ -120,11 +123,11 @@ impl Connected {
         }
     }
 
-    /// How long nothing has moved.
+    /// How long nothing has moved, though it was the node's turn.
     pub(super) fn silence(&self) -> Duration {
         let moved = self.moved.load(Ordering::Relaxed);
         let mut heard = self.heard.lock();
-        if heard.1 != moved {
+        if heard.1 != moved || self.is_working.load(Ordering::Relaxed) {
             *heard = (Instant::now(), moved);
         }
         heard.0.elapsed()
@@ -165,12 +168,30 @@ impl Connected {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_job_goes_on_for_a_day_after_its_certificate_and_no_longer() {
+    fn connected() -> Connected {
         let node = Node { name: "web".into(), serial: "1".into(), revoked: Arc::default() };
         let address = std::net::Ipv4Addr::LOCALHOST.into();
         let entering = Entering { node, address, certificate_ends: 1_000 };
-        let connected = Connected::new(1, entering, None, Arc::default(), mpsc::channel(1).0);
+        Connected::new(1, entering, None, Arc::default(), mpsc::channel(1).0)
+    }
+
+    #[test]
+    fn a_commit_that_takes_long_is_no_silence_of_the_node() {
+        let (connected, long) = (connected(), Duration::from_secs(600));
+        let an_hour_ago = |connected: &Connected| connected.heard.lock().0 -= 6 * long;
+        an_hour_ago(&connected);
+        assert!(connected.silence() > long);
+        connected.is_working.store(true, Ordering::Relaxed);
+        assert!(connected.silence() < long);
+        connected.is_working.store(false, Ordering::Relaxed);
+        assert!(connected.silence() < long, "from now on it is the node's turn");
+        an_hour_ago(&connected);
+        assert!(connected.silence() > long);
+    }
+
+    #[test]
+    fn a_job_goes_on_for_a_day_after_its_certificate_and_no_longer() {
+        let connected = connected();
         assert!(!connected.is_out_of_time(999));
         assert!(connected.is_out_of_time(1_000));
         connected.job.store(7, Ordering::Relaxed);

@@ -9,6 +9,7 @@ use protocol::frame::Header;
 use protocol::order::State;
 use protocol::packet::End;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -148,7 +149,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
             let news = if is_open { visit.news() } else { Vec::new() };
             (visit, answer, news)
         });
-        let (visit, answer, news) = answered.await.map_err(|_| Error::Closed)?;
+        self.connected.is_working.store(true, Ordering::Relaxed);
+        let answered = answered.await;
+        self.connected.is_working.store(false, Ordering::Relaxed);
+        let (visit, answer, news) = answered.map_err(|_| Error::Closed)?;
         self.visit = Some(visit);
         self.connected.waits.empty.add(before.elapsed());
         drop(permit);
