@@ -74,7 +74,7 @@ SABOTAGES = {
         "            let _ = place;", test("client", "a_restore_waits_for_few_answers")),
     "pages are sent for before they are read": (
         "crates/client/src/restore/entries.rs", "                self.send_for_pages()?;",
-        "                let _ = self.pages;", test("client", "a_restore_waits_for_few_answers")),
+        "                let _ = Self::send_for_pages;", test("client", "pages_are_sent_for")),
     "what a restore adds to a cache goes": (
         "crates/client/src/cache.rs",
         "let _ = self.pages.set_len(self.saved_length.min(self.length));", "",

@@ -80,9 +80,10 @@ impl<'a> PageReader<'a> {
         if is_enough || state.sent_bytes >= AHEAD_BYTES_MAX {
             return Ok(());
         }
+        let is_alone = next.len() == 1;
         let unknown: Vec<_> = next.into_iter().filter(|id| !is_known(id)).collect();
         // One page alone is found and fetched in one step.
-        if unknown.len() > 1 { state.send_for(&unknown, blocks) } else { Ok(()) }
+        if is_alone || unknown.is_empty() { Ok(()) } else { state.send_for(&unknown, blocks) }
     }
 
     fn load(&self, id: &ObjectId, state: &mut State) -> Result<Arc<PageData>> {

@@ -70,6 +70,20 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         Ok(None)
     }
 
+    /// Reads one page on the way to the next entry, unless one waits. Whether there was a page.
+    pub fn step(&mut self) -> Result<bool, S::Error> {
+        if !self.leaf.is_empty() {
+            return Ok(true);
+        }
+        let Some((level, child)) = self.pop_child() else { return Ok(false) };
+        if level > 0 {
+            self.descend(level, &child)?
+        } else {
+            self.load(&child)?
+        }
+        Ok(true)
+    }
+
     /// Pages that come next, as far as the pages above them were read.
     pub fn coming(&self) -> impl Iterator<Item = &Child> {
         self.stack.iter().rev().flat_map(|(_, children)| children)

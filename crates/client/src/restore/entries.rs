@@ -153,8 +153,12 @@ impl<'a> Entries<'a> {
             self.is_sought = true;
         }
         loop {
-            if self.cursor.waiting().is_empty() {
+            // Page by page, so that those below one are sent for before the first of them is read.
+            while self.cursor.waiting().is_empty() {
                 self.send_for_pages()?;
+                if !self.cursor.step()? {
+                    return Ok(None);
+                }
             }
             let Some(mut entry) = self.cursor.next_entry()? else { return Ok(None) };
             if entry.path != *subpath && !is_below(&entry.path, subpath) {
