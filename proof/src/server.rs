@@ -1,32 +1,69 @@
-//! A real server process with its nodes: started, killed, and started again at the same port.
+//! Real server processes with their nodes: started, killed, and started again at the same port.
 
 use crate::client::Client;
 use crate::failed;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Ports that the system gives to nobody by itself: while the server is away, nobody takes its place.
 const PORTS: std::ops::Range<u16> = 20_000..29_000;
 
-/// A server process.
+/// Name of the storage server.
+const STORAGE: &str = "disk-1";
+
+/// A process that governs, or stores for one that does.
 pub(crate) struct Server {
     binary: PathBuf,
+    /// `server` or `storage`.
+    word: &'static str,
     data: PathBuf,
     log: PathBuf,
-    port: u16,
+    at: SocketAddr,
     running: Option<(Child, BufReader<ChildStdout>)>,
+}
+
+/// A node that is to be.
+pub(crate) struct NewNode<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) domain: &'a str,
+    /// Its domain is made on the storage server.
+    pub(crate) is_elsewhere: bool,
 }
 
 impl Server {
     /// Starts a new one, in a folder below `work`.
     pub(crate) fn start_in(work: &Path, binary: &Path) -> Result<Self, String> {
-        let (data, log) = (work.join("server"), work.join("server.log"));
-        let (binary, port) = (binary.to_owned(), free_port()?);
-        let mut server = Self { binary, data, log, port, running: None };
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
+        let mut server = Self::below(work, "server", binary, at);
         server.start().map(|()| server)
+    }
+
+    fn below(work: &Path, word: &'static str, binary: &Path, at: SocketAddr) -> Self {
+        let (data, log) = (work.join(word), work.join(format!("{word}.log")));
+        Self { binary: binary.to_owned(), word, data, log, at, running: None }
+    }
+
+    /// Starts a storage server at `host`, which nodes call by the name `called`. It asks this one through `port`.
+    pub(crate) fn start_storage(
+        &self,
+        work: &Path,
+        host: IpAddr,
+        called: IpAddr,
+        port: u16,
+    ) -> Result<Self, String> {
+        let at = SocketAddr::from((host, free_port()?));
+        let mut storage = Self::below(work, "storage", &self.binary, at);
+        let token = self.token(&[STORAGE, "--storage"])?;
+        let (url, data) = (self.url(), storage.data.to_string_lossy());
+        let (at, called) = (at.to_string(), called.to_string());
+        let place = ["--data", &data, "--name", &called, "--listen", &at];
+        let client = Client::new(&self.binary, Path::new("/nonexistent"));
+        client.ends(&[&["storage", "enroll", &url, &token][..], &place].concat(), &[0])?;
+        self.lead(&storage.data.join("storage.toml"), port)?;
+        storage.start().map(|()| storage)
     }
 
     /// Starts it, and waits until it serves.
@@ -34,7 +71,7 @@ impl Server {
         let log = File::options().create(true).append(true).open(&self.log);
         let mut command = Command::new(&self.binary);
         command
-            .args(["server", "--log", "warn", "--listen", &format!("127.0.0.1:{}", self.port)])
+            .args([self.word, "--log", "warn", "--listen", &self.at.to_string()])
             .arg("--data")
             .arg(&self.data)
             .env("HOME", "/nonexistent")
@@ -47,8 +84,10 @@ impl Server {
         let read = said.read_line(&mut line);
         self.running = Some((child, said));
         match read {
-            Ok(_) if line.starts_with("serving https://") => Ok(()),
-            _ => Err(format!("the server does not serve: {line}{}", self.last_of_log())),
+            Ok(_) if line.starts_with("serving https://") || line.starts_with("storing at") => {
+                Ok(())
+            }
+            _ => Err(format!("icecore {} does not serve: {line}{}", self.word, self.last_of_log())),
         }
     }
 
@@ -66,34 +105,43 @@ impl Server {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.at.port()
     }
 
-    /// Makes a node of `folder` that backs up to `domain`; whatever it does goes through `port`.
-    pub(crate) fn enrol(
-        &self,
-        node: &str,
-        domain: &str,
-        folder: &Path,
-        port: u16,
-    ) -> Result<Client, String> {
+    pub(crate) fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    fn url(&self) -> String {
+        format!("https://{}", self.at)
+    }
+
+    /// Makes a node of `folder`; whatever it asks this server goes through `port`.
+    pub(crate) fn enrol(&self, new: &NewNode, folder: &Path, port: u16) -> Result<Client, String> {
+        let on: &[_] = if new.is_elsewhere { &["--on", STORAGE] } else { &[] };
+        let token = self.token(&[&[new.name, "--domain", new.domain], on].concat())?;
         let mut client = Client::new(&self.binary, Path::new("/nonexistent"));
         client.agent = Some(folder.to_owned());
-        let data = self.data.to_string_lossy();
-        let words = ["server", "token", node, "--domain", domain, "--data", &data, "--json"];
-        let made = client.ends(&words, &[0])?;
-        let token = made.lines().pop().ok_or("no token")?;
-        let token = token["token"].as_str().ok_or("no token")?;
-        let url = format!("https://127.0.0.1:{}", self.port);
-        client.ends(&["agent", "enroll", &url, token], &[0])?;
-        let told = folder.join("agent.toml");
-        let text = std::fs::read_to_string(&told).map_err(failed("read agent.toml"))?;
-        let text = text.replace(&format!(":{}", self.port), &format!(":{port}"));
-        std::fs::write(&told, text).map_err(failed("write agent.toml"))?;
-        Ok(client)
+        client.ends(&["agent", "enroll", &self.url(), &token], &[0])?;
+        self.lead(&folder.join("agent.toml"), port).map(|()| client)
     }
 
-    /// The repository of `domain` as it lies on the server's disk, opened with the key of the node
+    fn token(&self, whose: &[&str]) -> Result<String, String> {
+        let data = self.data.to_string_lossy();
+        let words = [&["server", "token"], whose, &["--data", &data, "--json"]].concat();
+        let client = Client::new(&self.binary, Path::new("/nonexistent"));
+        let made = client.ends(&words, &[0])?.lines().pop().ok_or("no token")?;
+        made["token"].as_str().map(str::to_owned).ok_or_else(|| "no token".to_owned())
+    }
+
+    /// Whoever is told in the file `told` where this server is, is told another port.
+    fn lead(&self, told: &Path, port: u16) -> Result<(), String> {
+        let text = std::fs::read_to_string(told).map_err(failed("read where a server is"))?;
+        let text = text.replace(&self.at.to_string(), &format!("{}:{port}", self.at.ip()));
+        std::fs::write(told, text).map_err(failed("write where a server is"))
+    }
+
+    /// The repository of `domain` as it lies on the disk here, opened with the key of the node
     /// in `folder`. For when the server does not run.
     pub(crate) fn repository_of(&self, domain: &str, folder: &Path) -> Result<Client, String> {
         let key = std::fs::read_to_string(folder.join("slot.key"));
@@ -109,7 +157,7 @@ impl Server {
     pub(crate) fn has_not_panicked(&self) -> Result<(), String> {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         match log.lines().find(|line| line.contains("panicked")) {
-            Some(line) => Err(format!("the server panicked: {line}")),
+            Some(line) => Err(format!("icecore {} panicked: {line}", self.word)),
             None => Ok(()),
         }
     }

@@ -1,14 +1,15 @@
-//! A server, nodes that back up to it again and again, and everything between them: `kill -9` of the
-//! server and of backups, connections that are reset, closed, stalled or refused. Whoever was cut off
+//! A server, a storage server, nodes that back up to them again and again, and everything between them: `kill -9`
+//! of either server and of backups, connections that are reset, closed, stalled or refused. Whoever was cut off
 //! goes on by itself, and what was acknowledged is there.
 
 mod node;
+mod places;
 mod proxy;
 
-use crate::failed;
 use crate::options::{Asked, report};
-use crate::server::Server;
+use crate::server::NewNode;
 use node::{Counts, Node, Seen};
+use places::Places;
 use proxy::Proxy;
 use simulation::Random;
 use std::path::{Path, PathBuf};
@@ -32,12 +33,20 @@ const RESTORES_LAST: usize = 6;
 #[derive(Default)]
 struct Events {
     servers: u64,
+    storages: u64,
     backups: u64,
     cuts: u64,
 }
 
+/// Whom it happens to: a node, and all ways that its jobs need.
+struct Victim {
+    ways: Vec<Arc<Proxy>>,
+    seen: Arc<Seen>,
+    is_elsewhere: bool,
+}
+
 struct Rig {
-    server: Server,
+    places: Places,
     nodes: Vec<Node>,
     work: PathBuf,
     random: Random,
@@ -74,27 +83,26 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
 
 impl Events {
     fn all(&self) -> u64 {
-        self.servers + self.backups + self.cuts
+        self.servers + self.storages + self.backups + self.cuts
     }
 }
 
 impl Rig {
     fn start(asked: &Asked, work: &Path, seed: u64) -> Result<Self, String> {
         let mut random = Random::new(seed);
-        let server = Server::start_in(work, &asked.binary())?;
+        let places = Places::start(work, &asked.binary())?;
         let mut nodes = Vec::new();
         for number in 1..=asked.number("--nodes")?.unwrap_or(NODES).max(1) {
             let name = format!("node-{number}");
-            // Two of them share what they store.
+            // Two of them share what they store, and every third is sent to the storage server.
             let domain = if number == 2 { "node-1" } else { &name };
-            let proxy = Arc::new(Proxy::start(server.port())?);
-            let client = server.enrol(&name, domain, &work.join(&name), proxy.port)?;
-            let random = Random::new(random.next());
-            nodes.push(Node::new(&name, domain, client, proxy, work, random)?);
+            let new = NewNode { name: &name, domain, is_elsewhere: number % 3 == 0 };
+            let (client, ways) = places.enrol(&new, work)?;
+            nodes.push(Node::new(&new, client, ways, work, Random::new(random.next()))?);
         }
         let (deadline, work) = (asked.deadline()?, work.to_owned());
         let (events, verified, restored) = Default::default();
-        Ok(Self { server, nodes, work, random, deadline, events, verified, restored })
+        Ok(Self { places, nodes, work, random, deadline, events, verified, restored })
     }
 
     fn is_over(&self) -> bool {
@@ -104,9 +112,8 @@ impl Rig {
     /// All nodes work, while one thing after the other happens to them.
     fn spell(&mut self, until: u64) -> Result<(), String> {
         let is_over = AtomicBool::new(false);
-        let Self { server, nodes, random, events, deadline, .. } = self;
-        let victims: Vec<_> =
-            nodes.iter().map(|node| (node.proxy.clone(), node.seen.clone())).collect();
+        let Self { places, nodes, random, events, deadline, .. } = self;
+        let victims: Vec<_> = nodes.iter().map(|node| Victim::new(node, places)).collect();
         std::thread::scope(|scope| {
             let working: Vec<_> =
                 nodes.iter_mut().map(|node| scope.spawn(|| node.work(&is_over))).collect();
@@ -114,7 +121,7 @@ impl Rig {
             let late = || deadline.is_some_and(|deadline| Instant::now() > deadline);
             let failed = || working.iter().any(|thread| thread.is_finished());
             while events.all() < until && happened.is_ok() && !late() && !failed() {
-                happened = happens(server, &victims, random, events);
+                happened = happens(places, &victims, random, events);
             }
             is_over.store(true, Relaxed);
             for thread in working {
@@ -122,12 +129,13 @@ impl Rig {
             }
             happened
         })?;
-        self.nodes.iter().for_each(|node| node.proxy.calm());
+        self.places.calm();
+        self.nodes.iter().for_each(|node| node.ways.iter().for_each(|way| way.calm()));
         Ok(())
     }
 
     fn verify(&mut self) -> Result<(), String> {
-        self.server.has_not_panicked()?;
+        self.places.have_not_panicked()?;
         for node in &mut self.nodes {
             let client = node.client.clone();
             self.restored += node.holds(&client, RESTORES)?;
@@ -139,29 +147,31 @@ impl Rig {
     /// All repositories as they lie on the disk, read whole; bytes that they take.
     fn last(&mut self) -> Result<u64, String> {
         self.verify()?;
-        self.server.kill();
+        self.places.kill();
         for node in &mut self.nodes {
-            let folder = self.work.join(&node.name);
-            let client = self.server.repository_of(&node.domain, &folder)?;
+            let place = self.places.of(node.is_elsewhere);
+            let client = place.repository_of(&node.domain, &self.work.join(&node.name))?;
             client.ends(&["check", "--read-data"], &[0])?;
             self.restored += node.holds(&client, RESTORES_LAST)?;
         }
-        bytes_below(&self.work.join("server/pool")).map_err(failed("measure the repositories"))
+        self.places.stored_bytes(&self.work)
     }
 
     fn said(&self, stored: u64, elapsed: Duration) -> String {
-        let Events { servers, backups, cuts } = self.events;
+        let Events { servers, storages, backups, cuts } = self.events;
         let sum = |figure: fn(&Counts) -> u64| -> u64 {
             self.nodes.iter().map(|node| figure(&node.counts)).sum()
         };
         let mib = |bytes: u64| bytes >> 20;
-        let up: u64 = self.nodes.iter().map(|node| node.proxy.bytes_up()).sum();
-        let resets: u64 = self.nodes.iter().map(|node| node.proxy.resets()).sum();
+        let ways = || self.nodes.iter().flat_map(|node| &node.ways);
+        let up: u64 = ways().map(|way| way.bytes_up()).sum();
+        let resets: u64 = ways().map(|way| way.resets()).sum();
         format!(
-            "{} events: server killed {servers} times, {backups} kills sent to jobs ({} met one that still ran), connections cut, stalled or refused {cuts} times (and {resets} in the middle of a file); {} backups, of which {} lost their connection and went on ({} began again since the killed server had lost their session), {} partial; {} restores meanwhile; {} jobs found no server at their start; of {} MiB that backups sent {} MiB were sent twice (on the wire {} MiB in all, {} MiB stored); {} looks at all, {} snapshots restored as they were, check --read-data clean, {} s",
-            servers + backups + cuts,
+            "{} events: server killed {servers} times, storage server {storages} times, {backups} kills sent to jobs ({} met one that still ran), connections cut, stalled or refused {cuts} times (and {resets} in the middle of a file); {} backups ({} to the storage server), of which {} lost their connection and went on ({} began again since the killed server had lost their session), {} partial; {} restores meanwhile; {} jobs found no server at their start; of {} MiB that backups sent {} MiB were sent twice (on the wire {} MiB in all, {} MiB stored); {} looks at all, {} snapshots restored as they were, check --read-data clean, {} s",
+            self.events.all(),
             sum(|it| it.killed),
             sum(|it| it.backups),
+            self.nodes.iter().filter(|it| it.is_elsewhere).map(|it| it.counts.backups).sum::<u64>(),
             sum(|it| it.went_on),
             sum(|it| it.sessions_lost),
             sum(|it| it.partial),
@@ -178,35 +188,63 @@ impl Rig {
     }
 }
 
+impl Victim {
+    fn new(node: &Node, places: &Places) -> Self {
+        let mut ways = node.ways.clone();
+        if node.is_elsewhere {
+            ways.push(places.asking.clone());
+        }
+        Self { ways, seen: node.seen.clone(), is_elsewhere: node.is_elsewhere }
+    }
+}
+
 /// One thing happens, at a moment that nobody chose.
 fn happens(
-    server: &mut Server,
-    victims: &[(Arc<Proxy>, Arc<Seen>)],
+    places: &mut Places,
+    victims: &[Victim],
     random: &mut Random,
     events: &mut Events,
 ) -> Result<(), String> {
     sleep(Duration::from_millis(10 + random.below(300)));
-    let (proxy, seen) = random.pick(victims);
-    match random.below(12) {
+    let Victim { ways, seen, .. } = random.pick(victims);
+    match random.below(13) {
         0..=2 => {
-            for (_, seen) in victims {
-                seen.server_kills.fetch_add(1, Relaxed);
-            }
-            server.kill();
-            if random.one_in(2) {
-                sleep(Duration::from_millis(random.below(AWAY_MS_MAX)));
-            }
-            server.start()?;
+            dies(places, false, victims, random)?;
             events.servers += 1;
         }
-        3..=5 if seen.is_running.load(Relaxed) => {
+        3 if victims.iter().any(|victim| victim.is_elsewhere) => {
+            dies(places, true, victims, random)?;
+            events.storages += 1;
+        }
+        4..=6 if seen.is_running.load(Relaxed) => {
             seen.is_to_be_killed.store(true, Relaxed);
             events.backups += 1;
         }
-        6.. => events.cuts += u64::from(trouble(proxy, random) > 0),
+        7.. => {
+            let way = random.pick(ways).clone();
+            events.cuts += u64::from(trouble(&way, random) > 0);
+        }
         _ => {}
     }
     Ok(())
+}
+
+/// `kill -9` of a server, which comes back at once or after a while.
+fn dies(
+    places: &mut Places,
+    is_storage: bool,
+    victims: &[Victim],
+    random: &mut Random,
+) -> Result<(), String> {
+    for victim in victims.iter().filter(|victim| victim.is_elsewhere == is_storage) {
+        victim.seen.server_kills.fetch_add(1, Relaxed);
+    }
+    let place = places.of_mut(is_storage);
+    place.kill();
+    if random.one_in(2) {
+        sleep(Duration::from_millis(random.below(AWAY_MS_MAX)));
+    }
+    place.start()
 }
 
 /// Something with the way; how many connections it met.
@@ -221,13 +259,4 @@ fn trouble(proxy: &Proxy, random: &mut Random) -> usize {
             0
         }
     }
-}
-
-fn bytes_below(folder: &Path) -> std::io::Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(folder)? {
-        let (path, metadata) = entry.and_then(|it| Ok((it.path(), it.metadata()?)))?;
-        bytes += if metadata.is_dir() { bytes_below(&path)? } else { metadata.len() };
-    }
-    Ok(bytes)
 }

@@ -2,6 +2,7 @@
 
 use super::proxy::Proxy;
 use crate::client::{Client, Ran, Started};
+use crate::server::NewNode;
 use crate::{failed, tree};
 use rustix::process::Signal;
 use simulation::Random;
@@ -42,7 +43,7 @@ pub(crate) struct Counts {
 pub(crate) struct Seen {
     pub(crate) is_running: AtomicBool,
     pub(crate) is_to_be_killed: AtomicBool,
-    /// Times that the server was killed.
+    /// Times that the server was killed which holds its domain.
     pub(crate) server_kills: AtomicU64,
 }
 
@@ -56,8 +57,11 @@ struct Known {
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) domain: String,
+    /// Its domain lies on the storage server.
+    pub(crate) is_elsewhere: bool,
     pub(crate) client: Client,
-    pub(crate) proxy: Arc<Proxy>,
+    /// To the server that governs, and to the one that holds its domain where that is another.
+    pub(crate) ways: Vec<Arc<Proxy>>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) counts: Counts,
     source: PathBuf,
@@ -70,20 +74,21 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(
-        name: &str,
-        domain: &str,
+        new: &NewNode,
         client: Client,
-        proxy: Arc<Proxy>,
+        ways: Vec<Arc<Proxy>>,
         work: &Path,
         mut random: Random,
     ) -> Result<Self, String> {
+        let NewNode { name, domain, is_elsewhere } = *new;
         let (source, target) = (work.join("source").join(name), work.join("restored").join(name));
         tree::create(&source, &mut random).map_err(failed("make a tree"))?;
         Ok(Self {
             name: name.to_owned(),
             domain: domain.to_owned(),
+            is_elsewhere,
             client,
-            proxy,
+            ways,
             seen: Arc::default(),
             counts: Counts::default(),
             source,
@@ -98,7 +103,7 @@ impl Node {
     pub(crate) fn work(&mut self, is_over: &AtomicBool) -> Result<(), String> {
         while !is_over.load(Relaxed) {
             let rate = *self.random.pick(&RATES);
-            self.proxy.set_rate(rate);
+            self.ways.iter().for_each(|way| way.set_rate(rate));
             let done = match self.random.below(6) {
                 0 if !self.known.is_empty() => self.restore(),
                 _ => self.back_up(),
@@ -175,7 +180,8 @@ impl Node {
     /// Runs to the end, which nobody forces but a kill or a server that cannot be reached at the
     /// start: then there is nothing.
     fn job(&mut self, words: &[&str]) -> Result<Option<Ran>, String> {
-        let before = self.proxy.accepted();
+        let way = self.ways.last().ok_or("a node without a way")?.clone();
+        let before = way.accepted();
         self.seen.is_to_be_killed.store(false, Relaxed);
         let started = self.client.start(words)?;
         self.seen.is_running.store(true, Relaxed);
@@ -186,8 +192,7 @@ impl Node {
             self.counts.killed += 1;
             return Ok(None);
         }
-        // Who was connected once would have tried again.
-        if ran.code == Some(UNREACHABLE) && self.proxy.accepted() <= before + 1 {
+        if ran.code == Some(UNREACHABLE) && way.accepted() <= before + 1 {
             self.counts.not_begun += 1;
             std::thread::sleep(Duration::from_millis(200));
             return Ok(None);

@@ -3,7 +3,7 @@
 use crate::failed;
 use socket2::SockRef;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -18,13 +18,12 @@ const RESET: u8 = 2;
 
 /// A proxy on loopback.
 pub(crate) struct Proxy {
-    pub(crate) port: u16,
+    at: SocketAddr,
     way: Arc<Way>,
 }
 
 #[derive(Default)]
 struct Way {
-    to: u16,
     pairs: Mutex<Vec<Weak<Pair>>>,
     stalled_until: Mutex<Option<Instant>>,
     refused_until: Mutex<Option<Instant>>,
@@ -50,14 +49,18 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Proxy {
-    /// A way to the port `to`.
-    pub(crate) fn start(to: u16) -> Result<Self, String> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed("listen"))?;
-        let port = listener.local_addr().map_err(failed("listen"))?.port();
-        let way = Arc::new(Way { to, ..Way::default() });
+    /// A way from `at`, of which the port may be 0 for any, to `to`.
+    pub(crate) fn start(at: SocketAddr, to: SocketAddr) -> Result<Self, String> {
+        let listener = TcpListener::bind(at).map_err(failed("listen"))?;
+        let at = listener.local_addr().map_err(failed("listen"))?;
+        let way = Arc::<Way>::default();
         let accepting = way.clone();
-        std::thread::spawn(move || accepting.accept(&listener));
-        Ok(Self { port, way })
+        std::thread::spawn(move || accepting.accept(&listener, to));
+        Ok(Self { at, way })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.at.port()
     }
 
     /// Ends all connections, in order or as by a router that lost its memory; how many that were.
@@ -116,12 +119,12 @@ impl Drop for Proxy {
         self.way.is_over.store(true, Relaxed);
         self.cut(true);
         // Wakes who accepts.
-        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        let _ = TcpStream::connect(self.at);
     }
 }
 
 impl Way {
-    fn accept(self: Arc<Self>, listener: &TcpListener) {
+    fn accept(self: Arc<Self>, listener: &TcpListener, to: SocketAddr) {
         for stream in listener.incoming() {
             if self.is_over.load(Relaxed) {
                 return;
@@ -129,16 +132,16 @@ impl Way {
             if let Ok(node) = stream {
                 self.accepted.fetch_add(1, Relaxed);
                 // A server that is away is a connection that is closed at once.
-                let _ = self.join(node);
+                let _ = self.join(node, to);
             }
         }
     }
 
-    fn join(self: &Arc<Self>, node: TcpStream) -> io::Result<()> {
+    fn join(self: &Arc<Self>, node: TcpStream, to: SocketAddr) -> io::Result<()> {
         if lock(&self.refused_until).is_some_and(|until| Instant::now() < until) {
             return SockRef::from(&node).set_linger(Some(Duration::ZERO));
         }
-        let server = TcpStream::connect((Ipv4Addr::LOCALHOST, self.to))?;
+        let server = TcpStream::connect(to)?;
         for stream in [&node, &server] {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(LOOK_EVERY))?;

@@ -11,7 +11,7 @@ mod wire;
 use crate::client::Client;
 use crate::failed;
 use crate::options::{Asked, report};
-use crate::server::Server;
+use crate::server::{NewNode, Server};
 use member::{Fleet, Member};
 use serde_json::json;
 use simulation::Random;
@@ -71,7 +71,8 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
         "{}",
         json!({"idle": idle, "connected_secs": agents.secs, "server_peak_mib": waiting_mib})
     );
-    let honest = server.enrol("honest", "honest", &work.join("honest"), server.port())?;
+    let honest = NewNode { name: "honest", domain: "honest", is_elsewhere: false };
+    let honest = server.enrol(&honest, &work.join("honest"), server.port())?;
     let mut rig = Honest { client: honest, source: work.join("large"), random: Random::new(nodes) };
     let [calm, _] = rig.measure()?;
     let harm = harm::begin(&runtime, server.port(), &robbed);
