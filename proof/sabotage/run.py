@@ -393,6 +393,14 @@ SABOTAGES = {
         "crates/server/src/data/hub.rs", "return Some(faults::revoked());",
         "let _ = faults::revoked();",
         test("server", "who_is_revoked_in_the_middle")),
+    "a grant that was taken back ends on a storage server": (
+        "crates/server/src/storing/readers.rs", "        !state.is_withdrawn\n",
+        "        !state.is_withdrawn || true\n",
+        test("server", "whatever_reads_on_a_storage_server_by_a_grant")),
+    "storage servers learn of no grants elsewhere": (
+        "crates/server/src/control/storages/news.rs",
+        "self.lies_on(storage, &reader.domain).unwrap_or(true)\n            && ", "",
+        test("server", "learns_of_no_grants_to_domains_elsewhere")),
     "a cached page is what its name says": (
         "crates/client/src/cache.rs",
         "if ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {",

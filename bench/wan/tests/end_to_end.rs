@@ -26,8 +26,9 @@ struct Wan {
 
 impl Wan {
     fn start(words: &[&str]) -> Option<Self> {
-        if !may_make_namespaces() || !Path::new("/dev/net/tun").exists() {
-            eprintln!("SKIPPED: needs root, network namespaces and /dev/net/tun");
+        let has_ip = Command::new("ip").arg("-V").output().is_ok();
+        if !has_ip || !may_make_namespaces() || !Path::new("/dev/net/tun").exists() {
+            eprintln!("SKIPPED: needs root, network namespaces, /dev/net/tun, and iproute2");
             return None;
         }
         let mut child = Command::new(env!("CARGO_BIN_EXE_wan"))
@@ -70,7 +71,9 @@ impl Wan {
 }
 
 fn may_make_namespaces() -> bool {
-    let status = Command::new("unshare").args(["--net", "true"]).status();
+    // `ip` goes into one with mounts of its own.
+    let words = ["--net", "--mount", "--propagation", "slave", "true"];
+    let status = Command::new("unshare").args(words).status();
     rustix::process::geteuid().is_root() && status.is_ok_and(|status| status.success())
 }
 

@@ -164,6 +164,19 @@ pub struct StorageNews {
     pub nodes: Vec<AdmitNode>,
     /// Jobs that run, and those that ended since the server last confirmed an end.
     pub jobs: Vec<StorageJob>,
+    /// Who reads by a grant.
+    #[serde(default)]
+    pub readers: Vec<Reader>,
+}
+
+/// A node that reads a domain by a grant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reader {
+    /// The node.
+    pub node: Name,
+    /// The domain.
+    pub domain: Name,
 }
 
 /// A job on a storage server.
@@ -215,6 +228,9 @@ pub struct StorageTold {
     pub limits: Vec<[u64; 2]>,
     /// The jobs, in the order of the question.
     pub jobs: Vec<JobTold>,
+    /// Of the readers, those that may not go on.
+    #[serde(default)]
+    pub withdrawn: Vec<Reader>,
 }
 
 /// What is told of a job.

@@ -11,6 +11,7 @@
 mod jobs;
 mod known;
 mod questions;
+mod readers;
 
 pub use crate::control::folder::Folder;
 
@@ -19,11 +20,14 @@ use crate::control::elsewhere::GOVERNING;
 use crate::{control, disk};
 use api::Name;
 use api::orders::Order;
-use api::storages::{AccessGiven, AdmitNode, AskAccess, NodeAdmitted, StorageNews, StorageTold};
+use api::storages::{
+    AccessGiven, AdmitNode, AskAccess, NodeAdmitted, Reader, StorageNews, StorageTold,
+};
 use ids::KeyId;
 use jobs::Jobs;
 use known::Known;
 use questions::Questions;
+use readers::Readers;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::net::IpAddr;
@@ -65,6 +69,7 @@ pub struct Storing {
     known: Known,
     jobs: Jobs,
     questions: Questions,
+    readers: Readers,
 }
 
 impl Storing {
@@ -76,8 +81,8 @@ impl Storing {
         let mut run = [0; 8];
         getrandom::fill(&mut run).map_err(|_| control::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
-        let (port, known, jobs, questions) = Default::default();
-        Ok(Arc::new(Self { folder, governing, run, port, known, jobs, questions }))
+        let (port, known, jobs, questions, readers) = Default::default();
+        Ok(Arc::new(Self { folder, governing, run, port, known, jobs, questions, readers }))
     }
 
     /// It listens at this port.
@@ -101,10 +106,12 @@ impl Storing {
             total_bytes: total_bytes.unwrap_or_default(),
             nodes,
             jobs,
+            readers: self.readers.to_tell(),
         };
         let told: StorageTold = self.ask("/storage/news", &news)?;
         self.known.are_told(&news.nodes, &told);
         self.jobs.are_told(&news.jobs, &told.jobs);
+        self.readers.are_told(&news.readers, &told.withdrawn);
         Ok(())
     }
 
@@ -140,6 +147,7 @@ impl Storing {
         let asked = AskAccess { serial, node: name(&node.name)?, domain };
         let given: AccessGiven =
             self.ask_for_node("/storage/access", &asked).map_err(|trouble| refusal(&trouble))?;
+        self.readers.is_let_in(&Reader { node: asked.node, domain: given.domain.clone() });
         let path = self.folder.domain(&given.domain);
         let is_made = control::repositories::config(&path).is_ok_and(|config| config.is_some());
         Ok(Access {
@@ -178,6 +186,10 @@ impl Authority for Storing {
             true => self.access_of_governing(domain),
             false => self.access_of(node, domain),
         }
+    }
+
+    fn still_lets(&self, node: &Node, access: &Access) -> bool {
+        self.is_governing(node) || self.readers.may_go_on(node, access)
     }
 
     fn is_governing(&self, node: &Node) -> bool {

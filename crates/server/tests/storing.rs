@@ -16,8 +16,8 @@ use api::jobs::{JobState, Progress};
 use api::nodes::Nodes;
 use api::status::Done;
 use api::storages::{
-    AccessGiven, AdmitNode, AskAccess, NewStorageToken, NodeAdmitted, StorageJob, StorageJobEnd,
-    StorageNews, StorageTokenMade, StorageTold,
+    AccessGiven, AdmitNode, AskAccess, NewStorageToken, NodeAdmitted, Reader, StorageJob,
+    StorageJobEnd, StorageNews, StorageTokenMade, StorageTold,
 };
 use protocol::Packet;
 use protocol::fault::Code;
@@ -30,6 +30,7 @@ use server::storing::{Folder, Governing, Storing, Trouble, no_http};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -67,8 +68,21 @@ async fn start(rig: &Rig) -> u16 {
     start_kept(rig).await.0
 }
 
-/// The same, and its identity, which nobody looks after yet.
-async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>) {
+/// The same, and it tells its news every second.
+async fn start_telling(rig: &Rig) -> u16 {
+    let (port, _, storing) = start_kept(rig).await;
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let teller = storing.clone();
+            let _ = tokio::task::spawn_blocking(move || teller.tell()).await;
+        }
+    });
+    port
+}
+
+/// The same, its identity, which nobody looks after yet, and what has its news.
+async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>, Arc<Storing>) {
     let folder = enrol(rig, "disk").await;
     let kept = access::Kept::load(&folder).unwrap();
     let asking = Arc::new(Asking(kept.clone()));
@@ -79,9 +93,9 @@ async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>) {
     storing.listens_at(port);
     let teller = storing.clone();
     tokio::task::spawn_blocking(move || teller.tell()).await.unwrap().unwrap();
-    let shared = Shared::new(storing);
+    let shared = Shared::new(storing.clone());
     tokio::spawn(listen::run(Listening { listener, tls, shared, http: no_http() }));
-    (port, kept)
+    (port, kept, storing)
 }
 
 fn on_disk(node: &str) -> NewToken {
@@ -245,8 +259,8 @@ async fn a_storage_server_learns_no_key_and_nothing_of_domains_elsewhere() {
 
 fn news(jobs: Vec<StorageJob>) -> StorageNews {
     let (run, version) = ("r".to_owned(), "1".to_owned());
-    let (free_bytes, total_bytes, nodes) = (1, 2, Vec::new());
-    StorageNews { run, port: 1, version, free_bytes, total_bytes, nodes, jobs }
+    let (free_bytes, total_bytes, nodes, readers) = (1, 2, Vec::new(), Vec::new());
+    StorageNews { run, port: 1, version, free_bytes, total_bytes, nodes, jobs, readers }
 }
 
 fn job(domain: &str, job: Option<u64>) -> StorageJob {
@@ -287,25 +301,60 @@ async fn a_storage_server_ends_no_job_of_a_domain_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restores_from_a_storage_server_end_when_the_grant_is_taken_back() {
+async fn whatever_reads_on_a_storage_server_by_a_grant_is_out_when_it_is_taken_back() {
+    let rig = Rig::start().await;
+    let port = start_telling(&rig).await;
+    let (_web, reader) = (node(&rig, on_disk("web")).await, node(&rig, new_token("reader")).await);
+    let grant =
+        |until| Grant { node: "reader".parse().unwrap(), domain: "web".parse().unwrap(), until };
+    let _: Done = rig.admin().post("/grants", &grant(None)).await.unwrap();
+    let [hello, open] = greeting("web");
+    // What looks has no job that could be cancelled.
+    let opened = async || {
+        let mut stream = connect(port, reader.tls(pki::ALPN_DATA).unwrap()).await;
+        assert!(matches!(ask(&mut stream, &hello).await, Some(Packet::Welcome { .. })));
+        assert!(matches!(ask(&mut stream, &open).await, Some(Packet::Opened { .. })));
+        stream
+    };
+    let mut stream = opened().await;
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(ask(&mut stream, &Packet::Ping {}).await, Some(Packet::Pong {}));
+    let _: Done = rig.admin().delete("/grants/reader/web").await.unwrap();
+    let start = Instant::now();
+    assert!(is_refused(&mut stream).await && start.elapsed() < Duration::from_secs(4));
+    // The next grant counts at once, and ends by its time.
+    let until = jiff::Timestamp::now().as_second() + 4;
+    let _: Done = rig.admin().post("/grants", &grant(Some(until))).await.unwrap();
+    let mut stream = opened().await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(ask(&mut stream, &Packet::Ping {}).await, Some(Packet::Pong {}));
+    assert!(is_refused(&mut stream).await);
+}
+
+/// Waits for the last word of the other end: whether it is that this is not allowed.
+async fn is_refused(stream: &mut TlsStream<TcpStream>) -> bool {
+    let mut reader = FrameReader::new(stream, End::Server);
+    let header = reader.header().await.unwrap();
+    let body = reader.body(header, &Rate::default()).await.unwrap();
+    refused(&Packet::decode(header.kind, body).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_server_learns_of_no_grants_to_domains_elsewhere() {
     let rig = Rig::start().await;
     start(&rig).await;
     let (_web, _reader) = (node(&rig, on_disk("web")).await, node(&rig, new_token("reader")).await);
-    let (node, domain) = ("reader".parse().unwrap(), "web".parse().unwrap());
-    let grant = Grant { node, domain, until: None };
-    let _: Done = rig.admin().post("/grants", &grant).await.unwrap();
+    let read_by_reader =
+        |domain: &str| Reader { node: "reader".parse().unwrap(), domain: domain.parse().unwrap() };
+    for domain in ["web", "reader"] {
+        let (node, domain) = ("reader".parse().unwrap(), domain.parse().unwrap());
+        let _ = rig.admin().post::<Done>("/grants", &Grant { node, domain, until: None }).await;
+    }
+    let readers = vec![read_by_reader("web"), read_by_reader("reader"), read_by_reader("none")];
+    let news = StorageNews { readers, ..news(Vec::new()) };
     let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
-    let backup = StorageJob { end: None, ..job("web", None) };
-    let restore =
-        StorageJob { number: 2, node: grant.node, kind: "restore".into(), ..backup.clone() };
-    let news = news(vec![backup, restore]);
-    let cancelled = async || {
-        let told: StorageTold = disk.post("/storage/news", &news).await.unwrap();
-        told.jobs.iter().map(|job| job.cancelled).collect::<Vec<_>>()
-    };
-    assert_eq!(cancelled().await, [false, false]);
-    let _: Done = rig.admin().delete("/grants/reader/web").await.unwrap();
-    assert_eq!(cancelled().await, [false, true]);
+    let told: StorageTold = disk.post("/storage/news", &news).await.unwrap();
+    assert_eq!(told.withdrawn, [read_by_reader("reader"), read_by_reader("none")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

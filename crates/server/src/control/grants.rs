@@ -29,25 +29,19 @@ impl Control {
     /// [`Error::Catalog`] when there is none.
     pub fn withdraw(&self, who: &str, node: &Name, domain: &Name) -> Result<()> {
         self.catalog.remove_grant(self.by(who), node, domain)?;
-        self.cancel_restores_elsewhere(node, domain)?;
         self.remove_stale_keys();
         Ok(())
     }
 
     /// Whether a grant by which something was opened is still there. A trouble of the catalog throws nobody out.
     pub(crate) fn is_still_granted(&self, node: &Node, domain: &str) -> bool {
-        let (Ok(name), Ok(domain)) = (node.name.parse(), domain.parse()) else { return false };
-        self.catalog.grant(&name, &domain, self.now_secs()).map_or(true, |grant| grant.is_some())
+        let (Ok(node), Ok(domain)) = (node.name.parse(), domain.parse()) else { return false };
+        self.is_granted(&node, &domain)
     }
 
-    /// What a storage server lets a node read it does not ask about again: jobs that read there are cancelled.
-    fn cancel_restores_elsewhere(&self, node: &Name, domain: &Name) -> Result<()> {
-        let is_own = self.catalog.node(node)?.is_some_and(|node| node.domain == *domain);
-        let known = self.catalog.domain(domain)?;
-        if !is_own && known.is_some_and(|domain| domain.storage.is_some()) {
-            self.jobs.cancel_restores(node.as_str(), domain.as_str());
-        }
-        Ok(())
+    /// The same of a grant by which a node reads on a storage server.
+    pub(crate) fn is_granted(&self, node: &Name, domain: &Name) -> bool {
+        self.catalog.grant(node, domain, self.now_secs()).map_or(true, |grant| grant.is_some())
     }
 
     /// All grants.

@@ -94,14 +94,6 @@ impl JobTable {
         running.get_mut(&id).map(|live| live.job.cancelled = true).is_some()
     }
 
-    /// Asks the restores of `node` from `domain` to end.
-    pub(crate) fn cancel_restores(&self, node: &str, domain: &str) {
-        for live in self.running.lock().values_mut() {
-            let job = &mut live.job;
-            job.cancelled |= job.kind == "restore" && job.node == node && job.domain == domain;
-        }
-    }
-
     /// Whether a job was asked to end.
     pub(crate) fn is_cancelled(&self, id: JobNo) -> bool {
         self.running.lock().get(&id).is_some_and(|live| live.job.cancelled)

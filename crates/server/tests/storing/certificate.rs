@@ -32,7 +32,7 @@ fn kept_serial(folder: &Path) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_storage_server_that_runs_for_long_shows_its_next_certificate_without_a_restart() {
     let rig = Rig::start().await;
-    let (port, kept) = start_kept(&rig).await;
+    let (port, kept, _storing) = start_kept(&rig).await;
     let web = node(&rig, on_disk("web")).await;
     let first = shown(port, &web).await;
     let mut open = connect(port, web.tls(protocol::ALPN).unwrap()).await;
@@ -80,7 +80,7 @@ async fn what_was_renewed_and_not_yet_used_is_used_at_the_next_look() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_that_is_refused_leaves_the_certificate_as_it_was() {
     let rig = Rig::start().await;
-    let (port, kept) = start_kept(&rig).await;
+    let (port, kept, _storing) = start_kept(&rig).await;
     let web = node(&rig, on_disk("web")).await;
     let before = shown(port, &web).await;
     let _: Done = rig.admin().post("/storages/disk/revoke", &()).await.unwrap();

@@ -5,7 +5,9 @@ use crate::authority::{JobEnd, JobNo, JobStatus, Node};
 use crate::control::{Control, Result};
 use api::Name;
 use api::jobs::{Job, JobState};
-use api::storages::{AdmitNode, JobTold, StorageJob, StorageJobEnd, StorageNews, StorageTold};
+use api::storages::{
+    AdmitNode, JobTold, Reader, StorageJob, StorageJobEnd, StorageNews, StorageTold,
+};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -97,6 +99,8 @@ impl Control {
         for job in &news.jobs {
             told.jobs.push(self.hear_job(storage, heard, before.get(&job.number).copied(), job));
         }
+        let may_not = |reader: &&Reader| !self.may_read_on(storage, reader);
+        told.withdrawn = news.readers.iter().filter(may_not).cloned().collect();
         Ok(told)
     }
 
@@ -129,6 +133,12 @@ impl Control {
             Some(node) => (!node.is_revoked()).then(|| node.clone()),
             None => self.known_node(&asked.serial, &asked.node, Some(asked.address)).ok(),
         }
+    }
+
+    /// Whether a node still reads there by its grant. Of domains elsewhere nothing is told.
+    fn may_read_on(&self, storage: &Name, reader: &Reader) -> bool {
+        self.lies_on(storage, &reader.domain).unwrap_or(true)
+            && self.is_granted(&reader.node, &reader.domain)
     }
 
     fn hear_job(

@@ -1,0 +1,62 @@
+//! Who reads here by a grant: the governing server is told of each with the news, and says who may no longer.
+
+use crate::authority::{Access, Node};
+use api::storages::Reader;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::time::{Duration, Instant};
+
+/// Who was not asked about for so long is not connected any more.
+const GONE_AFTER: Duration = Duration::from_secs(5);
+/// Readers told of at once.
+const TOLD_MAX: usize = 4096;
+
+/// The readers. Who asks about a connection keeps its reader here.
+#[derive(Default)]
+pub(super) struct Readers(Mutex<FxHashMap<Reader, State>>);
+
+struct State {
+    asked_at: Instant,
+    is_withdrawn: bool,
+}
+
+impl Readers {
+    /// A grant was seen a moment ago: what was said before does not count.
+    pub(super) fn is_let_in(&self, reader: &Reader) {
+        self.0.lock().remove(reader);
+    }
+
+    /// Whether `node` may go on with `access`, as far as the governing server was heard.
+    pub(super) fn may_go_on(&self, node: &Node, access: &Access) -> bool {
+        let Some(reader) = reader(node, access) else { return true };
+        let (asked_at, mut readers) = (Instant::now(), self.0.lock());
+        let state = readers.entry(reader).or_insert(State { asked_at, is_withdrawn: false });
+        state.asked_at = asked_at;
+        !state.is_withdrawn
+    }
+
+    /// Those that are connected.
+    pub(super) fn to_tell(&self) -> Vec<Reader> {
+        let mut readers = self.0.lock();
+        readers.retain(|_, state| state.asked_at.elapsed() < GONE_AFTER);
+        readers.keys().take(TOLD_MAX).cloned().collect()
+    }
+
+    /// What the governing server says of those that it was `told` of.
+    pub(super) fn are_told(&self, told: &[Reader], withdrawn: &[Reader]) {
+        let mut readers = self.0.lock();
+        for reader in told {
+            if let Some(state) = readers.get_mut(reader) {
+                state.is_withdrawn = withdrawn.contains(reader);
+            }
+        }
+    }
+}
+
+/// Who reads by a grant: whoever backs up to a domain is out when it is revoked, and not before.
+fn reader(node: &Node, access: &Access) -> Option<Reader> {
+    if access.may_write {
+        return None;
+    }
+    Some(Reader { node: node.name.parse().ok()?, domain: access.domain.parse().ok()? })
+}
