@@ -401,6 +401,9 @@ SABOTAGES = {
         "crates/server/src/control/storages/news.rs",
         "self.lies_on(storage, &reader.domain).unwrap_or(true)\n            && ", "",
         test("server", "learns_of_no_grants_to_domains_elsewhere")),
+    "who only says that it is there brings nothing": (
+        "crates/remote/src/stream.rs", "            Packet::Pong {} if state.is_owed() => {}\n", "",
+        test("remote", "who_owes_an_answer_brings_nothing")),
     "a cached page is what its name says": (
         "crates/client/src/cache.rs",
         "if ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {",

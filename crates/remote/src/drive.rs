@@ -305,13 +305,15 @@ impl Drive {
                 Ok(()) => {}
                 Err(error) => return self.failure(error),
             }
+            self.stream.written();
             let before = Instant::now();
             let waited = tokio::time::timeout(PING_EVERY, self.stream.kick.notified()).await;
             self.figures.full_waits.add(before.elapsed());
             if waited.is_err() {
                 self.stream.tell(&Packet::Ping {});
             }
-            if self.heard.lock().elapsed() > SILENT_MAX {
+            // Nor is it enough that it says that it is there.
+            if self.heard.lock().elapsed().max(self.stream.owed_for()) > SILENT_MAX {
                 return self.failure(Error::TooSlow { bytes: 1, secs: SILENT_MAX.as_secs() });
             }
             if self.stream.is_over() {

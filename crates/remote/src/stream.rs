@@ -12,7 +12,7 @@ use repository::Result;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use transport::waits::Waits;
 
@@ -51,6 +51,10 @@ struct State {
     epoch: u64,
     /// Answers and confirmations that brought something new.
     answers: u64,
+    /// When the latest of these came, or what is owed was all written.
+    quiet_since: Instant,
+    /// Something was given out to be written since.
+    is_writing: bool,
     over: Option<Failure>,
 }
 
@@ -95,6 +99,8 @@ impl Stream {
             stored_bytes: 0,
             epoch: 0,
             answers: 0,
+            quiet_since: Instant::now(),
+            is_writing: false,
             over: None,
         };
         Arc::new(Self {
@@ -206,8 +212,11 @@ impl Stream {
         let mut state = self.state.lock();
         match packet {
             Packet::Stored { applied, stored_bytes } => {
+                let before = state.window.bytes();
                 state.confirm(applied)?;
-                state.answers += 1;
+                if state.window.bytes() < before {
+                    state.brought();
+                }
                 state.stored_bytes = stored_bytes;
             }
             Packet::Limits { .. } | Packet::Order { .. } | Packet::Cancel { .. } => {
@@ -215,7 +224,10 @@ impl Stream {
                 return self.inbox.take(packet);
             }
             // Noise is counted by its request's end.
-            Packet::Pong {} | Packet::Noise { .. } => state.answers += 1,
+            Packet::Noise { .. } => state.brought(),
+            // Who owes more than that it is there has brought nothing.
+            Packet::Pong {} if state.is_owed() => {}
+            Packet::Pong {} => state.brought(),
             Packet::Fault { .. } if number == 0 => return Err(Failure::of(packet)),
             packet => state.answer(number, packet)?,
         }
@@ -243,6 +255,20 @@ impl Stream {
         self.changed.notify_all();
         self.kick.notify_one();
         Ok(())
+    }
+
+    /// All that [`Stream::next_frame`] gave is written.
+    pub(crate) fn written(&self) {
+        let mut state = self.state.lock();
+        if std::mem::take(&mut state.is_writing) {
+            state.quiet_since = Instant::now();
+        }
+    }
+
+    /// For how long the other end has brought nothing of what was asked of it, whatever else it says.
+    pub(crate) fn owed_for(&self) -> Duration {
+        let state = self.state.lock();
+        if state.is_owed() { state.quiet_since.elapsed() } else { Duration::ZERO }
     }
 
     /// Answers and confirmations so far: rises while the other end does something.
@@ -338,12 +364,24 @@ impl State {
         }
     }
 
+    /// Whether an answer or a confirmation has to come.
+    fn is_owed(&self) -> bool {
+        self.waiting() > 0 || self.window.bytes() > 0
+    }
+
+    /// The other end did something.
+    fn brought(&mut self) {
+        self.answers += 1;
+        self.quiet_since = Instant::now();
+    }
+
     fn has_answer(&self, number: u32) -> bool {
         self.requests.get(&number).is_none_or(|request| request.answer.is_some())
     }
 
     fn next_unsent(&mut self) -> Option<Frame> {
         let frame = self.unsent.pop_front()?;
+        self.is_writing = true;
         match number_of(&frame) {
             RECORD => self.unsent_records -= 1,
             number => {
@@ -381,15 +419,15 @@ impl State {
         if !request.is_written {
             return Err(Failure::Nonsense(format!("{name} answers what was not sent yet")));
         }
-        self.answers += 1;
         if request.is_abandoned {
             self.requests.remove(&number);
-            return Ok(());
+        } else {
+            request.answer = Some(match packet {
+                Packet::Fault { .. } => Err(Failure::of(packet)),
+                packet => Ok(packet),
+            });
         }
-        request.answer = Some(match packet {
-            Packet::Fault { .. } => Err(Failure::of(packet)),
-            packet => Ok(packet),
-        });
+        self.brought();
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::{Inbox, Pending, RECORD, REQUESTS_MAX, Stream, number_of};
 use crate::Failure;
 use protocol::Packet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A stream, and who waits for its answers.
 pub struct Talk {
@@ -58,6 +58,22 @@ impl Talk {
     /// Writes a frame; tells whether there was one.
     pub fn write(&self) -> bool {
         self.stream.next_frame().is_some()
+    }
+
+    /// All that was given to be written is.
+    pub fn written(&self) {
+        self.stream.written();
+    }
+
+    /// Since when the other end has brought nothing, if it owes something.
+    pub fn owes_since(&self) -> Option<Instant> {
+        let is_owed = self.stream.owed_for() > Duration::ZERO;
+        is_owed.then(|| self.stream.lock().quiet_since)
+    }
+
+    /// Times that the other end brought something.
+    pub fn answers(&self) -> u64 {
+        self.stream.answers()
     }
 
     /// A packet comes in; tells whether it was taken.

@@ -2,6 +2,8 @@
 
 use super::fuzzing::Talk;
 use protocol::Packet;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 fn ping() -> Packet {
     Packet::Ping {}
@@ -52,4 +54,35 @@ fn what_nobody_waits_for_goes_with_a_lost_session() {
         talk.check();
     }
     talk.end();
+}
+
+/// Else a server that answers pings and nothing else has a job wait for ever.
+#[test]
+fn who_owes_an_answer_brings_nothing_by_being_there() {
+    let mut talk = Talk::default();
+    assert!(talk.hear(0, Packet::Pong {}) && talk.answers() == 1, "nothing is owed");
+    assert_eq!(talk.owes_since(), None);
+    talk.ask(&ping());
+    let asked = owes(&talk);
+    // A slow way out is none of the other end's doing.
+    assert!(talk.write());
+    talk.written();
+    let written = owes(&talk);
+    assert!(written > asked);
+    assert!(talk.hear(0, Packet::Pong {}) && talk.hear(0, stored(0)) && talk.answers() == 1);
+    talk.written();
+    assert_eq!(owes(&talk), written, "a ping of ours was written, and its answer came");
+    talk.begin_session();
+    (0..2).for_each(|_| talk.send_record(vec![0; 12]));
+    assert!(talk.write() && talk.write() && talk.hear(1, Packet::Done {}) && talk.answers() == 2);
+    let answered = owes(&talk);
+    assert!(talk.hear(0, stored(1)) && owes(&talk) > answered, "one more has to be confirmed");
+    assert!(talk.hear(0, stored(2)) && talk.owes_since().is_none() && talk.answers() == 4);
+    talk.end();
+}
+
+/// Since when; the clock has gone on.
+fn owes(talk: &Talk) -> Instant {
+    sleep(Duration::from_millis(1));
+    talk.owes_since().unwrap()
 }
