@@ -6,7 +6,8 @@
     agents.py --only first-data                      2 million files, until data is on its way
 
 1, 4, 8, 12 agents with files of 100 KiB, 1 MiB, 10 MiB, 100 MiB of text-like data, all of them
-different; all start at the same moment. Agents, server and disk share this machine, so that
+different; all start at the same moment. Beside them as many `cp -r`: what the file system itself
+carries. Agents, server and disk share this machine, so that
 totals show what it carries and not what a network of machines would.
 Results: bench/results/<date>-network. Environment: BENCH_DIR, ICECORE_BIN, ROUNDS.
 """
@@ -15,6 +16,7 @@ import argparse
 import sys
 
 import blobs
+import copies
 import firstdata
 import machine
 import netreport
@@ -39,7 +41,7 @@ def main():
     end_cleanly()
     programs = network.find_programs(arguments)
     tools = [name for name in arguments.tools if network.can_run(name, programs)]
-    results = {"machine": machine.describe(), "tools": network.versions(programs),
+    results = {"machine": machine.describe(), "tools": {**network.versions(programs), copies.TOOL: copies.version()},
                "rounds": arguments.rounds, "mib": arguments.mib, "runs": [],
                "missing": [name for name in arguments.tools if name not in tools]}
     paths = {name: facts["path"] for name, facts in programs.items()}
@@ -85,21 +87,23 @@ def matrix(arguments, tools, paths, way, record):
         with Pinned(sources.folder):
             for number in range(1, arguments.rounds + 1):
                 for agents in arguments.agents:
+                    facts = {"round": number, "size": label, "agents": agents}
                     for tool in network.turned(tools, number):
                         crowd = Crowd(tool, paths, HOME / tool, way, sources, agents)
-                        cell(crowd, {"round": number, "size": label, "agents": agents,
-                                     "tool": tool}, record)
+                        cell(crowd, ["backup", "restore"], {**facts, "tool": tool}, record)
+                    crowd = copies.Copies(HOME / copies.TOOL, way, sources, agents)
+                    cell(crowd, ["restore"], {**facts, "tool": copies.TOOL}, record)
         delete(sources.folder)
 
 
-def cell(crowd, facts, record):
+def cell(crowd, operations, facts, record):
     try:
         crowd.open()
-        record({**facts, "operation": "backup", **crowd.run("backup")})
-        record({**facts, "operation": "restore", **crowd.run("restore")})
+        for operation in operations:
+            record({**facts, "operation": operation, **crowd.run(operation)})
     except (ToolFailed, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
-        record({**facts, "operation": "backup", "ok": False, "wall_s": 0.0})
+        record({**facts, "operation": operations[0], "ok": False, "wall_s": 0.0})
     finally:
         crowd.close()
 

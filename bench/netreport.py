@@ -221,7 +221,8 @@ def agents(results):
     tools = dict.fromkeys(run["tool"] for run in results["runs"] if run["size"] != "tree")
     for tool in tools:
         for operation in ("backup", "restore"):
-            parts.append(f"### {tool}: {operation}\n\n{agents_table(results, tool, operation)}")
+            rows = agents_table(results, tool, operation)
+            parts.append(f"### {tool}: {operation}\n\n{rows}" if rows else "")
     parts += [first_data(results), failed(results), "### Programs of the agents\n",
               version_rows(results)]
     return "\n".join(part for part in parts if part)
@@ -241,7 +242,7 @@ def agents_table(results, tool, operation):
                      ratio(cell_runs, one, "mib_s"), middle(cell_runs, "client_peak_mib", 0),
                      middle(cell_runs, "server_peak_mib", 0), middle(cell_runs, "server_cpu_s"),
                      middle(cell_runs, "cpu_share"), len(cell_runs)])
-    return table(AGENT_HEADS, rows) + small_against_large(runs)
+    return table(AGENT_HEADS, rows) + small_against_large(runs) if rows else ""
 
 
 def small_against_large(runs):

@@ -29,6 +29,7 @@ mod reserve;
 pub mod sabotage;
 pub mod session;
 pub mod snapshots;
+mod sources;
 pub mod storage;
 pub mod store;
 mod system;

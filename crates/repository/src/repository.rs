@@ -13,6 +13,7 @@ use crate::reading::REFRESH_MAX;
 use crate::sabotage::{Point, is_out};
 use crate::session::Session;
 use crate::snapshots::{self, SnapshotRef, Stored};
+use crate::sources::Sources;
 use crate::storage::Storage;
 use crate::{Error, Result, container, keys, lease, reserve};
 use format::container::Header;
@@ -41,6 +42,7 @@ pub struct Repository {
     /// Records that were read from parity, and those that could not be: nobody tries them again
     /// for each of their chunks.
     pub(crate) healed: Mutex<BTreeMap<Place, bool>>,
+    pub(crate) sources: Sources,
 }
 
 /// Key slots of an `init` that was interrupted: they open nothing, and would look damaged. Where
@@ -103,6 +105,7 @@ impl Repository {
             marks: Marks::default(),
             open: Mutex::default(),
             healed: Mutex::default(),
+            sources: Sources::default(),
         }
     }
 

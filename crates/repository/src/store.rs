@@ -166,14 +166,7 @@ impl Store for Repository {
     }
 
     fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
-        for name in Self::snapshots(self)?.into_iter().rev() {
-            match Self::snapshot(self, name) {
-                Ok(stored) if stored.head.source == *source => return Ok(Some(stored)),
-                Ok(_) | Err(Error::SnapshotMissing(_) | Error::Damaged { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
+        self.newest_of_source(source)
     }
 
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {

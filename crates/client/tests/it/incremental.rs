@@ -1,7 +1,8 @@
 //! The second backup and all after it.
 
 use crate::testkit::build::{noise, set_mtime, small_tree, write};
-use crate::testkit::{Heard, NAME, Place, Tree, assert_clean, snapshot};
+use crate::testkit::faulty::{FaultyStorage, Plan};
+use crate::testkit::{Heard, NAME, PASSWORD, Place, Tree, assert_clean, snapshot};
 use client::backup::{Done, Progress};
 use client::report::Report;
 use proptest::prelude::*;
@@ -250,4 +251,29 @@ proptest! {
         }
         assert_clean(&archive);
     }
+}
+
+/// Else a thousand nodes of one repository read all its snapshots a thousand times, each night.
+#[test]
+fn a_snapshot_is_read_once_to_find_of_which_source_it_is() {
+    let (place, archive, first) = begin();
+    let later = place.backup(&archive).snapshot;
+    let own = snapshot(&archive, later).unwrap().head.source;
+    let root = root_of(&archive, &first);
+    let plan = Plan::none();
+    let archive =
+        client::Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    let reads = || {
+        let calls = plan.calls().into_iter();
+        calls.filter(|call| call.verb == "open" && call.name.starts_with("snapshots/")).count()
+    };
+    let newest = |source| archive.store.newest(&source).unwrap().map(|stored| stored.name);
+    // No source has the name of a page.
+    assert_eq!((newest(root), reads()), (None, 2));
+    assert_eq!((newest(root), reads()), (None, 2));
+    assert_eq!((newest(own), reads()), (Some(later), 3));
+    // What comes later is seen.
+    let last = place.backup(&place.open()).snapshot;
+    assert_eq!((newest(own), reads()), (Some(last), 4));
+    assert_eq!((newest(root), reads()), (None, 5));
 }

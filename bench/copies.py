@@ -1,0 +1,40 @@
+"""What the file system of the restores itself carries: as many `cp -r` at once as there are agents.
+
+Nothing is decompressed, checked or sent, so that a restore which falls with the number of small
+files as these do has met the machine's limit, and not its own.
+"""
+
+import subprocess
+from types import SimpleNamespace
+
+import target
+from crowd import Crowd
+from repository import delete
+
+TOOL = "cp"
+# On the disk at the end, as a restore is.
+SPEC = SimpleNamespace(lines={"restore": 'cp -r "$SOURCE" "$TARGET" && sync -f "$TARGET"'},
+                       fine=(0,), env={})
+NOBODY = SimpleNamespace(words={}, watch=lambda: None, seen=lambda before: {})
+
+
+class Copies(Crowd):
+    def __init__(self, home, way, sources, count):
+        self.spec, self.home, self.way, self.sources = SPEC, home, way, sources
+        self.names = [f"client{number + 1}" for number in range(count)]
+        self.server, self.targets = NOBODY, home / "restored"
+
+    def open(self):
+        delete(self.home)
+        for name in self.names:
+            (self.home / name).mkdir(parents=True)
+
+    def close(self):
+        delete(self.home)
+        if target.is_made():
+            target.release()
+
+
+def version():
+    said = subprocess.run(["cp", "--version"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    return said.splitlines()[0]
