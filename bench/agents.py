@@ -7,8 +7,8 @@
 
 1, 4, 8, 12 agents with files of 100 KiB, 1 MiB, 10 MiB, 100 MiB of text-like data, all of them
 different; all start at the same moment. Beside them as many `cp -r`: what the file system itself
-carries. Agents, server and disk share this machine, so that
-totals show what it carries and not what a network of machines would.
+carries. Agents, server and disk share this machine, so that totals show what it carries and not
+what a network of machines would.
 Results: bench/results/<date>-network. Environment: BENCH_DIR, ICECORE_BIN, ROUNDS.
 """
 
@@ -41,7 +41,8 @@ def main():
     end_cleanly()
     programs = network.find_programs(arguments)
     tools = [name for name in arguments.tools if network.can_run(name, programs)]
-    results = {"machine": machine.describe(), "tools": {**network.versions(programs), copies.TOOL: copies.version()},
+    results = {"machine": machine.describe(),
+               "tools": {**network.versions(programs), copies.TOOL: copies.version()},
                "rounds": arguments.rounds, "mib": arguments.mib, "runs": [],
                "missing": [name for name in arguments.tools if name not in tools]}
     paths = {name: facts["path"] for name, facts in programs.items()}

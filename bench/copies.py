@@ -1,13 +1,12 @@
 """What the file system of the restores itself carries: as many `cp -r` at once as there are agents.
 
-Nothing is decompressed, checked or sent, so that a restore which falls with the number of small
-files as these do has met the machine's limit, and not its own.
+Nothing is decompressed, checked or sent: how far these fall with small files is the file system's
+doing, and a restore that falls further does the rest itself.
 """
 
 import subprocess
 from types import SimpleNamespace
 
-import target
 from crowd import Crowd
 from repository import delete
 
@@ -15,7 +14,7 @@ TOOL = "cp"
 # On the disk at the end, as a restore is.
 SPEC = SimpleNamespace(lines={"restore": 'cp -r "$SOURCE" "$TARGET" && sync -f "$TARGET"'},
                        fine=(0,), env={})
-NOBODY = SimpleNamespace(words={}, watch=lambda: None, seen=lambda before: {})
+NOBODY = SimpleNamespace(words={}, watch=lambda: None, stop=lambda: None, seen=lambda before: {})
 
 
 class Copies(Crowd):
@@ -28,11 +27,6 @@ class Copies(Crowd):
         delete(self.home)
         for name in self.names:
             (self.home / name).mkdir(parents=True)
-
-    def close(self):
-        delete(self.home)
-        if target.is_made():
-            target.release()
 
 
 def version():

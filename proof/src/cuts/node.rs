@@ -192,6 +192,7 @@ impl Node {
             self.counts.killed += 1;
             return Ok(None);
         }
+        // Who was connected once would have tried again.
         if ran.code == Some(UNREACHABLE) && way.accepted() <= before + 1 {
             self.counts.not_begun += 1;
             std::thread::sleep(Duration::from_millis(200));

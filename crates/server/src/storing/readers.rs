@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 
 /// Who was not asked about for so long is not connected any more.
 const GONE_AFTER: Duration = Duration::from_secs(5);
-/// Readers told of at once.
-const TOLD_MAX: usize = 4096;
 
 /// The readers. Who asks about a connection keeps its reader here.
 #[derive(Default)]
@@ -39,7 +37,7 @@ impl Readers {
     pub(super) fn to_tell(&self) -> Vec<Reader> {
         let mut readers = self.0.lock();
         readers.retain(|_, state| state.asked_at.elapsed() < GONE_AFTER);
-        readers.keys().take(TOLD_MAX).cloned().collect()
+        readers.keys().cloned().collect()
     }
 
     /// What the governing server says of those that it was `told` of.
