@@ -15,10 +15,10 @@ pub struct NewRestore {
     pub domain: Option<Name>,
     /// The snapshot, as `icecore restore` takes it: `latest`, an id, a time.
     pub snapshot: String,
-    /// Paths in the snapshot; all when empty.
+    /// Paths in the snapshot, by the letter; all when empty. One that is missing fails the order.
     #[serde(default)]
     pub paths: Vec<String>,
-    /// Where to; the folder must be allowed by the node.
+    /// Where to: a folder that the node allows, or one below it. No symbolic link may lie on the way.
     pub target: String,
 }
 

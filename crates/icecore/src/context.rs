@@ -51,6 +51,9 @@ impl Context {
     }
 
     fn named_repo(&self) -> Option<PathBuf> {
+        if self.global.server.ordered {
+            return None;
+        }
         let mut places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
         places.find(|path| !path.as_os_str().is_empty()).cloned()
     }

@@ -22,6 +22,7 @@
 mod acl;
 mod cache;
 mod caller;
+mod confined;
 mod delete;
 mod directory;
 mod file;

@@ -65,6 +65,12 @@ pub enum Cause {
     /// Bytes beyond the recorded size of the file.
     #[error("the content is longer than the recorded size")]
     BeyondEnd,
+    /// A link, or something else that is no folder, on the way to a target that somebody else chose.
+    #[error("a name on the way is a symbolic link, or no folder: write the folder's real path")]
+    NotAFolder,
+    /// A folder below which others may order restores, and others may plant links in it.
+    #[error("it is not this user's or root's alone: chown root and chmod go-w it")]
+    WritableByOthers,
     /// Not a kind that this call restores.
     #[error("it is not the kind of object that was expected")]
     WrongKind,

@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::caller::Caller;
+use crate::confined;
 use crate::directory::{DirHandle, Directory};
 use crate::options::Options;
 use crate::owners::OwnerIds;
@@ -49,8 +50,27 @@ impl Target {
         let caller = Caller::current();
         let begun = begin().map_err(problem)?;
         let root = open_root(path, &options).map_err(problem)?;
+        Self::at(root, options, caller, begun).map_err(problem)
+    }
+
+    /// The same for a target that somebody else chose, who may write below `folder` only: no link is followed
+    /// on the way to `folder`, nor from there to the target, and `folder` is nobody's who could plant one.
+    pub fn open_below(folder: &Path, path: &Path, options: Options) -> Result<Self, Problem> {
+        let caller = Caller::current();
+        let problem = |e: Errno| Problem::new(path.as_os_str().as_bytes(), Operation::Open, e);
+        let begun = begin().map_err(problem)?;
+        let root = confined::open(folder, path, &options, &caller)?;
+        Self::at(root, options, caller, begun).map_err(problem)
+    }
+
+    fn at(
+        root: Option<OwnedFd>,
+        options: Options,
+        caller: Caller,
+        begun: Time,
+    ) -> Result<Self, Errno> {
         let root = match root {
-            Some(fd) => Directory::describe(fd, &caller, begun).map_err(problem)?,
+            Some(fd) => Directory::describe(fd, &caller, begun)?,
             None => Directory::missing(),
         };
         Ok(Target(Arc::new(Shared {

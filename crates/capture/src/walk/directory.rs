@@ -27,6 +27,8 @@ pub struct Directory {
     identity: Option<(u64, u64)>,
     handle: Mutex<Option<Arc<OwnedFd>>>,
     handles: Arc<Handles>,
+    /// Of a starting point: links in its path are not followed.
+    refuses_links: bool,
 }
 
 impl Directory {
@@ -39,6 +41,20 @@ impl Directory {
             identity: None,
             handle: Mutex::default(),
             handles: handles.clone(),
+            refuses_links: false,
+        })
+    }
+
+    /// The same, but a path with a link in any of its names cannot be opened: what is asked for lies where
+    /// its words say, whoever may swap folders for links on the way.
+    pub fn starting_without_links(path: &[u8], handles: &Arc<Handles>) -> Arc<Self> {
+        Arc::new(Directory {
+            parent: None,
+            name: CString::new(path).unwrap_or_default().into_boxed_c_str(),
+            identity: None,
+            handle: Mutex::default(),
+            handles: handles.clone(),
+            refuses_links: true,
         })
     }
 
@@ -50,6 +66,7 @@ impl Directory {
             identity: Some(identity),
             handle: Mutex::default(),
             handles: parent.handles.clone(),
+            refuses_links: false,
         })
     }
 
@@ -104,6 +121,7 @@ impl Directory {
     fn open_in(self: &Arc<Self>, parent: Option<&OwnedFd>) -> Result<Arc<OwnedFd>> {
         let handle = Arc::new(self.sparing_descriptors(|| match parent {
             Some(parent) => open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW),
+            None if self.refuses_links => open_without_links(&self.name, OFlags::RDONLY),
             None => open_quietly(CWD, &self.name, OFlags::DIRECTORY),
         })?);
         *self.handle.lock() = Some(handle.clone());
@@ -133,6 +151,7 @@ impl Directory {
             Some(parent) => {
                 openat(&*parent.handle()?, &*self.name, flags | OFlags::NOFOLLOW, Mode::empty())
             }
+            None if self.refuses_links => open_without_links(&self.name, flags),
             None => openat(CWD, &*self.name, flags, Mode::empty()),
         }
     }
@@ -164,6 +183,21 @@ fn join(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
     }
     path.extend_from_slice(name);
     path
+}
+
+/// Opens a directory by its absolute path, name by name, and follows no link. (`openat2` could do it at once,
+/// where the kernel and the sandbox know it; this is done once for each starting point.)
+fn open_without_links(path: &CStr, flags: OFlags) -> Result<OwnedFd> {
+    let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut open = openat(CWD, c"/", step, Mode::empty())?;
+    let Some(path) = path.to_bytes().strip_prefix(b"/") else { return Err(Errno::INVAL) };
+    for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
+        if name == b".." {
+            return Err(Errno::INVAL);
+        }
+        open = openat(&open, name, step, Mode::empty())?;
+    }
+    open_quietly(&open, c".", flags | OFlags::DIRECTORY)
 }
 
 /// Opens for reading without moving the access time, where that is allowed: it is to the owner
@@ -263,6 +297,26 @@ mod tests {
         });
         assert!(opened.is_ok());
         assert_eq!(tries.get(), 2);
+    }
+
+    #[test]
+    fn a_start_without_links_does_not_open_behind_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(place.join("real/inner")).unwrap();
+        std::os::unix::fs::symlink("real", place.join("link")).unwrap();
+        let opens = |name: &str| {
+            let path = place.join(name);
+            let path = path.as_os_str().as_bytes();
+            Directory::starting_without_links(path, &Handles::new()).handle().is_ok()
+        };
+        assert!(opens("real") && opens("real/inner") && opens("real/./inner/"));
+        for name in ["link", "link/inner", "real/../real", "none"] {
+            assert!(!opens(name), "{name}");
+        }
+        let followed = place.join("link/inner");
+        let followed = Directory::starting_at(followed.as_os_str().as_bytes(), &Handles::new());
+        assert!(followed.handle().is_ok(), "people follow their own links");
     }
 
     #[test]

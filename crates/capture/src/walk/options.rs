@@ -27,6 +27,9 @@ pub struct Options {
     pub newer_than: Option<Time>,
     /// Leave out what is marked `chattr +d`.
     pub nodump: bool,
+    /// No link is followed on the way to a root either: the walk was asked for by somebody who may see only
+    /// what lies below certain folders.
+    pub refuse_links_to_roots: bool,
 }
 
 impl Default for Options {
@@ -41,6 +44,7 @@ impl Default for Options {
             older_than: None,
             newer_than: None,
             nodump: false,
+            refuse_links_to_roots: false,
         }
     }
 }

@@ -32,19 +32,30 @@ impl Worker {
             return self.made_up(node);
         };
         let (directory, name) = split_last(source);
-        let directory = Directory::starting_at(directory, &self.handles);
+        let is_strict = self.options.refuse_links_to_roots;
+        let directory = match is_strict {
+            true => Directory::starting_without_links(directory, &self.handles),
+            false => Directory::starting_at(directory, &self.handles),
+        };
         let mut listing = Listing::of(directory, Names::single(name));
         listing.shown = (node.name != name).then(|| node.name.clone());
         let mut chunk = Chunk::of(Arc::new(listing));
         let place = chunk.listing.names.places()[0];
-        let follow = if node.is_root { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        let is_link_itself = node.is_root || is_strict;
+        let follow = if is_link_itself { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         let stat =
             chunk.listing.directory.handle().and_then(|handle| {
                 statx(&*handle, chunk.listing.names.c_name(place), follow, WANTED)
             });
         match stat {
             Ok(stat) if node.is_root => self.add_root(&mut chunk, node, place, &stat),
-            Ok(stat) => self.add_parent(&mut chunk, node, Row::from_statx(&stat, place)),
+            Ok(stat) => {
+                let row = Row::from_statx(&stat, place);
+                if is_strict && row.kind != Kind::Directory {
+                    return self.made_up(node);
+                }
+                self.add_parent(&mut chunk, node, row);
+            }
             // Go on without it, so that every root below tells its own trouble.
             Err(_) if !node.is_root => return self.made_up(node),
             Err(error) => trouble(&mut chunk, Some(place), Operation::Inspect, error),

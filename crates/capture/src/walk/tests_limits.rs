@@ -44,6 +44,24 @@ fn a_root_that_does_not_exist_costs_only_itself() {
 }
 
 #[test]
+fn a_strict_walk_follows_no_link_on_the_way_to_its_roots() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().canonicalize().unwrap();
+    make(&place, &[b"secret/deep/f", b"open/g"]);
+    std::os::unix::fs::symlink("../secret", place.join("open/way")).unwrap();
+    let strict = || Options { refuse_links_to_roots: true, ..Options::default() };
+    let at = |name: &str| Root::at(bytes(&place.join(name)));
+    let told = walk(&[at("open/way/deep"), at("open/g")], strict());
+    assert_eq!(told.problems.len(), 1);
+    assert!(told.problems[0].0.ends_with(b"/open/way/deep"));
+    let below = told.below(&place);
+    assert!(below.iter().any(|path| path == "open/g"));
+    assert!(!below.iter().any(|path| path.ends_with("/f")), "{below:?}");
+    let followed = walk(&[at("open/way/deep")], Options::default());
+    assert!(followed.below(&place).iter().any(|path| path.ends_with("/deep/f")));
+}
+
+#[test]
 fn a_root_can_be_shown_elsewhere_and_still_be_opened() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"data/f", b"lone"]);

@@ -23,7 +23,7 @@ pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::
 /// What a worker keeps between units.
 pub(super) struct Worker {
     pub(super) scheduler: Arc<Scheduler>,
-    options: Arc<Options>,
+    pub(super) options: Arc<Options>,
     pub(super) handles: Arc<Handles>,
     lister: Lister,
     /// Jobs for directories among the rows of the unit in work.

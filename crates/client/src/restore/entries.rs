@@ -21,6 +21,8 @@ pub(super) struct Selection {
     pub(super) is_directory: bool,
     include: Option<Gitignore>,
     exclude: Option<Gitignore>,
+    /// By the letter; all when empty.
+    paths: Vec<Vec<u8>>,
 }
 
 impl Selection {
@@ -36,11 +38,21 @@ impl Selection {
             false => prefix_of(pages, snapshot, &subpath)?,
         };
         let (include, exclude) = (patterns(&options.include)?, patterns(&options.exclude)?);
-        Ok(Self { subpath, prefix, is_directory, include, exclude })
+        let paths = options.paths.clone();
+        // One that is missing is a mistake, and told before anything is written.
+        for path in &paths {
+            find(pages, snapshot.head.root, snapshot.head.level, path)?
+                .ok_or_else(|| Error::NoPath(String::from_utf8_lossy(path).into_owned()))?;
+        }
+        Ok(Self { subpath, prefix, is_directory, include, exclude, paths })
     }
 
     /// Whether `path` of the snapshot is wanted.
     fn wants(&self, path: &[u8], is_directory: bool) -> bool {
+        let is_named = |named: &Vec<u8>| path == *named || is_below(path, named);
+        if !self.paths.is_empty() && !self.paths.iter().any(is_named) {
+            return false;
+        }
         let path = Path::new(OsStr::from_bytes(path));
         let matches = |patterns: &Gitignore| {
             patterns.matched_path_or_any_parents(path, is_directory).is_ignore()
@@ -54,11 +66,11 @@ impl Selection {
     }
 
     pub(super) fn has_include(&self) -> bool {
-        self.include.is_some()
+        self.include.is_some() || !self.paths.is_empty()
     }
 
     pub(super) fn has_patterns(&self) -> bool {
-        self.include.is_some() || self.exclude.is_some()
+        self.has_include() || self.exclude.is_some()
     }
 }
 

@@ -24,7 +24,7 @@ use entries::{Entries, Selection};
 use plan::Planner;
 use restore::{Overwrite, Target};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -54,6 +54,10 @@ pub struct Options {
     /// Pages that are kept on this machine: each is fetched once, though the tree is read twice. What
     /// a restore adds is gone when it ends.
     pub cache: Option<Arc<ChunkCache>>,
+    /// The target was chosen by somebody else, who may restore only below this folder: no link leads out of it.
+    pub target_below: Option<PathBuf>,
+    /// Only these paths of the snapshot and what is below them, taken by the letter; all when empty.
+    pub paths: Vec<Vec<u8>>,
 }
 
 /// What a restore did.
@@ -150,9 +154,10 @@ pub fn run(
     let blocks = archive.blocks()?;
     let pages = PageReader::cached(archive, options.cache.as_deref())?;
     let selection = Selection::new(&pages, snapshot, subpath, options)?;
-    let is_new = std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
-    let place = Target::open(target, target_options(options))
-        .map_err(|problem| target_error(target, &problem))?;
+    // A path that somebody else chose is resolved once, below.
+    let is_new = options.target_below.is_none()
+        && std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
+    let place = open_target(target, options).map_err(|problem| target_error(target, &problem))?;
     let counters = Counters::default();
     let shared = Shared {
         archive,
@@ -211,6 +216,13 @@ pub(crate) fn threads(options: &Options) -> usize {
     match options.threads {
         0 => std::thread::available_parallelism().map_or(2, usize::from),
         threads => threads,
+    }
+}
+
+fn open_target(target: &Path, options: &Options) -> std::result::Result<Target, restore::Problem> {
+    match &options.target_below {
+        Some(folder) => Target::open_below(folder, target, target_options(options)),
+        None => Target::open(target, target_options(options)),
     }
 }
 

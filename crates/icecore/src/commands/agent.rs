@@ -1,5 +1,6 @@
 //! `icecore agent`.
 
+mod allow;
 mod daemon;
 mod orders;
 

@@ -11,8 +11,10 @@ use crate::progress::Shown;
 use crate::units;
 use ::restore::Overwrite;
 use client::restore::{self, Monitor, Options, Report};
+use client::select::clean_path;
 use serde::Serialize;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
@@ -58,6 +60,12 @@ pub(crate) struct Restore {
     /// Do not wait until all is on the disk.
     #[arg(long)]
     no_sync: bool,
+    /// The target was chosen by the server, which may restore below this folder only.
+    #[arg(long, value_name = "DIR", hide = true)]
+    target_below: Option<PathBuf>,
+    /// Only this path of the snapshot, by the letter.
+    #[arg(long = "only", value_name = "PATH", hide = true)]
+    only: Vec<OsString>,
     /// Threads that read and write [default: one per processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -156,6 +164,8 @@ impl Restore {
             numeric_owners: self.numeric_owners,
             no_sync: self.no_sync,
             cache: None,
+            target_below: self.target_below.clone(),
+            paths: self.only.iter().map(|path| clean_path(path.as_bytes())).collect(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 /// A server that runs, until it is dropped: then it is killed, as a server may be at any moment.
-struct Running {
+pub(crate) struct Running {
     server: Child,
 }
 
@@ -18,7 +18,7 @@ impl Drop for Running {
 }
 
 /// Starts a server, and waits until it serves.
-fn start(machine: &Machine) -> Running {
+pub(crate) fn start(machine: &Machine) -> Running {
     let data = machine.path("data");
     let mut command = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
     command.arg(data).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -29,14 +29,14 @@ fn start(machine: &Machine) -> Running {
     Running { server }
 }
 
-fn govern(machine: &Machine, words: &[&str]) -> Ran {
+pub(crate) fn govern(machine: &Machine, words: &[&str]) -> Ran {
     let data = machine.path("data");
     let words =
         ["server", "--data", data.to_str().unwrap()].into_iter().chain(words.iter().copied());
     machine.run(words)
 }
 
-fn agent(machine: &Machine, folder: &str, words: &[&str]) -> Ran {
+pub(crate) fn agent(machine: &Machine, folder: &str, words: &[&str]) -> Ran {
     let folder = machine.path(folder);
     let words =
         ["agent", "--agent-dir", folder.to_str().unwrap()].into_iter().chain(words.iter().copied());
@@ -44,7 +44,7 @@ fn agent(machine: &Machine, folder: &str, words: &[&str]) -> Ran {
 }
 
 /// Address and token, as the line to type has them.
-fn token(machine: &Machine, words: &[&str]) -> [String; 2] {
+pub(crate) fn token(machine: &Machine, words: &[&str]) -> [String; 2] {
     let words: Vec<_> = ["token"].iter().chain(words).copied().collect();
     let text = govern(machine, &words).ends(0).text();
     let line = text.lines().last().unwrap();

@@ -9,6 +9,7 @@ mod looking;
 mod machine;
 mod measuring;
 mod names;
+mod ordered;
 mod output;
 mod parity;
 mod passwords;

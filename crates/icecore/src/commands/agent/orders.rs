@@ -1,15 +1,13 @@
-//! What an order becomes: this program with arguments of ours. Where restores may go is for the
-//! machine to say, in the file `allow.toml` beside its identity.
+//! What an order becomes: this program with arguments of ours. What may be read and where restores may go is for
+//! the machine to say: see [`super::allow`].
 
+use super::allow::{self, ALLOW, Allow};
 use crate::context::Context;
 use api::orders::{NewBackup, NewRestore, Order, Task};
-use serde::Deserialize;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The file that says what the server may order.
-const ALLOW: &str = "allow.toml";
 /// Characters of a job's last words that the server is told.
 const WORDS_MAX: usize = 900;
 
@@ -25,21 +23,9 @@ impl Outcome {
     }
 }
 
-/// The file `allow.toml`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Allow {
-    /// Restores may go below these folders.
-    restore_below: Vec<PathBuf>,
-    /// What is backed up when an order names nothing.
-    backup: Vec<String>,
-    /// Backups that are ordered may take what is below these folders; all when there are none.
-    backup_below: Vec<PathBuf>,
-}
-
 /// Does what `order` says, as far as this machine allows it.
 pub(super) fn obey(context: &Context, order: &Order) -> Outcome {
-    let allow = match allowed(&context.agent_folder()) {
+    let allow = match allow::read(&context.agent_folder()) {
         Ok(allow) => allow,
         Err(text) => return Outcome::refused(text),
     };
@@ -53,54 +39,64 @@ pub(super) fn obey(context: &Context, order: &Order) -> Outcome {
     }
 }
 
-fn allowed(folder: &Path) -> Result<Allow, String> {
-    let path = folder.join(ALLOW);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => toml::from_str(&text)
-            .map_err(|error| format!("{}: {}", path.display(), error.message())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Allow::default()),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    }
-}
-
+/// The words of the machine's own list are allowed as they stand; those of an order below `backup_below`. Whether a
+/// link leads out of there the job looks itself, when it opens them.
 fn of_backup(backup: &NewBackup, allow: &Allow) -> Result<Vec<OsString>, String> {
-    let paths = if backup.paths.is_empty() { &allow.backup } else { &backup.paths };
+    let is_own = backup.paths.is_empty();
+    let paths = if is_own { &allow.backup } else { &backup.paths };
     if paths.is_empty() {
         return Err(format!("the order names no paths, and {ALLOW} has no backup = [...]"));
     }
+    let folders: Vec<PathBuf> = match is_own {
+        true => paths.iter().map(PathBuf::from).collect(),
+        false => allow.backup_below.clone(),
+    };
     for path in paths {
-        let is_within = allow.backup_below.is_empty()
-            || allow.backup_below.iter().any(|folder| is_below(Path::new(path), folder));
-        if !Path::new(path).is_absolute() || !is_within {
-            return Err(format!("{path} is not among what {ALLOW} lets the server back up"));
+        if innermost(Path::new(path), &folders).is_none() {
+            return Err(format!(
+                "this machine does not let the server back up {path}: add backup_below = [\"FOLDER\"] to {ALLOW}"
+            ));
         }
     }
-    let words = ["backup", "--json", "--"].into_iter().map(OsString::from);
-    Ok(words.chain(paths.iter().map(OsString::from)).collect())
+    let mut words: Vec<OsString> = ["backup", "--json", "--ordered"].map(OsString::from).into();
+    words.extend(folders.iter().map(|folder| option("--within=", folder)));
+    words.push("--".into());
+    words.extend(paths.iter().map(OsString::from));
+    Ok(words)
 }
 
 fn of_restore(restore: &NewRestore, allow: &Allow) -> Result<Vec<OsString>, String> {
     let target = Path::new(&restore.target);
-    if !allow.restore_below.iter().any(|folder| is_below(target, folder)) {
+    let Some(folder) = innermost(target, &allow.restore_below) else {
         return Err(format!(
             "this machine does not let the server restore to {}: add restore_below = [\"FOLDER\"] to {ALLOW}",
             target.display()
         ));
-    }
-    let mut words: Vec<OsString> = ["restore", "--json"].map(OsString::from).into();
-    words.push(format!("--target={}", restore.target).into());
+    };
+    let mut words: Vec<OsString> = ["restore", "--json", "--ordered"].map(OsString::from).into();
+    words.push(option("--target=", target));
+    words.push(option("--target-below=", folder));
     if let Some(domain) = &restore.domain {
         words.push(format!("--domain={domain}").into());
     }
-    words.extend(restore.paths.iter().map(|path| format!("--include={path}").into()));
+    words.extend(restore.paths.iter().map(|path| format!("--only={path}").into()));
     words.extend(["--".into(), OsString::from(&restore.snapshot)]);
     Ok(words)
 }
 
-/// Whether `path` is `folder` or below it, by its words alone: no `..`, nothing relative.
-fn is_below(path: &Path, folder: &Path) -> bool {
+fn option(name: &str, path: &Path) -> OsString {
+    let mut option = OsString::from(name);
+    option.push(path);
+    option
+}
+
+/// The longest of `folders` that `path` is or lies below, by its words alone: no `..`, nothing relative.
+fn innermost<'a>(path: &Path, folders: &'a [PathBuf]) -> Option<&'a Path> {
     let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
-    path.is_absolute() && path.components().all(is_plain) && path.starts_with(folder)
+    let is_clean = path.is_absolute() && path.components().all(is_plain);
+    let around = folders.iter().filter(|folder| is_clean && path.starts_with(folder));
+    let around = around.filter(|folder| folder.is_absolute());
+    around.max_by_key(|folder| folder.components().count()).map(PathBuf::as_path)
 }
 
 fn start(context: &Context, arguments: &[OsString]) -> Outcome {
@@ -173,13 +169,47 @@ mod tests {
         let expected = [
             "restore",
             "--json",
+            "--ordered",
             "--target=/srv/x",
-            "--include=--delete",
+            "--target-below=/srv",
+            "--only=--delete",
             "--",
             "--overwrite=always",
         ];
         assert_eq!(words, expected.map(OsString::from));
         let backup = NewBackup { node: "web".parse().unwrap(), paths: vec!["--command".into()] };
-        assert!(of_backup(&backup, &Allow::default()).is_err(), "only absolute paths");
+        let all = Allow { backup_below: vec!["/".into()], ..Allow::default() };
+        assert!(of_backup(&backup, &all).is_err(), "only absolute paths");
+    }
+
+    fn backup(paths: &[&str]) -> NewBackup {
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        NewBackup { node: "web".parse().unwrap(), paths }
+    }
+
+    #[test]
+    fn without_a_list_nothing_may_be_read() {
+        for allow in [Allow::default(), Allow { backup_below: vec!["".into()], ..Allow::default() }]
+        {
+            for path in ["/", "/etc", "/etc/passwd", "etc"] {
+                assert!(of_backup(&backup(&[path]), &allow).is_err(), "{path}");
+            }
+        }
+        let one = Allow { backup_below: vec!["/srv".into()], ..Allow::default() };
+        assert!(
+            of_backup(&backup(&["/srv/a", "/etc"]), &one).is_err(),
+            "one of two is not allowed"
+        );
+        assert!(of_backup(&backup(&["/srv/../etc"]), &one).is_err());
+        assert!(of_backup(&backup(&["/srv/a"]), &one).is_ok());
+    }
+
+    #[test]
+    fn the_own_list_of_a_machine_is_allowed_without_another_word() {
+        let own = Allow { backup: vec!["/etc".into()], ..Allow::default() };
+        let words = of_backup(&backup(&[]), &own).unwrap();
+        let expected = ["backup", "--json", "--ordered", "--within=/etc", "--", "/etc"];
+        assert_eq!(words, expected.map(OsString::from));
+        assert!(of_backup(&backup(&["/etc/ssl"]), &own).is_err(), "an order's own words are not");
     }
 }

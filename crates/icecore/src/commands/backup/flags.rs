@@ -49,6 +49,9 @@ pub(crate) struct Backup {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) choice: Choice,
+    /// The paths were chosen by the server, which may see only what lies below these folders.
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) within: Vec<PathBuf>,
     /// Threads that read [default: as many as the disks like].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,

@@ -3,6 +3,7 @@
 mod flags;
 mod source;
 mod stream;
+mod within;
 
 pub(crate) use flags::{Backup, Choice, parse_tag};
 pub(crate) use source::{absolute, excludes, processors};

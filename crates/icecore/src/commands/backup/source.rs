@@ -22,6 +22,7 @@ const AS_DISKS_LIKE: usize = 0;
 /// The options that the flags and the profile ask for.
 pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
     let (roots, paths) = named(flags)?;
+    super::within::check(&roots, &flags.within)?;
     let tags = if flags.tags.is_empty() {
         context.profile.tags.clone().unwrap_or_default()
     } else {
@@ -35,7 +36,10 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
         node: node(flags, context)?,
         paths,
         tags,
-        walk: walk(&flags.choice, context, flags.readers().unwrap_or_else(processors))?,
+        walk: capture::walk::Options {
+            refuse_links_to_roots: !flags.within.is_empty(),
+            ..walk(&flags.choice, context, flags.readers().unwrap_or_else(processors))?
+        },
         read: Default::default(),
         threads: flags.readers().unwrap_or(AS_DISKS_LIKE),
         level: flags.compression,
@@ -124,6 +128,7 @@ pub(crate) fn walk(
         older_than: choice.older_than,
         newer_than: choice.newer_than,
         nodump: choice.nodump,
+        refuse_links_to_roots: false,
     })
 }
 

@@ -1,0 +1,157 @@
+//! A target that somebody else chose: it lies below a folder that this machine allows, and no link leads there.
+
+use crate::caller::Caller;
+use crate::options::Options;
+use crate::problem::{Cause, Operation, Problem};
+use crate::system;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+/// Only a step on the way: it need not be readable.
+const STEP: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Others may write: group and world.
+const WRITE_OF_OTHERS: u32 = 0o022;
+
+/// Opens `path`, which is `folder` or lies below it, and makes what is missing (mode 0700). `None` in a dry run
+/// where it is missing.
+pub(crate) fn open(
+    folder: &Path,
+    path: &Path,
+    options: &Options,
+    caller: &Caller,
+) -> Result<Option<OwnedFd>, Problem> {
+    let problem =
+        |at: &Path, cause: Cause| Problem::new(at.as_os_str().as_bytes(), Operation::Open, cause);
+    let below = names(folder).zip(path.strip_prefix(folder).ok().and_then(names_below));
+    let Some((way, below)) = below else { return Err(problem(path, Cause::UnsafePath)) };
+    let allowed = walk(way).map_err(|error| problem(folder, of(error)))?;
+    check_owner(allowed.as_fd(), caller).map_err(|cause| problem(folder, cause))?;
+    let opened = enter(allowed, &below, options.dry_run);
+    opened.map_err(|error| problem(path, of(error)))
+}
+
+/// Names of an absolute path; `None` when it is none.
+fn names(path: &Path) -> Option<Vec<&[u8]>> {
+    path.strip_prefix("/").ok().and_then(names_below)
+}
+
+fn names_below(path: &Path) -> Option<Vec<&[u8]>> {
+    let name = |part| match part {
+        Component::Normal(name) => Some(name.as_bytes()),
+        _ => None,
+    };
+    path.components().map(name).collect()
+}
+
+fn walk(way: Vec<&[u8]>) -> Result<OwnedFd, Errno> {
+    let root = openat(CWD, c"/", STEP, Mode::empty())?;
+    way.into_iter().try_fold(root, |open, name| openat(&open, name, STEP, Mode::empty()))
+}
+
+/// From `folder` on, name by name. What is missing is made.
+fn enter(folder: OwnedFd, below: &[&[u8]], dry_run: bool) -> Result<Option<OwnedFd>, Errno> {
+    let mut open = folder;
+    for name in below {
+        open = match openat(&open, *name, STEP, Mode::empty()) {
+            Err(Errno::NOENT) if dry_run => return Ok(None),
+            Err(Errno::NOENT) => {
+                made(rustix::fs::mkdirat(&open, *name, Mode::RWXU))?;
+                openat(&open, *name, STEP, Mode::empty())?
+            }
+            opened => opened?,
+        };
+    }
+    openat(&open, c".", system::DIRECTORY, Mode::empty()).map(Some)
+}
+
+/// Who was quicker made a folder, too; if it is another thing, it does not open.
+fn made(result: Result<(), Errno>) -> Result<(), Errno> {
+    match result {
+        Err(Errno::EXIST) => Ok(()),
+        result => result,
+    }
+}
+
+fn check_owner(folder: BorrowedFd<'_>, caller: &Caller) -> Result<(), Cause> {
+    let stat = system::look_at(folder)?;
+    let is_ours = stat.stx_uid == 0 || stat.stx_uid == caller.uid;
+    match is_ours && system::mode(&stat) & WRITE_OF_OTHERS == 0 {
+        true => Ok(()),
+        false => Err(Cause::WritableByOthers),
+    }
+}
+
+/// A link where a folder should be: told by the one name, whatever the kernel calls it.
+fn of(error: Errno) -> Cause {
+    match error {
+        Errno::NOTDIR | Errno::LOOP => Cause::NotAFolder,
+        error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        for name in ["allowed", "outside"] {
+            std::fs::create_dir(path.join(name)).unwrap();
+            let mode = Permissions::from_mode(0o755);
+            std::fs::set_permissions(path.join(name), mode).unwrap();
+        }
+        (folder, path)
+    }
+
+    fn opens(folder: &Path, path: &Path) -> Result<(), Cause> {
+        let options = Options::default();
+        open(folder, path, &options, &Caller::current()).map(drop).map_err(|problem| problem.error)
+    }
+
+    #[test]
+    fn what_is_missing_below_the_folder_is_made_and_nothing_elsewhere() {
+        let (_folder, place) = place();
+        let allowed = place.join("allowed");
+        assert_eq!(opens(&allowed, &allowed.join("a/b")), Ok(()));
+        assert_eq!(opens(&allowed, &allowed), Ok(()));
+        let mode = std::fs::metadata(allowed.join("a/b")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        for path in ["outside/x", "allowed/../outside/x", "allowed2"] {
+            assert_eq!(opens(&allowed, &place.join(path)), Err(Cause::UnsafePath), "{path}");
+        }
+        assert_eq!(opens(&allowed, Path::new("allowed/x")), Err(Cause::UnsafePath));
+        assert_eq!(std::fs::read_dir(place.join("outside")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_anywhere_on_the_way_ends_it() {
+        let (_folder, place) = place();
+        let allowed = place.join("allowed");
+        symlink("../outside", allowed.join("x")).unwrap();
+        symlink("allowed", place.join("other")).unwrap();
+        for path in ["allowed/x", "allowed/x/y"] {
+            assert_eq!(opens(&allowed, &place.join(path)), Err(Cause::NotAFolder), "{path}");
+        }
+        let other = place.join("other");
+        assert_eq!(opens(&other, &other.join("y")), Err(Cause::NotAFolder));
+        assert_eq!(std::fs::read_dir(place.join("outside")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        let (_folder, place) = place();
+        let allowed = place.join("allowed");
+        for mode in [0o777, 0o775, 0o1777] {
+            std::fs::set_permissions(&allowed, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(opens(&allowed, &allowed.join("a")), Err(Cause::WritableByOthers));
+        }
+    }
+}
