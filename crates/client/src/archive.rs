@@ -4,8 +4,7 @@ use crate::blocks::BlockCache;
 use crate::surroundings::Surroundings;
 use crate::{Error, Result};
 use crypto::{
-    Cipher, KdfParams, KeyMaterial, KeyRing, Privacy, ReaderKeys, Role, RootVerifyKey, SlotInfo,
-    SlotSecret,
+    KdfParams, KeyMaterial, KeyRing, Privacy, ReaderKeys, Role, RootVerifyKey, SlotInfo, SlotSecret,
 };
 use ids::KeyId;
 use repository::Repository;
@@ -223,7 +222,7 @@ impl Archive {
     pub(crate) fn sealer(&self) -> Result<seal::Sealer> {
         let mut random = [0; 80];
         self.surroundings.fill(&mut random)?;
-        Ok(seal::Sealer::new(&self.keys.writer, random, Cipher::fastest()))
+        Ok(seal::Sealer::new(&self.keys.writer, random, self.surroundings.cipher))
     }
 
     /// The key slots, those that are certified.

@@ -1,7 +1,8 @@
-//! What a command takes from the machine besides files: random bytes, and the time of day. Both may
-//! be bad, so tests set them.
+//! What a command takes from the machine besides files: random bytes, the time of day, and the cipher
+//! that it is good at. All may be others, so tests set them.
 
 use crate::Result;
+use crypto::Cipher;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,19 +13,25 @@ pub type Random = Arc<dyn Fn(&mut [u8]) -> std::result::Result<(), getrandom::Er
 /// they gave.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Where random bytes and times come from.
+/// Where random bytes and times come from, and how records are sealed.
 #[derive(Clone)]
 pub struct Surroundings {
     /// Random bytes.
     pub random: Random,
     /// The time.
     pub clock: Clock,
+    /// What seals the records of new sessions.
+    pub cipher: Cipher,
 }
 
 impl Default for Surroundings {
-    /// Those of the operating system.
+    /// Those of the operating system and the processor.
     fn default() -> Self {
-        Self { random: Arc::new(getrandom::fill), clock: Arc::new(SystemTime::now) }
+        Self {
+            random: Arc::new(getrandom::fill),
+            clock: Arc::new(SystemTime::now),
+            cipher: Cipher::fastest(),
+        }
     }
 }
 

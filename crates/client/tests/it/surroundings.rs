@@ -1,13 +1,13 @@
-//! Random bytes that cannot be had, and clocks that jump.
+//! Random bytes that cannot be had, clocks that jump, processors without AES.
 
 use crate::testkit::build::small_tree;
 use crate::testkit::{
-    CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, reclaimed, snapshot,
+    CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, copy_tree, reclaimed, snapshot,
 };
 use client::archive::InitOptions;
 use client::surroundings::Surroundings;
 use client::{Archive, Error, tags};
-use crypto::{Role, SlotSecret};
+use crypto::{Cipher, Role, SlotSecret};
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -156,5 +156,25 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
         crate::testkit::rebuilt(&place);
         assert_clean(&place.open());
         assert_eq!(place.open().local().unwrap().snapshots().unwrap().len(), done.len());
+    }
+}
+
+/// The second reader restores it too: with `ICECORE_GOLDEN` it gets source and repository there
+/// (`proof/reader/golden.py`).
+#[test]
+fn what_a_machine_without_aes_sealed_is_read_by_all() {
+    let place = Place::new();
+    let _ = place.init();
+    let archive = place
+        .open()
+        .within(Surroundings { cipher: Cipher::ChaCha20Poly1305, ..Surroundings::default() });
+    for seed in 1..3 {
+        small_tree(&place.source(), seed);
+        let name = place.backup(&archive).snapshot;
+        place.assert_restores(&place.open(), name, &place.state());
+    }
+    assert_clean(&place.open());
+    if let Some(golden) = std::env::var_os("ICECORE_GOLDEN") {
+        copy_tree(place.folder.path(), golden.as_ref());
     }
 }
