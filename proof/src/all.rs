@@ -16,22 +16,31 @@ enum What {
     Program(&'static [&'static str]),
     /// Another program that takes as long as it takes.
     Whole(&'static [&'static str]),
+    /// The rig of fidelity with as much as file systems hold, and these options.
+    Large(&'static [&'static str]),
 }
 
 struct Part {
     name: &'static str,
-    /// Of the whole time, in hundredths.
+    /// Of the whole time, in hundredths; 0: it takes as long as it takes.
     share: u64,
     what: What,
+}
+
+const fn whole(name: &'static str, words: &'static [&'static str]) -> Part {
+    Part { name, share: 0, what: What::Whole(words) }
 }
 
 /// Rigs that end when their time is over, and not before.
 const WITHOUT_END: &str = "1000000000";
 
 /// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 17] = [
-    Part { name: "sabotage", share: 0, what: What::Whole(&["make", "--quiet", "sabotage"]) },
-    Part { name: "damage matrix", share: 0, what: What::Whole(&["make", "--quiet", "damage"]) },
+const PARTS: [Part; 20] = [
+    whole("sabotage", &["make", "--quiet", "sabotage"]),
+    whole("damage matrix", &["make", "--quiet", "damage"]),
+    whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
+    whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
+    whole("a thousand nodes", &["make", "--quiet", "fleet"]),
     Part { name: "simulated disk", share: 13, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
     Part { name: "system calls", share: 14, what: What::Rig(&["inject"]) },
     Part { name: "kill -9", share: 12, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
@@ -57,6 +66,19 @@ const PARTS: [Part; 17] = [
     Part { name: "fuzz", share: 7, what: What::Program(&[".ci/fuzz"]) },
 ];
 
+/// What a night has room for besides.
+const NIGHTLY: [Part; 4] = [
+    whole("second reader", &["make", "--quiet", "second-reader"]),
+    whole("known holes in what is built in", &["make", "--quiet", "advisories"]),
+    whole("a million executions of each target", &["make", "--quiet", "fuzz-million"]),
+    large("many names and links, ext4", &["--only", "ext4 > ext4 as root"]),
+];
+
+/// A million names in a directory, 3,000 levels, 65,000 links of one file.
+const fn large(name: &'static str, words: &'static [&'static str]) -> Part {
+    Part { name, share: 0, what: What::Large(words) }
+}
+
 const fn shut_down(name: &'static str, words: &'static [&'static str]) -> Part {
     Part { name, share: 4, what: What::Rig(words) }
 }
@@ -71,12 +93,57 @@ struct Outcome {
     name: &'static str,
     seconds: u64,
     is_well: bool,
+    /// What could not be tested here, and why.
+    skipped: Vec<String>,
     said: String,
 }
 
+impl Outcome {
+    /// What was not tested is no success, unless somebody said so.
+    fn passes(&self, may_skip: bool) -> bool {
+        self.is_well && (may_skip || self.skipped.is_empty())
+    }
+
+    fn word(&self) -> &'static str {
+        match (self.is_well, self.skipped.is_empty()) {
+            (true, true) => "well",
+            (true, false) => "**partly skipped**",
+            (false, _) => "**FAILED**",
+        }
+    }
+}
+
+/// Where the rigs of one part note what they skip; gone afterwards.
+struct Skips(std::path::PathBuf);
+
+impl Skips {
+    fn new() -> Self {
+        let skips =
+            Self(std::env::temp_dir().join(format!("icecore-skips-{}", std::process::id())));
+        skips.remove();
+        skips
+    }
+
+    fn remove(&self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+
+    fn told(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.0).unwrap_or_default();
+        let reason = |line: &str| line.trim_start_matches("SKIPPED: ").to_owned();
+        text.lines().map(reason).collect()
+    }
+}
+
+impl Drop for Skips {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    match seconds(arguments) {
-        Ok((seconds, binary)) => run(seconds, &binary),
+    match asked(arguments) {
+        Ok((seconds, binary, is_nightly)) => run(seconds, &binary, is_nightly),
         Err(error) => {
             eprintln!("all: {error}");
             ExitCode::from(2)
@@ -84,15 +151,20 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn seconds(arguments: &[String]) -> Result<(u64, String), String> {
-    let asked = Asked::parse(arguments, &[])?;
+/// Seconds, binary, and whether the night's parts run too.
+fn asked(arguments: &[String]) -> Result<(u64, String, bool), String> {
+    let is_nightly = arguments.iter().any(|word| word == "--nightly");
+    let rest: Vec<String> = arguments.iter().filter(|word| *word != "--nightly").cloned().collect();
+    let asked = Asked::parse(&rest, &[])?;
     let seconds = asked.number("--seconds")?.unwrap_or(SECONDS);
-    Ok((seconds, asked.binary().to_string_lossy().into_owned()))
+    Ok((seconds, asked.binary().to_string_lossy().into_owned(), is_nightly))
 }
 
-fn run(seconds: u64, binary: &str) -> ExitCode {
+fn run(seconds: u64, binary: &str, is_nightly: bool) -> ExitCode {
+    let more = if is_nightly { &NIGHTLY[..] } else { &[] };
     let outcomes: Vec<Outcome> = PARTS
         .iter()
+        .chain(more)
         .map(|part| {
             println!("== {}", part.name);
             let outcome = outcome(part, (seconds * part.share / 100).max(1), binary);
@@ -101,7 +173,8 @@ fn run(seconds: u64, binary: &str) -> ExitCode {
         })
         .collect();
     println!("\n{}", table(&outcomes));
-    if outcomes.iter().all(|outcome| outcome.is_well) {
+    let may_skip = std::env::var("ALLOW_SKIP").is_ok_and(|value| value == "1");
+    if outcomes.iter().all(|outcome| outcome.passes(may_skip)) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -109,8 +182,9 @@ fn run(seconds: u64, binary: &str) -> ExitCode {
 }
 
 fn outcome(part: &Part, seconds: u64, binary: &str) -> Outcome {
-    let begun = Instant::now();
+    let (begun, skips) = (Instant::now(), Skips::new());
     let result = command(part, seconds, binary).and_then(|mut command| {
+        command.env(skips::VARIABLE, &skips.0);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let output = child.and_then(std::process::Child::wait_with_output);
         output.map_err(|error| format!("cannot start: {error}"))
@@ -125,9 +199,12 @@ fn outcome(part: &Part, seconds: u64, binary: &str) -> Outcome {
                 let _ = std::io::stdout().write_all(&output.stdout);
             }
             let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-            Outcome { name: part.name, seconds, is_well, said: last.trim().to_owned() }
+            let said = last.trim().to_owned();
+            Outcome { name: part.name, seconds, is_well, skipped: skips.told(), said }
         }
-        Err(said) => Outcome { name: part.name, seconds, is_well: false, said },
+        Err(said) => {
+            Outcome { name: part.name, seconds, is_well: false, skipped: skips.told(), said }
+        }
     }
 }
 
@@ -151,6 +228,12 @@ fn command(part: &Part, seconds: u64, binary: &str) -> Result<Command, String> {
             Ok(command)
         }
         What::Whole(words) => other(words),
+        What::Large(words) => {
+            let mut command = Command::new(crate::options::THIS);
+            command.args(["fidelity", "--many", "1000000", "--depth", "3000", "--links", "65000"]);
+            command.args(words).args(["--binary", binary]);
+            Ok(command)
+        }
     }
 }
 
@@ -163,13 +246,10 @@ fn other(words: &[&str]) -> Result<Command, String> {
 
 fn table(outcomes: &[Outcome]) -> String {
     let mut text = "| rig | seconds | outcome | what was done |\n|---|---|---|---|\n".to_owned();
-    for Outcome { name, seconds, is_well, said } in outcomes {
-        let outcome = match (is_well, said.contains("SKIPPED")) {
-            (true, true) => "skipped",
-            (true, false) => "well",
-            (false, _) => "**FAILED**",
-        };
-        text.push_str(&format!("| {name} | {seconds} | {outcome} | {said} |\n"));
+    for outcome in outcomes {
+        let Outcome { name, seconds, skipped, said, .. } = outcome;
+        let skipped: String = skipped.iter().map(|reason| format!("; SKIPPED: {reason}")).collect();
+        text.push_str(&format!("| {name} | {seconds} | {} | {said}{skipped} |\n", outcome.word()));
     }
     text
 }
@@ -183,14 +263,30 @@ mod tests {
         assert_eq!(PARTS.iter().map(|part| part.share).sum::<u64>(), 100);
     }
 
+    fn outcome(is_well: bool, skipped: &[&str]) -> Outcome {
+        let skipped = skipped.iter().map(|reason| (*reason).to_owned()).collect();
+        Outcome { name: "x", seconds: 1, is_well, skipped, said: "fine".into() }
+    }
+
     #[test]
-    fn what_failed_and_what_was_skipped_is_told_apart() {
-        let of =
-            |is_well, said: &str| Outcome { name: "x", seconds: 1, is_well, said: said.into() };
-        let table =
-            table(&[of(true, "fine"), of(true, "xfs: SKIPPED, no mkfs"), of(false, "lost")]);
-        let outcomes: Vec<_> =
+    fn what_failed_and_what_was_skipped_in_part_is_told_apart_and_neither_passes() {
+        let all = [outcome(true, &[]), outcome(true, &["no mkfs.xfs"]), outcome(false, &[])];
+        let table = table(&all);
+        let words: Vec<_> =
             table.lines().skip(2).filter_map(|line| line.split(" | ").nth(2)).collect();
-        assert_eq!(outcomes, ["well", "skipped", "**FAILED**"]);
+        assert_eq!(words, ["well", "**partly skipped**", "**FAILED**"]);
+        assert!(table.contains("fine; SKIPPED: no mkfs.xfs"));
+        assert_eq!(all.each_ref().map(|one| one.passes(false)), [true, false, false]);
+        assert_eq!(all.each_ref().map(|one| one.passes(true)), [true, true, false]);
+    }
+
+    #[test]
+    fn the_skips_of_a_part_are_read_back_and_gone() {
+        let skips = Skips::new();
+        let path = skips.0.clone();
+        std::fs::write(&path, "SKIPPED: main: freeze: no group\n").unwrap();
+        assert_eq!(skips.told(), ["main: freeze: no group"]);
+        drop(skips);
+        assert!(!path.exists());
     }
 }

@@ -30,6 +30,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo proof all [OPTIONS]     every rig for its share of the time, and one table
     --seconds S     altogether, beside what takes its own time (default 1200)
+    --nightly       more that takes its own time: advisories, a million executions of each fuzz
+                    target, as many names and links as a file system holds
     --binary PATH   the icecore that is put to the proof (default target/release/icecore)
 cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every acknowledged snapshot
     --runs N        commands to start and kill (default 200)

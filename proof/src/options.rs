@@ -116,8 +116,14 @@ pub(crate) fn report(
 
 /// Ends a rig that cannot be here.
 pub(crate) fn skipped(name: &str, reason: &str) -> ExitCode {
+    skipped_part(name, reason);
     println!("{name}: SKIPPED, {reason}");
     ExitCode::SUCCESS
+}
+
+/// Notes that a part of a rig cannot be here.
+pub(crate) fn skipped_part(name: &str, reason: &str) {
+    skips::skip(&format!("{name}: {reason}"));
 }
 
 /// Ends a rig: its line, or what was lost.

@@ -1,4 +1,4 @@
-//! What programs see of the link: real namespaces, real sockets. As root; elsewhere it is skipped.
+//! What programs see of the link: real namespaces, real sockets. As root; elsewhere it is skipped, and said so.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -28,7 +28,7 @@ impl Wan {
     fn start(words: &[&str]) -> Option<Self> {
         let has_ip = Command::new("ip").arg("-V").output().is_ok();
         if !has_ip || !may_make_namespaces() || !Path::new("/dev/net/tun").exists() {
-            eprintln!("SKIPPED: needs root, network namespaces, /dev/net/tun, and iproute2");
+            skips::skip("needs root, network namespaces, /dev/net/tun, and iproute2");
             return None;
         }
         let mut child = Command::new(env!("CARGO_BIN_EXE_wan"))

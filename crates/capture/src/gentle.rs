@@ -26,7 +26,15 @@ mod tests {
     #[test]
     fn a_thread_can_be_nice() {
         // nice and ioprio are per thread on Linux: the other tests do not notice.
-        std::thread::spawn(|| be_nice(1, true).unwrap()).join().unwrap();
+        let gentle = || {
+            let before = nice(0).unwrap();
+            be_nice(1, true).unwrap();
+            (before, nice(0).unwrap(), syscalls::io_class().unwrap())
+        };
+        let (before, after, class) = std::thread::spawn(gentle).join().unwrap();
+        assert_eq!(after, (before + 1).min(19));
+        assert_eq!(class, syscalls::IOPRIO_CLASS_IDLE.into());
+        assert_eq!(nice(0).unwrap(), before, "this thread is what it was");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::{Errno, Result};
 
 /// Class and priority as `ioprio_set` takes them: class in the upper bits.
-const IOPRIO_CLASS_IDLE: libc::c_int = 3 << 13;
+pub(crate) const IOPRIO_CLASS_IDLE: libc::c_int = 3 << 13;
 const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 /// `cachestat` has one number on every architecture (since Linux 6.5).
 const SYS_CACHESTAT: libc::c_long = 451;
@@ -22,6 +22,14 @@ fn last_error() -> Errno {
 pub(crate) fn set_io_idle() -> Result<()> {
     // SAFETY: three integers; 0 means the calling thread. No memory is touched.
     check(unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE) })
+}
+
+/// I/O class and level of the calling thread, as [`set_io_idle`] sets them.
+#[cfg(test)]
+pub(crate) fn io_class() -> Result<libc::c_long> {
+    // SAFETY: two integers; 0 means the calling thread. No memory is touched.
+    let class = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0) };
+    check(class).map(|()| class)
 }
 
 /// Writes the dirty pages of a file back and waits, without its metadata and without a flush.

@@ -153,6 +153,7 @@ pub(crate) fn restore(target: &Target, entry: &Entry, content: &[u8]) -> crate::
 pub(crate) fn as_plain_user<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     use rustix::process::{Gid, Uid};
     if !rustix::process::geteuid().is_root() {
+        skips::skip("only root can become another user");
         return None;
     }
     std::thread::scope(|scope| {

@@ -8,7 +8,7 @@ mod objects;
 use crate::client::Client;
 use crate::failed;
 use crate::mounted::{self, Mounted};
-use crate::options::{Asked, report};
+use crate::options::{Asked, report, skipped_part};
 use compare::{Reported, Seen, Tally};
 use objects::Amounts;
 use simulation::Random;
@@ -178,7 +178,7 @@ impl Rig {
                 let made = rig.mount(kind)?;
                 rig.mounted.insert(0, (kind, made));
             } else {
-                println!("{kind}: SKIPPED, no mkfs.{kind}");
+                skipped_part("fidelity", &format!("no mkfs.{kind}"));
             }
         }
         Ok(rig)

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, Ran, Started};
 use crate::group::{Control, Group};
-use crate::options::{Asked, report};
+use crate::options::{Asked, report, skipped_part};
 use crate::{failed, tree};
 use rustix::process::Signal;
 use simulation::Random;
@@ -110,7 +110,7 @@ impl Two {
         client.ends(&["init"], &[0])?;
         let freezer = Group::make(Control::Freezer);
         if let Err(error) = &freezer {
-            println!("freezer: SKIPPED, {error}");
+            skipped_part("freeze", &format!("freezer: {error}"));
         }
         let mut two = Self {
             client,
