@@ -113,8 +113,8 @@ rigs-smoke: fast
 fuzz-smoke:
 	@.ci/fuzz 3
 
-bench: setup ## measure against today's peers, writes bench/results
-	python3 bench/run.py
+bench: build ## all sets, all peers, three rounds, written to bench/results; fails unless every claim holds
+	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/run.py
 
 # Root, iperf3 and iproute2; some twenty minutes.
 bench-wan: build ## one stream over long, slow and lossy links beside iperf3
@@ -162,7 +162,7 @@ prove: build ## every rig for its share of the time (TIME=7200), and more on top
 	cargo proof all --seconds $(TIME) --binary $(ICECORE)
 
 price: build ## what verifying, checksums, syncs and parity cost, in bench/results
-	python3 bench/price.py
+	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/price.py
 
 # Eight processes for each: some targets mostly wait.
 fuzz-million:

@@ -5,6 +5,7 @@ from statistics import median
 # Above these a single run is marked as doubtful.
 FOREIGN_SHARE = 0.10         # CPU time of others, of all the cores had meanwhile
 READ_SHARE = 0.02            # bytes from disk in a warm run, of the bytes of the set
+READS_THE_SET = ("first", "second", "changed")
 
 
 REFERENCES = ("icecore", "tar", "find", "cp", "read")
@@ -18,9 +19,12 @@ TITLES = {"first": "First backup", "second": "Second backup, nothing changed",
 
 
 class Figures:
+    """Of the runs that ended well; those that something disturbed are no figures either."""
+
     def __init__(self, results):
         self.results = results
-        self.runs = [run for run in results["runs"] if run["ok"]]
+        self.ended = [run for run in results["runs"] if run["ok"]]
+        self.runs = [run for run in self.ended if not any(self.doubts_of(run))]
 
     def of(self, set_name, operation, tool):
         return [run for run in self.runs if run["set"] == set_name
@@ -32,8 +36,9 @@ class Figures:
         return median(values) if values else None
 
     def largest(self, set_name, operation, tool, key):
-        """Limits hold for the worst run, not for the median."""
-        values = [run[key] for run in self.of(set_name, operation, tool) if key in run]
+        """Limits hold for the worst run, not for the median, and a disturbed one is a run, too."""
+        values = [run[key] for run in self.ended if run["set"] == set_name
+                  and run["operation"] == operation and run["tool"] == tool and key in run]
         return max(values) if values else None
 
     def ratio(self, set_name, operation, tool, other, key="wall_s"):
@@ -65,16 +70,20 @@ class Figures:
 
     def doubtful(self):
         """Sentences about runs that something disturbed."""
-        cores = self.results["machine"]["cores"]
-        for run in self.runs:
+        for run in self.ended:
             label = f"round {run['round']}, {run['set']} {run['operation']} {run['tool']}"
-            if run["foreign_cpu_s"] > FOREIGN_SHARE * run["wall_s"] * cores:
-                yield f"{label}: others used {run['foreign_cpu_s']} s of CPU"
-            if self.read_too_much(run):
-                yield f"{label}: read {run['read_mib']} MiB from disk"
+            yield from (f"{label}: {doubt}" for doubt in self.doubts_of(run))
+
+    def doubts_of(self, run):
+        cores = self.results["machine"]["cores"]
+        if run["foreign_cpu_s"] > FOREIGN_SHARE * run["wall_s"] * cores:
+            yield f"others used {run['foreign_cpu_s']} s of CPU"
+        if self.read_too_much(run):
+            yield f"read {run['read_mib']} MiB from disk"
 
     def read_too_much(self, run):
-        if run["operation"].startswith("cold") or run["set"] not in self.results["sets"]:
+        """In a warm run over a pinned set; what else is read from disk stands in the table."""
+        if run["operation"] not in READS_THE_SET or run["set"] not in self.results["sets"]:
             return False
         size_mib = self.results["sets"][run["set"]]["bytes"] / 2**20
         return run["read_mib"] > READ_SHARE * size_mib

@@ -4,7 +4,7 @@ import os
 import platform
 import subprocess
 
-from settings import BENCH_DIR, GIB, TARGETS
+from settings import BENCH_DIR, GIB, PROJECT, TARGETS
 
 
 def describe():
@@ -13,6 +13,15 @@ def describe():
             "kernel": platform.release().split("-")[0], "system": system_name(),
             "file_system": file_system(BENCH_DIR),
             "restores_go_to": file_system(TARGETS), "python": platform.python_version()}
+
+
+def commit():
+    """Of the sources; with a word when they are not those of the commit."""
+    def git(*words):
+        return subprocess.run(["git", "-C", PROJECT, *words], capture_output=True, text=True).stdout
+
+    changed = " with changes" if git("status", "--porcelain").strip() else ""
+    return (git("rev-parse", "--short=12", "HEAD").strip() or "unknown") + changed
 
 
 def cpu_model():

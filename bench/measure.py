@@ -31,7 +31,7 @@ def run(line, env, log, variables, prefix=()):
                    "bash", "-o", "pipefail", "-c", line]
         os.sync()
         load = os.getloadavg()[0]
-        busy = busy_cpu_s()
+        busy, kernel = busy_cpu_s(), kernel_cpu_s()
         started = time.perf_counter()
         process = subprocess.Popen(command, env={**env, **variables}, stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=log, start_new_session=True)
@@ -43,22 +43,24 @@ def run(line, env, log, variables, prefix=()):
             os.killpg(process.pid, signal.SIGTERM)
             raise
         wall = time.perf_counter() - started
-        busy = busy_cpu_s() - busy
+        busy, kernel = busy_cpu_s() - busy, kernel_cpu_s() - kernel
         sampler.stop()
-        return figures_of(figures.read(), wall, code, busy, load, sampler.peak_kib)
+        return figures_of(figures.read(), wall, code, (busy, kernel), load, sampler.peak_kib)
 
 
-def figures_of(text, wall, code, busy, load, group_kib):
+def figures_of(text, wall, code, cpu, load, group_kib):
     """The last line is ours; `time` writes a sentence before it when a command fails."""
     user, system, peak, read, written, _ = text.splitlines()[-1].split()
-    own = float(user) + float(system)
+    own, (busy, kernel) = float(user) + float(system), cpu
     return {"wall_s": round(wall, 3), "user_s": float(user), "system_s": float(system),
             "peak_mib": round(max(int(peak), group_kib) / KIB_PER_MIB, 1),
             "peak_process_mib": round(int(peak) / KIB_PER_MIB, 1),
             "read_mib": round(int(read) * BLOCK / 2**20, 1),
             "written_mib": round(int(written) * BLOCK / 2**20, 1),
-            # CPU time that others had meanwhile: how much the figure can be trusted.
-            "foreign_cpu_s": round(max(0.0, busy - own), 2),
+            # CPU time that others had meanwhile: how much the figure can be trusted. What threads
+            # of the kernel did (writing back, above all) is mostly the tool's own doing.
+            "foreign_cpu_s": round(max(0.0, busy - kernel - own), 2),
+            "kernel_cpu_s": round(kernel, 2),
             "load_before": load, "exit": code}
 
 
@@ -68,6 +70,23 @@ def busy_cpu_s():
         fields = [int(n) for n in file.readline().split()[1:]]
     user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
     return (user + nice + system + irq + softirq + steal) * TICK_S
+
+
+KTHREADD = b"2"                # parent of the kernel's threads
+
+
+def kernel_cpu_s():
+    """CPU time that the kernel's threads have spent so far."""
+    ticks = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rsplit(b")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if fields[1] == KTHREADD:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks * TICK_S
 
 
 class GroupMemory:

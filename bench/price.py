@@ -153,7 +153,7 @@ def main():
 
 def save(name, rounds):
     result = {"date": time.strftime("%Y-%m-%d"), "set": name, "machine": machine.describe(),
-              "prices": prices(rounds), "rounds": rounds}
+              "commit": machine.commit(), "prices": prices(rounds), "rounds": rounds}
     stem = ROOT / "bench" / "results" / f"price-{result['date']}"
     stem.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
     stem.with_suffix(".md").write_text(text_of(result))

@@ -10,7 +10,7 @@ from figures import TITLES, Figures
 def write(results, out):
     figures = Figures(results)
     plot.write(figures, Path(f"{out}.svg"))
-    sections = [heading(results, out), measured(figures), verdicts(results), doubts(figures),
+    sections = [heading(results, out), broken(results), measured(figures), verdicts(results), doubts(figures),
                 tools(results), lines(results)]
     Path(f"{out}.md").write_text("\n".join(sections))
 
@@ -22,10 +22,19 @@ def heading(results, out):
              f"restores go to {machine.get('restores_go_to', 'the same')}")
     sets = "".join(f"| {name} | {set_line(facts_of)} |\n"
                    for name, facts_of in results["sets"].items())
-    return (f"# Bench {Path(out).name}\n\n{facts}.\n\n"
-            "Medians of the rounds; `×` is the median of the ratios within a round to the\n"
+    commit = results.get("commit", "unknown")
+    return (f"# Bench {Path(out).name}\n\nIcecore at commit {commit}. {facts}.\n\n"
+            "Medians of the rounds that nothing disturbed (the others are listed below); `×` is the median of the ratios within a round to the\n"
             "reference of the table. Warm cache unless said.\n\n"
             f"![plot]({Path(out).name}.svg)\n\n| set | contents |\n|---|---|\n{sets}")
+
+
+def broken(results):
+    """What does not hold stands at the top."""
+    bad = [v for v in claims.judge(results) if v.state != "PASS"]
+    if not bad:
+        return "All claims hold (the table is below).\n"
+    return "## Claims that do not hold, or were not measured\n\n" + claims.table(bad)
 
 
 def set_line(facts):
@@ -100,7 +109,7 @@ def doubts(figures):
     differing = [f"{r['set']} restored by {r['tool']}: {text!r}"
                  for r in figures.runs for text in r.get("differences", [])]
     return "".join(f"## {title}\n\n" + "".join(f"- {text}\n" for text in texts) + "\n"
-                   for title, texts in (("Runs that were disturbed", found),
+                   for title, texts in (("Runs that were disturbed, not in the tables", found),
                                         ("Runs that failed, not in the tables", failed),
                                         ("Restores that differ", differing)) if texts)
 

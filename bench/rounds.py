@@ -19,14 +19,19 @@ from settings import MIB, WORK
 RECLAIM_SNAPSHOTS = 10       # the claim: forget 9 of 10
 # Of the others sizes count and not times, or they have too many files to map.
 PINNED_SETS = ("small", "middle", "large")
+# A run that something disturbed is made again, so often at most; what changes things cannot be.
+ATTEMPTS = 3
+REPEATABLE = ("first", "second", "restore", "restore-synced", "check", "cold-first")
 
 
 class Round:
-    def __init__(self, set_name, tools, number, record, verify=(), make=Repository):
+    def __init__(self, set_name, tools, number, record, verify=(), make=Repository,
+                 is_disturbed=lambda run: False):
         self.set = set_name
         self.number = number
         self.record = record             # called with every finished run
         self.verify = verify             # tools whose restores are compared
+        self.is_disturbed = is_disturbed
         self.source = datasets.path(set_name)
         names = list(tools)
         turn = (number - 1) % len(names) if names else 0
@@ -54,20 +59,24 @@ class Round:
         """A tool that fails is reported and left out of the figures, not the end."""
         for repository in (self.offering(operation) if repositories is None
                            else repositories):
-            try:
-                facts = action(repository)
-            except (ToolFailed, OSError) as error:
-                print(f"bench: {error}", file=sys.stderr)
-                continue
-            self.save(operation, repository, facts)
+            for _ in range(ATTEMPTS if operation in REPEATABLE else 1):
+                try:
+                    facts = action(repository)
+                except (ToolFailed, OSError) as error:
+                    print(f"bench: {error}", file=sys.stderr)
+                    break
+                if not self.is_disturbed(self.save(operation, repository, facts)):
+                    break
 
     def save(self, operation, repository, facts):
         ok = facts["exit"] in repository.spec.fine
-        self.record({"set": self.set, "operation": operation, "tool": repository.tool,
-                     "round": self.number, "ok": ok, **facts})
+        run = {"set": self.set, "operation": operation, "tool": repository.tool,
+               "round": self.number, "ok": ok, **facts}
+        self.record(run)
         if not ok:
             print(f"bench: {repository.tool} {operation} failed with {facts['exit']}, "
                   f"see {repository.log_path()}", file=sys.stderr)
+        return run
 
     # The operations.
 

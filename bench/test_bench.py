@@ -1,5 +1,8 @@
 """`python3 -m unittest discover bench`: the bench's own arithmetic, without data sets."""
 
+import argparse
+import contextlib
+import io
 import os
 import sys
 import tempfile
@@ -14,6 +17,8 @@ import counts
 import measure
 import netreport
 import repository
+import rounds
+import run
 import served
 import textlike
 import wan
@@ -45,8 +50,43 @@ class Claims(unittest.TestCase):
         runs = [result("icecore", 1), {**result("tar", 2), "ok": False}]
         self.assertEqual(verdict(runs, "small first: time of tar").state, "NOT MEASURED")
 
+    def test_a_claim_against_peers_is_judged_when_all_were_measured(self):
+        runs = [result("icecore", 1), *(result(peer, 9) for peer in ("restic", "rustic", "borg"))]
+        found = verdict(runs, "small first: times faster than the fastest")
+        self.assertEqual((found.state, found.against), ("NOT MEASURED", "not measured: bupstash"))
+        runs.append(result("bupstash", 9))
+        self.assertEqual(verdict(runs, "small first: times faster than the fastest").state, "PASS")
+
+    def test_the_smallest_repository_is_the_one_to_beat(self):
+        sizes = {"icecore": 101, "restic": 120, "rustic": 110, "borg": 100, "bupstash": 130}
+        runs = [result(tool, 1, repo_mib=size) for tool, size in sizes.items()]
+        found = verdict(runs, "small first: repository")
+        self.assertEqual((found.against, found.state), ("borg", "FAIL"))
+        self.assertEqual(verdict(runs[:-1], "small first: repository").state, "NOT MEASURED")
+
+    def test_a_disturbed_run_is_no_figure_and_is_named(self):
+        f = figures(result("icecore", 1, 1), {**result("icecore", 9, 2), "foreign_cpu_s": 5})
+        self.assertEqual(f.value("small", "first", "icecore"), 1)
+        self.assertEqual(list(f.doubtful()), ["round 2, small first icecore: others used 5 s of CPU"])
+        disturbed = [{**result("icecore", 1), "foreign_cpu_s": 5}, result("tar", 2)]
+        self.assertEqual(verdict(disturbed, "small first: time of tar").state, "NOT MEASURED")
+
+    def test_what_could_not_be_judged_is_no_success(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = {"cpu": "c", "cores": 2, "memory_gib": 1, "system": "s", "kernel": "k",
+                     "file_system": "f"}
+            results = {"machine": place, "commit": "abc", "tools": {}, "sets": {},
+                       "runs": [result("icecore", 1)]}
+            asked = argparse.Namespace(out=Path(folder, "x"), claim=None)
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(run.show(results, asked), 1)
+            text = Path(folder, "x.md").read_text()
+        self.assertIn("commit abc", text)
+        self.assertLess(text.index("NOT MEASURED"), text.index("First backup"))
+
     def test_the_fastest_peer_is_the_one_to_beat(self):
-        runs = [result("icecore", 10), result("restic", 50), result("bupstash", 19)]
+        others = [result("rustic", 60), result("borg", 70)]
+        runs = [result("icecore", 10), result("restic", 50), result("bupstash", 19), *others]
         found = verdict(runs, "small first: times faster than the fastest")
         self.assertEqual((found.against, found.state), ("bupstash", "FAIL"))
         runs[0]["wall_s"] = 9
@@ -55,6 +95,33 @@ class Claims(unittest.TestCase):
     def test_memory_limits_hold_for_the_worst_round(self):
         runs = [result("icecore", 1, 1, peak_mib=100), result("icecore", 1, 2, peak_mib=151)]
         self.assertEqual(verdict(runs, "small first: peak").state, "FAIL")
+
+
+class FakeRepository:
+    """Its runs are disturbed so often, then not."""
+
+    def __init__(self, _set, tool, disturbed):
+        self.tool, self.disturbed = tool, disturbed
+        self.spec = argparse.Namespace(fine=(0,))
+
+    def once(self, _repository):
+        self.disturbed -= 1
+        return {"exit": 0, "disturbed": self.disturbed >= 0}
+
+
+class Rounds(unittest.TestCase):
+    def runs(self, operation, disturbed):
+        found = []
+        one = rounds.Round("small", {"icecore": disturbed}, 1, found.append, make=FakeRepository,
+                           is_disturbed=lambda run: run["disturbed"])
+        one.for_tools(operation, one.repositories[0].once, one.repositories)
+        return [run["disturbed"] for run in found]
+
+    def test_a_disturbed_run_is_made_again_where_that_is_possible(self):
+        self.assertEqual(self.runs("first", 0), [False])
+        self.assertEqual(self.runs("first", 1), [True, False])
+        self.assertEqual(self.runs("first", 9), [True, True, True])
+        self.assertEqual(self.runs("reclaim", 1), [True])
 
 
 class Measuring(unittest.TestCase):
