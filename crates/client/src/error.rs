@@ -36,9 +36,14 @@ pub enum Error {
     /// An object has other content than its name says.
     #[error("object {0} has other content than its name says")]
     WrongContent(ObjectId),
-    /// A manifest is not signed by a key of this repository.
-    #[error("snapshot {0} is not signed by a key of this repository")]
-    Forged(SnapshotId),
+    /// A snapshot that may not count: nobody vouches for it, or not for what it says of itself.
+    #[error("snapshot {id} is not trusted: {why}")]
+    NotTrusted {
+        /// The snapshot.
+        id: SnapshotId,
+        /// What is wrong with it.
+        why: String,
+    },
     /// No key with this id.
     #[error("there is no key {0}")]
     NoKey(KeyId),
@@ -74,6 +79,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it says something of one snapshot, and nothing of others.
+    pub fn is_of_one_snapshot(&self) -> bool {
+        matches!(
+            self,
+            Self::Repository(repository::Error::Damaged { .. })
+                | Self::NotTrusted { .. }
+                | Self::Format(_)
+                | Self::Crypto(_)
+                | Self::Seal(_)
+        )
+    }
+
     /// Whether it is the way to the storage that failed: it says nothing of the data.
     pub(crate) fn is_of_the_way(&self) -> bool {
         matches!(self, Self::Repository(error) if error.is_of_the_way())

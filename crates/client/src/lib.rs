@@ -21,6 +21,7 @@ pub mod restore;
 pub mod retention;
 pub mod select;
 mod sift;
+pub mod signers;
 pub mod surroundings;
 pub mod tags;
 pub mod throttle;

@@ -2,13 +2,13 @@
 //! means.
 
 use crate::archive::Archive;
-use crate::blocks::Scratch;
 use crate::report::Report;
+use crate::signers::{Signer, Signers};
 use crate::{Error, Result};
 use crypto::RootVerifyKey;
 use format::entry::Time;
 use format::limits::MANIFEST_BODY_MAX;
-use format::manifest::{Head, UNSIGNED_BYTES};
+use format::manifest::{Head, PARTIAL, REMADE};
 pub(crate) use format::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
@@ -29,8 +29,8 @@ pub struct Body {
     /// Labels of the user.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Whether parts of the source could not be read.
-    #[serde(default)]
+    /// Whether parts of the source could not be read; stands in the head.
+    #[serde(skip)]
     pub partial: bool,
     /// Damage epoch of the repository when it was made: see `Repository::damage_epoch`.
     #[serde(default)]
@@ -92,6 +92,8 @@ pub(crate) struct NewManifest {
     pub(crate) previous_id: Option<SnapshotId>,
     pub(crate) time: Time,
     pub(crate) root: Root,
+    /// What it is made anew of, with its number.
+    pub(crate) original: Option<(SnapshotId, u64)>,
 }
 
 impl NewManifest {
@@ -112,6 +114,7 @@ pub(crate) fn commit(
     let bytes =
         serde_json::to_vec(body).map_err(|_| format::Error::Invalid { what: "manifest body" })?;
     let writer = &archive.keys.writer;
+    let remade = if new.original.is_some() { REMADE } else { 0 };
     let head = Head {
         sequence: session.next_snapshot()?,
         source: new.source,
@@ -123,6 +126,8 @@ pub(crate) fn commit(
         level: new.root.level,
         body: writer.ids.page_id(BODY_KIND, &[new.root.id], &bytes),
         writer: archive.slot.id,
+        flags: remade | if body.partial { PARTIAL } else { 0 },
+        original: new.original,
     };
     let unsigned = head.encode();
     let signature = writer.signer.sign(&signed(archive, MANIFEST_CONTEXT, &unsigned));
@@ -157,8 +162,7 @@ pub(crate) fn tombstone(
 /// Reads manifests and checks who signed them.
 pub struct ManifestReader<'a> {
     archive: &'a Archive,
-    slots: Vec<(ids::KeyId, crypto::SlotInfo)>,
-    scratch: Scratch,
+    signers: Signers<'a>,
     unpacker: zstd::bulk::Decompressor<'static>,
 }
 
@@ -166,7 +170,7 @@ impl<'a> ManifestReader<'a> {
     /// A reader of `archive`'s manifests.
     pub fn new(archive: &'a Archive) -> Result<Self> {
         let unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
-        Ok(Self { archive, slots: archive.slots()?, scratch: Scratch::new()?, unpacker })
+        Ok(Self { archive, signers: Signers::new(archive), unpacker })
     }
 
     /// The snapshot `name`: its signature, its body and that both belong together are checked.
@@ -176,8 +180,19 @@ impl<'a> ManifestReader<'a> {
 
     /// The snapshot that was fetched as `stored`, checked in the same way.
     pub(crate) fn open(&mut self, stored: Stored) -> Result<Snapshot> {
-        let name = stored.name;
-        self.check_signature(&stored)?;
+        let signer = self.check_signature(&stored)?;
+        let (name, head) = (stored.name, stored.head);
+        let body = Body { partial: head.is_partial(), ..self.body(stored)? };
+        if source_id(self.archive, &body.node, &body.paths) != head.source {
+            let why = format!("it names the node '{}' and was made for another source", body.node);
+            return Err(Error::NotTrusted { id: name.id, why });
+        }
+        signer.map_or(Ok(()), |signer| may_be(&signer, name, &body.node))?;
+        Ok(Snapshot { name, head, body })
+    }
+
+    /// What is sealed in `stored`, if that is what its head means.
+    fn body(&mut self, stored: Stored) -> Result<Body> {
         let opener = self.archive.blocks()?.opener();
         let mut bytes = stored.record;
         if record::split(&bytes)?.header.plain_bytes as usize > MANIFEST_BODY_MAX {
@@ -189,27 +204,30 @@ impl<'a> ManifestReader<'a> {
         let plain = opener.open_single(&mut bytes, &mut self.unpacker)?;
         let root = stored.head.root;
         if self.archive.keys.writer.ids.page_id(BODY_KIND, &[root], &plain) != stored.head.body {
-            return Err(Error::Forged(name.id));
+            let why = "its body is not the one that was signed".to_owned();
+            return Err(Error::NotTrusted { id: stored.name.id, why });
         }
-        let body = serde_json::from_slice(&plain)
-            .map_err(|_| format::Error::Invalid { what: "manifest body" })?;
-        let _ = &self.scratch;
-        Ok(Snapshot { name, head: stored.head, body })
+        Ok(serde_json::from_slice(&plain)
+            .map_err(|_| format::Error::Invalid { what: "manifest body" })?)
     }
 
-    /// Checks the signature; also possible with a write-only key.
-    pub fn check_signature(&self, stored: &Stored) -> Result<()> {
-        let signed = record::split(&stored.record)?.clear;
-        let unsigned = signed.get(..UNSIGNED_BYTES).unwrap_or_default();
-        // A key that was removed since leaves its manifests signed by nobody known; the seal and
-        // the keyed body hash still vouch for them.
-        let Some((_, slot)) = self.slots.iter().find(|(id, _)| *id == stored.head.writer) else {
-            return Ok(());
+    /// Who signed it; also possible with a write-only key. `None` is a key that is not known any more,
+    /// if it ever was: the seal and the keyed body hash still vouch for what it made.
+    pub fn check_signature(&self, stored: &Stored) -> Result<Option<Signer>> {
+        let signed = self.signers.of_head(record::split(&stored.record)?.clear)?;
+        let signed = signed.map(|(_, signer)| signer);
+        signed.map_err(|why| Error::NotTrusted { id: stored.name.id, why })
+    }
+
+    /// Whether `stored` may count for the source of `node` that its head names, as far as the clear
+    /// tells: also possible with a write-only key. A key that is not known is no excuse here.
+    pub(crate) fn check_clear(&self, stored: &Stored, node: &str) -> Result<()> {
+        let Some(signer) = self.check_signature(stored)? else {
+            let why =
+                format!("no key of this repository has signed it (key {})", stored.head.writer);
+            return Err(Error::NotTrusted { id: stored.name.id, why });
         };
-        let message = self::signed(self.archive, MANIFEST_CONTEXT, unsigned);
-        slot.verify_key
-            .verify(&message, &stored.signature)
-            .map_err(|_| Error::Forged(stored.name.id))
+        may_be(&signer, stored.name, node)
     }
 
     /// All snapshots in the order made. What cannot be read is given to `damaged`.
@@ -229,6 +247,15 @@ impl<'a> ManifestReader<'a> {
     }
 }
 
+/// A bound key signs for one node, and for no other.
+fn may_be(signer: &Signer, name: SnapshotRef, node: &str) -> Result<()> {
+    if signer.may_be(node) {
+        return Ok(());
+    }
+    let why = format!("the key of '{}' signed it, and it names the node '{node}'", signer.label);
+    Err(Error::NotTrusted { id: name.id, why })
+}
+
 /// Snapshots that are fetched at once: one may have two mebibytes, most have one or two thousand bytes.
 const AT_ONCE: usize = 128;
 
@@ -241,10 +268,53 @@ pub(crate) fn fetched(
     names.chunks(AT_ONCE).flat_map(|some| some.iter().copied().zip(store.several(some)))
 }
 
-/// The newest snapshot of `source`, as far as the clear tells: for the chain and for change
-/// detection.
-pub(crate) fn newest_of(archive: &Archive, source: &ObjectId) -> Result<Option<Stored>> {
-    Ok(archive.store.newest(source)?)
+/// The newest snapshot of the source of `node` that may count: for the chain and for change
+/// detection. Newer ones that may not are told to `note`.
+pub(crate) fn newest_of(
+    archive: &Archive,
+    source: &ObjectId,
+    node: &str,
+    note: &mut dyn FnMut(&str),
+) -> Result<Option<Stored>> {
+    let Some(newest) = archive.store.newest(source)? else { return Ok(None) };
+    let reader = ManifestReader::new(archive)?;
+    match reader.check_clear(&newest, node) {
+        Ok(()) => Ok(Some(newest)),
+        Err(Error::NotTrusted { id, why }) => {
+            note(&format!(
+                "snapshot {id} is not trusted and not built upon: {why}. Look at it: icecore check"
+            ));
+            newest_trusted(archive, &reader, source, node)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The same, by looking at all of them.
+fn newest_trusted(
+    archive: &Archive,
+    reader: &ManifestReader<'_>,
+    source: &ObjectId,
+    node: &str,
+) -> Result<Option<Stored>> {
+    if archive.reader_keys().is_err() && archive.store.is_far() {
+        return Ok(None); // who may only write is shown no list
+    }
+    let mut names = archive.store.snapshots()?;
+    names.reverse();
+    for (_, stored) in fetched(archive, &names) {
+        match stored {
+            Ok(stored) if stored.head.source == *source => {
+                match reader.check_clear(&stored, node) {
+                    Err(Error::NotTrusted { .. }) => {}
+                    checked => return checked.map(|()| Some(stored)),
+                }
+            }
+            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// The key that vouches for slots.

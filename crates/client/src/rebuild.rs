@@ -3,7 +3,8 @@
 
 use crate::Result;
 use crate::archive::Archive;
-use crate::unlisted::{Slots, forgotten, signed_head};
+use crate::signers::Signers;
+use crate::unlisted::{forgotten, signed_head};
 use crypto::SlotSecret;
 use ids::SnapshotId;
 use repository::check::Damage;
@@ -47,8 +48,8 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     )?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let archive = Archive::with(repository, secret)?;
-    let mut slots = Slots::new(&archive);
-    let dead = forgotten(&mut slots, &found.tombstones, false)?;
+    let signers = Signers::new(&archive);
+    let dead = forgotten(&signers, &found.tombstones, false)?;
     let present = readable(&archive)?;
     let mut report =
         Report { containers: found.containers, objects: found.objects, ..Report::default() };
@@ -56,7 +57,7 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        let Some(head) = signed_head(&mut slots, &manifest.clear)? else {
+        let Some(head) = signed_head(&signers, &manifest.clear)? else {
             report.forged += 1;
             continue;
         };

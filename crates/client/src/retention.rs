@@ -253,6 +253,8 @@ mod tests {
             level: 0,
             body: object,
             writer: KeyId([1; 8]),
+            flags: 0,
+            original: None,
         };
         let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
         let body = Body { node: "n".into(), paths: vec!["/".into()], tags, ..Body::default() };

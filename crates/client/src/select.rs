@@ -90,6 +90,15 @@ pub fn find(
     }
 }
 
+/// The name of the snapshot whose id `selector` gives, whether or not it can be read; `None` when it
+/// names a snapshot in another way, or only of a node.
+pub fn named_by_id(archive: &Archive, selector: &Selector) -> Result<Option<SnapshotRef>> {
+    match (&selector.when, &selector.node) {
+        (When::Id(prefix), None) => by_id(archive, prefix).map(Some),
+        _ => Ok(None),
+    }
+}
+
 fn by_id(archive: &Archive, prefix: &str) -> Result<SnapshotRef> {
     let names = archive.store.snapshots()?;
     let mut fitting = names.into_iter().filter(|name| name.id.to_string().starts_with(prefix));
@@ -155,7 +164,10 @@ fn pass_over(name: SnapshotRef, error: Error, note: &mut dyn FnMut(&str)) -> Res
     if matches!(error, Error::Repository(repository::Error::Storage(_)) | Error::WriteOnly) {
         return Err(error);
     }
-    note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id));
+    match error {
+        Error::NotTrusted { .. } => note(&format!("{error}; it is passed over")),
+        _ => note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id)),
+    }
     Ok(())
 }
 

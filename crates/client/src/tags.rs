@@ -50,7 +50,7 @@ pub fn change(
 fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Result<SnapshotRef> {
     let lease = archive.lease("tag")?;
     let head = &snapshot.head;
-    let previous = manifest::newest_of(archive, &head.source)?;
+    let previous = manifest::newest_of(archive, &head.source, &body.node, &mut |_| ())?;
     let sealer = archive.sealer()?;
     // It fails when the snapshot is gone: who forgot it meanwhile meant it.
     let session = archive.local()?.begin(&lease, Some(snapshot.name), sealer.session_record())?;
@@ -60,6 +60,7 @@ fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Res
         previous_id: previous.as_ref().map(|stored| stored.name.id),
         time: snapshot.time(),
         root: Root { id: head.root, level: head.level, sums: Sums::EMPTY },
+        original: Some(head.original.unwrap_or((snapshot.id(), head.sequence))),
     };
     Ok(manifest::commit(archive, Box::new(session), &sealer, new, body)?.snapshot)
 }

@@ -2,51 +2,26 @@
 //! stopped before they were done. Nobody forgot them, so they are treated as if somebody missed
 //! them.
 
-use crate::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT, signed};
+use crate::manifest::{TOMBSTONE_CONTEXT, signed};
+use crate::signers::Signers;
 use crate::{Archive, Result};
-use crypto::SlotInfo;
-use format::manifest::{self, Head, SIGNATURE_BYTES, UNSIGNED_BYTES};
+use format::manifest::{self, Head, SIGNATURE_BYTES};
 use format::record::{self, RecordKind};
 use ids::{KeyId, Place, SessionId, SnapshotId};
 use repository::container::read::ContainerReader;
 use repository::rebuild::FoundManifest;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::hash_map::Entry;
-
-/// The key slots that are certified. Each is looked for under its name: a list of them may be of
-/// the past, and what a new key signed would look forged.
-pub(crate) struct Slots<'a> {
-    archive: &'a Archive,
-    known: FxHashMap<KeyId, Option<SlotInfo>>,
-}
-
-impl<'a> Slots<'a> {
-    /// Those of `archive`.
-    pub(crate) fn new(archive: &'a Archive) -> Self {
-        Self { archive, known: FxHashMap::default() }
-    }
-
-    /// The slot of the key `id`.
-    fn find(&mut self, id: KeyId) -> Result<Option<&SlotInfo>> {
-        Ok(match self.known.entry(id) {
-            Entry::Occupied(known) => known.into_mut().as_ref(),
-            Entry::Vacant(unknown) => unknown.insert(self.archive.slot_of(id)?).as_ref(),
-        })
-    }
-}
 
 /// The head of a manifest that a key of the repository signed.
-pub(crate) fn signed_head(slots: &mut Slots<'_>, clear: &[u8]) -> Result<Option<Head>> {
-    let Ok((head, signature)) = Head::decode(clear) else { return Ok(None) };
-    let unsigned = signed(slots.archive, MANIFEST_CONTEXT, &clear[..UNSIGNED_BYTES]);
-    let Some(slot) = slots.find(head.writer)? else { return Ok(None) };
-    Ok(slot.verify_key.verify(&unsigned, &signature).is_ok().then_some(head))
+pub(crate) fn signed_head(signers: &Signers<'_>, clear: &[u8]) -> Result<Option<Head>> {
+    let signed = signers.of_head(clear)?.ok();
+    Ok(signed.and_then(|(head, signer)| signer.map(|_| head)))
 }
 
 /// The snapshots that `tombstones` name. `stranger` says whether to believe one of a key that is
 /// none of the repository's any more.
 pub(crate) fn forgotten(
-    slots: &mut Slots<'_>,
+    signers: &Signers<'_>,
     tombstones: &[Vec<u8>],
     stranger: bool,
 ) -> Result<FxHashSet<SnapshotId>> {
@@ -56,9 +31,9 @@ pub(crate) fn forgotten(
             continue;
         };
         let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
-        let signed = signed(slots.archive, TOMBSTONE_CONTEXT, message);
-        let is_good = match slots.find(KeyId(*writer))? {
-            Some(slot) => slot.verify_key.verify(&signed, signature).is_ok(),
+        let signed = signed(signers.archive, TOMBSTONE_CONTEXT, message);
+        let is_good = match signers.find(KeyId(*writer))? {
+            Some(signer) => signer.verify_key.verify(&signed, signature).is_ok(),
             None => stranger,
         };
         if is_good {
@@ -72,8 +47,8 @@ pub(crate) fn forgotten(
 /// Brings all of them back whose data is there, before it is reclaimed. Returns how many.
 pub(crate) fn bring_back(archive: &Archive, lease: &repository::lease::Lease) -> Result<u64> {
     let found = look(archive)?;
-    let mut slots = Slots::new(archive);
-    let dead = forgotten(&mut slots, &found.tombstones, true)?;
+    let signers = Signers::new(archive);
+    let dead = forgotten(&signers, &found.tombstones, true)?;
     let listed = archive.local()?.snapshots_now()?;
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let mut back = 0;
@@ -81,7 +56,7 @@ pub(crate) fn bring_back(archive: &Archive, lease: &repository::lease::Lease) ->
         if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        if let Some(head) = signed_head(&mut slots, &manifest.clear)?
+        if let Some(head) = signed_head(&signers, &manifest.clear)?
             && archive.local()?.is_complete(head.root)?
         {
             archive.local()?.restore_manifest(lease, manifest)?;

@@ -37,5 +37,7 @@ pub const CONTAINER_BYTES_MAX: u64 = 1 << 32;
 pub const CONTAINER_RECORDS_MAX: usize = 1 << 20;
 /// Longest sealed part of a manifest in bytes.
 pub const MANIFEST_BODY_MAX: usize = 1 << 20;
+/// Longest extension of a manifest's head, or of a receipt, in bytes.
+pub const MANIFEST_EXTENSION_MAX: usize = 4096;
 /// Most parity of a container, in parity shards for each hundred data shards.
 pub const PARITY_PERCENT_MAX: u32 = 25;

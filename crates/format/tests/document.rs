@@ -78,7 +78,7 @@ fn the_limits_are_those_of_the_document() {
         PATH_BYTES_MAX INLINE_BYTES_MAX XATTR_BYTES_MAX XATTRS_MAX OWNER_BYTES_MAX
         RECORD_PLAIN_MAX RECORD_SEALED_MAX RECORD_CLEAR_MAX RECORD_OBJECTS_MAX CHUNK_BYTES_MAX
         PAGE_REFS_MAX PAGE_ENTRIES_MAX TREE_LEVELS_MAX CONTAINER_BYTES_MAX CONTAINER_RECORDS_MAX
-        MANIFEST_BODY_MAX RECORD_BYTES_MAX PAGE_PATH_BYTES_MAX
+        MANIFEST_BODY_MAX RECORD_BYTES_MAX PAGE_PATH_BYTES_MAX MANIFEST_EXTENSION_MAX
         PARITY_PERCENT_MAX
     );
     let source = read("src/limits.rs");
@@ -159,7 +159,7 @@ fn the_page_head_is_laid_out_as_told() {
 #[test]
 fn the_manifest_head_is_laid_out_as_told() {
     let head = manifest::Head {
-        sequence: 1,
+        sequence: 13,
         source: ObjectId([2; 24]),
         source_sequence: 3,
         previous: SnapshotId([4; 16]),
@@ -169,12 +169,14 @@ fn the_manifest_head_is_laid_out_as_told() {
         level: 7,
         body: ObjectId([8; 24]),
         writer: KeyId([9; 8]),
+        flags: manifest::REMADE,
+        original: Some((SnapshotId([11; 16]), 12)),
     };
     let bytes = [&head.encode()[..], &[10; 64]].concat();
-    let (one, three) = (1u64.to_le_bytes(), 3u64.to_le_bytes());
-    let expected: [&[u8]; 12] = [
-        &[1, 0],
-        &one,
+    let [sequence, three, twelve] = [13u64, 3, 12].map(u64::to_le_bytes);
+    let expected: [&[u8]; 16] = [
+        &[2, 0],
+        &sequence,
         &[2; 24],
         &three,
         &[4; 16],
@@ -184,6 +186,10 @@ fn the_manifest_head_is_laid_out_as_told() {
         &[7],
         &[8; 24],
         &[9; 8],
+        &[2, 0, 0, 0],
+        &[11; 16],
+        &twelve,
+        &[0, 0],
         &[10; 64],
     ];
     assert_layout("Manifest head:", &bytes, &expected);

@@ -13,6 +13,7 @@ use client::manifest::{ManifestReader, Snapshot};
 use client::select::{self, Selector};
 use remote::{Purpose, Remote};
 use repository::local::LocalStorage;
+use repository::snapshots::SnapshotRef;
 use repository::storage::{Storage, StorageError};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -179,26 +180,65 @@ impl Context {
         self.find(archive, &selector.ok_or_else(|| no_selector(text.as_ref()))?)
     }
 
-    /// All snapshots that can be read, oldest first, and how many cannot; those are told.
-    pub(crate) fn snapshots(&self, archive: &Archive) -> Result<(Vec<Snapshot>, usize)> {
+    /// All snapshots that can be read and count, oldest first, and those that do not; these are told.
+    pub(crate) fn snapshots(&self, archive: &Archive) -> Result<(Vec<Snapshot>, Vec<Unread>)> {
+        let (all, unread) = self.listed(archive)?;
+        unread.iter().for_each(|unread| self.out.note(&unread_text(unread)));
+        Ok((all, unread))
+    }
+
+    /// The same, and nothing is told.
+    pub(crate) fn listed(&self, archive: &Archive) -> Result<(Vec<Snapshot>, Vec<Unread>)> {
         let failed = |error| self.failure(error);
         archive.reader_keys().map_err(failed)?;
-        let mut damaged = 0;
+        let mut unread = Vec::new();
         let all = ManifestReader::new(archive).map_err(failed)?.all(|name, error| {
             // What another process forgot meanwhile is not damaged.
             if !matches!(error, client::Error::Repository(repository::Error::SnapshotMissing(_))) {
-                damaged += 1;
-                self.out.note(&format!("snapshot {} cannot be read: {error}", name.id));
+                unread.push((name, error));
             }
         });
         let mut all = all.map_err(failed)?;
         all.sort_by_key(|snapshot| (snapshot.time(), snapshot.name));
-        Ok((all, damaged))
+        Ok((all, unread))
+    }
+
+    /// The snapshot that `text` names, to be forgotten: one that is named by its id need not be
+    /// readable, or nobody could get rid of it.
+    pub(crate) fn to_forget(
+        &self,
+        archive: &Archive,
+        text: &str,
+    ) -> Result<(SnapshotRef, std::result::Result<Snapshot, client::Error>)> {
+        let selector = Selector::parse(text, &crate::time::parse_point);
+        let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
+        match select::find(archive, &selector, &mut |text| self.out.note(text)) {
+            Ok(snapshot) => Ok((snapshot.name, Ok(snapshot))),
+            Err(error) if error.is_of_one_snapshot() => {
+                match select::named_by_id(archive, &selector)
+                    .map_err(|error| self.failure(error))?
+                {
+                    Some(name) => Ok((name, Err(error))),
+                    None => Err(self.failure(error)),
+                }
+            }
+            Err(error) => Err(self.failure(error)),
+        }
     }
 
     fn find(&self, archive: &Archive, selector: &Selector) -> Result<Snapshot> {
         select::find(archive, selector, &mut |text| self.out.note(text))
             .map_err(|error| self.failure(error))
+    }
+}
+
+/// A snapshot that does not count, and why.
+pub(crate) type Unread = (SnapshotRef, client::Error);
+
+fn unread_text((name, error): &Unread) -> String {
+    match error {
+        client::Error::NotTrusted { .. } => error.to_string(),
+        _ => format!("snapshot {} cannot be read: {error}", name.id),
     }
 }
 

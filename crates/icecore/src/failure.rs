@@ -145,9 +145,11 @@ impl From<Error> for Failure {
         match error {
             Error::Repository(error) => of_repository(&error),
             Error::Crypto(error) => of_crypto(&error),
-            Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) | Error::Forged(_) => {
+            Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) => {
                 Self::new(Code::Damage, message)
             }
+            Error::NotTrusted { id, .. } => Self::new(Code::Damage, message)
+                .hint(format!("It counts for nothing; to remove it: icecore forget {id}")),
             Error::Roots(capture::walk::WalkError::NoThread(_)) => Self::new(Code::Failed, message),
             Error::Roots(_) | Error::Usage(_) => Self::usage(message),
             Error::WriteOnly => Self::new(Code::NotAllowed, message)

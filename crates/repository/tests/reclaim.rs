@@ -66,6 +66,8 @@ fn manifest(root: ObjectId, sequence: u64) -> SealedRecord {
         level: 0,
         body: page(501),
         writer: KeyId([1; 8]),
+        flags: 0,
+        original: None,
     };
     record(
         RecordKind::Manifest,

@@ -127,6 +127,8 @@ impl Cargo {
             level: 0,
             body: writer.ids.page_id(BODY_KIND, &[self.root], &body),
             writer: member.key,
+            flags: 0,
+            original: None,
         };
         let unsigned = head.encode();
         let message = [MANIFEST_CONTEXT, &member.repository, &unsigned].concat();

@@ -35,7 +35,6 @@ use capture::Problem;
 use capture::read::ReadOptions;
 use capture::walk::{Event, Root, Walk};
 use format::entry::Time;
-use ids::ObjectId;
 use merge::Merge;
 use order::Order;
 use queue::Queue;
@@ -172,7 +171,7 @@ fn write(
 ) -> Result<Done> {
     let source = manifest::source_id(archive, &options.node, &options.paths);
     let sealer = archive.sealer()?;
-    let (previous, session) = begin(archive, writer, &source, &sealer)?;
+    let (previous, session) = begin(archive, writer, options, &sealer, monitor)?;
     let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
     let ids = &archive.keys.writer.ids;
     let writer = PageWriter::new(&*session, &sealer, ids, options.cache.as_deref())?;
@@ -192,6 +191,7 @@ fn write(
         previous_id: previous.as_ref().map(|stored| stored.name.id),
         time: begun.time,
         root,
+        original: None,
     };
     let done = finish(archive, options, session, &sealer, manifest, tally, begun)?;
     if let Some(cache) = &options.cache
@@ -203,15 +203,22 @@ fn write(
     Ok(done)
 }
 
-/// A session on the newest snapshot of `source`, if there is one.
+/// The newest snapshot of the source of `options` that may be built upon.
+fn newest(archive: &Archive, options: &Options, monitor: &dyn Monitor) -> Result<Option<Stored>> {
+    let source = manifest::source_id(archive, &options.node, &options.paths);
+    manifest::newest_of(archive, &source, &options.node, &mut |text| monitor.note(text))
+}
+
+/// A session on the newest snapshot of the source, if there is one.
 fn begin(
     archive: &Archive,
     writer: &dyn Writer,
-    source: &ObjectId,
+    options: &Options,
     sealer: &Sealer,
+    monitor: &dyn Monitor,
 ) -> Result<(Option<Stored>, Box<dyn Sink>)> {
     loop {
-        let previous = manifest::newest_of(archive, source)?;
+        let previous = newest(archive, options, monitor)?;
         let base = previous.as_ref().map(|stored| stored.name);
         match writer.begin(base, sealer.session_record()) {
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
@@ -381,8 +388,7 @@ pub fn dry_run(
     monitor: &dyn Monitor,
     mut would_read: impl FnMut(&[u8]),
 ) -> Result<Report> {
-    let source = manifest::source_id(archive, &options.node, &options.paths);
-    let previous = manifest::newest_of(archive, &source)?;
+    let previous = newest(archive, options, monitor)?;
     let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
     let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head), None);
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;

@@ -32,7 +32,7 @@ pub fn run_stream(
     let begun = Begun::new(archive);
     archive.writing("backup", |writer| {
         let source = manifest::source_id(archive, &options.node, &options.paths);
-        let previous = manifest::newest_of(archive, &source)?;
+        let previous = super::newest(archive, options, monitor)?;
         let sealer = archive.sealer()?;
         let session = writer.begin(None, sealer.session_record())?;
         let pages = PageWriter::new(&*session, &sealer, &archive.keys.writer.ids, None)?;
@@ -56,6 +56,7 @@ pub fn run_stream(
             previous_id: previous.as_ref().map(|stored| stored.name.id),
             time: begun.time,
             root,
+            original: None,
         };
         finish(archive, options, session, &sealer, manifest, tally, &begun)
     })

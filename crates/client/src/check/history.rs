@@ -4,7 +4,8 @@
 use super::data::Seen;
 use super::structure::Found;
 use super::{Damage, Report};
-use crate::unlisted::{Slots, forgotten, signed_head};
+use crate::signers::Signers;
+use crate::unlisted::{forgotten, signed_head};
 use crate::{Archive, Result};
 use format::manifest::{self, Head};
 use ids::SnapshotId;
@@ -19,10 +20,10 @@ pub(super) fn check(
     seen: &Seen,
     report: &mut Report,
 ) -> Result<()> {
-    let mut slots = Slots::new(archive);
+    let signers = Signers::new(archive);
     // One of a key that was removed since explains a gap as well as any.
-    let forgotten = forgotten(&mut slots, &seen.tombstones, true)?;
-    let mut stored = stored(&mut slots, &seen.manifests)?;
+    let forgotten = forgotten(&signers, &seen.tombstones, true)?;
+    let mut stored = stored(&signers, &seen.manifests)?;
     let listed = listed(archive, &stored)?;
     let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
     stored.retain(|id, _| !is_known(id));
@@ -72,10 +73,10 @@ fn listed(
 }
 
 /// The snapshots whose manifests lie in containers, signed by a key of the repository.
-fn stored(slots: &mut Slots<'_>, manifests: &[Vec<u8>]) -> Result<FxHashMap<SnapshotId, Head>> {
+fn stored(signers: &Signers<'_>, manifests: &[Vec<u8>]) -> Result<FxHashMap<SnapshotId, Head>> {
     let mut stored = FxHashMap::default();
     for clear in manifests {
-        let head = signed_head(slots, clear)?;
+        let head = signed_head(signers, clear)?;
         stored.extend(head.map(|head| (manifest::snapshot_id(clear), head)));
     }
     Ok(stored)

@@ -3,7 +3,10 @@
 
 use crate::testkit::build::small_tree;
 use crate::testkit::forge::{Forge, file};
-use crate::testkit::{CHEAP, PASSWORD, Place, rebuilt, snapshot};
+use crate::testkit::{CHEAP, Heard, PASSWORD, Place, checked, rebuilt, snapshot};
+use client::backup::{self, Progress};
+use client::manifest::source_id;
+use client::select::{self, Selector, When};
 use client::{Archive, Error};
 use crypto::{KeyMaterial, Role, SlotSecret};
 use format::record::RecordKind;
@@ -50,7 +53,7 @@ fn a_snapshot_that_somebody_else_signed_is_forged() {
     let forge = Forge::new(&lab.agent).signed_as(lab.owner.slot.id);
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
     let read = snapshot(&lab.place.open(), name);
-    assert!(matches!(read, Err(Error::Forged(id)) if id == name.id), "{read:?}");
+    assert!(matches!(&read, Err(Error::NotTrusted { id, .. }) if *id == name.id), "{read:?}");
     lab.lose_all_snapshots();
     let report = rebuilt(&lab.place);
     assert_eq!((report.forged, report.snapshots_restored, report.snapshots), (1, 1, 1));
@@ -62,7 +65,7 @@ fn a_head_that_was_made_for_another_body_is_forged() {
     let forge = Forge::new(&lab.owner).for_body(ObjectId([7; 24]).with_type(true));
     let name = forge.publish_leaf(&[file("a", b"x")]);
     let read = snapshot(&lab.place.open(), name);
-    assert!(matches!(read, Err(Error::Forged(id)) if id == name.id), "{read:?}");
+    assert!(matches!(&read, Err(Error::NotTrusted { id, .. }) if *id == name.id), "{read:?}");
 }
 
 /// Else a rebuild would leave out what nobody forgot who may.
@@ -89,7 +92,7 @@ fn a_tombstone_that_somebody_else_signed_buries_nothing() {
     lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
 }
 
-/// Then it would vouch for what that one signed, and fail: all of its snapshots would seem forged.
+/// Then it would vouch for what that one signed.
 #[test]
 fn a_slot_under_the_name_of_another_vouches_for_nothing() {
     let lab = Lab::new();
@@ -99,6 +102,60 @@ fn a_slot_under_the_name_of_another_vouches_for_nothing() {
     let archive = lab.place.open();
     assert_eq!(archive.slots().unwrap().len(), 1);
     snapshot(&archive, name).unwrap();
+}
+
+/// Whether `name` does not count, for a reason with these words.
+fn is_not_trusted(archive: &Archive, name: SnapshotRef, why: &str) -> bool {
+    matches!(snapshot(archive, name), Err(Error::NotTrusted { why: said, .. }) if said.contains(why))
+}
+
+/// Who has a key makes a snapshot of a source of its own, and says inside that it is another's.
+#[test]
+fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing() {
+    let lab = Lab::new();
+    let own = source_id(&lab.agent, "agent", &["/tree".into()]);
+    let forge = Forge::new(&lab.agent).of_source(own).at(4_000_000_000);
+    let name = forge.publish_leaf(&[file("a", b"of the agent")]);
+    let archive = lab.place.open();
+    assert!(is_not_trusted(&archive, name, "another source"));
+    let latest = Selector { when: When::Latest, node: None };
+    let mut notes = Vec::new();
+    let found = select::find(&archive, &latest, &mut |text| notes.push(text.to_owned())).unwrap();
+    assert_eq!(found.name, lab.made);
+    assert!(
+        notes[0].contains(&name.id.to_string()) && notes[0].contains("not trusted"),
+        "{notes:?}"
+    );
+    let damages = checked(&archive).unwrap().damages;
+    assert!(damages.iter().any(|damage| damage.what.contains("not trusted")), "{damages:?}");
+    // It is removed by its name, and by nothing else.
+    archive.forget(&[name]).unwrap();
+    assert_eq!(checked(&archive).unwrap().damages, []);
+}
+
+/// What a backup builds on decides which files it does not read.
+#[test]
+fn no_backup_builds_on_a_newest_snapshot_that_nobody_known_signed() {
+    let lab = Lab::new();
+    let source = source_id(&lab.owner, "node", &["/tree".into()]);
+    let forge = Forge::new(&lab.agent).signed_as(KeyId([7; 8])).of_source(source);
+    let root = snapshot(&lab.owner, lab.made).unwrap().head.root;
+    let fake = forge.publish(root, 0);
+    for (archive, builds_on) in [(&lab.owner, Some(lab.made.id)), (&lab.agent, None)] {
+        let heard = Heard::default();
+        let run = backup::run(archive, &lab.place.options(), &Progress::default(), &heard);
+        let name = run.unwrap().snapshot;
+        let previous = snapshot(&lab.owner, name).unwrap().head.previous;
+        assert_ne!(previous, fake.id);
+        assert!(builds_on.is_none_or(|made| made == previous));
+        if builds_on.is_some() {
+            assert!(
+                heard.all().iter().any(|line| line.contains("not built upon")),
+                "{:?}",
+                heard.all()
+            );
+        }
+    }
 }
 
 /// Who may change the files and knows the password, which is used elsewhere too.

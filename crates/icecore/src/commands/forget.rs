@@ -174,10 +174,14 @@ impl Forget {
     fn by_name(&self, context: &Context, archive: &Archive) -> Result<Vec<SnapshotRef>> {
         let mut names = Vec::new();
         for text in &self.snapshots {
-            let snapshot = context.snapshot(archive, text)?;
-            if !names.contains(&snapshot.name) {
-                names.push(snapshot.name);
-                show(context, &snapshot, &[])?;
+            let (name, snapshot) = context.to_forget(archive, text)?;
+            if names.contains(&name) {
+                continue;
+            }
+            names.push(name);
+            match snapshot {
+                Ok(snapshot) => show(context, &snapshot, &[])?,
+                Err(error) => context.out.line(&format!("  remove {}  {error}", name.id))?,
             }
         }
         Ok(names)

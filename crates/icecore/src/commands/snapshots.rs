@@ -1,7 +1,7 @@
 //! `icecore snapshots`.
 
 use crate::codes::Code;
-use crate::context::Context;
+use crate::context::{Context, Unread};
 use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::{escape, time, units};
@@ -81,6 +81,31 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// A snapshot that does not count.
+#[derive(Serialize)]
+struct Unusable {
+    snapshot_id: String,
+    is_trusted: bool,
+    reason: String,
+}
+
+impl Unusable {
+    fn new((name, error): &Unread) -> Self {
+        let (is_trusted, reason) = match error {
+            client::Error::NotTrusted { why, .. } => (false, why.clone()),
+            _ => (true, error.to_string()),
+        };
+        Self { snapshot_id: name.id.to_string(), is_trusted, reason }
+    }
+
+    fn row(&self, context: &Context) -> String {
+        let what = if self.is_trusted { "cannot be read" } else { "not trusted" };
+        let id: String = self.snapshot_id.chars().take(8).collect();
+        let reason = escape::text(&self.reason);
+        format!("{id:<10}{}", context.out.paint(Paint::Red, &format!("{what}: {reason}")))
+    }
+}
+
 #[derive(Serialize)]
 struct Count {
     snapshots: usize,
@@ -90,14 +115,19 @@ struct Count {
 impl Snapshots {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
-        let (mut all, damaged) = context.snapshots(&archive)?;
+        let (mut all, unread) = context.listed(&archive)?;
         all.retain(|snapshot| self.filter.takes(snapshot));
         context.out.line(&heading())?;
         let told = all.iter().try_for_each(|snapshot| {
             context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))
         });
         Failure::heard_or_not(told)?;
+        let told = unread.iter().map(Unusable::new).try_for_each(|unusable| {
+            context.out.item("unusable", &unusable, || unusable.row(context))
+        });
+        Failure::heard_or_not(told)?;
         context.out.line(&units::many(all.len() as u64, "snapshot"))?;
+        let damaged = unread.len();
         let code = if damaged > 0 { Code::Damage } else { Code::Complete };
         context.out.summary(code, &Count { snapshots: all.len(), damaged })
     }

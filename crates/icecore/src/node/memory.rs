@@ -79,10 +79,10 @@ fn doubt(archive: &Archive, newest: Option<Stored>, last: &Last) -> Result<Optio
     Ok((newest.head.source_sequence <= last.sequence).then_some(missing))
 }
 
-/// Whether a key that is known here has signed it. That its key was removed is no excuse for a snapshot which this
-/// machine does not remember: anybody can write a name of no key into it.
+/// Whether a key that is known here has signed it.
 fn is_signed(archive: &Archive, stored: &Stored) -> Result<bool> {
-    let slots = archive.slots()?;
-    let is_known = slots.iter().any(|(id, _)| *id == stored.head.writer);
-    Ok(is_known && ManifestReader::new(archive)?.check_signature(stored).is_ok())
+    match ManifestReader::new(archive)?.check_signature(stored) {
+        Err(client::Error::NotTrusted { .. }) => Ok(false),
+        checked => Ok(checked?.is_some()),
+    }
 }

@@ -72,6 +72,23 @@ fn the_line_that_a_token_prints_makes_a_node() {
 }
 
 #[test]
+fn a_node_backs_up_under_its_own_name_alone() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    let backup = |node: &str| {
+        let mut command = machine.command(["backup", "--node", node, "--agent-dir"]);
+        command.arg(machine.path("agent")).arg(machine.source()).env_remove("ICECORE_REPO");
+        crate::machine::ended(&mut command)
+    };
+    let refused = backup("db").ends(2);
+    assert!(refused.stderr.contains("is the node 'web'"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("Leave --node out"), "{}", refused.stderr);
+    backup("web").ends(0);
+}
+
+#[test]
 fn a_server_that_was_killed_goes_on_where_it_was() {
     let machine = Machine::bare();
     let server = start(&machine);

@@ -19,4 +19,5 @@ mod round_trip;
 mod stopping;
 mod storing;
 mod streams;
+mod trusting;
 mod unheard;

@@ -114,7 +114,7 @@ pub(super) fn no_session() -> Packet {
 pub(super) fn source_of_another(node: &str) -> Packet {
     let text = format!("the newest snapshot of this source is of the node '{node}'");
     let hint = format!(
-        "Two machines with one name? Name this one: icecore backup --node NAME. When '{node}' is gone, on the server: icecore server revoke {node}"
+        "Back up as this machine, without --node: icecore backup PATH. When '{node}' is gone, on the server: icecore server revoke {node}"
     );
     fault(Code::NotAllowed, &text, &hint, &[])
 }

@@ -3,7 +3,7 @@
 
 use crate::authority::{Access, Signer};
 use crypto::RootVerifyKey;
-use format::manifest::{Head, MANIFEST_CONTEXT, UNSIGNED_BYTES};
+use format::manifest::{self, Head, MANIFEST_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::Packet;
 use repository::Repository;
@@ -30,7 +30,10 @@ pub(super) fn accept(
     if access.key.is_some_and(|key| key != head.writer.0) {
         return Err(faults::not_allowed("the snapshot is signed under the name of another node"));
     }
-    let unsigned = record.clear.get(..UNSIGNED_BYTES).unwrap_or_default();
+    if head.original.is_some() {
+        return Err(faults::not_allowed("tags are changed where the repository lies"));
+    }
+    let unsigned = manifest::unsigned(record.clear);
     let is_signed = is_signed(repository, &head, unsigned, &signature);
     if !is_signed.map_err(|error| faults::of_engine(&error))? {
         return Err(faults::not_allowed("the snapshot is not signed by a key of this domain"));

@@ -188,6 +188,8 @@ impl Forged<'_> {
             level: 0,
             body: ObjectId([7; 24]),
             writer: self.writer,
+            flags: 0,
+            original: None,
         };
         let unsigned = head.encode();
         let message = [MANIFEST_CONTEXT, &self.repository, &unsigned].concat();

@@ -85,6 +85,8 @@ impl Seals {
             level: 0,
             body: root,
             writer: WRITER,
+            flags: 0,
+            original: None,
         };
         let clear = [&head.encode()[..], &[0; SIGNATURE_BYTES]].concat();
         self.record(RecordKind::Manifest, Vec::new(), clear)

@@ -2,12 +2,12 @@
 
 use crate::testkit::SMALL_CHUNKS;
 use client::Archive;
-use client::manifest::Body;
+use client::manifest::{Body, source_id};
 use crypto::Cipher;
 use format::entry::{Attributes, Content, Entry, Kind, Time};
 use format::inner::{self, Child, Sums};
 use format::leaf::LeafBuilder;
-use format::manifest::Head;
+use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::page::Page;
 use format::record::RecordKind;
 use ids::{KeyId, ObjectId, SnapshotId};
@@ -27,6 +27,7 @@ pub(crate) struct Forge<'a> {
     secs: i64,
     writer: KeyId,
     body: Option<ObjectId>,
+    source: Option<ObjectId>,
 }
 
 impl<'a> Forge<'a> {
@@ -37,7 +38,15 @@ impl<'a> Forge<'a> {
         let sealer = Sealer::new(&archive.keys.writer, random, Cipher::fastest());
         let session =
             archive.local().unwrap().begin(&lease, None, sealer.session_record()).unwrap();
-        Self { archive, session, sealer, secs: 1, writer: archive.slot.id, body: None }
+        Self {
+            archive,
+            session,
+            sealer,
+            secs: 1,
+            writer: archive.slot.id,
+            body: None,
+            source: None,
+        }
     }
 
     /// As if the clock had shown this when the backup began.
@@ -53,6 +62,11 @@ impl<'a> Forge<'a> {
     /// With a head that was made for another body.
     pub(crate) fn for_body(self, body: ObjectId) -> Self {
         Self { body: Some(body), ..self }
+    }
+
+    /// As if it were of another source than its body says.
+    pub(crate) fn of_source(self, source: ObjectId) -> Self {
+        Self { source: Some(source), ..self }
     }
 
     /// Stores a chunk under its own name.
@@ -116,7 +130,7 @@ impl<'a> Forge<'a> {
         let writer = &self.archive.keys.writer;
         let head = Head {
             sequence: self.session.next_snapshot(),
-            source: writer.ids.page_id(0x80, &[], b"forged"),
+            source: self.source.unwrap_or_else(|| source_id(self.archive, "node", &[])),
             source_sequence: 1,
             previous: SnapshotId([0; 16]),
             time_secs: self.secs,
@@ -125,10 +139,12 @@ impl<'a> Forge<'a> {
             level,
             body: self.body.unwrap_or_else(|| writer.ids.page_id(BODY_KIND, &[root], &body)),
             writer: self.writer,
+            flags: 0,
+            original: None,
         };
         let (unsigned, repository) =
             (head.encode(), self.archive.local().unwrap().config().repository);
-        let message = [&b"icecore 2026 manifest v1"[..], &repository.0, &unsigned].concat();
+        let message = [MANIFEST_CONTEXT, &repository.0, &unsigned].concat();
         let clear = [&unsigned[..], &writer.signer.sign(&message)].concat();
         let mut packer = Packer::new(Level::Fixed(3)).unwrap();
         let manifest = self.sealer.seal_single(RecordKind::Manifest, &clear, &body, &mut packer);

@@ -41,6 +41,7 @@ impl Backup {
             context.wish_streams(parallel.div_ceil(2));
         }
         let archive = context.open_cancellable(remote::Purpose::Backup)?;
+        self.is_of_this_node(context)?;
         let missing = leave_out_missing(&mut options, &Told(&context.out))?;
         if self.dry_run {
             return dry_run(context, &archive, &options, missing);
@@ -58,6 +59,18 @@ impl Backup {
         done.partial |= missing;
         self.remember(context, &archive, &options, &done);
         report(context, done, job, options.cache.as_deref())
+    }
+
+    /// A node backs up as itself: what is made in another's name would count for nothing.
+    fn is_of_this_node(&self, context: &Context) -> Result<()> {
+        let (Some(named), Some(remote)) = (&self.node, context.remote()) else { return Ok(()) };
+        let own = remote.names().0;
+        if named == own {
+            return Ok(());
+        }
+        let what = format!("this machine is the node '{own}' of its server, not '{named}'");
+        Err(Failure::usage(what)
+            .hint("Leave --node out; to tell sources apart: --tag NAME, or --as PATH"))
     }
 
     /// On a node: the pages of the last snapshot are kept here. Without them a backup works, too.

@@ -1,0 +1,91 @@
+//! Who may sign: the keys that the repository vouches for. All heads of manifests are checked here.
+
+use crate::manifest::{MANIFEST_CONTEXT, signed};
+use crate::{Archive, Result};
+use crypto::VerifyKey;
+use format::manifest::{self, Head};
+use ids::KeyId;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+/// A key that signs, or did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signer {
+    /// Verifies what it signed.
+    pub verify_key: VerifyKey,
+    /// Label of its slot.
+    pub label: String,
+    /// Whether the label is the only node for which it may sign.
+    pub is_bound: bool,
+    /// The last number of a snapshot that it may have signed; `None` while it is in use.
+    pub valid_up_to: Option<u64>,
+}
+
+impl Signer {
+    /// Whether it may sign the snapshot `number`.
+    fn may_sign(&self, number: u64) -> bool {
+        self.valid_up_to.is_none_or(|last| number <= last)
+    }
+
+    /// Whether it may sign for the node `name`.
+    pub(crate) fn may_be(&self, name: &str) -> bool {
+        !self.is_bound || self.label == name
+    }
+}
+
+impl Archive {
+    /// The key `id`, as far as the repository vouches for it; `None` is a stranger.
+    pub fn signer(&self, id: KeyId) -> Result<Option<Signer>> {
+        let signer = |slot: crypto::SlotInfo| Signer {
+            verify_key: slot.verify_key,
+            label: slot.label,
+            is_bound: false,
+            valid_up_to: None,
+        };
+        Ok(self.slot_of(id)?.map(signer))
+    }
+}
+
+/// A head and who signed it, or why nobody did.
+pub(crate) type Signed = std::result::Result<(Head, Option<Signer>), String>;
+
+/// Signers that were looked for. Each is looked for under its name and once: a list of them may be
+/// of the past, and what a new key signed would look forged.
+pub(crate) struct Signers<'a> {
+    pub(crate) archive: &'a Archive,
+    known: Mutex<FxHashMap<KeyId, Option<Signer>>>,
+}
+
+impl<'a> Signers<'a> {
+    /// Those of `archive`.
+    pub(crate) fn new(archive: &'a Archive) -> Self {
+        Self { archive, known: Mutex::default() }
+    }
+
+    /// The key `id`.
+    pub(crate) fn find(&self, id: KeyId) -> Result<Option<Signer>> {
+        if let Some(known) = self.known.lock().get(&id) {
+            return Ok(known.clone());
+        }
+        let signer = self.archive.signer(id)?;
+        self.known.lock().insert(id, signer.clone());
+        Ok(signer)
+    }
+
+    /// The head in `clear` and who signed it, or why nobody did. A key that nobody knows is `None`: it
+    /// is for who asks to say what that means.
+    pub(crate) fn of_head(&self, clear: &[u8]) -> Result<Signed> {
+        let Ok((head, signature)) = Head::decode(clear) else {
+            return Ok(Err("its head makes no sense".into()));
+        };
+        let Some(signer) = self.find(head.writer)? else { return Ok(Ok((head, None))) };
+        let message = signed(self.archive, MANIFEST_CONTEXT, manifest::unsigned(clear));
+        if signer.verify_key.verify(&message, &signature).is_err() {
+            return Ok(Err(format!("its signature is not that of key {}", head.writer)));
+        }
+        if !signer.may_sign(head.sequence) {
+            return Ok(Err(format!("key {} was removed before it was made", head.writer)));
+        }
+        Ok(Ok((head, Some(signer))))
+    }
+}
