@@ -111,13 +111,14 @@ impl Client {
             self.read(response.map_err(|error| self.broken(&error))?).await
         };
         // The connection does the work that `talk` waits for, and ends with it.
-        tokio::pin!(connection);
+        tokio::pin!(connection, talk);
         tokio::select! {
-            done = talk => done,
-            ended = &mut connection => Err(match ended {
-                Err(error) => self.broken(&error),
-                Ok(()) => self.no_answer("the connection ended"),
-            }),
+            done = &mut talk => done,
+            ended = &mut connection => match ended {
+                Err(error) => Err(self.broken(&error)),
+                // A server that closes after its answer: what came is here.
+                Ok(()) => talk.await,
+            },
         }
     }
 

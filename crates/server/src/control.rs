@@ -26,6 +26,7 @@ pub mod repositories;
 pub mod sealing;
 mod setup;
 pub mod storages;
+mod turns;
 pub mod upkeep;
 
 pub use error::{Error, Result};
@@ -44,6 +45,7 @@ use presence::Presence;
 use sealing::MasterKey;
 use std::sync::Arc;
 use storages::StorageTable;
+use turns::Turns;
 use upkeep::Deleting;
 use zeroize::Zeroizing;
 
@@ -75,8 +77,8 @@ pub struct Control {
     bell: Bell,
     storages: StorageTable,
     deleting: Deleting,
-    /// One enrolment or key at a time: each makes slots before it is sure.
-    keys: Mutex<()>,
+    /// One enrolment or key at a time in each domain.
+    keys: Turns,
     started: i64,
 }
 

@@ -4,6 +4,7 @@
 
 pub mod authority;
 pub mod control;
+mod crowd;
 pub mod data;
 mod disk;
 pub mod listen;

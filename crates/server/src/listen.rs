@@ -2,7 +2,8 @@
 //! certificate or a request yet gets little: some time, some memory, and a share of its address.
 
 use crate::authority::Peer;
-use crate::control::http::serve;
+use crate::control::http::{serve, serve_stranger};
+use crate::crowd::{Crowd, Member, network};
 use crate::data::{self, Shared};
 use crate::shares::{Place, Shares};
 use axum::Router;
@@ -24,10 +25,14 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
 const HANDSHAKES_PER_ADDRESS: usize = 32;
 /// Time for a handshake once it has its turn: others wait for it.
 const TURN_WITHIN: Duration = Duration::from_secs(5);
-/// Connections of one address that wait for their handshake.
-const WAITING_PER_ADDRESS_MAX: usize = 2048;
-/// HTTP connections at the same time.
+/// Connections that wait for their handshake: of one network, and all. Of those that say nothing the oldest go.
+const WAITING_PER_NETWORK_MAX: usize = 2048;
+const WAITING_MAX: usize = 8192;
+/// HTTP connections with certificates at the same time: places that nobody without one can take.
 const HTTP_MAX: usize = 512;
+/// HTTP connections without a certificate that have not shown the administrator's token: of one network, and all.
+const ANONYMOUS_PER_NETWORK_MAX: usize = 32;
+const ANONYMOUS_MAX: usize = 256;
 /// HTTP connections with one certificate: a storage server asks 64 things at once, and tells its news.
 const HTTP_PER_CERTIFICATE_MAX: usize = 128;
 /// After an error of accept (too many descriptors, most of all) the loop rests for so long.
@@ -51,43 +56,43 @@ struct Doors(Mutex<FxHashMap<IpAddr, Arc<Door>>>);
 
 struct Door {
     handshakes: Semaphore,
-    waiting: Semaphore,
 }
 
 impl Doors {
     fn of(&self, address: IpAddr) -> Arc<Door> {
         let mut doors = self.0.lock();
         doors.retain(|_, door| Arc::strong_count(door) > 1);
-        let door = || {
-            Arc::new(Door {
-                handshakes: Semaphore::new(HANDSHAKES_PER_ADDRESS),
-                waiting: Semaphore::new(WAITING_PER_ADDRESS_MAX),
-            })
-        };
-        doors.entry(address).or_insert_with(door).clone()
+        let door = || Arc::new(Door { handshakes: Semaphore::new(HANDSHAKES_PER_ADDRESS) });
+        doors.entry(network(address)).or_insert_with(door).clone()
     }
 }
 
-/// Places for HTTP connections, and what of them each certificate may have.
-struct HttpPlaces {
-    all: Arc<Semaphore>,
+/// Places for connections: who waits for a handshake, HTTP with a certificate (and what of these each one may have),
+/// and HTTP without. No kind takes the places of another.
+struct Places {
+    waiting: Arc<Crowd<IpAddr>>,
+    certified: Arc<Crowd<[u8; 32]>>,
     own: Shares<[u8; 32]>,
+    anonymous: Arc<Crowd<IpAddr>>,
 }
 
-impl Default for HttpPlaces {
+impl Default for Places {
     fn default() -> Self {
-        let all = Arc::new(Semaphore::new(HTTP_MAX));
-        Self { all, own: Shares::new(HTTP_PER_CERTIFICATE_MAX) }
+        Self {
+            waiting: Crowd::new(WAITING_MAX, WAITING_PER_NETWORK_MAX),
+            certified: Crowd::new(HTTP_MAX, HTTP_PER_CERTIFICATE_MAX),
+            own: Shares::new(HTTP_PER_CERTIFICATE_MAX),
+            anonymous: Crowd::new(ANONYMOUS_MAX, ANONYMOUS_PER_NETWORK_MAX),
+        }
     }
 }
 
-impl HttpPlaces {
-    fn take(&self, certificate: Option<&[u8]>) -> Option<(Place, Option<Place>)> {
-        let own = match certificate {
-            Some(certificate) => Some(self.own.take(pki::fingerprint(certificate))?),
-            None => None,
-        };
-        Some((self.all.clone().try_acquire_owned().ok()?, own))
+impl Places {
+    /// A place for who shows this certificate. One has no more than its share; when all are taken, the one with most
+    /// makes room.
+    fn of(&self, certificate: &[u8]) -> Option<(Place, Member<[u8; 32]>)> {
+        let who = pki::fingerprint(certificate);
+        Some((self.own.take(who)?, self.certified.enter(who)))
     }
 }
 
@@ -103,7 +108,7 @@ pub async fn run(listening: Listening) {
 async fn accept(listening: Listening) {
     let Listening { listener, tls, shared, http } = listening;
     let doors = Doors::default();
-    let http_places = Arc::new(HttpPlaces::default());
+    let places = Arc::new(Places::default());
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -118,7 +123,7 @@ async fn accept(listening: Listening) {
             tls: tls.clone(),
             shared: shared.clone(),
             http: http.clone(),
-            http_places: http_places.clone(),
+            places: places.clone(),
             address: canonical(address),
         };
         tokio::spawn(visitor.welcome(stream, door));
@@ -146,13 +151,13 @@ struct Visitor {
     tls: Arc<rustls::ServerConfig>,
     shared: Arc<Shared>,
     http: Router,
-    http_places: Arc<HttpPlaces>,
+    places: Arc<Places>,
     address: IpAddr,
 }
 
 impl Visitor {
     async fn welcome(self, stream: TcpStream, door: Arc<Door>) {
-        let Ok(_waiting) = door.waiting.try_acquire() else { return };
+        let waiting = self.places.waiting.enter(network(self.address));
         let handshake = async {
             transport::socket::prepare(&stream).ok()?;
             let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await.ok()?;
@@ -160,10 +165,12 @@ impl Visitor {
             let done = hello.into_stream(self.tls.clone());
             tokio::time::timeout(TURN_WITHIN, done).await.ok()?.ok()
         };
-        let Ok(Some(stream)) = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await else {
-            return;
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(HANDSHAKE_WITHIN, handshake) => shaken,
+            () = waiting.has_to_go() => return,
         };
-        drop(_waiting);
+        let Ok(Some(stream)) = shaken else { return };
+        drop(waiting);
         drop(door);
         let peer = peer(&stream, self.address);
         match stream.get_ref().1.alpn_protocol() {
@@ -177,9 +184,19 @@ impl Visitor {
     }
 
     async fn http(self, stream: TlsStream<TcpStream>, peer: Option<Peer>) {
-        let certificate = peer.map(|peer| peer.certificate);
-        let Some(_places) = self.http_places.take(certificate.as_deref()) else { return };
-        serve(stream, self.http, self.address, certificate).await;
+        let Some(peer) = peer else {
+            let stranger = Arc::new(self.places.anonymous.enter(network(self.address)));
+            let served = serve_stranger(stream, self.http, self.address, stranger.clone());
+            return tokio::select! {
+                () = served => {}
+                () = stranger.has_to_go() => {}
+            };
+        };
+        let Some((_own, place)) = self.places.of(&peer.certificate) else { return };
+        tokio::select! {
+            () = serve(stream, self.http, self.address, Some(peer.certificate)) => {}
+            () = place.has_to_go() => {}
+        }
     }
 }
 
@@ -194,12 +211,11 @@ mod tests {
 
     #[test]
     fn one_certificate_does_not_take_all_places_for_http() {
-        let places = HttpPlaces::default();
+        let places = Places::default();
         let held: Vec<_> =
-            (0..HTTP_PER_CERTIFICATE_MAX).map(|_| places.take(Some(b"one")).unwrap()).collect();
-        assert!(places.take(Some(b"one")).is_none());
-        assert!(places.take(Some(b"other")).is_some() && places.take(None).is_some());
+            (0..HTTP_PER_CERTIFICATE_MAX).map(|_| places.of(b"one").unwrap()).collect();
+        assert!(places.of(b"one").is_none() && places.of(b"other").is_some());
         drop(held);
-        assert!(places.take(Some(b"one")).is_some());
+        assert!(places.of(b"one").is_some());
     }
 }

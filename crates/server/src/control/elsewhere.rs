@@ -31,6 +31,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Questions on the way at once.
 const ASKED_AHEAD: usize = 64;
+/// Snapshots of one domain that are listed, and bytes of their files: a storage server may have any number to tell of.
+const SNAPSHOTS_LISTED_MAX: usize = 1 << 18;
+const SNAPSHOTS_BYTES_MAX: usize = 256 << 20;
 /// What a connection is for: to look.
 const LOOK: u8 = 3;
 
@@ -106,12 +109,16 @@ impl Elsewhere {
                 return Ok(found);
             }
             let names = self.names(&mut talk).await?;
+            let mut bytes = 0;
             for some in names.chunks(ASKED_AHEAD) {
                 let ask = |name: &SnapshotName| Packet::GetSnapshot { name: *name };
                 self.send(&mut talk, &some.iter().map(ask).collect::<Vec<_>>()).await?;
                 for name in some {
                     let name = SnapshotRef { sequence: name.sequence, id: name.id };
-                    found.extend(self.head(&mut talk, name).await?);
+                    found.extend(self.head(&mut talk, name, &mut bytes).await?);
+                    if bytes > SNAPSHOTS_BYTES_MAX {
+                        return Err(self.failed("its snapshots are too large to be listed"));
+                    }
                 }
             }
             Ok(found)
@@ -123,9 +130,13 @@ impl Elsewhere {
         &self,
         talk: &mut Talk,
         name: SnapshotRef,
+        bytes: &mut usize,
     ) -> Result<Option<std::result::Result<Stored, SnapshotRef>>> {
         match self.receive(talk).await? {
-            Packet::Snapshot { file, .. } => Ok(Some(decode(name, &file).map_err(|_| name))),
+            Packet::Snapshot { file, .. } => {
+                *bytes += file.len();
+                Ok(Some(decode(name, &file).map_err(|_| name)))
+            }
             Packet::Fault { code, .. } if code == Code::SnapshotMissing as u16 => Ok(None),
             Packet::Fault { .. } => Ok(Some(Err(name))),
             other => Err(self.nonsense(&other)),
@@ -138,12 +149,13 @@ impl Elsewhere {
             self.send(talk, &[Packet::ListSnapshots { after }]).await?;
             match self.done(self.receive(talk).await?)? {
                 Packet::SnapshotList { names, more } => {
+                    // A list that does not rise, or has no end, would be asked for ever.
+                    let last = checked(&names, after, all.len()).map_err(|why| self.failed(why))?;
                     all.extend(names);
-                    // A list that does not rise would be asked for ever.
-                    match all.last().map(|name| name.sequence) {
-                        Some(last) if more && last > after => after = last,
-                        _ => return Ok(all),
+                    if !more {
+                        return Ok(all);
                     }
+                    after = last;
                 }
                 other => return Err(self.nonsense(&other)),
             }
@@ -242,5 +254,34 @@ impl Elsewhere {
     fn failed(&self, why: impl ToString) -> Error {
         let place = format!("{}:{}", self.host, self.port);
         Error::Elsewhere { storage: self.storage.to_string(), place, why: why.to_string() }
+    }
+}
+
+/// The last number of a part of a list, whose numbers rise from `after` on; or why the list is not believed.
+fn checked(names: &[SnapshotName], after: u64, before: usize) -> std::result::Result<u64, String> {
+    if before + names.len() > SNAPSHOTS_LISTED_MAX {
+        return Err(format!("it tells of more than {SNAPSHOTS_LISTED_MAX} snapshots"));
+    }
+    names.iter().try_fold(after, |last, name| match name.sequence > last {
+        true => Ok(name.sequence),
+        false => Err("its list of snapshots does not rise".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(numbers: &[u64]) -> Vec<SnapshotName> {
+        let name = |number: &u64| SnapshotName { sequence: *number, id: ids::SnapshotId([0; 16]) };
+        numbers.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_list_without_an_end_is_not_believed() {
+        assert_eq!(checked(&names(&[3, 5]), 2, 0), Ok(5));
+        assert!(checked(&names(&[3, 3]), 2, 0).is_err());
+        assert!(checked(&names(&[2]), 2, 0).is_err());
+        assert!(checked(&names(&[9]), 2, SNAPSHOTS_LISTED_MAX).is_err());
     }
 }

@@ -81,12 +81,22 @@ impl Control {
         // Whether the token is right comes first: who has none learns nothing and costs nothing.
         let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
         let sent = digest(request);
-        let _one = self.keys.lock();
-        let use_ = self.catalog.token(&hash, &sent, self.now_secs());
-        match use_.inspect_err(|_| self.guard.failed(from))? {
+        let look = || self.catalog.token(&hash, &sent, self.now_secs());
+        match look().inspect_err(|_| self.guard.failed(from))? {
             TokenUse::Answered(answer) => Ok(*answer),
-            TokenUse::Good(terms) => self.enrol_as(&terms, &hash, &sent, request),
+            // Once more when it is its turn: the same request may have come twice.
+            TokenUse::Good(terms) => self.keys.take(&terms.domain, || match look()? {
+                TokenUse::Answered(answer) => Ok(*answer),
+                TokenUse::Good(terms) => self.enrol_as(&terms, &hash, &sent, request),
+            }),
         }
+    }
+
+    /// Whether a token could be good: who shows one is no stranger.
+    pub(crate) fn knows_token(&self, request: &Enrol) -> bool {
+        let use_ = token_hash(&request.secret)
+            .and_then(|hash| Ok(self.catalog.token(&hash, &digest(request), self.now_secs())?));
+        use_.is_ok()
     }
 
     fn enrol_as(

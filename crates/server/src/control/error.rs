@@ -72,6 +72,9 @@ pub enum Error {
         "the storage server of the domain '{0}' does not show the repository that was made there"
     )]
     Gone(String),
+    /// Somebody else makes keys in this domain, and does not come to an end.
+    #[error("keys are being made in the domain '{0}' at this moment")]
+    Busy(String),
     /// Too many wrong tries from one address.
     #[error("too many wrong tries from {0}")]
     TooMany(std::net::IpAddr),

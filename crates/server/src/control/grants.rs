@@ -72,12 +72,23 @@ impl Control {
     pub fn make_key(&self, node: &Node, new: &NewKey) -> Result<KeyMade> {
         let name = super::authority::parse(&node.name)?;
         let secret = slot_secret(&new.slot_secret)?;
-        let _one = self.keys.lock();
+        // Who may not waits for nobody.
+        self.may_read(&name, &new.domain)?;
+        self.keys.take(&new.domain, || self.make_key_for(node, name, new, &secret))
+    }
+
+    fn make_key_for(
+        &self,
+        node: &Node,
+        name: Name,
+        new: &NewKey,
+        secret: &[u8; 32],
+    ) -> Result<KeyMade> {
         let until = self.may_read(&name, &new.domain)?.and_then(|grant| grant.until);
         let missing = || no(format!("there is no domain '{}'", new.domain), "");
         let domain = self.catalog.domain(&new.domain)?.ok_or_else(missing)?;
         self.remove_keys_of(&name, &new.domain)?;
-        let (id, slot) = self.make_slot(&domain, Role::Full, &secret, &label(&name, until))?;
+        let (id, slot) = self.make_slot(&domain, Role::Full, secret, &label(&name, until))?;
         let noted = GrantedKey { key: id.to_string(), node: name, domain: new.domain.clone() };
         self.catalog.add_granted_key(self.by(&format!("node {}", node.name)), &noted)?;
         self.held(&new.domain, domain.storage.as_ref())?.put_key_slot(id, &slot)?;
@@ -93,13 +104,13 @@ impl Control {
 
     /// Removes the keys of grants that ended. What fails is tried again with the next upkeep.
     pub(crate) fn remove_stale_keys(&self) {
-        let _one = self.keys.lock();
         let stale = self.catalog.stale_keys(self.now_secs()).unwrap_or_else(|error| {
             tracing::error!(%error, "the keys of ended grants cannot be listed");
             Vec::new()
         });
         for key in stale {
-            if let Err(error) = self.remove_key(&key) {
+            let removed = self.keys.take(&key.domain, || self.remove_key(&key));
+            if let Err(error) = removed {
                 tracing::warn!(%error, key = key.key, "a key of an ended grant stays for now");
             }
         }

@@ -2,9 +2,10 @@
 //! anyway; this keeps the log and the processor free of who tries.
 
 use super::{Error, Result};
+use crate::crowd::network;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Wrong tries in a window that are nothing unusual.
@@ -49,17 +50,6 @@ impl Guard {
             *entry = (0, Instant::now());
         }
         entry.0 = entry.0.saturating_add(1);
-    }
-}
-
-/// Who has one address of IPv6 has 2^64 of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => v4.into(),
-            None => Ipv6Addr::from(u128::from(v6) >> 64 << 64).into(),
-        },
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

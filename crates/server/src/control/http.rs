@@ -13,4 +13,5 @@ mod who;
 pub use answer::Failed;
 pub use routes::router;
 pub use serve::serve;
+pub(crate) use serve::serve_stranger;
 pub use who::Caller;

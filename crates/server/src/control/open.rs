@@ -42,7 +42,7 @@ impl Control {
             bell: Default::default(),
             storages: Default::default(),
             deleting: Default::default(),
-            keys: Mutex::default(),
+            keys: Default::default(),
             started: now_secs,
             told_name: names.first().cloned(),
             names: RwLock::new(own_names(names)),

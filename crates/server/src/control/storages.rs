@@ -52,11 +52,14 @@ impl Control {
         self.guard.check(from)?;
         let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
         let sent = digest(request);
-        let _one = self.keys.lock();
-        let use_ = self.catalog.storage_token(&hash, &sent, self.now_secs());
-        match use_.inspect_err(|_| self.guard.failed(from))? {
+        let look = || self.catalog.storage_token(&hash, &sent, self.now_secs());
+        match look().inspect_err(|_| self.guard.failed(from))? {
             StorageTokenUse::Answered(answer) => Ok(*answer),
-            StorageTokenUse::Good(name) => self.enrol_storage_as(&name, &hash, &sent, request),
+            // Once more when it is its turn: the same request may have come twice.
+            StorageTokenUse::Good(name) => self.keys.take(&name, || match look()? {
+                StorageTokenUse::Answered(answer) => Ok(*answer),
+                StorageTokenUse::Good(name) => self.enrol_storage_as(&name, &hash, &sent, request),
+            }),
         }
     }
 

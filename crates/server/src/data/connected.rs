@@ -1,6 +1,6 @@
 //! A connection of a node, as all others see it, and what it shares with the node's other ones.
 
-use super::PERMIT_BYTES;
+use super::bodies::Bodies;
 use crate::authority::{Access, Node};
 use crate::shares::Place;
 use parking_lot::Mutex;
@@ -9,12 +9,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use transport::rate::Rate;
 use transport::waits::Waits;
 
-/// Memory for large bodies of one node.
-const NODE_BODIES_BYTES: usize = 64 << 20;
+/// Memory for large bodies of one node: what it always has while its peers hold no more than theirs, and what it may have
+/// of the rest besides.
+const NODE_BODIES_BYTES: usize = 16 << 20;
+const NODE_MORE_BYTES: usize = 48 << 20;
 /// So long a job may go on after the certificate under which it began has ended: 24 hours. A backup
 /// that takes days must not fail for that, and what is left at its end is not worth the risk.
 const JOB_AFTER_SECS: i64 = 24 * 3600;
@@ -34,12 +36,12 @@ pub(super) struct Rates {
     /// From the server to the node.
     pub(super) down: Rate,
     /// Memory for large bodies of this node: it does not take that of others.
-    pub(super) bodies: Arc<Semaphore>,
+    pub(super) bodies: Bodies,
 }
 
 impl Default for Rates {
     fn default() -> Self {
-        let bodies = Arc::new(Semaphore::new(NODE_BODIES_BYTES / PERMIT_BYTES));
+        let bodies = Bodies::new(NODE_BODIES_BYTES, NODE_MORE_BYTES);
         Self { up: Rate::default(), down: Rate::default(), bodies }
     }
 }

@@ -1,8 +1,9 @@
 //! A connection of a node: one task that reads a packet, has it answered, and writes the answer.
 
+use super::bodies::Room;
 use super::connected::{Connected, Entering};
 use super::work::Visit;
-use super::{PERMIT_BYTES, Shared, farewell, faults};
+use super::{Shared, farewell, faults};
 use crate::authority::Peer;
 use protocol::Packet;
 use protocol::frame::Header;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use transport::frames::{self, FrameReader};
 use transport::{Error, Result};
 
@@ -22,6 +23,8 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 const SMALL_BYTES: usize = 64 << 10;
 /// Noise is sent in packets of this size.
 const NOISE_BYTES: usize = 256 << 10;
+/// Most noise that one request gets.
+const NOISE_BYTES_MAX: u64 = 4 << 30;
 
 /// Serves the node at the other end of `stream` until one of the two has enough.
 pub async fn run<S>(shared: Arc<Shared>, stream: S, peer: Peer)
@@ -166,15 +169,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
     }
 
     /// Waits for memory for a large body: all connections share it.
-    async fn room_for(&self, bytes: usize) -> Result<Option<[OwnedSemaphorePermit; 2]>> {
+    async fn room_for(&self, bytes: usize) -> Result<Option<Room>> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
-        let permits = bytes.div_ceil(PERMIT_BYTES) as u32;
-        let (own, all) = (self.connected.rates.bodies.clone(), self.shared.bodies.clone());
-        let own = own.acquire_many_owned(permits).await.map_err(|_| Error::Closed)?;
-        let all = all.acquire_many_owned(permits).await.map_err(|_| Error::Closed)?;
-        Ok(Some([own, all]))
+        let room = self.shared.bodies.room(&self.connected.rates.bodies, bytes).await;
+        room.map(Some).ok_or(Error::Closed)
     }
 
     async fn send(&mut self, packet: &Packet, request: u32) -> Result<()> {
@@ -190,7 +190,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
     async fn noise(&mut self, request: u32, bytes: u64) -> Result<()> {
         let mut noise = vec![0; NOISE_BYTES];
         let _ = getrandom::fill(&mut noise);
-        let mut left = bytes;
+        // An honest one asks again and again: so a connection is looked after between two.
+        let mut left = bytes.min(NOISE_BYTES_MAX);
         while left > 0 {
             let length = left.min(NOISE_BYTES as u64) as usize;
             let packet = Packet::Noise { noise: noise[..length].to_vec() };

@@ -7,6 +7,7 @@
 //!                 └── hub: who is connected; limits, orders, cancels, revocations, the stop on their way out
 //! ```
 
+mod bodies;
 mod connected;
 pub mod connection;
 pub mod domains;
@@ -21,6 +22,7 @@ pub mod sessions;
 mod work;
 
 use crate::authority::{Authority, JobEnd};
+use bodies::Bodies;
 use domains::Domains;
 use hub::Hub;
 use sessions::Sessions;
@@ -28,10 +30,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Memory for bodies of large packets under way, of all connections together.
-const BODIES_BYTES: usize = 256 << 20;
-/// What one permit of that memory stands for.
-const PERMIT_BYTES: usize = 16 << 10;
+/// Memory for bodies of large packets under way, of all connections together: what nodes have shares of, and the rest.
+const BODIES_BYTES: usize = 192 << 20;
+const MORE_BODIES_BYTES: usize = 64 << 20;
 
 /// When the server stops, connections have so long to come to the end of a frame and to be told.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
@@ -50,7 +51,7 @@ pub struct Shared {
     pub sessions: Sessions,
     /// Connections.
     pub hub: Hub,
-    bodies: Arc<Semaphore>,
+    bodies: Bodies,
     /// Places to be listened to for who is not let in.
     strangers: Semaphore,
     /// Name and version, for the other end.
@@ -65,7 +66,7 @@ impl Shared {
             domains: Arc::default(),
             sessions: Sessions::default(),
             hub: Hub::default(),
-            bodies: Arc::new(Semaphore::new(BODIES_BYTES / PERMIT_BYTES)),
+            bodies: Bodies::new(BODIES_BYTES, MORE_BODIES_BYTES),
             strangers: Semaphore::new(farewell::STRANGERS_MAX),
             program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         })

@@ -24,6 +24,8 @@ const COMMITTED_MAX: Duration = Duration::from_secs(60);
 /// Objects that a session may have promised to store and not stored yet. Honest ones have those on their
 /// way; each takes some memory here.
 const PROMISES_MAX: usize = 1 << 20;
+/// The same of all sessions of a node together.
+const NODE_PROMISES_MAX: usize = 2 << 20;
 
 /// Name and secret of a session.
 pub(super) type Token = ([u8; 16], [u8; 16]);
@@ -44,8 +46,19 @@ pub struct Session {
     stored_bytes: AtomicU64,
     pub(super) job: JobNo,
     pub(super) status: Mutex<JobStatus>,
+    /// What this session has promised, as it was counted last, and what all of its node have.
+    promised: Mutex<usize>,
+    node_promised: Arc<AtomicUsize>,
     /// Among the sessions of its node.
     _place: Place,
+}
+
+/// What a session has of what its node may have.
+pub(super) struct Share {
+    /// Among the sessions of its node.
+    pub(super) place: Place,
+    /// What all of them have promised to store.
+    pub(super) promised: Arc<AtomicUsize>,
 }
 
 /// One stream of a session.
@@ -77,7 +90,7 @@ impl Session {
         domain: Arc<Domain>,
         engine: Engine,
         job: JobNo,
-        place: Place,
+        share: Share,
     ) -> Self {
         Self {
             token,
@@ -93,7 +106,9 @@ impl Session {
             stored_bytes: AtomicU64::new(0),
             job,
             status: Mutex::default(),
-            _place: place,
+            promised: Mutex::default(),
+            node_promised: share.promised,
+            _place: share.place,
         }
     }
 
@@ -138,7 +153,8 @@ impl Session {
     /// Which of `ids` have to be stored.
     pub(super) fn claim(&self, hold: Hold, request: u32, ids: &[ids::ObjectId]) -> Packet {
         self.on_stream(hold, |stream, engine| {
-            if engine.promises() + ids.len() > PROMISES_MAX {
+            let of_others = self.promises_of_others(engine.promises());
+            if engine.promises() + ids.len() > PROMISES_MAX.min(NODE_PROMISES_MAX - of_others) {
                 return Ok(faults::not_allowed("too much was promised and not stored"));
             }
             if let Some((_, said)) = stream.claims.iter().find(|(other, _)| *other == request) {
@@ -146,12 +162,22 @@ impl Session {
             }
             let is_new: Result<Vec<bool>, _> = ids.iter().map(|id| engine.claim(id)).collect();
             let answer = answers::pack(&is_new?);
+            self.promises_of_others(engine.promises());
             stream.claims.push_back((request, answer.clone()));
             if stream.claims.len() > REQUESTS_MAX {
                 stream.claims.pop_front();
             }
             Ok(answer)
         })
+    }
+
+    /// Counts what this session has promised by now; gives what other sessions of its node have.
+    fn promises_of_others(&self, own: usize) -> usize {
+        let mut counted = self.promised.lock();
+        let before = std::mem::replace(&mut *counted, own);
+        let others = self.node_promised.fetch_sub(before, Ordering::Relaxed) - before;
+        self.node_promised.fetch_add(own, Ordering::Relaxed);
+        others.min(NODE_PROMISES_MAX)
     }
 
     /// Which of `ids` are stored and will go on to be.
@@ -209,6 +235,7 @@ impl Session {
     /// Ends the job, with a snapshot or without. What was stored without is found by the next session.
     pub(super) fn finish(&self, authority: &dyn Authority, end: &JobEnd, report: &str) {
         drop(self.engine.write().take());
+        self.promises_of_others(0);
         match &*self.committed.lock() {
             Some(Packet::Committed { name, .. }) => {
                 let end = JobEnd::Complete { snapshot: Some(name.id.to_string()) };
@@ -245,5 +272,11 @@ impl Session {
             return faults::no_session();
         }
         work(&mut stream, engine).unwrap_or_else(|error| faults::of_engine(&error))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.promises_of_others(0);
     }
 }

@@ -1,11 +1,12 @@
 //! All sessions: those that are attached, and those that wait for their node to come back.
 
-use super::session::Session;
 pub use super::session::Session as LiveSession;
-use crate::shares::{Place, Shares};
+use super::session::{Session, Share};
+use crate::shares::Shares;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// Sessions of one node: as many commands as write at once with all the connections that it may have.
 /// Those that wait for their node to come back count, too: each holds memory, and the lease.
@@ -16,11 +17,14 @@ pub struct Sessions {
     all: Mutex<FxHashMap<[u8; 16], Arc<Session>>>,
     /// Among the sessions of a node, by its name.
     places: Shares<String>,
+    /// What the sessions of a node have promised to store, by its name.
+    promised: Mutex<FxHashMap<String, Arc<AtomicUsize>>>,
 }
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self { all: Mutex::default(), places: Shares::new(NODE_SESSIONS_MAX) }
+        let (all, promised) = Default::default();
+        Self { all, places: Shares::new(NODE_SESSIONS_MAX), promised }
     }
 }
 
@@ -30,8 +34,16 @@ impl Sessions {
     }
 
     /// A place for one more session of `node`, if it may have one.
-    pub(super) fn place(&self, node: &str) -> Option<Place> {
-        self.places.take(node.to_owned())
+    pub(super) fn share(&self, node: &str) -> Option<Share> {
+        let place = self.places.take(node.to_owned())?;
+        Some(Share { place, promised: self.promised(node) })
+    }
+
+    /// Where the sessions of `node` count what they have promised.
+    fn promised(&self, node: &str) -> Arc<AtomicUsize> {
+        let mut promised = self.promised.lock();
+        promised.retain(|_, count| Arc::strong_count(count) > 1);
+        promised.entry(node.to_owned()).or_default().clone()
     }
 
     /// The session `name`, for the node of this name that knows its secret.

@@ -215,7 +215,7 @@ impl Visit {
             return Err(faults::not_allowed("this node may not back up to this domain"));
         }
         let node = self.connected.node.clone();
-        let Some(place) = self.shared.sessions.place(&node.name) else {
+        let Some(share) = self.shared.sessions.share(&node.name) else {
             // As the end of the connection: who comes back asks again by itself.
             self.connected.end_with(faults::too_many_sessions(&node.name));
             return Ok(None);
@@ -226,7 +226,8 @@ impl Visit {
         let engine = domain.begin(base, record).map_err(|error| faults::of_engine(&error))?;
         let token = token().map_err(|refusal| faults::of_refusal(&refusal))?;
         let job = self.shared.authority.job_begins(&node, &access.domain, "backup", what);
-        let session = Session::new(token, node, access.clone(), domain.clone(), engine, job, place);
+        let (access, domain) = (access.clone(), domain.clone());
+        let session = Session::new(token, node, access, domain, engine, job, share);
         let session = Arc::new(session);
         self.shared.sessions.insert(session.clone());
         self.hold(session, 0)?;

@@ -43,7 +43,11 @@ impl Start {
         begin_log(&self.log);
         let control = Control::open(&reach.data(), &self.names)?;
         control.keep_jobs(self.keep_jobs);
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            // More than connections that may wait for one at once.
+            .max_blocking_threads(1024)
+            .enable_all()
+            .build();
         let runtime = runtime.map_err(Failure::from)?;
         let code = runtime.block_on(self.serve(control, context));
         runtime.shutdown_timeout(THREADS_WITHIN);

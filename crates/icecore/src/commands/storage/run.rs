@@ -41,7 +41,11 @@ impl Start {
         let listen = self.listen.unwrap_or(Storage::load(data)?.settings.listen);
         let kept = Kept::load(data)?;
         let storing = Storing::new(Folder::open_storage(data)?, Arc::new(Asking(kept.clone())))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            // More than connections that may wait for one at once.
+            .max_blocking_threads(1024)
+            .enable_all()
+            .build();
         let runtime = runtime.map_err(Failure::from)?;
         let code = runtime.block_on(self.serve(listen, kept, storing, context));
         runtime.shutdown_timeout(THREADS_WITHIN);

@@ -71,6 +71,8 @@ impl From<Error> for Failed {
             Error::Repository(repository::Error::InUse { .. }) => {
                 Self::new(Status::CONFLICT, Code::InUse, message).hint("Try again later.")
             }
+            Error::Busy(_) => Self::new(Status::CONFLICT, Code::InUse, message)
+                .hint("Try again in a minute. If it stays so, look whether its storage server answers: icecore server storages"),
             Error::Elsewhere { .. } => Self::new(Status::BAD_GATEWAY, Code::Unreachable, message)
                 .hint("Look whether it runs: icecore server storages"),
             other => Self::of_server(&other),

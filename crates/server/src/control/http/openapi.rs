@@ -1,12 +1,21 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
 use super::handlers::{domains, enrol, jobs, nodes, orders, server, storages};
+use axum::body::Bytes;
+use std::sync::OnceLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
 /// The document.
 pub fn document() -> utoipa::openapi::OpenApi {
     Document::openapi()
+}
+
+/// The document as JSON, made once: whoever asks costs the copy of a pointer.
+pub(crate) async fn answer() -> impl axum::response::IntoResponse {
+    static MADE: OnceLock<Bytes> = OnceLock::new();
+    let made = MADE.get_or_init(|| document().to_json().unwrap_or_default().into());
+    ([(axum::http::header::CONTENT_TYPE, "application/json")], made.clone())
 }
 
 #[derive(OpenApi)]

@@ -34,7 +34,7 @@ pub fn router(control: Arc<Control>) -> Router {
 
 fn routes() -> Router<Arc<Control>> {
     Router::new()
-        .route("/openapi.json", get(async || axum::Json(openapi::document())))
+        .route("/openapi.json", get(openapi::answer))
         .route("/tokens", post(enrol::make_token))
         .route("/enroll", post(enrol::enrol))
         .route("/renew", post(enrol::renew))

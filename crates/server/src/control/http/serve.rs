@@ -3,9 +3,10 @@
 use super::Failed;
 use super::who::Caller;
 use crate::authority::Peer;
+use crate::crowd::Member;
 use api::Code;
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -13,6 +14,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -28,6 +31,8 @@ pub(crate) struct Times {
     request: Duration,
     /// For all of a connection: who reads an answer drop by drop does not hold it for ever.
     connection: Duration,
+    /// Requests of one connection.
+    requests: u64,
 }
 
 impl Times {
@@ -35,6 +40,14 @@ impl Times {
         head: Duration::from_secs(30),
         request: Duration::from_secs(60),
         connection: Duration::from_secs(600),
+        requests: u64::MAX,
+    };
+    /// Of who has shown nothing yet. Who then shows the administrator's token has as long as others.
+    const OF_A_STRANGER: Self = Self {
+        head: Duration::from_secs(10),
+        request: Duration::from_secs(60),
+        connection: Duration::from_secs(90),
+        requests: 32,
     };
 }
 
@@ -45,17 +58,42 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let peer = certificate.map(|certificate| Peer { certificate, address });
-    serve_within(stream, router, Caller { address, peer }, Times::USUAL).await;
+    let caller = Caller { address, peer, stranger: None };
+    serve_within(stream, router, caller, Times::USUAL).await;
+}
+
+/// The same for who shows no certificate: less time, few requests, and the first that is refused is the last one.
+pub(crate) async fn serve_stranger<S>(
+    stream: S,
+    router: Router,
+    address: IpAddr,
+    stranger: Arc<Member<IpAddr>>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let caller = Caller { address, peer: None, stranger: Some(stranger) };
+    serve_within(stream, router, caller, Times::OF_A_STRANGER).await;
 }
 
 async fn serve_within<S>(stream: S, router: Router, caller: Caller, times: Times)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let address = caller.address;
+    let (address, is_stranger) = (caller.address, caller.stranger.is_some());
+    let requests = AtomicU64::new(0);
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(caller.clone());
-        answer(router.clone(), request, times.request)
+        let is_last = requests.fetch_add(1, Ordering::Relaxed) + 1 >= times.requests;
+        let answered = answer(router.clone(), request, times.request);
+        async move {
+            let Ok(mut response) = answered.await;
+            let is_refused = is_stranger && response.status().is_client_error();
+            if is_last || is_refused {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -3,6 +3,7 @@
 use super::answer::Failed;
 use crate::authority::{Node, Peer};
 use crate::control::Control;
+use crate::crowd::Member;
 use api::Code;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -17,6 +18,15 @@ pub struct Caller {
     pub address: IpAddr,
     /// Its certificate, if it showed one.
     pub peer: Option<Peer>,
+    /// Its place among those that have shown nothing.
+    pub(crate) stranger: Option<Arc<Member<IpAddr>>>,
+}
+
+impl Caller {
+    /// From now on it is not sent away for others.
+    pub(crate) fn has_shown_itself(&self) {
+        self.stranger.iter().for_each(|stranger| stranger.leave());
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -48,7 +58,10 @@ impl FromRequestParts<Arc<Control>> for Admin {
         let given = given.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
         match given {
             // A right token is always good: else whoever shares the address could keep the administrator out.
-            Some(token) if control.is_admin(token) => Ok(Self),
+            Some(token) if control.is_admin(token) => {
+                caller.has_shown_itself();
+                Ok(Self)
+            }
             Some(_) => {
                 control.guard.check(caller.address)?;
                 control.guard.failed(caller.address);

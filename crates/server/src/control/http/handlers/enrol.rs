@@ -27,7 +27,13 @@ pub(crate) async fn enrol(
     caller: Caller,
     Body(request): Body<Enrol>,
 ) -> Answer<Enrolled> {
-    work(control, move |control| control.enrol(caller.address, &request)).await
+    work(control, move |control| {
+        if control.knows_token(&request) {
+            caller.has_shown_itself();
+        }
+        control.enrol(caller.address, &request)
+    })
+    .await
 }
 
 /// The next certificate of the node that asks.

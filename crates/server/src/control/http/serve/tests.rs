@@ -11,6 +11,7 @@ const TIMES: Times = Times {
     head: Duration::from_millis(300),
     request: Duration::from_millis(600),
     connection: Duration::from_secs(5),
+    requests: 3,
 };
 
 struct Open {
@@ -23,7 +24,7 @@ fn connect() -> Open {
     let place = tempfile::tempdir().unwrap();
     let control = Control::open(place.path(), &[]).unwrap();
     let (stream, other) = tokio::io::duplex(64 << 10);
-    let caller = Caller { address: Ipv4Addr::LOCALHOST.into(), peer: None };
+    let caller = Caller { address: Ipv4Addr::LOCALHOST.into(), peer: None, stranger: None };
     tokio::spawn(serve_within(other, router(control), caller, TIMES));
     Open { _place: place, stream }
 }
@@ -121,4 +122,11 @@ async fn a_name_in_a_path_cannot_leave_its_folder() {
         let answer = send(request.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 40"), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn a_connection_has_so_many_requests_and_no_more() {
+    let one = "GET /api/v1/openapi.json HTTP/1.1\r\nhost: a\r\n\r\n";
+    let answers = send(one.repeat(10).as_bytes()).await;
+    assert_eq!(answers.matches("HTTP/1.1 200").count() as u64, TIMES.requests);
 }
