@@ -1,7 +1,8 @@
 //! What the user wants left out: patterns with the full semantics of gitignore.
 //!
 //! Patterns are matched against paths on this machine (not in the snapshot): those of the
-//! user are relative to `/`, so `/home/*/.cache` is anchored and `*.o` is not; those of a
+//! user are relative to `/`, so `/home/*/.cache` is anchored and `*.o` is not (a pattern of the
+//! command line with a slash in it can be anchored elsewhere, see [`anchored`]); those of a
 //! `.gitignore` are relative to its directory. The last pattern that matches wins, the user's
 //! win over `.gitignore` files, inner `.gitignore` files over outer ones. As in git, what lies
 //! in a directory that is left out cannot be brought back.
@@ -10,21 +11,28 @@
 //! that line lossy, so such names are best met by `?` or `*`, which match any byte.
 
 mod explain;
+mod hits;
 mod layer;
+mod marked;
 mod rules;
+mod tag;
 
 pub(crate) use explain::decide;
 pub use explain::{Decision, explain};
 pub(crate) use layer::GITIGNORE;
 pub use layer::{Layer, Verdict};
+pub use marked::nodump_above;
 use rules::RuleSet;
 pub use rules::{PatternError, Rule};
 use std::path::Path;
+pub use tag::{BadTag, Tag};
 
 /// The patterns of the user, in the order given.
 #[derive(Debug, Default)]
 pub struct Excludes {
     rules: RuleSet,
+    /// Number of the first pattern that somebody typed.
+    typed_from: usize,
 }
 
 impl Excludes {
@@ -43,6 +51,11 @@ impl Excludes {
         self.rules.is_empty()
     }
 
+    /// Patterns of the command line that have decided about no path so far.
+    pub fn idle(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.idle(self.typed_from)
+    }
+
     /// What the patterns say to `path`, absolute on this machine.
     pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
         self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory)
@@ -53,13 +66,31 @@ impl Excludes {
 #[derive(Debug, Default)]
 pub struct ExcludesBuilder {
     builder: rules::RuleSetBuilder,
+    typed_from: usize,
 }
 
 impl ExcludesBuilder {
-    /// One pattern, as of `--exclude`. Given on a command line it is never a comment.
+    /// What comes now was typed for this run, and shall match something ([`Excludes::idle`]).
+    pub fn typed_from_here(&mut self) {
+        self.typed_from = self.builder.count();
+    }
+
+    /// One pattern, as of `--exclude`. Given on a command line it is never a comment, and one that
+    /// can match nothing is a mistake.
     pub fn pattern(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
+        self.one(pattern, false)
+    }
+
+    /// The same, whatever the case of letters.
+    pub fn pattern_of_any_case(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
+        self.one(pattern, true)
+    }
+
+    fn one(&mut self, pattern: &str, any_case: bool) -> Result<&mut Self, PatternError> {
+        rules::refuse_empty(pattern)?;
         let escaped =
             if pattern.starts_with('#') { format!("\\{pattern}") } else { pattern.into() };
+        self.builder.ignore_case(any_case);
         self.builder.add(None, 0, &escaped)?;
         Ok(self)
     }
@@ -68,12 +99,98 @@ impl ExcludesBuilder {
     pub fn file(&mut self, file: &Path) -> Result<&mut Self, PatternError> {
         let text = std::fs::read(file)
             .map_err(|error| PatternError::Unreadable { file: file.into(), error })?;
+        self.builder.ignore_case(false);
         self.builder.add_lines(file, &text)?;
         Ok(self)
     }
 
     /// The patterns, ready for matching.
     pub fn build(self) -> Result<Excludes, PatternError> {
-        Ok(Excludes { rules: self.builder.build()? })
+        Ok(Excludes { rules: self.builder.build()?, typed_from: self.typed_from })
+    }
+}
+
+/// `pattern` as it is meant in the directory `here` (absolute): one with a slash in its middle, or that
+/// begins with `./` or `../`, is a path from there. What has no slash but at its end speaks of names,
+/// wherever they are, and what begins with `/` or `**/` stays as it is.
+pub fn anchored(pattern: &str, here: &Path) -> String {
+    let (sign, rest) = match pattern.strip_prefix('!') {
+        Some(rest) => ("!", rest),
+        None => ("", pattern),
+    };
+    let is_path =
+        rest.trim_end_matches('/').contains('/') || matches!(rest, "." | ".." | "./" | "../");
+    if !is_path || rest.starts_with('/') || rest.starts_with("**/") {
+        return pattern.to_owned();
+    }
+    let (mut base, mut rest) = (here, rest);
+    loop {
+        if let Some(below) = rest.strip_prefix("./") {
+            rest = below;
+        } else if let Some(below) = rest.strip_prefix("../") {
+            (base, rest) = (base.parent().unwrap_or(base), below);
+        } else {
+            break;
+        }
+    }
+    let base = literal(&base.to_string_lossy());
+    format!("{sign}{}/{rest}", base.trim_end_matches('/'))
+}
+
+/// A pattern that matches `path` and nothing else.
+pub fn literal(path: &str) -> String {
+    let is_special = |char: char| r"\*?[]{}! ".contains(char);
+    path.chars()
+        .flat_map(|char| is_special(char).then_some('\\').into_iter().chain([char]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_with_a_slash_is_a_path_from_where_it_was_typed() {
+        let table = [
+            ("*.o", "*.o"),
+            ("build/", "build/"),
+            ("/a/b", "/a/b"),
+            ("**/x/y", "**/x/y"),
+            ("src/target", "/home/me [x]/src/target"),
+            ("./target", "/home/me [x]/target"),
+            ("../other/*.o", "/home/other/*.o"),
+            ("!src/keep", "!/home/me [x]/src/keep"),
+            ("a/b/", "/home/me [x]/a/b/"),
+        ];
+        for (typed, meant) in table {
+            let meant = meant.replace("me [x]", r"me\ \[x\]");
+            assert_eq!(anchored(typed, Path::new("/home/me [x]")), meant, "{typed}");
+        }
+        assert_eq!(anchored("../../../x", Path::new("/a")), "/x");
+    }
+
+    #[test]
+    fn patterns_without_a_meaning_are_refused() {
+        for pattern in ["", " ", "!", "/", "!/", "[", "a[b", "x/[a-", "{a"] {
+            assert!(Excludes::builder().pattern(pattern).is_err(), "{pattern:?}");
+        }
+        for pattern in [r"\[", "a[b]", "[]]", "[!]a]", "#", r"a\ ", "*", "[]-]"] {
+            assert!(Excludes::builder().pattern(pattern).is_ok(), "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_decided_nothing_are_known() {
+        let mut builder = Excludes::builder();
+        builder.pattern("of-the-config-file").unwrap().typed_from_here();
+        builder.pattern("*.o").unwrap().pattern("typo").unwrap();
+        builder.pattern_of_any_case("*.JPG").unwrap();
+        let excludes = builder.build().unwrap();
+        let idle = || excludes.idle().map(|rule| rule.pattern.clone()).collect::<Vec<_>>();
+        assert_eq!(idle(), ["*.o", "typo", "*.JPG"]);
+        excludes.decide(b"/a/x.o", false);
+        assert!(excludes.decide(b"/a/x.jpg", false).is_some());
+        assert!(excludes.decide(b"/a/x.O", false).is_none());
+        assert_eq!(idle(), ["typo"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Patterns of one base directory, and where each was written.
 
+use super::hits::Hits;
 use super::layer::Verdict;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -54,9 +55,16 @@ fn place(rule: &Rule) -> String {
 pub(super) struct RuleSet {
     matcher: Option<Gitignore>,
     rules: Vec<Rule>,
+    hits: Hits,
 }
 
 impl RuleSet {
+    /// Patterns from the one with the number `from` on that have decided about nothing.
+    pub(super) fn idle(&self, from: usize) -> impl Iterator<Item = &Rule> {
+        let rules = self.rules.iter().enumerate().skip(from);
+        rules.filter(|(at, _)| self.hits.is_idle(*at)).map(|(_, rule)| rule)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
@@ -73,6 +81,7 @@ impl RuleSet {
 
     fn rule_of(&self, glob: &ignore::gitignore::Glob) -> Option<&Rule> {
         let number: usize = glob.from()?.to_str()?.parse().ok()?;
+        self.hits.note(number);
         self.rules.get(number)
     }
 }
@@ -94,6 +103,17 @@ impl Default for RuleSetBuilder {
 }
 
 impl RuleSetBuilder {
+    /// Patterns so far.
+    pub(super) fn count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether the case of letters matters to the patterns that are added from now on.
+    pub(super) fn ignore_case(&mut self, any_case: bool) {
+        // It only sets a flag: the error is there for what is not implemented any more.
+        let _ = self.builder.case_insensitive(any_case);
+    }
+
     pub(super) fn add(
         &mut self,
         file: Option<Arc<Path>>,
@@ -102,6 +122,10 @@ impl RuleSetBuilder {
     ) -> Result<(), PatternError> {
         let rule = Rule { pattern: pattern.into(), file, line };
         let number = PathBuf::from(self.rules.len().to_string());
+        if has_open_class(pattern) {
+            let reason = "a '[' has no ']'; for the sign itself write '\\['".to_owned();
+            return Err(PatternError::Invalid { rule, reason });
+        }
         if let Err(error) = self.builder.add_line(Some(number), pattern) {
             return Err(PatternError::Invalid { rule, reason: error.to_string() });
         }
@@ -131,8 +155,40 @@ impl RuleSetBuilder {
         }
         let matcher =
             self.builder.build().map_err(|error| PatternError::Together(error.to_string()))?;
-        Ok(RuleSet { matcher: Some(matcher), rules: self.rules })
+        let hits = Hits::of(self.rules.len());
+        Ok(RuleSet { matcher: Some(matcher), rules: self.rules, hits })
     }
+}
+
+/// A pattern that can match nothing.
+pub(super) fn refuse_empty(pattern: &str) -> Result<(), PatternError> {
+    let rest = pattern.strip_prefix('!').unwrap_or(pattern);
+    if !rest.trim_start_matches('/').trim().is_empty() {
+        return Ok(());
+    }
+    let rule = Rule { pattern: pattern.into(), file: None, line: 0 };
+    Err(PatternError::Invalid { rule, reason: "it names nothing".to_owned() })
+}
+
+/// Whether a `[` begins a class of characters that does not end: some programs take it for itself,
+/// some for nothing, so that nobody knows what was meant.
+fn has_open_class(pattern: &str) -> bool {
+    let mut rest = pattern.bytes().peekable();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'\\' => drop(rest.next()),
+            b'[' => {
+                rest.next_if(|next| matches!(next, b'!' | b'^'));
+                // A `]` that comes first is one of the characters.
+                rest.next_if_eq(&b']');
+                if !rest.by_ref().any(|next| next == b']') {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Lines that are patterns, numbered from 1.

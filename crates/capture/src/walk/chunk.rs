@@ -92,8 +92,8 @@ pub struct LeftOut {
     pub by_age: u64,
     /// Marked `nodump`.
     pub by_nodump: u64,
-    /// Directories whose content is left out for their cache tag.
-    pub cache_directories: u64,
+    /// Directories whose content is left out for a tag in them.
+    pub tagged_directories: u64,
     /// Directories not entered: other file systems, pseudo file systems, cycles.
     pub not_entered: u64,
 }
@@ -104,7 +104,7 @@ impl std::ops::AddAssign for LeftOut {
         self.by_size += more.by_size;
         self.by_age += more.by_age;
         self.by_nodump += more.by_nodump;
-        self.cache_directories += more.cache_directories;
+        self.tagged_directories += more.tagged_directories;
         self.not_entered += more.not_entered;
     }
 }

@@ -3,7 +3,7 @@
 use super::chunk::Listing;
 use super::directory::{Directory, open_quietly};
 use super::names::{Listed, Names};
-use crate::excludes::{GITIGNORE, Layer};
+use crate::excludes::{GITIGNORE, Layer, Tag};
 use rustix::fs::{OFlags, RawDir};
 use rustix::io::Result;
 use std::sync::Arc;
@@ -12,9 +12,6 @@ use std::sync::Arc;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Listings up to this size are copied to blocks of their exact size.
 const COPIED_BYTES: usize = 256 * 1024;
-const TAG_NAME: &[u8] = b"CACHEDIR.TAG";
-/// A tag is a tag by its first bytes: <https://bford.info/cachedir/>.
-const TAG_START: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 /// A `.gitignore` larger than this is not one.
 const GITIGNORE_LIMIT: usize = 1024 * 1024;
 
@@ -27,11 +24,11 @@ pub(super) struct Lister {
 
 impl Lister {
     /// Fills in the names of a directory, sorted, and the patterns that hold in it. Says
-    /// whether it is a cache directory: then only the tag is left of its names.
+    /// whether one of `tags` marks it: then only that file is left of its names.
     pub(super) fn list(
         &mut self,
         listing: &mut Listing,
-        tags: bool,
+        tags: &[Tag],
         gitignore: bool,
     ) -> Result<bool> {
         self.names.clear();
@@ -40,16 +37,19 @@ impl Lister {
         if gitignore && self.names.find(GITIGNORE).is_some() {
             add_layer(listing);
         }
-        let is_cache = tags && self.names.find(TAG_NAME).is_some() && has_tag(&listing.directory);
-        if is_cache {
-            self.names.retain_only(TAG_NAME);
+        let has = |tag: &&Tag| {
+            self.names.find(tag.name()).is_some() && is_tagged(&listing.directory, tag)
+        };
+        let tag = tags.iter().find(has);
+        if let Some(tag) = tag {
+            self.names.retain_only(tag.name());
         }
         // Names that came before an error are as good as any.
         listing.names = match self.names.weight() {
             0..=COPIED_BYTES => self.names.take_exact(),
             _ => self.names.take_whole(),
         };
-        read.map(|()| is_cache)
+        read.map(|()| tag.is_some())
     }
 
     fn read_names(&mut self, directory: &Arc<Directory>) -> Result<()> {
@@ -74,8 +74,10 @@ fn add_layer(listing: &mut Listing) {
     }
 }
 
-fn has_tag(directory: &Arc<Directory>) -> bool {
-    read_start(directory, c"CACHEDIR.TAG", TAG_START.len()).is_ok_and(|start| start == TAG_START)
+fn is_tagged(directory: &Arc<Directory>, tag: &Tag) -> bool {
+    let header = tag.header();
+    header.is_empty()
+        || read_start(directory, tag.c_name(), header.len()).is_ok_and(|start| start == header)
 }
 
 fn read_start(directory: &Arc<Directory>, name: &std::ffi::CStr, most: usize) -> Result<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 use super::chunk::LeftOut;
 use super::row::Row;
-use crate::excludes::Excludes;
+use crate::excludes::{Excludes, Tag};
 use format::entry::{INODE_NODUMP, Kind, Time};
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ pub struct Options {
     pub excludes: Arc<Excludes>,
     /// Honour `.gitignore` files on the way.
     pub gitignore: bool,
-    /// Leave out what lies beside a valid `CACHEDIR.TAG`.
-    pub cache_tags: bool,
+    /// Leave out what lies beside one of these files.
+    pub tags: Vec<Tag>,
     /// Leave out files with more bytes than this.
     pub larger_than: Option<u64>,
     /// Leave out files that were changed before.
@@ -39,7 +39,7 @@ impl Default for Options {
             one_file_system: false,
             excludes: Arc::default(),
             gitignore: false,
-            cache_tags: false,
+            tags: Vec::new(),
             larger_than: None,
             older_than: None,
             newer_than: None,

@@ -2,7 +2,7 @@
 
 use super::tests::make;
 use super::*;
-use crate::excludes::Excludes;
+use crate::excludes::{Excludes, Tag};
 use crate::testing::{Told, bytes, walk, walk_folder};
 use format::entry::Time;
 use rustix::fs::{Mode, OFlags, openat};
@@ -109,7 +109,7 @@ fn limits_tags_and_gitignore_files_leave_out_what_they_should() {
     fs::write(folder.path().join("big"), vec![0; 5000]).unwrap();
     fs::write(folder.path().join("repo/.gitignore"), "*.o\n!b.o\n").unwrap();
     let options = Options {
-        cache_tags: true,
+        tags: vec![Tag::of_caches()],
         gitignore: true,
         larger_than: Some(4999),
         ..Options::default()
@@ -126,11 +126,26 @@ fn limits_tags_and_gitignore_files_leave_out_what_they_should() {
         "repo/in/b.o",
     ];
     assert_eq!(told.below(folder.path()), expected);
-    let counts = LeftOut { by_pattern: 1, by_size: 1, cache_directories: 1, ..LeftOut::default() };
+    let counts = LeftOut { by_pattern: 1, by_size: 1, tagged_directories: 1, ..LeftOut::default() };
     assert_eq!(told.left_out, counts);
     let options =
         Options { older_than: Some(Time { secs: i64::MAX, nanos: 0 }), ..Options::default() };
     assert_eq!(walk_folder(folder.path(), options).left_out.by_age, 7);
+}
+
+#[test]
+fn a_directory_with_a_tag_file_keeps_only_that_file() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), &[b"a/.skip", b"a/x", b"a/in/y", b"b/tag", b"b/z", b"c/tag", b"c/z"]);
+    fs::write(folder.path().join("c/tag"), "keep out").unwrap();
+    let tags = [".skip", "tag:keep"].map(|text| Tag::parse(text.as_ref()).unwrap()).to_vec();
+    let told = walk_folder(folder.path(), Options { tags: tags.clone(), ..Options::default() });
+    assert_eq!(told.below(folder.path()), ["a", "a/.skip", "b", "b/tag", "b/z", "c", "c/tag"]);
+    assert_eq!(told.left_out.tagged_directories, 2);
+    // A directory that the user named is in, tag or not.
+    let named = [Root::at(bytes(&folder.path().join("a")))];
+    let told = walk(&named, Options { tags, ..Options::default() });
+    assert_eq!(told.below(folder.path()), ["a", "a/.skip", "a/in", "a/in/y", "a/x"]);
 }
 
 #[test]

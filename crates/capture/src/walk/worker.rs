@@ -71,11 +71,11 @@ impl Worker {
         if self.options.look_at_paths() {
             listing.path = listing.directory.path();
         }
-        let tags = self.options.cache_tags && !is_root;
+        let tags = if is_root { &[][..] } else { &self.options.tags };
         let listed = self.lister.list(&mut listing, tags, self.options.gitignore);
         let mut chunk = Chunk::of(Arc::new(listing));
         match listed {
-            Ok(is_cache) => chunk.left_out.cache_directories += u64::from(is_cache),
+            Ok(is_tagged) => chunk.left_out.tagged_directories += u64::from(is_tagged),
             Err(error) => trouble(&mut chunk, None, Operation::List, error),
         }
         missing_roots(&mut chunk);

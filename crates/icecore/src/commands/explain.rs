@@ -5,17 +5,17 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
-use capture::excludes::{Decision, Rule, explain};
+use capture::excludes::{Decision, Rule, explain, nodump_above};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Why is a path in the backup, or not?
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore explain ~/.cache/x --exclude '.cache'\n  icecore explain --gitignore --root ~/src ~/src/project/target"
+    after_help = "Examples:\n  icecore explain ~/.cache/x --exclude '.cache'\n  icecore explain --gitignore --root ~/src ~/src/project/target\n  icecore explain --nodump --exclude-if-present .nobackup ~/scratch/x"
 )]
 pub(crate) struct Explain {
     /// The path.
@@ -88,20 +88,29 @@ impl Explain {
         if self.choice.one_file_system && device(&root) != device(&path) {
             return Ok(Some("it lies on another file system (--one-file-system)".into()));
         }
-        Ok(self.cache_above(&path, &root))
+        Ok(self.nodump_above(&path, &root).or_else(|| self.tagged_above(&path, &root)))
     }
 
-    /// The directory that a tag marks as a cache. The tag itself stays in the backup.
-    fn cache_above(&self, path: &Path, root: &Path) -> Option<String> {
-        if self.choice.no_cache_tags || path.ends_with("CACHEDIR.TAG") {
-            return None;
-        }
-        let above = path.ancestors().skip(1).take_while(|above| above.starts_with(root));
-        let tagged = above.into_iter().find(|above| is_cache(above))?;
-        Some(format!(
-            "{} has a CACHEDIR.TAG",
-            escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(tagged.as_os_str()))
-        ))
+    /// The object itself, or a directory above it, is marked.
+    fn nodump_above(&self, path: &Path, root: &Path) -> Option<String> {
+        let marked = self.choice.nodump.then(|| nodump_above(path, root)).flatten()?;
+        Some(format!("{} is marked with chattr +d (--nodump)", shown_path(&marked)))
+    }
+
+    /// The directory that a tag file keeps out. The file itself stays in the backup, and a directory
+    /// that was named too.
+    fn tagged_above(&self, path: &Path, root: &Path) -> Option<String> {
+        let tags = self.choice.tag_files();
+        let above = path.ancestors().skip(1);
+        let between = above.take_while(|above| *above != root && above.starts_with(root));
+        // The outermost one keeps the walk out of all the others.
+        let marked =
+            between.filter_map(|above| Some((above, tags.iter().find(|tag| tag.marks(above))?)));
+        let (above, tag) = marked.last()?;
+        let is_tag = path.parent() == Some(above)
+            && path.file_name().is_some_and(|name| name.as_bytes() == tag.name());
+        let name = escape::escape(tag.name());
+        (!is_tag).then(|| format!("{} has a {name}", shown_path(above)))
     }
 }
 
@@ -109,16 +118,8 @@ fn device(path: &Path) -> Option<u64> {
     std::fs::symlink_metadata(path).ok().map(|metadata| metadata.dev())
 }
 
-/// Whether a directory has a tag with the right beginning.
-fn is_cache(directory: &Path) -> bool {
-    use std::io::Read;
-    const SIGNATURE: &[u8; 43] = b"Signature: 8a477f597d28d172789f06886806bc55";
-    let mut start = [0; SIGNATURE.len()];
-    let tag = directory.join("CACHEDIR.TAG");
-    // Only regular files are opened: a FIFO would wait for ever.
-    std::fs::symlink_metadata(&tag).is_ok_and(|metadata| metadata.is_file())
-        && std::fs::File::open(&tag).and_then(|mut file| file.read_exact(&mut start)).is_ok()
-        && start == *SIGNATURE
+fn shown_path(path: &Path) -> String {
+    escape::escape(path.as_os_str().as_bytes())
 }
 
 fn reason(decision: &Decision, root: &[u8]) -> String {

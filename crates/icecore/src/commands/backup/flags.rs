@@ -2,6 +2,8 @@
 
 use crate::failure::{Failure, Result};
 use crate::{time, units};
+use capture::excludes::Tag;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
 use seal::Level;
 use std::ffi::OsString;
@@ -93,12 +95,19 @@ pub(crate) struct Backup {
 /// What is left out of a backup; the same for `explain`.
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct Choice {
-    /// Leave out what matches: a pattern as in .gitignore; `/` in front is the root of the machine.
+    /// Leave out what matches: a pattern as in .gitignore; `/` in front is the root of the machine, and a pattern with a
+    /// slash in it begins in the current directory.
     #[arg(short, long = "exclude", value_name = "PATTERN")]
     pub(crate) excludes: Vec<String>,
-    /// Leave out what matches a pattern in this file.
-    #[arg(long = "exclude-from", value_name = "FILE")]
+    /// The same, whatever the case of letters; looked at after --exclude.
+    #[arg(long = "iexclude", value_name = "PATTERN")]
+    pub(crate) excludes_of_any_case: Vec<String>,
+    /// Leave out what matches a pattern in this file; a slash in front or in the middle is the root of the machine.
+    #[arg(long = "exclude-from", alias = "exclude-file", value_name = "FILE")]
     pub(crate) exclude_files: Vec<PathBuf>,
+    /// Leave out what lies in a directory with a file NAME (that begins with HEADER); a PATH that was named stays in.
+    #[arg(long = "exclude-if-present", value_name = "NAME[:HEADER]", value_parser = OsStringValueParser::new().try_map(|text| Tag::parse(&text)))]
+    pub(crate) tags_that_exclude: Vec<Tag>,
     /// Leave out what .gitignore files on the way say.
     #[arg(long)]
     pub(crate) gitignore: bool,
@@ -120,6 +129,14 @@ pub(crate) struct Choice {
     /// Leave out files marked with `chattr +d`.
     #[arg(long)]
     pub(crate) nodump: bool,
+}
+
+impl Choice {
+    /// Files that leave out the directory they lie in.
+    pub(crate) fn tag_files(&self) -> Vec<Tag> {
+        let caches = (!self.no_cache_tags).then(Tag::of_caches);
+        caches.into_iter().chain(self.tags_that_exclude.iter().cloned()).collect()
+    }
 }
 
 impl Backup {

@@ -4,7 +4,7 @@ use super::{Backup, Choice};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Result};
-use capture::excludes::Excludes;
+use capture::excludes::{self, Excludes};
 use capture::walk::Root;
 use client::backup::Options;
 use client::select::clean_path;
@@ -123,7 +123,7 @@ pub(crate) fn walk(
         one_file_system: choice.one_file_system,
         excludes: Arc::new(excludes(choice, context)?),
         gitignore: choice.gitignore,
-        cache_tags: !choice.no_cache_tags,
+        tags: choice.tag_files(),
         larger_than: choice.exclude_larger_than,
         older_than: choice.older_than,
         newer_than: choice.newer_than,
@@ -135,11 +135,7 @@ pub(crate) fn walk(
 /// The repository as a pattern: a backup that holds itself doubles with every run.
 fn own_repository(context: &Context) -> Option<String> {
     let place = context.repo().ok()?.canonicalize().ok()?;
-    let path = place.to_str()?;
-    let special = |char: char| r"\*?[]! ".contains(char);
-    let escaped =
-        path.chars().flat_map(|char| special(char).then_some('\\').into_iter().chain([char]));
-    Some(escaped.chain(['/']).collect())
+    Some(format!("{}/", excludes::literal(place.to_str()?)))
 }
 
 /// Our own repository, then the patterns of the profile, then those of files, then those of the
@@ -154,8 +150,13 @@ pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
     for file in &choice.exclude_files {
         builder.file(file).map_err(failed)?;
     }
+    builder.typed_from_here();
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     for pattern in &choice.excludes {
-        builder.pattern(pattern).map_err(failed)?;
+        builder.pattern(&excludes::anchored(pattern, &here)).map_err(failed)?;
+    }
+    for pattern in &choice.excludes_of_any_case {
+        builder.pattern_of_any_case(&excludes::anchored(pattern, &here)).map_err(failed)?;
     }
     builder.build().map_err(failed)
 }

@@ -1,0 +1,28 @@
+//! Which patterns did something: one that never does is often a typing error.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A mark for each pattern.
+#[derive(Debug, Default)]
+pub(super) struct Hits(Vec<AtomicBool>);
+
+impl Hits {
+    /// For so many patterns.
+    pub(super) fn of(patterns: usize) -> Self {
+        Self(std::iter::repeat_with(AtomicBool::default).take(patterns).collect())
+    }
+
+    /// The pattern `number` has decided about a path. Written once: many threads come here.
+    pub(super) fn note(&self, number: usize) {
+        if let Some(hit) = self.0.get(number)
+            && !hit.load(Ordering::Relaxed)
+        {
+            hit.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the pattern `number` never decided.
+    pub(super) fn is_idle(&self, number: usize) -> bool {
+        self.0.get(number).is_some_and(|hit| !hit.load(Ordering::Relaxed))
+    }
+}
