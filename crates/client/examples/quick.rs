@@ -54,7 +54,8 @@ fn main() {
                 cache: None,
             };
             let done = run(&archive, &options, &progress, &Print).unwrap();
-            println!("{:#?}\n{}\n{}", done.report, done.report.bottleneck(), done.report.adds_up());
+            let bottleneck = done.report.bottleneck().unwrap_or_default();
+            println!("{:#?}\n{bottleneck}\n{}", done.report, done.report.adds_up());
         }
         "restore" => {
             let mut reader = client::manifest::ManifestReader::new(&archive).unwrap();

@@ -47,7 +47,7 @@ pub struct Report {
     pub bytes_before_dedup: u64,
     /// Bytes of chunks that were new.
     pub bytes_after_dedup: u64,
-    /// Bytes written to the repository, with all overhead.
+    /// Bytes written to the repository, with all overhead but the snapshot's own record.
     pub bytes_transferred: u64,
     /// Bytes of tree pages that were new, before compression.
     pub bytes_of_pages: u64,
@@ -118,6 +118,9 @@ pub struct Cost {
     pub disk_written_bytes: u64,
 }
 
+/// Less work than this, summed over threads, tells nothing of what held a backup back.
+const MEASURED_SECS_MIN: f64 = 0.5;
+
 /// Ratios and rates, by the formulas of the seed (1 KB = 1,024 bytes there).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratios {
@@ -156,8 +159,9 @@ impl Report {
         parts == self.objects_inspected
     }
 
-    /// One line: what held this backup back, and what would help.
-    pub fn bottleneck(&self) -> String {
+    /// One line: what held this backup back, and what would help; nothing when too little was measured
+    /// to say.
+    pub fn bottleneck(&self) -> Option<String> {
         let stages = &self.stages;
         let candidates = [
             (
@@ -183,15 +187,9 @@ impl Report {
         ];
         let total: f64 = candidates.iter().map(|(secs, ..)| secs).sum();
         let largest = candidates.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-        match largest {
-            Some((secs, what, advice)) if total > 0.0 => {
-                format!(
-                    "{:.0} % of the work was {what} ({secs:.1} s); what helps: {advice}",
-                    100.0 * secs / total
-                )
-            }
-            _ => "nothing took measurable time".to_owned(),
-        }
+        let (secs, what, advice) = largest.filter(|_| total >= MEASURED_SECS_MIN)?;
+        let percent = 100.0 * secs / total;
+        Some(format!("{percent:.0} % of the work was {what} ({secs:.1} s); what helps: {advice}"))
     }
 }
 
@@ -207,6 +205,16 @@ fn reduction(after: u64, before: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_held_a_backup_back_is_said_when_it_was_measured() {
+        let stages = Stages { answer_wait_secs: 0.01, read_secs: 0.002, ..Stages::default() };
+        assert_eq!(Report { stages, ..Report::default() }.bottleneck(), None);
+        assert_eq!(Report::default().bottleneck(), None);
+        let stages = Stages { answer_wait_secs: 0.01, read_secs: 2.0, ..Stages::default() };
+        let said = Report { stages, ..Report::default() }.bottleneck().unwrap();
+        assert!(said.contains("100 % of the work was reading files"), "{said}");
+    }
 
     /// The figures of the first seed, in bytes.
     #[test]

@@ -18,7 +18,7 @@ use repository::storage::{Storage, StorageError};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// What every command works with.
@@ -43,12 +43,26 @@ impl Context {
 
     /// The repository's directory.
     pub(crate) fn repo(&self) -> Result<PathBuf> {
-        self.named_repo().ok_or_else(|| {
+        let named = self.named_repo().ok_or_else(|| {
             let failure = Failure::usage("no repository was named");
             failure.hint(
                 "Give --repo DIR, or set ICECORE_REPO; on a node of a server: icecore agent status",
             )
-        })
+        })?;
+        self.refuse_domain_beside(&named)?;
+        crate::place::refuse_addresses(&named)?;
+        Ok(named)
+    }
+
+    /// A domain lies on a server. Beside the repository of a directory it would be passed over, and
+    /// somebody would take the one for the other.
+    fn refuse_domain_beside(&self, repo: &Path) -> Result<()> {
+        let Some(domain) = &self.global.server.domain else { return Ok(()) };
+        let failure = Failure::usage(format!(
+            "--domain {domain} is a domain of a server, and the repository {} was named too (by --repo, ICECORE_REPO or the config file)",
+            repo.display()
+        ));
+        Err(failure.hint("Leave out one of them; for the domain: env -u ICECORE_REPO icecore ..."))
     }
 
     fn named_repo(&self) -> Option<PathBuf> {
@@ -67,10 +81,10 @@ impl Context {
 
     /// This machine as a node, when no repository is named and it is one.
     pub(crate) fn node(&self) -> Result<Option<Node>> {
-        if self.named_repo().is_some() {
-            return Ok(None);
+        match self.named_repo() {
+            Some(named) => self.refuse_domain_beside(&named).map(|()| None),
+            None => Node::find(self),
         }
-        Node::find(self)
     }
 
     /// A command's own wish for the number of streams; `--streams` comes first.

@@ -14,6 +14,7 @@ mod escape;
 mod failure;
 mod node;
 mod out;
+mod place;
 mod profile;
 mod progress;
 mod rates;

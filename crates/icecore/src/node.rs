@@ -115,7 +115,8 @@ impl Node {
             }
             Own::Typed(secret) => Archive::open_store(remote.clone(), secret.slot()),
         };
-        let archive = archive.map_err(|error| context.failure(error))?;
+        let is_typed = matches!(secret, Own::Typed(_));
+        let archive = archive.map_err(|error| of_typed(context.failure(error), is_typed))?;
         if self.domain(context).is_none() {
             self.check_repository(&archive)?;
         }
@@ -164,12 +165,21 @@ impl Node {
     }
 
     /// What opens the domain of another node: a key that the server makes for who was granted it,
-    /// or, where only nodes know keys, the recovery key or password that a person has.
+    /// or, where only nodes know keys, the recovery key or password that a person has. The server is
+    /// asked first: a password that lies in the environment is of another repository.
     fn secret_of(&self, domain: &str, context: &Context) -> Result<Own> {
-        let typed = crate::secret::get_if_given(&context.global, &context.profile)?;
-        if let Some(secret) = typed {
-            return Ok(Own::Typed(secret));
+        match self.granted_key(domain) {
+            Ok(key) => Ok(Own::Key(key)),
+            Err(failure) if failure.code == Code::Usage => Err(failure),
+            Err(failure) => {
+                let typed = crate::secret::get_if_given(&context.global, &context.profile)?;
+                typed.map(Own::Typed).ok_or(failure)
+            }
         }
+    }
+
+    /// A key of the domain that the server makes and this node knows alone.
+    fn granted_key(&self, domain: &str) -> Result<Zeroizing<[u8; 32]>> {
         let mut secret = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *secret).map_err(client::Error::from)?;
         let name = domain.parse().map_err(|_| {
@@ -179,7 +189,7 @@ impl Node {
         let request = api::enrol::NewKey { domain: name, slot_secret: keys::hex(&secret[..]) };
         let client = Client::of(&self.identity)?;
         let _: api::enrol::KeyMade = blocking::wait(client.post("/node/keys", &request))?;
-        Ok(Own::Key(secret))
+        Ok(secret)
     }
 
     fn tell_limits(&self, remote: &Remote, context: &Context) {
@@ -193,6 +203,15 @@ impl Node {
 enum Own {
     Key(Zeroizing<[u8; 32]>),
     Typed(crate::secret::Secret),
+}
+
+/// What a person gave does not open the domain: that is not this machine's own key.
+fn of_typed(failure: Failure, is_typed: bool) -> Failure {
+    if !is_typed || failure.code != Code::WrongKey {
+        return failure;
+    }
+    let hint = "The password or recovery key that was given (ICECORE_PASSWORD, --password-file, the config file) is of no key of that domain.";
+    Failure { hint: Some(hint.into()), ..failure }
 }
 
 /// This machine is no node, and somebody relies on it.

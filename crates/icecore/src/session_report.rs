@@ -1,7 +1,7 @@
 //! The session report for people: the fields administrators know, then what it cost, then what
 //! held it back.
 
-use crate::units::{bytes, clock, count, duration, percent, rate};
+use crate::units::{bytes, clock, count, duration, percent};
 use client::report::Report;
 
 /// Width of the labels.
@@ -15,7 +15,7 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
         .collect();
     lines.extend(cost(report));
     lines.push(format!("Where the time went: {}", stages(report)));
-    lines.push(format!("What held it back: {}", report.bottleneck()));
+    lines.extend(report.bottleneck().map(|why| format!("What held it back: {why}")));
     lines
 }
 
@@ -53,14 +53,26 @@ fn amounts(report: &Report) -> Vec<Field> {
         ("Data transfer time", format!("{:.2} s", report.transfer_secs)),
         ("Network data transfer rate", format!("{:.2} KiB/s", ratios.network_rate / 1024.0)),
         ("Aggregate data transfer rate", format!("{:.2} KiB/s", ratios.aggregate_rate / 1024.0)),
-        ("Objects compressed by", percent(ratios.compressed_by)),
-        ("Deduplication reduction", percent(ratios.dedup_reduction)),
-        ("Total data reduction ratio", percent(ratios.total_reduction)),
+        ("Objects compressed by", reduced(report.bytes_transferred, report.bytes_after_dedup)),
+        ("Deduplication reduction", reduced(report.bytes_after_dedup, report.bytes_before_dedup)),
+        ("Total data reduction ratio", reduced(report.bytes_transferred, report.bytes_inspected)),
         (
             "Elapsed processing time",
             format!("{} ({})", clock(report.elapsed_secs), duration(report.elapsed_secs)),
         ),
     ]
+}
+
+/// By how much `after` is less than `before`. Of hardly any data the overhead is more than the data, and
+/// a part of nothing says nothing.
+pub(crate) fn reduced(after: u64, before: u64) -> String {
+    match (before, after) {
+        (0, 0) => "nothing to reduce".to_owned(),
+        (before, after) if after > before => {
+            format!("none: {} more than the data, for names and seals", bytes(after - before))
+        }
+        _ => percent(1.0 - after as f64 / before as f64),
+    }
 }
 
 fn exact(value: u64) -> String {
@@ -115,18 +127,15 @@ fn stages(report: &Report) -> String {
     named.map(|(name, secs)| format!("{name} {secs:.2} s")).join(", ")
 }
 
-/// One line, for who is in a hurry.
-pub(crate) fn short(report: &Report) -> String {
+/// What a dry run found, in one line.
+pub(crate) fn planned(report: &Report, bytes_to_read: u64) -> String {
     format!(
-        "{} objects ({} new or changed, {} unchanged, {} failed), {} read, {} stored in {}, {}",
+        "{} objects ({} new or changed, {} unchanged, {} failed), {} to read",
         count(report.objects_inspected),
         count(report.objects_backed_up + report.objects_updated),
         count(report.objects_unchanged),
         count(report.objects_failed),
-        bytes(report.bytes_processed),
-        bytes(report.bytes_transferred),
-        duration(report.elapsed_secs),
-        rate(report.bytes_inspected as f64 / report.elapsed_secs.max(0.001)),
+        bytes(bytes_to_read),
     )
 }
 
@@ -135,9 +144,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn figures_that_say_nothing_are_not_shown() {
+        assert_eq!(reduced(25, 100), "75.00 %");
+        assert_eq!(reduced(0, 100), "100.00 %");
+        assert_eq!(reduced(0, 0), "nothing to reduce");
+        assert_eq!(reduced(1165, 2), "none: 1.14 KiB more than the data, for names and seals");
+        assert!(!lines(&Report::default()).join("\n").contains("held it back"));
+    }
+
+    #[test]
     fn every_field_of_the_seed_is_there() {
-        let text =
-            lines(&Report { bytes_inspected: 470_469_000_000, ..Report::default() }).join("\n");
+        let stages = client::report::Stages { read_secs: 9.0, ..Default::default() };
+        let text = lines(&Report { bytes_inspected: 470_469_000_000, stages, ..Report::default() })
+            .join("\n");
         let fields = [
             "objects inspected",
             "objects backed up",

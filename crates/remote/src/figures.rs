@@ -95,6 +95,17 @@ pub struct WireReport {
     pub send_buffer_bytes: u64,
     /// Receive buffer as granted at the start.
     pub receive_buffer_bytes: u64,
+    /// Most bytes a second to the server, by the limits that hold now; 0 for any rate.
+    pub limit_up_bytes_per_sec: u64,
+    /// The same from the server.
+    pub limit_down_bytes_per_sec: u64,
+}
+
+impl WireReport {
+    /// This, with the limits that hold up and down.
+    pub(crate) fn within(self, [up, down]: [u64; 2]) -> Self {
+        Self { limit_up_bytes_per_sec: up, limit_down_bytes_per_sec: down, ..self }
+    }
 }
 
 impl Figures {
@@ -167,6 +178,7 @@ impl Figures {
             buffer_asked_bytes: buffers.asked_bytes as u64,
             send_buffer_bytes: buffers.send_bytes as u64,
             receive_buffer_bytes: buffers.receive_bytes as u64,
+            ..WireReport::default()
         }
     }
 }

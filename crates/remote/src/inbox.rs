@@ -25,6 +25,8 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct Said {
     limits: Option<([u64; 2], String)>,
+    /// The last ones, whoever has asked for them.
+    kept: [u64; 2],
     orders: VecDeque<(u64, Vec<u8>)>,
     cancelled: Option<String>,
 }
@@ -41,6 +43,7 @@ impl Inbox {
             Packet::Limits { up, down, reason } => {
                 self.up.set(lower(self.own[0], up));
                 self.down.set(lower(self.own[1], down));
+                said.kept = [up, down];
                 said.limits = Some(([up, down], reason));
             }
             Packet::Order { order, json } if said.orders.len() < ORDERS_MAX => {
@@ -60,6 +63,12 @@ impl Inbox {
     /// The limits in bytes per second that the server last told, and why; once.
     pub(crate) fn new_limits(&self) -> Option<([u64; 2], String)> {
         self.said.lock().limits.take()
+    }
+
+    /// The limits that hold now, up and down, in bytes a second; 0 is none.
+    pub(crate) fn limits(&self) -> [u64; 2] {
+        let told = self.said.lock().kept;
+        [lower(self.own[0], told[0]), lower(self.own[1], told[1])]
     }
 
     /// The next order, waiting for it so long.
@@ -87,5 +96,16 @@ mod tests {
     #[test]
     fn the_lower_limit_holds_and_none_is_no_limit() {
         assert_eq!([lower(0, 0), lower(0, 5), lower(5, 0), lower(7, 5)], [0, 5, 5, 5]);
+    }
+
+    #[test]
+    fn limits_that_were_told_are_known_as_long_as_they_hold() {
+        let inbox = Inbox::new([9, 0]);
+        assert_eq!(inbox.limits(), [9, 0]);
+        inbox.take(Packet::Limits { up: 5, down: 7, reason: "day".into() }).unwrap();
+        assert!(inbox.new_limits().is_some() && inbox.new_limits().is_none());
+        assert_eq!(inbox.limits(), [5, 7]);
+        inbox.take(Packet::Limits { up: 0, down: 0, reason: "night".into() }).unwrap();
+        assert_eq!(inbox.limits(), [9, 0]);
     }
 }

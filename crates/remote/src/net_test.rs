@@ -116,7 +116,7 @@ impl Gauge {
     /// What the connection did so far.
     pub fn report(&self) -> WireReport {
         let waits = &self.stream.empty_waits;
-        self.figures.report((waits.count(), waits.secs()), 0)
+        self.figures.report((waits.count(), waits.secs()), 0).within(self.inbox.limits())
     }
 
     fn ping(&self) -> Result<()> {

@@ -195,7 +195,7 @@ impl Remote {
         let waits = streams.iter().map(|stream| &stream.empty_waits);
         let waits = waits.fold((0, 0.0), |sum, it| (sum.0 + it.count(), sum.1 + it.secs()));
         let resent = streams.iter().map(|stream| stream.resent_bytes.load(Ordering::Relaxed));
-        self.figures.report(waits, resent.sum())
+        self.figures.report(waits, resent.sum()).within(self.inbox.limits())
     }
 
     /// All streams.

@@ -130,6 +130,14 @@ fn begun(remote: &Remote, begin: &Packet) -> Result<Packet> {
     }
 }
 
+impl RemoteSink {
+    /// Waits until the server has taken all that was appended.
+    fn drain(&self) -> Result<()> {
+        self.remote.first.drain(self.epoch)?;
+        self.remote.more.lock().iter().try_for_each(|stream| stream.drain(0))
+    }
+}
+
 impl Sink for RemoteSink {
     fn claim(&self, id: &ObjectId) -> Result<Claim> {
         let mut seen = self.seen.lock();
@@ -178,13 +186,17 @@ impl Sink for RemoteSink {
         streams.iter().map(|stream| stream.stored_bytes()).max().unwrap_or(0)
     }
 
+    fn settled_bytes(&self) -> Result<u64> {
+        self.drain()?;
+        Ok(self.stored_bytes())
+    }
+
     fn is_far(&self) -> bool {
         true
     }
 
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
-        self.remote.first.drain(self.epoch)?;
-        self.remote.more.lock().iter().try_for_each(|stream| stream.drain(0))?;
+        self.drain()?;
         let own = own_name(manifest)?;
         let manifest = manifest.to_bytes();
         match self.remote.first.call_in(self.epoch, &Packet::Commit { manifest })? {

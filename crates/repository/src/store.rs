@@ -139,6 +139,11 @@ pub trait Sink: Send + Sync {
     /// Bytes stored so far.
     fn stored_bytes(&self) -> u64;
 
+    /// The same once all that was appended has arrived: what a report may say.
+    fn settled_bytes(&self) -> Result<u64> {
+        Ok(self.stored_bytes())
+    }
+
     /// Whether it lies behind a network, where bytes may be dearer than time.
     fn is_far(&self) -> bool {
         false

@@ -34,7 +34,7 @@ use batch::{Batch, Item};
 use capture::Problem;
 use capture::read::ReadOptions;
 use capture::walk::{Event, Root, Walk};
-use format::entry::Time;
+use format::entry::{Entry, Time};
 use merge::Merge;
 use order::Order;
 use queue::Queue;
@@ -253,7 +253,7 @@ fn finish(
     begun: &Begun,
 ) -> Result<Done> {
     let mut report = tally.report;
-    report.bytes_transferred = session.stored_bytes();
+    report.bytes_transferred = session.settled_bytes()?;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
     let partial = report.objects_failed > 0;
@@ -268,9 +268,9 @@ fn finish(
     };
     let (before, source_sequence) = (Instant::now(), manifest.source_sequence());
     let committed = manifest::commit(archive, session, sealer, manifest, &body)?;
-    // The stored report cannot know what storing it took; the one that is shown does.
+    // The stored report cannot know how long storing it took; the one that is shown does. Amounts are the
+    // same in both: without the snapshot's own record.
     report.stages.commit_secs = before.elapsed().as_secs_f64();
-    report.bytes_transferred = committed.stored_bytes;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
     Ok(Done { snapshot: committed.snapshot, source_sequence, report, partial })
@@ -381,12 +381,12 @@ fn feed(
     order.send(batch, queue)
 }
 
-/// What a backup would do, without doing it: counts, and the paths that would be read.
+/// What a backup would do, without doing it: counts, and what would be read, with its size.
 pub fn dry_run(
     archive: &Archive,
     options: &Options,
     monitor: &dyn Monitor,
-    mut would_read: impl FnMut(&[u8]),
+    mut would_read: impl FnMut(&Entry),
 ) -> Result<Report> {
     let previous = newest(archive, options, monitor)?;
     let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
@@ -408,17 +408,18 @@ pub fn dry_run(
     Ok(tally.report)
 }
 
-fn count_dry(batch: &mut Batch, tally: &mut Tally, would_read: &mut impl FnMut(&[u8])) {
+fn count_dry(batch: &mut Batch, tally: &mut Tally, would_read: &mut impl FnMut(&Entry)) {
     for item in batch.take() {
         match item {
             Item::Unchanged(_) => tally.report.objects_unchanged += 1,
             Item::Page(_, entries) => tally.report.objects_unchanged += entries.len() as u64,
             Item::Job(job) => {
-                would_read(&job.entry.path);
+                would_read(&job.entry);
                 tally.report.objects_backed_up += 1;
             }
             Item::Link(job) => {
-                would_read(&job.entry.path);
+                // Its content is read under its first name.
+                would_read(&Entry { size: 0, ..job.entry.clone() });
                 tally.report.objects_backed_up += 1;
             }
             Item::Done(_) | Item::Failed | Item::Vanished => {}

@@ -9,7 +9,7 @@ use crate::{Archive, Error, Result};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
 use ids::{ObjectId, Place};
-use restore::{Problem, Target};
+use restore::{Outcome, Problem, Target};
 use rustc_hash::FxHashMap;
 use seal::Opened;
 use std::sync::Arc;
@@ -87,7 +87,8 @@ pub(super) fn plain(shared: &Shared<'_>, entry: &Entry) {
     match created {
         Ok(None) => Counters::add(&shared.counters.directories, 1),
         Ok(Some(outcome)) if entry.kind() == Kind::File => shared.wrote(entry, outcome),
-        Ok(Some(_)) => Counters::add(&shared.counters.links, 1),
+        Ok(Some(Outcome::Created | Outcome::Replaced)) => Counters::add(&shared.counters.links, 1),
+        Ok(Some(outcome)) => shared.settled(entry, outcome),
         Err(problem) => {
             shared.note_space(&problem);
             shared.failed(&entry.path, &problem.to_string());

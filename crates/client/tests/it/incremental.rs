@@ -145,13 +145,13 @@ fn a_dry_run_changes_nothing_and_counts_the_same() {
     place.write("dir0/file0", b"other");
     let before = place.files();
     let mut would = Vec::new();
-    let report = client::backup::dry_run(&archive, &place.options(), &Heard::default(), |path| {
-        would.push(path.to_vec())
+    let report = client::backup::dry_run(&archive, &place.options(), &Heard::default(), |entry| {
+        would.push((entry.path.clone(), entry.size))
     })
     .unwrap();
     assert_eq!(place.files(), before);
     assert!(report.adds_up(), "{report:#?}");
-    assert!(would.contains(&format!("{NAME}/dir0/file0").into_bytes()), "{would:?}");
+    assert!(would.contains(&(format!("{NAME}/dir0/file0").into_bytes(), 5)), "{would:?}");
     let done = place.backup(&archive);
     assert_eq!(done.report.objects_unchanged, report.objects_unchanged);
 }

@@ -150,7 +150,8 @@ impl Test {
             from: way.from.clone(),
             to: way.to.clone(),
             server: way.target.describe(),
-            verdict: network::verdict(&measured.sending, measured.sending_secs),
+            verdict: network::verdict(&measured.sending, measured.sending_secs)
+                .unwrap_or_else(|| "too little went over it to say".to_owned()),
             measured,
             network: gauge.report(),
         };

@@ -31,7 +31,7 @@ struct Session<'a> {
     paths: &'a [String],
     report: &'a Report,
     ratios: Ratios,
-    bottleneck: String,
+    bottleneck: Option<String>,
 }
 
 impl<'a> Session<'a> {
@@ -51,12 +51,14 @@ impl<'a> Session<'a> {
 
 #[derive(Serialize)]
 struct Summary {
+    /// What the repository holds; only where it lies is that known.
     #[serde(flatten)]
-    totals: Totals,
+    totals: Option<Totals>,
     /// Bytes of all files of all snapshots, as if each were stored in full.
     bytes_of_snapshots: u64,
     /// How many times smaller the repository is than that.
-    reduction_factor: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reduction_factor: Option<f64>,
 }
 
 impl Stats {
@@ -75,10 +77,12 @@ impl Stats {
         for snapshot in all.iter().filter(|snapshot| self.filter.takes(snapshot)) {
             context.out.item("session", &Session::new(snapshot), || row(snapshot))?;
         }
-        let totals = history::totals(&archive).map_err(failed)?;
-        let reduction_factor = bytes_of_snapshots as f64 / totals.container_bytes.max(1) as f64;
+        let is_here = context.remote().is_none();
+        let totals = is_here.then(|| history::totals(&archive)).transpose().map_err(failed)?;
+        let stored = totals.map(|totals| totals.container_bytes).filter(|bytes| *bytes > 0);
+        let reduction_factor = stored.map(|stored| bytes_of_snapshots as f64 / stored as f64);
         let summary = Summary { totals, bytes_of_snapshots, reduction_factor };
-        context.out.print(&text(&summary))?;
+        context.out.print(&text(&summary, all.len()))?;
         context.out.summary(Code::Complete, &summary)
     }
 }
@@ -119,23 +123,34 @@ fn row(snapshot: &Snapshot) -> String {
         units::count(report.objects_failed),
         units::bytes(report.bytes_inspected),
         units::bytes(report.bytes_transferred),
-        units::percent(ratios.dedup_reduction),
-        units::percent(ratios.compressed_by),
+        part(ratios.dedup_reduction),
+        part(ratios.compressed_by),
         units::duration(report.elapsed_secs),
     )
 }
 
-fn text(summary: &Summary) -> String {
-    let totals = &summary.totals;
+/// A reduction in the table; overhead that is more than the data is none.
+fn part(ratio: f64) -> String {
+    if ratio < 0.0 { "none".to_owned() } else { units::percent(ratio) }
+}
+
+fn text(summary: &Summary, snapshots: usize) -> String {
+    let shown = units::bytes(summary.bytes_of_snapshots);
+    let Some(totals) = &summary.totals else {
+        return format!(
+            "repository: {} of {shown}; what it takes on the server: icecore server domains, there",
+            units::many(snapshots as u64, "snapshot"),
+        );
+    };
+    let smaller = summary.reduction_factor.unwrap_or(0.0);
     format!(
-        "repository: {} of {} in {} ({}, {} chunks and pages, {}): {:.1} times smaller; {} free on the disk",
+        "repository: {} of {shown} in {} ({}, {} chunks and pages, {}){}; {} free on the disk",
         units::many(totals.snapshots, "snapshot"),
-        units::bytes(summary.bytes_of_snapshots),
         units::bytes(totals.container_bytes),
         units::many(totals.containers, "container"),
         units::count(totals.objects),
         units::many(totals.keys, "key"),
-        summary.reduction_factor,
+        if smaller >= 1.0 { format!(": {smaller:.1} times smaller") } else { String::new() },
         units::bytes(totals.free_bytes),
     )
 }

@@ -12,9 +12,20 @@ const PATH_PART: f64 = 1.5;
 /// Segments sent again, of all, from which on a path is lossy.
 const LOSS_MIN: f64 = 0.002;
 
+/// Less than this says nothing of what holds a way back.
+const MOVED_MIN: u64 = 1 << 20;
+/// Nor does a shorter time.
+const MEASURED_SECS_MIN: f64 = 0.5;
+/// Part of a limit from which on it is the limit that holds a job back: some time goes by without data.
+const LIMIT_PART: f64 = 0.7;
+/// Bytes of a segment, roughly.
+const SEGMENT_BYTES: f64 = 1400.0;
+/// So few segments sent again are chance, not loss.
+const RETRANSMITTED_MIN: u32 = 10;
+
 /// The lines of the report.
 pub(crate) fn lines(wire: &WireReport, elapsed_secs: f64) -> Vec<String> {
-    vec![
+    let mut lines = vec![
         format!(
             "Network: {} sent, {} received, {} streams, round trip {:.1} ms (least {:.1}), {} segments sent again, {} cuts, {} sent twice",
             bytes(wire.sent_bytes),
@@ -34,8 +45,10 @@ pub(crate) fn lines(wire: &WireReport, elapsed_secs: f64) -> Vec<String> {
             wire.empty_wait_secs,
             buffers(wire),
         ),
-        format!("What the network did to it: {}", verdict(wire, elapsed_secs)),
-    ]
+    ];
+    let verdict = verdict(wire, elapsed_secs);
+    lines.extend(verdict.map(|verdict| format!("What the network did to it: {verdict}")));
+    lines
 }
 
 /// Sizes of the socket's buffers.
@@ -51,10 +64,32 @@ pub(crate) fn buffers(wire: &WireReport) -> String {
     }
 }
 
-/// In one line: what held the job back on the way, and what to do.
-pub(crate) fn verdict(wire: &WireReport, elapsed_secs: f64) -> String {
-    let moved = wire.sent_bytes.max(wire.received_bytes) as f64;
-    let per_sec = moved / elapsed_secs.max(0.001);
+/// In one line: what held the job back on the way, and what to do. Nothing when too little went over it to say.
+pub(crate) fn verdict(wire: &WireReport, elapsed_secs: f64) -> Option<String> {
+    let moved = wire.sent_bytes.max(wire.received_bytes);
+    let is_measured = moved >= MOVED_MIN && elapsed_secs >= MEASURED_SECS_MIN;
+    is_measured.then(|| held_back_by(wire, moved as f64 / elapsed_secs, elapsed_secs))
+}
+
+/// A limit that was nearly reached, and which way it holds.
+fn limit_reached(wire: &WireReport, per_sec: f64) -> Option<String> {
+    let (limit, way) = if wire.received_bytes < wire.sent_bytes {
+        (wire.limit_up_bytes_per_sec, "up")
+    } else {
+        (wire.limit_down_bytes_per_sec, "down")
+    };
+    (limit > 0 && per_sec > limit as f64 * LIMIT_PART).then(|| {
+        format!(
+            "the limit of {} {way} that the server set: icecore server limit list, there",
+            rate(limit as f64)
+        )
+    })
+}
+
+fn held_back_by(wire: &WireReport, per_sec: f64, elapsed_secs: f64) -> String {
+    if let Some(limit) = limit_reached(wire, per_sec) {
+        return limit;
+    }
     let path = wire.min_rtt_ms / 1e3 * per_sec;
     let part = |secs: f64| if wire.busy_secs > 0.0 { secs / wire.busy_secs } else { 0.0 };
     let buffer = wire.send_buffer_bytes.min(wire.receive_buffer_bytes) as f64;
@@ -82,8 +117,9 @@ pub(crate) fn verdict(wire: &WireReport, elapsed_secs: f64) -> String {
             100.0 * part(wire.send_buffer_limited_secs)
         );
     }
-    let segments = wire.sent_bytes as f64 / 1400.0;
-    if f64::from(wire.retransmitted) > segments * LOSS_MIN {
+    let segments = wire.sent_bytes as f64 / SEGMENT_BYTES;
+    let is_lossy = f64::from(wire.retransmitted) > segments * LOSS_MIN;
+    if wire.retransmitted >= RETRANSMITTED_MIN && is_lossy {
         return format!(
             "loss: {:.1} % of the segments were sent again. More --streams help, or another congestion control (bbr)",
             100.0 * f64::from(wire.retransmitted) / segments.max(1.0)
@@ -119,6 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn of_what_was_not_measured_nothing_is_said() {
+        let few = WireReport { sent_bytes: 1024, retransmitted: 1, ..wire() };
+        assert_eq!(verdict(&few, 40.0), None);
+        assert_eq!(verdict(&wire(), 0.1), None);
+        assert!(lines(&few, 40.0).iter().all(|line| !line.contains("What the network did")));
+        let once = WireReport { sent_bytes: 2 << 20, retransmitted: 9, ..wire() };
+        assert!(!verdict(&once, 40.0).unwrap().contains("loss"));
+    }
+
+    #[test]
     fn a_forced_buffer_that_is_too_small_is_named_with_the_way_out() {
         let (asked, granted) = (64 << 10, 128 << 10);
         let small = WireReport {
@@ -127,7 +173,7 @@ mod tests {
             receive_buffer_bytes: granted,
             ..wire()
         };
-        let said = verdict(&small, 40.0);
+        let said = verdict(&small, 40.0).unwrap();
         assert!(said.contains("64") && said.contains("--socket-buffer"), "{said}");
     }
 
@@ -139,9 +185,16 @@ mod tests {
             (WireReport { retransmitted: 1000, ..wire() }, "loss"),
             (WireReport { empty_wait_secs: 0.1, ..wire() }, "nothing"),
             (wire(), "the link"),
+            // What a limit of the server does looks like loss and like a slow link.
+            (
+                WireReport { retransmitted: 5000, limit_up_bytes_per_sec: 2_600_000, ..wire() },
+                "the limit of 2.48 MiB/s up",
+            ),
+            (WireReport { limit_up_bytes_per_sec: 260_000_000, ..wire() }, "the link"),
+            (WireReport { limit_down_bytes_per_sec: 1, ..wire() }, "the link"),
         ];
         for (report, expected) in table {
-            let said = verdict(&report, 40.0);
+            let said = verdict(&report, 40.0).unwrap();
             assert!(said.contains(expected), "{expected}: {said}");
         }
     }

@@ -1,7 +1,9 @@
 //! The real binary on real files: what a user types and what comes of it.
 
 mod children;
+mod choosing;
 mod exit_codes;
+mod figures;
 mod forgetting;
 mod full_disk;
 mod governed;

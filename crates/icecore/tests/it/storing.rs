@@ -195,6 +195,9 @@ fn a_domain_lies_on_the_storage_server_and_nowhere_else() {
         site.enrol(node, &["--keys", keys]);
         site.node(node, &["backup", &site.folder("source")]).ends(0);
         site.restores(node, &[]);
+        let stats = site.node(node, &["stats", "--json"]).ends(0).last();
+        assert!(stats["bytes_of_snapshots"].as_u64() > Some(0) && stats["containers"].is_null());
+        assert!(site.node(node, &["stats"]).ends(0).text().contains("repository: 1 snapshot of"));
         let listed = site.node(node, &["snapshots", "--json"]).ends(0).lines();
         assert_eq!(listed.len(), 2, "{node}: a snapshot and the summary");
         let seen = site.govern(&["snapshots", node, "--json"]).ends(0).lines();
@@ -222,6 +225,15 @@ fn a_granted_node_restores_across_until_the_grant_ends() {
     site.node("web", &["backup", &site.folder("source")]).ends(0);
     site.govern(&["grant", "spare", "web", "--for", "1d"]).ends(0);
     site.restores("spare", &["--domain", "web"]);
+    // A password in the environment is of something else: the key that was granted opens it.
+    let words = ["snapshots", "--domain", "web", "--json"];
+    let other = |words: &[&str]| {
+        let mut command = site.node_command("spare", words);
+        ended(command.env("ICECORE_PASSWORD", "of another repository"))
+    };
+    assert_eq!(other(&words).ends(0).lines().len(), 2);
+    let refused = ended(site.node_command("spare", &words).env("ICECORE_REPO", "/somewhere"));
+    assert!(refused.code == 2 && refused.text().contains("--domain web"), "{}", refused.text());
     // Its own domain lies with the server, and goes on to.
     site.node("spare", &["backup", &site.folder("source")]).ends(0);
     assert!(site.machine.path("data/pool/domains/spare").exists());

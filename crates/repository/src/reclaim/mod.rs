@@ -90,21 +90,28 @@ pub fn run(
     if only.is_none() && !is_out(Point::OneReclaim) {
         return Err(Error::InUse { holder: "reclaim of this process".into() });
     }
+    let from_parts = take_parts(repository, lease, options.dry_run)?;
     if !options.dry_run {
-        remove_parts(repository, lease)?;
         parity::remove_unfinished(repository, lease)?;
     }
     let mut live = Live::default();
     let (plan, condemned) = decide(repository, &mut live, options)?;
     if options.dry_run || condemned.is_empty() {
-        return Ok(plan.outcome());
+        return Ok(plan.outcome().with_freed(from_parts));
     }
     // A snapshot whose removal is not durable would come back without its data.
     if !is_out(Point::Removals) {
         repository.storage.sync_directory(snapshots::DIRECTORY)?;
     }
     let mut rewriter = Rewriter::new(repository, lease, &live, repacker);
-    stages::run(&mut rewriter, &plan, &condemned)
+    Ok(stages::run(&mut rewriter, &plan, &condemned)?.with_freed(from_parts))
+}
+
+impl Outcome {
+    /// This, after more bytes came back.
+    fn with_freed(self, bytes: u64) -> Self {
+        Self { bytes_freed: self.bytes_freed.saturating_add(bytes), ..self }
+    }
 }
 
 impl Repository {
@@ -155,13 +162,19 @@ fn condemn(repository: &Repository, plan: &Plan, options: Options) -> Vec<Contai
 }
 
 /// Removes unfinished containers that nobody will finish: of a writer that was fenced out while it
-/// slept.
-fn remove_parts(repository: &Repository, lease: &Lease) -> Result<()> {
+/// slept, or had no more room. How many bytes they took.
+fn take_parts(repository: &Repository, lease: &Lease, dry_run: bool) -> Result<u64> {
     let first_unsettled = plan::first_unsettled(repository);
     let files = container::list(&*repository.storage, ContainerNo(0))?;
+    let mut bytes = 0_u64;
     for file in files.iter().filter(|file| !file.finished && file.number.0 < first_unsettled) {
-        lease.verify()?;
-        repository.storage.remove(&container::part_name(file.number))?;
+        let name = container::part_name(file.number);
+        // Its length is for the report alone.
+        bytes += repository.storage.open(&name).and_then(|file| file.length()).unwrap_or(0);
+        if !dry_run {
+            lease.verify()?;
+            repository.storage.remove(&name)?;
+        }
     }
-    Ok(())
+    Ok(bytes)
 }

@@ -25,6 +25,7 @@ use client::cache::{CacheReport, ChunkCache};
 use client::manifest::{ManifestReader, source_id};
 use client::report::{Ratios, Report};
 use client::{Archive, backup};
+use format::entry::Entry;
 use remote::figures::WireReport;
 use serde::Serialize;
 
@@ -56,6 +57,7 @@ impl Backup {
         let done = self.store(&archive, &options, &context.progress, &monitor);
         drop(shown);
         let mut done = done.map_err(|error| self.failure(context, error))?;
+        tell_idle(context, &options);
         done.partial |= missing;
         self.remember(context, &archive, &options, &done);
         report(context, done, job, options.cache.as_deref())
@@ -140,6 +142,14 @@ impl Backup {
     }
 }
 
+/// A pattern of the command line that matched nothing is often a typing error.
+fn tell_idle(context: &Context, options: &Options) {
+    for rule in options.walk.excludes.idle() {
+        let pattern = escape::text(&rule.pattern);
+        context.out.note(&format!("--exclude '{pattern}' matched nothing; a pattern in question: icecore explain PATH --exclude PATTERN"));
+    }
+}
+
 /// Named paths that are not there: elsewhere an object that vanished is nobody's fault, but these
 /// somebody relies on. The others are backed up; whether any is missing.
 fn leave_out_missing(options: &mut Options, monitor: &Told<'_>) -> Result<bool> {
@@ -204,7 +214,10 @@ struct Summary<'a> {
     partial: bool,
     report: &'a Report,
     ratios: Ratios,
-    bottleneck: String,
+    bottleneck: Option<String>,
+    /// Of a dry run: bytes of what would be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_to_read: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<Network>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,15 +229,25 @@ struct Summary<'a> {
 struct Network {
     #[serde(flatten)]
     wire: WireReport,
-    verdict: String,
+    verdict: Option<String>,
 }
 
 impl<'a> Summary<'a> {
     fn new(snapshot_id: Option<String>, report: &'a Report, partial: bool) -> Self {
         let (ratios, bottleneck) = (report.ratios(), report.bottleneck());
         let dry_run = snapshot_id.is_none();
-        let (network, chunk_cache) = (None, None);
-        Self { dry_run, snapshot_id, partial, report, ratios, bottleneck, network, chunk_cache }
+        let (network, chunk_cache, bytes_to_read) = (None, None, None);
+        Self {
+            dry_run,
+            snapshot_id,
+            partial,
+            report,
+            ratios,
+            bottleneck,
+            bytes_to_read,
+            network,
+            chunk_cache,
+        }
     }
 
     fn over(self, wire: Option<WireReport>, chunk_cache: Option<CacheReport>) -> Self {
@@ -277,17 +300,34 @@ fn told(
 
 fn dry_run(context: &Context, archive: &Archive, options: &Options, missing: bool) -> Result<Code> {
     let out = &context.out;
-    let mut unwritten = Ok(());
-    let would_read = |path: &[u8]| {
+    let (mut unwritten, mut bytes_to_read) = (Ok(()), 0_u64);
+    let would_read = |entry: &Entry| {
+        bytes_to_read = bytes_to_read.saturating_add(entry.size);
         if unwritten.is_ok() {
-            unwritten = out.item("would_read", &JsonPath::new(path), || escape::path(path));
+            let shown = WouldRead { path: JsonPath::new(&entry.path), size: entry.size };
+            let row = || format!("{:>11}  {}", units::bytes(entry.size), escape::path(&entry.path));
+            unwritten = out.item("would_read", &shown, row);
         }
     };
     let report = backup::dry_run(archive, options, &Told(out), would_read)
         .map_err(|error| context.failure(error))?;
     Failure::heard_or_not(unwritten)?;
-    out.line(&format!("would be done: {}", session_report::short(&report)))?;
+    tell_idle(context, options);
+    out.line(&format!(
+        "would be done: {}; nothing was read or stored",
+        session_report::planned(&report, bytes_to_read)
+    ))?;
     let partial = report.objects_failed > 0 || missing;
     let code = if partial { Code::Partial } else { Code::Complete };
-    out.summary(code, &Summary::new(None, &report, partial))
+    let summary = Summary::new(None, &report, partial);
+    let summary = Summary { bottleneck: None, bytes_to_read: Some(bytes_to_read), ..summary };
+    out.summary(code, &summary)
+}
+
+/// An object that a backup would read.
+#[derive(Serialize)]
+struct WouldRead {
+    #[serde(flatten)]
+    path: JsonPath,
+    size: u64,
 }

@@ -1,0 +1,63 @@
+//! Where a repository may lie: a directory. What looks like an address is refused, not made into one.
+
+use crate::failure::{Failure, Result, quoted};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Letters of the shortest scheme: a single one is hardly an address.
+const SCHEME_MIN: usize = 2;
+
+/// Fails when `place` reads as an address of something that is not supported: `s3:bucket`,
+/// `sftp://host/dir`, `host:/dir`.
+pub(crate) fn refuse_addresses(place: &Path) -> Result<()> {
+    if !is_address(place.as_os_str().as_bytes()) {
+        return Ok(());
+    }
+    let shown = place.display().to_string();
+    let failure = Failure::usage(format!(
+        "'{shown}' looks like an address, and a repository is a directory or lies on an Icecore server: object storage, SFTP and HTTP are not supported yet"
+    ));
+    Err(failure.hint(format!(
+        "Mount it and give the directory; for a directory of this name: --repo {}",
+        quoted(&format!("./{shown}"))
+    )))
+}
+
+/// `scheme:` in front, or `://` anywhere.
+fn is_address(place: &[u8]) -> bool {
+    let first = place.split(|byte| *byte == b'/').next().unwrap_or_default();
+    let Some(end) = first.iter().position(|byte| *byte == b':') else { return false };
+    let scheme = &first[..end];
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-_@".contains(byte);
+    scheme.len() >= SCHEME_MIN && scheme[0] != b'.' && scheme.iter().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reads_as_an_address_is_no_directory() {
+        let refused = [
+            "s3:foo/bar",
+            "s3:https://s3.example.org/bucket",
+            "sftp:me@host:/dir",
+            "sftp://host/dir",
+            "https://host/dir",
+            "rest:http://host:8000/",
+            "rclone:remote:dir",
+            "b2:bucket",
+            "host:/dir",
+            "me@host:dir",
+            "file:///mnt/x",
+        ];
+        refused.iter().for_each(|place| {
+            assert!(refuse_addresses(Path::new(place)).is_err(), "{place}");
+        });
+        let taken =
+            ["/mnt/backup", "backup", "./s3:foo", "/mnt/a:b", "dir/a:b", "../x:y", "C:", "a b:c"];
+        taken.iter().for_each(|place| {
+            assert!(refuse_addresses(Path::new(place)).is_ok(), "{place}");
+        });
+    }
+}

@@ -1,0 +1,120 @@
+//! Naming the repository, and what goes into a backup.
+
+use crate::machine::{Machine, Ran, ended};
+use std::process::Command;
+
+impl Machine {
+    /// Names of the files in the newest snapshot, relative to the source.
+    fn newest(&self) -> Vec<String> {
+        let lines = self.run(["ls", "-R", "--json", &self.stored("latest", "")]).ends(0).lines();
+        let paths = lines.iter().filter_map(|line| line["path"].as_str().map(str::to_owned));
+        let start = format!("{}/", self.source().display());
+        let start = start.trim_start_matches('/');
+        paths
+            .filter_map(|path| path.trim_start_matches('/').strip_prefix(start).map(str::to_owned))
+            .collect()
+    }
+
+    /// Backs up what the words say, in the folder that has the source.
+    fn backs_up(&self, words: &[&str]) -> Ran {
+        let mut command = self.command(["backup", "--json"].iter().chain(words));
+        ended(command.current_dir(self.path("")))
+    }
+}
+
+#[test]
+fn a_domain_beside_a_repository_is_refused() {
+    let machine = Machine::new();
+    machine.backup();
+    for words in [&["snapshots"][..], &["restore", "latest", "--target", "/nowhere"], &["init"]] {
+        let ran = machine.run(words.iter().chain(&["--domain", "web"])).ends(2);
+        assert!(ran.stderr.contains("--domain web"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn an_address_is_no_directory() {
+    let machine = Machine::bare();
+    for place in ["s3:foo/bar", "sftp:host:/x", "https://host/x"] {
+        for command in ["init", "snapshots"] {
+            let mut command = machine.command([command, "--repo", place]);
+            let ran = ended(command.current_dir(machine.path("home"))).ends(2);
+            assert!(ran.stderr.contains("not supported yet"), "{}", ran.stderr);
+        }
+    }
+    assert_eq!(std::fs::read_dir(machine.path("home")).unwrap().count(), 0);
+    let mut command = machine.command(["init", "--repo", "./s3:foo"]);
+    ended(command.current_dir(machine.path("home"))).ends(0);
+}
+
+#[test]
+fn what_is_marked_nodump_is_explained_as_it_is_backed_up() {
+    let machine = Machine::new();
+    machine.write("marked/deep/file", b"x");
+    let marked = machine.source().join("marked");
+    let chattr = ended(Command::new("chattr").arg("+d").arg(&marked));
+    assert_eq!(chattr.code, 0, "this test needs a file system with chattr +d: {}", chattr.stderr);
+    let explain = |name: &str, more: &[&str]| {
+        let (path, root) = (machine.source().join(name), machine.source());
+        let words = ["explain", path.to_str().unwrap(), "--root", root.to_str().unwrap()];
+        machine.run(words.iter().chain(more)).ends(0).text()
+    };
+    assert!(explain("marked", &[]).starts_with("in: "));
+    for name in ["marked", "marked/deep/file"] {
+        let text = explain(name, &["--nodump"]);
+        assert!(text.starts_with("out: ") && text.contains("chattr +d"), "{text}");
+    }
+    assert!(explain("hello.txt", &["--nodump"]).starts_with("in: "));
+    machine.backs_up(&["source", "--nodump"]).ends(0);
+    assert_eq!(machine.newest(), ["folder", "folder/large", "hello.txt"]);
+}
+
+#[test]
+fn a_tag_file_keeps_the_rest_of_its_directory_out() {
+    let machine = Machine::new();
+    machine.write("scratch/.nobackup", b"");
+    machine.write("scratch/big", b"x");
+    machine.write("other/mark", b"keep out of it");
+    machine.write("other/big", b"x");
+    let flags = ["--exclude-if-present", ".nobackup", "--exclude-if-present", "mark:keep out"];
+    let words: Vec<_> = ["source"].iter().chain(&flags).copied().collect();
+    machine.backs_up(&words).ends(0);
+    let expected = [
+        "folder",
+        "folder/large",
+        "hello.txt",
+        "other",
+        "other/mark",
+        "scratch",
+        "scratch/.nobackup",
+    ];
+    assert_eq!(machine.newest(), expected);
+    let (path, root) = (machine.source().join("scratch/big"), machine.source());
+    let words = ["explain", path.to_str().unwrap(), "--root", root.to_str().unwrap()];
+    let text = machine.run(words.iter().chain(&flags)).ends(0).text();
+    assert!(text.starts_with("out: ") && text.contains(".nobackup"), "{text}");
+    machine.backs_up(&["source", "--exclude-if-present", "a/b"]).ends(2);
+}
+
+#[test]
+fn a_relative_exclude_begins_where_it_was_typed() {
+    let machine = Machine::new();
+    machine.write("folder/IMG.JPG", b"x");
+    let left_out = |flags: &[&str]| {
+        let words: Vec<_> = ["source"].iter().chain(flags).copied().collect();
+        (machine.backs_up(&words).ends(0), machine.newest())
+    };
+    let (ran, left) = left_out(&["--exclude", "source/folder"]);
+    assert_eq!(left, ["hello.txt"]);
+    assert!(!ran.text().contains("matched nothing"), "{}", ran.text());
+    assert_eq!(left_out(&["--exclude", "./source/hello.txt"]).1.len(), 3);
+    assert_eq!(left_out(&["--iexclude", "*.jpg"]).1, ["folder", "folder/large", "hello.txt"]);
+    let (ran, left) = left_out(&["--exclude", "fodler/*", "--exclude", "*.JPG"]);
+    assert_eq!(left.len(), 3);
+    let text = ran.text();
+    assert!(text.contains("fodler/*") && text.contains("matched nothing"), "{text}");
+    assert_eq!(text.matches("matched nothing").count(), 1, "{text}");
+    for pattern in ["", "[", "!", "/", "a[b"] {
+        machine.backs_up(&["source", "--exclude", pattern]).ends(2);
+    }
+}
