@@ -104,13 +104,14 @@ pub struct Cost {
     pub system_secs: f64,
     /// Largest memory in use in bytes.
     pub peak_memory_bytes: u64,
-    /// Memory in use times time, byte seconds.
+    /// Memory in use, added up over the time it was, in byte seconds: looked at ten times a second.
     pub memory_byte_secs: f64,
     /// Page faults without disk access.
     pub minor_faults: u64,
     /// Page faults that read the disk.
     pub major_faults: u64,
-    /// System calls that read or wrote (as the kernel counts them per process).
+    /// System calls that read or wrote, files and sockets (`syscr` and `syscw` of `/proc/self/io`): of
+    /// all calls a part, without opening, asking for attributes and the like.
     pub io_calls: u64,
     /// Bytes that had to come from the disk.
     pub disk_read_bytes: u64,

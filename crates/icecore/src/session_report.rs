@@ -99,7 +99,7 @@ fn cost(report: &Report) -> [String; 2] {
             cost.memory_byte_secs / f64::from(1 << 30),
         ),
         format!(
-            "      {} minor and {} major page faults, {} I/O calls ({per_object:.2} per object, {per_gib}), disk: {} read, {} written",
+            "      {} minor and {} major page faults, {} read and write calls ({per_object:.2} per object, {per_gib}), disk: {} read, {} written",
             count(cost.minor_faults),
             count(cost.major_faults),
             count(cost.io_calls),

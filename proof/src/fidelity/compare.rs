@@ -61,19 +61,22 @@ impl Reported {
         }
     }
 
-    fn covers(&self, difference: &Difference) -> bool {
+    /// Whether somebody said so. `user` restored; what belonged to others (`is_foreign`) is told once.
+    fn covers(&self, difference: &Difference, user: u32, is_foreign: bool) -> bool {
         let said = |path: &str, key: &str| {
             let reasons = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
             reasons.iter().any(|reason| speaks_of(reason, key))
         };
         // Owners are told once, with what hangs on them: setuid for another owner is a right that
-        // nobody granted.
+        // nobody granted. Root can give everything away, and whoever restores may only have become
+        // the owner: anything else is a loss whatever was said elsewhere.
         let anywhere = |word: &str| self.0.values().flatten().any(|text| text.contains(word));
         let by_owner = match difference.key.as_str() {
-            "uid" | "gid" => true,
-            "mode" => is_without_set_id(&difference.was, &difference.is),
+            "uid" | "gid" => difference.is == user.to_string(),
+            "mode" => is_foreign && is_without_set_id(&difference.was, &difference.is),
             _ => false,
         };
+        let by_owner = by_owner && user != 0;
         said(&difference.path, &difference.key)
             || (by_owner && anywhere("Owner not restored"))
             || (difference.key == "missing" && parents(&difference.path).any(|path| said(path, "")))
@@ -104,15 +107,27 @@ fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
-/// Compares; the first few losses in words.
-pub(crate) fn compare(was: &Seen, is: &Seen, reported: &Reported) -> (Tally, Vec<String>) {
+/// Whether an object with these fields belongs to somebody else.
+fn is_foreign(fields: &str, user: u32) -> bool {
+    let of = |key: &str| fields.split('\t').find_map(|field| field.strip_prefix(key));
+    [of("uid="), of("gid=")].into_iter().flatten().any(|owner| owner != user.to_string())
+}
+
+/// Compares what `user` restored; the first few losses in words.
+pub(crate) fn compare(
+    was: &Seen,
+    is: &Seen,
+    reported: &Reported,
+    user: u32,
+) -> (Tally, Vec<String>) {
     let mut tally = Tally { objects: was.len() as u64, ..Tally::default() };
     let mut losses = Vec::new();
     for difference in differences(was, is) {
+        let is_foreign = was.get(&difference.path).is_some_and(|fields| is_foreign(fields, user));
         let Difference { path, key, was, is } = &difference;
         if NOT_KEPT.contains(&key.as_str()) {
             tally.not_kept += 1;
-        } else if reported.covers(&difference) {
+        } else if reported.covers(&difference, user, is_foreign) {
             tally.reported += 1;
         } else {
             tally.lost += 1;
@@ -190,11 +205,15 @@ mod tests {
     use super::*;
 
     fn tally(was: &str, is: &str, reports: &[(&str, &str)]) -> (u64, u64) {
+        tally_as(0, was, is, reports)
+    }
+
+    fn tally_as(user: u32, was: &str, is: &str, reports: &[(&str, &str)]) -> (u64, u64) {
         let mut reported = Reported::default();
         for (path, text) in reports {
             reported.0.entry((*path).into()).or_default().push((*text).into());
         }
-        let (tally, _) = compare(&parse(was), &parse(is), &reported);
+        let (tally, _) = compare(&parse(was), &parse(is), &reported, user);
         (tally.reported, tally.lost)
     }
 
@@ -208,6 +227,19 @@ mod tests {
         assert_eq!(tally(was, is, &[("b", "b: Mtime not restored: no")]), (0, 1));
         assert_eq!(tally(was, "", &[]), (0, 1));
         assert_eq!(tally("", was, &[]), (0, 1));
+    }
+
+    #[test]
+    fn a_word_on_owners_excuses_only_what_a_plain_user_cannot_do() {
+        let said = [("b", "b: Owner not restored: no")];
+        let (was, is) = ("a\tuid=5\tgid=7\tmode=4755", "a\tuid=7\tgid=7\tmode=755");
+        assert_eq!(tally_as(7, was, is, &said), (2, 0));
+        assert_eq!(tally_as(0, was, is, &said), (0, 2), "root can do all");
+        let other = "a\tuid=9\tgid=7\tmode=4755";
+        assert_eq!(tally_as(7, was, other, &said), (0, 1), "it went to a third");
+        let own = ("a\tuid=7\tgid=7\tmode=4755", "a\tuid=7\tgid=7\tmode=755");
+        assert_eq!(tally_as(7, own.0, own.1, &said), (0, 1), "setuid of one's own stays");
+        assert_eq!(tally_as(7, was, is, &[]), (0, 2));
     }
 
     #[test]

@@ -242,7 +242,7 @@ impl Rig {
         reported.add(&ran, &[&shown, &source.path.to_string_lossy()]);
         reported.merge(&source.reported);
         let found = self.look(&target, cell.user)?;
-        let outcome = compare::compare(&source.seen, &found, &reported);
+        let outcome = compare::compare(&source.seen, &found, &reported, cell.user);
         // What is immutable would stay.
         let _ = mounted::run("chattr", ["-R", "-f", "-ia", &shown]);
         mounted::run("rm", ["-rf", &shown])?;

@@ -15,6 +15,7 @@ mod content;
 mod effort;
 #[cfg(test)]
 mod lies;
+mod memory;
 mod merge;
 mod order;
 mod queue;

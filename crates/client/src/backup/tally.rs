@@ -1,5 +1,6 @@
 //! Counting: each thread has its own tally, added up at the end.
 
+use super::memory::MemoryWatch;
 use crate::report::{Cost, Report, Stages};
 use capture::walk::LeftOut;
 use std::time::{Duration, Instant};
@@ -78,12 +79,12 @@ pub(super) fn timed<T>(secs: &mut f64, work: impl FnOnce() -> T) -> T {
 /// Measures what the process costs from some moment on.
 pub(super) struct Meter {
     start: Cost,
-    clock: Instant,
+    memory: MemoryWatch,
 }
 
 impl Meter {
     pub(super) fn start() -> Self {
-        Self { start: usage(), clock: Instant::now() }
+        Self { start: usage(), memory: MemoryWatch::start() }
     }
 
     pub(super) fn read(&self) -> Cost {
@@ -92,7 +93,7 @@ impl Meter {
             user_secs: now.user_secs - start.user_secs,
             system_secs: now.system_secs - start.system_secs,
             peak_memory_bytes: now.peak_memory_bytes,
-            memory_byte_secs: now.memory_byte_secs * self.clock.elapsed().as_secs_f64(),
+            memory_byte_secs: self.memory.byte_secs(),
             minor_faults: now.minor_faults.saturating_sub(start.minor_faults),
             major_faults: now.major_faults.saturating_sub(start.major_faults),
             io_calls: now.io_calls.saturating_sub(start.io_calls),
@@ -102,7 +103,7 @@ impl Meter {
     }
 }
 
-/// What the process used so far; `memory_byte_secs` is the memory in use now.
+/// What the process used so far, but for memory over time.
 fn usage() -> Cost {
     let mut cost = Cost::default();
     if let Ok(stat) = std::fs::read_to_string("/proc/self/stat") {
@@ -110,7 +111,6 @@ fn usage() -> Cost {
     }
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     cost.peak_memory_bytes = field(&status, "VmHWM:") * 1024;
-    cost.memory_byte_secs = (field(&status, "VmRSS:") * 1024) as f64;
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     cost.io_calls = field(&io, "syscr:") + field(&io, "syscw:");
     cost.disk_read_bytes = field(&io, "\nread_bytes:");
