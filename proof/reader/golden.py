@@ -230,6 +230,25 @@ class Golden(unittest.TestCase):
         self.assertGreaterEqual(len(set(repository.forgotten())), 1)
         self.compare(repository, manifest, expected)
 
+    def test_no_name_and_no_content_stands_in_the_clear(self):
+        """In no byte of any file, for what does not compress and for what does."""
+        marks = [b"the name of a file nobody may know", b"the words that nobody may read 0123",
+                 noise(60, 40), b"user.attribute-of-nobody", b"a tag for nobody", b"node-of-nobody"]
+        write(self.source / marks[0].decode(), marks[1] * 3 + noise(61, 30_000) + marks[2])
+        os.setxattr(self.source / marks[0].decode(), marks[3], marks[1])
+        for privacy in ("standard", "hardened"):
+            self.repo = self.folder / privacy
+            self.run_icecore("init", "--privacy", privacy, "--parity", "3")
+            self.backup("--tag", marks[4].decode(), "--node", marks[5].decode())
+            bodies = [body for _, body in self.read().snapshots()]
+            self.assertEqual((bodies[0]["tags"], bodies[0]["node"]),
+                             ([marks[4].decode()], marks[5].decode()))
+            stored = [path for path in self.repo.rglob("*") if path.is_file()]
+            self.assertGreater(len(stored), 5)
+            for path in stored:
+                found = [mark for mark in marks if mark in path.read_bytes()]
+                self.assertEqual(found, [], path)
+
     def test_a_write_only_key_writes_what_a_full_key_reads(self):
         (self.folder / "writer").write_bytes(b"writes only")
         self.run_icecore("init")

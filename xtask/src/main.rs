@@ -1,10 +1,11 @@
 //! Developer commands and checks of the house.
 //!
-//! `cargo xtask floors` and `cargo xtask tidy` also run as tests of this crate, so that
+//! `cargo xtask floors`, `cargo xtask tidy` and `cargo xtask promises` also run as tests of this crate, so that
 //! `cargo test --workspace` finds a wrong arrow.
 
 mod files;
 mod floors;
+mod promises;
 mod purity;
 mod source;
 mod tidy;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask floors            a crate depends only on lower floors; pure crates do no I/O
 cargo xtask tidy              documents name paths that exist; files and functions stay small
+cargo xtask promises          what documents promise names its tests
 ";
 
 fn main() -> ExitCode {
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
     match command.as_str() {
         "floors" => report("floors", floors::problems()),
         "tidy" => report("tidy", tidy::problems()),
+        "promises" => report("promises", promises::problems()),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             ExitCode::SUCCESS

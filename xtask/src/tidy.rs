@@ -14,13 +14,15 @@ const EXCEPTIONS_MAX: usize = 0;
 /// What is untidy in this repository.
 pub(crate) fn problems() -> Vec<String> {
     let sources = files::with_extension("rs");
+    let scripts = files::with_extension("py");
     let documents = files::with_extension("md");
     let mut problems = Vec::new();
     problems.extend(sources.iter().flat_map(|(path, text)| in_source(path, text)));
     problems.extend(long_functions(&sources));
     problems.extend(documents.iter().flat_map(|(path, text)| in_document(path, text)));
     problems.extend(documents.iter().flat_map(|(path, text)| missing_paths(path, text)));
-    problems.extend(missing_tests(&sources, &documents));
+    let with_tests = [sources, scripts].concat();
+    problems.extend(missing_tests(&with_tests, &documents));
     problems.extend(unexplained_libraries());
     problems.extend(files::all().iter().flat_map(|path| machine_paths(path)));
     problems
@@ -128,8 +130,9 @@ fn missing_tests(sources: &[(String, String)], documents: &[(String, String)]) -
     for (path, text) in documents {
         let words = outside_fences(text).flat_map(|line| line.split('`').skip(1).step_by(2));
         for word in words.filter(|word| is_sentence(word)) {
-            // The second is a row of a macro that makes tests alike.
-            let wanted = [format!("fn {word}("), format!("\n    {word}: ")];
+            // The second is a row of a macro that makes tests alike, the third a test in Python.
+            let wanted =
+                [format!("fn {word}("), format!("\n    {word}: "), format!("    def {word}(")];
             if !sources.iter().any(|(_, text)| wanted.iter().any(|it| text.contains(it))) {
                 problems.push(format!("{path} cites the test {word}, which does not exist"));
             }
