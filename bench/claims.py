@@ -21,7 +21,7 @@ NEEDS = {
     2: (["small"], ["second", "changed", "cold-second"]),
     3: (["small", "large"], ["restore"]),
     4: (["small", "tree5m"], ["first", "second", "restore", "check"]),
-    5: (["small"], ["check", "reclaim"]),
+    5: (["small"], ["check", "open", "reclaim"]),
 }
 
 
@@ -99,6 +99,8 @@ def memory(f):
 def upkeep(f):
     yield faster(5, f, "small", "check", PEERS, 2)
     yield faster(5, f, "small", "reclaim", PEERS, 1)
+    yield Verdict(5, "small open: seconds from the password to the list of keys",
+                  f.value("small", "open", US), 0.05)
     after = f.value("small", "reclaim", US, "repo_mib")
     fresh = f.value("small", "reclaim", US, "fresh_mib")
     yield Verdict(5, "small reclaim: repository, of a fresh one",

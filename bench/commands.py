@@ -31,8 +31,15 @@ ICECORE = Tool(
         "restore": "$BIN restore latest --no-sync --target $TARGET --repo $REPO",
         "restore-synced": "$BIN restore latest --target $TARGET --repo $REPO",
         "check": "$BIN check --read-data --repo $REPO",
+        "open": "$BIN key list --repo $REPO",
         "reclaim": "$BIN forget --keep-last 1 --repo $REPO && $BIN reclaim --repo $REPO",
     })
+
+# The other privacy level, measured beside; no claim is about it.
+HARDENED = Tool(
+    env=ICECORE.env,
+    remark="icecore, `--privacy hardened`",
+    lines={**ICECORE.lines, "init": "$BIN init --privacy hardened --repo $REPO"})
 
 RESTIC = Tool(
     env={"RESTIC_PASSWORD": PASSWORD, "RESTIC_CACHE_DIR": "$STATE/cache"},
@@ -126,13 +133,14 @@ READ = Tool(
     remark="reading the files at all, two at a time",
     lines={"backup": "find $SOURCE -type f -print0 | xargs -0 -n 256 -P 2 cat > /dev/null"})
 
-TOOLS = {"icecore": ICECORE, "restic": RESTIC, "rustic": RUSTIC, "borg": BORG,
+TOOLS = {"icecore": ICECORE, "hardened": HARDENED, "restic": RESTIC, "rustic": RUSTIC, "borg": BORG,
          "bupstash": BUPSTASH, "kopia": KOPIA,
          "tar": TAR, "find": FIND, "cp": CP, "read": READ}
 
 # Which line an operation runs. `init`, and everything before the line, is not timed.
 LINE_OF = {"first": "backup", "second": "backup", "changed": "backup", "series": "backup",
            "restore": "restore", "restore-synced": "restore-synced", "check": "check",
+           "open": "open",
            "reclaim": "reclaim",
            "cold-first": "backup", "cold-second": "backup"}
 
@@ -144,6 +152,8 @@ BASELINE_OPERATIONS = {"tar": ("first", "restore", "restore-synced"),
 
 # The cold claims are about us and the bare walk; peers would only cost half an hour.
 COLD_TOOLS = ("icecore", "find", "read")
+# Cutting is what differs, and with it what is stored.
+HARDENED_OPERATIONS = ("first", "second", "restore")
 
 
 def offers(name, operation):
@@ -151,4 +161,6 @@ def offers(name, operation):
         return False
     if operation.startswith("cold") and name not in COLD_TOOLS:
         return False
+    if name == "hardened":
+        return operation in HARDENED_OPERATIONS
     return operation in BASELINE_OPERATIONS.get(name, (operation,))

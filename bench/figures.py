@@ -13,7 +13,7 @@ REFERENCES = ("icecore", "tar", "find", "cp", "read")
 TITLES = {"first": "First backup", "second": "Second backup, nothing changed",
           "changed": "Backup, 1 % of the files changed", "restore": "Restore",
           "restore-synced": "Restore until all is on the disk",
-          "check": "Check, all data read", "reclaim": "Forget 9 of 10 snapshots and reclaim",
+          "check": "Check, all data read", "open": "Open with a password, and list the keys", "reclaim": "Forget 9 of 10 snapshots and reclaim",
           "cold-first": "First backup, cold cache",
           "cold-second": "Second backup, cold cache", "series": "All generations in turn"}
 

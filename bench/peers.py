@@ -35,7 +35,7 @@ SYSTEM_BINARIES = {"tar": "tar", "find": "find", "cp": "cp", "read": "cat"}
 
 def candidates(name):
     """Every place where the tool may be: ours, and the PATH."""
-    if name == "icecore":
+    if name in ("icecore", "hardened"):
         return [ICECORE_BIN]
     if name in SYSTEM_BINARIES:
         return [shutil.which(SYSTEM_BINARIES[name])]

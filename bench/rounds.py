@@ -21,7 +21,7 @@ RECLAIM_SNAPSHOTS = 10       # the claim: forget 9 of 10
 PINNED_SETS = ("small", "middle", "large")
 # A run that something disturbed is made again, so often at most; what changes things cannot be.
 ATTEMPTS = 3
-REPEATABLE = ("first", "second", "restore", "restore-synced", "check", "cold-first")
+REPEATABLE = ("first", "second", "restore", "restore-synced", "check", "open", "cold-first")
 
 
 class Round:
@@ -125,6 +125,13 @@ class Round:
         self.prepare(repository)
         repository.warm()
         return repository.run("check", self.source)
+
+    def open(self):
+        self.for_tools("open", self.open_once)
+
+    def open_once(self, repository):
+        self.prepare(repository)
+        return repository.run("open", self.source)
 
     def reclaim(self):
         """Ten snapshots with 1 % changed between them; then all but one are forgotten."""

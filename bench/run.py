@@ -27,10 +27,10 @@ from rounds import Round
 from settings import RESULTS, env_flag, env_int
 
 SETS = ["small", "middle", "large", "versions", "tree5m"]
-OPERATIONS = ["first", "second", "changed", "restore", "restore-synced", "check", "reclaim",
+OPERATIONS = ["first", "second", "changed", "restore", "restore-synced", "check", "open", "reclaim",
               "cold-first", "cold-second"]
 # Changing files in place is made for SMALL; nobody restores five million empty files here.
-ONLY_SMALL = {"changed", "reclaim", "cold-first", "cold-second"}
+ONLY_SMALL = {"changed", "open", "reclaim", "cold-first", "cold-second"}
 TREE5M = ["first", "second"]
 # The claim is about our memory; five million files cost each peer an hour.
 TREE5M_TOOLS = ("icecore", "find")

@@ -170,6 +170,10 @@ class Network(unittest.TestCase):
             self.assertLessEqual({"init", "backup", "restore"}, set(tool.lines), name)
             self.assertTrue(tool.server or tool.way == served.PIPES, name)
 
+    def test_one_stream_is_compared_with_one_connection(self):
+        for name in wan.STREAMED:
+            self.assertIn("$BIN --streams 1 ", wan.ONE_STREAM.lines[name])
+
     def test_a_longer_name_is_not_taken_for_a_shorter_one(self):
         words = {"CLIENT": "one", "CLIENTS": "one two"}
         env = repository.environment({"A": "$CLIENTS of $CLIENT"}, words, "/tmp")

@@ -11,6 +11,7 @@ Results: bench/results/<date>-network. Environment: BENCH_DIR, ICECORE_BIN, WAN_
 """
 
 import argparse
+import dataclasses
 import json
 import random
 import subprocess
@@ -101,6 +102,13 @@ def tuning(way, congestion):
     return dict(line.replace("\t", " ").split(" = ") for line in lines)
 
 
+# iperf3 has one connection; Icecore opens further ones where they help, unless it is told not to.
+STREAMED = ("backup", "backup-64k", "restore")
+ONE_STREAM = dataclasses.replace(served.ICECORE_SERVED, lines={
+    name: line.replace("$BIN ", "$BIN --streams 1 ", 1) if name in STREAMED else line
+    for name, line in served.ICECORE_SERVED.lines.items()})
+
+
 class Measuring:
     """All runs over one link."""
 
@@ -114,7 +122,7 @@ class Measuring:
         if programs and link is not UNLIMITED:
             paths = {name: facts["path"] for name, facts in programs.items()}
             self.client = ServedRepository("wan", "icecore-served", programs["icecore"],
-                                           served.ICECORE_SERVED, paths, way)
+                                           ONE_STREAM, paths, way)
             self.client.target = HOME / "restored"
 
     def all(self):

@@ -106,8 +106,9 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
     if let Some((_, what)) = verdicts.iter().find(|(is_well, _)| !is_well) {
         return Err((*what).to_owned());
     }
+    let judged = if is_small { "; times are not judged of so few" } else { "" };
     Ok(format!(
-        "{nodes} nodes at once: all done, the slowest in {:.2} × the median time, the least at half time {:.2} of the median, server {working_mib} MiB; {idle} idle agents: server {waiting_mib} MiB; a backup under harm took {ratio:.2} × as long, {} s",
+        "{nodes} nodes at once: all done, the slowest in {:.2} × the median time, the least at half time {:.2} of the median, server {working_mib} MiB; {idle} idle agents: server {waiting_mib} MiB; a backup under harm took {ratio:.2} × as long{judged}, {} s",
         storm.slowest,
         storm.least_part,
         begun.elapsed().as_secs()

@@ -136,8 +136,10 @@ impl Matrix {
             return;
         }
         let Ok(report) = check else { return };
-        let said = !report.damages.is_empty() || !report.notes.is_empty();
-        assert!(said, "{what}: check finds nothing");
+        // A note, with which `check` ends well, is enough where no snapshot of the list lost a file.
+        let costs = restored.iter().any(|one| !one.refused && !one.lost.is_empty());
+        let said = !report.damages.is_empty() || !costs && !report.notes.is_empty();
+        assert!(said, "{what}: check finds nothing: {:?}", report.notes);
         for (made, restored) in self.lab.made.iter().zip(restored) {
             assert_named(report, made.name, restored, what);
         }
