@@ -252,14 +252,18 @@ class Manifest:
     """Head and signature of a snapshot."""
 
     def __init__(self, clear):
-        need(len(clear) == 191, "length of a manifest")
         reader = Reader(clear, "manifest")
-        need(reader.u16() == 1, "version of a manifest")
+        need(reader.u16() == 2, "version of a manifest")
         self.sequence, self.source, self.number = reader.u64(), reader.take(24), reader.u64()
         self.previous, self.seconds, self.nanos = reader.take(16), reader.i64(), reader.u32()
         self.root, self.level, self.body_hash = reader.take(24), reader.u8(), reader.take(24)
-        self.writer, self.signature = reader.take(8), reader.take(64)
-        self.signed = clear[:127]
+        self.writer, self.flags = reader.take(8), reader.u32()
+        self.original, self.original_sequence = reader.take(16), reader.u64()
+        need(self.flags & 0xFFFC == 0, "flags of a manifest")
+        need(bool(self.flags & 2) == any(self.original), "what a manifest was made anew of")
+        reader.take(reader.u16())
+        self.signature, self.signed = reader.take(64), clear[:-64]
+        need(reader.left() == 0, "length of a manifest")
         self.id = checksum(b"icecore snapshot" + clear)
 
 
@@ -338,14 +342,14 @@ class Repository:
         self.learn(session)
         manifest = Manifest(record.clear)
         need(manifest.writer in self.slots, "a snapshot whose writer nobody knows")
-        message = b"icecore 2026 manifest v1" + self.config.repository + manifest.signed
+        message = b"icecore 2026 manifest v2" + self.config.repository + manifest.signed
         verify(self.slots[manifest.writer].verify_key, manifest.signature, message, "a snapshot")
         text = record.open(self.sessions)
         need(self.keys.page_id(0x81, [manifest.root], text) == manifest.body_hash, "body's hash")
         body = json.loads(text)
         source = "\0".join([body["node"], *body["paths"]]).encode()
         need(self.keys.page_id(0x80, [], source) == manifest.source, "source of a snapshot")
-        return manifest, body
+        return manifest, {**body, "partial": bool(manifest.flags & 1)}
 
     def snapshots(self):
         """All of the list, in the order made."""

@@ -52,6 +52,7 @@ fn main() {
                 verify_blocks: number("VERIFY", 0) == 1,
                 limits: Default::default(),
                 cache: None,
+                is_partial: false,
             };
             let done = run(&archive, &options, &progress, &Print).unwrap();
             let bottleneck = done.report.bottleneck().unwrap_or_default();

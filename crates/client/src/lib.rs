@@ -22,6 +22,7 @@ pub mod retention;
 pub mod select;
 mod sift;
 pub mod signers;
+pub mod standing;
 pub mod surroundings;
 pub mod tags;
 pub mod throttle;

@@ -62,7 +62,7 @@ impl Snapshot {
 
     /// When the backup began.
     pub fn time(&self) -> Time {
-        Time { secs: self.head.time_secs, nanos: self.head.time_nanos }
+        crate::standing::time(&self.head)
     }
 }
 

@@ -3,8 +3,13 @@
 //! Pure but for [`Archive::forget`]: what day a time falls on depends on the zone, so the
 //! calendar is the caller's. A policy that would leave nothing of a source is refused: that is
 //! never what somebody meant.
+//!
+//! Partial snapshots push no complete one out: the rules are applied to the complete ones as if there
+//! were no others, and once more to all of them for the partial ones. The newest complete one stays
+//! in any case. What time a snapshot counts for, [`crate::standing`] says.
 
 use crate::manifest::{self, Snapshot};
+use crate::standing::{self, Standing};
 use crate::{Archive, Result};
 use format::entry::Time;
 use repository::snapshots::SnapshotRef;
@@ -92,24 +97,40 @@ pub struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Whether nothing of the source would stay but what a wrong clock dated.
+    /// Whether the policy by itself would keep nothing of the source.
     pub fn loses_all(&self) -> bool {
-        let goes = |decision: &Decision<'_>| decision.reasons.is_empty();
-        let is_future = |decision: &Decision<'_>| decision.reasons.iter().any(|why| why == FUTURE);
-        self.decisions.iter().any(goes)
-            && self.decisions.iter().all(|decision| goes(decision) || is_future(decision))
+        let is_own = |why: &String| why != NEWEST_COMPLETE && !why.starts_with(HELD_BACK);
+        let is_dated = |decision: &Decision<'_>| decision.held_back().is_none();
+        self.decisions.iter().any(is_dated)
+            && !self.decisions.iter().any(|decision| decision.reasons.iter().any(is_own))
+    }
+
+    /// The newest complete snapshot.
+    pub fn newest_complete(&self) -> Option<&Snapshot> {
+        let mut snapshots = self.decisions.iter().map(|decision| decision.snapshot);
+        snapshots.find(|snapshot| !snapshot.body.partial)
     }
 }
 
-/// Clocks may differ by so much, and no more: a day.
-const CLOCKS_SECS: i64 = 86_400;
-const FUTURE: &str = "its time is not yet come";
+impl Decision<'_> {
+    /// Why its age is not known, if so.
+    pub fn held_back(&self) -> Option<&str> {
+        self.reasons.iter().find_map(|why| why.strip_prefix(HELD_BACK))
+    }
+}
 
-/// Applies `policy` to each source by itself. Snapshots of the future, made by a clock that was
-/// wrong then or is wrong now (`now_secs`), stay and push no other out.
+const HELD_BACK: &str = "held back: ";
+const NEWEST_COMPLETE: &str = "newest complete snapshot";
+
+/// A snapshot and the time that it counts for.
+type Dated<'a> = (&'a Snapshot, Time);
+
+/// Applies `policy` to those of `snapshots` that `takes` wants, each source by itself. What is held
+/// back stays and pushes no other out; that is told by all snapshots of its source.
 pub fn apply<'a>(
     policy: &Policy,
     snapshots: &'a [Snapshot],
+    takes: &dyn Fn(&Snapshot) -> bool,
     calendar: Calendar<'_>,
     now_secs: i64,
 ) -> Vec<Group<'a>> {
@@ -117,43 +138,87 @@ pub fn apply<'a>(
     for snapshot in snapshots {
         sources.entry((&snapshot.body.node, &snapshot.body.paths)).or_default().push(snapshot);
     }
-    let groups = sources.into_iter().map(|((node, paths), mut of_source)| {
-        of_source.sort_by_key(|snapshot| std::cmp::Reverse((snapshot.time(), snapshot.name)));
-        let is_past =
-            |snapshot: &&&Snapshot| snapshot.time().secs <= now_secs.saturating_add(CLOCKS_SECS);
-        let future = of_source.iter().filter(|snapshot| !is_past(snapshot));
-        let mut decisions: Vec<_> = future
-            .map(|snapshot| Decision { snapshot, reasons: vec![FUTURE.to_owned()] })
-            .collect();
-        let past: Vec<_> = of_source.iter().filter(is_past).copied().collect();
-        decisions.extend(decide(policy, &past, calendar));
+    let groups = sources.into_iter().map(|((node, paths), of_source)| {
+        let decisions = decide_source(policy, of_source, takes, calendar, now_secs);
         Group { node, paths, decisions }
     });
-    groups.collect()
+    groups.filter(|group| !group.decisions.is_empty()).collect()
 }
 
+/// What becomes of the snapshots of one source, the newest first.
+fn decide_source<'a>(
+    policy: &Policy,
+    mut snapshots: Vec<&'a Snapshot>,
+    takes: &dyn Fn(&Snapshot) -> bool,
+    calendar: Calendar<'_>,
+    now_secs: i64,
+) -> Vec<Decision<'a>> {
+    snapshots.sort_by_key(|snapshot| std::cmp::Reverse(standing::place(&snapshot.head)));
+    let heads: Vec<_> = snapshots.iter().map(|snapshot| snapshot.head).collect();
+    let (mut dated, mut held) = (Vec::new(), Vec::new());
+    let standings = standing::all(&heads, now_secs);
+    for (snapshot, standing) in snapshots.into_iter().zip(standings).filter(|(one, _)| takes(one)) {
+        match standing {
+            Standing::Dated(time) => dated.push((snapshot, time)),
+            Standing::HeldBack(why) => {
+                held.push(Decision { snapshot, reasons: vec![format!("{HELD_BACK}{why}")] });
+            }
+        }
+    }
+    let mut decisions = decide(policy, &dated, calendar);
+    held.append(&mut decisions);
+    held
+}
+
+/// What becomes of snapshots whose time is known, the newest first: see the head of this file.
 fn decide<'a>(
     policy: &Policy,
-    newest_first: &[&'a Snapshot],
+    newest_first: &[Dated<'a>],
     calendar: Calendar<'_>,
 ) -> Vec<Decision<'a>> {
+    let is_complete = |(snapshot, _): &Dated<'_>| !snapshot.body.partial;
+    let complete: Vec<_> =
+        newest_first.iter().filter(|dated| is_complete(dated)).copied().collect();
+    let mut of_complete = by_rules(policy, &complete, calendar).into_iter();
+    let of_all = by_rules(policy, newest_first, calendar);
+    let mut decisions: Vec<_> = newest_first
+        .iter()
+        .zip(of_all)
+        .map(|(dated, for_all)| {
+            let alone = if is_complete(dated) { of_complete.next() } else { None };
+            Decision { snapshot: dated.0, reasons: alone.unwrap_or(for_all) }
+        })
+        .collect();
+    let newest = decisions.iter_mut().find(|decision| !decision.snapshot.body.partial);
+    if let Some(newest) = newest.filter(|newest| newest.reasons.is_empty()) {
+        newest.reasons.push(NEWEST_COMPLETE.to_owned());
+    }
+    decisions
+}
+
+/// Why each of these stays, if it does, as if there were no others.
+fn by_rules(
+    policy: &Policy,
+    newest_first: &[Dated<'_>],
+    calendar: Calendar<'_>,
+) -> Vec<Vec<String>> {
     let mut rules = rules(policy);
-    let newest = newest_first.first().map(|snapshot| snapshot.time());
-    let decide = |(at, snapshot): (usize, &&'a Snapshot)| {
-        let civil = calendar(snapshot.time());
+    let newest = newest_first.first().map(|(_, time)| *time);
+    let decide = |(at, (snapshot, time)): (usize, &Dated<'_>)| {
+        let civil = calendar(*time);
         let is_oldest = at + 1 == newest_first.len();
         let mut reasons: Vec<_> =
             rules.iter_mut().filter_map(|rule| rule.reason(at, civil, is_oldest)).collect();
-        reasons.extend(within(policy, newest, snapshot));
+        reasons.extend(within(policy, newest, *time));
         reasons.extend(tagged(policy, snapshot));
-        Decision { snapshot, reasons }
+        reasons
     };
     newest_first.iter().enumerate().map(decide).collect()
 }
 
-fn within(policy: &Policy, newest: Option<Time>, snapshot: &Snapshot) -> Option<String> {
+fn within(policy: &Policy, newest: Option<Time>, time: Time) -> Option<String> {
     let secs = i64::try_from(policy.within_secs?).unwrap_or(i64::MAX);
-    let age = newest?.secs.saturating_sub(snapshot.time().secs);
+    let age = newest?.secs.saturating_sub(time.secs);
     (age <= secs).then(|| "within the time".to_owned())
 }
 
@@ -232,7 +297,7 @@ impl Archive {
 mod tests {
     use super::*;
     use crate::manifest::Body;
-    use format::manifest::Head;
+    use format::manifest::{Head, REMADE};
     use ids::{KeyId, ObjectId, SnapshotId};
 
     const HOUR: i64 = 3600;
@@ -278,7 +343,7 @@ mod tests {
 
     /// Numbers of the snapshots that stay, from 1 for the oldest.
     fn kept(policy: &Policy, snapshots: &[Snapshot]) -> Vec<u64> {
-        let groups = apply(policy, snapshots, &calendar, NOW);
+        let groups = apply(policy, snapshots, &|_| true, &calendar, NOW);
         let decisions = groups.iter().flat_map(|group| &group.decisions);
         let mut kept: Vec<_> = decisions
             .filter(|found| !found.reasons.is_empty())
@@ -299,7 +364,8 @@ mod tests {
         let table: Vec<(Policy, Vec<u64>)> = vec![
             (Policy { last: Newest(3), ..Policy::default() }, vec![238, 239, 240]),
             (Policy { last: Newest(1000), ..Policy::default() }, (1..=240).collect()),
-            (Policy { last: Newest(0), ..Policy::default() }, vec![]),
+            // The newest complete one stays in any case.
+            (Policy { last: Newest(0), ..Policy::default() }, vec![240]),
             (Policy { hourly: Newest(2), ..Policy::default() }, vec![239, 240]),
             (Policy { daily: Newest(3), ..Policy::default() }, vec![232, 236, 240]),
             // Days 56..59 are the running week; each week is kept by its last snapshot.
@@ -312,7 +378,7 @@ mod tests {
             (Policy { yearly: Newest(5), ..Policy::default() }, vec![1, 240]),
             (Policy { within_secs: Some(12 * 3600), ..Policy::default() }, vec![238, 239, 240]),
             (Policy { last: Newest(1), daily: Newest(2), ..Policy::default() }, vec![236, 240]),
-            (Policy::default(), vec![]),
+            (Policy::default(), vec![240]),
         ];
         let all = series();
         for (policy, expected) in table {
@@ -333,10 +399,10 @@ mod tests {
         let policy_within = Policy { within_secs: within, ..Policy::default() };
         assert_eq!(kept_of(policy_within), [238, 239, 240, 301, 302, 303]);
         // A clock that is wrong now, and shows 1970, forgets nothing.
-        let groups = apply(&policy, &all[8..], &calendar, 0);
+        let groups = apply(&policy, &all[8..], &|_| true, &calendar, 0);
         assert!(groups[0].decisions.iter().all(|found| !found.reasons.is_empty()));
         let none = Policy { tags: vec![vec!["typo".into()]], ..Policy::default() };
-        assert!(apply(&none, &all, &calendar, NOW)[0].loses_all());
+        assert!(apply(&none, &all, &|_| true, &calendar, NOW)[0].loses_all());
     }
 
     #[test]
@@ -347,9 +413,9 @@ mod tests {
             let list = |list: &&[&str]| list.iter().map(|tag| (*tag).to_owned()).collect();
             Policy { tags: lists.iter().map(list).collect(), ..Policy::default() }
         };
-        assert_eq!(kept(&tags(&[&["a"]]), &all), [1, 2]);
-        assert_eq!(kept(&tags(&[&["a", "b"]]), &all), [2]);
-        assert_eq!(kept(&tags(&[&["c"], &["b"]]), &all), [2]);
+        assert_eq!(kept(&tags(&[&["a"]]), &all), [1, 2, 3]);
+        assert_eq!(kept(&tags(&[&["a", "b"]]), &all), [2, 3]);
+        assert_eq!(kept(&tags(&[&["c"], &["b"]]), &all), [2, 3]);
     }
 
     #[test]
@@ -365,14 +431,140 @@ mod tests {
     fn a_source_that_would_lose_all_is_seen() {
         let all = series();
         let policy = Policy { tags: vec![vec!["typo".into()]], ..Policy::default() };
-        assert!(apply(&policy, &all, &calendar, NOW).iter().all(Group::loses_all));
+        assert!(apply(&policy, &all, &|_| true, &calendar, NOW).iter().all(Group::loses_all));
         assert!(Policy::default().is_empty() && !policy.is_empty());
     }
 
+    /// A change of tags makes a new record of an old snapshot: with the place of the old one.
     #[test]
-    fn the_time_decides_and_not_the_number() {
-        // A change of tags makes a new record of an old snapshot.
-        let all = [snapshot(5, 0, &[]), snapshot(3, DAY, &[])];
-        assert_eq!(kept(&Policy { last: Keep::Newest(1), ..Policy::default() }, &all), [3]);
+    fn a_snapshot_that_was_made_anew_keeps_its_place_and_is_no_anomaly() {
+        let mut anew = snapshot(5, 0, &[]);
+        (anew.head.flags, anew.head.original) = (REMADE, Some((SnapshotId([1; 16]), 1)));
+        let all = [anew, snapshot(3, DAY, &[])];
+        let policy = Policy { last: Keep::Newest(1), ..Policy::default() };
+        assert_eq!(kept(&policy, &all), [3]);
+        assert_eq!(
+            apply(&policy, &all, &|_| true, &calendar, NOW)[0].decisions[1].held_back(),
+            None
+        );
+    }
+
+    /// Who got hold of a key makes snapshots with the times of days gone by.
+    #[test]
+    fn snapshots_dated_into_the_past_push_no_good_one_out() {
+        let day = |at: i64| 900 * DAY + at * DAY + 2 * HOUR;
+        let good = (1..=7).map(|at| snapshot(at, day(at as i64), &[]));
+        let fakes = (1..=7).map(|at| snapshot(7 + at, day(at as i64) + 21 * HOUR, &[]));
+        let mut all: Vec<_> = good.chain(fakes.clone()).collect();
+        // The last one is not before the newest good one: it is of that very day.
+        let policy = Policy {
+            daily: Keep::Newest(7),
+            weekly: Keep::Newest(5),
+            monthly: Keep::Newest(12),
+            ..Policy::default()
+        };
+        let kept_of = kept(&policy, &all);
+        assert!((1..7).all(|good| kept_of.contains(&good)), "{kept_of:?}");
+        all.pop();
+        let kept_of = kept(&policy, &all);
+        assert!((1..=7).all(|good| kept_of.contains(&good)), "{kept_of:?}");
+        let groups = apply(&policy, &all, &|_| true, &calendar, NOW);
+        let held = groups[0].decisions.iter().filter(|it| it.held_back().is_some());
+        assert_eq!(held.count(), 6);
+    }
+
+    /// What a filter leaves out still tells which times contradict the order.
+    #[test]
+    fn a_filter_makes_no_wrong_time_good() {
+        let mut fake = snapshot(241, DAY, &["x"]);
+        fake.body.partial = false;
+        let mut all = series();
+        all.push(fake);
+        let is_tagged = |one: &Snapshot| !one.body.tags.is_empty();
+        let policy = Policy { last: Keep::Newest(1), ..Policy::default() };
+        let groups = apply(&policy, &all, &is_tagged, &calendar, NOW);
+        assert_eq!(groups[0].decisions.len(), 1);
+        assert!(groups[0].decisions[0].held_back().is_some());
+    }
+
+    #[test]
+    fn a_flood_pushes_nothing_out_of_the_days_before() {
+        let mut all = series();
+        let begin = 60 * DAY;
+        all.extend((0..100).map(|at| snapshot(241 + at, begin + at as i64 * 36, &[])));
+        let policy = Policy { daily: Keep::Newest(4), ..Policy::default() };
+        assert_eq!(kept(&policy, &all), [232, 236, 240, 340]);
+    }
+
+    #[test]
+    fn partial_snapshots_push_no_complete_one_out() {
+        let policies = [
+            Policy { last: Keep::Newest(2), ..Policy::default() },
+            Policy { daily: Keep::Newest(2), ..Policy::default() },
+            Policy { within_secs: Some(HOUR as u64), ..Policy::default() },
+            Policy { tags: vec![vec!["x".into()]], ..Policy::default() },
+        ];
+        for policy in policies {
+            let mut all = series();
+            let complete = kept(&policy, &all);
+            all.extend((0..9).map(|at| {
+                let mut partial = snapshot(241 + at, (60 * 24 + 7 * at as i64) * HOUR, &["x"]);
+                partial.body.partial = true;
+                partial
+            }));
+            let after = kept(&policy, &all);
+            assert!(complete.iter().all(|one| after.contains(one)), "{policy:?}: {after:?}");
+            assert!(after.contains(&240), "the newest complete one stays: {after:?}");
+            assert!(
+                after.contains(&249),
+                "and the newest of all, where a rule keeps it: {after:?}"
+            );
+        }
+    }
+
+    /// Whatever clocks say and whichever backups are partial: what no rule ever saw is not forgotten
+    /// for it, and a policy keeps of good snapshots what it would keep if there were no others.
+    #[test]
+    fn nothing_that_is_wrong_costs_a_good_snapshot() {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for round in 0..300 {
+            let (mut all, mut good, mut secs, mut newest) = (Vec::new(), Vec::new(), 0, 0);
+            for number in 1..=60 {
+                secs += random(30) as i64 * HOUR;
+                let wrong = random(4);
+                newest = if wrong >= 2 { secs } else { newest };
+                let mut made = match wrong {
+                    0 => snapshot(number, newest - HOUR - random(50) as i64 * DAY, &[]),
+                    1 => snapshot(number, NOW + 2 * DAY + random(900) as i64 * DAY, &[]),
+                    _ => snapshot(number, secs, &[]),
+                };
+                made.body.partial = wrong == 2;
+                if wrong == 3 {
+                    good.push(made.clone());
+                }
+                all.push(made);
+            }
+            let policy = Policy {
+                last: Keep::Newest(random(4) as u32),
+                daily: Keep::Newest(random(9) as u32),
+                weekly: Keep::Newest(random(5) as u32),
+                within_secs: Some(random(200) * 3600),
+                ..Policy::default()
+            };
+            // What begins in the past is held back by nothing: the first may be dated as it likes.
+            let first =
+                all.iter().position(|one| good.first().is_some_and(|it| it.name == one.name));
+            let Some(first) = first else { continue };
+            let after = kept(&policy, &all[first..]);
+            let alone = kept(&policy, &good);
+            let is_kept = |one: &u64| after.contains(one);
+            assert!(alone.iter().all(is_kept), "round {round}: {alone:?} of {after:?}, {policy:?}");
+        }
     }
 }

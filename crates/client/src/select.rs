@@ -1,10 +1,19 @@
 //! Which snapshot the user means: `latest`, the beginning of an id, or a time; optionally of one
 //! node; optionally with a path in it.
+//!
+//! Newest is what was made last, whatever clocks said. Of several sources, the newest snapshot of each
+//! is looked at, the newest first: the first one that has the path is meant.
 
+use crate::browse;
 use crate::manifest::{ManifestReader, Snapshot, fetched};
+use crate::pages::PageReader;
+use crate::standing;
 use crate::{Archive, Error, Result};
 use format::entry::Time;
+use format::manifest::Head;
+use ids::ObjectId;
 use repository::snapshots::{SnapshotRef, Stored};
+use rustc_hash::FxHashSet;
 
 /// Longest id in hexadecimal digits.
 const ID_DIGITS_MAX: usize = 2 * ids::SnapshotId::LEN;
@@ -12,8 +21,8 @@ const ID_DIGITS_MAX: usize = 2 * ids::SnapshotId::LEN;
 /// A way to name a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// The newest.
-    Latest,
+    /// The newest, or that which came so many before it of the same source.
+    Latest(u32),
     /// The one whose id begins so.
     Id(String),
     /// The newest at or before this time.
@@ -29,11 +38,25 @@ pub struct Selector {
     pub node: Option<String>,
 }
 
+/// What a snapshot is looked for by, besides its name.
+#[derive(Clone, Copy)]
+pub struct Fits<'a> {
+    /// Whether it may be meant.
+    pub snapshot: &'a dyn Fn(&Snapshot) -> bool,
+    /// What is looked for in it; empty when that is all of it.
+    pub path: &'a [u8],
+}
+
+impl Fits<'_> {
+    /// Any.
+    pub const ANY: Fits<'static> = Fits { snapshot: &|_| true, path: b"" };
+}
+
 /// Reads a time as users write it. What a local time is, only the caller knows.
 pub type TimeParser<'a> = &'a dyn Fn(&str) -> Option<Time>;
 
 impl Selector {
-    /// Reads `latest`, an id or a time, each with or without `@node`.
+    /// Reads `latest`, `latest~1`, an id or a time, each with or without `@node`.
     pub fn parse(text: &str, time: TimeParser<'_>) -> Option<Self> {
         let (name, node) = match text.split_once('@') {
             Some((_, node)) if node.is_empty() || node.contains([':', '/']) => return None,
@@ -41,7 +64,10 @@ impl Selector {
             None => (text, None),
         };
         let when = match name {
-            "latest" => When::Latest,
+            "latest" => When::Latest(0),
+            back if back.starts_with("latest~") => {
+                When::Latest(back["latest~".len()..].parse().ok()?)
+            }
             id if is_id(id) => When::Id(id.to_ascii_lowercase()),
             other => When::AtOrBefore(time(other)?),
         };
@@ -71,22 +97,31 @@ pub fn clean_path(path: &[u8]) -> Vec<u8> {
     names.collect::<Vec<_>>().join(&b'/')
 }
 
-/// The snapshot that `selector` names. What is damaged and might have been meant is told to
-/// `note`.
+/// The snapshot that `selector` names and `fits`. What is damaged or not trusted and might have been
+/// meant is told to `note`.
 pub fn find(
     archive: &Archive,
     selector: &Selector,
+    fits: Fits<'_>,
     note: &mut dyn FnMut(&str),
 ) -> Result<Snapshot> {
-    let mut reader = ManifestReader::new(archive)?;
+    archive.reader_keys()?;
+    let reader = ManifestReader::new(archive)?;
+    let mut search = Search { archive, reader, selector, fits, note, kept: None };
     match &selector.when {
         When::Id(prefix) => {
-            let name = by_id(archive, prefix)?;
-            let found = reader.read(name)?;
-            belongs_to(&found, selector).then_some(found).ok_or_else(|| missing(selector))
+            let found = search.reader.read(by_id(archive, prefix)?)?;
+            search.takes(&found).then_some(found).ok_or_else(|| missing(selector))
         }
-        When::Latest => newest(archive, &mut reader, selector, None, note),
-        When::AtOrBefore(time) => newest(archive, &mut reader, selector, Some(*time), note),
+        When::Latest(back) => {
+            let candidates = search.candidates()?;
+            search.newest(&candidates, *back)
+        }
+        When::AtOrBefore(time) => {
+            let mut candidates = search.candidates()?;
+            search.keep_at_or_before(*time, &mut candidates);
+            search.newest(&candidates, 0)
+        }
     }
 }
 
@@ -109,53 +144,130 @@ fn by_id(archive: &Archive, prefix: &str) -> Result<SnapshotRef> {
     Ok(first)
 }
 
-/// The newest by the time of the backup: a change of tags makes a new record of an old snapshot,
-/// so numbers alone do not tell.
-fn newest(
-    archive: &Archive,
-    reader: &mut ManifestReader<'_>,
-    selector: &Selector,
-    limit: Option<Time>,
-    note: &mut dyn FnMut(&str),
-) -> Result<Snapshot> {
-    archive.reader_keys()?;
-    let (mut times, mut kept) = (Vec::new(), None);
-    let names = archive.store.snapshots()?;
-    for (name, stored) in fetched(archive, &names) {
-        match stored {
-            Ok(stored) => {
-                let head = &stored.head;
-                let time = Time { secs: head.time_secs, nanos: head.time_nanos };
-                if limit.is_none_or(|limit| time <= limit) {
-                    times.push((time, name));
-                    keep_newer(&mut kept, (time, name), stored);
-                }
-            }
-            Err(repository::Error::SnapshotMissing(_)) => {} // forgotten meanwhile
-            Err(error) => pass_over(name, error.into(), note)?,
-        }
-    }
-    times.sort_unstable();
-    for (_, name) in times.into_iter().rev() {
-        // The first one is here already; others are seldom wanted, and memory stays small.
-        let read = match kept.take() {
-            Some((_, stored)) => reader.open(stored),
-            None => reader.read(name),
-        };
-        match read {
-            Ok(snapshot) if belongs_to(&snapshot, selector) => return Ok(snapshot),
-            Ok(_) | Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {}
-            Err(error) => pass_over(name, error, note)?,
-        }
-    }
-    Err(missing(selector))
+/// A snapshot as the clear tells it.
+type Candidate = (SnapshotRef, Head);
+
+/// A search for the newest one.
+struct Search<'a> {
+    archive: &'a Archive,
+    reader: ManifestReader<'a>,
+    selector: &'a Selector,
+    fits: Fits<'a>,
+    note: &'a mut dyn FnMut(&str),
+    /// The newest one that may be meant: it need not be fetched again.
+    kept: Option<Stored>,
 }
 
-type Dated = (Time, SnapshotRef);
+impl Search<'_> {
+    /// All snapshots that a known key signed, the newest first.
+    fn candidates(&mut self) -> Result<Vec<Candidate>> {
+        let names = self.archive.store.snapshots()?;
+        let mut all = Vec::with_capacity(names.len());
+        for (name, stored) in fetched(self.archive, &names) {
+            let checked = stored
+                .map_err(Error::from)
+                .and_then(|stored| self.reader.check_signature(&stored).map(|_| stored));
+            match checked {
+                Ok(stored) => {
+                    all.push((name, stored.head));
+                    self.keep(stored);
+                }
+                Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {} // forgotten meanwhile
+                Err(error) => pass_over(name, error, self.note)?,
+            }
+        }
+        all.sort_unstable_by_key(|(_, head)| std::cmp::Reverse(standing::place(head)));
+        Ok(all)
+    }
 
-fn keep_newer(kept: &mut Option<(Dated, Stored)>, new: Dated, stored: Stored) {
-    if kept.as_ref().is_none_or(|(old, _)| *old < new) {
-        *kept = Some((new, stored));
+    /// Keeps it when it is newer than what is kept, and old enough.
+    fn keep(&mut self, new: Stored) {
+        let is_newer = |old: &Stored| standing::place(&old.head) < standing::place(&new.head);
+        let is_old_enough = match self.selector.when {
+            When::AtOrBefore(time) => standing::time(&new.head) <= time,
+            _ => true,
+        };
+        if is_old_enough && self.kept.as_ref().is_none_or(is_newer) {
+            self.kept = Some(new);
+        }
+    }
+
+    /// Leaves those at or before `time`. One whose time is not known may be of any.
+    fn keep_at_or_before(&mut self, time: Time, candidates: &mut Vec<Candidate>) {
+        let heads: Vec<_> = candidates.iter().map(|(_, head)| *head).collect();
+        let mut standings = standing::all(&heads, self.archive.now_secs()).into_iter();
+        candidates.retain(|(_, head)| {
+            let is_dated = standings.next().is_some_and(|standing| standing.time().is_some());
+            is_dated && standing::time(head) <= time
+        });
+    }
+
+    /// The newest of `candidates` that has the path, or that which came `back` before it of the same
+    /// source. When none has the path, the newest: who asked is told what it lacks.
+    fn newest(&mut self, candidates: &[Candidate], back: u32) -> Result<Snapshot> {
+        let (mut passed, mut first) = (FxHashSet::default(), None);
+        for (at, (name, head)) in candidates.iter().enumerate() {
+            if passed.contains(&head.source) {
+                continue;
+            }
+            let Some(snapshot) = self.read(*name)? else { continue };
+            if self.has_path(&snapshot)? {
+                return self.before(snapshot, &candidates[at + 1..], back);
+            }
+            passed.insert(head.source);
+            first.get_or_insert((snapshot, at));
+        }
+        match first {
+            Some((snapshot, at)) => self.before(snapshot, &candidates[at + 1..], back),
+            None => Err(missing(self.selector)),
+        }
+    }
+
+    /// What came `back` before `snapshot`, of the `older` ones.
+    fn before(&mut self, snapshot: Snapshot, older: &[Candidate], back: u32) -> Result<Snapshot> {
+        let (source, mut found, mut left): (ObjectId, _, _) =
+            (snapshot.head.source, snapshot, back);
+        for (name, _) in older.iter().filter(|(_, head)| head.source == source) {
+            if left == 0 {
+                break;
+            }
+            if let Some(snapshot) = self.read(*name)? {
+                (found, left) = (snapshot, left - 1);
+            }
+        }
+        if left == 0 { Ok(found) } else { Err(missing(self.selector)) }
+    }
+
+    /// The snapshot, if it can be read, counts, and may be meant.
+    fn read(&mut self, name: SnapshotRef) -> Result<Option<Snapshot>> {
+        let read = match self.kept.take_if(|kept| kept.name == name) {
+            Some(kept) => self.reader.open(kept),
+            None => self.reader.read(name),
+        };
+        match read {
+            Ok(snapshot) => Ok(Some(snapshot).filter(|snapshot| self.takes(snapshot))),
+            Err(Error::Repository(repository::Error::SnapshotMissing(_))) => Ok(None),
+            Err(error) => pass_over(name, error, self.note).map(|()| None),
+        }
+    }
+
+    fn takes(&self, snapshot: &Snapshot) -> bool {
+        let is_of_node = |node: &String| *node == snapshot.body.node;
+        self.selector.node.as_ref().is_none_or(is_of_node) && (self.fits.snapshot)(snapshot)
+    }
+
+    fn has_path(&self, snapshot: &Snapshot) -> Result<bool> {
+        if self.fits.path.is_empty() {
+            return Ok(true);
+        }
+        let pages = PageReader::new(self.archive)?;
+        match browse::entry(&pages, snapshot, self.fits.path) {
+            Ok(_) => Ok(true),
+            Err(Error::NoPath(_)) => Ok(false),
+            Err(error) if error.is_of_the_way() => Err(error),
+            // Damaged pages are told by who reads them.
+            Err(_) => Ok(true),
+        }
     }
 }
 
@@ -171,13 +283,10 @@ fn pass_over(name: SnapshotRef, error: Error, note: &mut dyn FnMut(&str)) -> Res
     Ok(())
 }
 
-fn belongs_to(snapshot: &Snapshot, selector: &Selector) -> bool {
-    selector.node.as_ref().is_none_or(|node| *node == snapshot.body.node)
-}
-
 fn missing(selector: &Selector) -> Error {
     let what = match &selector.when {
-        When::Latest => "latest".to_owned(),
+        When::Latest(0) => "latest".to_owned(),
+        When::Latest(back) => format!("latest~{back}"),
         When::Id(id) => id.clone(),
         When::AtOrBefore(_) => "this time".to_owned(),
     };
@@ -209,11 +318,13 @@ mod tests {
         let at = |secs| When::AtOrBefore(Time { secs, nanos: 0 });
         let id = |text: &str| When::Id(text.into());
         let table = [
-            ("latest", When::Latest, None, ""),
-            ("latest:/etc/hosts", When::Latest, None, "etc/hosts"),
-            ("latest:etc//./hosts/", When::Latest, None, "etc/hosts"),
-            ("latest:", When::Latest, None, ""),
-            ("latest@web-1:/a:b", When::Latest, Some("web-1"), "a:b"),
+            ("latest", When::Latest(0), None, ""),
+            ("latest:/etc/hosts", When::Latest(0), None, "etc/hosts"),
+            ("latest:etc//./hosts/", When::Latest(0), None, "etc/hosts"),
+            ("latest:", When::Latest(0), None, ""),
+            ("latest~1", When::Latest(1), None, ""),
+            ("latest~12@web:/a~1", When::Latest(12), Some("web"), "a~1"),
+            ("latest@web-1:/a:b", When::Latest(0), Some("web-1"), "a:b"),
             ("3FA9", id("3fa9"), None, ""),
             ("3fa9:x:y", id("3fa9"), None, "x:y"),
             ("2026-11-20", at(0), None, ""),
@@ -242,6 +353,9 @@ mod tests {
             "newest",
             "xyz:/etc",
             "latest@",
+            "latest~",
+            "latest~x",
+            "latest~-1",
             "latest@:/etc",
             "2026-11",
             "/etc",

@@ -1,6 +1,7 @@
 //! What every command works with: the repository, the password, the output.
 
 use crate::cli::Global;
+use crate::commands::snapshots::Filter;
 use crate::failure::{Failure, Result};
 use crate::node::Node;
 use crate::out::Out;
@@ -10,7 +11,7 @@ use crate::signals::Signalled;
 use client::Archive;
 use client::backup::Progress;
 use client::manifest::{ManifestReader, Snapshot};
-use client::select::{self, Selector};
+use client::select::{self, Fits, Selector};
 use remote::{Purpose, Remote};
 use repository::local::LocalStorage;
 use repository::snapshots::SnapshotRef;
@@ -182,16 +183,18 @@ impl Context {
         &self,
         archive: &Archive,
         text: &OsStr,
+        filter: &Filter,
     ) -> Result<(Snapshot, Vec<u8>)> {
         let parsed = Selector::parse_with_path(text.as_bytes(), &crate::time::parse_point);
         let (selector, path) = parsed.ok_or_else(|| no_selector(text))?;
-        Ok((self.find(archive, &selector)?, path))
+        let fits = Fits { snapshot: &|snapshot| filter.takes(snapshot), path: &path };
+        Ok((self.find(archive, &selector, fits)?, path))
     }
 
     /// The snapshot that `text` names.
     pub(crate) fn snapshot(&self, archive: &Archive, text: &str) -> Result<Snapshot> {
         let selector = Selector::parse(text, &crate::time::parse_point);
-        self.find(archive, &selector.ok_or_else(|| no_selector(text.as_ref()))?)
+        self.find(archive, &selector.ok_or_else(|| no_selector(text.as_ref()))?, Fits::ANY)
     }
 
     /// All snapshots that can be read and count, oldest first, and those that do not; these are told.
@@ -213,7 +216,7 @@ impl Context {
             }
         });
         let mut all = all.map_err(failed)?;
-        all.sort_by_key(|snapshot| (snapshot.time(), snapshot.name));
+        all.sort_by_key(|snapshot| client::standing::place(&snapshot.head));
         Ok((all, unread))
     }
 
@@ -226,7 +229,7 @@ impl Context {
     ) -> Result<(SnapshotRef, std::result::Result<Snapshot, client::Error>)> {
         let selector = Selector::parse(text, &crate::time::parse_point);
         let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
-        match select::find(archive, &selector, &mut |text| self.out.note(text)) {
+        match select::find(archive, &selector, Fits::ANY, &mut |text| self.out.note(text)) {
             Ok(snapshot) => Ok((snapshot.name, Ok(snapshot))),
             Err(error) if error.is_of_one_snapshot() => {
                 match select::named_by_id(archive, &selector)
@@ -240,10 +243,24 @@ impl Context {
         }
     }
 
-    fn find(&self, archive: &Archive, selector: &Selector) -> Result<Snapshot> {
-        select::find(archive, selector, &mut |text| self.out.note(text))
-            .map_err(|error| self.failure(error))
+    /// Every use of a partial snapshot says that it is one.
+    fn find(&self, archive: &Archive, selector: &Selector, fits: Fits<'_>) -> Result<Snapshot> {
+        let found = select::find(archive, selector, fits, &mut |text| self.out.note(text))
+            .map_err(|error| self.failure(error))?;
+        if found.body.partial {
+            self.out.note(&partial_text(&found));
+        }
+        Ok(found)
     }
+}
+
+fn partial_text(snapshot: &Snapshot) -> String {
+    let what = match snapshot.body.report.objects_failed {
+        0 => "the backup could not read all that was named".to_owned(),
+        failed => format!("the backup could not read {}", crate::units::many(failed, "object")),
+    };
+    let id = snapshot.id();
+    format!("snapshot {id} is partial: {what}. The others: icecore snapshots")
 }
 
 /// A snapshot that does not count, and why.
@@ -263,5 +280,5 @@ fn is_absent(error: &StorageError) -> bool {
 
 fn no_selector(text: &OsStr) -> Failure {
     let failure = Failure::usage(format!("'{}' names no snapshot", text.display()));
-    failure.hint("Write latest, the beginning of an id, or a time such as '2026-11-20 14:00'; with a path: latest:/etc")
+    failure.hint("Write latest, latest~1, the beginning of an id, or a time such as '2026-11-20 14:00'; with a path: latest:/etc")
 }

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 /// Reads a time that names a snapshot: `2026-11-20` (until the end of that day),
-/// `2026-11-20 14:00`, `2026-11-20 14:00:05` (until the end of that second), also with `T` and
-/// with a zone.
+/// `2026-11-20 14:00` (until the end of that minute), `2026-11-20 14:00:05` (until the end of that
+/// second), also with `T` and with a zone.
 pub(crate) fn parse_point(text: &str) -> Option<Time> {
     parse_point_in(text, &TimeZone::system())
 }
@@ -33,7 +33,8 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
         zone.to_ambiguous_timestamp(local).compatible().ok()
     })?;
     let has_seconds = digits.get(16) == Some(&b':');
-    let end = if has_seconds { stamp.checked_add(999_999_999.nanoseconds()).ok()? } else { stamp };
+    let span = if has_seconds { 1.second() } else { 60.seconds() };
+    let end = stamp.checked_add(span).ok()?.checked_sub(1.nanosecond()).ok()?;
     Some(of_timestamp(end))
 }
 
@@ -118,12 +119,12 @@ mod tests {
     fn points_in_time_are_local_and_reach_to_their_end() {
         let table = [
             ("2026-11-20", "2026-11-20T22:59:59.999999999Z"),
-            ("2026-11-20 14:00", "2026-11-20T13:00:00Z"),
-            ("2026-11-20T14:00", "2026-11-20T13:00:00Z"),
+            ("2026-11-20 14:00", "2026-11-20T13:00:59.999999999Z"),
+            ("2026-11-20T14:00", "2026-11-20T13:00:59.999999999Z"),
             ("2026-11-20 14:00:05", "2026-11-20T13:00:05.999999999Z"),
             ("2026-11-20T14:00:00Z", "2026-11-20T14:00:00.999999999Z"),
             ("2026-11-20T14:00:00+03:00", "2026-11-20T11:00:00.999999999Z"),
-            ("2026-03-29 02:30", "2026-03-29T01:30:00Z"),
+            ("2026-03-29 02:30", "2026-03-29T01:30:59.999999999Z"),
         ];
         table
             .iter()

@@ -67,6 +67,7 @@ fn backed_up(place: &Path, verify_blocks: bool) -> (Archive, crate::Result<super
         verify_blocks,
         limits: Default::default(),
         cache: None,
+        is_partial: false,
     };
     let done = run(&archive, &options, &Progress::default(), &Silent(Default::default()));
     (archive, done)

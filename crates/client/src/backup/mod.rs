@@ -79,6 +79,8 @@ pub struct Options {
     pub limits: Limits,
     /// Pages of the last snapshot, kept on this machine.
     pub cache: Option<Arc<ChunkCache>>,
+    /// Something that was named is missing: the snapshot is partial, whatever else is read.
+    pub is_partial: bool,
 }
 
 /// How a backup ended.
@@ -257,7 +259,7 @@ fn finish(
     report.bytes_transferred = session.settled_bytes()?;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
-    let partial = report.objects_failed > 0;
+    let partial = options.is_partial || report.objects_failed > 0;
     let body = Body {
         node: options.node.clone(),
         paths: options.paths.clone(),

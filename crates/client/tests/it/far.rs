@@ -210,8 +210,9 @@ fn many_snapshots_are_listed_with_one_round_trip_for_many() {
     let (far, archive) = Far::of(&place);
     let all = ManifestReader::new(&archive).unwrap().all(|_, error| panic!("{error}")).unwrap();
     assert_eq!((all.len(), far.trips()), (20, 2));
-    let latest = client::select::Selector { when: client::select::When::Latest, node: None };
-    let found = client::select::find(&archive, &latest, &mut |_| ()).unwrap();
+    let latest = client::select::Selector { when: client::select::When::Latest(0), node: None };
+    let found =
+        client::select::find(&archive, &latest, client::select::Fits::ANY, &mut |_| ()).unwrap();
     assert_eq!((found.name, far.trips()), (all[19].name, 2));
     assert_eq!(snapshot(&archive, found.name).unwrap().body, all[19].body);
 }

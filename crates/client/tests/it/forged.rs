@@ -118,9 +118,11 @@ fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing(
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
     let archive = lab.place.open();
     assert!(is_not_trusted(&archive, name, "another source"));
-    let latest = Selector { when: When::Latest, node: None };
+    let latest = Selector { when: When::Latest(0), node: None };
     let mut notes = Vec::new();
-    let found = select::find(&archive, &latest, &mut |text| notes.push(text.to_owned())).unwrap();
+    let found =
+        select::find(&archive, &latest, select::Fits::ANY, &mut |text| notes.push(text.to_owned()))
+            .unwrap();
     assert_eq!(found.name, lab.made);
     assert!(
         notes[0].contains(&name.id.to_string()) && notes[0].contains("not trusted"),

@@ -1,6 +1,7 @@
 //! `icecore cat`.
 
 use super::ls::{kind_name, link_target};
+use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -21,6 +22,8 @@ pub(crate) struct Cat {
     /// Snapshot and file: SNAP:FILE.
     #[arg(value_name = "SNAP:FILE")]
     file: OsString,
+    #[command(flatten)]
+    filter: Filter,
 }
 
 #[derive(Serialize)]
@@ -33,7 +36,7 @@ struct Printed {
 impl Cat {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.file)?;
+        let (snapshot, path) = context.snapshot_and_path(&archive, &self.file, &self.filter)?;
         if path.is_empty() {
             return Err(Failure::usage("no file was named")
                 .hint("Write SNAP:FILE, for example latest:/etc/hosts"));

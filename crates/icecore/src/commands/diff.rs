@@ -1,6 +1,7 @@
 //! `icecore diff`.
 
 use super::ls::{finished, stop};
+use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -18,7 +19,7 @@ use std::ffi::OsString;
 /// Show what differs between two snapshots.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore diff 3fa9c1d2 latest\n  icecore diff 2026-11-01:/etc latest:/etc\n\nSigns: + added, - removed, M other content, U other attributes only, T another kind of object"
+    after_help = "Examples:\n  icecore diff 3fa9c1d2 latest\n  icecore diff latest~1 latest --path /etc\n  icecore diff 2026-11-01:/etc latest:/etc\n\nSigns: + added, - removed, M other content, U other attributes only, T another kind of object"
 )]
 pub(crate) struct Diff {
     /// The older snapshot: SNAP[:PATH].
@@ -27,6 +28,8 @@ pub(crate) struct Diff {
     /// The newer snapshot: SNAP[:PATH].
     #[arg(value_name = "B[:PATH]")]
     to: OsString,
+    #[command(flatten)]
+    filter: Filter,
 }
 
 #[derive(Serialize)]
@@ -86,8 +89,8 @@ impl Count {
 impl Diff {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
-        let (from, path) = context.snapshot_and_path(&archive, &self.from)?;
-        let (to, other) = context.snapshot_and_path(&archive, &self.to)?;
+        let (from, path) = context.snapshot_and_path(&archive, &self.from, &self.filter)?;
+        let (to, other) = context.snapshot_and_path(&archive, &self.to, &self.filter)?;
         if path != other {
             return Err(Failure::usage("the two paths differ")
                 .hint("Name the same path in both snapshots, or none."));

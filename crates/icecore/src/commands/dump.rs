@@ -1,5 +1,6 @@
 //! `icecore dump`.
 
+use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -19,6 +20,8 @@ pub(crate) struct Dump {
     /// Snapshot, with or without a path: SNAP[:PATH].
     #[arg(value_name = "SNAP[:PATH]")]
     snapshot: OsString,
+    #[command(flatten)]
+    filter: Filter,
 }
 
 #[derive(Serialize)]
@@ -36,7 +39,7 @@ impl Dump {
             return Err(failure.hint("Send it on: icecore dump SNAP | tar tv, or > FILE"));
         }
         let archive = context.open()?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot)?;
+        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
         let failed = |error| context.failure(error);
         let pages = PageReader::new(&archive).map_err(failed)?;
         let content = ContentReader::new(&archive, &pages).map_err(failed)?;

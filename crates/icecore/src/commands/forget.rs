@@ -193,9 +193,9 @@ impl Forget {
         archive: &Archive,
         policy: &Policy,
     ) -> Result<(usize, Vec<SnapshotRef>)> {
-        let mut all = context.snapshots(archive)?.0;
-        all.retain(|snapshot| self.filter.takes(snapshot));
-        let groups = retention::apply(policy, &all, &time::calendar, archive.now_secs());
+        let all = context.snapshots(archive)?.0;
+        let takes = |snapshot: &Snapshot| self.filter.takes(snapshot);
+        let groups = retention::apply(policy, &all, &takes, &time::calendar, archive.now_secs());
         refuse_to_empty(&groups)?;
         let mut removed = Vec::new();
         for group in &groups {
@@ -205,7 +205,8 @@ impl Forget {
                 removed.extend(reasons.is_empty().then_some(snapshot.name));
             }
         }
-        Ok((all.len() - removed.len(), removed))
+        let met: usize = groups.iter().map(|group| group.decisions.len()).sum();
+        Ok((met - removed.len(), removed))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `icecore ls`.
 
+use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -20,6 +21,8 @@ pub(crate) struct Ls {
     /// Snapshot, with or without a path: SNAP[:PATH].
     #[arg(value_name = "SNAP[:PATH]")]
     snapshot: OsString,
+    #[command(flatten)]
+    filter: Filter,
     /// With mode, owner, size and time.
     #[arg(short, long)]
     long: bool,
@@ -72,7 +75,7 @@ struct Count {
 impl Ls {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot)?;
+        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
         let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
         let mut count = Count { entries: 0, bytes: 0 };
         let mut unwritten = None;

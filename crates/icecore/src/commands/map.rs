@@ -1,6 +1,7 @@
 //! `icecore map`.
 
 use super::ls::{finished, kind_name, stop};
+use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -24,6 +25,8 @@ pub(crate) struct Map {
     /// Snapshot, with or without a path: SNAP[:PATH].
     #[arg(value_name = "SNAP[:PATH]")]
     snapshot: OsString,
+    #[command(flatten)]
+    filter: Filter,
 }
 
 #[derive(Serialize)]
@@ -52,7 +55,7 @@ struct Count {
 impl Map {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot)?;
+        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
         let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
         context.out.print("path,type,mode,owner,size,mtime,chunks,bytes,status")?;
         let (mut count, mut unwritten) = (Count::default(), None);

@@ -1,5 +1,6 @@
 //! `icecore restore`.
 
+use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -33,6 +34,8 @@ pub(crate) struct Restore {
     /// Snapshot, with or without a path: SNAP[:PATH].
     #[arg(value_name = "SNAP[:PATH]")]
     snapshot: OsString,
+    #[command(flatten)]
+    filter: Filter,
     /// Where to.
     #[arg(short, long, value_name = "DIR")]
     target: PathBuf,
@@ -93,7 +96,7 @@ struct Summary<'a> {
 impl Restore {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open_cancellable(remote::Purpose::Restore)?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot)?;
+        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
         let total = path
             .is_empty()
             .then_some(snapshot.body.report.bytes_inspected)

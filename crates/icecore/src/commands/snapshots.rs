@@ -6,7 +6,10 @@ use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::{escape, time, units};
 use client::manifest::Snapshot;
+use client::standing::{self, Standing};
+use repository::snapshots::SnapshotRef;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// List the snapshots.
 #[derive(clap::Args, Debug)]
@@ -106,6 +109,48 @@ impl Unusable {
     }
 }
 
+/// A snapshot whose time contradicts the order in which snapshots were made.
+#[derive(Serialize)]
+struct Odd {
+    snapshot_id: String,
+    reason: String,
+}
+
+fn held_back(all: &[Snapshot], now_secs: i64) -> Vec<(SnapshotRef, Odd)> {
+    let heads: Vec<_> = all.iter().map(|snapshot| snapshot.head).collect();
+    let both = all.iter().zip(standing::all(&heads, now_secs));
+    let odd = both.filter_map(|(snapshot, standing)| match standing {
+        Standing::Dated(_) => None,
+        Standing::HeldBack(reason) => {
+            let snapshot_id = snapshot.id().to_string();
+            Some((snapshot.name, Odd { snapshot_id, reason }))
+        }
+    });
+    odd.collect()
+}
+
+/// What to fall back on where the newest snapshot of a source is partial.
+fn last_complete(all: &[Snapshot]) -> Vec<String> {
+    let mut newest: BTreeMap<_, (&Snapshot, Option<&Snapshot>)> = BTreeMap::new();
+    for snapshot in all {
+        let (last, complete) = newest.entry(snapshot.head.source.0).or_insert((snapshot, None));
+        *last = snapshot;
+        *complete = Some(snapshot).filter(|it| !it.body.partial).or(*complete);
+    }
+    let partial = newest.into_values().filter(|(last, _)| last.body.partial);
+    let text = |(last, complete): (&Snapshot, Option<&Snapshot>)| {
+        let what = match complete {
+            Some(complete) => {
+                format!("{} of {}", short_id(complete), time::show(complete.time()))
+            }
+            None => "none".to_owned(),
+        };
+        let node = escape::text(&last.body.node);
+        format!("{} of {node} is partial; the last complete one: {what}", short_id(last))
+    };
+    partial.map(text).collect()
+}
+
 #[derive(Serialize)]
 struct Count {
     snapshots: usize,
@@ -116,6 +161,7 @@ impl Snapshots {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
         let (mut all, unread) = context.listed(&archive)?;
+        let odd = held_back(&all, archive.now_secs());
         all.retain(|snapshot| self.filter.takes(snapshot));
         context.out.line(&heading())?;
         let told = all.iter().try_for_each(|snapshot| {
@@ -126,6 +172,13 @@ impl Snapshots {
             context.out.item("unusable", &unusable, || unusable.row(context))
         });
         Failure::heard_or_not(told)?;
+        let is_listed = |(name, _): &&(SnapshotRef, Odd)| all.iter().any(|it| it.name == *name);
+        let told = odd.iter().filter(is_listed).try_for_each(|(_, odd)| {
+            let text = || format!("{} is held back: {}", &odd.snapshot_id[..8], odd.reason);
+            context.out.item("held_back", odd, text)
+        });
+        Failure::heard_or_not(told)?;
+        last_complete(&all).iter().try_for_each(|line| context.out.line(line))?;
         context.out.line(&units::many(all.len() as u64, "snapshot"))?;
         let damaged = unread.len();
         let code = if damaged > 0 { Code::Damage } else { Code::Complete };

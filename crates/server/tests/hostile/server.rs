@@ -205,5 +205,6 @@ fn options(source: &Path, node: &str) -> backup::Options {
         verify_blocks: false,
         limits: Default::default(),
         cache: None,
+        is_partial: false,
     }
 }

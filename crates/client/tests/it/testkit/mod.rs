@@ -202,6 +202,7 @@ pub(crate) fn options(source: &Path) -> backup::Options {
         verify_blocks: false,
         limits: Default::default(),
         cache: None,
+        is_partial: false,
     }
 }
 

@@ -51,14 +51,14 @@ impl Backup {
             options.node = remote.names().0.to_owned();
         }
         self.prepare_cache(context, &archive, &mut options);
+        options.is_partial = missing;
         let job = Job::begin(context, "backup", false);
         let shown = Shown::start(&context.progress, &context.out, total_bytes(&archive, &options));
         let monitor = Told(&context.out);
         let done = self.store(&archive, &options, &context.progress, &monitor);
         drop(shown);
-        let mut done = done.map_err(|error| self.failure(context, error))?;
+        let done = done.map_err(|error| self.failure(context, error))?;
         tell_idle(context, &options);
-        done.partial |= missing;
         self.remember(context, &archive, &options, &done);
         report(context, done, job, options.cache.as_deref())
     }

@@ -52,6 +52,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
             cpu_percent: flags.limit_cpu.unwrap_or(0),
         },
         cache: None,
+        is_partial: false,
     })
 }
 
