@@ -4,8 +4,20 @@ use crate::identity::NODE;
 use crate::{Client, Identity, Result, files};
 use api::enrol::{Renew, Renewed};
 use pki::NodeKey;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
+
+/// The key that was asked for last, behind the serial number of the certificate with which it was.
+const WANTED: &str = "next.key";
+/// Who holds its lock renews.
+const TURN: &str = "renew.lock";
+const TURN_WITHIN: Duration = Duration::from_secs(60);
+const TURN_LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Gets the next certificate when it is time; tells when the one ends that the folder has now, and whether it is new.
 ///
@@ -19,13 +31,16 @@ pub async fn renew_if_due(folder: &Path, now_secs: i64) -> Result<(i64, bool)> {
     Ok((renew(folder).await?.expires, true))
 }
 
-/// Gets the next certificate, for a new key.
+/// Gets the next certificate. The key that is asked for is kept until the answer is: asked again, it gets the same
+/// certificate, where another key would look like another machine. One process of this machine renews at a time.
 ///
 /// # Errors
 /// [`crate::Error::Server`] when the node is revoked; others when the way to the server is the trouble.
 pub async fn renew(folder: &Path) -> Result<Renewed> {
+    let _turn = turn(folder).await?;
+    // Under the lock: another process may have renewed meanwhile.
     let identity = Identity::load(folder)?;
-    let key = NodeKey::generate()?;
+    let key = wanted(folder, &identity)?;
     let key_pem = Zeroizing::new(key.key_pem);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let request = Renew { request: key.request_pem, version };
@@ -33,5 +48,38 @@ pub async fn renew(folder: &Path) -> Result<Renewed> {
     pki::client::certificate_of(&renewed.certificate)?;
     let node = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(NODE), &node)?;
+    files::remove(&folder.join(WANTED))?;
     Ok(renewed)
+}
+
+/// The key that was asked for with the certificate of this moment, or a new one.
+fn wanted(folder: &Path, identity: &Identity) -> Result<NodeKey> {
+    let (path, with) = (folder.join(WANTED), &identity.certificate.serial);
+    if let Some(text) = files::read(&path)?
+        && let Some(key_pem) = text.strip_prefix(with.as_str()).and_then(|it| it.strip_prefix('\n'))
+        && let Ok(key) = NodeKey::of(key_pem)
+    {
+        return Ok(key);
+    }
+    let key = NodeKey::generate()?;
+    files::write(&path, &Zeroizing::new(format!("{with}\n{}", key.key_pem)))?;
+    Ok(key)
+}
+
+/// Waits until no other process of this machine renews.
+async fn turn(folder: &Path) -> Result<File> {
+    let path = folder.join(TURN);
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let lock = lock.map_err(files::file(&path))?;
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < TURN_WITHIN => {
+                tokio::time::sleep(TURN_LOOK_EVERY).await;
+            }
+            locked => {
+                return locked.map(|()| lock).map_err(|error| files::file(&path)(error.into()));
+            }
+        }
+    }
 }

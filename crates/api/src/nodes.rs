@@ -30,6 +30,9 @@ pub struct Node {
     pub certificate_expires: Option<i64>,
     /// Its certificates are good no more.
     pub revoked: bool,
+    /// Why the server stopped it by itself: two machines have shown its certificates. Enrolling it again ends the alarm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<String>,
     /// Whether it is connected at this moment, here or to a storage server.
     pub connected: bool,
 }

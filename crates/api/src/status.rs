@@ -31,6 +31,9 @@ pub struct Status {
     /// Further storage servers that are not revoked.
     #[serde(default)]
     pub storages: u64,
+    /// Nodes that the server stopped by itself: see their `alarm`.
+    #[serde(default)]
+    pub alarms: u64,
 }
 
 /// What somebody did.

@@ -31,11 +31,13 @@ pub struct Node {
     pub revoked: bool,
     /// When the last of its certificates ends.
     pub certificate_expires: Option<i64>,
+    /// Why it was stopped, when nobody revoked it by hand.
+    pub alarm: Option<String>,
 }
 
 const SELECT: &str = "SELECT name, domain, role, key, made, last_seen, address, version, revoked,
-    (SELECT max(not_after) FROM certificates WHERE node = name AND certificates.revoked = 0)
-    FROM nodes";
+    (SELECT max(not_after) FROM certificates WHERE node = name AND certificates.revoked = 0),
+    alarm FROM nodes";
 
 fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
     Ok(Node {
@@ -49,6 +51,7 @@ fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
         version: row.get(7)?,
         revoked: row.get(8)?,
         certificate_expires: row.get(9)?,
+        alarm: row.get(10)?,
     })
 }
 

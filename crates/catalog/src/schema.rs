@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// From version 0 on; the version is the number of steps.
-const STEPS: [&str; 2] = [FIRST, STORAGES];
+const STEPS: [&str; 3] = [FIRST, STORAGES, CHAIN];
 
 const FIRST: &str = "
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -66,6 +66,16 @@ CREATE TABLE storage_tokens (
     expires INTEGER NOT NULL, used_at INTEGER, request BLOB, answer TEXT) STRICT;
 ALTER TABLE domains ADD COLUMN storage TEXT REFERENCES storages;
 ALTER TABLE tokens ADD COLUMN storage TEXT;
+";
+
+/// Renewals are a chain: who came after whom, for which key, and whether it was ever shown.
+const CHAIN: &str = "
+ALTER TABLE certificates ADD COLUMN successor TEXT;
+ALTER TABLE certificates ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE certificates ADD COLUMN used INTEGER;
+ALTER TABLE certificates ADD COLUMN key BLOB;
+ALTER TABLE certificates ADD COLUMN pem TEXT;
+ALTER TABLE nodes ADD COLUMN alarm TEXT;
 ";
 
 /// Brings the catalog to the newest version.

@@ -1,6 +1,6 @@
 //! Nodes, tokens, grants, jobs and orders together; and a catalog that is closed in the middle.
 
-use crate::certificates::Certificate;
+use crate::certificates::{Certificate, Renewal, Renewed};
 use crate::domains::Domain;
 use crate::error::TokenRefusal;
 use crate::grants::GrantedKey;
@@ -115,13 +115,13 @@ fn an_enrolment_without_its_domain_leaves_the_token_as_it_was() {
 #[test]
 fn a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token() {
     let (_folder, catalog) = with_nodes();
-    catalog.renew(BY, &name("web"), &certificate("next"), "2").unwrap();
+    assert_eq!(renew(&catalog, "web", 1, "next").unwrap(), Renewed::New);
     catalog.revoke_node(BY, &name("web")).unwrap();
     for serial in ["web", "next"] {
         assert!(catalog.certificate(serial).unwrap().unwrap().revoked, "{serial}");
     }
     assert!(!catalog.certificate("db").unwrap().unwrap().revoked);
-    assert!(catalog.renew(BY, &name("web"), &certificate("more"), "2").is_err());
+    assert!(renew(&catalog, "next", 2, "more").is_err());
     catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
     enrol(&catalog, 3, "web", "new").unwrap();
     assert!(!catalog.certificate("new").unwrap().unwrap().revoked);
@@ -310,4 +310,50 @@ fn killed_before_a_commit_nothing_happened_and_after_it_all() {
     assert_eq!(before.audit_verify().unwrap().broken_at, None);
     let after = copy("after");
     assert!(after.certificate("web").unwrap().unwrap().revoked);
+}
+
+/// The node `web` shows `with` and asks for the key number `key`; `next` is what it would get.
+fn renew(catalog: &Catalog, with: &str, key: u8, next: &str) -> Result<Renewed, Error> {
+    catalog.renew(
+        BY,
+        Renewal {
+            node: &name("web"),
+            predecessor: with,
+            key: &[key; 32],
+            next: &certificate(next),
+            pem: next,
+            version: "2",
+        },
+    )
+}
+
+#[test]
+fn who_asks_again_with_the_same_key_gets_the_same_certificate() {
+    let (_folder, catalog) = with_nodes();
+    assert_eq!(renew(&catalog, "web", 1, "a").unwrap(), Renewed::New);
+    let again = Renewed::Before { pem: "a".into(), not_after: certificate("a").not_after };
+    assert_eq!(renew(&catalog, "web", 1, "b").unwrap(), again);
+    catalog.certificate_used("a", 1_000).unwrap();
+    assert_eq!(renew(&catalog, "web", 1, "b").unwrap(), again, "also when it is in use");
+    assert!(catalog.certificate("b").unwrap().is_none());
+    assert_eq!(catalog.certificate("web").unwrap().unwrap().successor_used, Some(1_000));
+    assert!(renew(&catalog, "nobody", 1, "c").is_err(), "a certificate that is not known");
+    assert!(renew(&catalog, "db", 1, "c").is_err(), "that of another node");
+}
+
+#[test]
+fn a_certificate_that_nobody_has_shown_is_superseded_and_one_in_use_is_a_fork() {
+    let (_folder, catalog) = with_nodes();
+    assert_eq!(renew(&catalog, "web", 1, "a").unwrap(), Renewed::New);
+    assert_eq!(renew(&catalog, "web", 2, "b").unwrap(), Renewed::New);
+    let standing = |serial: &str| catalog.certificate(serial).unwrap().unwrap();
+    assert!(standing("a").superseded && !standing("b").superseded);
+    catalog.certificate_used("b", 1_000).unwrap();
+    assert_eq!(renew(&catalog, "web", 3, "c").unwrap(), Renewed::Forked);
+    assert!(standing("web").revoked && standing("a").revoked && standing("b").revoked);
+    assert!(catalog.node(&name("web")).unwrap().unwrap().alarm.is_some());
+    assert_eq!(catalog.audit_entries(None, 1).unwrap()[0].action, "certificate.fork");
+    catalog.add_token(BY, &[7; 32], &terms("web")).unwrap();
+    enrol(&catalog, 7, "web", "new").unwrap();
+    assert_eq!(catalog.node(&name("web")).unwrap().unwrap().alarm, None);
 }

@@ -157,7 +157,8 @@ fn put_node(change: &Transaction<'_>, by: By<'_>, new: Enrolment<'_>) -> Result<
         "INSERT INTO nodes (name, domain, role, key, made, version)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (name) DO UPDATE SET domain = excluded.domain, role = excluded.role,
-         key = excluded.key, made = excluded.made, version = excluded.version, revoked = 0",
+         key = excluded.key, made = excluded.made, version = excluded.version, revoked = 0,
+         alarm = NULL",
         (Word(node), Word(domain), Word(role), key, by.now_secs, new.version),
     )?;
     // What was granted to the machine that had this name was not granted to this one.

@@ -103,6 +103,13 @@ impl Context {
         self.remote.get()
     }
 
+    /// Tells the server, if there is one, that the job failed, and why. A job that has ended is as it was.
+    pub(crate) fn tell_failed(&self, failure: &Failure) {
+        if let Some(remote) = self.remote() {
+            remote.abandon_because(&failure.message);
+        }
+    }
+
     /// The repository's directory as text, for hints.
     pub(crate) fn place(&self) -> String {
         match self.named_repo() {

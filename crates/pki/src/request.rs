@@ -56,3 +56,12 @@ pub fn parse(request_pem: &str) -> Result<CertificateSigningRequestParams> {
     }
     Ok(request)
 }
+
+/// Hash of the public key in a request: two requests for one key have the same.
+///
+/// # Errors
+/// As [`parse`].
+pub fn key_of(request_pem: &str) -> Result<[u8; 32]> {
+    use rcgen::PublicKeyData;
+    Ok(crate::fingerprint(parse(request_pem)?.public_key.der_bytes()))
+}

@@ -171,8 +171,13 @@ impl Remote {
 
     /// The job failed here; who cannot be told finds out.
     pub fn abandon(&self) {
+        self.abandon_because("the job failed on the node");
+    }
+
+    /// The same, with the reason.
+    pub fn abandon_because(&self, why: &str) {
         if !self.first.is_over() {
-            let _ = self.finish(false, "the job failed on the node");
+            let _ = self.finish(false, why);
         }
     }
 

@@ -17,6 +17,7 @@ mod held;
 pub mod http;
 pub mod jobs;
 pub mod limits;
+mod notices;
 pub mod open;
 mod open_key;
 pub mod orders;
@@ -38,6 +39,7 @@ use folder::Folder;
 use guard::Guard;
 use jobs::JobTable;
 use limits::Rule;
+use notices::Notices;
 use orders::Bell;
 use parking_lot::{Mutex, RwLock};
 use pki::{ServerCertificate, ServerNames};
@@ -79,6 +81,7 @@ pub struct Control {
     deleting: Deleting,
     /// One enrolment or key at a time in each domain.
     keys: Turns,
+    notices: Notices,
     started: i64,
 }
 

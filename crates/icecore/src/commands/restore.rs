@@ -95,6 +95,11 @@ struct Summary<'a> {
 
 impl Restore {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        // A server that hears nothing takes the machine for lost.
+        self.restore(context).inspect_err(|failure| context.tell_failed(failure))
+    }
+
+    fn restore(&self, context: &Context) -> Result<Code> {
         let archive = context.open_cancellable(remote::Purpose::Restore)?;
         let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
         let total = path

@@ -225,3 +225,26 @@ fn what_is_no_token_or_no_server_is_told_before_anything_is_sent() {
     agent(&machine, "agent", &["renew"]).ends(1);
     assert!(!machine.path("agent").exists());
 }
+
+#[test]
+fn a_restore_of_what_is_not_there_is_a_job_that_failed_and_says_why() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    let folder = machine.path("agent");
+    let on_node = |words: &[&str]| {
+        let mut command = machine.command(words.iter().copied());
+        command.arg("--agent-dir").arg(&folder).env_remove("ICECORE_REPO");
+        crate::machine::ended(&mut command)
+    };
+    on_node(&["backup", machine.source().to_str().unwrap()]).ends(0);
+    let target = machine.path("out");
+    let words = ["restore", "nosuch", "--target", target.to_str().unwrap()];
+    let said = on_node(&words);
+    assert_ne!(said.code, 0);
+    let jobs = govern(&machine, &["jobs", "--kind", "restore", "--json"]).ends(0).lines();
+    assert_eq!(jobs[0]["state"], "failed", "{}", jobs[0]);
+    let why = jobs[0]["error"].as_str().unwrap();
+    assert!(why.contains("nosuch"), "{why}");
+}

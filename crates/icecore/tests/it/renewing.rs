@@ -18,9 +18,20 @@ fn ends_in(data: &Path, folder: &Path, name: &str, secs: i64) {
         not_before: issued.not_before_secs,
         not_after: issued.not_after_secs,
     };
+    let pem = std::fs::read_to_string(folder.join("node.pem")).unwrap();
+    let shown =
+        pki::client::certificate_of(&pem).and_then(|der| pki::inspect(&der)).unwrap().serial;
     let by = catalog::By { who: "test", now_secs: long_ago };
     let catalog = catalog::Catalog::open(&data.join("catalog.sqlite")).unwrap();
-    catalog.renew(by, &name.parse().unwrap(), &known, "1").unwrap();
+    let asked = catalog::certificates::Renewal {
+        node: &name.parse().unwrap(),
+        predecessor: &shown,
+        key: &[0; 32],
+        next: &known,
+        pem: &issued.pem,
+        version: "1",
+    };
+    catalog.renew(by, asked).unwrap();
     std::fs::write(folder.join("node.pem"), format!("{}{}", issued.pem, key.key_pem)).unwrap();
 }
 

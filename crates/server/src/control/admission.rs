@@ -2,11 +2,16 @@
 
 use super::{Control, Error, Result};
 use crate::authority::{Node, Peer, Refusal};
+use api::Name;
+use catalog::certificates::Standing;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+
+/// So long after a certificate was first shown the one before it may still be: handshakes that were on their way.
+const SUCCESSOR_AFTER_SECS: i64 = 60;
 
 /// The flags of sessions that are alive, by serial number of their certificate.
 #[derive(Default)]
@@ -58,6 +63,14 @@ impl Control {
 
     /// The same by what the certificate says; seen at `address`.
     pub(crate) fn let_in_by(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
+        let node = self.admitted(facts, address);
+        node.inspect_err(|error| {
+            let what = format!("the certificate {} of '{}'", facts.serial, facts.common_name);
+            self.notices.refused(&what, error, address);
+        })
+    }
+
+    fn admitted(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
         // The flag first: who revokes writes the catalog and then sets the flags. Whichever of the two looks below
         // comes too early, the other does not.
         let revoked = self.live.flag(&facts.serial, &facts.common_name);
@@ -72,7 +85,14 @@ impl Control {
             Some(known) if known.not_after.min(facts.not_after_secs) <= now_secs => {
                 Err(refuse(&format!("the certificate of '{}' has ended", known.node)))
             }
-            Some(_) => {
+            Some(known) if is_forked(&known, now_secs) => {
+                self.catalog.forked(self.by(super::SERVER), &known.node, &facts.serial)?;
+                Err(self.has_forked(&known.node, &facts.serial))
+            }
+            Some(known) => {
+                if !known.used {
+                    self.catalog.certificate_used(&facts.serial, now_secs)?;
+                }
                 let (name, serial) = (facts.common_name.clone(), facts.serial.clone());
                 let node = Node { name, serial, revoked };
                 if let Some(address) = address {
@@ -82,6 +102,22 @@ impl Control {
             }
         }
     }
+}
+
+impl Control {
+    /// Ends what runs under a node of which there are two, says so where it is seen, and what to do.
+    pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {
+        self.live.revoke_node(node.as_str());
+        tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both are stopped");
+        refuse(&format!("another machine has shown the certificates of '{node}': both are stopped"))
+    }
+}
+
+/// A certificate that was replaced before it was shown is nobody's; and one is not shown any more once its successor
+/// is: each handshake takes the newest that the machine has. What was on its way then has a moment.
+fn is_forked(known: &Standing, now_secs: i64) -> bool {
+    let is_late = |at: i64| now_secs.saturating_sub(at) > SUCCESSOR_AFTER_SECS;
+    known.superseded || known.successor_used.is_some_and(is_late)
 }
 
 fn refuse(message: &str) -> Error {

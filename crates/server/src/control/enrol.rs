@@ -5,7 +5,7 @@ use super::{Control, Error, Result, SERVER, random};
 use crate::authority::Node;
 use api::enrol::{Enrol, Enrolled, KeyMode, NewToken, Renew, Renewed, TokenMade};
 use api::{Name, Token};
-use catalog::certificates::Certificate;
+use catalog::certificates::{Certificate, Renewal};
 use catalog::tokens::{Enrolment, TokenHash, TokenTerms, TokenUse};
 use data_encoding::HEXLOWER;
 use pki::Issued;
@@ -82,7 +82,11 @@ impl Control {
         let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
         let sent = digest(request);
         let look = || self.catalog.token(&hash, &sent, self.now_secs());
-        match look().inspect_err(|_| self.guard.failed(from))? {
+        let refused = |error: &catalog::Error| {
+            self.guard.failed(from);
+            self.notices.refused("a token to enrol with", error, Some(from));
+        };
+        match look().inspect_err(refused)? {
             TokenUse::Answered(answer) => Ok(*answer),
             // Once more when it is its turn: the same request may have come twice.
             TokenUse::Good(terms) => self.keys.take(&terms.domain, || match look()? {
@@ -141,20 +145,38 @@ impl Control {
         self.catalog.enrol(by, new)?;
         // A node of this name that had a session is another machine now.
         self.live.revoke_node(terms.node.as_str());
+        tracing::info!(node = %terms.node, domain = %terms.domain, "enrolled");
         Ok(answer)
     }
 
-    /// The next certificate of a node that was let in.
+    /// The next certificate of a node that was let in. Renewals are a chain: see [`catalog::certificates::Renewed`].
     ///
     /// # Errors
-    /// [`Error::Pki`] for a bad request; [`Error::Catalog`] when the node was revoked meanwhile.
+    /// [`Error::Pki`] for a bad request; [`Error::Catalog`] when the node was revoked meanwhile; [`Error::Refused`] when
+    /// two machines renew from one certificate.
     pub fn renew(&self, node: &Node, request: &Renew) -> Result<Renewed> {
         let name = parse(&node.name)?;
         let version = checked_version(&request.version)?;
         let issued = self.authority.issue_node(&request.request, name.as_str(), self.now_secs())?;
-        let who = format!("node {name}");
-        self.catalog.renew(self.by(&who), &name, &certificate(&issued), version)?;
-        Ok(Renewed { certificate: issued.pem, expires: issued.not_after_secs })
+        let (who, key) = (format!("node {name}"), pki::request::key_of(&request.request)?);
+        let next = certificate(&issued);
+        let asked = Renewal {
+            node: &name,
+            predecessor: &node.serial,
+            key: &key,
+            next: &next,
+            pem: &issued.pem,
+            version,
+        };
+        match self.catalog.renew(self.by(&who), asked)? {
+            catalog::certificates::Renewed::New => {
+                Ok(Renewed { certificate: issued.pem, expires: issued.not_after_secs })
+            }
+            catalog::certificates::Renewed::Before { pem, not_after } => {
+                Ok(Renewed { certificate: pem, expires: not_after })
+            }
+            catalog::certificates::Renewed::Forked => Err(self.has_forked(&name, &node.serial)),
+        }
     }
 }
 

@@ -6,10 +6,12 @@ use api::jobs::{Job, JobFilter, JobState, Jobs, Progress};
 use catalog::jobs::{Ending, NewJob, page};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Rates are over the last samples, one a second or more.
 const SAMPLES: usize = 10;
+/// Who has told nothing for so long is at a standstill, whatever it did before.
+const SILENT: Duration = Duration::from_secs(5);
 /// A path is shown up to here; longer ones lose their beginning.
 const PATH_BYTES_MAX: usize = 512;
 /// A report is kept up to here.
@@ -33,6 +35,9 @@ impl Live {
     /// The job with its rates.
     fn shown(&self) -> Job {
         let rates = self.samples.front().zip(self.samples.back()).and_then(|(first, last)| {
+            if last.0.elapsed() > SILENT {
+                return Some((0.0, 0.0));
+            }
             let secs = last.0.duration_since(first.0).as_secs_f64();
             let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / secs;
             (secs > 0.0).then(|| (rate(first.1, last.1), rate(first.2, last.2)))
@@ -87,6 +92,11 @@ impl JobTable {
     /// How many run.
     pub(crate) fn count(&self) -> usize {
         self.running.lock().len()
+    }
+
+    /// Whether `node` has jobs that run.
+    pub(crate) fn has_any_of(&self, node: &str) -> bool {
+        self.running.lock().values().any(|live| live.job.node == node)
     }
 
     fn cancel(&self, id: JobNo) -> bool {
@@ -219,6 +229,7 @@ impl Control {
             self.catalog.job(id)?;
             return Err(Error::Usage(format!("job {id} has ended already")));
         }
+        tracing::info!(job = id, "cancelled by an administrator");
         Ok(self.catalog.audit_note(self.by(who), "job.cancel", &id.to_string(), "")?)
     }
 }
@@ -226,6 +237,24 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_tells_nothing_any_more_has_no_rate() {
+        let mut live = Live { job: running(), samples: VecDeque::new() };
+        let ago = |secs: u64| Instant::now().checked_sub(Duration::from_secs(secs)).unwrap();
+        live.samples = [(ago(2), 0, 0), (ago(1), 10, 1_000)].into();
+        assert!(live.shown().bytes_per_sec.unwrap() > 900.0);
+        live.samples = [(ago(61), 0, 0), (ago(60), 10, 1_000)].into();
+        assert_eq!(live.shown().bytes_per_sec, Some(0.0));
+    }
+
+    fn running() -> Job {
+        serde_json::from_value(serde_json::json!({
+            "id": 1, "node": "web", "domain": "web", "kind": "backup", "what": "", "begun": 0,
+            "state": "running", "progress": Progress::default(), "cancelled": false
+        }))
+        .unwrap()
+    }
 
     #[test]
     fn paths_are_shown_without_what_a_terminal_obeys() {

@@ -43,6 +43,7 @@ impl Control {
             storages: Default::default(),
             deleting: Default::default(),
             keys: Default::default(),
+            notices: Default::default(),
             started: now_secs,
             told_name: names.first().cloned(),
             names: RwLock::new(own_names(names)),

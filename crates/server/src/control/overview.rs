@@ -6,6 +6,10 @@ use api::domains::{Domain, Domains, Snapshot, Snapshots};
 use api::nodes::{Node, Nodes};
 use api::status::{Audit, Status};
 use data_encoding::HEXLOWER;
+use std::time::{Duration, Instant};
+
+/// So long a revocation waits for what runs.
+const END_WITHIN: Duration = Duration::from_secs(5);
 
 const AUDIT_DEFAULT: u32 = 100;
 const AUDIT_MAX: u32 = 1000;
@@ -38,6 +42,7 @@ impl Control {
             version: node.version,
             certificate_expires: node.certificate_expires,
             revoked: node.revoked,
+            alarm: node.alarm,
         }
     }
 
@@ -48,8 +53,19 @@ impl Control {
     pub fn revoke_node(&self, who: &str, name: &Name) -> Result<()> {
         self.catalog.revoke_node(self.by(who), name)?;
         self.live.revoke_node(name.as_str());
+        tracing::info!(node = %name, "revoked: what it has running ends");
+        self.wait_for_the_end_of(name);
         self.remove_stale_keys();
         Ok(())
+    }
+
+    /// What runs under a revoked node ends by itself within a second or two: who revoked it finds the lease free. On a
+    /// storage server it may take longer, and nobody waits for that.
+    fn wait_for_the_end_of(&self, name: &Name) {
+        let begun = Instant::now();
+        while self.jobs.has_any_of(name.as_str()) && begun.elapsed() < END_WITHIN {
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Forgets a node; what it stored stays.
@@ -59,6 +75,8 @@ impl Control {
     pub fn remove_node(&self, who: &str, name: &Name) -> Result<()> {
         self.catalog.remove_node(self.by(who), name)?;
         self.live.revoke_node(name.as_str());
+        tracing::info!(node = %name, "removed: what it has running ends");
+        self.wait_for_the_end_of(name);
         self.remove_stale_keys();
         Ok(())
     }
@@ -134,6 +152,7 @@ impl Control {
             nodes: nodes.iter().filter(|node| !node.revoked).count() as u64,
             domains: self.catalog.domains()?.len() as u64,
             running: self.jobs.count() as u64,
+            alarms: nodes.iter().filter(|node| node.alarm.is_some()).count() as u64,
             authority: HEXLOWER.encode(&self.authority.fingerprint()),
             certificate_expires: *self.certificate_expires.lock(),
         })

@@ -34,6 +34,9 @@ use tokio::sync::Semaphore;
 const BODIES_BYTES: usize = 192 << 20;
 const MORE_BODIES_BYTES: usize = 64 << 20;
 
+/// Why a job of a node ended that may not go on.
+const REVOKED: &str = "the node was revoked";
+
 /// When the server stops, connections have so long to come to the end of a frame and to be told.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
 /// Then they are cut, and have so long to be told all the same.
@@ -96,6 +99,9 @@ impl Shared {
         let authority = &*self.authority;
         for session in self.sessions.expired() {
             session.finish(authority, &JobEnd::Lost, "");
+        }
+        for session in self.sessions.take_if(|session| session.node.is_revoked()) {
+            session.finish(authority, &JobEnd::Failed(REVOKED.to_owned()), "");
         }
         for session in self.sessions.take_if(|session| authority.is_cancelled(session.job)) {
             let why = "an administrator cancelled it".to_owned();

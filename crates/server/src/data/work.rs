@@ -19,12 +19,36 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Purposes of `Open`.
+const BACKUP: u8 = 1;
 const RESTORE: u8 = 2;
 const AGENT: u8 = 4;
 /// The first version that knows `Elsewhere`.
 const VERSION_ELSEWHERE: u16 = 2;
 /// Records on their way of one stream: what a gigabit carries in a quarter of a second.
 pub(super) const WINDOW_BYTES: usize = 32 << 20;
+
+/// Bytes that a backup may read before it counts as reading.
+const BACKUP_READS_BYTES: u64 = 16 << 20;
+
+/// What was read on a connection.
+#[derive(Default)]
+struct Look {
+    records: u64,
+    bytes: u64,
+    /// The connection's job is this.
+    is_job: bool,
+}
+
+impl Look {
+    fn status(&self) -> JobStatus {
+        let (objects, bytes, bytes_wire) = (self.records, self.bytes, self.bytes);
+        JobStatus { objects, bytes, bytes_wire, stage: "look".to_owned(), ..Default::default() }
+    }
+
+    fn report(&self) -> String {
+        serde_json::json!({ "records": self.records, "bytes": self.bytes }).to_string()
+    }
+}
 
 /// A connection's business, from its first packet to its last.
 pub(super) struct Visit {
@@ -39,14 +63,16 @@ pub(super) struct Visit {
     job: Option<JobNo>,
     /// Noise taken.
     noise: u64,
+    /// What was read without a job.
+    look: Look,
 }
 
 type Answer = Result<Option<Packet>, Packet>;
 
 impl Visit {
     pub(super) fn new(shared: Arc<Shared>, connected: Arc<Connected>) -> Self {
-        let (state, version, open, session, job, noise) = Default::default();
-        Self { shared, connected, state, version, open, session, job, noise }
+        let (state, version, open, session, job, noise, look) = Default::default();
+        Self { shared, connected, state, version, open, session, job, noise, look }
     }
 
     /// The answer to a packet that may come now; `None` for those that want none.
@@ -137,7 +163,7 @@ impl Visit {
         let opened = self.opened(access)?;
         self.connected.purpose.store(purpose.into(), Ordering::Relaxed);
         if purpose == RESTORE {
-            self.restore_begins();
+            self.job_begins("restore");
         }
         Ok(Some(opened))
     }
@@ -185,10 +211,10 @@ impl Visit {
         Ok(packet)
     }
 
-    fn restore_begins(&mut self) {
+    fn job_begins(&mut self, kind: &str) {
         let Some((access, _)) = &self.open else { return };
         let (node, domain) = (&self.connected.node, &access.domain);
-        let job = self.shared.authority.job_begins(node, domain, "restore", "");
+        let job = self.shared.authority.job_begins(node, domain, kind, "");
         self.connected.job.store(job, Ordering::Relaxed);
         self.job = Some(job);
     }
@@ -288,11 +314,31 @@ impl Visit {
         Ok(Some(Packet::Done {}))
     }
 
-    fn read(&self, packet: &Packet) -> Answer {
+    fn read(&mut self, packet: &Packet) -> Answer {
         let Some((access, Some(domain))) = &self.open else {
             return Err(fault(Code::NoRepository, "the domain has no repository yet", "", &[]));
         };
-        Ok(Some(reading::answer(domain, access, packet)))
+        let answer = reading::answer(domain, access, packet);
+        if let Packet::Record { record, .. } = &answer {
+            self.note_read(record.len());
+        }
+        Ok(Some(answer))
+    }
+
+    /// What is read is a job, whatever it was said to be for: who read which domain, and how much, is known afterwards.
+    /// A backup reads pages of the last snapshot first, which is no news.
+    fn note_read(&mut self, bytes: usize) {
+        self.look.records += 1;
+        self.look.bytes += bytes as u64;
+        let is_backup = self.connected.purpose.load(Ordering::Relaxed) == u64::from(BACKUP);
+        let is_news = self.look.bytes > if is_backup { BACKUP_READS_BYTES } else { 0 };
+        if self.job.is_none() && self.session.is_none() && is_news {
+            self.look.is_job = true;
+            self.job_begins("look");
+        }
+        if let (true, Some(job)) = (self.look.is_job, self.job) {
+            self.shared.authority.job_is_at(job, &self.look.status());
+        }
     }
 
     /// The connection is gone. A session waits for its node; a restore does not.
@@ -303,7 +349,16 @@ impl Visit {
         // Who made its snapshot and said no more has ended all the same: see `expired`.
         // When the server stops, it was not the node that went away: the next start says so.
         if let Some(job) = self.job.take().filter(|_| !self.shared.hub.is_closed()) {
-            self.shared.authority.job_ends(job, &JobEnd::Lost, "");
+            let (end, report) = match &self.look {
+                _ if self.connected.node.is_revoked() => {
+                    (JobEnd::Failed(super::REVOKED.to_owned()), String::new())
+                }
+                Look { is_job: true, .. } => {
+                    (JobEnd::Complete { snapshot: None }, self.look.report())
+                }
+                _ => (JobEnd::Lost, String::new()),
+            };
+            self.shared.authority.job_ends(job, &end, &report);
         }
     }
 

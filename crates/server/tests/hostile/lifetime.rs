@@ -20,7 +20,15 @@ pub(crate) fn ending_in(server: &Whole, machine: &Machine, secs: i64) -> Machine
     };
     let by = catalog::By { who: "test", now_secs: long_ago };
     let beside = catalog::Catalog::open(&data.join("catalog.sqlite")).unwrap();
-    beside.renew(by, &name, &known, "1").unwrap();
+    let asked = catalog::certificates::Renewal {
+        node: &name,
+        predecessor: &machine.identity.certificate.serial,
+        key: &[0; 32],
+        next: &known,
+        pem: &issued.pem,
+        version: "1",
+    };
+    beside.renew(by, asked).unwrap();
     let folder = server.folder(name.as_str());
     std::fs::write(folder.join("node.pem"), format!("{}{}", issued.pem, key.key_pem)).unwrap();
     Machine { identity: Arc::new(Identity::load(&folder).unwrap()), ..machine.clone() }

@@ -30,12 +30,18 @@ impl Nodes {
         for node in &nodes {
             context.out.item("node", node, || row(node))?;
         }
+        for node in &nodes {
+            if let Some(alarm) = &node.alarm {
+                context.out.note(&format!("ALARM: {}: {alarm}", node.name));
+            }
+        }
         context.out.summary(Code::Complete, &Count { nodes: nodes.len() })
     }
 }
 
 fn row(node: &Node) -> String {
     let state = match (node.revoked, node.connected) {
+        _ if node.alarm.is_some() => "ALARM",
         (true, _) => "revoked",
         (false, true) => "connected",
         (false, false) => "-",

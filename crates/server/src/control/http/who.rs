@@ -65,6 +65,8 @@ impl FromRequestParts<Arc<Control>> for Admin {
             Some(_) => {
                 control.guard.check(caller.address)?;
                 control.guard.failed(caller.address);
+                let why = "it is not this server's";
+                control.notices.refused("an administrator's token", &why, Some(caller.address));
                 Err(no_admin("the administrator's token is wrong"))
             }
             None => Err(no_admin("this is for the administrator")),

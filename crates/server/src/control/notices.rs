@@ -1,0 +1,56 @@
+//! Who was refused, in the log: a few a minute, and how many more there were. A log that anybody can fill is none.
+
+use parking_lot::Mutex;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+const WINDOW: Duration = Duration::from_secs(60);
+/// Lines in a window.
+const LINES: u64 = 20;
+
+/// Counts refusals.
+#[derive(Default)]
+pub(crate) struct Notices(Mutex<Option<Window>>);
+
+struct Window {
+    since: Instant,
+    count: u64,
+}
+
+impl Notices {
+    /// Somebody was refused, for this reason.
+    pub(crate) fn refused(&self, what: &str, why: &dyn std::fmt::Display, from: Option<IpAddr>) {
+        let (is_told, untold) = self.count(Instant::now());
+        if untold > 0 {
+            tracing::warn!(count = untold, "more were refused than the log tells of");
+        }
+        if is_told {
+            let from = from.map_or_else(|| "a storage server".to_owned(), |ip| ip.to_string());
+            tracing::warn!(%why, from, "refused: {what}");
+        }
+    }
+
+    /// Whether this one is told of, and how many of the window before were not.
+    fn count(&self, now: Instant) -> (bool, u64) {
+        let mut window = self.0.lock();
+        let is_over = |window: &Window| now.duration_since(window.since) >= WINDOW;
+        let before = window.take_if(|window| is_over(window)).map_or(0, |window| window.count);
+        let window = window.get_or_insert(Window { since: now, count: 0 });
+        window.count += 1;
+        (window.count <= LINES, before.saturating_sub(LINES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_refusals_are_a_few_lines_and_a_number() {
+        let (notices, now) = (Notices::default(), Instant::now());
+        let told = (0..1_000).filter(|_| notices.count(now).0).count();
+        assert_eq!(told as u64, LINES);
+        assert_eq!(notices.count(now + WINDOW), (true, 1_000 - LINES));
+        assert_eq!(notices.count(now + WINDOW), (true, 0));
+    }
+}
