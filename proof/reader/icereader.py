@@ -251,6 +251,8 @@ class Container:
 class Manifest:
     """Head and signature of a snapshot."""
 
+    PARTIAL, MADE_ANEW = 1, 2
+
     def __init__(self, clear):
         reader = Reader(clear, "manifest")
         need(reader.u16() == 2, "version of a manifest")
@@ -258,12 +260,15 @@ class Manifest:
         self.previous, self.seconds, self.nanos = reader.take(16), reader.i64(), reader.u32()
         self.root, self.level, self.body_hash = reader.take(24), reader.u8(), reader.take(24)
         self.writer, self.flags = reader.take(8), reader.u32()
-        self.original, self.original_sequence = reader.take(16), reader.u64()
-        need(self.flags & 0xFFFC == 0, "flags of a manifest")
-        need(bool(self.flags & 2) == any(self.original), "what a manifest was made anew of")
-        reader.take(reader.u16())
-        self.signature, self.signed = reader.take(64), clear[:-64]
-        need(reader.left() == 0, "length of a manifest")
+        self.made_of, made_of_sequence = reader.take(16), reader.u64()
+        need(self.flags & 0xFFFF <= 3 and self.nanos < 10**9, "flags of a manifest")
+        is_anew = bool(self.flags & self.MADE_ANEW)
+        need((self.made_of != bytes(16)) == is_anew, "original of a manifest")
+        need(1 <= made_of_sequence < self.sequence if is_anew else made_of_sequence == 0,
+             "original's sequence of a manifest")
+        reader.string_of(reader.u16(), 4096)
+        self.signed, self.signature = clear[:reader.at], reader.take(64)
+        reader.end()
         self.id = checksum(b"icecore snapshot" + clear)
 
 

@@ -74,5 +74,9 @@ class Reader:
     def string(self, most=1 << 20):
         return self.take(self.count(most))
 
+    def string_of(self, length, most):
+        need(length <= most, f"{self.what} has more than it may")
+        return self.take(length)
+
     def end(self):
         need(self.left() == 0, f"{self.what} is too long")
