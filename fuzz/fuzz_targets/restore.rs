@@ -61,31 +61,25 @@ fn entry(step: &Step<'_>, kind: Kind) -> Entry {
         _ => Vec::new(),
     };
     let attributes = Attributes {
-        kind,
-        mode: step.mode & 0o7777,
         uid: u32::from(step.flags >> 4) * 1000,
-        gid: 0,
-        user: Vec::new(),
-        group: Vec::new(),
-        device: 0,
-        inode_flags: 0,
         xattrs,
+        ..Attributes::plain(kind, step.mode & 0o7777)
     };
     let content = match step.bytes {
         [] => Content::None,
         bytes => Content::Inline(bytes.to_vec()),
     };
     Entry {
-        path: path(&step.path[..1 + usize::from(step.names % 3)]),
-        attributes: Arc::new(attributes),
         size: step.bytes.len() as u64,
         mtime: Time { secs: 1, nanos: 2 },
-        ctime: Time::default(),
         inode: 1,
         links: 1 + u32::from(step.flags & 2),
         rdev: u64::from(step.flags),
-        status: 0,
         content,
+        ..Entry::plain(
+            &path(&step.path[..1 + usize::from(step.names % 3)]),
+            Arc::new(attributes),
+        )
     }
 }
 

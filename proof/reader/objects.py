@@ -49,6 +49,9 @@ class References:
         need(name[23] & 1 == is_page, "reference of the wrong type")
         return name
 
+    def rest(self):
+        return References(self.names[self.met:])
+
     def end(self):
         need(self.met == len(self.names), "a reference that no entry names")
 
@@ -61,9 +64,10 @@ class Attributes:
     gid: int
     user: bytes
     group: bytes
-    device: int
+    file_system: int
     flags: int
     xattrs: list
+    xattr_runs: list
 
 
 @dataclass
@@ -73,6 +77,7 @@ class Entry:
     size: int
     mtime: int
     inode: int
+    since: int
     links: int
     rdev: int
     inline: bytes | None
@@ -80,13 +85,33 @@ class Entry:
     lists: list | None
 
 
-def attributes(reader):
-    kind, mode, uid, gid = reader.u8(), reader.varint(), reader.varint(), reader.varint()
-    need(kind <= BLOCK and mode < 1 << 12, "attributes")
+def attributes(reader, references):
+    first, mode, uid, gid = reader.u8(), reader.varint(), reader.varint(), reader.varint()
+    kind = first & 15
+    need(first < 64 and kind <= BLOCK and mode < 1 << 12, "attributes")
     user, group = reader.string(256), reader.string(256)
-    device, flags = reader.varint(), reader.varint()
-    xattrs = [(reader.string(), reader.string()) for _ in range(reader.count(4096))]
-    return Attributes(kind, mode, uid, gid, user, group, device, flags, xattrs)
+    file_system, flags = int.from_bytes(reader.take(8), "little"), reader.varint()
+    stored = runs(reader, references) if first & 16 else []
+    xattrs = [] if first & 16 else pairs(reader)
+    if first & 32:
+        extension(reader)
+    return Attributes(kind, mode, uid, gid, user, group, file_system, flags, xattrs, stored)
+
+
+def pairs(reader):
+    """Extended attributes, in a set or in chunks of their own."""
+    return [(reader.string(65_536), reader.string(65_536)) for _ in range(reader.count(16_384))]
+
+
+def extension(reader):
+    """What a later version added: it is passed over."""
+    need(reader.string(4096), "an empty extension")
+
+
+def end_of_page(reader):
+    if reader.left():
+        extension(reader)
+    reader.end()
 
 
 def runs(reader, references):
@@ -108,20 +133,24 @@ def sort_key(path):
 def leaf(names, payload):
     """The entries of a leaf."""
     reader, references = Reader(payload, "leaf"), References(names)
-    sets = [attributes(reader) for _ in range(reader.count(65_536))]
+    sets = [attributes(reader, references) for _ in range(reader.count(65_536))]
+    references = references.rest()
     path, mtime, ctime, inode = b"", 0, 0, 0
     for _ in range(reader.count(65_536)):
         before, shared = path, reader.count(len(path))
         path = path[:shared] + reader.string()
         need(is_clean(path) and (not before or sort_key(before) < sort_key(path)), "path")
         tag, kind, size = reader.u8(), sets[reader.count(len(sets) - 1)], reader.varint()
-        need(tag < 64, "tag of an entry")
         mtime, nanos = wrap(mtime + reader.signed()), reader.count(999_999_999)
-        ctime, _ = wrap(ctime + reader.signed()), reader.count(999_999_999)
+        ctime, ctime_nanos = wrap(ctime + reader.signed()), reader.count(999_999_999)
         inode = (inode + reader.signed()) % (1 << 64)
         links = reader.varint() if tag & 8 else 1
         rdev = reader.varint() if tag & 16 else 0
         _status = reader.u8() if tag & 32 else 0
+        # The time of birth, or ctime where none is told: with the inode it names a file.
+        since = ctime * 10**9 + ctime_nanos - (reader.signed() if tag & 64 else 0)
+        if tag & 128:
+            extension(reader)
         content = [None, None, None]
         if tag & 7 == 1:
             content[0] = reader.string(65_536)
@@ -134,9 +163,10 @@ def leaf(names, payload):
             content[2] = [references.get(reader.varint(), 1) for _ in range(count)]
         else:
             need(tag & 7 == 0, "content of an entry")
-        yield Entry(path, kind, size, mtime * 10**9 + nanos, inode, links, rdev, *content)
+        times = mtime * 10**9 + nanos, inode, since
+        yield Entry(path, kind, size, *times, links, rdev, *content)
     references.end()
-    reader.end()
+    end_of_page(reader)
 
 
 def wrap(seconds):
@@ -166,7 +196,7 @@ def entries(repository, name, level):
         need(first.path == path, "first path below an inner page")
         yield first
         yield from below
-    reader.end()
+    end_of_page(reader)
 
 
 def all_runs(repository, entry):
@@ -179,7 +209,7 @@ def all_runs(repository, entry):
         reader, references = Reader(payload, "list page"), References(names)
         found += runs(reader, references)
         references.end()
-        reader.end()
+        end_of_page(reader)
     return found
 
 
@@ -211,11 +241,20 @@ def make(repository, entry, path):
         os.mknod(path, NODES[kind] | 0o600, entry.rdev)
 
 
-def dress(entry, path):
+def all_xattrs(repository, told):
+    if not told.xattr_runs:
+        return told.xattrs
+    reader = Reader(b"".join(repository.chunk(name) for _, name in told.xattr_runs), "attributes")
+    found = pairs(reader)
+    reader.end()
+    return found
+
+
+def dress(repository, entry, path):
     """Owner, attributes, mode, flags and times: in this order, as each spoils some before."""
     told = entry.attributes
     os.chown(path, told.uid, told.gid, follow_symlinks=False)
-    for name, value in told.xattrs:
+    for name, value in all_xattrs(repository, told):
         os.setxattr(path, name, value, follow_symlinks=False)
     if told.kind != SYMLINK:
         os.chmod(path, told.mode)
@@ -241,7 +280,7 @@ def restore(repository, manifest, target):
     for entry in entries(repository, manifest.root, manifest.level):
         path = os.path.join(target, entry.path)
         told = entry.attributes
-        key = (told.device, entry.inode)
+        key = (told.file_system, entry.inode, entry.since)
         is_shared = entry.links > 1 and told.kind != DIRECTORY and entry.inode
         if is_shared and key in first_names:
             os.link(first_names[key], path, follow_symlinks=False)
@@ -252,6 +291,6 @@ def restore(repository, manifest, target):
         if told.kind == DIRECTORY:
             later.append((entry, path))
         else:
-            dress(entry, path)
+            dress(repository, entry, path)
     for entry, path in reversed(later):
-        dress(entry, path)
+        dress(repository, entry, path)

@@ -4,6 +4,7 @@
 //! is not safe to call from a static binary. An owner that is only known to LDAP keeps its
 //! number and has no name here; the restore falls back on the number then.
 
+use format::limits::OWNER_BYTES_MAX;
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -45,12 +46,14 @@ fn names_in(file: &Path) -> FxHashMap<u32, Vec<u8>> {
     names
 }
 
-/// Of `name:password:number:…`, the form of both files.
+/// Of `name:password:number:…`, the form of both files. A name longer than a snapshot holds is as
+/// good as none: the number is kept.
 fn number_and_name(line: &[u8]) -> Option<(u32, Vec<u8>)> {
     let mut fields = line.split(|byte| *byte == b':');
     let name = fields.next()?;
     let number = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
-    (!name.is_empty() && !name.starts_with(b"#")).then(|| (number, name.to_vec()))
+    let is_name = !name.is_empty() && !name.starts_with(b"#") && name.len() <= OWNER_BYTES_MAX;
+    is_name.then(|| (number, name.to_vec()))
 }
 
 #[cfg(test)]

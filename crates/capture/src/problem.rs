@@ -19,6 +19,8 @@ pub enum Operation {
     Xattrs,
     /// Reading a file of patterns.
     Patterns,
+    /// Keeping it, or what the text names of it: beyond the limits of the format.
+    Store(&'static str),
 }
 
 impl std::fmt::Display for Operation {
@@ -30,13 +32,14 @@ impl std::fmt::Display for Operation {
             Operation::Read => "read",
             Operation::Xattrs => "read the extended attributes of",
             Operation::Patterns => "read the patterns in",
+            Operation::Store(_) => "store",
         })
     }
 }
 
 /// One object that could not be taken, or not wholly.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("cannot {operation} {}: {error}", OsStr::from_bytes(.path).display())]
+#[error("cannot {operation} {}: {}", OsStr::from_bytes(.path).display(), self.reason())]
 pub struct Problem {
     /// Where it is on this machine (not in the snapshot).
     pub path: Vec<u8>,
@@ -47,6 +50,18 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// The object has something that no snapshot can hold.
+    pub fn cannot_store(path: Vec<u8>, what: &'static str) -> Self {
+        Problem { path, operation: Operation::Store(what), error: Errno::OVERFLOW }
+    }
+
+    fn reason(&self) -> String {
+        match self.operation {
+            Operation::Store(what) => format!("{what} is beyond what a snapshot can hold"),
+            _ => self.error.to_string(),
+        }
+    }
+
     /// The object was there when its directory was listed and is gone now. No fault of anybody:
     /// counted, not complained about.
     pub fn vanished(&self) -> bool {

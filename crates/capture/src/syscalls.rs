@@ -53,6 +53,34 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Re
     check(result).map(|()| answer[0])
 }
 
+/// `FS_IOC_GETFSUUID`: any file system that has a UUID (since Linux 6.9).
+const GET_UUID: libc::c_ulong = 0x8011_1500;
+/// `XFS_IOC_FSGEOMETRY_V1`: the UUID stands behind 64 bytes of numbers.
+const XFS_GEOMETRY: libc::c_ulong = 0x8070_5864;
+
+/// The UUID of the file system on which `file`, open for reading, lies.
+pub(crate) fn file_system_uuid(file: BorrowedFd<'_>) -> Result<[u8; 16]> {
+    let mut answer = [0_u8; 17]; // struct fsuuid2: length, uuid
+    // SAFETY: the request says that the kernel writes 17 bytes; the array has as many.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), GET_UUID as _, answer.as_mut_ptr()) };
+    check(result.into())?;
+    let mut uuid = [0; 16];
+    uuid.copy_from_slice(&answer[1..]);
+    if answer[0] == 16 { Ok(uuid) } else { Err(Errno::NODATA) }
+}
+
+/// The same of XFS, by any kernel.
+pub(crate) fn xfs_uuid(file: BorrowedFd<'_>) -> Result<[u8; 16]> {
+    let mut geometry = [0_u64; 14]; // struct xfs_fsop_geom_v1: 112 bytes
+    // SAFETY: the request says that the kernel writes 112 bytes; the array has as many.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), XFS_GEOMETRY as _, geometry.as_mut_ptr()) };
+    check(result.into())?;
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&geometry[8].to_ne_bytes());
+    uuid[8..].copy_from_slice(&geometry[9].to_ne_bytes());
+    Ok(uuid)
+}
+
 /// Gives up root in this thread alone (glibc's wrapper would do it in all).
 #[cfg(test)]
 pub(crate) fn become_user(uid: u32) {

@@ -8,6 +8,8 @@
 use crate::problem::{Operation, Problem};
 use crate::walk::Directory;
 use format::entry::Xattr;
+use format::limits::XATTR_SET_BYTES_MAX;
+use format::xattrs::encoded_bytes_max_of;
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{fgetxattr, flistxattr, lgetxattr, llistxattr};
@@ -19,6 +21,8 @@ use std::sync::Arc;
 const USUAL_BYTES: usize = 1024;
 /// The kernel's limit for both (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
 const MOST_BYTES: usize = 64 * 1024;
+/// For the count of them.
+const SPARE_BYTES: usize = 8;
 
 /// What could be read of an object's extended attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +36,11 @@ pub struct Xattrs {
 impl Xattrs {
     /// The error as a problem of this object.
     pub fn problem(&self, path: Vec<u8>) -> Option<Problem> {
-        self.error.map(|error| Problem { path, operation: Operation::Xattrs, error })
+        self.error.map(|error| match error {
+            // What the kernel says when the names are more than it lists.
+            Errno::TOOBIG => Problem::cannot_store(path, "the size of all extended attributes"),
+            error => Problem { path, operation: Operation::Xattrs, error },
+        })
     }
 }
 
@@ -79,12 +87,21 @@ fn collect(
             return Xattrs { error: Some(error), ..found };
         }
     };
+    let mut bytes = 0;
     for name in names
         .split_inclusive(|byte| *byte == 0)
         .filter_map(|name| CStr::from_bytes_with_nul(name).ok())
     {
         match with_room(|value| get(name, value)) {
-            Ok(value) => found.list.push(Xattr { name: name.to_bytes().to_vec(), value }),
+            Ok(value) => {
+                let xattr = Xattr { name: name.to_bytes().to_vec(), value };
+                bytes += encoded_bytes_max_of(&xattr);
+                if bytes > XATTR_SET_BYTES_MAX - SPARE_BYTES {
+                    found.error = found.error.or(Some(Errno::TOOBIG));
+                    break;
+                }
+                found.list.push(xattr);
+            }
             // Gone since the list was made, or listed and not to be had (old NFS, CIFS).
             Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
             Err(error) => found.error = found.error.or(Some(error)),

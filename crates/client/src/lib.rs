@@ -27,6 +27,7 @@ pub mod surroundings;
 pub mod tags;
 pub mod throttle;
 mod unlisted;
+mod xattrs;
 
 pub use archive::Archive;
 pub use error::{Error, Result};

@@ -223,6 +223,7 @@ impl<'a> PageWriter<'a> {
         Ok(Self { session, sealer, ids, cache, state: Mutex::new(state) })
     }
 
+    /// Stores `page` if it is new, and if a reader takes it: nothing else goes into a tree.
     pub(crate) fn put(&self, page: &Page) -> Result<ObjectId> {
         let id = self.ids.page_id(page.kind as u8, &page.refs, &page.payload);
         let bytes = page.payload.len() + page.refs.len() * ObjectId::LEN;
@@ -232,6 +233,7 @@ impl<'a> PageWriter<'a> {
         match self.session.claim(&id)? {
             Claim::Known => {}
             Claim::New => {
+                format::check::page(page)?;
                 let mut state = self.lock();
                 if state.block.is_full_for(bytes, PAGE_BLOCK_BYTES) {
                     self.seal(&mut state)?;
@@ -240,6 +242,7 @@ impl<'a> PageWriter<'a> {
                 state.block.push_page(id, page);
             }
             Claim::Unsure => {
+                format::check::page(page)?;
                 let mut state = self.lock();
                 state.unsure.push(self.session, bytes, (), |block| block.push_page(id, page))?;
                 self.take_answers(&mut state, false)?;

@@ -17,6 +17,8 @@ pub struct Report {
     pub objects_unchanged: u64,
     /// Objects that could not be read.
     pub objects_failed: u64,
+    /// Objects of which bytes or extended attributes are missing; stored without them.
+    pub objects_incomplete: u64,
     /// Objects left out by a rule after they were inspected.
     pub objects_skipped: u64,
     /// Objects left out by a pattern before anything was asked of them; not inspected.

@@ -67,12 +67,37 @@ pub struct Attributes {
     pub user: Vec<u8>,
     /// Group's name at the time; empty when unknown.
     pub group: Vec<u8>,
-    /// Number of the file system inside this snapshot, in the order met.
-    pub device: u32,
+    /// Identity of the file system, the same after a restart; 0 when nothing is known. No two
+    /// file systems of one snapshot have the same.
+    pub file_system: u64,
     /// Inode flags, see `INODE_*`.
     pub inode_flags: u32,
-    /// Extended attributes sorted by name.
+    /// Extended attributes sorted by name. Empty while they are stored as chunks.
     pub xattrs: Vec<Xattr>,
+    /// The chunks in which many or large extended attributes lie (see [`crate::xattrs`]); mostly
+    /// empty.
+    pub xattr_runs: Vec<Segment>,
+    /// What later writers add and this one passes on; mostly empty.
+    pub extension: Vec<u8>,
+}
+
+impl Attributes {
+    /// Those of an object of which nothing but kind and mode is known.
+    pub fn plain(kind: Kind, mode: u16) -> Self {
+        Self {
+            kind,
+            mode,
+            uid: 0,
+            gid: 0,
+            user: Vec::new(),
+            group: Vec::new(),
+            file_system: 0,
+            inode_flags: 0,
+            xattrs: Vec::new(),
+            xattr_runs: Vec::new(),
+            extension: Vec::new(),
+        }
+    }
 }
 
 /// Inode flag: cannot be changed (`chattr +i`).
@@ -143,8 +168,11 @@ pub struct Entry {
     pub mtime: Time,
     /// Last change of the inode; only compared, never restored.
     pub ctime: Time,
-    /// Inode number; with `device` it names a hard-link group when `links` > 1.
+    /// Inode number; see [`Entry::link_group`].
     pub inode: u64,
+    /// When the inode was made, where the file system tells: an inode number that is used again
+    /// has another one.
+    pub birth: Option<Time>,
     /// Number of hard links.
     pub links: u32,
     /// Device number as `st_rdev` (devices only).
@@ -153,9 +181,48 @@ pub struct Entry {
     pub status: u8,
     /// What is in it.
     pub content: Content,
+    /// What later writers add and this one passes on; mostly empty.
+    pub extension: Vec<u8>,
+}
+
+/// What the names of one file have in common in a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct LinkGroup {
+    /// The file system.
+    pub file_system: u64,
+    /// The inode.
+    pub inode: u64,
+    /// When the inode was made; where nothing tells, its last change.
+    pub since: Time,
 }
 
 impl Entry {
+    /// An object without size, times and content.
+    pub fn plain(path: &[u8], attributes: Arc<Attributes>) -> Self {
+        Self {
+            path: path.to_vec(),
+            attributes,
+            size: 0,
+            mtime: Time::default(),
+            ctime: Time::default(),
+            inode: 0,
+            birth: None,
+            links: 1,
+            rdev: 0,
+            status: 0,
+            content: Content::None,
+            extension: Vec::new(),
+        }
+    }
+
+    /// The group of names that this one belongs to when `links` is more than 1. Without a time of
+    /// birth the last change stands for it: an inode that was used again while the snapshot was
+    /// made must not pass for the one before.
+    pub fn link_group(&self) -> LinkGroup {
+        let since = self.birth.unwrap_or(self.ctime);
+        LinkGroup { file_system: self.attributes.file_system, inode: self.inode, since }
+    }
+
     /// The last name of the path.
     pub fn name(&self) -> &[u8] {
         let start = self.path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);

@@ -85,7 +85,7 @@ pub fn decode(refs: &[ObjectId], payload: &[u8]) -> Result<(u8, Vec<Child>)> {
         };
         children.push(Child { id: *id, first, sums });
     }
-    reader.end().map(|()| (level, children))
+    reader.end_of_page().map(|()| (level, children))
 }
 
 fn first_path(reader: &mut Reader<'_>, before: &[u8]) -> Result<Vec<u8>> {

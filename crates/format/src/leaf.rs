@@ -4,16 +4,19 @@
 //! once in a table; times and inodes are differences to the entry before. A file of one chunk
 //! that is the next reference costs no byte for its content.
 
-use crate::entry::{Attributes, Content, Entry, Kind, Segment, Time, Xattr, is_clean_path};
+mod sets;
+
+use crate::entry::{Attributes, Content, Entry, Kind, Segment, Time, is_clean_path};
 use crate::limits::{
-    CHUNK_BYTES_MAX, INLINE_BYTES_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAGE_PATH_BYTES_MAX,
-    PAGE_REFS_MAX, PATH_BYTES_MAX, XATTR_BYTES_MAX, XATTRS_MAX,
+    CHUNK_BYTES_MAX, INLINE_BYTES_MAX, PAGE_ENTRIES_MAX, PAGE_PATH_BYTES_MAX, PAGE_REFS_MAX,
+    PATH_BYTES_MAX,
 };
 use crate::list::{SegmentReader, put_segments};
 use crate::page::{Page, PageKind};
 use crate::wire::{Reader, put_signed, put_string, put_varint};
 use crate::{Error, Result};
 use ids::ObjectId;
+pub(crate) use sets::are_runs;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -30,7 +33,10 @@ mod tag {
     pub(super) const LINKS: u8 = 8;
     pub(super) const DEVICE: u8 = 16;
     pub(super) const STATUS: u8 = 32;
-    pub(super) const KNOWN: u8 = 63;
+    /// The time of birth is known.
+    pub(super) const BIRTH: u8 = 64;
+    /// An extension follows.
+    pub(super) const EXTENSION: u8 = 128;
 }
 
 /// References of a page under construction: each id once, by position.
@@ -96,6 +102,11 @@ impl<'a> RefCursor<'a> {
         self.next - 1
     }
 
+    /// Those behind what was met, which count from there.
+    fn rest(self) -> Self {
+        Self::new(self.refs.get(self.next..).unwrap_or_default())
+    }
+
     /// Every reference must have been met: a page cannot keep alive what no entry names.
     pub(crate) fn end(&self) -> Result<()> {
         if self.next == self.refs.len() {
@@ -111,6 +122,9 @@ impl<'a> RefCursor<'a> {
 pub struct LeafBuilder {
     rows: Vec<u8>,
     refs: Refs,
+    /// Attribute sets as they will be written, and what they refer to.
+    sets: Vec<u8>,
+    set_refs: Refs,
     table: Vec<Arc<Attributes>>,
     lookup: HashMap<Arc<Attributes>, u32>,
     count: u64,
@@ -140,7 +154,19 @@ impl LeafBuilder {
 
     /// Bytes so far: payload and references.
     pub fn bytes(&self) -> usize {
-        self.rows.len() + self.refs.ids.len() * ObjectId::LEN
+        let refs = self.refs.ids.len() + self.set_refs.ids.len();
+        self.rows.len() + self.sets.len() + refs * ObjectId::LEN
+    }
+
+    /// About as many bytes as the content and the extended attributes of `entry` take in a leaf.
+    pub fn bytes_of_content(entry: &Entry) -> usize {
+        let in_content = match &entry.content {
+            Content::None => 0,
+            Content::Inline(bytes) => bytes.len(),
+            Content::Segments(runs) => runs.len() * ObjectId::LEN,
+            Content::Lists(lists) => lists.len() * ObjectId::LEN,
+        };
+        in_content + entry.attributes.xattr_runs.len() * ObjectId::LEN
     }
 
     /// Bytes of all paths, written out.
@@ -155,12 +181,21 @@ impl LeafBuilder {
         tag |= if entry.links != 1 { tag::LINKS } else { 0 };
         tag |= if entry.rdev != 0 { tag::DEVICE } else { 0 };
         tag |= if entry.status != 0 { tag::STATUS } else { 0 };
+        let age = entry.birth.and_then(|birth| nanos_between(birth, entry.ctime));
+        tag |= if age.is_some() { tag::BIRTH } else { 0 };
+        tag |= if entry.extension.is_empty() { 0 } else { tag::EXTENSION };
         self.put_path(&entry.path);
         self.rows.push(tag);
         put_varint(&mut self.rows, attributes.into());
         put_varint(&mut self.rows, entry.size);
         self.put_numbers(entry);
         self.put_rare(entry, tag);
+        if let Some(age) = age {
+            put_signed(&mut self.rows, age);
+        }
+        if tag & tag::EXTENSION != 0 {
+            put_string(&mut self.rows, &entry.extension);
+        }
         self.put_content(entry, tag);
         self.count += 1;
     }
@@ -168,12 +203,15 @@ impl LeafBuilder {
     /// The page of the entries so far; the builder is empty again.
     pub fn finish(&mut self) -> Page {
         let built = std::mem::take(self);
-        let mut payload = Vec::with_capacity(built.rows.len() + 64 * built.table.len() + 16);
+        let mut payload = Vec::with_capacity(built.rows.len() + built.sets.len() + 16);
         put_varint(&mut payload, built.table.len() as u64);
-        built.table.iter().for_each(|attributes| put_attributes(&mut payload, attributes));
+        payload.extend_from_slice(&built.sets);
         put_varint(&mut payload, built.count);
         payload.extend_from_slice(&built.rows);
-        Page { kind: PageKind::Leaf, refs: built.refs.into_ids(), payload }
+        // Those of the sets come first, as the sets do; entries count theirs from there.
+        let mut refs = built.set_refs.into_ids();
+        refs.append(&mut built.refs.into_ids());
+        Page { kind: PageKind::Leaf, refs, payload }
     }
 
     fn attributes_index(&mut self, attributes: &Arc<Attributes>) -> u32 {
@@ -187,6 +225,7 @@ impl LeafBuilder {
             return *index;
         }
         let index = self.table.len() as u32;
+        sets::put(&mut self.sets, &mut self.set_refs, attributes);
         self.table.push(attributes.clone());
         self.lookup.insert(attributes.clone(), index);
         index
@@ -263,21 +302,23 @@ fn content_tag(entry: &Entry, refs: &Refs) -> u8 {
     }
 }
 
-fn put_attributes(out: &mut Vec<u8>, attributes: &Attributes) {
-    out.push(attributes.kind as u8);
-    for value in [u32::from(attributes.mode), attributes.uid, attributes.gid] {
-        put_varint(out, value.into());
-    }
-    put_string(out, &attributes.user);
-    put_string(out, &attributes.group);
-    put_varint(out, attributes.device.into());
-    put_varint(out, attributes.inode_flags.into());
-    put_varint(out, attributes.xattrs.len() as u64);
-    for xattr in &attributes.xattrs {
-        put_string(out, &xattr.name);
-        put_string(out, &xattr.value);
-    }
+/// Nanoseconds from `earlier` to `later`; `None` when they are more than 64 bits tell: 292 years.
+fn nanos_between(earlier: Time, later: Time) -> Option<i64> {
+    i64::try_from(nanos_of(later) - nanos_of(earlier)).ok()
 }
+
+fn nanos_of(time: Time) -> i128 {
+    i128::from(time.secs) * NANOS_A_SEC + i128::from(time.nanos)
+}
+
+/// A time that is told as the nanoseconds from it to `later`.
+fn born_before(later: Time, reader: &mut Reader<'_>) -> Result<Time> {
+    let nanos = nanos_of(later) - i128::from(reader.signed()?);
+    let secs = i64::try_from(nanos.div_euclid(NANOS_A_SEC)).map_err(|_| reader.invalid())?;
+    Ok(Time { secs, nanos: nanos.rem_euclid(NANOS_A_SEC) as u32 })
+}
+
+const NANOS_A_SEC: i128 = 1_000_000_000;
 
 /// Reads the entries of a leaf page in order.
 pub struct LeafReader<'a> {
@@ -295,9 +336,11 @@ impl<'a> LeafReader<'a> {
     pub fn new(refs: &'a [ObjectId], payload: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(payload, "leaf page");
         let kinds = reader.count(PAGE_ENTRIES_MAX)?;
-        let table = (0..kinds).map(|_| attributes(&mut reader)).collect::<Result<Vec<_>>>()?;
+        let mut refs = RefCursor::new(refs);
+        let table =
+            (0..kinds).map(|_| sets::read(&mut reader, &mut refs)).collect::<Result<Vec<_>>>()?;
         let left = reader.count(PAGE_ENTRIES_MAX)?;
-        let (refs, path, before) = (RefCursor::new(refs), Vec::new(), Before::default());
+        let (refs, path, before) = (refs.rest(), Vec::new(), Before::default());
         Ok(Self { reader, refs, table, left, path, path_bytes: 0, before })
     }
 
@@ -305,7 +348,7 @@ impl<'a> LeafReader<'a> {
     pub fn next_entry(&mut self) -> Result<Option<Entry>> {
         let Some(left) = self.left.checked_sub(1) else {
             self.refs.end()?;
-            return self.reader.end().map(|()| None);
+            return self.reader.end_of_page().map(|()| None);
         };
         self.left = left;
         self.entry().map(Some)
@@ -320,15 +363,28 @@ impl<'a> LeafReader<'a> {
         let links = self.rare(tag & tag::LINKS, 1, |reader| reader.varint_u32())?;
         let rdev = self.rare(tag & tag::DEVICE, 0, |reader| reader.varint())?;
         let status = self.rare(tag & tag::STATUS, 0, |reader| reader.u8())?;
-        if tag & !tag::KNOWN != 0 {
-            return Err(self.reader.invalid());
-        }
+        let birth =
+            self.rare(tag & tag::BIRTH, None, |reader| born_before(ctime, reader).map(Some))?;
+        let extension = self.rare(tag & tag::EXTENSION, Vec::new(), |reader| reader.extension())?;
         let content = self.content(tag & tag::CONTENT, size)?;
         if !content_fits(attributes.kind, &content, size) {
             return Err(self.reader.invalid());
         }
         let path = self.path.clone();
-        Ok(Entry { path, attributes, size, mtime, ctime, inode, links, rdev, status, content })
+        Ok(Entry {
+            path,
+            attributes,
+            size,
+            mtime,
+            ctime,
+            inode,
+            birth,
+            links,
+            rdev,
+            status,
+            content,
+            extension,
+        })
     }
 
     fn read_path(&mut self) -> Result<()> {
@@ -411,7 +467,7 @@ impl<'a> LeafReader<'a> {
 
 /// Whether `content` can be that of a `kind` of `size` bytes: only files have chunks, and their
 /// runs add up to their size.
-fn content_fits(kind: Kind, content: &Content, size: u64) -> bool {
+pub(crate) fn content_fits(kind: Kind, content: &Content, size: u64) -> bool {
     match (kind, content) {
         (Kind::File, Content::None) => size == 0,
         (Kind::File | Kind::Symlink, Content::Inline(bytes)) => bytes.len() as u64 == size,
@@ -423,26 +479,6 @@ fn content_fits(kind: Kind, content: &Content, size: u64) -> bool {
         (Kind::Symlink, _) => false,
         (_, content) => *content == Content::None && size == 0,
     }
-}
-
-fn attributes(reader: &mut Reader<'_>) -> Result<Arc<Attributes>> {
-    let kind = Kind::from_u8(reader.u8()?).ok_or(reader.invalid())?;
-    let mode = u16::try_from(reader.varint()?).map_err(|_| reader.invalid())?;
-    if mode > 0o7777 {
-        return Err(reader.invalid());
-    }
-    let (uid, gid) = (reader.varint_u32()?, reader.varint_u32()?);
-    let user = reader.string(OWNER_BYTES_MAX)?.to_vec();
-    let group = reader.string(OWNER_BYTES_MAX)?.to_vec();
-    let (device, inode_flags) = (reader.varint_u32()?, reader.varint_u32()?);
-    let count = reader.count(XATTRS_MAX)?;
-    let xattrs = (0..count).map(|_| xattr(reader)).collect::<Result<Vec<_>>>()?;
-    Ok(Arc::new(Attributes { kind, mode, uid, gid, user, group, device, inode_flags, xattrs }))
-}
-
-fn xattr(reader: &mut Reader<'_>) -> Result<Xattr> {
-    let name = reader.string(XATTR_BYTES_MAX)?.to_vec();
-    Ok(Xattr { name, value: reader.string(XATTR_BYTES_MAX)?.to_vec() })
 }
 
 #[cfg(test)]

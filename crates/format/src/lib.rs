@@ -7,6 +7,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing))]
 
+pub mod check;
 pub mod container;
 pub mod entry;
 pub mod inner;
@@ -18,6 +19,7 @@ pub mod page;
 pub mod parity;
 pub mod record;
 pub mod wire;
+pub mod xattrs;
 
 /// Why bytes are not what they should be. Facts only; who reads decides what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,12 @@ pub const PATH_BYTES_MAX: usize = 1 << 20;
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Longest name or value of an extended attribute in bytes (the kernel's own limit).
 pub const XATTR_BYTES_MAX: usize = 64 << 10;
-/// Most extended attributes of one object.
-pub const XATTRS_MAX: usize = 4096;
+/// Most extended attributes of one object: more than a kernel lists, whose lists have 64 KiB.
+pub const XATTRS_MAX: usize = 16 << 10;
+/// Most bytes of all extended attributes of one object, names and lengths included.
+pub const XATTR_SET_BYTES_MAX: usize = 64 << 20;
+/// Longest extension of an entry, an attribute set or a page in bytes.
+pub const EXTENSION_BYTES_MAX: usize = 4096;
 /// Longest owner name in bytes.
 pub const OWNER_BYTES_MAX: usize = 256;
 /// Most plaintext of one record in bytes.

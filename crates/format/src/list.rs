@@ -62,7 +62,7 @@ pub fn decode(refs: &[ObjectId], payload: &[u8]) -> Result<Vec<Segment>> {
     let mut cursor = RefCursor::new(refs);
     let segments = SegmentReader::read(&mut reader, &mut cursor)?;
     cursor.end()?;
-    reader.end().map(|()| segments)
+    reader.end_of_page().map(|()| segments)
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use crate::wire::Reader;
 use crate::{Error, Result};
 use ids::ObjectId;
 
+/// Length of the head of a page without its references.
+pub(crate) const HEAD_BYTES: usize = 1 + ObjectId::LEN + 4;
+
 /// What a page holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]

@@ -7,7 +7,9 @@
 //! Header and clear part together are the associated data of the sealed part. The checksum is
 //! over all bytes before it, so that scrub needs no key.
 
-use crate::limits::{RECORD_CLEAR_MAX, RECORD_OBJECTS_MAX, RECORD_PLAIN_MAX, RECORD_SEALED_MAX};
+use crate::limits::{
+    MANIFEST_BODY_MAX, RECORD_CLEAR_MAX, RECORD_OBJECTS_MAX, RECORD_PLAIN_MAX, RECORD_SEALED_MAX,
+};
 use crate::wire::{Reader, checksum};
 use crate::{Error, Result};
 use ids::{ObjectId, SessionId};
@@ -69,8 +71,13 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header as bytes.
-    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+    /// The header as bytes. Every record that is written gets its header here: one that a reader
+    /// would refuse is not made.
+    pub fn encode(&self) -> Result<[u8; HEADER_BYTES]> {
+        self.check().map(|()| self.bytes())
+    }
+
+    fn bytes(&self) -> [u8; HEADER_BYTES] {
         let mut out = Vec::with_capacity(HEADER_BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&[VERSION, self.kind as u8, self.codec as u8, 0]);
@@ -82,6 +89,18 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         bytes.copy_from_slice(&out);
         bytes
+    }
+
+    /// Whether all counts and lengths are within the limits.
+    fn check(&self) -> Result<()> {
+        let plain_max = match self.kind {
+            RecordKind::Manifest => MANIFEST_BODY_MAX,
+            _ => RECORD_PLAIN_MAX,
+        };
+        limited(self.objects, RECORD_OBJECTS_MAX, "record object count")?;
+        limited(self.clear_bytes, RECORD_CLEAR_MAX, "record clear part")?;
+        limited(self.plain_bytes, plain_max, "record plaintext")?;
+        limited(self.sealed_bytes, RECORD_SEALED_MAX, "record sealed part").map(drop)
     }
 
     /// The header at the start of `bytes`. Its lengths are within the limits; nothing else is
@@ -97,16 +116,17 @@ impl Header {
         if reader.u8()? != 0 {
             return Err(reader.invalid());
         }
-        Ok(Self {
+        let header = Self {
             kind,
             codec,
             session: SessionId(reader.array()?),
             nonce: reader.u64()?,
-            objects: limited(reader.u32()?, RECORD_OBJECTS_MAX, "record object count")?,
-            clear_bytes: limited(reader.u32()?, RECORD_CLEAR_MAX, "record clear part")?,
-            plain_bytes: limited(reader.u32()?, RECORD_PLAIN_MAX, "record plaintext")?,
-            sealed_bytes: limited(reader.u32()?, RECORD_SEALED_MAX, "record sealed part")?,
-        })
+            objects: reader.u32()?,
+            clear_bytes: reader.u32()?,
+            plain_bytes: reader.u32()?,
+            sealed_bytes: reader.u32()?,
+        };
+        header.check().map(|()| header)
     }
 
     /// Length of the whole record in bytes.
@@ -156,6 +176,20 @@ impl SealedRecord {
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.associated[..], &self.sealed, &self.checksum()].concat()
     }
+}
+
+/// Length of a sealed session, the clear part of a session record.
+pub const SEALED_SESSION_BYTES: usize = 97;
+
+/// The record of the key of `session`, sealed to the readers.
+pub fn session_record(session: SessionId, sealed: &[u8; SEALED_SESSION_BYTES]) -> SealedRecord {
+    let (kind, codec) = (RecordKind::Session, Codec::Raw);
+    let clear_bytes = SEALED_SESSION_BYTES as u32;
+    let (nonce, objects, plain_bytes, sealed_bytes) = (0, 0, 0, 0);
+    let header =
+        Header { kind, codec, session, nonce, objects, clear_bytes, plain_bytes, sealed_bytes };
+    let associated = [&header.bytes()[..], sealed].concat();
+    SealedRecord { kind, ids: Vec::new(), associated, sealed: Vec::new() }
 }
 
 /// The ids that a record answers to; none for kinds that hold no objects.
@@ -271,7 +305,7 @@ mod tests {
             plain_bytes: 100,
             sealed_bytes: 5,
         };
-        let mut bytes = [&header.encode()[..], &clear, b"sealx"].concat();
+        let mut bytes = [&header.encode().unwrap()[..], &clear, b"sealx"].concat();
         let sum = checksum(&[&bytes]);
         bytes.extend_from_slice(&sum);
         bytes
@@ -296,6 +330,30 @@ mod tests {
         }
         for length in 0..bytes.len() {
             assert!(verify(&bytes[..length]).is_err(), "length {length}");
+        }
+    }
+
+    /// Every length at its limit is written and read, one above is neither.
+    #[test]
+    fn no_header_is_made_that_a_reader_refuses() {
+        let header = |kind, counts: [usize; 4]| {
+            let [objects, clear_bytes, plain_bytes, sealed_bytes] = counts.map(|n| n as u32);
+            let (codec, session, nonce) = (Codec::Raw, SessionId([3; 16]), 9);
+            Header { kind, codec, session, nonce, objects, clear_bytes, plain_bytes, sealed_bytes }
+        };
+        for (kind, plain_max) in
+            [(RecordKind::Data, RECORD_PLAIN_MAX), (RecordKind::Manifest, MANIFEST_BODY_MAX)]
+        {
+            let limits = [RECORD_OBJECTS_MAX, RECORD_CLEAR_MAX, plain_max, RECORD_SEALED_MAX];
+            let most = header(kind, limits);
+            assert_eq!(Header::decode(&most.encode().unwrap()).unwrap(), most);
+            for at in 0..limits.len() {
+                let mut above = limits;
+                above[at] += 1;
+                let above = header(kind, above);
+                assert!(matches!(above.encode(), Err(Error::TooLarge { .. })), "{above:?}");
+                assert!(Header::decode(&above.bytes()).is_err(), "{above:?}");
+            }
         }
     }
 

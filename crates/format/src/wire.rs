@@ -1,5 +1,6 @@
 //! Reading and writing of numbers and byte strings: little-endian, varints as in LEB128.
 
+use crate::limits::EXTENSION_BYTES_MAX;
 use crate::{Error, Result};
 
 /// Reads from bytes that are not trusted.
@@ -101,6 +102,20 @@ impl<'a> Reader<'a> {
     pub fn string(&mut self, limit: usize) -> Result<&'a [u8]> {
         let length = self.count(limit)?;
         self.bytes(length)
+    }
+
+    /// An extension: bytes that this version need not understand.
+    pub fn extension(&mut self) -> Result<Vec<u8>> {
+        let bytes = self.string(EXTENSION_BYTES_MAX)?;
+        if bytes.is_empty() { Err(self.invalid()) } else { Ok(bytes.to_vec()) }
+    }
+
+    /// Nothing may be left of a page but an extension of a later version.
+    pub fn end_of_page(&mut self) -> Result<()> {
+        if !self.rest.is_empty() {
+            self.extension()?;
+        }
+        self.end()
     }
 
     /// Nothing may be left.

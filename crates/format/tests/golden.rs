@@ -75,7 +75,7 @@ fn record(kind: RecordKind, objects: u32, clear: Vec<u8>, sealed: Vec<u8>) -> Se
         plain_bytes: 777,
         sealed_bytes: sealed.len() as u32,
     };
-    let associated = [&header.encode()[..], &clear].concat();
+    let associated = [&header.encode().expect("a header")[..], &clear].concat();
     SealedRecord { kind, ids: Vec::new(), associated, sealed }
 }
 
@@ -93,7 +93,7 @@ fn pages_record() -> Vec<u8> {
 
 fn again_record(bytes: &[u8]) -> Vec<u8> {
     let parts = record::verify(bytes).expect("a record");
-    let header = parts.header.encode();
+    let header = parts.header.encode().expect("a header");
     let ids = record::object_ids(&parts).expect("ids");
     assert_eq!(ids.len(), parts.header.objects as usize);
     let sum = format::wire::checksum(&[&header, parts.clear, parts.sealed]);
@@ -175,22 +175,19 @@ fn again_inner(bytes: &[u8]) -> Vec<u8> {
 
 fn attributes(kind: Kind, xattrs: Vec<Xattr>) -> Arc<Attributes> {
     let (user, group) = (b"root".to_vec(), vec![0xff, b'x']);
-    let (uid, gid, device, inode_flags) = (0, 4_000_000_000, 1, 2);
-    Arc::new(Attributes { kind, mode: 0o4755, uid, gid, user, group, device, inode_flags, xattrs })
+    let (gid, file_system, inode_flags) = (4_000_000_000, 0x0123_4567_89ab_cdef, 2);
+    let plain = Attributes::plain(kind, 0o4755);
+    Arc::new(Attributes { gid, user, group, file_system, inode_flags, xattrs, ..plain })
 }
 
 fn entry(path: &[u8], kind: Kind, size: u64, content: Content) -> Entry {
     Entry {
-        path: path.to_vec(),
-        attributes: attributes(kind, Vec::new()),
         size,
         mtime: Time { secs: -5_000_000_000, nanos: 999_999_999 },
         ctime: Time { secs: 1_700_000_000, nanos: 0 },
         inode: u64::MAX - path.len() as u64,
-        links: 1,
-        rdev: 0,
-        status: 0,
         content,
+        ..Entry::plain(path, attributes(kind, Vec::new()))
     }
 }
 
@@ -205,6 +202,12 @@ fn leaf_page() -> Page {
     let mut tagged = entry(b"d/h\n", Kind::Fifo, 0, Content::None);
     let xattr = Xattr { name: b"user.a".to_vec(), value: vec![0, 1, 2] };
     tagged.attributes = attributes(Kind::Fifo, vec![xattr]);
+    let mut later = entry(b"d/i", Kind::File, 0, Content::None);
+    later.birth = Some(Time { secs: 1_699_999_999, nanos: 999_999_999 });
+    later.extension = vec![1, 2];
+    let set = attributes(Kind::File, Vec::new()).as_ref().clone();
+    let xattr_runs = vec![Segment::Data(chunk(30), 70_000), Segment::Data(chunk(32), 9)];
+    later.attributes = Arc::new(Attributes { xattr_runs, extension: vec![3], ..set });
     page_of(&[
         entry(b"d", Kind::Directory, 0, Content::None),
         entry(b"d/a", Kind::File, 4, Content::Segments(one)),
@@ -215,6 +218,7 @@ fn leaf_page() -> Page {
         entry(b"d/f", Kind::Symlink, 2, Content::Inline(b"..".to_vec())),
         device,
         tagged,
+        later,
         entry(b"d-e", Kind::Socket, 0, Content::None),
         entry(b"e", Kind::CharDevice, 0, Content::None),
     ])

@@ -28,6 +28,7 @@ fn objects(report: &Report) -> Vec<Field> {
         ("Total number of objects updated", count(report.objects_updated)),
         ("Total number of objects unchanged", count(report.objects_unchanged)),
         ("Total number of objects failed", count(report.objects_failed)),
+        ("Total number of objects incomplete", count(report.objects_incomplete)),
         ("Total number of objects skipped by rule", count(report.objects_skipped)),
         ("Total number of objects excluded", count(report.objects_excluded)),
         ("Total number of objects vanished", count(report.objects_vanished)),

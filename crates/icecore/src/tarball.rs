@@ -3,7 +3,7 @@
 
 use client::browse::content::ContentReader;
 use client::{Error, Result};
-use format::entry::{Content, Entry, Kind};
+use format::entry::{Content, Entry, Kind, LinkGroup};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use tar::{EntryType, Header};
@@ -23,7 +23,7 @@ pub(crate) struct Tarball<'a, W: Write> {
     output: W,
     content: ContentReader<'a>,
     /// First names of files that have several, by file system and inode.
-    names: HashMap<(u32, u64), Vec<u8>>,
+    names: HashMap<LinkGroup, Vec<u8>>,
     entries: u64,
     bytes: u64,
     skipped: u64,
@@ -43,7 +43,7 @@ impl<'a, W: Write> Tarball<'a, W> {
         let link = self.link_target(entry);
         let is_data = entry.kind() == Kind::File && link.is_none();
         let size = if is_data { entry.size } else { 0 };
-        let (header, pax) = header(entry, link.as_deref(), size);
+        let (header, pax) = header(&*self.content.with_xattrs(entry)?, link.as_deref(), size);
         self.pax(&pax)?;
         self.write(header.as_bytes())?;
         if is_data {
@@ -67,7 +67,7 @@ impl<'a, W: Write> Tarball<'a, W> {
         match (&entry.content, entry.kind()) {
             (Content::Inline(target), Kind::Symlink) => Some(target.clone()),
             (_, Kind::File) if entry.links > 1 => {
-                let group = (entry.attributes.device, entry.inode);
+                let group = entry.link_group();
                 if let Some(first) = self.names.get(&group) {
                     return Some(first.clone());
                 }

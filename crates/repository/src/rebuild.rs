@@ -6,7 +6,7 @@ use crate::container::Found;
 use crate::container::read::{ContainerReader, Walk};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
-use crate::index::{Index, prefix_of};
+use crate::index::{Index, merge_runs, prefix_of};
 use crate::lease::Lease;
 use crate::recover::{after, make_names_durable, remove_strays, settle};
 use crate::session::{add_runs, write_run};
@@ -71,16 +71,16 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
     repository.next_container.fetch_max(known.max(last), Ordering::Relaxed);
     let mut found = Rebuilt::default();
-    let mut runs = Vec::new();
+    let mut runs = Spills::default();
     let mut placed = FxHashMap::default();
     for file in files {
         read_container(&repository, &lease, file, &mut placed, &mut found)?;
         if placed.len() >= PLACED_MAX {
-            runs.push(spill(&repository, &mut placed, runs.len())?);
+            runs.write(&**storage, &mut placed)?;
         }
     }
     if !placed.is_empty() {
-        runs.push(spill(&repository, &mut placed, runs.len())?);
+        runs.write(&**storage, &mut placed)?;
     }
     state.next_container = repository.next_container.load(Ordering::Relaxed);
     state.next_snapshot = state.next_snapshot.max(after_all(&found.manifests));
@@ -89,7 +89,7 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
         state.next_snapshot = state.next_snapshot.saturating_add(UNREAD_MANIFESTS);
     }
     let index = repository.index();
-    add_runs(&repository, &index, &mut state, runs, Some)?;
+    add_runs(&repository, &index, &mut state, runs.into_runs(), Some)?;
     repository.publish_index(&lease, state)?;
     found.objects = repository.index().entries();
     remove_strays(&repository, &lease)?;
@@ -137,14 +137,54 @@ impl Repository {
 /// Ids kept in memory before they are written as a run.
 const PLACED_MAX: usize = 1 << 18;
 
-fn spill(
-    repository: &Repository,
-    placed: &mut FxHashMap<Prefix, Place>,
-    number: usize,
-) -> Result<Arc<RunReader>> {
-    let name = format!("index/spill-rebuild-{number:x}");
-    write_run(&*repository.storage, &name, placed)?;
-    Ok(Arc::new(RunReader::open(&*repository.storage, &name)?))
+/// Runs of one level that are open at a time, each with a descriptor; as many become one of the
+/// next level.
+const RUNS_A_LEVEL: usize = 64;
+
+/// What a rebuild has written so far. However much that is, few files are open.
+#[derive(Default)]
+struct Spills {
+    /// The oldest first, in each level and from the last level to the first.
+    levels: Vec<Vec<Arc<RunReader>>>,
+    names: usize,
+}
+
+impl Spills {
+    /// Writes `placed` as a run and empties it.
+    fn write(
+        &mut self,
+        storage: &dyn Storage,
+        placed: &mut FxHashMap<Prefix, Place>,
+    ) -> Result<()> {
+        let name = self.name();
+        write_run(storage, &name, placed)?;
+        placed.clear();
+        self.add(storage, 0, &name)
+    }
+
+    fn add(&mut self, storage: &dyn Storage, level: usize, name: &str) -> Result<()> {
+        if self.levels.len() == level {
+            self.levels.push(Vec::new());
+        }
+        self.levels[level].push(Arc::new(RunReader::open(storage, name)?));
+        if self.levels[level].len() < RUNS_A_LEVEL {
+            return Ok(());
+        }
+        let (full, merged) = (std::mem::take(&mut self.levels[level]), self.name());
+        storage.remove(&merged)?;
+        merge_runs(storage, &merged, &full, Some)?;
+        self.add(storage, level + 1, &merged)
+    }
+
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("index/spill-rebuild-{:x}", self.names)
+    }
+
+    /// All of them, the oldest first.
+    fn into_runs(self) -> Vec<Arc<RunReader>> {
+        self.levels.into_iter().rev().flatten().collect()
+    }
 }
 
 fn highest_run(storage: &dyn Storage) -> Result<u64> {

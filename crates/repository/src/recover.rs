@@ -45,7 +45,7 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     leave_out_what_is_known(repository, &mut placed)?;
     if !placed.is_empty() {
         let name = format!("index/spill-{:x}-recovery", lease.generation());
-        write_run(&*repository.storage, &name, &mut placed)?;
+        write_run(&*repository.storage, &name, &placed)?;
         let run = Arc::new(RunReader::open(&*repository.storage, &name)?);
         add_runs(repository, &index, &mut state, vec![run], Some)?;
     }

@@ -266,13 +266,15 @@ impl Session {
         }
     }
 
-    /// Writes what is in memory as a run of this session's own.
+    /// Writes what is in memory as a run of this session's own. It stays in memory until it can be
+    /// read there: a commit must not publish what no index knows.
     fn spill(&self, fresh: &mut Fresh) -> Result<()> {
         let (generation, number) = (self.lease.generation(), fresh.spilled.len());
         let name = format!("index/spill-{generation:x}-{:x}-{number:x}", self.number);
-        write_run(&*self.repository.storage, &name, &mut fresh.placed)?;
+        write_run(&*self.repository.storage, &name, &fresh.placed)?;
         let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
         fresh.spilled.push((name, run));
+        fresh.placed.clear();
         Ok(())
     }
 
@@ -345,13 +347,14 @@ pub(crate) fn remove_runs<'a>(
     runs.try_for_each(|run| Ok(storage.remove(&run_name(*run))?))
 }
 
-/// Writes `placed` as the run `name` and empties it.
+/// Writes `placed` as the run `name`.
 pub(crate) fn write_run(
     storage: &dyn Storage,
     name: &str,
-    placed: &mut FxHashMap<Prefix, Place>,
+    placed: &FxHashMap<Prefix, Place>,
 ) -> Result<()> {
-    let mut rows: Vec<Row> = placed.drain().map(|(prefix, place)| Row { prefix, place }).collect();
+    let row = |(prefix, place): (&Prefix, &Place)| Row { prefix: *prefix, place: *place };
+    let mut rows: Vec<Row> = placed.iter().map(row).collect();
     rows.sort_unstable_by_key(|row| row.prefix);
     storage.remove(name)?;
     let total = rows.len() as u64;

@@ -40,7 +40,7 @@ fn record(kind: RecordKind, ids: Vec<ObjectId>, clear: Vec<u8>, sealed: Vec<u8>)
         plain_bytes: 0,
         sealed_bytes: sealed.len() as u32,
     };
-    let associated = [&header.encode()[..], &clear].concat();
+    let associated = [&header.encode().unwrap()[..], &clear].concat();
     SealedRecord { kind, ids, associated, sealed }
 }
 fn session_record() -> SealedRecord {

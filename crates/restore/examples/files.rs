@@ -3,7 +3,7 @@
 //! `files TARGET FILES DIRECTORIES THREADS [BYTES]`, e.g. `files /tmp/new 100000 5000 2`. Each file
 //! has BYTES bytes (4,000 without), mode 0644, the caller's owner and a time of its own.
 
-use format::entry::{Attributes, Content, Entry, Kind, Time};
+use format::entry::{Attributes, Entry, Kind, Time};
 use restore::{Options, Problem, Target};
 use std::path::Path;
 use std::sync::Arc;
@@ -72,30 +72,17 @@ fn run(target: &Target, work: &Work) -> Result<(), Problem> {
 impl Work {
     fn entry(&self, attributes: &Arc<Attributes>, path: String, size: usize) -> Entry {
         Entry {
-            path: path.into_bytes(),
-            attributes: attributes.clone(),
             size: size as u64,
             mtime: Time { secs: 1_700_000_000, nanos: 1_234 },
-            ctime: Time::default(),
-            inode: 0,
-            links: 1,
-            rdev: 0,
-            status: 0,
-            content: Content::None,
+            ..Entry::plain(path.as_bytes(), attributes.clone())
         }
     }
 }
 
 fn attributes(kind: Kind, mode: u16) -> Arc<Attributes> {
     Arc::new(Attributes {
-        kind,
-        mode,
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
-        user: Vec::new(),
-        group: Vec::new(),
-        device: 0,
-        inode_flags: 0,
-        xattrs: Vec::new(),
+        ..Attributes::plain(kind, mode)
     })
 }

@@ -14,6 +14,10 @@ use rustix::io::Errno;
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
 /// What came of beginning a file.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and mostly the large one"
+)]
 pub enum Begun {
     /// Nothing to write: it is unchanged, kept, or this is a dry run.
     Settled(Outcome),

@@ -25,28 +25,11 @@ pub(crate) const MTIME: Time = Time { secs: 1_600_000_000, nanos: 123_456_789 };
 
 pub(crate) fn entry(kind: Kind, path: impl AsRef<[u8]>, mode: u16) -> Entry {
     let attributes = Attributes {
-        kind,
-        mode,
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
-        user: Vec::new(),
-        group: Vec::new(),
-        device: 0,
-        inode_flags: 0,
-        xattrs: Vec::new(),
+        ..Attributes::plain(kind, mode)
     };
-    Entry {
-        path: path.as_ref().to_vec(),
-        attributes: Arc::new(attributes),
-        size: 0,
-        mtime: MTIME,
-        ctime: Time::default(),
-        inode: 0,
-        links: 1,
-        rdev: 0,
-        status: 0,
-        content: Content::None,
-    }
+    Entry { mtime: MTIME, ..Entry::plain(path.as_ref(), Arc::new(attributes)) }
 }
 
 pub(crate) fn file(path: impl AsRef<[u8]>, mode: u16) -> Entry {

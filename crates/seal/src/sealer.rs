@@ -37,10 +37,7 @@ impl Sealer {
 
     /// The record that tells readers the key. It stands first in every container.
     pub fn session_record(&self) -> SealedRecord {
-        let clear = self.sealed.as_bytes();
-        let header = self.header(RecordKind::Session, Codec::Raw, 0, [0, clear.len(), 0, 0]);
-        let associated = [&header.encode()[..], clear].concat();
-        SealedRecord { kind: RecordKind::Session, ids: Vec::new(), associated, sealed: Vec::new() }
+        format::record::session_record(self.key.session(), &self.sealed.0)
     }
 
     /// An empty record, to be used again and again.
@@ -104,14 +101,15 @@ impl Sealer {
         record.kind = kind;
         record.associated.clear();
         record.associated.reserve(HEADER_BYTES + clear.len());
-        record.associated.extend_from_slice(&header.encode());
+        record.associated.extend_from_slice(&header.encode()?);
         record.associated.extend_from_slice(clear);
         self.key.seal_in_place(nonce, &record.associated, &mut record.sealed);
         Ok(())
     }
 
     fn header(&self, kind: RecordKind, codec: Codec, nonce: u64, counts: [usize; 4]) -> Header {
-        let [objects, clear_bytes, plain_bytes, sealed_bytes] = counts.map(|count| count as u32);
+        let [objects, clear_bytes, plain_bytes, sealed_bytes] =
+            counts.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         let session = self.key.session();
         Header { kind, codec, session, nonce, objects, clear_bytes, plain_bytes, sealed_bytes }
     }

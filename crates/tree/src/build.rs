@@ -63,6 +63,10 @@ impl<S: PageSink> Builder<S> {
 
     /// Adds `entry`, whose path sorts after all before it.
     pub fn push(&mut self, entry: &Entry) -> Result<(), S::Error> {
+        // One that fills a page must not take what is in it beyond what a reader believes.
+        if !self.leaf.is_empty() && LeafBuilder::bytes_of_content(entry) >= LEAF_BYTES_MAX {
+            self.cut_leaf()?;
+        }
         if self.leaf.is_empty() {
             self.first.clone_from(&entry.path);
         }
@@ -145,7 +149,14 @@ fn hash(key: u64, bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::Cursor;
     use crate::testing::{Store, build, entries};
+    use format::check;
+    use format::entry::{Attributes, Content, Entry, Kind, Segment, Xattr};
+    use format::limits::{INLINE_BYTES_MAX, PAGE_REFS_MAX, PATH_BYTES_MAX};
+    use ids::ObjectId;
+    use proptest::prelude::*;
+    use std::sync::Arc;
 
     #[test]
     fn one_change_makes_few_new_pages() {
@@ -165,9 +176,9 @@ mod tests {
         let mut all = entries(20_000);
         build(&store, &all);
         let before = store.len();
-        let mut added = all[5_000].clone();
+        let mut added = all[5_001].clone();
         added.path.extend_from_slice(b"-new");
-        all.insert(5_001, added);
+        all.insert(5_002, added);
         build(&store, &all);
         assert!(store.len() - before <= 8, "{} new pages", store.len() - before);
     }
@@ -186,5 +197,74 @@ mod tests {
     fn an_empty_tree_has_a_root() {
         let store = Store::default();
         assert_eq!(build(&store, &[]).sums.entries, 0);
+    }
+
+    fn chunks(seed: usize, count: usize) -> Vec<Segment> {
+        let id = |at: usize| {
+            let mut bytes = [0; ObjectId::LEN];
+            bytes[..8].copy_from_slice(&seed.to_le_bytes());
+            bytes[8..16].copy_from_slice(&at.to_le_bytes());
+            ObjectId(bytes).with_type(false)
+        };
+        (0..count).map(|at| Segment::Data(id(at), 1)).collect()
+    }
+
+    /// The entry number `at`, with much of something.
+    fn large(at: usize, what: u8, much: f64) -> Entry {
+        let of = |limit: usize| (limit as f64 * much) as usize;
+        let mut set = Attributes::plain(Kind::File, 0o644);
+        let value = vec![at as u8; of(4000)];
+        match what {
+            0 => set.xattrs = vec![Xattr { name: b"user.a".to_vec(), value }],
+            1 => set.xattr_runs = chunks(at, of(20_000)),
+            _ => {}
+        }
+        let (size, content) = match what {
+            2 => (of(INLINE_BYTES_MAX), Content::Inline(vec![7; of(INLINE_BYTES_MAX)])),
+            3 => (of(PAGE_REFS_MAX), Content::Segments(chunks(at, of(PAGE_REFS_MAX)).into())),
+            _ => (0, Content::None),
+        };
+        let depth = if what == 4 { of(PATH_BYTES_MAX) / 8 } else { 0 };
+        let path = [format!("{at:04}").into_bytes(), b"/nnnnnnn".repeat(depth)].concat();
+        let path = &path[..path.len().min(PATH_BYTES_MAX)];
+        let content = if size == 0 { Content::None } else { content };
+        Entry { size: size as u64, content, ..Entry::plain(path, Arc::new(set)) }
+    }
+
+    fn all_of(store: &Store, root: crate::Root) -> Vec<Entry> {
+        let mut cursor = Cursor::new(store, root.id, root.level);
+        std::iter::from_fn(|| cursor.next_entry().unwrap()).collect()
+    }
+
+    /// A file of many chunks once took its leaf beyond what a reader believes.
+    #[test]
+    fn the_largest_entries_cost_their_neighbours_nothing() {
+        let store = Store::default();
+        let mut all = entries(150);
+        all.truncate(99);
+        all.extend((0..2).map(|at| large(9000 + at, 3, 1.0)));
+        all.extend((2..90).map(|at| large(9000 + at, 0, 1.0)));
+        all.sort_by(|a, b| format::entry::compare_paths(&a.path, &b.path));
+        let root = build(&store, &all);
+        assert!(all_of(&store, root) == all);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn whatever_the_check_lets_through_makes_pages_that_a_reader_takes(
+            picks in prop::collection::vec((0..6u8, 0.0..1.01f64, 0..40usize), 1..9)
+        ) {
+            let mut all = Vec::new();
+            for (what, much, small) in picks {
+                all.push(large(all.len(), what, if much > 0.9 { 1.0 } else { much }));
+                (0..small).for_each(|_| all.push(large(all.len(), 9, 0.0)));
+            }
+            all.iter().for_each(|entry| check::entry(entry).unwrap());
+            let store = Store::default();
+            let root = build(&store, &all);
+            prop_assert!(all_of(&store, root) == all);
+        }
     }
 }

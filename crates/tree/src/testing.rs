@@ -48,6 +48,7 @@ impl PageSink for &Store {
     type Error = format::Error;
 
     fn put(&mut self, page: Page) -> Result<ObjectId, Self::Error> {
+        format::check::page(&page)?;
         let refs: Vec<u8> = page.refs.iter().flat_map(|id| id.0).collect();
         let sum = |salt| format::wire::checksum(&[&[page.kind as u8, salt], &refs, &page.payload]);
         let mut id = [0; 24];
@@ -89,31 +90,10 @@ fn entry(number: usize) -> Entry {
     } else {
         format!("d{directory:03}/f{file:02}")
     };
-    let attributes = Arc::new(Attributes {
-        kind,
-        mode: 0o644,
-        uid: 0,
-        gid: 0,
-        user: Vec::new(),
-        group: Vec::new(),
-        device: 0,
-        inode_flags: 0,
-        xattrs: Vec::new(),
-    });
+    let attributes = Arc::new(Attributes::plain(kind, 0o644));
     let content = if is_directory { Content::None } else { Content::Inline(vec![b'x'; file]) };
     let size = if is_directory { 0 } else { file as u64 };
     let mtime = Time { secs: number as i64, nanos: 1 };
     let inode = number as u64;
-    Entry {
-        path: path.into_bytes(),
-        attributes,
-        size,
-        mtime,
-        ctime: mtime,
-        inode,
-        links: 1,
-        rdev: 0,
-        status: 0,
-        content,
-    }
+    Entry { size, mtime, ctime: mtime, inode, content, ..Entry::plain(path.as_bytes(), attributes) }
 }

@@ -141,27 +141,10 @@ impl Cargo {
 
 fn entry(kind: Kind, path: &str, size: u64, content: Content) -> Entry {
     let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
-    let attributes = Attributes {
-        kind,
-        mode,
-        uid: 0,
-        gid: 0,
-        user: Vec::new(),
-        group: Vec::new(),
-        device: 0,
-        inode_flags: 0,
-        xattrs: Vec::new(),
-    };
     Entry {
-        path: path.as_bytes().to_vec(),
-        attributes: Arc::new(attributes),
         size,
         mtime: Time { secs: 1, nanos: 0 },
-        ctime: Time::default(),
-        inode: 0,
-        links: 1,
-        rdev: 0,
-        status: 0,
         content,
+        ..Entry::plain(path.as_bytes(), Arc::new(Attributes::plain(kind, mode)))
     }
 }

@@ -33,6 +33,8 @@ pub struct Excludes {
     rules: RuleSet,
     /// Number of the first pattern that somebody typed.
     typed_from: usize,
+    /// A directory that is left out whatever its name is made of, unless a pattern keeps it.
+    exact: Option<(Vec<u8>, Rule)>,
 }
 
 impl Excludes {
@@ -48,7 +50,7 @@ impl Excludes {
 
     /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.rules.is_empty() && self.exact.is_none()
     }
 
     /// Patterns of the command line that have decided about no path so far.
@@ -58,7 +60,9 @@ impl Excludes {
 
     /// What the patterns say to `path`, absolute on this machine.
     pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
-        self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory)
+        let decided = self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory);
+        let exact = self.exact.as_ref().filter(|(exact, _)| is_directory && exact == path);
+        decided.or(exact.map(|(_, rule)| (Verdict::LeaveOut, rule)))
     }
 }
 
@@ -67,12 +71,20 @@ impl Excludes {
 pub struct ExcludesBuilder {
     builder: rules::RuleSetBuilder,
     typed_from: usize,
+    exact: Option<(Vec<u8>, Rule)>,
 }
 
 impl ExcludesBuilder {
     /// What comes now was typed for this run, and shall match something ([`Excludes::idle`]).
     pub fn typed_from_here(&mut self) {
         self.typed_from = self.builder.count();
+    }
+
+    /// The directory `path`, absolute and by its bytes; patterns win over it.
+    pub fn directory(&mut self, path: &[u8]) -> &mut Self {
+        let pattern = format!("{}/", String::from_utf8_lossy(path));
+        self.exact = Some((path.to_vec(), Rule { pattern, file: None, line: 0 }));
+        self
     }
 
     /// One pattern, as of `--exclude`. Given on a command line it is never a comment, and one that
@@ -106,7 +118,8 @@ impl ExcludesBuilder {
 
     /// The patterns, ready for matching.
     pub fn build(self) -> Result<Excludes, PatternError> {
-        Ok(Excludes { rules: self.builder.build()?, typed_from: self.typed_from })
+        let Self { builder, typed_from, exact } = self;
+        Ok(Excludes { rules: builder.build()?, typed_from, exact })
     }
 }
 
@@ -192,5 +205,23 @@ mod tests {
         assert!(excludes.decide(b"/a/x.jpg", false).is_some());
         assert!(excludes.decide(b"/a/x.O", false).is_none());
         assert_eq!(idle(), ["typo"]);
+    }
+
+    #[test]
+    fn a_directory_is_left_out_by_its_bytes_and_no_other_that_looks_like_it() {
+        let mut builder = Excludes::builder();
+        builder.directory(b"/srv/b\xffck*up");
+        let excludes = builder.build().unwrap();
+        let is_out = |path: &[u8], is_directory| excludes.decide(path, is_directory).is_some();
+        assert!(!excludes.is_empty() && is_out(b"/srv/b\xffck*up", true));
+        assert!(!is_out(b"/srv/b\xfeck*up", true) && !is_out(b"/srv/b\xffckup", true));
+        assert!(!is_out(b"/srv/b\xffck*up", false) && !is_out(b"/srv", true));
+        let mut builder = Excludes::builder();
+        builder.directory(b"/srv/backup").pattern("!/srv/backup/").unwrap();
+        let kept = builder.build().unwrap();
+        assert_eq!(
+            kept.decide(b"/srv/backup", true).map(|(verdict, _)| verdict),
+            Some(Verdict::Keep)
+        );
     }
 }

@@ -100,7 +100,8 @@ fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
 
 /// The attributes now; an error when it is no regular file (any more).
 fn inspect(file: &OwnedFd, met: &Row) -> Result<Row> {
-    let now = met.refreshed(&statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?);
+    const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+    let now = met.refreshed(&statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?);
     if now.kind == Kind::File { Ok(now) } else { Err(Errno::STALE) }
 }
 

@@ -14,6 +14,7 @@
 
 mod chunk;
 mod directory;
+mod file_system;
 mod list;
 mod names;
 mod options;
@@ -34,12 +35,12 @@ pub use chunk::LeftOut;
 use chunk::{Chunk, Job, Listing};
 pub(crate) use directory::open_quietly;
 pub use directory::{Directory, Handles};
+use file_system::FileSystems;
 pub use options::Options;
 use plan::Node;
 pub use plan::{Root, WalkError};
 use row::NO_UNIT;
 pub use row::{NotEntered, Row};
-use rustc_hash::FxHashMap;
 use schedule::Scheduler;
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -57,8 +58,8 @@ pub struct Found<'a> {
     pub name: &'a CStr,
     /// Its attributes.
     pub row: &'a Row,
-    /// Number of its file system, in the order met.
-    pub device: u32,
+    /// Identity of its file system: see `file_system`.
+    pub file_system: u64,
 }
 
 /// What the walk tells.
@@ -98,7 +99,7 @@ pub struct Walk {
     path: Vec<u8>,
     /// The unit below the row that was told last.
     below: u32,
-    devices: Devices,
+    file_systems: FileSystems,
     left_out: LeftOut,
 }
 
@@ -114,7 +115,7 @@ impl Walk {
             frames: Vec::new(),
             path: Vec::new(),
             below: 0,
-            devices: Devices::default(),
+            file_systems: FileSystems::default(),
             left_out: LeftOut::default(),
         })
     }
@@ -137,13 +138,9 @@ impl Walk {
         let frame = self.frames.last()?;
         let row = &frame.chunk.rows[frame.row - 1];
         let listing = &*frame.chunk.listing;
-        Some(Event::Entry(Found {
-            path: &self.path,
-            directory: &listing.directory,
-            name: listing.names.c_name(row.place),
-            row,
-            device: self.devices.number(row.device),
-        }))
+        let (directory, name) = (&listing.directory, listing.names.c_name(row.place));
+        let file_system = self.file_systems.of(row, directory, name, &self.path);
+        Some(Event::Entry(Found { path: &self.path, directory, name, row, file_system }))
     }
 
     fn advance(&mut self) -> Step {
@@ -245,27 +242,4 @@ fn set_path(path: &mut Vec<u8>, base: usize, name: &[u8]) {
         path.push(b'/');
     }
     path.extend_from_slice(name);
-}
-
-/// Numbers of file systems, in the order met by the consumer: the same in every run.
-#[derive(Default)]
-struct Devices {
-    numbers: FxHashMap<u64, u32>,
-    last: Option<(u64, u32)>,
-}
-
-impl Devices {
-    fn number(&mut self, device: u64) -> u32 {
-        match self.last {
-            Some((last, number)) if last == device => number,
-            _ => self.look_up(device),
-        }
-    }
-
-    fn look_up(&mut self, device: u64) -> u32 {
-        let next = self.numbers.len() as u32;
-        let number = *self.numbers.entry(device).or_insert(next);
-        self.last = Some((device, number));
-        number
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::names::Place;
 use format::entry::{INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP, Kind, Time};
-use rustix::fs::{FileType, Statx, StatxAttributes, StatxTimestamp};
+use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
 
 /// Why the walk did not go into a directory. The directory itself is part of the walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +42,8 @@ pub struct Row {
     pub ctime: Time,
     /// Inode number.
     pub inode: u64,
+    /// When the inode was made, where the file system tells.
+    pub birth: Option<Time>,
     /// Device that it is on, as `st_dev`.
     pub device: u64,
     /// Device that it stands for, as `st_rdev`.
@@ -71,6 +73,7 @@ impl Row {
             mtime: time_of(&stat.stx_mtime),
             ctime: time_of(&stat.stx_ctime),
             inode: stat.stx_ino,
+            birth: birth_of(stat),
             device: device_of(stat),
             rdev: rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
             inode_flags: flags_of(stat.stx_attributes),
@@ -89,7 +92,7 @@ impl Row {
 
     /// Nothing tells that its content is another one.
     pub fn is_same_content(&self, other: &Row) -> bool {
-        let key = |row: &Row| (row.size, row.mtime, row.ctime, row.inode, row.device);
+        let key = |row: &Row| (row.size, row.mtime, row.ctime, row.inode, row.birth, row.device);
         key(self) == key(other)
     }
 
@@ -106,6 +109,7 @@ impl Row {
             mtime: Time::default(),
             ctime: Time::default(),
             inode: 0,
+            birth: None,
             device: 0,
             rdev: 0,
             inode_flags: 0,
@@ -123,7 +127,7 @@ impl Row {
     }
 }
 
-fn device_of(stat: &Statx) -> u64 {
+pub(super) fn device_of(stat: &Statx) -> u64 {
     rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
 }
 
@@ -140,7 +144,15 @@ fn kind_of(stat: &Statx) -> Kind {
 }
 
 fn time_of(stamp: &StatxTimestamp) -> Time {
-    Time { secs: stamp.tv_sec, nanos: stamp.tv_nsec }
+    // No file system has more; one in user space may say so.
+    Time { secs: stamp.tv_sec, nanos: stamp.tv_nsec.min(999_999_999) }
+}
+
+/// Some file systems have a field for it and nothing in it.
+fn birth_of(stat: &Statx) -> Option<Time> {
+    let is_told = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let birth = time_of(&stat.stx_btime);
+    (is_told && birth != Time::default()).then_some(birth)
 }
 
 fn flags_of(attributes: StatxAttributes) -> u32 {

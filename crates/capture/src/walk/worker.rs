@@ -17,8 +17,10 @@ use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// Attributes that we ask for.
-pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);
+/// Attributes that we ask for. The time of birth lies where the others do; where a file system
+/// has none, nobody goes far for it.
+pub(super) const WANTED: StatxFlags =
+    StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
 
 /// What a worker keeps between units.
 pub(super) struct Worker {

@@ -8,6 +8,7 @@ use super::worker::Shared;
 use crate::Result;
 use crate::sift::{Sifter, join};
 use format::entry::{Content, Segment};
+use format::limits::PAGE_REFS_MAX;
 use format::list;
 use format::record::{RecordKind, SealedRecord};
 use ids::ObjectId;
@@ -23,6 +24,12 @@ use std::time::Duration;
 pub(super) const BLOCK_BYTES: usize = 2 << 20;
 /// Runs listed in an entry itself; more go into list pages of about this many.
 const RUNS_INLINE_MAX: usize = 1024;
+/// After so many lists (of some 400 GB of file) the next ones become twice as long, up to
+/// [`LIST_RUNS_MAX`]: an entry holds no more than [`PAGE_REFS_MAX`] of them, which is some 370 TB.
+const LISTS_A_STEP: usize = 4096;
+const LIST_STEPS_MAX: usize = 5;
+/// Runs of a list page at most: half of what a reader believes.
+const LIST_RUNS_MAX: usize = PAGE_REFS_MAX / 2;
 
 /// Gathers chunks; one for each worker.
 pub(super) struct ChunkWriter<'a> {
@@ -244,8 +251,10 @@ impl Runs {
         // Lists end where a chunk's name says so: a file that grew or changed shares most of
         // them with its past.
         let ends = matches!(run, Segment::Data(id, _) if id.0[0] == 0);
-        let enough = self.runs.len() >= RUNS_INLINE_MAX / 2 && ends
-            || self.runs.len() >= 4 * RUNS_INLINE_MAX;
+        let step = (self.lists.len() / LISTS_A_STEP).min(LIST_STEPS_MAX);
+        let most = ((4 * RUNS_INLINE_MAX) << step).min(LIST_RUNS_MAX);
+        let enough =
+            self.runs.len() >= (RUNS_INLINE_MAX / 2) << step && ends || self.runs.len() >= most;
         let is_long = !self.lists.is_empty() || self.runs.len() > RUNS_INLINE_MAX;
         if enough && is_long { self.cut_list(shared) } else { Ok(()) }
     }
@@ -254,6 +263,11 @@ impl Runs {
         self.lists.push(shared.pages.put(&list::encode(&self.runs))?);
         self.runs.clear();
         Ok(())
+    }
+
+    /// Whether there are more than an entry holds: then what `finish` gives is not stored.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.lists.len() >= PAGE_REFS_MAX
     }
 
     /// The content that an entry keeps.

@@ -11,8 +11,8 @@ use capture::Problem;
 use capture::owners::OwnerNames;
 use capture::walk::{Found, Row};
 use format::entry::{
-    Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, Segment,
-    compare_paths,
+    Attributes, Content, Entry, Kind, LinkGroup, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY,
+    Segment, compare_paths,
 };
 use format::inner::Child;
 use format::manifest::Head;
@@ -42,11 +42,13 @@ pub(super) struct Merge<'a> {
     owners: OwnerNames,
     attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
     /// Files with more than one name that are being read in this run.
-    linked: FxHashSet<(u64, u64)>,
+    linked: FxHashSet<LinkGroup>,
     tally: Tally,
+    /// Attributes of the snapshot before, and the same on the file system where they are now.
+    moved: Option<(Arc<Attributes>, Arc<Attributes>)>,
 }
 
-type AttributeKey = (Kind, u16, u32, u32, u32, u32);
+type AttributeKey = (Kind, u16, u32, u32, u64, u32);
 
 /// The snapshot before, as far as it was not merged yet.
 struct Previous<'a> {
@@ -81,6 +83,7 @@ impl<'a> Merge<'a> {
             attributes: FxHashMap::default(),
             linked: FxHashSet::default(),
             tally: Tally::default(),
+            moved: None,
         }
     }
 
@@ -104,7 +107,7 @@ impl<'a> Merge<'a> {
             Some(before)
                 if !self.full && self.is_unchanged(&before, found) && self.is_there(&before) =>
             {
-                self.unchanged(before, batch);
+                self.unchanged(before, found.file_system, batch);
             }
             before => self.changed(found, before, batch),
         }
@@ -205,7 +208,12 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    fn unchanged(&mut self, before: Entry, batch: &mut Batch) {
+    fn unchanged(&mut self, before: Entry, file_system: u64, batch: &mut Batch) {
+        if before.attributes.file_system != file_system {
+            self.flush(batch);
+            let attributes = self.moved_to(file_system, &before.attributes);
+            return batch.push(Item::Unchanged(Entry { attributes, ..before }));
+        }
         match self.previous.as_mut().and_then(|previous| previous.matched.as_mut()) {
             // A page that may be lost is built anew from its entries.
             Some(matched) if self.distrust.is_none() => matched.push(before),
@@ -223,15 +231,17 @@ impl<'a> Merge<'a> {
     fn changed(&mut self, found: &Found<'_>, before: Option<Entry>, batch: &mut Batch) {
         self.flush(batch);
         let row = found.row;
+        let entry = self.new_entry(found);
+        let group = entry.link_group();
         let job = Box::new(Job {
-            entry: self.new_entry(found),
+            entry,
             directory: found.directory.clone(),
             name: found.name.to_owned(),
             row: row.clone(),
             previous: before,
         });
         let has_more_names = row.kind == Kind::File && row.links > 1;
-        let is_further_name = has_more_names && !self.linked.insert((row.device, row.inode));
+        let is_further_name = has_more_names && !self.linked.insert(group);
         batch.push(if is_further_name { Item::Link(job) } else { Item::Job(job) });
     }
 
@@ -243,24 +253,55 @@ impl<'a> Merge<'a> {
             && before.mtime == row.mtime
             && before.ctime == row.ctime
             && (row.kind != Kind::File || before.size == row.size)
-            && (self.ignore_inode || before.inode == row.inode)
+            && self.is_same_inode(before, found)
             && before.status & AGAIN == 0
             && attributes.mode == row.mode
             && (attributes.uid, attributes.gid) == (row.uid, row.gid)
-            && attributes.device == found.device
             && attributes.inode_flags == row.inode_flags
             && before.links == links_of(row)
+    }
+
+    /// Whether it is the inode that it was. The time of birth tells when the number was used again,
+    /// and, where the file system has another identity now (a snapshot of it, a device that got
+    /// another number), that it is the same file all the same.
+    fn is_same_inode(&self, before: &Entry, found: &Found<'_>) -> bool {
+        let is_same_system = before.attributes.file_system == found.file_system;
+        if self.ignore_inode {
+            return is_same_system;
+        }
+        let is_same_birth = match (before.birth, found.row.birth) {
+            (Some(before), Some(now)) => before == now,
+            _ => is_same_system,
+        };
+        before.inode == found.row.inode && is_same_birth
+    }
+
+    /// The same attributes on another file system.
+    fn moved_to(&mut self, file_system: u64, attributes: &Arc<Attributes>) -> Arc<Attributes> {
+        match &self.moved {
+            Some((before, now))
+                if Arc::ptr_eq(before, attributes) && now.file_system == file_system =>
+            {
+                now.clone()
+            }
+            _ => {
+                let now = Arc::new(Attributes { file_system, ..attributes.as_ref().clone() });
+                self.moved = Some((attributes.clone(), now.clone()));
+                now
+            }
+        }
     }
 
     /// Whether all that an entry cites is stored, as far as there is reason to ask.
     fn is_there(&self, before: &Entry) -> bool {
         match &before.content {
             _ if self.distrust.is_none() => true,
+            _ if ids_of(&before.attributes.xattr_runs).any(|id| self.missing.contains(&id)) => {
+                false
+            }
             Content::None | Content::Inline(_) => true,
             Content::Lists(_) => false,
-            Content::Segments(segments) => {
-                segments.iter().filter_map(Segment::id).all(|id| !self.missing.contains(&id))
-            }
+            Content::Segments(segments) => ids_of(segments).all(|id| !self.missing.contains(&id)),
         }
     }
 
@@ -273,29 +314,29 @@ impl<'a> Merge<'a> {
             mtime: row.mtime,
             ctime: row.ctime,
             inode: row.inode,
+            birth: row.birth,
             links: links_of(row),
             rdev: row.rdev,
             status: 0,
             content: Content::None,
+            extension: Vec::new(),
         }
     }
 
     fn attributes_of(&mut self, found: &Found<'_>) -> Arc<Attributes> {
         let row = found.row;
-        let key = (row.kind, row.mode, row.uid, row.gid, found.device, row.inode_flags);
+        let key = (row.kind, row.mode, row.uid, row.gid, found.file_system, row.inode_flags);
         if let Some(known) = self.attributes.get(&key) {
             return known.clone();
         }
         let attributes = Arc::new(Attributes {
-            kind: row.kind,
-            mode: row.mode,
             uid: row.uid,
             gid: row.gid,
             user: self.owners.user(row.uid).to_vec(),
             group: self.owners.group(row.gid).to_vec(),
-            device: found.device,
+            file_system: found.file_system,
             inode_flags: row.inode_flags,
-            xattrs: Vec::new(),
+            ..Attributes::plain(row.kind, row.mode)
         });
         if self.attributes.len() >= ATTRIBUTES_MAX {
             self.attributes.clear();
@@ -312,12 +353,17 @@ fn missing_of(
 ) -> Result<FxHashSet<ObjectId>> {
     let Some(session) = distrust else { return Ok(FxHashSet::default()) };
     let chunks = |entry: &Entry| match &entry.content {
-        Content::Segments(segments) => segments.iter().filter_map(Segment::id).collect(),
+        Content::Segments(segments) => ids_of(segments).collect(),
         _ => Vec::new(),
     };
-    let ids: Vec<_> = entries.iter().flat_map(chunks).collect();
+    let of_xattrs = entries.iter().flat_map(|entry| ids_of(&entry.attributes.xattr_runs));
+    let ids: Vec<_> = entries.iter().flat_map(chunks).chain(of_xattrs).collect();
     let held = session.holds(&ids)?;
     Ok(ids.into_iter().zip(held).filter(|(_, held)| !held).map(|(id, _)| id).collect())
+}
+
+fn ids_of(runs: &[Segment]) -> impl Iterator<Item = ObjectId> {
+    runs.iter().filter_map(Segment::id)
 }
 
 /// Link counts of directories only mirror their sub-directories.

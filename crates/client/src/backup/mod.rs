@@ -183,7 +183,7 @@ fn write(
     let distrust =
         distrusts(archive, options, pages.is_some(), previous.as_ref())?.then_some(&*session);
     let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
-    let order = Order::new(&writer, archive.cut_key());
+    let order = Order::new(&writer, archive.cut_key(), monitor);
     let (root, mut tally) = pipeline(options, &shared, merge, order)?;
     drop(shared);
     tally.report.bytes_of_pages = writer.finish()?;
@@ -259,7 +259,8 @@ fn finish(
     report.bytes_transferred = session.settled_bytes()?;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
-    let partial = options.is_partial || report.objects_failed > 0;
+    let is_unread = report.objects_failed > 0 || report.objects_incomplete > 0;
+    let partial = options.is_partial || is_unread;
     let body = Body {
         node: options.node.clone(),
         paths: options.paths.clone(),

@@ -1,12 +1,14 @@
 //! Back in order: batches come back from the workers in any order and leave in that of the
 //! walk, into the tree.
 
+use super::Monitor;
 use super::batch::{Batch, Item, Job, Read};
 use super::queue::Queue;
 use super::tally::Tally;
+use super::worker::storable;
 use crate::pages::PageWriter;
 use crate::{Error, Result};
-use format::entry::{Attributes, Content, Entry, Kind, Time};
+use format::entry::{Attributes, Content, Entry, Kind, LinkGroup, Time};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,17 +40,19 @@ struct Linked {
 pub(super) struct Order<'a> {
     pending: VecDeque<Pending>,
     builder: Builder<&'a PageWriter<'a>>,
-    linked: FxHashMap<(u32, u64), Linked>,
+    linked: FxHashMap<LinkGroup, Linked>,
+    monitor: &'a dyn Monitor,
     tally: Tally,
 }
 
 impl<'a> Order<'a> {
-    pub(super) fn new(pages: &'a PageWriter<'a>, cut_key: u64) -> Self {
+    pub(super) fn new(pages: &'a PageWriter<'a>, cut_key: u64, monitor: &'a dyn Monitor) -> Self {
         let builder = Builder::new(pages, cut_key);
         Self {
             pending: VecDeque::new(),
             builder,
             linked: FxHashMap::default(),
+            monitor,
             tally: Tally::default(),
         }
     }
@@ -158,14 +162,15 @@ impl<'a> Order<'a> {
                 content: entry.content.clone(),
                 names_left: entry.links - 1,
             };
-            self.linked.insert((entry.attributes.device, entry.inode), linked);
+            self.linked.insert(entry.link_group(), linked);
         }
         self.builder.push(&entry)
     }
 
-    /// A further name of a file: all but the path is the first one's.
+    /// A further name of a file: all but the path is the first one's. An inode that was used again
+    /// since the first one was read belongs to another group.
     fn link(&mut self, job: Job, queue: &Queue) -> Result<()> {
-        let key = (job.entry.attributes.device, job.entry.inode);
+        let key = job.entry.link_group();
         let Some(first) = self.linked.get_mut(&key) else { return self.read_alone(job, queue) };
         let entry = Entry {
             attributes: first.attributes.clone(),
@@ -179,6 +184,10 @@ impl<'a> Order<'a> {
         first.names_left = first.names_left.saturating_sub(1);
         if first.names_left == 0 {
             self.linked.remove(&key);
+        }
+        if let Err(problem) = storable(&entry, || job.directory.path_of(job.name.to_bytes())) {
+            self.monitor.problem(&problem);
+            return self.item(Item::Failed);
         }
         self.tally.report.objects_backed_up += 1;
         self.builder.push(&entry)
@@ -194,3 +203,6 @@ impl<'a> Order<'a> {
         self.wait(&answer)?.take().into_iter().try_for_each(|item| self.item(item))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,12 @@ pub(super) struct Open {
 }
 
 impl Stored {
+    /// Chunks that are not the content of an object: nothing is counted for them.
+    pub(super) fn beside_content() -> Self {
+        let open = Open { is_decided: Cell::new(true), ..Open::default() };
+        Self { open: Some(Rc::new(open)), ..Self::default() }
+    }
+
     /// A chunk of which it is known whether it is new.
     pub(super) fn known(&mut self, is_new: bool) {
         self.chunks += 1;

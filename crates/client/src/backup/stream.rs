@@ -42,6 +42,7 @@ pub fn run_stream(
         drop(shared);
         let mut builder = Builder::new(&pages, archive.cut_key());
         for entry in entries(name, content, size, begun.time) {
+            format::check::entry(&entry)?;
             builder.push(&entry)?;
         }
         let (root, _) = builder.finish()?;
@@ -99,6 +100,10 @@ fn read_all(
         shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
         shared.progress.bytes.fetch_add(length as u64, Ordering::Relaxed);
         cutter.cut(length == 0, &mut writer, &mut runs, &mut stored)?;
+        if runs.are_too_many() {
+            let text = "the input is longer than a snapshot can hold: back it up in parts";
+            return Err(Error::Usage(text.into()));
+        }
         if length == 0 {
             break;
         }
@@ -131,27 +136,6 @@ fn entries(name: &[u8], content: Content, size: u64, time: format::entry::Time) 
 fn entry(path: &[u8], kind: Kind, content: Content, size: u64, time: format::entry::Time) -> Entry {
     let mode = if kind == Kind::Directory { 0o700 } else { 0o600 };
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let attributes = Arc::new(Attributes {
-        kind,
-        mode,
-        uid,
-        gid,
-        user: Vec::new(),
-        group: Vec::new(),
-        device: 0,
-        inode_flags: 0,
-        xattrs: Vec::new(),
-    });
-    Entry {
-        path: path.to_vec(),
-        attributes,
-        size,
-        mtime: time,
-        ctime: time,
-        inode: 0,
-        links: 1,
-        rdev: 0,
-        status: 0,
-        content,
-    }
+    let attributes = Arc::new(Attributes { uid, gid, ..Attributes::plain(kind, mode) });
+    Entry { size, mtime: time, ctime: time, content, ..Entry::plain(path, attributes) }
 }

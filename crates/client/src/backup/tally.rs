@@ -22,6 +22,7 @@ impl Tally {
         add(&mut sum.objects_updated, more.objects_updated);
         add(&mut sum.objects_unchanged, more.objects_unchanged);
         add(&mut sum.objects_failed, more.objects_failed);
+        add(&mut sum.objects_incomplete, more.objects_incomplete);
         add(&mut sum.objects_skipped, more.objects_skipped);
         add(&mut sum.objects_vanished, more.objects_vanished);
         add(&mut sum.objects_expired, more.objects_expired);

@@ -10,14 +10,16 @@ use super::{Monitor, Options, Progress};
 use crate::pages::PageWriter;
 use crate::throttle::Throttle;
 use crate::{Archive, Result};
-use capture::Problem;
 use capture::read::{LargeFile, Outcome, Piece, SmallRead, link_target};
 use capture::walk::Row;
 use capture::xattrs::{self, Xattrs};
+use capture::{Operation, Problem};
 use chunker::Chunker;
 use crypto::IdKey;
-use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, Segment};
+use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, Segment};
+use format::xattrs::INLINE_BYTES_MAX as XATTRS_INLINE_BYTES_MAX;
 use repository::store::Sink;
+use rustix::io::Errno;
 use seal::Sealer;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -165,8 +167,14 @@ impl<'a> Worker<'a> {
 
     fn job(&mut self, job: Job) -> Result<Item> {
         let previous = job.previous.clone();
-        match self.object(job) {
+        let (directory, name) = (job.directory.clone(), job.name.clone());
+        let read = self.object(job).and_then(|entry| {
+            let is_storable = storable(&entry, || directory.path_of(name.to_bytes()));
+            is_storable.map(|()| entry).map_err(Missing::Object)
+        });
+        match read {
             Ok(entry) => {
+                self.note_partial(&entry);
                 let updated = previous.is_some_and(|before| same_content(&before, &entry));
                 Ok(Item::Done(Box::new(Read { entry, updated })))
             }
@@ -197,7 +205,7 @@ impl<'a> Worker<'a> {
         let size = read.outcome.row.size as usize;
         self.note_read(size as u64, &read.outcome);
         let content = self.small_content(size)?;
-        Ok(self.complete(job, content, &read.outcome, read.xattrs))
+        Ok(self.complete(job, content, &read.outcome, read.xattrs)?)
     }
 
     /// The content of a small file, whose bytes are in the buffer.
@@ -245,7 +253,8 @@ impl<'a> Worker<'a> {
             let file = LargeFile::open(&job.directory, &job.name, &job.row, &self.reader.options);
             let mut file = file.map_err(Missing::Object)?;
             let xattrs = file.xattrs();
-            let content = self.large_content(&mut file)?;
+            let path = || job.directory.path_of(job.name.to_bytes());
+            let content = self.large_content(&mut file, path)?;
             let outcome = file.finish().map_err(Missing::Object)?;
             if outcome.changed() && tries < self.reader.options.retries {
                 tries += 1;
@@ -254,11 +263,15 @@ impl<'a> Worker<'a> {
                 continue;
             }
             self.note_read(0, &outcome);
-            return Ok(self.complete(job, content, &outcome, xattrs));
+            return Ok(self.complete(job, content, &outcome, xattrs)?);
         }
     }
 
-    fn large_content(&mut self, file: &mut LargeFile) -> std::result::Result<Content, Missing> {
+    fn large_content(
+        &mut self,
+        file: &mut LargeFile,
+        path: impl Fn() -> Vec<u8>,
+    ) -> std::result::Result<Content, Missing> {
         let shared = self.shared;
         let (mut runs, mut stored) = (Runs::default(), Stored::default());
         self.cutter = Cutter::new();
@@ -275,6 +288,9 @@ impl<'a> Worker<'a> {
             self.writer.tally.report.bytes_processed += length as u64;
             let at_end = !matches!(piece, Piece::Data { .. });
             self.cutter.cut(at_end, &mut self.writer, &mut runs, &mut stored)?;
+            if runs.are_too_many() {
+                return Err(Missing::Object(Problem::cannot_store(path(), "the length")));
+            }
             match piece {
                 Piece::Data { .. } => {}
                 Piece::Hole { length, .. } | Piece::Lost { length, .. } => {
@@ -305,13 +321,60 @@ impl<'a> Worker<'a> {
                 (true, _) => return Err(Missing::Object(problem)),
             }
         }
-        Ok(with_xattrs(job.entry, xattrs))
+        Ok(self.with_xattrs(job.entry, xattrs)?)
+    }
+
+    /// The entry with its extended attributes: in itself when they are few, else in chunks.
+    fn with_xattrs(&mut self, mut entry: Entry, xattrs: Xattrs) -> Result<Entry> {
+        if xattrs.error.is_some() {
+            entry.status |= STATUS_PARTIAL;
+        }
+        if xattrs.list.is_empty() {
+            return Ok(entry);
+        }
+        let mut attributes = entry.attributes.as_ref().clone();
+        if format::xattrs::encoded_bytes_max(&xattrs.list) <= XATTRS_INLINE_BYTES_MAX {
+            attributes.xattrs = xattrs.list;
+        } else {
+            attributes.xattr_runs = self.xattr_runs(&format::xattrs::encode(&xattrs.list))?;
+        }
+        entry.attributes = Arc::new(attributes);
+        Ok(entry)
+    }
+
+    fn xattr_runs(&mut self, bytes: &[u8]) -> Result<Vec<Segment>> {
+        let (mut rest, mut runs, mut stored) = (bytes, Vec::new(), Stored::beside_content());
+        while let Some(length) =
+            self.shared.chunker.next_cut(rest, true).filter(|length| *length > 0)
+        {
+            let (chunk, tail) = rest.split_at(length);
+            runs.push(Segment::Data(self.writer.chunk(chunk, &mut stored)?, length as u32));
+            rest = tail;
+        }
+        Ok(runs)
+    }
+
+    /// What could not be read wholly is told, and makes the snapshot partial.
+    fn note_partial(&mut self, entry: &Entry) {
+        let is_partial = entry.status & STATUS_PARTIAL != 0;
+        self.writer.tally.report.objects_incomplete += u64::from(is_partial);
     }
 
     /// The entry of a file that was read: its attributes are those at the end of the reading.
-    fn complete(&mut self, job: Job, content: Content, outcome: &Outcome, xattrs: Xattrs) -> Entry {
+    fn complete(
+        &mut self,
+        job: Job,
+        content: Content,
+        outcome: &Outcome,
+        xattrs: Xattrs,
+    ) -> Result<Entry> {
         if let Some(problem) = problem_of(&job, &xattrs) {
             self.shared.monitor.problem(&problem);
+        }
+        if !outcome.lost.is_empty() {
+            let (operation, error) = (Operation::Read, Errno::IO);
+            let path = job.directory.path_of(job.name.to_bytes());
+            self.shared.monitor.problem(&Problem { path, operation, error });
         }
         for lost in &outcome.lost {
             self.writer.tally.report.bytes_processed =
@@ -326,6 +389,7 @@ impl<'a> Worker<'a> {
             mtime: row.mtime,
             ctime: row.ctime,
             inode: row.inode,
+            birth: row.birth,
             status: outcome.status,
             content,
             ..job.entry
@@ -336,7 +400,7 @@ impl<'a> Worker<'a> {
             let (mode, uid, gid) = (row.mode, row.uid, row.gid);
             entry.attributes = Arc::new(Attributes { mode, uid, gid, ..old });
         }
-        with_xattrs(entry, xattrs)
+        self.with_xattrs(entry, xattrs)
     }
 
     fn note_read(&mut self, bytes: u64, outcome: &Outcome) {
@@ -357,12 +421,18 @@ fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<Problem> {
     xattrs.problem(job.directory.path_of(job.name.to_bytes()))
 }
 
-fn with_xattrs(mut entry: Entry, xattrs: Xattrs) -> Entry {
-    if !xattrs.list.is_empty() {
-        let old = entry.attributes.as_ref().clone();
-        entry.attributes = Arc::new(Attributes { xattrs: xattrs.list, ..old });
-    }
-    entry
+/// An error when no reader would take `entry`: it is left out, and its neighbours stay.
+pub(super) fn storable(
+    entry: &Entry,
+    path: impl Fn() -> Vec<u8>,
+) -> std::result::Result<(), Problem> {
+    format::check::entry(entry).map_err(|error| {
+        let what = match error {
+            format::Error::TooLarge { what, .. } | format::Error::Invalid { what } => what,
+            _ => "it",
+        };
+        Problem::cannot_store(path(), what)
+    })
 }
 
 /// Whether only attributes differ.

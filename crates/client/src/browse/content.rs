@@ -6,6 +6,7 @@ use crate::{Archive, Error, Result};
 use format::entry::{Content, Entry, Segment};
 use format::list;
 use ids::ObjectId;
+use std::borrow::Cow;
 use std::io::Write;
 use tree::PageSource;
 
@@ -23,6 +24,11 @@ impl<'a> ContentReader<'a> {
     /// A reader of files in `archive`.
     pub fn new(archive: &'a Archive, pages: &'a PageReader<'a>) -> Result<Self> {
         Ok(Self { archive, pages, scratch: Scratch::new()? })
+    }
+
+    /// `entry` with its extended attributes, wherever they lie.
+    pub fn with_xattrs<'e>(&self, entry: &'e Entry) -> Result<Cow<'e, Entry>> {
+        crate::xattrs::whole(entry, self.archive.blocks()?, &self.archive.keys.writer.ids)
     }
 
     /// Writes the content of `entry` to `output`; holes are zeros. Exactly as many bytes as its

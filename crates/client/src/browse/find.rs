@@ -139,5 +139,6 @@ pub(crate) fn same_attributes(a: &Entry, b: &Entry) -> bool {
         && (left.uid, left.gid) == (right.uid, right.gid)
         && left.inode_flags == right.inode_flags
         && left.xattrs == right.xattrs
+        && left.xattr_runs == right.xattr_runs
         && a.rdev == b.rdev
 }

@@ -28,9 +28,10 @@ impl Extent {
 /// What `entry` takes.
 pub fn extent(pages: &PageReader<'_>, entry: &Entry) -> Result<Extent> {
     let mut extent = Extent::default();
+    extent.add(&entry.attributes.xattr_runs);
     match &entry.content {
         Content::None => {}
-        Content::Inline(bytes) => extent.data_bytes = bytes.len() as u64,
+        Content::Inline(bytes) => extent.data_bytes += bytes.len() as u64,
         Content::Segments(segments) => extent.add(segments),
         Content::Lists(lists) => {
             for id in lists.iter() {

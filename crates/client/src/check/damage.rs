@@ -101,6 +101,9 @@ impl Search<'_> {
     }
 
     fn concerns(&self, pages: &PageReader<'_>, entry: &Entry) -> bool {
+        if entry.attributes.xattr_runs.iter().any(|run| self.is_bad_run(run)) {
+            return true;
+        }
         match &entry.content {
             Content::Segments(segments) => segments.iter().any(|segment| self.is_bad_run(segment)),
             Content::Lists(lists) => lists.iter().any(|id| match pages.get(id) {

@@ -4,6 +4,7 @@ use super::work::Shared;
 use format::entry::Entry;
 use parking_lot::Mutex;
 use restore::{Begun, OpenFile, Outcome, Problem};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -81,7 +82,8 @@ impl FileJob {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
-        match Arc::into_inner(file).map(|file| file.finish(&self.entry)) {
+        let entry = shared.whole(&self.entry);
+        match Arc::into_inner(file).map(|file| file.finish(&entry)) {
             Some(Ok(outcome)) => shared.wrote(&self.entry, outcome),
             Some(Err(problem)) => self.fail(shared, &problem),
             None => self.fail_text(shared, "it is still being written; this is a bug"),
@@ -89,9 +91,9 @@ impl FileJob {
     }
 
     fn write_whole(&self, bytes: &[u8], shared: &Shared<'_>) {
+        let entry = shared.whole(&self.entry);
         let written = shared.target.parent_of(&self.entry.path);
-        let written =
-            written.and_then(|parent| shared.target.small_file(&parent, &self.entry, bytes));
+        let written = written.and_then(|parent| shared.target.small_file(&parent, &entry, bytes));
         match written {
             Ok(outcome) => shared.wrote(&self.entry, outcome),
             Err(problem) => self.fail(shared, &problem),
@@ -112,7 +114,10 @@ impl FileJob {
 
     fn open(&self, shared: &Shared<'_>) -> State {
         let parent = shared.target.parent_of(&self.entry.path);
-        match parent.and_then(|parent| shared.target.begin_file(&parent, &self.entry)) {
+        // What is there already may have its attributes set right, and stay.
+        let entry =
+            if shared.is_new { Cow::Borrowed(&self.entry) } else { shared.whole(&self.entry) };
+        match parent.and_then(|parent| shared.target.begin_file(&parent, &entry)) {
             Ok(Begun::Open(file)) => State::Open(Arc::new(file)),
             Ok(Begun::Settled(outcome)) => {
                 shared.settled(&self.entry, outcome);

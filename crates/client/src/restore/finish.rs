@@ -9,7 +9,7 @@ use super::work::{self, Shared};
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
 use crate::{Error, Result};
-use format::entry::{Content, Entry, Kind, Segment};
+use format::entry::{Content, Entry, Kind, LinkGroup, Segment};
 use restore::Outcome;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ struct Finisher<'a> {
     /// Names in the target itself.
     top: FxHashSet<Vec<u8>>,
     /// First names of files with several, and how many names are left.
-    first: FxHashMap<(u32, u64), (Vec<u8>, u32)>,
+    first: FxHashMap<LinkGroup, (Vec<u8>, u32)>,
 }
 
 /// Runs the pass.
@@ -79,7 +79,8 @@ impl Finisher<'_> {
                 self.delete_in(&open.entry.path, &open.names);
             }
             if open.used
-                && let Err(problem) = self.shared.target.finish_directory(&open.entry)
+                && let Err(problem) =
+                    self.shared.target.finish_directory(&self.shared.whole(&open.entry))
             {
                 self.shared.failed(&open.entry.path, &problem.to_string());
             }
@@ -102,7 +103,7 @@ impl Finisher<'_> {
 
     /// A name of an object that has several.
     fn name(&mut self, entry: Entry) -> Result<()> {
-        let key = (entry.attributes.device, entry.inode);
+        let key = entry.link_group();
         let Some((first, left)) = self.first.get_mut(&key) else {
             self.first.insert(key, (entry.path.clone(), entry.links.saturating_sub(1)));
             return Ok(());

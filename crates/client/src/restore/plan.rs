@@ -8,7 +8,7 @@ use super::work::{Shared, Task, Use};
 use crate::pages::PageReader;
 use crate::{Error, Result};
 use crossbeam_channel::Sender;
-use format::entry::{Content, Entry, Kind, Segment};
+use format::entry::{Content, Entry, Kind, LinkGroup, Segment};
 use format::list;
 use format::page::PageKind;
 use ids::{ObjectId, Place};
@@ -34,7 +34,7 @@ pub(super) struct Planner<'a> {
     uses: Vec<Use>,
     entries: usize,
     /// Inodes whose first name was met: the others are linked later.
-    linked: FxHashSet<(u32, u64)>,
+    linked: FxHashSet<LinkGroup>,
 }
 
 impl<'a> Planner<'a> {
@@ -66,8 +66,7 @@ impl<'a> Planner<'a> {
         self.entries += 1;
         self.shared.progress.objects.fetch_add(1, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(entry.size, Ordering::Relaxed);
-        let key = (entry.attributes.device, entry.inode);
-        if has_further_names(&entry) && !self.linked.insert(key) {
+        if has_further_names(&entry) && !self.linked.insert(entry.link_group()) {
             return Ok(());
         }
         if entry.kind() == Kind::File && !self.shared.is_new && self.shared.is_unchanged(&entry) {

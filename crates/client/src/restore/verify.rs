@@ -55,6 +55,7 @@ fn work(shared: &Shared<'_>, batches: &Receiver<Vec<Entry>>) -> Result<()> {
 
 fn object(shared: &Shared<'_>, pages: &PageReader<'_>, entry: &Entry, buffer: &mut Vec<u8>) {
     Counters::add(&shared.counters.verified, 1);
+    let entry = &*shared.whole(entry);
     let differences = shared.target.compare_metadata(entry);
     for difference in &differences {
         shared.monitor.problem(

@@ -5,13 +5,14 @@ use super::{Counters, Monitor, Options};
 use crate::backup::Progress;
 use crate::blocks::{BlockCache, Scratch};
 use crate::pages::Lost;
-use crate::{Archive, Error, Result};
+use crate::{Archive, Error, Result, xattrs};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
 use ids::{ObjectId, Place};
 use restore::{Outcome, Problem, Target};
 use rustc_hash::FxHashMap;
 use seal::Opened;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,6 +73,9 @@ pub(super) fn run(shared: &Shared<'_>, tasks: &Receiver<Task>) -> Result<()> {
 /// An object that needs no chunk.
 pub(super) fn plain(shared: &Shared<'_>, entry: &Entry) {
     let target = shared.target;
+    let whole =
+        if entry.kind() == Kind::Directory { Cow::Borrowed(entry) } else { shared.whole(entry) };
+    let entry = &*whole;
     let created = match entry.kind() {
         Kind::Directory => target.directory(entry).map(|_| None),
         _ => target.parent_of(&entry.path).and_then(|parent| {
@@ -143,6 +147,15 @@ fn write(shared: &Shared<'_>, used: &Use, found: Option<(&Opened, usize)>) {
 }
 
 impl Shared<'_> {
+    /// `entry` with its extended attributes; without them, and told so, when they cannot be read.
+    pub(super) fn whole<'e>(&self, entry: &'e Entry) -> Cow<'e, Entry> {
+        let whole = xattrs::whole(entry, self.blocks, &self.archive.keys.writer.ids);
+        whole.unwrap_or_else(|error| {
+            self.failed(&entry.path, &format!("Extended attributes not restored: {error}"));
+            Cow::Borrowed(entry)
+        })
+    }
+
     /// An object could not be restored.
     pub(super) fn failed(&self, path: &[u8], text: &str) {
         Counters::add(&self.counters.failed, 1);
@@ -184,8 +197,10 @@ impl Shared<'_> {
 
     /// Whether a file is there already, so that nothing need be fetched.
     pub(super) fn is_unchanged(&self, entry: &Entry) -> bool {
+        let settles = |entry: &Entry| self.target.settle_unchanged(entry);
         self.options.overwrite == restore::Overwrite::IfChanged
-            && self.target.settle_unchanged(entry)
+            && xattrs::whole(entry, self.blocks, &self.archive.keys.writer.ids)
+                .is_ok_and(|entry| settles(&entry))
     }
 
     /// Counts in a dry run.

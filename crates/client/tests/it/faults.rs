@@ -2,7 +2,9 @@
 
 use crate::testkit::build::small_tree;
 use crate::testkit::faulty::{Call, Fault, FaultyStorage, Plan};
-use crate::testkit::{PASSWORD, Place, Tree, assert_clean, copy_tree, leftovers, restore_with};
+use crate::testkit::{
+    PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, copy_tree, init, leftovers, restore_with,
+};
 use client::backup::Progress;
 use client::{Archive, check, rebuild};
 use repository::snapshots::SnapshotRef;
@@ -404,4 +406,35 @@ fn a_lost_lease_publishes_nothing() {
     assert!(holder.contains("the thief"), "{holder}");
     assert_eq!(copy.open().local().unwrap().snapshots().unwrap(), [lab.first.0]);
     lab.assert_sound(&copy, None, "after the thief");
+}
+
+/// It went on without those places once: a commit after it would have published a snapshot whose
+/// chunks no index knows.
+#[test]
+fn a_session_whose_run_could_not_be_written_forgets_no_place() {
+    let (place, plan) = (Place::new(), Plan::failing_on("create", "index/spill"));
+    drop(place.storage());
+    let archive = init(FaultyStorage::new(&place.repository(), &plan), SMALL_CHUNKS);
+    let lease = archive.lease("test").unwrap();
+    let sealer = seal::Sealer::new(&archive.keys.writer, [9; 80], crypto::Cipher::fastest());
+    let session = archive.local().unwrap().begin(&lease, None, sealer.session_record()).unwrap();
+    let id = |at: u32| {
+        let mut bytes = [0; ids::ObjectId::LEN];
+        bytes[..4].copy_from_slice(&at.to_le_bytes());
+        ids::ObjectId(bytes).with_type(false)
+    };
+    let all: Vec<_> = (0..1 << 18).map(id).collect();
+    let (mut packer, mut failed) = (seal::Packer::new(seal::Level::Fixed(1)).unwrap(), 0);
+    for some in all.chunks(1 << 16) {
+        let mut block = seal::Block::new(format::record::RecordKind::Data);
+        for id in some {
+            assert!(session.claim(id).unwrap());
+            block.push_chunk(*id, b"x");
+        }
+        let mut record = seal::Sealer::empty_record();
+        sealer.seal_block(&mut block, &mut packer, &mut record).unwrap();
+        failed += u32::from(session.append(&record).is_err());
+    }
+    assert_eq!((plan.fired(), failed), (true, 1));
+    assert!(all.iter().step_by(97).all(|id| !session.claim(id).unwrap()), "it is stored");
 }

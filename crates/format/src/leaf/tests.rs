@@ -1,32 +1,27 @@
 //! Tests of leaf pages.
 use super::*;
+use crate::check;
+use crate::entry::Xattr;
 
 fn attributes_of(kind: Kind, mode: u16) -> Arc<Attributes> {
     Arc::new(Attributes {
-        kind,
-        mode,
-        uid: 0,
         gid: 1000,
         user: b"root".to_vec(),
         group: vec![0xff],
-        device: 1,
-        inode_flags: 0,
+        file_system: u64::MAX - 1,
         xattrs: vec![Xattr { name: b"user.a".to_vec(), value: vec![0, 1, 2] }],
+        ..Attributes::plain(kind, mode)
     })
 }
 
 fn entry(path: &[u8], kind: Kind, size: u64, content: Content) -> Entry {
     Entry {
-        path: path.to_vec(),
-        attributes: attributes_of(kind, 0o644),
         size,
         mtime: Time { secs: -5_000_000_000, nanos: 999_999_999 },
         ctime: Time { secs: 1_700_000_000, nanos: 1 },
         inode: u64::MAX,
-        links: 1,
-        rdev: 0,
-        status: 0,
         content,
+        ..Entry::plain(path, attributes_of(kind, 0o644))
     }
 }
 
@@ -43,6 +38,18 @@ fn samples() -> Vec<Entry> {
     (linked.links, linked.status, linked.inode) = (70_000, 3, 5);
     let mut device = entry(b"dir\xff", Kind::CharDevice, 0, Content::None);
     device.rdev = 0x0103;
+    let mut born = entry(b"dir/g", Kind::File, 10, Content::Segments(one.clone()));
+    born.birth = Some(Time { secs: 1_699_999_999, nanos: 999_999_999 });
+    let mut tagged = entry(b"dir/h", Kind::Fifo, 0, Content::None);
+    tagged.birth = Some(Time { secs: 1_700_000_300, nanos: 0 });
+    tagged.extension = vec![1, 2, 3];
+    tagged.attributes = Arc::new(Attributes {
+        xattrs: Vec::new(),
+        // The first is a chunk that a file has, too.
+        xattr_runs: vec![data(1, 10), data(20, 5), data(20, 5)],
+        extension: vec![4],
+        ..tagged.attributes.as_ref().clone()
+    });
     vec![
         entry(b"dir", Kind::Directory, 0, Content::None),
         entry(b"dir/a", Kind::File, 10, Content::Segments(one)),
@@ -51,6 +58,8 @@ fn samples() -> Vec<Entry> {
         entry(b"dir/d", Kind::File, (1 << 40) + 24, Content::Segments(runs)),
         entry(b"dir/e", Kind::File, 1 << 42, Content::Lists(lists)),
         entry(b"dir/f", Kind::Symlink, 2, Content::Inline(b"..".to_vec())),
+        born,
+        tagged,
         device,
     ]
 }
@@ -74,7 +83,9 @@ fn read(refs: &[ObjectId], payload: &[u8]) -> Result<Vec<Entry>> {
 fn entries_are_read_back() {
     let page = page_of(&samples());
     assert_eq!(read(&page.refs, &page.payload).unwrap(), samples());
-    assert_eq!(page.refs.len(), 4, "an id is stored once");
+    assert_eq!(page.refs.len(), 2 + 4, "an id is stored once, and once more for the sets");
+    check::page(&page).unwrap();
+    samples().iter().for_each(|entry| check::entry(entry).unwrap());
 }
 
 #[test]
@@ -110,4 +121,38 @@ fn hostile_entries_are_refused() {
     let twice = entry(b"a", Kind::File, 0, Content::None);
     let page = page_of(&[twice.clone(), twice]);
     assert!(read(&page.refs, &page.payload).is_err(), "a name stands once");
+}
+
+/// What a later version puts there is passed over in a page, and passed on in an entry.
+#[test]
+fn extensions_that_nobody_knows_are_passed_over() {
+    let mut page = page_of(&samples());
+    page.payload.extend_from_slice(&[3, 9, 9, 9]);
+    assert_eq!(read(&page.refs, &page.payload).unwrap(), samples());
+    for bad in [&[0][..], &[3, 9, 9], &[1, 9, 9]] {
+        let payload = [&page_of(&samples()).payload[..], bad].concat();
+        assert!(read(&page.refs, &payload).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_birth_too_far_away_to_be_told_is_left_out() {
+    let mut old = entry(b"a", Kind::File, 0, Content::None);
+    old.birth = Some(Time { secs: i64::MIN, nanos: 0 });
+    let page = page_of(std::slice::from_ref(&old));
+    assert_eq!(read(&page.refs, &page.payload).unwrap()[0].birth, None);
+}
+
+#[test]
+fn names_of_one_file_are_those_of_one_inode_and_birth() {
+    let first = entry(b"a", Kind::File, 0, Content::None);
+    let mut again = entry(b"b", Kind::File, 0, Content::None);
+    assert_eq!(first.link_group(), again.link_group());
+    again.ctime.nanos += 1;
+    assert_ne!(first.link_group(), again.link_group(), "nothing tells when it was made");
+    let (mut first, birth) = (first, Some(Time { secs: 5, nanos: 0 }));
+    (first.birth, again.birth) = (birth, birth);
+    assert_eq!(first.link_group(), again.link_group(), "changed between two looks");
+    again.birth = Some(Time { secs: 6, nanos: 0 });
+    assert_ne!(first.link_group(), again.link_group(), "the inode was used again");
 }

@@ -42,7 +42,7 @@ fn record(seed: u64, length: usize) -> SealedRecord {
         plain_bytes: 0,
         sealed_bytes: length as u32,
     };
-    let (associated, sealed) = (header.encode().to_vec(), noise(seed, length));
+    let (associated, sealed) = (header.encode().unwrap().to_vec(), noise(seed, length));
     SealedRecord { kind, ids: Vec::new(), associated, sealed }
 }
 

@@ -109,7 +109,7 @@ impl Seals {
             plain_bytes: 0,
             sealed_bytes: sealed.len() as u32,
         };
-        let associated = [&header.encode()[..], &clear].concat();
+        let associated = [&header.encode().expect("a small record")[..], &clear].concat();
         SealedRecord { kind, ids, associated, sealed }
     }
 }

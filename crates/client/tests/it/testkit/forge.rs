@@ -173,28 +173,9 @@ fn getrandom(bytes: &mut [u8]) {
 
 pub(crate) fn entry(kind: Kind, path: impl AsRef<[u8]>) -> Entry {
     let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
-    let attributes = Attributes {
-        kind,
-        mode,
-        uid: 0,
-        gid: 0,
-        user: Vec::new(),
-        group: Vec::new(),
-        device: 0,
-        inode_flags: 0,
-        xattrs: Vec::new(),
-    };
     Entry {
-        path: path.as_ref().to_vec(),
-        attributes: Arc::new(attributes),
-        size: 0,
         mtime: Time { secs: 1, nanos: 0 },
-        ctime: Time::default(),
-        inode: 0,
-        links: 1,
-        rdev: 0,
-        status: 0,
-        content: Content::None,
+        ..Entry::plain(path.as_ref(), Arc::new(Attributes::plain(kind, mode)))
     }
 }
 

@@ -77,7 +77,7 @@ impl Place {
         Self::below(Path::new("/tmp"))
     }
 
-    fn below(parent: &Path) -> Self {
+    pub(crate) fn below(parent: &Path) -> Self {
         let parent = if parent.is_dir() { parent } else { Path::new("/tmp") };
         let folder = tempfile::Builder::new().prefix("icecore-it-").tempdir_in(parent).unwrap();
         std::fs::create_dir(folder.path().join("source")).unwrap();

@@ -13,6 +13,9 @@ const SHOWN_MAX: usize = 20;
 #[derive(Clone, Default)]
 pub(crate) struct Tree(pub(crate) BTreeMap<Vec<u8>, Object>);
 
+/// Names by file system and inode.
+type Groups = BTreeMap<(u32, u32, u64), Vec<Vec<u8>>>;
+
 /// All of one object, as lines that can be compared one by one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Object(BTreeMap<&'static str, String>);
@@ -32,7 +35,7 @@ impl Tree {
     /// The state of the tree at `root`, which has the empty path.
     pub(crate) fn of(root: &Path) -> Self {
         let mut tree = Self::default();
-        let mut groups = BTreeMap::new();
+        let mut groups = Groups::new();
         let mut left = vec![Vec::new()];
         while let Some(path) = left.pop() {
             let full = root.join(OsStr::from_bytes(&path));
@@ -48,7 +51,7 @@ impl Tree {
     }
 
     /// A link group is called by its first name.
-    fn name_groups(&mut self, groups: &BTreeMap<u64, Vec<Vec<u8>>>) {
+    fn name_groups(&mut self, groups: &Groups) {
         for names in groups.values() {
             let first = names.iter().min().unwrap();
             for name in names {
@@ -73,7 +76,7 @@ fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
     if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() }
 }
 
-fn look(full: &Path, path: &[u8], groups: &mut BTreeMap<u64, Vec<Vec<u8>>>) -> Object {
+fn look(full: &Path, path: &[u8], groups: &mut Groups) -> Object {
     let stat =
         fs::statx(fs::CWD, full, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS).unwrap();
     let kind = FileType::from_raw_mode(stat.stx_mode.into());
@@ -89,7 +92,10 @@ fn look(full: &Path, path: &[u8], groups: &mut BTreeMap<u64, Vec<Vec<u8>>>) -> O
             object.insert("size", stat.stx_size.to_string());
             object.insert("content", content(full));
             object.insert("data", data_ranges(full, stat.stx_size));
-            groups.entry(stat.stx_ino).or_default().push(path.to_vec());
+            groups
+                .entry((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
+                .or_default()
+                .push(path.to_vec());
         }
         FileType::Symlink => {
             let target = std::fs::read_link(full).unwrap();

@@ -133,10 +133,9 @@ pub(crate) fn walk(
     })
 }
 
-/// The repository as a pattern: a backup that holds itself doubles with every run.
-fn own_repository(context: &Context) -> Option<String> {
-    let place = context.repo().ok()?.canonicalize().ok()?;
-    Some(format!("{}/", excludes::literal(place.to_str()?)))
+/// Where the repository lies: a backup that holds itself doubles with every run.
+fn own_repository(context: &Context) -> Option<PathBuf> {
+    context.repo().ok()?.canonicalize().ok()
 }
 
 /// Our own repository, then the patterns of the profile, then those of files, then those of the
@@ -144,8 +143,10 @@ fn own_repository(context: &Context) -> Option<String> {
 pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
     let mut builder = Excludes::builder();
     let failed = |error: capture::excludes::PatternError| Failure::usage(error.to_string());
-    let own = own_repository(context);
-    for pattern in own.iter().chain(context.profile.exclude.iter().flatten()) {
+    if let Some(own) = own_repository(context) {
+        builder.directory(own.as_os_str().as_bytes());
+    }
+    for pattern in context.profile.exclude.iter().flatten() {
         builder.pattern(pattern).map_err(failed)?;
     }
     for file in &choice.exclude_files {

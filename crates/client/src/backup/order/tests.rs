@@ -1,0 +1,130 @@
+//! An inode that is used again while the walk goes on.
+
+use super::*;
+use crate::Archive;
+use crate::archive::InitOptions;
+use crate::backup::merge::Merge;
+use crate::backup::{Options, begin, queue::Task};
+use capture::Problem;
+use capture::walk::{Event, Root, Walk};
+use crypto::{KdfParams, SlotSecret};
+use repository::local::LocalStorage;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+struct Silent;
+
+impl Monitor for Silent {
+    fn problem(&self, _: &Problem) {}
+    fn note(&self, _: &str) {}
+}
+
+fn archive(place: &Path) -> Archive {
+    let storage = Arc::new(LocalStorage::create(&place.join("repository")).unwrap());
+    let kdf = KdfParams { memory_kib: 64, passes: 1, lanes: 1 };
+    let options = InitOptions { kdf, ..InitOptions::default() };
+    Archive::init(storage, SlotSecret::Password(b"p"), options).unwrap()
+}
+
+fn options(source: &Path) -> Options {
+    let source = source.as_os_str().as_bytes().to_vec();
+    Options {
+        roots: vec![Root { source, shown_as: Some(b"/".to_vec()) }],
+        node: "node".into(),
+        paths: vec!["/".into()],
+        tags: Vec::new(),
+        walk: Default::default(),
+        read: Default::default(),
+        threads: 1,
+        level: seal::Level::Fixed(1),
+        full: false,
+        is_partial: false,
+        ignore_inode: false,
+        verify_blocks: false,
+        limits: Default::default(),
+        cache: None,
+    }
+}
+
+fn done(mut entry: Entry, bytes: &[u8]) -> Item {
+    (entry.size, entry.content) = (bytes.len() as u64, Content::Inline(bytes.to_vec()));
+    Item::Done(Box::new(Read { entry, updated: false }))
+}
+
+/// Two names of one file, as the walk tells them; `later` happens to the second one. Returns how
+/// often a file was read alone, and the groups that are still waited for.
+fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
+    let place = tempfile::tempdir().unwrap();
+    let source = place.path().join("source");
+    std::fs::create_dir(&source).unwrap();
+    std::fs::write(source.join("a"), b"first").unwrap();
+    std::fs::hard_link(source.join("a"), source.join("b")).unwrap();
+    let (archive, options) = (archive(place.path()), options(&source));
+    let found = archive.writing("test", |writer| {
+        let sealer = archive.sealer()?;
+        let (_, session) = begin(&archive, writer, &options, &sealer, &Silent)?;
+        let pages = PageWriter::new(&*session, &sealer, &archive.keys.writer.ids, None)?;
+        let mut merge = Merge::new(&options, None, None, None);
+        let mut order = Order::new(&pages, archive.cut_key(), &Silent);
+        let (mut walk, mut batch) =
+            (Walk::start(&options.roots, options.walk.clone())?, Batch::default());
+        while let Some(event) = walk.next() {
+            let Event::Entry(found) = event else { panic!("{event:?}") };
+            merge.entry(&found, &mut batch, &Silent)?;
+        }
+        let queue = Queue::default();
+        let alone = std::thread::scope(|scope| {
+            let worker = scope.spawn(|| read_alone(&queue));
+            for item in batch.take() {
+                match item {
+                    Item::Job(job) => order.item(done(job.entry, b"first"))?,
+                    Item::Link(mut job) => {
+                        later(&mut job.entry);
+                        order.link(*job, &queue)?;
+                    }
+                    _ => panic!("neither a file nor a name"),
+                }
+            }
+            queue.close();
+            Ok::<_, Error>(worker.join().unwrap())
+        })?;
+        assert_eq!(order.tally.report.objects_backed_up, 2);
+        Ok((alone, order.linked.len()))
+    });
+    found.unwrap()
+}
+
+/// Reads what is asked for, and counts it.
+fn read_alone(queue: &Queue) -> usize {
+    let mut count = 0;
+    while let Some(Task::Read(mut batch, reply)) = queue.next() {
+        let mut read = Batch::default();
+        for item in batch.take() {
+            let Item::Job(job) = item else { panic!("no job") };
+            count += 1;
+            read.push(done(job.entry, b"second"));
+        }
+        reply.send(read).unwrap();
+    }
+    count
+}
+
+#[test]
+fn a_further_name_takes_over_what_the_first_one_has() {
+    assert_eq!(two_names(|_| {}), (0, 0));
+    assert_eq!(two_names(|entry| entry.ctime.nanos ^= u32::from(entry.birth.is_some())), (0, 0));
+}
+
+#[test]
+fn an_inode_that_was_used_again_is_read_and_makes_a_group_of_its_own() {
+    let born_later = |entry: &mut Entry| match &mut entry.birth {
+        Some(birth) => birth.secs += 1,
+        None => entry.ctime.secs += 1,
+    };
+    assert_eq!(two_names(born_later), (1, 2));
+    let without_birth = |entry: &mut Entry| {
+        entry.birth = None;
+        entry.ctime.secs += 1;
+    };
+    assert_eq!(two_names(without_birth), (1, 2));
+}
