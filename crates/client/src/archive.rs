@@ -86,6 +86,12 @@ impl Archive {
         Self { surroundings, ..self }
     }
 
+    /// This with room for so many bytes of opened records. What does not fit is read again, as it is
+    /// where a tree has more pages than there is room.
+    pub fn keeping(self, bytes_max: usize) -> Self {
+        Self { blocks: self.blocks.map(|blocks| blocks.keeping(bytes_max)), ..self }
+    }
+
     /// Opens the repository in `storage` with `secret`.
     pub fn open(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Self> {
         Self::with(Repository::open(storage)?, secret)

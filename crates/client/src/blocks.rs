@@ -9,7 +9,7 @@ use seal::{Opened, Opener};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Plaintext kept in memory.
+/// Plaintext kept in memory, unless somebody says otherwise.
 const CACHE_BYTES: usize = 24 << 20;
 
 /// Fetches, opens and keeps records.
@@ -17,6 +17,8 @@ pub(crate) struct BlockCache {
     store: Arc<dyn Store>,
     opener: Opener,
     kept: Mutex<Kept>,
+    /// Plaintext that may be kept.
+    bytes_max: usize,
 }
 
 #[derive(Default)]
@@ -41,7 +43,12 @@ impl Scratch {
 
 impl BlockCache {
     pub(crate) fn new(store: Arc<dyn Store>, opener: Opener) -> Self {
-        Self { store, opener, kept: Mutex::default() }
+        Self { store, opener, kept: Mutex::default(), bytes_max: CACHE_BYTES }
+    }
+
+    /// The same with room for so much plaintext.
+    pub(crate) fn keeping(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
     }
 
     pub(crate) fn opener(&self) -> &Opener {
@@ -185,7 +192,7 @@ impl BlockCache {
         let mut kept = self.lock();
         kept.bytes += opened.bytes();
         kept.blocks.push_front((place, opened.clone()));
-        while kept.bytes > CACHE_BYTES
+        while kept.bytes > self.bytes_max
             && let Some((_, last)) = kept.blocks.pop_back()
         {
             kept.bytes -= last.bytes();

@@ -91,6 +91,17 @@ impl Error {
         )
     }
 
+    /// Whether it says that stored bytes are lost or spoilt. All else (the way to the storage, this
+    /// machine, a wish to stop) says nothing of them.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Repository(error) => error.is_damage(),
+            Self::Crypto(_) | Self::Seal(_) | Self::Format(_) => true,
+            Self::WrongContent(_) | Self::NotTrusted { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether it is the way to the storage that failed: it says nothing of the data.
     pub(crate) fn is_of_the_way(&self) -> bool {
         matches!(self, Self::Repository(error) if error.is_of_the_way())

@@ -164,22 +164,23 @@ impl PageSource for PageReader<'_> {
 /// A stretch of a snapshot whose page cannot be had. What comes after it can.
 #[derive(Debug)]
 pub(crate) struct Lost {
+    /// The page.
+    pub(crate) id: ObjectId,
     /// Path of its first entry; empty when that is not known.
     pub(crate) first: Vec<u8>,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Lost {
-    /// What `error` of `cursor` cost; `None` when it is the tree that makes no sense, or somebody
-    /// asked to stop.
+    /// What `error` of `cursor` cost; `None` when it is the tree that makes no sense, or nothing is
+    /// lost: the storage could not be reached, or somebody asked to stop.
     pub(crate) fn at(cursor: &mut Cursor<'_, PageReader<'_>>, error: &Error) -> Option<Self> {
-        let page = cursor.take_lost().filter(|_| !matches!(error, Error::Cancelled))?;
-        let entries = match page.sums.entries {
-            0 => "all".to_owned(),
-            entries => entries.to_string(),
+        let page = cursor.take_lost().filter(|_| error.is_damage())?;
+        let text = match page.sums.entries {
+            0 => format!("nothing from here on can be read ({error})"),
+            entries => format!("{entries} entries from here on cannot be read ({error})"),
         };
-        let text = format!("{entries} entries from here on cannot be read ({error})");
-        Some(Self { first: page.first, text })
+        Some(Self { id: page.id, first: page.first, text })
     }
 }
 

@@ -45,7 +45,10 @@ impl Shown {
             let tick = if bar.is_some() { TICK } else { QUIET_TICK };
             while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
                 match &bar {
-                    Some(bar) => bar.set_message(line.text()),
+                    Some(bar) => {
+                        bar.set_message(line.text());
+                        bar.tick();
+                    }
                     None => own_out.note(&line.text()),
                 }
             }

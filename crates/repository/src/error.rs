@@ -72,6 +72,9 @@ pub enum Error {
     /// Objects that a session claimed were never stored.
     #[error("{0} objects were promised and not stored: nothing of this session was published")]
     NotStored(usize),
+    /// A manifest whose root page nobody stored.
+    #[error("the root page {0} of the new snapshot was not stored: nothing was published")]
+    RootMissing(ObjectId),
     /// The server refused.
     #[error("{message}")]
     Refused {
@@ -128,6 +131,16 @@ impl Error {
         match self {
             Self::Storage(error) => error.is_of_the_way(),
             Self::SessionLost => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it says that stored bytes are lost or spoilt.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Storage(error) => !error.is_of_the_way() && !error.is_full(),
+            Self::IndexDamaged { .. } | Self::Damaged { .. } | Self::DamagedThere(_) => true,
+            Self::ContainerMissing(_) | Self::ObjectMissing(_) | Self::SnapshotMissing(_) => true,
             _ => false,
         }
     }

@@ -48,11 +48,14 @@ impl StorageError {
 
     /// Whether it is the way there that failed, or this machine: it says nothing of the data.
     pub fn is_of_the_way(&self) -> bool {
-        use io::ErrorKind::{OutOfMemory, PermissionDenied};
+        use io::ErrorKind::{Interrupted, OutOfMemory, PermissionDenied, WouldBlock};
         let errno = rustix::io::Errno::from_io_error(&self.source);
         let too_many_files = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
         errno.is_some_and(|errno| too_many_files.contains(&errno))
-            || matches!(self.source.kind(), PermissionDenied | OutOfMemory)
+            || matches!(
+                self.source.kind(),
+                PermissionDenied | OutOfMemory | Interrupted | WouldBlock
+            )
             || is_unreachable(self.source.kind())
     }
 
@@ -77,6 +80,7 @@ pub fn is_unreachable(kind: io::ErrorKind) -> bool {
             | ConnectionRefused
             | ConnectionReset
             | ConnectionAborted
+            | BrokenPipe
     )
 }
 

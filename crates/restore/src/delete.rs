@@ -1,15 +1,16 @@
-//! Removing what the snapshot does not have: below the root, on this file system, no symlink
-//! followed, with a bounded number of open directories at any depth.
+//! Removing a tree: below the root, on this file system, no symlink followed, with a bounded number
+//! of open directories at any depth.
 
 use crate::directory;
 use crate::flags;
 use crate::names;
+use crate::others::{Removed, Spare, refuse_mount};
 use crate::problem::{Cause, Operation, Problem};
 use crate::system;
 use crate::target::Target;
 use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, StatxAttributes};
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 /// Names that are held in memory at a time, for each level.
@@ -17,91 +18,6 @@ const BATCH: usize = 8_192;
 
 /// Directories that are open at a time. What lies deeper is first moved up beside the top.
 const MAX_LEVELS: usize = 64;
-
-/// A name that was removed (in a dry run: would be), with all below it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Removed {
-    /// Its path below the target.
-    pub path: Vec<u8>,
-    /// Objects that went, itself included; in a dry run only itself is counted.
-    pub objects: u64,
-}
-
-/// Whether something at a path below the target stays (true: it is a directory). A directory that
-/// may go stays all the same while something in it does.
-pub type Spare<'a> = &'a dyn Fn(&[u8], bool) -> bool;
-
-impl Target {
-    /// Removes the names of a directory that `keep` does not know, save for what `spare` asks for.
-    /// Call it before the directory is finished: it changes its mtime.
-    pub fn delete_others(
-        &self,
-        directory: &[u8],
-        keep: &dyn Fn(&[u8]) -> bool,
-        spare: Option<Spare<'_>>,
-    ) -> Vec<Result<Removed, Problem>> {
-        let open = match self.existing(directory, Operation::Remove) {
-            Ok(open) => open,
-            Err(problem) if problem.error == Cause::System(Errno::NOENT) => return Vec::new(),
-            Err(problem) => return vec![Err(problem)],
-        };
-        // The handle is for looking only; listing needs one of its own.
-        match rustix::fs::openat(&open, ".", system::DIRECTORY, Mode::empty()) {
-            Ok(open) => self.delete_in(open.as_fd(), directory, keep, spare),
-            Err(error) => vec![Err(Problem::new(directory, Operation::Remove, error))],
-        }
-    }
-
-    fn delete_in(
-        &self,
-        open: BorrowedFd<'_>,
-        directory: &[u8],
-        keep: &dyn Fn(&[u8]) -> bool,
-        spare: Option<Spare<'_>>,
-    ) -> Vec<Result<Removed, Problem>> {
-        let mut results = Vec::new();
-        let mut tried = FxHashSet::<Vec<u8>>::default();
-        loop {
-            let batch = system::list(open, BATCH, &|name| keep(name) || tried.contains(name));
-            match batch {
-                Ok(names) if names.is_empty() => return results,
-                Ok(names) => results.extend(names.into_iter().filter_map(|name| {
-                    let path = names::join(directory, &name);
-                    let result = self.delete_one(open, &name, &path, spare);
-                    let left = result.is_err() || self.0.options.dry_run || spare.is_some();
-                    left.then(|| tried.insert(name));
-                    result
-                        .map(|objects| objects.map(|objects| Removed { path, objects }))
-                        .transpose()
-                })),
-                Err(error) => {
-                    results.push(Err(Problem::new(directory, Operation::Remove, error)));
-                    return results;
-                }
-            }
-        }
-    }
-
-    /// The number of objects that went; none when it was spared.
-    fn delete_one(
-        &self,
-        top: BorrowedFd<'_>,
-        name: &[u8],
-        path: &[u8],
-        spare: Option<Spare<'_>>,
-    ) -> Result<Option<u64>, Problem> {
-        if self.0.options.dry_run {
-            let stays = spare.is_some_and(|spare| spare(path, is_directory(top, name)));
-            return Ok((!stays).then_some(1));
-        }
-        let objects = Remover::new(self, top, spare).remove(name, path)?;
-        Ok((objects > 0).then_some(objects))
-    }
-}
-
-fn is_directory(at: BorrowedFd<'_>, name: &[u8]) -> bool {
-    system::look(at, name).is_ok_and(|stat| system::file_type(&stat) == FileType::Directory)
-}
 
 /// Removes one tree. Its levels are a list, not calls: trees may be thousands deep.
 pub(crate) struct Remover<'a> {
@@ -143,8 +59,8 @@ impl<'a> Remover<'a> {
         Remover { target, top, spare, levels, moved, removed: 0, problem: None }
     }
 
-    /// Gives the number of objects removed.
-    pub(crate) fn remove(mut self, name: &[u8], path: &[u8]) -> Result<u64, Problem> {
+    /// Removes the tree at `name`, as far as it can go.
+    pub(crate) fn remove(mut self, name: &[u8], path: &[u8]) -> Removed {
         self.visit(name.to_vec(), path.to_vec());
         loop {
             while let Some(level) = self.levels.last_mut() {
@@ -159,7 +75,7 @@ impl<'a> Remover<'a> {
                 None => break,
             }
         }
-        self.problem.map_or(Ok(self.removed), Err)
+        Removed { objects: self.removed, problem: self.problem }
     }
 
     fn here(&self) -> BorrowedFd<'_> {
@@ -203,7 +119,7 @@ impl<'a> Remover<'a> {
             return Ok(Step::Gone);
         }
         let open = directory::open_child(here, name, &self.target.0.caller)?;
-        self.refuse_mount(open.as_fd())?;
+        refuse_mount(self.top, open.as_fd())?;
         // What may have to stay is neither loosened nor moved.
         if self.spare.is_some() {
             return Ok(Step::Enter(open));
@@ -215,16 +131,6 @@ impl<'a> Remover<'a> {
         let temporary = self.target.temporary_name();
         rustix::fs::renameat(here, name, self.top, &temporary[..])?;
         Ok(Step::MovedAs(temporary))
-    }
-
-    /// Asked of the open directory: what is mounted over it later is not what we hold.
-    fn refuse_mount(&self, open: BorrowedFd<'_>) -> Result<(), Cause> {
-        let stat = system::look_at(open)?;
-        let other = system::device(&system::look_at(self.top)?) != system::device(&stat);
-        if other || stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-            return Err(Cause::MountPoint);
-        }
-        Ok(())
     }
 
     /// All in it is gone, or cannot go.

@@ -45,6 +45,15 @@ pub(crate) fn clear_locks(object: BorrowedFd<'_>) -> Result<()> {
     ioctl_setflags(object, now.difference(LOCKS))
 }
 
+/// Sets the locks again that `before` had.
+pub(crate) fn lock_again(object: BorrowedFd<'_>, before: &Statx) -> Result<()> {
+    if !are_locked(before) {
+        return Ok(());
+    }
+    let now = ioctl_getflags(object)?;
+    ioctl_setflags(object, now.union(wanted(recorded(before)).intersection(LOCKS)))
+}
+
 /// Lets the object at a name be replaced, changed or removed, if it is locked. What it does not
 /// achieve, the operation that follows reports.
 pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) {

@@ -12,8 +12,9 @@
 //! | what could not be set is said | [`Degraded`], by path |
 //!
 //! Order of a restore: [`Target::directory`], what is in it in any order and from any thread,
-//! hard links, [`Target::finish_directory`] from the leaves upward. A file's mtime is set after
-//! all but the inode flags: who finds size and mtime equal finds a finished file.
+//! hard links, [`Target::finish_directory`] from the leaves upward, [`Target::sync`]. A file's mtime
+//! is set after all but the inode flags: who finds size and mtime equal finds a finished file, unless
+//! the power failed before it was durable. Of that a marker tells ([`Target::mark`]).
 //!
 //! All threads must have the file-system ids, capabilities and umask of the thread that opened the
 //! target: they are read once. The umask is not changed (it belongs to the whole process); where
@@ -23,6 +24,7 @@ mod acl;
 mod cache;
 mod caller;
 mod confined;
+mod count;
 mod delete;
 mod directory;
 mod file;
@@ -34,6 +36,7 @@ mod names;
 mod node;
 mod open_file;
 mod options;
+mod others;
 mod owners;
 mod problem;
 mod replace;
@@ -43,13 +46,14 @@ mod target;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod verify;
 mod xattrs;
 
-pub use delete::{Removed, Spare};
 pub use directory::{DirHandle, Directory};
 pub use open_file::{Begun, OpenFile};
 pub use options::{Options, Overwrite, Owners};
+pub use others::{Removed, Spare};
 pub use problem::{Attribute, Cause, Degradations, Degraded, Operation, Outcome, Problem};
 pub use target::Target;
-pub use verify::Difference;
+pub use verify::{Difference, Sameness};

@@ -6,7 +6,7 @@ pub enum Overwrite {
     /// It is replaced.
     Always,
     /// It is replaced unless kind, size and mtime are equal; then only its mode, owner and inode
-    /// flags are put right.
+    /// flags are put right. (Not when it has names elsewhere, too: they would change as well.)
     #[default]
     IfChanged,
     /// It stays as it is, directories with their attributes too.
@@ -29,9 +29,6 @@ pub enum Owners {
 pub struct Options {
     /// What happens to an object that is there already.
     pub overwrite: Overwrite,
-    /// Directories in the way may be removed with all they contain. What the snapshot does not
-    /// have is removed by [`crate::Target::delete_others`], which the caller calls.
-    pub delete: bool,
     /// Nothing is changed; outcomes say what would have been done.
     pub dry_run: bool,
     /// Which owners to set.
@@ -46,7 +43,6 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             overwrite: Overwrite::default(),
-            delete: false,
             dry_run: false,
             owners: Owners::default(),
             sparse: true,

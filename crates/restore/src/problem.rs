@@ -93,6 +93,11 @@ impl Problem {
         Problem { path: path.to_vec(), operation, error: error.into() }
     }
 
+    /// The same without the path, for who shows that beside it.
+    pub fn reason(&self) -> String {
+        format!("cannot {} it: {}", self.operation, self.error)
+    }
+
     /// Nothing more can be written here: the caller stops.
     pub fn no_space(&self) -> bool {
         let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
@@ -142,8 +147,7 @@ pub enum Attribute {
 }
 
 /// An attribute that could not be set. The object is there without it.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{}: {attribute:?} not restored: {error}", OsStr::from_bytes(.path).display())]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Degraded {
     /// Its path below the target.
     pub path: Vec<u8>,
@@ -153,6 +157,32 @@ pub struct Degraded {
     pub error: Errno,
 }
 
+impl Degraded {
+    /// What is lacking and why, without the path.
+    pub fn reason(&self) -> String {
+        format!("{} not restored: {}", self.attribute, self.error)
+    }
+}
+
+impl std::fmt::Display for Attribute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Attribute::Kind => "kind",
+            Attribute::Presence => "presence",
+            Attribute::Owner => "owner",
+            Attribute::Mode => "mode",
+            Attribute::Xattr(name) => {
+                return write!(f, "attribute {}", OsStr::from_bytes(name).display());
+            }
+            Attribute::Mtime => "time of change",
+            Attribute::InodeFlags => "inode flags",
+            Attribute::Size => "size",
+            Attribute::Device => "device number",
+            Attribute::LinkTarget => "link target",
+        })
+    }
+}
+
 /// Collected since the last [`crate::Target::take_degraded`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Degradations {
@@ -160,12 +190,22 @@ pub struct Degradations {
     pub list: Vec<Degraded>,
     /// How many more there were when the list was full.
     pub more: u64,
+    /// Objects whose owner could not be set.
+    pub owners: u64,
+    /// The first of these.
+    pub first_owner: Option<Degraded>,
 }
 
 /// Paths are kept until the caller takes them: about 20 MB at worst.
 const MAX_DEGRADATIONS: usize = 100_000;
 
 impl Degradations {
+    /// Only the first is made and kept.
+    pub(crate) fn push_owner(&mut self, degraded: impl FnOnce() -> Degraded) {
+        self.owners += 1;
+        self.first_owner.get_or_insert_with(degraded);
+    }
+
     pub(crate) fn push(&mut self, degraded: Degraded) {
         if self.list.len() < MAX_DEGRADATIONS {
             self.list.push(degraded);

@@ -9,7 +9,6 @@
 //! 3. What may be replaced is replaced by `renameat` from a temporary name in the same directory:
 //!    a crash leaves the old object or the new one.
 
-use crate::delete::Remover;
 use crate::directory::Directory;
 use crate::flags;
 use crate::handle::Handle;
@@ -134,8 +133,7 @@ impl Target {
         self.refuse_other_spelling(parent, fd, name, &entry.path)?;
         match self.0.options.overwrite {
             Overwrite::Never => Ok(Verdict::Settled(Outcome::Kept)),
-            Overwrite::IfChanged if may_stay && is_same(fd, name, &stat, entry) => {
-                self.put_right(fd, name, &stat, entry);
+            Overwrite::IfChanged if may_stay && self.settles(fd, name, &stat, entry) => {
                 Ok(Verdict::Settled(Outcome::Unchanged))
             }
             _ => Ok(Verdict::Replace(Box::new(stat))),
@@ -179,19 +177,43 @@ impl Target {
         })
     }
 
-    /// Content is equal; owner, mode, extended attributes and flags may not be.
-    pub(crate) fn put_right(&self, fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) {
-        let Ok(object) = rustix::fs::openat(fd, name, ONLY_PATH, Mode::empty()) else { return };
+    /// Whether what is there is as good as the entry; its attributes are put right then.
+    fn settles(&self, fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) -> bool {
+        is_same(fd, name, stat, entry)
+            && !self.is_doubtful(stat, entry)
+            && self.put_right(fd, name, stat, entry)
+    }
+
+    /// Content is equal; owner, mode, extended attributes and flags may not be. `false` when they
+    /// cannot be put right here: other names of the object, perhaps outside of the target, would
+    /// change with it.
+    pub(crate) fn put_right(
+        &self,
+        fd: BorrowedFd<'_>,
+        name: &[u8],
+        stat: &Statx,
+        entry: &Entry,
+    ) -> bool {
+        let Ok(object) = rustix::fs::openat(fd, name, ONLY_PATH, Mode::empty()) else {
+            return true;
+        };
         // What took the name meanwhile is not ours to give to anybody.
         let is_it = system::look_at(object.as_fd()).is_ok_and(|now| system::same_inode(&now, stat));
-        if self.0.options.dry_run || !is_it {
-            return;
+        if !is_it {
+            return true;
         }
         let mode = u32::from(entry.attributes.mode);
         let owner = (stat.stx_uid, stat.stx_gid) == self.0.owners.of(&entry.attributes);
         let moded = entry.kind() == Kind::Symlink || system::mode(stat) == mode;
         let flagged = flags::recorded(stat) != entry.attributes.inode_flags;
         let wrong = !owner || !moded || differing_xattrs(object.as_fd(), entry).next().is_some();
+        let is_only_owner = !owner && !self.0.caller.may_chown && moded && !flagged;
+        if (wrong || flagged) && stat.stx_nlink > 1 && !is_only_owner {
+            return false;
+        }
+        if self.0.options.dry_run {
+            return true;
+        }
         if wrong {
             flags::unlock(fd, name, stat);
             self.apply(Handle::path(object.as_fd()), entry, Now::of(stat, true));
@@ -199,6 +221,7 @@ impl Target {
         if entry.kind() == Kind::File && (wrong || flagged) {
             flags::set_at(self, fd, name, entry);
         }
+        true
     }
 
     /// Gives the new object its name.
@@ -222,9 +245,6 @@ impl Target {
         if system::kind(old) != Some(Kind::Directory) {
             flags::unlock(fd, name, old);
             return Ok(());
-        }
-        if self.0.options.delete {
-            return Remover::new(self, fd, None).remove(name, &entry.path).map(|_| ());
         }
         let cause = match rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),

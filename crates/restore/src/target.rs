@@ -8,6 +8,7 @@ use crate::options::Options;
 use crate::owners::OwnerIds;
 use crate::problem::{Attribute, Degradations, Degraded, Operation, Problem};
 use crate::system;
+use crate::unfinished::{Marker, Unfinished};
 use format::entry::{Entry, Time};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -19,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A directory that a snapshot is restored into. Cheap to clone; every call from any thread.
@@ -35,8 +36,10 @@ pub(crate) struct Shared {
     pub(crate) cache: Mutex<Cache>,
     /// What was born later was born by this restore (or by a stranger meanwhile).
     pub(crate) begun: Time,
+    /// What restores before this one left unfinished.
+    pub(crate) unfinished: Unfinished,
+    pub(crate) marker: Mutex<Option<Marker>>,
     degraded: Mutex<Degradations>,
-    owner_reported: AtomicBool,
     temporaries: AtomicU64,
     /// One open directory of each file system met, for `sync`.
     systems: Mutex<FxHashMap<u64, DirHandle>>,
@@ -69,6 +72,8 @@ impl Target {
         caller: Caller,
         begun: Time,
     ) -> Result<Self, Errno> {
+        let unfinished = root.as_ref().map(|fd| Unfinished::find(fd.as_fd())).transpose()?;
+        let unfinished = unfinished.unwrap_or_default();
         let root = match root {
             Some(fd) => Directory::describe(fd, &caller, begun)?,
             None => Directory::missing(),
@@ -80,8 +85,9 @@ impl Target {
             caller,
             cache: Mutex::default(),
             begun,
+            unfinished,
+            marker: Mutex::default(),
             degraded: Mutex::default(),
-            owner_reported: AtomicBool::new(false),
             temporaries: AtomicU64::new(0),
             systems: Mutex::default(),
         })))
@@ -92,12 +98,20 @@ impl Target {
         std::mem::take(&mut self.0.degraded.lock())
     }
 
-    /// Waits until what was restored is on the disks, and gives errors of writing back that no
-    /// call has seen. Does nothing unless the options ask for it.
+    /// Waits until what was restored is on the disks, if the options ask for it, and gives errors of
+    /// writing back that no call has seen. Then the restore counts as finished.
     pub fn sync(&self) -> Result<(), Problem> {
-        if !self.0.options.sync || self.0.options.dry_run {
+        if self.0.options.dry_run {
             return Ok(());
         }
+        if self.0.options.sync {
+            self.sync_systems()?;
+        }
+        self.unmark();
+        Ok(())
+    }
+
+    fn sync_systems(&self) -> Result<(), Problem> {
         let systems: Vec<DirHandle> = self.0.systems.lock().values().cloned().collect();
         for handle in systems.iter().chain([&self.0.root]) {
             let Some(fd) = handle.fd() else { continue };
@@ -110,15 +124,17 @@ impl Target {
         self.0.degraded.lock().push(Degraded { path: entry.path.clone(), attribute, error });
     }
 
-    /// Owners are one degradation per restore: a plain user can set none of them.
+    /// Owners are counted, and only the first is told: a plain user can set none of them.
     pub(crate) fn degrade_owner(&self, entry: &Entry, error: Errno) {
-        if !self.0.owner_reported.swap(true, Ordering::Relaxed) {
-            self.degrade(entry, Attribute::Owner, error);
-        }
+        self.0.degraded.lock().push_owner(|| Degraded {
+            path: entry.path.clone(),
+            attribute: Attribute::Owner,
+            error,
+        });
     }
 
     /// A name for what takes an existing object's place. Left over only by a crash; then it is
-    /// what `delete_others` removes.
+    /// one of [`Target::others`].
     pub(crate) fn temporary_name(&self) -> Vec<u8> {
         let number = self.0.temporaries.fetch_add(1, Ordering::Relaxed);
         format!(".icecore-{}-{number}.part", std::process::id()).into_bytes()

@@ -131,6 +131,24 @@ pub(crate) fn restore(target: &Target, entry: &Entry, content: &[u8]) -> crate::
     outcome
 }
 
+/// Removes the names of a directory that `keep` does not know: each path, and how much went.
+pub(crate) fn delete_others(
+    target: &Target,
+    directory: &[u8],
+    keep: impl Fn(&[u8]) -> bool,
+) -> Vec<Result<(Vec<u8>, u64), crate::Problem>> {
+    let others = match target.others(directory, keep) {
+        Ok(others) => others.collect::<Vec<_>>(),
+        Err(problem) => return vec![Err(problem)],
+    };
+    let remove = |path: Result<Vec<u8>, crate::Problem>| {
+        let path = path?;
+        let removed = target.remove(&path, None);
+        removed.problem.map_or(Ok((path, removed.objects)), Err)
+    };
+    others.into_iter().map(remove).collect()
+}
+
 /// Runs as another user, in a thread of its own (Linux keeps ids per thread); `None` when we are
 /// nobody who may do that.
 pub(crate) fn as_plain_user<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {

@@ -23,6 +23,17 @@ pub struct Difference {
     pub attribute: Attribute,
 }
 
+/// What an object that is there has in common with an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sameness {
+    /// It is what would be restored.
+    Equal,
+    /// It looks so, but a restore that did not end wrote it: its content has to be compared.
+    Doubtful,
+    /// It has to be restored.
+    Other,
+}
+
 /// The object of an entry as it is on disk.
 struct Found {
     directory: OwnedFd,
@@ -32,21 +43,35 @@ struct Found {
 
 impl Target {
     /// Whether the object is there with the same kind, size and mtime (symlinks: the same target):
-    /// a resumed restore need not fetch it. Its other attributes are put right. True as well for
-    /// hard links, whichever inode it is.
-    pub fn settle_unchanged(&self, entry: &Entry) -> bool {
+    /// a resumed restore need not fetch it. Its other attributes are put right then. Equal as well
+    /// for hard links, whichever inode it is.
+    pub fn settle_unchanged(&self, entry: &Entry) -> Sameness {
+        self.settle(entry, false)
+    }
+
+    /// The same of what [`Sameness::Doubtful`] was said, once its content was found equal.
+    pub fn settle_compared(&self, entry: &Entry) -> Sameness {
+        self.settle(entry, true)
+    }
+
+    fn settle(&self, entry: &Entry, is_compared: bool) -> Sameness {
         let Ok((directory, name)) = names::split(&entry.path, Operation::Inspect) else {
-            return false;
+            return Sameness::Other;
         };
         let Ok(open) = self.existing(directory, Operation::Inspect) else {
-            return false;
+            return Sameness::Other;
         };
-        let Ok(stat) = system::look(open.as_fd(), name) else { return false };
-        let same = replace::is_same(open.as_fd(), name, &stat, entry);
-        if same {
-            self.put_right(open.as_fd(), name, &stat, entry);
+        let Ok(stat) = system::look(open.as_fd(), name) else { return Sameness::Other };
+        if !replace::is_same(open.as_fd(), name, &stat, entry) {
+            return Sameness::Other;
         }
-        same
+        if !is_compared && self.is_doubtful(&stat, entry) {
+            return Sameness::Doubtful;
+        }
+        match self.put_right(open.as_fd(), name, &stat, entry) {
+            true => Sameness::Equal,
+            false => Sameness::Other,
+        }
     }
 
     /// Compares all attributes with what is on disk. Owners are not compared when the caller

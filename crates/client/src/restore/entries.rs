@@ -1,10 +1,11 @@
 //! Which entries are restored, and under which path of the target.
 
 use super::Options;
+use super::roots::Roots;
 use crate::manifest::Snapshot;
 use crate::pages::{Lost, PageReader};
 use crate::{Error, Result};
-use format::entry::{Entry, Kind};
+use format::entry::{Entry, Kind, compare_paths};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -23,6 +24,7 @@ pub(super) struct Selection {
     exclude: Option<Gitignore>,
     /// By the letter; all when empty.
     paths: Vec<Vec<u8>>,
+    roots: Roots,
 }
 
 impl Selection {
@@ -44,7 +46,27 @@ impl Selection {
             find(pages, snapshot.head.root, snapshot.head.level, path)?
                 .ok_or_else(|| Error::NoPath(String::from_utf8_lossy(path).into_owned()))?;
         }
-        Ok(Self { subpath, prefix, is_directory, include, exclude, paths })
+        let roots = Roots::new(&snapshot.body.paths);
+        Ok(Self { subpath, prefix, is_directory, include, exclude, paths, roots })
+    }
+
+    /// Whether the snapshot knows all that was in the directory `path` of the target.
+    pub(super) fn is_known(&self, path: &[u8]) -> bool {
+        let path = [&self.prefix, path].concat();
+        self.roots.know(path.strip_suffix(b"/").unwrap_or(&path))
+    }
+
+    /// Where in the target `path` of the snapshot is; the whole of it is `/`.
+    fn place_of(&self, path: &[u8]) -> Vec<u8> {
+        match path.strip_prefix(&self.prefix[..]) {
+            Some(path) if !path.is_empty() => path.to_vec(),
+            _ => b"/".to_vec(),
+        }
+    }
+
+    /// Whether what begins at `path` of the snapshot lies behind all that is restored.
+    fn ends_before(&self, path: &[u8]) -> bool {
+        compare_paths(path, &self.subpath).is_gt() && !is_below(path, &self.subpath)
     }
 
     /// Whether `path` of the snapshot is wanted.
@@ -139,22 +161,17 @@ impl<'a> Entries<'a> {
         Ok(Self { cursor, pages, selection, is_sought: false })
     }
 
-    /// The next entry; pages that cannot be read are passed over.
-    pub(super) fn next(&mut self) -> Result<Option<Selected>> {
-        loop {
-            match self.step()? {
-                Next::Entry(selected) => return Ok(Some(selected)),
-                Next::Lost(_) => {}
-                Next::End => return Ok(None),
-            }
-        }
-    }
-
     /// What comes next below the chosen path.
     pub(super) fn step(&mut self) -> Result<Next> {
         match self.entry() {
             Ok(found) => Ok(found.map_or(Next::End, Next::Entry)),
-            Err(error) => Lost::at(&mut self.cursor, &error).map(Next::Lost).ok_or(error),
+            Err(error) => match Lost::at(&mut self.cursor, &error) {
+                Some(lost) if self.selection.ends_before(&lost.first) => Ok(Next::End),
+                Some(lost) => {
+                    Ok(Next::Lost(Lost { first: self.selection.place_of(&lost.first), ..lost }))
+                }
+                None => Err(error),
+            },
         }
     }
 

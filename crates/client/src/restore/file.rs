@@ -53,6 +53,7 @@ impl FileJob {
 
     /// A hole of the file.
     pub(super) fn hole(&self, offset: u64, length: u64, shared: &Shared<'_>) {
+        shared.pass(length);
         if let Some(file) = self.file(shared)
             && let Err(problem) = file.hole(offset, length)
         {
@@ -63,9 +64,19 @@ impl FileJob {
     /// A piece cannot be had: the file is not restored.
     pub(super) fn lost(&self, shared: &Shared<'_>, text: &str) {
         if !self.failed.swap(true, Ordering::Relaxed) {
+            super::Counters::add(&shared.counters.damaged, 1);
             shared.failed(&self.entry.path, text);
         }
         self.done(shared);
+    }
+
+    /// The same for an error, which is given back when it is no damage.
+    pub(super) fn lost_by(&self, shared: &Shared<'_>, error: crate::Error) -> crate::Result<()> {
+        if !error.is_damage() {
+            return Err(error);
+        }
+        self.lost(shared, &error.to_string());
+        Ok(())
     }
 
     /// One piece less to wait for. The last one finishes the file.
@@ -131,8 +142,9 @@ impl FileJob {
     }
 
     fn fail(&self, shared: &Shared<'_>, problem: &Problem) {
-        shared.note_space(problem);
-        self.fail_text(shared, &problem.to_string());
+        if !self.failed.swap(true, Ordering::Relaxed) {
+            shared.problem(problem);
+        }
     }
 
     fn fail_text(&self, shared: &Shared<'_>, text: &str) {

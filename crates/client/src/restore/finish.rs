@@ -1,17 +1,19 @@
-//! Second pass: further names of files, what is to be removed, and directories from the leaves
+//! Second pass: further names of files, what is to be removed later, and directories from the leaves
 //! upward, once nothing in them changes any more.
 
 use super::Counters;
-use super::entries::{Entries, Selected, Selection};
+use super::entries::{Entries, Next, Selected, Selection};
 use super::file::FileJob;
-use super::plan::{has_further_names, read_list};
+use super::plan::{Runs, has_further_names};
+use super::removal::Removals;
 use super::work::{self, Shared};
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
 use crate::{Error, Result};
-use format::entry::{Content, Entry, Kind, LinkGroup, Segment};
-use restore::Outcome;
+use format::entry::{Entry, Kind, LinkGroup, Segment};
+use restore::{Cause, Outcome};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use tree::cursor::is_below;
 
@@ -20,35 +22,60 @@ struct Open {
     entry: Entry,
     /// It is wanted itself, or something in it is.
     used: bool,
-    /// Names in it, when others are to be removed.
-    names: FxHashSet<Vec<u8>>,
+    names: Names,
+}
+
+/// Names in a directory, when others are to be removed. By their hashes: a directory may have
+/// millions of names, and two with one hash only let something stay.
+#[derive(Default)]
+struct Names(FxHashSet<u64>);
+
+/// What the pass is for.
+#[derive(Clone, Copy)]
+pub(super) enum Part<'a> {
+    /// Everything.
+    All,
+    /// What had to wait until these objects could be restored.
+    Late(&'a FxHashSet<Vec<u8>>),
 }
 
 struct Finisher<'a> {
     shared: &'a Shared<'a>,
     selection: &'a Selection,
+    part: Part<'a>,
+    removals: &'a mut Removals,
+    hasher: RandomState,
     open: Vec<Open>,
     /// Names in the target itself.
-    top: FxHashSet<Vec<u8>>,
+    top: Names,
     /// First names of files with several, and how many names are left.
     first: FxHashMap<LinkGroup, (Vec<u8>, u32)>,
 }
 
-/// Runs the pass.
+/// Runs the pass; `removals` gets what the snapshot does not have.
 pub(super) fn run(
     shared: &Shared<'_>,
     selection: &Selection,
     entries: &mut Entries<'_>,
+    part: Part<'_>,
+    removals: &mut Removals,
 ) -> Result<()> {
-    let (top, first) = (FxHashSet::default(), FxHashMap::default());
-    let mut finisher = Finisher { shared, selection, open: Vec::new(), top, first };
-    while let Some(selected) = entries.next()? {
+    let (top, first, open) = (Names::default(), FxHashMap::default(), Vec::new());
+    let hasher = RandomState::new();
+    let mut finisher = Finisher { shared, selection, part, removals, hasher, open, top, first };
+    loop {
         shared.check()?;
-        finisher.entry(selected)?;
+        match entries.step()? {
+            Next::Entry(selected) => finisher.entry(selected)?,
+            // Names of files and times of directories are lost with it.
+            Next::Lost(lost) => shared.lost_page(&lost),
+            Next::End => break,
+        }
     }
-    finisher.leave_until(|_| false);
-    if shared.deletes() && selection.is_directory {
-        finisher.delete_in(b"", &finisher.top);
+    finisher.leave_until(|_| false)?;
+    if finisher.plans() && selection.is_directory {
+        let top = std::mem::take(&mut finisher.top);
+        finisher.plan_in(b"", &top)?;
     }
     Ok(())
 }
@@ -56,49 +83,81 @@ pub(super) fn run(
 impl Finisher<'_> {
     fn entry(&mut self, selected: Selected) -> Result<()> {
         let Selected { entry, wanted } = selected;
-        self.leave_until(|directory| is_below(&entry.path, &directory.path));
-        if wanted {
-            self.open.iter_mut().for_each(|open| open.used = true);
+        self.leave_until(|directory| is_below(&entry.path, &directory.path))?;
+        match self.part {
+            Part::All if wanted => self.open.iter_mut().for_each(|open| open.used = true),
+            // Something was put into it since it was finished.
+            Part::Late(paths) if wanted && paths.contains(&entry.path) => {
+                self.open.iter_mut().rev().take(1).for_each(|open| open.used = true);
+            }
+            _ => {}
         }
-        if self.shared.deletes() {
+        if self.plans() {
+            let hash = self.hasher.hash_one(entry.name());
             let names = self.open.last_mut().map_or(&mut self.top, |open| &mut open.names);
-            names.insert(entry.name().to_vec());
+            names.0.insert(hash);
         }
         if entry.kind() == Kind::Directory {
-            self.open.push(Open { entry, used: wanted, names: FxHashSet::default() });
+            let used = wanted && matches!(self.part, Part::All);
+            self.open.push(Open { entry, used, names: Names::default() });
             return Ok(());
+        }
+        if wanted {
+            self.plan_in_the_way(&entry.path)?;
         }
         if wanted && has_further_names(&entry) { self.name(entry) } else { Ok(()) }
     }
 
+    /// Whether it is planned what to remove.
+    fn plans(&self) -> bool {
+        self.shared.options.delete && matches!(self.part, Part::All)
+    }
+
     /// Finishes directories until one is left that `keep` says still has something in it.
-    fn leave_until(&mut self, keep: impl Fn(&Entry) -> bool) {
+    fn leave_until(&mut self, keep: impl Fn(&Entry) -> bool) -> Result<()> {
         while let Some(open) = self.open.pop_if(|open| !keep(&open.entry)) {
-            let selected = open.used || self.selection.has_include();
-            if self.shared.deletes() && selected {
-                self.delete_in(&open.entry.path, &open.names);
+            if self.plans() && (open.used || self.selection.has_include()) {
+                self.plan_in(&open.entry.path, &open.names)?;
             }
             if open.used
                 && let Err(problem) =
                     self.shared.target.finish_directory(&self.shared.whole(&open.entry))
             {
-                self.shared.failed(&open.entry.path, &problem.to_string());
+                self.shared.problem(&problem);
             }
         }
+        Ok(())
     }
 
-    /// Only what is selected is removed, as only that is restored.
-    fn delete_in(&self, directory: &[u8], names: &FxHashSet<Vec<u8>>) {
-        let keep = |name: &[u8]| names.contains(name);
-        let unselected =
-            |path: &[u8], is_directory| !self.selection.wants_in_target(path, is_directory);
-        let spare = self.selection.has_patterns().then_some(&unselected as restore::Spare<'_>);
-        for removed in self.shared.target.delete_others(directory, &keep, spare) {
-            match removed {
-                Ok(removed) => Counters::add(&self.shared.counters.deleted, removed.objects),
-                Err(problem) => self.shared.failed(&problem.path, &problem.to_string()),
+    /// Notes what of a directory the snapshot does not have. Only where it knows all that was
+    /// there: neither above the paths that were backed up nor in what was mounted and not entered.
+    fn plan_in(&mut self, directory: &[u8], names: &Names) -> Result<()> {
+        let target = self.shared.target;
+        let is_passed = names.0.is_empty() && target.is_mount_point(directory);
+        if is_passed || !self.selection.is_known(directory) {
+            return Ok(());
+        }
+        let keep = |name: &[u8]| names.0.contains(&self.hasher.hash_one(name));
+        let others = match target.others(directory, keep) {
+            Ok(others) => others,
+            Err(problem) => {
+                self.shared.failed(&problem.path, &problem.reason());
+                return Ok(());
+            }
+        };
+        for other in others {
+            match other {
+                Ok(path) => self.removals.add(&path)?,
+                Err(problem) => self.shared.failed(&problem.path, &problem.reason()),
             }
         }
+        Ok(())
+    }
+
+    /// A directory that has the name of an object of the snapshot goes as well.
+    fn plan_in_the_way(&mut self, path: &[u8]) -> Result<()> {
+        let is_in_the_way = self.plans() && self.shared.in_the_way.lock().contains(path);
+        if is_in_the_way { self.removals.add(path) } else { Ok(()) }
     }
 
     /// A name of an object that has several.
@@ -113,25 +172,33 @@ impl Finisher<'_> {
         if *left == 0 {
             self.first.remove(&key);
         }
+        let waits =
+            |paths: &FxHashSet<Vec<u8>>| paths.contains(&existing) || paths.contains(&entry.path);
+        match self.part {
+            Part::All if waits(&self.shared.in_the_way.lock()) => Ok(()),
+            Part::Late(paths) if !waits(paths) => Ok(()),
+            _ => self.link(entry, &existing),
+        }
+    }
+
+    fn link(&mut self, entry: Entry, existing: &[u8]) -> Result<()> {
         let target = self.shared.target;
         let linked = target
             .parent_of(&entry.path)
-            .and_then(|parent| target.hard_link(&parent, &entry, &existing));
+            .and_then(|parent| target.hard_link(&parent, &entry, existing));
+        let counters = &self.shared.counters;
         match linked {
-            Ok(Outcome::NeedsCopy) => self.instead_of_link(entry),
-            Ok(Outcome::Unchanged) => {
-                Counters::add(&self.shared.counters.unchanged, 1);
-                Ok(())
-            }
-            Ok(_) => {
-                Counters::add(&self.shared.counters.links, 1);
-                Ok(())
-            }
+            Ok(Outcome::NeedsCopy) => self.instead_of_link(entry)?,
+            Ok(Outcome::Unchanged) => Counters::add(&counters.unchanged, 1),
+            Ok(_) => Counters::add(&counters.links, 1),
             Err(problem) => {
-                self.shared.failed(&entry.path, &problem.to_string());
-                Ok(())
+                self.shared.problem(&problem);
+                if problem.error == Cause::NotEmpty {
+                    self.plan_in_the_way(&entry.path)?;
+                }
             }
         }
+        Ok(())
     }
 
     /// Where no link can be made, the object is written once more: that is told, unless it is told
@@ -155,15 +222,12 @@ impl Finisher<'_> {
         let mut scratch = Scratch::new()?;
         let pages = PageReader::new(shared.archive)?;
         let job = FileJob::new(entry, false);
-        let mut offset = 0;
-        let runs = match runs_of(&pages, &job.entry) {
-            Ok(runs) => runs,
-            Err(error) => {
-                job.lost(shared, &error.to_string());
-                return Ok(());
-            }
-        };
-        for run in runs {
+        let mut offset = 0u64;
+        for run in Runs::of(&pages, &job.entry) {
+            let run = match run {
+                Ok(run) => run,
+                Err(error) => return job.lost_by(shared, error),
+            };
             match run {
                 Segment::Hole(length) => job.hole(offset, length, shared),
                 Segment::Data(id, length) => {
@@ -174,7 +238,7 @@ impl Finisher<'_> {
                             job.write(offset, &bytes, shared)
                         }
                         Ok(_) => job.lost(shared, &Error::WrongContent(id).to_string()),
-                        Err(error) => job.lost(shared, &error.to_string()),
+                        Err(error) => job.lost_by(shared, error)?,
                     }
                 }
             }
@@ -182,20 +246,5 @@ impl Finisher<'_> {
         }
         job.done(shared);
         Ok(())
-    }
-}
-
-/// All runs of a file that has chunks.
-pub(super) fn runs_of(pages: &PageReader<'_>, entry: &Entry) -> Result<Vec<Segment>> {
-    match &entry.content {
-        Content::Segments(segments) => Ok(segments.to_vec()),
-        Content::Lists(lists) => {
-            let mut runs = Vec::new();
-            for id in lists.iter() {
-                runs.extend(read_list(pages, id)?);
-            }
-            Ok(runs)
-        }
-        Content::None | Content::Inline(_) => Ok(Vec::new()),
     }
 }

@@ -3,15 +3,18 @@
 //! ```text
 //!  entries ──▶ windows: which records hold what they need ──▶ queue ──▶ workers: open a record
 //!     │                                                                 once, write all it holds
-//!     └──▶ second pass: hard links, then directories from the leaves upward
+//!     └──▶ second pass: hard links, then directories from the leaves upward; what the snapshot
+//!          does not have is noted, and removed at the very end, if nothing was lost
 //! ```
 //! Neither the number of objects nor the size of a file makes memory grow. Read [`run`], then
-//! `plan`, `work`, `finish`.
+//! `plan`, `work`, `finish`, `removal`.
 
 mod entries;
 mod file;
 mod finish;
 mod plan;
+mod removal;
+mod roots;
 mod verify;
 mod work;
 
@@ -21,8 +24,12 @@ use crate::manifest::Snapshot;
 use crate::pages::PageReader;
 use crate::{Archive, Error, Result};
 use entries::{Entries, Selection};
+use finish::Part;
+use parking_lot::Mutex;
 use plan::Planner;
+use removal::Removals;
 use restore::{Overwrite, Target};
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +42,8 @@ use work::Shared;
 pub struct Options {
     /// What happens to what is there already.
     pub overwrite: Overwrite,
-    /// Remove what the snapshot does not have.
+    /// Remove what the snapshot does not have, below the paths that were backed up: once all of the
+    /// snapshot is restored, and not at all when something of it is lost.
     pub delete: bool,
     /// Read everything again and compare.
     pub verify: bool,
@@ -79,6 +87,8 @@ pub struct Report {
     pub deleted: u64,
     /// Objects that could not be restored.
     pub failed: u64,
+    /// How many of them for damage: objects, and pages of which each names many.
+    pub damaged: u64,
     /// Attributes that could not be set.
     pub degraded: u64,
     /// Objects that were read again and compared.
@@ -95,6 +105,25 @@ pub struct Report {
 pub trait Monitor: Sync {
     /// An object could not be restored, or lacks something; `path` is that in the target.
     fn problem(&self, path: &[u8], text: &str);
+
+    /// What the snapshot does not have was removed at `path`: so many objects, itself included. In a
+    /// dry run: would be.
+    fn removed(&self, path: &[u8], objects: u64) {
+        let _ = (path, objects);
+    }
+
+    /// Something that a person should know of the whole.
+    fn note(&self, text: &str) {
+        let _ = text;
+    }
+}
+
+impl Report {
+    /// Whether anything of the snapshot is in the target now.
+    pub fn brought_something(&self) -> bool {
+        let brought = [self.files, self.directories, self.links, self.unchanged, self.kept];
+        brought.iter().any(|count| *count > 0)
+    }
 }
 
 /// Counters that threads share.
@@ -108,6 +137,7 @@ pub(crate) struct Counters {
     pub(crate) kept: AtomicU64,
     pub(crate) deleted: AtomicU64,
     pub(crate) failed: AtomicU64,
+    pub(crate) damaged: AtomicU64,
     pub(crate) degraded: AtomicU64,
     pub(crate) verified: AtomicU64,
     pub(crate) differing: AtomicU64,
@@ -129,6 +159,7 @@ impl Counters {
             kept: get(&self.kept),
             deleted: get(&self.deleted),
             failed: get(&self.failed),
+            damaged: get(&self.damaged),
             degraded: get(&self.degraded),
             verified: get(&self.verified),
             differing: get(&self.differing),
@@ -150,6 +181,9 @@ pub fn run(
     monitor: &dyn Monitor,
 ) -> Result<Report> {
     let begun = Instant::now();
+    if options.delete {
+        removal::refuse(snapshot, target)?;
+    }
     let healed_before = archive.store.healed().len();
     let blocks = archive.blocks()?;
     let pages = PageReader::cached(archive, options.cache.as_deref())?;
@@ -170,46 +204,89 @@ pub fn run(
         is_new,
         place: &target.to_string_lossy(),
         is_full: AtomicBool::new(false),
-        has_lost_pages: AtomicBool::new(false),
+        is_incomplete: AtomicBool::new(false),
+        lost_pages: Mutex::default(),
+        in_the_way: Mutex::default(),
+        told: Mutex::default(),
+        fatal: Mutex::default(),
+        is_over: AtomicBool::new(false),
     };
-    write_all(&shared, &pages, snapshot, &selection)?;
-    finish::run(&shared, &selection, &mut Entries::new(&pages, snapshot, &selection)?)?;
+    shared.mark()?;
+    let tree = Tree { pages: &pages, snapshot, selection: &selection };
+    tree.restore(&shared)?;
     place.sync().map_err(|problem| target_error(target, &problem))?;
     shared.report_degraded();
     if options.verify && !options.dry_run {
-        verify::run(&shared, &mut Entries::new(&pages, snapshot, &selection)?)?;
+        verify::run(&shared, &mut tree.entries()?)?;
     }
     let report = counters.report(begun.elapsed().as_secs_f64());
     let healed_records = (archive.store.healed().len() - healed_before) as u64;
     Ok(Report { healed_records, ..report })
 }
 
-/// First pass: everything but further names and the attributes of directories.
-fn write_all(
-    shared: &Shared<'_>,
-    pages: &PageReader<'_>,
-    snapshot: &Snapshot,
-    selection: &Selection,
-) -> Result<()> {
-    let threads = threads(shared.options);
-    let (queue, tasks) = crossbeam_channel::bounded(threads * work::TASKS_PER_THREAD);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                let tasks = tasks.clone();
-                scope.spawn(move || work::run(shared, &tasks))
-            })
-            .collect();
-        drop(tasks);
-        let mut planner = Planner::new(shared, pages, queue);
-        let mut entries = Entries::new(pages, snapshot, selection)?;
-        let planned = planner.all(&mut entries);
-        drop(planner);
-        for worker in workers {
-            worker.join().unwrap_or(Err(Error::ThreadGone))?;
+/// What is restored.
+struct Tree<'a> {
+    pages: &'a PageReader<'a>,
+    snapshot: &'a Snapshot,
+    selection: &'a Selection,
+}
+
+impl Tree<'_> {
+    fn entries(&self) -> Result<Entries<'_>> {
+        Entries::new(self.pages, self.snapshot, self.selection)
+    }
+
+    fn restore(&self, shared: &Shared<'_>) -> Result<()> {
+        self.write(shared, None)?;
+        let mut removals = Removals::default();
+        finish::run(shared, self.selection, &mut self.entries()?, Part::All, &mut removals)?;
+        if shared.options.delete {
+            let has_removed = removal::run(shared, self.selection, removals)?;
+            self.restore_late(shared, has_removed)?;
         }
-        planned
-    })
+        Ok(())
+    }
+
+    /// What had the name of a directory that is removed by now.
+    fn restore_late(&self, shared: &Shared<'_>, has_removed: bool) -> Result<()> {
+        let paths = std::mem::take(&mut *shared.in_the_way.lock());
+        if paths.is_empty() {
+            return Ok(());
+        }
+        if !has_removed {
+            paths.iter().for_each(|path| {
+                shared.failed(path, "a directory has this name, and nothing is removed")
+            });
+            return Ok(());
+        }
+        self.write(shared, Some(&paths))?;
+        let (part, mut none) = (Part::Late(&paths), Removals::default());
+        finish::run(shared, self.selection, &mut self.entries()?, part, &mut none)
+    }
+
+    /// First pass: everything but further names and the attributes of directories; or `only` some.
+    fn write(&self, shared: &Shared<'_>, only: Option<&FxHashSet<Vec<u8>>>) -> Result<()> {
+        let threads = threads(shared.options);
+        let (queue, tasks) = crossbeam_channel::bounded(threads * work::TASKS_PER_THREAD);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let tasks = tasks.clone();
+                    scope.spawn(move || work::run(shared, &tasks))
+                })
+                .collect();
+            drop(tasks);
+            let mut planner = Planner::new(shared, self.pages, queue, only);
+            let planned = planner.all(&mut self.entries()?);
+            drop(planner);
+            let mut done = Ok(());
+            for worker in workers {
+                done = done.and(worker.join().unwrap_or(Err(Error::ThreadGone)));
+            }
+            // What ended one ends all, each with an error of its own.
+            shared.fatal.lock().take().map_or(done.and(planned), Err)
+        })
+    }
 }
 
 pub(crate) fn threads(options: &Options) -> usize {
@@ -229,7 +306,6 @@ fn open_target(target: &Path, options: &Options) -> std::result::Result<Target, 
 fn target_options(options: &Options) -> restore::Options {
     restore::Options {
         overwrite: options.overwrite,
-        delete: options.delete,
         dry_run: options.dry_run,
         owners: if options.numeric_owners {
             restore::Owners::ById

@@ -4,15 +4,18 @@
 use super::Counters;
 use super::entries::{Entries, Next};
 use super::file::FileJob;
+use super::verify;
 use super::work::{Shared, Task, Use};
 use crate::pages::PageReader;
-use crate::{Error, Result};
+use crate::{Error, Result, xattrs};
 use crossbeam_channel::Sender;
 use format::entry::{Content, Entry, Kind, LinkGroup, Segment};
 use format::list;
 use format::page::PageKind;
 use ids::{ObjectId, Place};
-use rustc_hash::FxHashSet;
+use restore::{Overwrite, Sameness};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tree::PageSource;
@@ -33,8 +36,12 @@ pub(super) struct Planner<'a> {
     plain: Vec<Entry>,
     uses: Vec<Use>,
     entries: usize,
-    /// Inodes whose first name was met: the others are linked later.
-    linked: FxHashSet<LinkGroup>,
+    /// Inodes whose first name was met, and how many more they have: these are linked later.
+    linked: FxHashMap<LinkGroup, u32>,
+    /// Only these objects, when some had to wait.
+    only: Option<&'a FxHashSet<Vec<u8>>>,
+    /// For content that is compared.
+    buffer: Vec<u8>,
 }
 
 impl<'a> Planner<'a> {
@@ -42,9 +49,11 @@ impl<'a> Planner<'a> {
         shared: &'a Shared<'a>,
         pages: &'a PageReader<'a>,
         queue: Sender<Task>,
+        only: Option<&'a FxHashSet<Vec<u8>>>,
     ) -> Self {
-        let linked = FxHashSet::default();
-        Self { shared, pages, queue, plain: Vec::new(), uses: Vec::new(), entries: 0, linked }
+        let (plain, uses, buffer) = Default::default();
+        let linked = FxHashMap::default();
+        Self { shared, pages, queue, plain, uses, entries: 0, linked, only, buffer }
     }
 
     /// Plans everything.
@@ -64,19 +73,75 @@ impl<'a> Planner<'a> {
     fn entry(&mut self, entry: Entry) -> Result<()> {
         self.shared.check()?;
         self.entries += 1;
-        self.shared.progress.objects.fetch_add(1, Ordering::Relaxed);
-        self.shared.progress.bytes.fetch_add(entry.size, Ordering::Relaxed);
-        if has_further_names(&entry) && !self.linked.insert(entry.link_group()) {
+        if self.only.is_none() {
+            self.shared.progress.objects.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.is_further_name(&entry) || self.is_put_off(&entry) {
+            self.shared.pass(entry.size);
             return Ok(());
         }
-        if entry.kind() == Kind::File && !self.shared.is_new && self.shared.is_unchanged(&entry) {
+        if entry.kind() == Kind::File && !self.shared.is_new && self.is_unchanged(&entry)? {
+            self.shared.pass(entry.size);
             Counters::add(&self.shared.counters.unchanged, 1);
             return Ok(());
         }
         match entry.content.clone() {
             Content::Segments(segments) => self.file(entry, &segments),
             Content::Lists(lists) => self.listed_file(entry, &lists),
-            Content::None | Content::Inline(_) => self.plain(entry),
+            Content::None | Content::Inline(_) => {
+                self.shared.pass(entry.size);
+                self.plain(entry)
+            }
+        }
+    }
+
+    /// Whether another name of the object was met. Those of which all were met are forgotten.
+    fn is_further_name(&mut self, entry: &Entry) -> bool {
+        if !has_further_names(entry) {
+            return false;
+        }
+        let key = entry.link_group();
+        let Some(left) = self.linked.get_mut(&key) else {
+            self.linked.insert(key, entry.links - 1);
+            return false;
+        };
+        *left -= 1;
+        if *left == 0 {
+            self.linked.remove(&key);
+        }
+        true
+    }
+
+    /// Whether the object is not to be restored now.
+    fn is_put_off(&self, entry: &Entry) -> bool {
+        if let Some(only) = self.only {
+            return !only.contains(&entry.path);
+        }
+        let shared = self.shared;
+        let is_rehearsed = shared.options.dry_run && shared.options.delete && !shared.is_new;
+        is_rehearsed
+            && entry.kind() != Kind::Directory
+            && shared.options.overwrite != Overwrite::Never
+            && shared.target.is_full_directory(&entry.path)
+            && shared.put_off(&entry.path)
+    }
+
+    /// Whether a file is there already, so that nothing need be fetched.
+    fn is_unchanged(&mut self, entry: &Entry) -> Result<bool> {
+        let shared = self.shared;
+        if shared.options.overwrite != Overwrite::IfChanged {
+            return Ok(false);
+        }
+        let Ok(whole) = xattrs::whole(entry, shared.blocks, &shared.archive.keys.writer.ids) else {
+            return Ok(false);
+        };
+        match shared.target.settle_unchanged(&whole) {
+            Sameness::Equal => Ok(true),
+            Sameness::Other => Ok(false),
+            Sameness::Doubtful => {
+                let equal = verify::has_content(shared, self.pages, entry, &mut self.buffer)?;
+                Ok(equal && shared.target.settle_compared(&whole) == Sameness::Equal)
+            }
         }
     }
 
@@ -110,10 +175,7 @@ impl<'a> Planner<'a> {
             self.pages.soon(lists.iter().copied().skip(at))?;
             let segments = match read_list(self.pages, id) {
                 Ok(segments) => segments,
-                Err(error) => {
-                    job.lost(self.shared, &error.to_string());
-                    return Ok(());
-                }
+                Err(error) => return job.lost_by(self.shared, error),
             };
             offset = self.segments(&job, &segments, offset)?;
             self.flush_if_full()?;
@@ -205,6 +267,40 @@ fn by_record(placed: Vec<(Place, Use)>) -> Vec<(Place, Vec<Use>)> {
 /// directory are those of its own parts.
 pub(super) fn has_further_names(entry: &Entry) -> bool {
     entry.links > 1 && entry.kind() != Kind::Directory
+}
+
+/// The runs of a file, list by list: it may have more than memory is meant for.
+pub(super) struct Runs<'a> {
+    pages: &'a PageReader<'a>,
+    lists: &'a [ObjectId],
+    waiting: VecDeque<Segment>,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn of(pages: &'a PageReader<'a>, entry: &'a Entry) -> Self {
+        let (lists, waiting): (&[ObjectId], VecDeque<Segment>) = match &entry.content {
+            Content::Segments(segments) => (&[], segments.iter().copied().collect()),
+            Content::Lists(lists) => (lists, VecDeque::new()),
+            Content::None | Content::Inline(_) => (&[], VecDeque::new()),
+        };
+        Self { pages, lists, waiting }
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Result<Segment>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.waiting.is_empty() {
+            let (list, rest) = self.lists.split_first()?;
+            self.lists = rest;
+            match read_list(self.pages, list) {
+                Ok(runs) => self.waiting = runs.into(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.waiting.pop_front().map(Ok)
+    }
 }
 
 /// The runs of a list page.

@@ -1,14 +1,15 @@
 //! Third pass: everything is read again and compared with the snapshot. Chunks are compared by
 //! their names, so nothing is fetched.
 
-use super::entries::Entries;
-use super::finish::runs_of;
+use super::entries::{Entries, Next};
+use super::plan::Runs;
 use super::work::Shared;
 use super::{Counters, threads};
 use crate::pages::PageReader;
 use crate::{Error, Result};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind, Segment};
+use restore::Attribute;
 use std::fs::File;
 use std::io::Read;
 
@@ -28,11 +29,13 @@ pub(super) fn run(shared: &Shared<'_>, entries: &mut Entries<'_>) -> Result<()> 
             .collect();
         drop(batches);
         let mut batch = Vec::new();
-        while let Some(selected) = entries.next()? {
-            if !selected.wanted {
-                continue;
+        loop {
+            match entries.step()? {
+                Next::Entry(selected) if selected.wanted => batch.push(selected.entry),
+                Next::Entry(_) => {}
+                Next::Lost(lost) => shared.lost_page(&lost),
+                Next::End => break,
             }
-            batch.push(selected.entry);
             if batch.len() >= BATCH {
                 queue.send(std::mem::take(&mut batch)).map_err(|_| Error::ThreadGone)?;
             }
@@ -53,30 +56,45 @@ fn work(shared: &Shared<'_>, batches: &Receiver<Vec<Entry>>) -> Result<()> {
     Ok(())
 }
 
+/// Compares one object. What differs is one line, and none when it was told that it could not be
+/// restored.
 fn object(shared: &Shared<'_>, pages: &PageReader<'_>, entry: &Entry, buffer: &mut Vec<u8>) {
     Counters::add(&shared.counters.verified, 1);
     let entry = &*shared.whole(entry);
-    let differences = shared.target.compare_metadata(entry);
-    for difference in &differences {
-        shared.monitor.problem(
-            &difference.path,
-            &format!("{:?} differs from the snapshot", difference.attribute),
-        );
-    }
-    let content =
-        if entry.kind() == Kind::File { content(shared, pages, entry, buffer) } else { Ok(true) };
-    match content {
-        Ok(true) if differences.is_empty() => {}
-        Ok(true) => Counters::add(&shared.counters.differing, 1),
-        Ok(false) => {
-            Counters::add(&shared.counters.differing, 1);
-            shared.monitor.problem(&entry.path, "content differs from the snapshot");
-        }
-        Err(text) => {
-            Counters::add(&shared.counters.differing, 1);
-            shared.monitor.problem(&entry.path, &text);
+    let mut differing: Vec<String> = shared
+        .target
+        .compare_metadata(entry)
+        .iter()
+        .map(|difference| difference.attribute.to_string())
+        .collect();
+    let is_there = !differing.contains(&Attribute::Presence.to_string());
+    if entry.kind() == Kind::File && is_there {
+        match content(shared, pages, entry, buffer) {
+            Ok(true) => {}
+            Ok(false) => differing.push("content".into()),
+            Err(text) => differing.push(format!("content ({text})")),
         }
     }
+    if differing.is_empty() {
+        return;
+    }
+    Counters::add(&shared.counters.differing, 1);
+    if !shared.has_told(&entry.path) {
+        let text = format!("differs from the snapshot: {}", differing.join(", "));
+        shared.monitor.problem(&entry.path, &text);
+    }
+}
+
+/// Whether a file that is there has the content of the entry. What cannot be read of the one or the
+/// other is not equal.
+pub(super) fn has_content(
+    shared: &Shared<'_>,
+    pages: &PageReader<'_>,
+    entry: &Entry,
+    buffer: &mut Vec<u8>,
+) -> Result<bool> {
+    shared.check()?;
+    Ok(content(shared, pages, entry, buffer).unwrap_or(false))
 }
 
 /// Whether the file's bytes are those of the snapshot.
@@ -86,14 +104,13 @@ fn content(
     entry: &Entry,
     buffer: &mut Vec<u8>,
 ) -> std::result::Result<bool, String> {
-    let file = shared.target.open_for_verify(&entry.path).map_err(|problem| problem.to_string())?;
+    let file = shared.target.open_for_verify(&entry.path).map_err(|problem| problem.reason())?;
     if let Content::Inline(bytes) = &entry.content {
         return same(&file, bytes.len() as u64, buffer, |read| read == bytes);
     }
-    let runs = runs_of(pages, entry).map_err(|error| error.to_string())?;
     let ids = &shared.archive.keys.writer.ids;
-    for run in runs {
-        let equal = match run {
+    for run in Runs::of(pages, entry) {
+        let equal = match run.map_err(|error| error.to_string())? {
             Segment::Data(id, length) => {
                 same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id)?
             }

@@ -9,10 +9,12 @@ use crate::{Archive, Error, Result, xattrs};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
 use ids::{ObjectId, Place};
-use restore::{Outcome, Problem, Target};
-use rustc_hash::FxHashMap;
+use parking_lot::Mutex;
+use restore::{Cause, Outcome, Problem, Target};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use seal::Opened;
 use std::borrow::Cow;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,9 +37,23 @@ pub(super) struct Shared<'a> {
     pub(super) place: &'a str,
     /// The target has no more room.
     pub(super) is_full: AtomicBool,
-    /// Pages of the snapshot could not be read: nobody knows all that it has.
-    pub(super) has_lost_pages: AtomicBool,
+    /// Something could not be restored: nobody knows all that the snapshot has, and nothing is
+    /// removed from the target.
+    pub(super) is_incomplete: AtomicBool,
+    /// Pages of the snapshot that could not be read: each is told once.
+    pub(super) lost_pages: Mutex<FxHashSet<ObjectId>>,
+    /// Objects whose names directories have that are not empty: they come when these are removed.
+    pub(super) in_the_way: Mutex<FxHashSet<Vec<u8>>>,
+    /// What was told to have failed: the pass that compares does not tell it again.
+    pub(super) told: Mutex<FxHashSet<u64>>,
+    /// Why all ends, and that it does.
+    pub(super) fatal: Mutex<Option<Error>>,
+    pub(super) is_over: AtomicBool,
 }
+
+/// Objects that may wait for directories to be removed, and paths that are told only once. What is
+/// beyond fails, or is told twice.
+const REMEMBERED_MAX: usize = 1 << 16;
 
 /// Something for a worker to do.
 pub(super) enum Task {
@@ -64,7 +80,12 @@ pub(super) fn run(shared: &Shared<'_>, tasks: &Receiver<Task>) -> Result<()> {
         shared.check()?;
         match task {
             Task::Plain(entries) => entries.iter().for_each(|entry| plain(shared, entry)),
-            Task::Record(place, uses) => record(shared, place, &uses, &mut scratch),
+            Task::Record(place, uses) => {
+                // The others stop at their next task.
+                if let Err(error) = record(shared, place, &uses, &mut scratch) {
+                    shared.end(error);
+                }
+            }
         }
     }
     Ok(())
@@ -93,14 +114,11 @@ pub(super) fn plain(shared: &Shared<'_>, entry: &Entry) {
         Ok(Some(outcome)) if entry.kind() == Kind::File => shared.wrote(entry, outcome),
         Ok(Some(Outcome::Created | Outcome::Replaced)) => Counters::add(&shared.counters.links, 1),
         Ok(Some(outcome)) => shared.settled(entry, outcome),
-        Err(problem) => {
-            shared.note_space(&problem);
-            shared.failed(&entry.path, &problem.to_string());
-        }
+        Err(problem) => shared.problem(&problem),
     }
 }
 
-fn record(shared: &Shared<'_>, place: Place, uses: &[Use], scratch: &mut Scratch) {
+fn record(shared: &Shared<'_>, place: Place, uses: &[Use], scratch: &mut Scratch) -> Result<()> {
     match shared.blocks.open_at(place, scratch) {
         Ok(opened) => {
             let at: FxHashMap<_, _> =
@@ -115,19 +133,21 @@ fn record(shared: &Shared<'_>, place: Place, uses: &[Use], scratch: &mut Scratch
             {
                 let _ = shared.archive.store.refresh_after(place.container);
             }
-            uses.iter().for_each(|used| fetch(shared, used, scratch));
+            return uses.iter().try_for_each(|used| fetch(shared, used, scratch));
         }
     }
+    Ok(())
 }
 
-fn fetch(shared: &Shared<'_>, used: &Use, scratch: &mut Scratch) {
+fn fetch(shared: &Shared<'_>, used: &Use, scratch: &mut Scratch) -> Result<()> {
     match shared.blocks.containing(&used.id, scratch) {
         Ok(opened) => {
             let at = opened.ids.iter().position(|id| *id == used.id);
             write(shared, used, at.map(|at| (&*opened, at)));
         }
-        Err(error) => used.file.lost(shared, &error.to_string()),
+        Err(error) => used.file.lost_by(shared, error)?,
     }
+    Ok(())
 }
 
 /// Writes a chunk where it goes, its content checked against its name.
@@ -144,6 +164,7 @@ fn write(shared: &Shared<'_>, used: &Use, found: Option<(&Opened, usize)>) {
             .lost(shared, &format!("chunk {} has other content than its name says", used.id));
     }
     used.file.write(used.offset, bytes, shared);
+    shared.advance(bytes.len() as u64);
 }
 
 impl Shared<'_> {
@@ -151,28 +172,63 @@ impl Shared<'_> {
     pub(super) fn whole<'e>(&self, entry: &'e Entry) -> Cow<'e, Entry> {
         let whole = xattrs::whole(entry, self.blocks, &self.archive.keys.writer.ids);
         whole.unwrap_or_else(|error| {
-            self.failed(&entry.path, &format!("Extended attributes not restored: {error}"));
+            if error.is_damage() {
+                Counters::add(&self.counters.damaged, 1);
+                self.failed(&entry.path, &format!("Extended attributes not restored: {error}"));
+            } else {
+                self.end(error);
+            }
             Cow::Borrowed(entry)
         })
     }
 
     /// An object could not be restored.
     pub(super) fn failed(&self, path: &[u8], text: &str) {
+        self.is_incomplete.store(true, Ordering::Relaxed);
         Counters::add(&self.counters.failed, 1);
+        let mut told = self.told.lock();
+        if told.len() < REMEMBERED_MAX {
+            told.insert(FxBuildHasher.hash_one(path));
+        }
+        drop(told);
         self.monitor.problem(path, text);
+    }
+
+    /// Whether it was told that `path` could not be restored.
+    pub(super) fn has_told(&self, path: &[u8]) -> bool {
+        self.told.lock().contains(&FxBuildHasher.hash_one(path))
+    }
+
+    /// The target did not take an object.
+    pub(super) fn problem(&self, problem: &Problem) {
+        self.note_space(problem);
+        if !self.waits_for_removal(problem) {
+            self.failed(&problem.path, &problem.reason());
+        }
+    }
+
+    /// Whether the object comes later, once the directory that has its name is removed.
+    fn waits_for_removal(&self, problem: &Problem) -> bool {
+        self.options.delete && problem.error == Cause::NotEmpty && self.put_off(&problem.path)
+    }
+
+    /// Puts an object off until the directory of its name is removed.
+    pub(super) fn put_off(&self, path: &[u8]) -> bool {
+        let mut waiting = self.in_the_way.lock();
+        let has_room = waiting.len() < REMEMBERED_MAX;
+        if has_room {
+            waiting.insert(path.to_vec());
+        }
+        has_room
     }
 
     /// A page of the snapshot cannot be read. Its entries have no names any more; the first path
     /// and their number are known from the page above.
     pub(super) fn lost_page(&self, lost: &Lost) {
-        self.has_lost_pages.store(true, Ordering::Relaxed);
-        self.failed(&lost.first, &lost.to_string());
-    }
-
-    /// Whether what the snapshot does not have is to be removed: never while it is not known what
-    /// it has.
-    pub(super) fn deletes(&self) -> bool {
-        self.options.delete && !self.has_lost_pages.load(Ordering::Relaxed)
+        if self.lost_pages.lock().insert(lost.id) {
+            Counters::add(&self.counters.damaged, 1);
+            self.failed(&lost.first, &lost.to_string());
+        }
     }
 
     /// A further name could not be linked: it is an object of its own.
@@ -181,8 +237,35 @@ impl Shared<'_> {
         self.monitor.problem(path, "Link not restored: it is a copy of its own");
     }
 
+    /// Notes in the target that a restore begins. Where that cannot be, it is told: an
+    /// interruption will not be noticed.
+    pub(super) fn mark(&self) -> Result<()> {
+        match self.target.mark() {
+            Ok(()) => Ok(()),
+            Err(problem) if problem.no_space() => {
+                self.note_space(&problem);
+                self.check()
+            }
+            Err(problem) => {
+                self.monitor.note(&format!(
+                    "{problem}: after a power cut the next restore would take what this one wrote for whole; use --overwrite always then"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the restore: what is not damage says nothing of the data, and goes for all of it.
+    pub(super) fn end(&self, error: Error) {
+        self.fatal.lock().get_or_insert(error);
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
     /// Whether to go on.
     pub(super) fn check(&self) -> Result<()> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err(Error::ThreadGone);
+        }
         if self.is_full.load(Ordering::Relaxed) {
             let full = std::io::ErrorKind::StorageFull;
             return Err(Error::File { path: self.place.into(), source: full.into() });
@@ -195,27 +278,44 @@ impl Shared<'_> {
         self.is_full.fetch_or(problem.no_space(), Ordering::Relaxed);
     }
 
-    /// Whether a file is there already, so that nothing need be fetched.
-    pub(super) fn is_unchanged(&self, entry: &Entry) -> bool {
-        let settles = |entry: &Entry| self.target.settle_unchanged(entry);
-        self.options.overwrite == restore::Overwrite::IfChanged
-            && xattrs::whole(entry, self.blocks, &self.archive.keys.writer.ids)
-                .is_ok_and(|entry| settles(&entry))
-    }
-
     /// Counts in a dry run.
     pub(super) fn would_write(&self, used: &Use) {
         if used.offset == 0 {
+            self.pass(used.file.entry.size);
             self.wrote(&used.file.entry, restore::Outcome::Created);
         }
+    }
+
+    /// So many bytes of files are dealt with, and nothing was written.
+    pub(super) fn pass(&self, bytes: u64) {
+        self.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So many bytes of files are written.
+    fn advance(&self, bytes: u64) {
+        self.pass(bytes);
+        self.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Tells what could not be set.
     pub(super) fn report_degraded(&self) {
         let degraded = self.target.take_degraded();
-        Counters::add(&self.counters.degraded, degraded.list.len() as u64 + degraded.more);
+        let others = degraded.list.len() as u64 + degraded.more;
+        Counters::add(&self.counters.degraded, others + degraded.owners);
         for one in &degraded.list {
-            self.monitor.problem(&one.path, &one.to_string());
+            self.monitor.problem(&one.path, &one.reason());
+        }
+        if degraded.more > 0 {
+            let more = format!("and {} attributes more that could not be restored", degraded.more);
+            self.monitor.note(&more);
+        }
+        if let Some(first) = &degraded.first_owner {
+            self.monitor.note(&format!(
+                "the owners of {} objects are not restored: {} (only root may give files to others); the first is {}",
+                degraded.owners,
+                first.error,
+                String::from_utf8_lossy(&first.path),
+            ));
         }
     }
 }

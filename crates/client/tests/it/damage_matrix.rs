@@ -178,7 +178,10 @@ impl Matrix {
                 archive.forget(&[self.lab.made[0].name]).map(|()| "forgotten".into()).map_err(text)
             }
             _ => {
-                let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+                let options = reclaim::Options {
+                    max_waste_percent: 0.0,
+                    dry_run: false,
+                };
                 let report = reclaim::run(&archive, &options).map_err(text)?;
                 Ok(format!("{} containers gone", report.containers_removed))
             }
@@ -374,6 +377,7 @@ fn a_restore_that_deletes_spares_everything_while_a_page_is_lost() {
         report.failed > 0
     });
     assert!(lost.count() > 0, "no page of names was lost");
-    std::fs::write(target.join("more"), b"what no snapshot has").unwrap();
+    std::fs::write(target.join(crate::testkit::NAME).join("more"), b"what no snapshot has")
+        .unwrap();
     assert_eq!(restore(&lab.place).0.deleted, 1, "and deletes again once all is known");
 }

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test may stop at the first surprise")]
 
 mod changing;
+mod cut_short;
 mod damage;
 mod damage_matrix;
+mod deleting;
 mod doubts;
 mod far;
 mod faults;

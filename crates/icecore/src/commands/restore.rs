@@ -25,7 +25,13 @@ const EXAMPLES: &str = "Examples:
   icecore restore latest --target /tmp/out --include '*.pdf' --verify
 
 The content of a named directory lands in the target itself. What is there and equal stays, so a
-restore that was interrupted goes on where it was. Exit code 3: parts could not be restored.";
+restore that was interrupted goes on where it was. Exit code 3: parts could not be restored.
+
+--delete removes, and names, what the snapshot does not have, below the paths that were backed up:
+once all is restored, and nothing at all when parts of the snapshot are lost. Look first: --dry-run.
+While a restore runs, a file .icecore-restore-... stands in the target. One that is left of a restore
+that was cut short tells the next one to compare contents. With --no-sync nobody waits for the disk:
+after a power cut soon afterwards, restore again with --overwrite always.";
 
 /// Bring back a snapshot or a part of it.
 #[derive(clap::Args, Debug)]
@@ -48,7 +54,7 @@ pub(crate) struct Restore {
     /// What happens to what is there already.
     #[arg(long, value_enum, default_value = "if-changed")]
     overwrite: When,
-    /// Remove what is in the target and not in the snapshot.
+    /// Remove what is in the target and not in the snapshot, below the paths that were backed up.
     #[arg(long)]
     delete: bool,
     /// Read everything again and compare.
@@ -109,7 +115,7 @@ impl Restore {
         let cache = cache::to_read(context, &archive, &snapshot.head.source);
         let job = Job::begin(context, "restore", false);
         let shown = Shown::start(&context.progress, &context.out, total);
-        let told = Told(&context.out);
+        let told = Told { out: &context.out, dry_run: self.dry_run };
         let report = restore::run(
             &archive,
             &snapshot,
@@ -123,6 +129,9 @@ impl Restore {
         let report = report.map_err(|error| context.failure(error))?;
         self.has_matched(&report)?;
         context.out.line(&text(&report, self.dry_run))?;
+        if let Some(advice) = advice(&report) {
+            context.out.line(advice)?;
+        }
         if report.healed_records > 0 {
             context.out.line(&format!(
                 "{} had rotted and came from parity. What to do: icecore check --repair",
@@ -180,7 +189,9 @@ impl Restore {
 
 /// A difference after a restore is worse than an object that could not be written.
 fn code(report: &Report) -> Code {
-    if report.differing > 0 {
+    if !report.brought_something() && report.failed > 0 {
+        if report.damaged > 0 { Code::Damage } else { Code::Failed }
+    } else if report.differing > 0 {
         Code::DrillMismatch
     } else if report.failed > 0 || report.degraded > 0 {
         Code::Partial
@@ -189,7 +200,25 @@ fn code(report: &Report) -> Code {
     }
 }
 
-struct Told<'a>(&'a Out);
+/// What to do next, if anything.
+fn advice(report: &Report) -> Option<&'static str> {
+    (report.damaged > 0).then_some(
+        "Parts of the snapshot are damaged. See what else is: icecore check; look for another snapshot: icecore snapshots",
+    )
+}
+
+struct Told<'a> {
+    out: &'a Out,
+    dry_run: bool,
+}
+
+#[derive(Serialize)]
+struct Removed {
+    #[serde(flatten)]
+    path: JsonPath,
+    objects: u64,
+    dry_run: bool,
+}
 
 #[derive(Serialize)]
 struct Problem<'a> {
@@ -201,7 +230,25 @@ struct Problem<'a> {
 impl Monitor for Told<'_> {
     fn problem(&self, path: &[u8], text: &str) {
         let shown = format!("{}: {text}", escape::escape(path));
-        self.0.beside("problem", &Problem { path: JsonPath::as_is(path), reason: text }, &shown);
+        self.out.beside("problem", &Problem { path: JsonPath::as_is(path), reason: text }, &shown);
+    }
+
+    fn removed(&self, path: &[u8], objects: u64) {
+        let shown = || {
+            let sign = if self.dry_run { "would remove" } else { "removed" };
+            let rest = match objects {
+                0 | 1 => String::new(),
+                objects => format!(" with {} in it", units::many(objects - 1, "object")),
+            };
+            format!("{sign} {}{rest}", escape::escape(path))
+        };
+        let removed = Removed { path: JsonPath::as_is(path), objects, dry_run: self.dry_run };
+        // Who does not listen is no reason to stop in the middle.
+        let _ = self.out.item("removed", &removed, shown);
+    }
+
+    fn note(&self, text: &str) {
+        self.out.note(text);
     }
 }
 
@@ -242,9 +289,18 @@ mod tests {
             differing,
             ..Report::default()
         };
+        let some = |report| Report { files: 1, ..report };
         assert_eq!(code(&report(0, 0, 0)), Code::Complete);
         assert_eq!(code(&report(0, 1, 0)), Code::Partial);
-        assert_eq!(code(&report(1, 0, 0)), Code::Partial);
-        assert_eq!(code(&report(1, 1, 1)), Code::DrillMismatch);
+        assert_eq!(code(&some(report(1, 0, 0))), Code::Partial);
+        assert_eq!(code(&some(report(1, 1, 1))), Code::DrillMismatch);
+    }
+
+    #[test]
+    fn a_restore_that_brought_nothing_is_not_partial() {
+        let report = |damaged| Report { failed: 1, damaged, ..Report::default() };
+        assert_eq!(code(&report(1)), Code::Damage);
+        assert_eq!(code(&report(0)), Code::Failed);
+        assert_eq!(code(&Report { directories: 1, ..report(1) }), Code::Partial);
     }
 }

@@ -17,6 +17,7 @@ mod parity;
 mod passwords;
 mod profiles;
 mod renewing;
+mod restoring;
 mod round_trip;
 mod stopping;
 mod storing;

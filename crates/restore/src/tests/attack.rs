@@ -1,7 +1,7 @@
 //! Hostile snapshots and hostile neighbours: the canary beside the target stays.
 
 use crate::testing::*;
-use crate::{Cause, Overwrite};
+use crate::{Cause, Overwrite, Sameness};
 use format::entry::Kind;
 use std::fs;
 use std::os::unix::fs::symlink as link;
@@ -18,9 +18,10 @@ fn hostile_paths_are_refused_by_every_call() {
         assert!(target.directory(&directory(path, 0o755)).is_err());
         assert!(target.hard_link(&root, &file("x", 0o644), path).is_err());
         assert!(target.open_for_verify(path).is_err());
-        assert!(!target.settle_unchanged(&file(path, 0o644)));
+        assert_eq!(target.settle_unchanged(&file(path, 0o644)), Sameness::Other);
         assert!(target.finish_directory(&directory(path, 0o755)).is_err());
-        assert!(target.delete_others(path, &|_| false, None)[0].is_err());
+        assert!(delete_others(&target, path, |_| false)[0].is_err());
+        assert!(target.remove(path, None).problem.is_some());
     }
     for path in [&b".."[..], b".", b"a/..", b"a\0b", b"a/"] {
         assert!(target.small_file(&root, &file(path, 0o644), b"").is_err());
@@ -41,7 +42,7 @@ fn what_lies_below_a_symlink_of_the_snapshot_is_not_followed_out() {
         assert!(target.directory(&directory("a", 0o755)).is_err());
         assert!(target.finish_directory(&directory("a", 0o700)).is_err());
         assert!(target.open_for_verify(b"a/canary").is_err());
-        assert!(target.delete_others(b"a", &|_| false, None).iter().all(Result::is_err));
+        assert!(delete_others(&target, b"a", |_| false).iter().all(Result::is_err));
         place.assert_canary_alive();
     }
 }
@@ -65,9 +66,9 @@ fn deleting_stays_inside_follows_nothing_and_spares_what_is_kept() {
         link("../outside", place.at("out")).unwrap();
         fs::write(place.at("kept"), "").unwrap();
         let target = place.target(Overwrite::Always);
-        let mut removed = target.delete_others(b"", &|name| name == b"kept", None);
-        removed.sort_by_key(|r| r.as_ref().unwrap().path.clone());
-        let counts: Vec<u64> = removed.into_iter().map(|r| r.unwrap().objects).collect();
+        let mut removed = delete_others(&target, b"", |name| name == b"kept");
+        removed.sort_by_key(|removed| removed.as_ref().unwrap().0.clone());
+        let counts: Vec<u64> = removed.into_iter().map(|removed| removed.unwrap().1).collect();
         assert_eq!(counts, [5, 1]);
         assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1);
         place.assert_canary_alive();
@@ -85,7 +86,7 @@ fn deleting_does_not_enter_a_mount() {
     if !mount("mount", &["--bind".as_ref(), &outside, &at]) {
         return;
     }
-    let removed = place.target(Overwrite::Always).delete_others(b"", &|_| false, None);
+    let removed = delete_others(&place.target(Overwrite::Always), b"", |_| false);
     assert!(mount("umount", &[&at]));
     let problem = removed[0].as_ref().unwrap_err();
     assert_eq!((&problem.path[..], problem.error), (&b"d/mount"[..], Cause::MountPoint));
@@ -126,7 +127,7 @@ fn a_directory_swapped_for_a_symlink_while_files_are_created_leads_nowhere() {
                 );
             }
             let _ = target.finish_directory(&directory("d", 0o700));
-            let _ = target.delete_others(b"d", &|name| name.starts_with(b"p"), None);
+            let _ = delete_others(&target, b"d", |name| name.starts_with(b"p"));
         }
         stop.store(true, Ordering::Relaxed);
     });

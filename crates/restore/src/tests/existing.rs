@@ -1,7 +1,7 @@
 //! Into a tree that is there already.
 
 use crate::testing::*;
-use crate::{Cause, Options, Outcome, Overwrite, Target};
+use crate::{Cause, Options, Outcome, Overwrite, Sameness, Target};
 use format::entry::{Entry, Kind};
 use std::fs;
 
@@ -40,6 +40,87 @@ fn an_equal_file_gets_its_mode_and_owner_back() {
     assert_eq!(place.look("f").stx_ino, before);
 }
 
+/// Review: `put_right` changed a file that has names elsewhere through its name in the target.
+#[test]
+fn an_equal_file_with_names_elsewhere_is_replaced_and_not_changed() {
+    let place = Place::new();
+    restore(&place.target(Overwrite::Always), &file("f", 0o640), b"abc");
+    let other = place.folder.path().join("outside/canary2");
+    fs::hard_link(place.at("f"), &other).unwrap();
+    let wanted = with_xattr(file("f", 0o600), "user.new", b"1");
+    assert_eq!(restore(&place.target(Overwrite::IfChanged), &wanted, b"ABC"), Outcome::Replaced);
+    let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&other).unwrap());
+    assert_eq!((mode & 0o777, fs::read(&other).unwrap()), (0o640, b"abc".to_vec()));
+    // Nothing to put right: it stays.
+    fs::remove_file(&other).unwrap();
+    fs::hard_link(place.at("f"), &other).unwrap();
+    assert_eq!(restore(&place.target(Overwrite::IfChanged), &wanted, b"ABC"), Outcome::Unchanged);
+    fs::remove_file(other).unwrap();
+    place.assert_canary_alive();
+}
+
+/// A file as a power cut leaves it: its length and its times are there, its data is not.
+#[test]
+fn what_an_unfinished_restore_wrote_is_not_believed_by_its_size_and_time() {
+    let place = Place::new();
+    let unfinished = place.target(Overwrite::IfChanged);
+    unfinished.mark().unwrap();
+    restore(&unfinished, &file("f", 0o640), b"\0\0\0");
+    drop(unfinished);
+    let entry = Entry { size: 3, ..file("f", 0o640) };
+    let resumed = place.target(Overwrite::IfChanged);
+    assert_eq!(resumed.settle_unchanged(&entry), Sameness::Doubtful);
+    assert_eq!(resumed.settle_compared(&entry), Sameness::Equal);
+    assert_eq!(restore(&resumed, &entry, b"abc"), Outcome::Replaced);
+    assert_eq!(
+        fs::read_dir(place.root()).unwrap().count(),
+        2,
+        "the marker stays until all is safe"
+    );
+    resumed.sync().unwrap();
+    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1);
+    let third = place.target(Overwrite::IfChanged);
+    assert_eq!(third.settle_unchanged(&entry), Sameness::Equal);
+}
+
+#[test]
+fn a_restore_takes_no_marker_away_that_is_of_one_that_runs() {
+    let place = Place::new();
+    let (first, second) = (place.target(Overwrite::Always), place.target(Overwrite::Always));
+    first.mark().unwrap();
+    let third = place.target(Overwrite::Always);
+    second.mark().unwrap();
+    third.sync().unwrap();
+    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 2);
+    let listed = delete_others(&first, b"", |_| false);
+    assert_eq!(listed, [], "a marker is none of the names that the snapshot lacks");
+    first.sync().unwrap();
+    second.sync().unwrap();
+    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_marker_that_makes_no_sense_doubts_everything() {
+    let place = Place::new();
+    restore(&place.target(Overwrite::Always), &file("f", 0o640), b"abc");
+    fs::write(place.at(".icecore-restore-x"), "").unwrap();
+    let entry = Entry { size: 3, ..file("f", 0o640) };
+    let target = place.target(Overwrite::IfChanged);
+    assert_eq!(target.settle_unchanged(&entry), Sameness::Doubtful);
+}
+
+#[test]
+fn removing_a_name_leaves_its_directory_as_it_was() {
+    let place = Place::new();
+    let target = place.target(Overwrite::Always);
+    let entry = directory("d", 0o555);
+    target.directory(&entry).unwrap();
+    restore(&target, &file("d/stranger", 0o644), b"");
+    target.finish_directory(&entry).unwrap();
+    assert_eq!(target.remove(b"d/stranger", None).objects, 1);
+    assert_eq!(target.compare_metadata(&entry), []);
+}
+
 #[test]
 fn replacing_one_name_of_a_hard_link_leaves_the_other() {
     let place = Place::new();
@@ -73,7 +154,7 @@ fn linked_names_of_an_older_tree_are_linked_anew() {
 }
 
 #[test]
-fn kinds_replace_each_other_but_full_directories_only_with_delete() {
+fn kinds_replace_each_other_but_full_directories_are_removed_first() {
     let place = Place::new();
     fs::create_dir(place.at("empty")).unwrap();
     fs::create_dir_all(place.at("full/deep")).unwrap();
@@ -90,7 +171,10 @@ fn kinds_replace_each_other_but_full_directories_only_with_delete() {
         target.directory(&directory(name, 0o755)).unwrap();
         restore(&target, &file(format!("{name}/x"), 0o644), b"1");
     }
-    let target = place.target_with(Options { delete: true, ..options(Overwrite::Always) });
+    let rehearsed = place.target_with(Options { dry_run: true, ..options(Overwrite::Always) });
+    assert_eq!(rehearsed.remove(b"full", None).objects, 2);
+    assert!(target.is_full_directory(b"full"));
+    assert_eq!(target.remove(b"full", None), crate::Removed { objects: 2, problem: None });
     restore(&target, &file("full", 0o644), b"1");
     place.assert_canary_alive();
     let never = place.target(Overwrite::Never).directory(&directory("full", 0o755));
@@ -202,7 +286,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_happen() {
     assert_eq!(try_file(&target, &file("new/f", 0o644), b"1"), Ok(Outcome::Created));
     assert_eq!(try_file(&target, &file("old", 0o644), b"1"), Ok(Outcome::Replaced));
     target.finish_directory(&new).unwrap();
-    assert_eq!(target.delete_others(b"", &|_| false, None).len(), 1);
+    assert_eq!(delete_others(&target, b"", |_| false), [Ok((b"old".to_vec(), 1))]);
     assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1);
     assert_eq!(fs::read(place.at("old")).unwrap(), b"old");
 }

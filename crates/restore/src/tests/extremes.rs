@@ -1,7 +1,7 @@
 //! Very deep, very many.
 
 use crate::testing::*;
-use crate::{Outcome, Overwrite};
+use crate::{Options, Outcome, Overwrite, Sameness};
 
 const LEVELS: usize = 3_000;
 
@@ -23,9 +23,12 @@ fn a_path_of_3000_levels_is_restored_verified_and_removed() {
         for folder in folders.iter().step_by(100) {
             assert_eq!(target.compare_metadata(folder), []);
         }
-        assert!(target.settle_unchanged(&entry));
-        let removed = target.delete_others(b"", &|_| false, None);
-        assert_eq!(removed[0].as_ref().unwrap().objects, LEVELS as u64 + 1);
+        assert_eq!(target.settle_unchanged(&entry), Sameness::Equal);
+        let rehearsed = place.target_with(Options { dry_run: true, ..options(Overwrite::Always) });
+        let counted = delete_others(&rehearsed, b"", |_| false);
+        assert_eq!(counted[0].as_ref().unwrap().1, LEVELS as u64 + 1);
+        let removed = delete_others(&target, b"", |_| false);
+        assert_eq!(removed[0].as_ref().unwrap().1, LEVELS as u64 + 1);
         assert_eq!(std::fs::read_dir(place.root()).unwrap().count(), 0);
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 fn assert_as_recorded(target: &Target, entry: &Entry) {
     assert_eq!(target.compare_metadata(entry), [], "{:?}", String::from_utf8_lossy(&entry.path));
-    assert!(target.settle_unchanged(entry));
+    assert_eq!(target.settle_unchanged(entry), crate::Sameness::Equal);
 }
 
 #[test]

@@ -56,9 +56,9 @@ fn owners_are_one_degradation_and_setuid_is_dropped() {
             assert_eq!(target.small_file(&parent, &foreign, b""), Ok(Outcome::Created));
             assert_eq!(target.compare_metadata(&foreign), []);
         }
-        let degraded = target.take_degraded().list;
-        assert_eq!(degraded.len(), 1);
-        assert_eq!(degraded[0].attribute, Attribute::Owner);
+        let degraded = target.take_degraded();
+        assert_eq!((degraded.list.len(), degraded.owners), (0, 5));
+        assert_eq!(degraded.first_owner.unwrap().attribute, Attribute::Owner);
         assert_eq!(place.look("f0").stx_mode & 0o7777, 0o755);
         let own = mine(file("own", 0o6755));
         restore(&target, &own, b"");
@@ -89,7 +89,7 @@ fn what_a_plain_user_may_delete_goes_even_when_unreadable() {
         for path in ["a/b", "a"] {
             std::fs::set_permissions(place.at(path), PermissionsExt::from_mode(0o0)).unwrap();
         }
-        let removed = place.target(Overwrite::Always).delete_others(b"", &|_| false, None);
-        assert_eq!(removed[0].as_ref().unwrap().objects, 3);
+        let removed = delete_others(&place.target(Overwrite::Always), b"", |_| false);
+        assert_eq!(removed[0].as_ref().unwrap().1, 3);
     });
 }

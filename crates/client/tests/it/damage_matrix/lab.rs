@@ -166,8 +166,8 @@ pub(crate) fn names(lines: &[String], path: &[u8]) -> bool {
     let path = format!("{NAME}/{}", String::from_utf8_lossy(path));
     lines.iter().any(|line| {
         line.contains(&path)
-            || line.split_once(": ").is_some_and(|(from, text)| {
-                text.contains("entries from here on") && from <= path.as_str()
-            })
+            || line
+                .split_once(": ")
+                .is_some_and(|(from, text)| text.contains("from here on") && from <= path.as_str())
     })
 }

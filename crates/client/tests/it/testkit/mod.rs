@@ -37,6 +37,8 @@ pub(crate) const NAME: &str = "tree";
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) lines: parking_lot::Mutex<Vec<String>>,
+    /// What a restore removed, and how much with it.
+    pub(crate) removed: parking_lot::Mutex<Vec<(String, u64)>>,
 }
 
 impl Heard {
@@ -58,6 +60,14 @@ impl Monitor for Heard {
 impl restore::Monitor for Heard {
     fn problem(&self, path: &[u8], text: &str) {
         self.lines.lock().push(format!("{}: {text}", String::from_utf8_lossy(path)));
+    }
+
+    fn removed(&self, path: &[u8], objects: u64) {
+        self.removed.lock().push((String::from_utf8_lossy(path).into_owned(), objects));
+    }
+
+    fn note(&self, text: &str) {
+        self.lines.lock().push(format!("note: {text}"));
     }
 }
 
@@ -250,7 +260,11 @@ pub(crate) fn assert_clean(archive: &Archive) {
 }
 
 pub(crate) fn reclaimed(archive: &Archive) -> reclaim::Report {
-    reclaim::run(archive, &reclaim::Options { max_waste_percent: 0.0, dry_run: false }).unwrap()
+    reclaim::run(
+        archive,
+        &reclaim::Options { max_waste_percent: 0.0, dry_run: false },
+    )
+    .unwrap()
 }
 
 pub(crate) fn rebuilt(place: &Place) -> rebuild::Report {

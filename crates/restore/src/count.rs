@@ -1,0 +1,119 @@
+//! Counting a tree as [`crate::delete::Remover`] would remove it, for a dry run.
+
+use crate::names;
+use crate::others::{Removed, Spare, refuse_mount};
+use crate::problem::{Cause, Operation, Problem};
+use crate::system;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Dir, FileType, OFlags};
+use rustix::io::Errno;
+
+/// Counts. One directory is open at a time, however deep it goes.
+pub(crate) struct Counter<'a> {
+    top: BorrowedFd<'a>,
+    spare: Option<Spare<'a>>,
+    levels: Vec<Level>,
+    counted: Removed,
+}
+
+/// A directory on the way down.
+struct Level {
+    /// Directories in it that are still to be counted.
+    waiting: Vec<Vec<u8>>,
+    /// Something in it stays, and so it does.
+    stays: bool,
+}
+
+impl<'a> Counter<'a> {
+    /// Counts below `top`, which holds the first name.
+    pub(crate) fn new(top: BorrowedFd<'a>, spare: Option<Spare<'a>>) -> Self {
+        Self { top, spare, levels: Vec::new(), counted: Removed::default() }
+    }
+
+    pub(crate) fn count(mut self, name: &[u8], path: &[u8]) -> Removed {
+        let above = path.len() - name.len();
+        match self.is_directory(name) {
+            Ok(true) => self.enter(path.to_vec(), above),
+            Ok(false) => _ = self.leaf(path),
+            Err(error) => self.stuck(path, error.into()),
+        }
+        while let Some(level) = self.levels.last_mut() {
+            match level.waiting.pop() {
+                Some(path) => self.enter(path, above),
+                None => self.leave(),
+            }
+        }
+        self.counted
+    }
+
+    fn is_directory(&self, name: &[u8]) -> Result<bool, Errno> {
+        Ok(system::file_type(&system::look(self.top, name)?) == FileType::Directory)
+    }
+
+    /// Counts what is no directory. Whether it would go.
+    fn leaf(&mut self, path: &[u8]) -> bool {
+        let goes = !self.spare.is_some_and(|spare| spare(path, false));
+        self.counted.objects += u64::from(goes);
+        goes
+    }
+
+    fn enter(&mut self, path: Vec<u8>, above: usize) {
+        let level = match self.list(&path, above) {
+            Ok(level) => level,
+            // Its owner can open it before it goes.
+            Err(Cause::System(Errno::ACCESS)) => Level { waiting: Vec::new(), stays: false },
+            Err(cause) => return self.stuck(&path, cause),
+        };
+        self.levels.push(level);
+    }
+
+    fn list(&mut self, path: &[u8], above: usize) -> Result<Level, Cause> {
+        let open = system::open_beneath(self.top, &path[above..], OFlags::RDONLY)?;
+        refuse_mount(self.top, open.as_fd())?;
+        let is_spared = self.spare.is_some_and(|spare| spare(path, true));
+        let mut level = Level { waiting: Vec::new(), stays: is_spared };
+        for item in Dir::read_from(&open)? {
+            let item = item?;
+            let name = item.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            let below = names::join(path, name);
+            match file_type(open.as_fd(), name, item.file_type()) {
+                FileType::Directory => level.waiting.push(below),
+                _ => level.stays |= !self.leaf(&below),
+            }
+        }
+        Ok(level)
+    }
+
+    fn leave(&mut self) {
+        match self.levels.pop() {
+            Some(level) if level.stays => self.stays_above(),
+            Some(_) => self.counted.objects += 1,
+            None => {}
+        }
+    }
+
+    fn stuck(&mut self, path: &[u8], cause: Cause) {
+        let problem = || Problem::new(path, Operation::Remove, cause);
+        self.counted.problem.get_or_insert_with(problem);
+        self.stays_above();
+    }
+
+    fn stays_above(&mut self) {
+        if let Some(level) = self.levels.last_mut() {
+            level.stays = true;
+        }
+    }
+}
+
+/// Some file systems do not say it in the list.
+fn file_type(directory: BorrowedFd<'_>, name: &[u8], listed: FileType) -> FileType {
+    match listed {
+        FileType::Unknown => {
+            system::look(directory, name).map_or(listed, |stat| system::file_type(&stat))
+        }
+        known => known,
+    }
+}

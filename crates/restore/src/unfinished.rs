@@ -1,0 +1,136 @@
+//! Whether a restore into this target ended before all was durable.
+//!
+//! After a power cut a file may have its length and its times, and zeros where its data should be.
+//! While a restore runs, a marker stands in the target: a small file that says since when files may be
+//! so. It is durable before the first file is written, and goes when all is. Who finds one believes
+//! the size and mtime of nothing that changed since. That costs two syncs a restore, and nothing a
+//! file.
+
+use crate::problem::{Operation, Problem};
+use crate::system::{self, READ};
+use crate::target::Target;
+use format::entry::{Entry, Kind};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx};
+use rustix::io::Errno;
+
+/// How names of markers begin.
+const PREFIX: &[u8] = b".icecore-restore-";
+const TEXT: &str =
+    "An icecore restore into this folder is under way or was cut short. Files changed since ";
+const BYTES_MAX: usize = 256;
+/// Clocks are set back: what changed so long before a restore began is doubted too.
+const MARGIN_SECS: i64 = 86_400;
+/// Markers that are read; more than these are as one that makes no sense.
+const MARKERS_MAX: usize = 64;
+
+/// Whether a name in a target is that of a marker.
+pub(crate) fn is_marker(name: &[u8]) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// What earlier restores left, and our own marker.
+#[derive(Default)]
+pub(crate) struct Unfinished {
+    found: Vec<Vec<u8>>,
+    /// What changed since is not to be believed.
+    since_secs: Option<i64>,
+}
+
+/// Our own marker; locked, so that no other restore takes it away.
+pub(crate) struct Marker {
+    name: Vec<u8>,
+    _file: OwnedFd,
+}
+
+impl Unfinished {
+    /// Looks for markers in the root of a target.
+    pub(crate) fn find(root: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let found = system::list(root, MARKERS_MAX, &|name| !is_marker(name))?;
+        let sinces = found.iter().map(|name| since(root, name).unwrap_or(i64::MIN));
+        let since_secs = sinces.min();
+        Ok(Self { found, since_secs })
+    }
+}
+
+/// The moment that a marker names; `None` when it makes no sense.
+fn since(root: BorrowedFd<'_>, name: &[u8]) -> Option<i64> {
+    let file = rustix::fs::openat(root, name, READ, Mode::empty()).ok()?;
+    let stat = system::look_at(file.as_fd()).ok()?;
+    if system::file_type(&stat) != FileType::RegularFile {
+        return None;
+    }
+    let mut bytes = [0; BYTES_MAX];
+    let length = rustix::io::read(&file, &mut bytes).ok()?;
+    let text = std::str::from_utf8(&bytes[..length]).ok()?.strip_prefix(TEXT)?;
+    let secs: i64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(secs.saturating_sub(MARGIN_SECS))
+}
+
+impl Target {
+    /// Durably notes in the target that a restore begins: before the first object is written.
+    pub fn mark(&self) -> Result<(), Problem> {
+        let Some(root) = self.0.writable(&self.0.root) else { return Ok(()) };
+        let name = [PREFIX, self.own_number().as_bytes()].concat();
+        let problem = |error: Errno| Problem::new(&name, Operation::Create, error);
+        let file = create(root, &name).map_err(problem)?;
+        if let Err(error) = self.fill(root, file.as_fd()) {
+            let _ = rustix::fs::unlinkat(root, &name[..], AtFlags::empty());
+            return Err(problem(error));
+        }
+        *self.0.marker.lock() = Some(Marker { name, _file: file });
+        Ok(())
+    }
+
+    fn own_number(&self) -> String {
+        format!("{}-{:x}{:08x}", std::process::id(), self.0.begun.secs, self.0.begun.nanos)
+    }
+
+    fn fill(&self, root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        // By the clock of the file system, which may be another machine's.
+        let now_secs = system::look_at(file)?.stx_ctime.tv_sec;
+        let text = format!(
+            "{TEXT}{now_secs} (seconds since 1970) may lack content; a restore into it \nthat ends well makes them good and removes this file.\n"
+        );
+        system::write_all(file, text.as_bytes())?;
+        let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+        if self.0.options.sync {
+            rustix::fs::fsync(file)?;
+            rustix::fs::fsync(root)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the markers away: all that this restore wrote and compared is as durable as was asked
+    /// for. Those of others stay, if they run, and if nobody waited for the disks.
+    pub(crate) fn unmark(&self) {
+        let Some(root) = self.0.writable(&self.0.root) else { return };
+        if let Some(marker) = self.0.marker.lock().take() {
+            let _ = rustix::fs::unlinkat(root, &marker.name[..], AtFlags::empty());
+        }
+        let left = if self.0.options.sync { &self.0.unfinished.found[..] } else { &[] };
+        for name in left.iter().filter(|name| !is_held(root, name)) {
+            let _ = rustix::fs::unlinkat(root, &name[..], AtFlags::empty());
+        }
+    }
+
+    /// Whether the content of what is there has to be looked at: its size and times were set by a
+    /// restore that did not end.
+    pub(crate) fn is_doubtful(&self, stat: &Statx, entry: &Entry) -> bool {
+        let since = self.0.unfinished.since_secs;
+        entry.kind() == Kind::File
+            && entry.size > 0
+            && since.is_some_and(|since| stat.stx_ctime.tv_sec >= since)
+    }
+}
+
+fn create(root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(root, name, flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// Whether the restore that made a marker runs.
+fn is_held(root: BorrowedFd<'_>, name: &[u8]) -> bool {
+    let Ok(file) = rustix::fs::openat(root, name, READ, Mode::empty()) else { return false };
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+}
