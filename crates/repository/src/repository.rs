@@ -81,7 +81,10 @@ impl Repository {
         State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }
             .write(&*storage)?;
         config.write(&*storage)?;
-        Self::open(storage)
+        let repository = Self::open(storage)?;
+        // From the beginning: the first backup may already be the one that fills the disk.
+        repository.fill_reserve();
+        Ok(repository)
     }
 
     /// Opens the repository in `storage`. Costs the same at any size.

@@ -15,10 +15,12 @@ use crate::snapshots::{self, SnapshotRef};
 use crate::storage::Storage;
 use crate::{Error, Repository, Result};
 use format::container::Row as ContainerRow;
+use format::manifest::Head;
 use format::record::{RecordKind, SealedRecord, head_only, object_ids, verify};
 use ids::{ContainerNo, ObjectId, Place};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -28,6 +30,9 @@ use std::thread::JoinHandle;
 const FRESH_MAX: usize = 1 << 18;
 /// Containers that may wait for the disk.
 const SYNC_QUEUE: usize = 1;
+/// Containers that may be unfinished at a time: the current one, those that wait, the one that is
+/// synced, and its copy when that failed.
+const UNFINISHED_MAX: usize = SYNC_QUEUE + 3;
 
 /// A session. Dropped without a commit it publishes nothing; what it stored is found and used by
 /// the next one.
@@ -40,8 +45,12 @@ pub struct Session {
     seen: Mutex<FxHashSet<ContainerNo>>,
     current: Mutex<Option<ContainerWriter>>,
     syncer: Mutex<Option<Syncer>>,
+    /// The last containers that were begun: one of them may be unfinished.
+    begun: Mutex<VecDeque<ContainerNo>>,
     stored_bytes: std::sync::atomic::AtomicU64,
     committed: std::sync::atomic::AtomicBool,
+    /// The disk took no more.
+    is_full: std::sync::atomic::AtomicBool,
 }
 
 /// What this session itself stored.
@@ -79,8 +88,10 @@ impl Session {
             seen: Mutex::default(),
             current: Mutex::new(None),
             syncer: Mutex::new(None),
+            begun: Mutex::default(),
             stored_bytes: Default::default(),
             committed: Default::default(),
+            is_full: Default::default(),
         }
     }
 
@@ -174,6 +185,7 @@ impl Session {
         if let Some(count) = self.unkept_promises() {
             return Err(Error::NotStored(count));
         }
+        self.check_root(manifest)?;
         let sum = manifest.checksum();
         self.write(manifest.kind, &[&manifest.associated, &manifest.sealed, &sum])?;
         let renumbered = self.finish_containers()?;
@@ -185,6 +197,36 @@ impl Session {
         let snapshot = snapshots::write(&*repository.storage, &self.session_record, manifest)?;
         self.committed.store(true, Ordering::Relaxed);
         Ok(Committed { snapshot, stored_bytes: self.stored_bytes() })
+    }
+
+    /// A snapshot whose root is nowhere could neither be read nor marked: it is not published.
+    fn check_root(&self, manifest: &SealedRecord) -> Result<()> {
+        let foreign = |reason| Error::damaged("the manifest that was sent", reason);
+        let record = head_only(&manifest.associated).map_err(foreign)?;
+        if record.header.kind != RecordKind::Manifest {
+            return Err(foreign(format::Error::Invalid { what: "manifest" }));
+        }
+        let root = Head::decode(record.clear).map_err(foreign)?.0.root;
+        if root.is_page() && self.has_stored(&root)? {
+            return Ok(());
+        }
+        Err(Error::RootMissing(root))
+    }
+
+    /// Whether this session or one before it stored `id`.
+    fn has_stored(&self, id: &ObjectId) -> Result<bool> {
+        let prefix = prefix_of(id);
+        let fresh = self.fresh.lock();
+        if fresh.placed.contains_key(&prefix) {
+            return Ok(true);
+        }
+        for (_, run) in &fresh.spilled {
+            if run.may_contain(&prefix)? && run.find(&prefix)?.is_some() {
+                return Ok(true);
+            }
+        }
+        drop(fresh);
+        self.is_stored(id)
     }
 
     /// Objects that were claimed and not appended yet.
@@ -225,6 +267,18 @@ impl Session {
     }
 
     fn write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
+        let written = self.try_write(kind, parts);
+        self.note_full(&written);
+        written
+    }
+
+    fn note_full<T>(&self, result: &Result<T>) {
+        if matches!(result, Err(error) if error.is_full()) {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn try_write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
         let mut current = self.current.lock();
         let writer = match &mut *current {
             Some(writer) => writer,
@@ -243,9 +297,30 @@ impl Session {
     fn start_container(&self) -> Result<ContainerWriter> {
         let next = || self.repository.allocate_for(self.number);
         let mut writer = self.repository.new_container(&self.lease, next)?;
+        self.note_begun(writer.number());
         let record = &self.session_record;
         writer.append(record.kind, &[&record.associated, &record.sealed, &record.checksum()])?;
         Ok(writer)
+    }
+
+    fn note_begun(&self, number: ContainerNo) {
+        let mut begun = self.begun.lock();
+        begun.push_back(number);
+        if begun.len() > UNFINISHED_MAX {
+            begun.pop_front();
+        }
+    }
+
+    /// Removes what is unfinished of a session that found the disk full: else it is this that keeps
+    /// it full, and nobody can give space back any more. What it took is stored again by the next.
+    fn remove_unfinished(&self) {
+        drop(self.current.lock().take());
+        if self.lease.verify().is_err() {
+            return;
+        }
+        for number in self.begun.lock().iter() {
+            let _ = self.repository.storage.remove(&crate::container::part_name(*number));
+        }
     }
 
     fn send_to_sync(&self, full: ContainerWriter) -> Result<()> {
@@ -261,7 +336,11 @@ impl Session {
             self.send_to_sync(last)?;
         }
         match self.syncer.lock().take() {
-            Some(syncer) => syncer.finish(),
+            Some(syncer) => {
+                let synced = syncer.finish();
+                self.note_full(&synced);
+                synced
+            }
             None => Ok(FxHashMap::default()),
         }
     }
@@ -310,7 +389,11 @@ impl Drop for Session {
     fn drop(&mut self) {
         // Not committed: the syncer still finishes what it was given, for the next session.
         if let Some(syncer) = self.syncer.lock().take() {
-            let _ = syncer.finish();
+            let synced = syncer.finish();
+            self.note_full(&synced);
+        }
+        if self.is_full.load(Ordering::Relaxed) && !self.committed.load(Ordering::Relaxed) {
+            self.remove_unfinished();
         }
         self.repository.pins.lock().end(self.number, self.committed.load(Ordering::Relaxed));
     }

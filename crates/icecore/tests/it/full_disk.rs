@@ -58,6 +58,28 @@ fn a_backup_onto_a_full_disk_loses_nothing_and_goes_on_when_there_is_room() {
     assert!(run("diff", &["-r", source.to_str().unwrap()], &target));
 }
 
+/// Review finding U2: the room for freeing was made by the first backup that succeeded, and what a
+/// failed one had written stayed: nobody could write any more.
+#[test]
+fn after_a_first_backup_that_fills_the_disk_space_can_be_given_back() {
+    let machine = Machine::bare();
+    let Some(_disk) = Small::mount(machine.path("repository"), "60m") else { return };
+    machine.run(["init"]).ends(0);
+    machine.write("more", &random(100 << 20));
+    let source = machine.source();
+    machine.run(["backup", source.to_str().unwrap()]).ends(15);
+    let parts = std::process::Command::new("find")
+        .arg(machine.path("repository"))
+        .args(["-name", "*.part"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&parts.stdout), "", "nothing unfinished stays");
+    machine.run(["reclaim"]).ends(0);
+    std::fs::remove_file(source.join("more")).unwrap();
+    machine.backup();
+    machine.run(["check", "--read-data"]).ends(0);
+}
+
 #[test]
 fn a_restore_onto_a_full_disk_says_so() {
     let machine = Machine::new();
