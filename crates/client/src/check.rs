@@ -37,6 +37,8 @@ pub struct Damage {
     /// Paths that need it, the first ones; escaping is for who prints.
     #[serde(skip)]
     pub paths: Vec<Vec<u8>>,
+    /// Paths of which there are so many that they are not named.
+    pub more_paths: u64,
 }
 
 /// What a check found.
@@ -58,10 +60,22 @@ pub struct Report {
     pub repaired: Vec<String>,
     /// What is wrong; nothing is when this is empty and the check ended.
     pub damages: Vec<Damage>,
+    /// Whether the index names what is damaged, or a rebuild finds what is missing.
+    pub needs_rebuild: bool,
     /// What may be as it was meant, and somebody may miss.
     pub notes: Vec<Damage>,
     /// Wall time.
     pub elapsed_secs: f64,
+}
+
+impl Report {
+    /// The snapshots that damage concerns, each once.
+    pub fn damaged_snapshots(&self) -> Vec<String> {
+        let named = self.damages.iter().filter(|damage| !damage.healable);
+        let all: std::collections::BTreeSet<_> =
+            named.flat_map(|damage| damage.snapshots.iter().cloned()).collect();
+        all.into_iter().collect()
+    }
 }
 
 /// Checks the repository.

@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::archive::Archive;
 use crate::signers::Signers;
-use crate::unlisted::{forgotten, signed_head};
+use crate::unlisted::{forgotten, opens, signed_head};
 use crypto::SlotSecret;
 use ids::SnapshotId;
 use repository::check::Damage;
@@ -61,7 +61,8 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
             report.forged += 1;
             continue;
         };
-        if !incomplete && !archive.local()?.is_complete(head.root)? {
+        let is_whole = archive.local()?.is_complete(head.root)? && opens(&archive, head, manifest)?;
+        if !incomplete && !is_whole {
             report.incomplete += 1;
             continue;
         }

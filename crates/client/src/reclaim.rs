@@ -20,11 +20,13 @@ pub struct Options {
     pub max_waste_percent: f64,
     /// Only say what would be done.
     pub dry_run: bool,
+    /// Give up what is lost already: see `repository::reclaim::Options`.
+    pub accept_damage: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_waste_percent: 5.0, dry_run: false }
+        Self { max_waste_percent: 5.0, dry_run: false, accept_damage: false }
     }
 }
 
@@ -51,6 +53,10 @@ pub struct Report {
     pub bytes_wasted: u64,
     /// Containers that were not rewritten for want of room.
     pub containers_left: u64,
+    /// Pages and chunks that snapshots need and that are lost: given up.
+    pub lost_objects: u64,
+    /// Containers with damaged records, written anew without these.
+    pub damaged_containers: u64,
     /// Snapshots that nobody forgot and that were in no list: they are again.
     pub snapshots_restored: u64,
     /// Whether nothing was done.
@@ -65,10 +71,15 @@ pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
     let engine = repository::reclaim::Options {
         max_waste_percent: options.max_waste_percent,
         dry_run: options.dry_run,
+        accept_damage: options.accept_damage,
     };
     let (done, snapshots_restored) = archive.leased_to_free("reclaim", |lease| {
         // The data of a snapshot whose file is lost looks like that of a forgotten one.
-        let restored = if options.dry_run { 0 } else { unlisted::bring_back(archive, lease)? };
+        let restored = if options.dry_run {
+            0
+        } else {
+            unlisted::bring_back(archive, lease, options.accept_damage)?
+        };
         let mut keyed = match &archive.blocks {
             Some(blocks) => Some(Keyed::new(archive, blocks)?),
             None => None,
@@ -88,6 +99,8 @@ pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
         bytes_freed: done.bytes_freed,
         bytes_wasted: done.bytes_wasted,
         containers_left: done.containers_left,
+        lost_objects: done.lost_objects,
+        damaged_containers: done.damaged_containers,
         snapshots_restored,
         dry_run: options.dry_run,
         elapsed_secs: begun.elapsed().as_secs_f64(),

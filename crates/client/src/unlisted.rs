@@ -2,14 +2,15 @@
 //! stopped before they were done. Nobody forgot them, so they are treated as if somebody missed
 //! them.
 
-use crate::manifest::{TOMBSTONE_CONTEXT, signed};
+use crate::manifest::{ManifestReader, TOMBSTONE_CONTEXT, signed};
 use crate::signers::Signers;
-use crate::{Archive, Result};
+use crate::{Archive, Error, Result};
 use format::manifest::{self, Head, SIGNATURE_BYTES};
 use format::record::{self, RecordKind};
 use ids::{KeyId, Place, SessionId, SnapshotId};
 use repository::container::read::ContainerReader;
 use repository::rebuild::FoundManifest;
+use repository::snapshots::SnapshotRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The head of a manifest that a key of the repository signed.
@@ -44,9 +45,14 @@ pub(crate) fn forgotten(
     Ok(dead)
 }
 
-/// Brings all of them back whose data is there, before it is reclaimed. Returns how many.
-pub(crate) fn bring_back(archive: &Archive, lease: &repository::lease::Lease) -> Result<u64> {
-    let found = look(archive)?;
+/// Brings all of them back whose data is there and that can be opened, before it is reclaimed.
+/// Returns how many. Containers that cannot be read are passed over when damage is accepted.
+pub(crate) fn bring_back(
+    archive: &Archive,
+    lease: &repository::lease::Lease,
+    accept_damage: bool,
+) -> Result<u64> {
+    let found = look(archive, accept_damage)?;
     let signers = Signers::new(archive);
     let dead = forgotten(&signers, &found.tombstones, true)?;
     let listed = archive.local()?.snapshots_now()?;
@@ -58,6 +64,7 @@ pub(crate) fn bring_back(archive: &Archive, lease: &repository::lease::Lease) ->
         }
         if let Some(head) = signed_head(&signers, &manifest.clear)?
             && archive.local()?.is_complete(head.root)?
+            && opens(archive, head, manifest)?
         {
             archive.local()?.restore_manifest(lease, manifest)?;
             back += 1;
@@ -73,11 +80,28 @@ struct Told {
     tombstones: Vec<Vec<u8>>,
 }
 
-fn look(archive: &Archive) -> Result<Told> {
+/// Whether a manifest can be opened. One that cannot is of no use to anybody: who removed its file
+/// finds it gone. (Who may only write cannot know.)
+pub(crate) fn opens(archive: &Archive, head: Head, manifest: &FoundManifest) -> Result<bool> {
+    if archive.blocks.is_none() {
+        return Ok(true);
+    }
+    let name = SnapshotRef { sequence: head.sequence, id: manifest.id };
+    let Ok(stored) = repository::snapshots::decode(name, &manifest.file) else { return Ok(false) };
+    Ok(ManifestReader::new(archive)?.open(stored).is_ok())
+}
+
+fn look(archive: &Archive, accept_damage: bool) -> Result<Told> {
     let storage = &**archive.local()?.storage();
     let mut told = Told::default();
     for file in archive.local()?.containers_now()?.iter().filter(|file| file.finished) {
-        look_into(&ContainerReader::open(storage, file.number)?, &mut told)?;
+        let looked = ContainerReader::open(storage, file.number)
+            .map_err(Error::from)
+            .and_then(|reader| look_into(&reader, &mut told));
+        match looked {
+            Err(error) if accept_damage && error.is_damage() => {}
+            looked => looked?,
+        }
     }
     Ok(told)
 }

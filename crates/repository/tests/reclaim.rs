@@ -2,11 +2,12 @@
 
 use format::manifest::{Head, SIGNATURE_BYTES};
 use format::page::{PageKind, put_head};
-use format::record::{Codec, Header, RecordKind, SealedRecord};
+use format::record::{self, Codec, Header, RecordKind, SealedRecord};
 use ids::{KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
 use repository::config::Config;
 use repository::lease::Lease;
 use repository::local::LocalStorage;
+use repository::rebuild::FoundManifest;
 use repository::reclaim::{self, Options};
 use repository::snapshots::SnapshotRef;
 use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
@@ -116,9 +117,48 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found.sort();
     found
 }
-const OPTIONS: Options = Options { max_waste_percent: 0.0, dry_run: false };
+const OPTIONS: Options = Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
 fn tombstone() -> SealedRecord {
     record(RecordKind::Tombstone, vec![], vec![0; 88], vec![0; 40])
+}
+
+/// Review finding S6: one whose root is nowhere could neither be forgotten nor reclaimed.
+#[test]
+fn a_snapshot_whose_root_was_not_stored_is_not_published() {
+    let (_folder, repository, lease) = made();
+    store(&repository, &lease, 1, 100);
+    for root in [page(7), chunk(1)] {
+        let session = repository.begin(&lease, None, session_record()).unwrap();
+        let sequence = session.next_snapshot();
+        let refused = session.commit(&manifest(root, sequence)).err().unwrap();
+        assert!(matches!(refused, repository::Error::RootMissing(id) if id == root), "{refused}");
+    }
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(page(1), sequence)).unwrap();
+    assert_eq!(repository.snapshots().unwrap().len(), 2);
+}
+
+/// Review finding E9: one lost object ended every reclaim of the repository.
+#[test]
+fn a_lost_page_ends_reclaim_unless_it_is_given_up() {
+    let (folder, repository, lease) = made();
+    let lost = store(&repository, &lease, 1, 9 << 20);
+    let gone = files(folder.path());
+    let dead = store(&repository, &lease, 2, 9 << 20);
+    let kept = store(&repository, &lease, 3, 9 << 20);
+    drop((repository, lease));
+    std::fs::remove_file(&gone[0]).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
+    let (repository, lease, _) = repository::rebuild::rebuild(&storage, "test").unwrap();
+    repository.forget(&lease, &[dead], &session_record(), &tombstone()).unwrap();
+    let refused = reclaim::run(&repository, &lease, OPTIONS, None).err().unwrap();
+    assert!(matches!(refused, repository::Error::ObjectMissing(_)), "{refused}");
+    let accepting = Options { accept_damage: true, ..OPTIONS };
+    let done = reclaim::run(&repository, &lease, accepting, None).unwrap();
+    assert!(done.bytes_freed >= 9 << 20 && done.lost_objects == 1, "{done:?}");
+    assert_eq!(repository.snapshots().unwrap(), [lost, kept], "nothing is forgotten by itself");
+    assert!(repository.is_complete(page(3)).unwrap());
 }
 
 #[test]
@@ -310,8 +350,14 @@ fn a_snapshot_whose_root_is_no_page_stops_a_reclaim() {
     put_head(&mut clear, PageKind::Leaf, chunk(7), &[]);
     assert!(session.claim(&chunk(7)).unwrap());
     session.append(&record(RecordKind::Pages, vec![chunk(7)], clear, vec![0; 40])).unwrap();
-    let sequence = session.next_snapshot();
-    session.commit(&manifest(chunk(7), sequence)).unwrap();
+    // A session would refuse it; who can write to the storage need not ask one.
+    let manifest = manifest(chunk(7), session.next_snapshot());
+    let good = self::manifest(page(1), session.next_snapshot());
+    session.commit(&good).unwrap();
+    let clear = manifest.associated[record::HEADER_BYTES..].to_vec();
+    let file = [session_record().to_bytes(), manifest.to_bytes()].concat();
+    let id = format::manifest::snapshot_id(&clear);
+    repository.restore_manifest(&lease, &FoundManifest { id, clear, file }).unwrap();
     repository.forget(&lease, &[old], &session_record(), &tombstone()).unwrap();
     let before = files(folder.path());
     assert!(reclaim::run(&repository, &lease, OPTIONS, None).is_err());

@@ -33,9 +33,15 @@ pub(super) fn attribute(
         let what = format!("{} chunks are in no container", found.missing.len());
         report.damages.push(Damage { what, ..Damage::default() });
     }
+    // An index that is older than the containers lacks what is there.
+    let is_missed = !found.missing.is_empty() || !found.bad_pages.is_empty();
+    report.needs_rebuild |= is_missed && seen.has_unnamed;
     let mut wanted = found.missing.clone();
     if seen.has_losses() {
-        wanted.extend(lost_objects(archive.local()?, |place, id| seen.is_lost(place, id))?);
+        let lost = lost_objects(archive.local()?, |place, id| seen.is_lost(place, id))?;
+        // Else what is damaged is already out of the index.
+        report.needs_rebuild |= !lost.is_empty();
+        wanted.extend(lost);
     }
     if wanted.is_empty() && found.bad_pages.is_empty() {
         return Ok(());
@@ -43,7 +49,7 @@ pub(super) fn attribute(
     let search = Search { wanted: &wanted, bad_pages: &found.bad_pages };
     let pages = PageReader::new(archive)?;
     for snapshot in &found.snapshots {
-        search.snapshot(&pages, snapshot, &mut report.damages);
+        search.snapshot(&pages, snapshot, &mut report.damages)?;
     }
     Ok(())
 }
@@ -67,13 +73,19 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// What of a snapshot is concerned.
-    fn snapshot(&self, pages: &PageReader<'_>, snapshot: &Snapshot, damages: &mut Vec<Damage>) {
+    fn snapshot(
+        &self,
+        pages: &PageReader<'_>,
+        snapshot: &Snapshot,
+        damages: &mut Vec<Damage>,
+    ) -> Result<()> {
         let id = snapshot.id();
         let mut cursor = Cursor::new(pages, snapshot.head.root, snapshot.head.level);
         let (mut paths, mut count) = (Vec::new(), 0u64);
-        let mut tell = |what, paths| {
+        let mut tell = |what, paths: Vec<Vec<u8>>, count: u64| {
             let snapshots = vec![id.to_string()];
-            damages.push(Damage { what, healable: false, snapshots, paths });
+            let more_paths = count.saturating_sub(paths.len() as u64);
+            damages.push(Damage { what, healable: false, snapshots, paths, more_paths });
         };
         loop {
             match cursor.next_entry() {
@@ -86,18 +98,21 @@ impl Search<'_> {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) => match Lost::at(&mut cursor, &error) {
-                    Some(lost) => tell(format!("snapshot {id}: {lost}"), vec![lost.first]),
+                    Some(lost) => tell(format!("snapshot {id}: {lost}"), vec![lost.first], 1),
+                    None if !error.is_damage() => return Err(error),
                     None => {
                         let what = format!("the tree of snapshot {id} cannot be read: {error}");
-                        tell(what, Vec::new());
+                        tell(what, Vec::new(), 0);
                         break;
                     }
                 },
             }
         }
         if count > 0 {
-            tell(format!("{count} files of snapshot {id} cannot be restored wholly"), paths);
+            let what = format!("{count} files of snapshot {id} cannot be restored wholly");
+            tell(what, paths, count);
         }
+        Ok(())
     }
 
     fn concerns(&self, pages: &PageReader<'_>, entry: &Entry) -> bool {

@@ -29,6 +29,8 @@ pub(super) struct Seen {
     /// Containers that are not what they should be: the objects that are there, with the offsets
     /// of their records. None where nothing can be read.
     pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, Wanted)>>,
+    /// Whether a container that the index does not name holds objects.
+    pub(super) has_unnamed: bool,
     /// Clear parts of the manifests.
     pub(super) manifests: Vec<Vec<u8>>,
     /// Clear parts of the tombstones.
@@ -41,6 +43,7 @@ impl Seen {
         self.bad.append(&mut other.bad);
         self.wrong.extend(other.wrong);
         self.partly.extend(other.partly);
+        self.has_unnamed |= other.has_unnamed;
         self.manifests.append(&mut other.manifests);
         self.tombstones.append(&mut other.tombstones);
     }
@@ -166,6 +169,8 @@ impl Look<'_> {
         if is_doubtful {
             seen.partly.insert(number, FxHashSet::default());
         }
+        let holds = |row: &Row| row.is(RecordKind::Data) || row.is(RecordKind::Pages);
+        seen.has_unnamed = !is_named && rows.iter().any(holds);
         let tells = |row: &Row| row.is(RecordKind::Manifest) || row.is(RecordKind::Tombstone);
         for row in rows.iter().filter(|row| chosen || is_doubtful || tells(row)) {
             cancelled(progress)?;

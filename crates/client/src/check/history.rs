@@ -24,6 +24,10 @@ pub(super) fn check(
     // One of a key that was removed since explains a gap as well as any.
     let forgotten = forgotten(&signers, &seen.tombstones, true)?;
     let mut stored = stored(&signers, &seen.manifests)?;
+    let comes_back = |head: &Head| -> Result<bool> { Ok(archive.local()?.is_complete(head.root)?) };
+    for head in found.unreadable.iter().filter_map(|id| stored.get(id)) {
+        report.needs_rebuild |= comes_back(head)?;
+    }
     let listed = listed(archive, &stored)?;
     let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
     stored.retain(|id, _| !is_known(id));
@@ -33,7 +37,11 @@ pub(super) fn check(
             continue;
         }
         let way = match stored.remove(&before) {
-            Some(_) => "icecore rebuild brings it back",
+            Some(head) if comes_back(&head)? => {
+                report.needs_rebuild = true;
+                "icecore rebuild brings it back"
+            }
+            Some(_) => "its manifest lies in a container, but not all of its data does",
             None => "its manifest is in no container either",
         };
         let what = format!(
@@ -43,7 +51,7 @@ pub(super) fn check(
         report.damages.push(Damage { what, snapshots, ..Damage::default() });
     }
     for (id, head) in stored {
-        if archive.local()?.is_complete(head.root)? {
+        if comes_back(&head)? {
             let what = format!(
                 "snapshot {id} lies in a container and is not listed: its file was lost, or its backup stopped before it was done (icecore rebuild brings it back)"
             );

@@ -5,11 +5,11 @@ use super::{Damage, Report, cancelled};
 use crate::backup::Progress;
 use crate::manifest::{ManifestReader, Snapshot};
 use crate::pages::PageReader;
-use crate::{Archive, Result};
+use crate::{Archive, Error, Result};
 use format::leaf::LeafReader;
 use format::page::PageKind;
 use format::{inner, list};
-use ids::ObjectId;
+use ids::{ObjectId, SnapshotId};
 use repository::check::{Wanted, missing};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ const COMPACT_EVERY: usize = 1 << 20;
 /// What the structure says.
 pub(super) struct Found {
     pub(super) snapshots: Vec<Snapshot>,
+    /// Snapshots whose files make no sense.
+    pub(super) unreadable: Vec<SnapshotId>,
     /// Pages that cannot be read.
     pub(super) bad_pages: FxHashSet<ObjectId>,
     /// Chunks that the index does not have.
@@ -38,7 +40,11 @@ struct Walk {
 pub(super) fn check(archive: &Archive, progress: &Progress, report: &mut Report) -> Result<Found> {
     let mut reader = ManifestReader::new(archive)?;
     let damages = &mut report.damages;
+    let mut unreadable = Vec::new();
     let snapshots = reader.all(|name, error| {
+        if matches!(error, Error::Repository(repository::Error::Damaged { .. })) {
+            unreadable.push(name.id);
+        }
         let what = format!("snapshot {}: {error}", name.id);
         damages.push(Damage { what, snapshots: vec![name.id.to_string()], ..Damage::default() });
     })?;
@@ -53,7 +59,7 @@ pub(super) fn check(archive: &Archive, progress: &Progress, report: &mut Report)
     report.pages = walk.pages.len() as u64;
     report.chunks = walk.chunks.len() as u64;
     let missing = missing(archive.local()?, &walk.chunks)?.into_iter().collect();
-    Ok(Found { snapshots, bad_pages: walk.bad_pages, missing })
+    Ok(Found { snapshots, unreadable, bad_pages: walk.bad_pages, missing })
 }
 
 /// The repository gives a number once. Two snapshots with one come from two pasts: somebody

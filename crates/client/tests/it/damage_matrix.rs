@@ -181,6 +181,7 @@ impl Matrix {
                 let options = reclaim::Options {
                     max_waste_percent: 0.0,
                     dry_run: false,
+                    accept_damage: false,
                 };
                 let report = reclaim::run(&archive, &options).map_err(text)?;
                 Ok(format!("{} containers gone", report.containers_removed))

@@ -100,7 +100,11 @@ fn an_old_index_put_back_is_found_or_costs_nothing() {
         }
         assert!(whole || !report.damages.is_empty(), "{what}: check says nothing");
         let before = copy.files();
-        let options = client::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        let options = client::reclaim::Options {
+            max_waste_percent: 0.0,
+            dry_run: false,
+            accept_damage: false,
+        };
         if client::reclaim::run(&copy.open(), &options).is_err() {
             let containers = |name: &&String| name.ends_with(".ice");
             let left = copy.files();

@@ -286,7 +286,8 @@ fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
     let second = place.backup(&archive);
     archive.forget(&[first.snapshot]).unwrap();
     drop(archive);
-    let options = client::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    let options =
+        client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
     let run = |copy: &Place, plan: &Arc<Plan>| {
         let archive = Archive::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
         client::reclaim::run(&archive, &options)

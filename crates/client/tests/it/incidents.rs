@@ -44,7 +44,8 @@ impl Lab {
     /// Reclaim on storage with this plan.
     fn reclaim(&self, plan: &Arc<Plan>) -> client::Result<reclaim::Report> {
         let storage = FaultyStorage::new(&self.place.repository(), plan);
-        let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        let options =
+            reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
         reclaim::run(&Archive::open(storage, PASSWORD)?, &options)
     }
 
@@ -69,7 +70,8 @@ fn g1_a_snapshot_that_a_running_backup_builds_on_is_not_collected_under_it() {
         if call.verb == "append" && tries_there.fetch_add(1, Ordering::Relaxed) < 3 {
             let storage = FaultyStorage::new(&path, &Plan::none());
             let other = Archive::open(storage, PASSWORD).unwrap();
-            let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+            let options =
+                reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
             for result in [other.forget(&[base]), reclaim::run(&other, &options).map(drop)] {
                 let in_use =
                     matches!(result, Err(Error::Repository(repository::Error::InUse { .. })));

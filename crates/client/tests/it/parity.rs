@@ -272,7 +272,8 @@ fn reclaim_drops_nothing_that_a_repair_would_bring_back() {
     let archive = place.open();
     let (second, _) = &lab.made[1];
     archive.forget(&[lab.made[0].0]).unwrap();
-    let options = client::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    let options =
+        client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
     lab.place.write("other", &noise(6, 150_000));
     let third = lab.place.backup(&archive).snapshot;
     archive.forget(&[*second]).unwrap();

@@ -95,7 +95,11 @@ fn a_power_cut_at_every_step_of_forget_and_reclaim_loses_nothing() {
         lab.disk.arm(Faults::after(step * STEP, Fault::PowerCut));
         let result = lab.open().and_then(|archive| {
             archive.forget(&[lab.first.0])?;
-            let options = client::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+            let options = client::reclaim::Options {
+                max_waste_percent: 0.0,
+                dry_run: false,
+                accept_damage: false,
+            };
             client::reclaim::run(&archive, &options)
         });
         let has_fired = lab.disk.disarm();

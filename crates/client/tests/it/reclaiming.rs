@@ -53,7 +53,7 @@ impl Lab {
 }
 
 fn dry() -> reclaim::Options {
-    reclaim::Options { max_waste_percent: 0.0, dry_run: true }
+    reclaim::Options { max_waste_percent: 0.0, dry_run: true, accept_damage: false }
 }
 
 #[test]
@@ -111,7 +111,8 @@ fn a_reclaim_that_met_a_full_disk_stores_nothing_twice() {
     for at in 0.. {
         let (copy, plan) = (lab.place.copied(), Plan::failing(Fault::FullOnce, at));
         let archive = Archive::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
-        let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        let options =
+            reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
         goes_on += u32::from(reclaim::run(&archive.unwrap(), &options).is_ok());
         if !plan.fired() {
             break;
@@ -210,7 +211,11 @@ fn gc_versus_running_backup_keeps_what_was_promised() {
 
     let names: Vec<_> = lab.made.drain(..).map(|(name, _)| name).collect();
     forget_under(&lab.archive, &lease, &names);
-    let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    let options = repository::reclaim::Options {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+    };
     repository::reclaim::run(&repository, &lease, options, None).unwrap();
 
     let mut bytes = Vec::new();
@@ -250,7 +255,11 @@ fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
     let record = sealer(&lab.archive).session_record();
     let session = repository.begin(&lease, Some(name), record).unwrap();
     forget_under(&lab.archive, &lease, &[name]);
-    let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    let options = repository::reclaim::Options {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+    };
     repository::reclaim::run(&repository, &lease, options, None).unwrap();
     let mut bytes = Vec::new();
     assert!(repository.fetch(&root, &mut bytes).is_ok());
@@ -281,7 +290,11 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
     let repository = lab.archive.local().unwrap().clone();
     let session = repository.begin(&lease, None, sealer(&lab.archive).session_record()).unwrap();
     forget_under(&lab.archive, &lease, &[name]);
-    let options = repository::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    let options = repository::reclaim::Options {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+    };
     repository::reclaim::run(&repository, &lease, options, None).unwrap();
     assert!(session.claim(&chunk).unwrap(), "it is gone and has to be stored");
     drop((session, lease));
@@ -293,7 +306,7 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
 /// What refuses deletes nothing: neither now nor by half.
 fn assert_refuses(lab: &Lab, what: &str) {
     let before = lab.place.files();
-    let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+    let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
     let refused = reclaim::run(&lab.place.open(), &options);
     assert!(refused.is_err(), "{what}: {refused:?}");
     let after = lab.place.files();
@@ -309,7 +322,8 @@ fn gc_with_a_container_that_is_gone_refuses_and_deletes_nothing() {
         let mut lab = Lab::with(4);
         lab.forget(1);
         std::fs::rename(&lab.containers()[at], lab.place.at("away")).unwrap();
-        let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        let options =
+            reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
         let before = lab.containers();
         // The one of the forgotten snapshot may be missed by nobody.
         if reclaim::run(&lab.place.open(), &options).is_err() {
@@ -361,7 +375,8 @@ fn gc_with_a_flipped_bit_in_a_page_refuses_and_deletes_nothing() {
         bytes[middle..].chunks_mut(512).for_each(|part| part[0] ^= 1);
         std::fs::write(&path, bytes).unwrap();
         let before = lab.containers();
-        let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        let options =
+            reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
         if reclaim::run(&lab.place.open(), &options).is_err() {
             assert_eq!(lab.containers(), before);
         } else {

@@ -102,7 +102,7 @@ struct Command {
 }
 
 fn no_waste() -> client::reclaim::Options {
-    client::reclaim::Options { max_waste_percent: 0.0, dry_run: false }
+    client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false }
 }
 
 const COMMANDS: [Command; 7] = [

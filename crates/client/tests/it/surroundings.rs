@@ -81,7 +81,11 @@ const COMMANDS: [(&str, Command); 5] = [
         tags::change(archive, &snapshot(archive, lab.names[0])?, &change).map(drop)
     }),
     ("reclaim", |_, archive| {
-        let options = client::reclaim::Options { max_waste_percent: 0.0, dry_run: false };
+        let options = client::reclaim::Options {
+            max_waste_percent: 0.0,
+            dry_run: false,
+            accept_damage: false,
+        };
         client::reclaim::run(archive, &options).map(drop)
     }),
     ("key add", |_, archive| {

@@ -35,12 +35,13 @@ pub(crate) fn parse_percent(text: &str) -> std::result::Result<f64, String> {
         .ok_or_else(|| format!("'{text}' is no share; write 10%"))
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Told<'a> {
     what: &'a str,
     healable: bool,
     snapshots: &'a [String],
     paths: Vec<JsonPath>,
+    more_paths: u64,
 }
 
 impl Check {
@@ -68,36 +69,43 @@ impl Check {
         context.out.line(&summary(&report))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
         if let Some(advice) = advice(&report) {
-            context.out.line(advice)?;
+            context.out.line(&advice)?;
         }
         context.out.summary(code, &report)
     }
 }
 
-/// What to do next, if anything.
-fn advice(report: &Report) -> Option<&'static str> {
+/// What to do next, if anything: commands that end in a clean check, one after the other.
+fn advice(report: &Report) -> Option<String> {
     let can_heal = report.damages.iter().any(|damage| damage.healable);
-    match report.damages.len() {
-        0 => None,
-        _ if can_heal => Some(
-            "What to do: icecore check --repair, which writes what has rotted as it was; copy the repository's disk first, or look for another: it has begun to rot.",
-        ),
-        _ => Some(
-            "What to do: icecore rebuild (the index then knows nothing damaged), back up the same sources again (what is missing is stored anew), check, and forget the snapshots that stay damaged.",
-        ),
+    if report.damages.is_empty() {
+        return None;
     }
+    if can_heal {
+        return Some("What to do: copy the repository's disk first, or look for another: it has begun to rot. Then\n  icecore check --repair\nwhich writes what has rotted as it was.".into());
+    }
+    if report.needs_rebuild {
+        return Some("What to do, one after the other:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe index then knows nothing damaged, a backup of the same sources stores anew what is missing and still\nthere, and the check says what is left to do.".into());
+    }
+    let forget = match report.damaged_snapshots() {
+        ids if ids.is_empty() => String::new(),
+        ids => format!("\n  icecore forget --damaged {}", ids.join(" ")),
+    };
+    Some(format!(
+        "What to do: restore what you need of the damaged snapshots, then, to give up what is lost:{forget}\n  icecore reclaim --accept-damage\n  icecore check"
+    ))
 }
 
 fn tell_note(context: &Context, note: &Damage) -> Result<()> {
-    let told =
-        Told { what: &note.what, healable: false, snapshots: &note.snapshots, paths: Vec::new() };
+    let told = Told { what: &note.what, snapshots: &note.snapshots, ..Told::default() };
     context.out.item("note", &told, || format!("note: {}", escape::text(&note.what)))
 }
 
 fn tell(context: &Context, damage: &Damage) -> Result<()> {
     let paths = damage.paths.iter().map(|path| JsonPath::new(path)).collect();
-    let told =
-        Told { what: &damage.what, healable: damage.healable, snapshots: &damage.snapshots, paths };
+    let Damage { what, healable, snapshots, more_paths, .. } = damage;
+    let (healable, more_paths) = (*healable, *more_paths);
+    let told = Told { what, healable, snapshots, paths, more_paths };
     context.out.item("damage", &told, || {
         let mut text =
             context.out.paint(Paint::Red, &format!("damage: {}", escape::text(&damage.what)));
@@ -108,6 +116,10 @@ fn tell(context: &Context, damage: &Damage) -> Result<()> {
             text.push_str(&format!("\n  in snapshots: {}", damage.snapshots.join(" ")));
         }
         damage.paths.iter().for_each(|path| text.push_str(&format!("\n  {}", escape::path(path))));
+        if damage.more_paths > 0 {
+            let more = units::count(damage.more_paths);
+            text.push_str(&format!("\n  … and {more} more that are not named here"));
+        }
         text
     })
 }
@@ -143,7 +155,10 @@ mod tests {
             ..Report::default()
         };
         assert_eq!(advice(&report(&[])), None);
-        assert!(advice(&report(&[false])).unwrap().contains("icecore rebuild"));
+        let given = advice(&report(&[false])).unwrap();
+        assert!(given.contains("icecore reclaim --accept-damage"), "{given}");
+        let given = advice(&Report { needs_rebuild: true, ..report(&[false]) }).unwrap();
+        assert!(given.contains("icecore rebuild"), "{given}");
         assert!(advice(&report(&[false, true])).unwrap().contains("icecore check --repair"));
     }
 

@@ -10,6 +10,7 @@ use crate::{escape, time, units};
 use client::Archive;
 use client::manifest::Snapshot;
 use client::retention::{self, Decision, Group, Keep, Policy};
+use ids::SnapshotId;
 use repository::snapshots::SnapshotRef;
 use serde::Serialize;
 
@@ -18,8 +19,12 @@ const EXAMPLES: &str = "Examples:
   icecore forget --keep-last 3 --node web-1
   icecore forget --keep-within 30d --keep-tag release
   icecore forget 3fa9c1d2
+  icecore forget --damaged 3fa9c1d2   (what `icecore check` says is damaged beyond reading)
 
 Policies look at each source (node and paths) by itself. The space comes back with `icecore reclaim`.";
+
+/// Digits of an id that are asked for when nobody can see whose it is.
+const ID_DIGITS_MIN: usize = 8;
 
 /// Forget snapshots: by name, or by a policy that says which to keep.
 #[derive(clap::Args, Debug)]
@@ -32,6 +37,9 @@ pub(crate) struct Forget {
     keep: KeepFlags,
     #[command(flatten)]
     filter: Filter,
+    /// Take SNAP for the ids of snapshots that cannot be read any more, and do not open them.
+    #[arg(long, requires = "snapshots")]
+    damaged: bool,
     /// Say what would be forgotten and why the rest stays, and do nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -171,7 +179,35 @@ impl Forget {
         }
     }
 
+    /// Snapshots by nothing but the ids that their files are named by.
+    fn by_id(&self, context: &Context, archive: &Archive) -> Result<Vec<SnapshotRef>> {
+        let all = archive.store.snapshots().map_err(|error| context.failure(error.into()))?;
+        let mut names = Vec::new();
+        for text in &self.snapshots {
+            let is_meant = |name: &&SnapshotRef| name.id.to_string().starts_with(text.as_str());
+            let meant: Vec<_> = all.iter().filter(is_meant).copied().collect();
+            // One that is gone without a word is forgotten by its whole id.
+            let gone = SnapshotId::from_hex(text).map(|id| SnapshotRef { sequence: 0, id });
+            let name = match (&meant[..], gone) {
+                ([name], _) => *name,
+                ([], Some(name)) => name,
+                _ => return Err(ambiguous(text, meant.len())),
+            };
+            if text.len() < ID_DIGITS_MIN {
+                return Err(Failure::usage(format!("'{text}' is too short for an id")));
+            }
+            if !names.contains(&name) {
+                names.push(name);
+                context.out.line(&format!("  remove {}, unread", name.id))?;
+            }
+        }
+        Ok(names)
+    }
+
     fn by_name(&self, context: &Context, archive: &Archive) -> Result<Vec<SnapshotRef>> {
+        if self.damaged {
+            return self.by_id(context, archive);
+        }
         let mut names = Vec::new();
         for text in &self.snapshots {
             let (name, snapshot) = context.to_forget(archive, text)?;
@@ -208,6 +244,11 @@ impl Forget {
         let met: usize = groups.iter().map(|group| group.decisions.len()).sum();
         Ok((met - removed.len(), removed))
     }
+}
+
+fn ambiguous(text: &str, count: usize) -> Failure {
+    let message = format!("{count} snapshots have an id that begins with '{text}'");
+    Failure::new(Code::Failed, message).hint("The ids of damaged ones: icecore check")
 }
 
 fn paths(group: &Group<'_>) -> String {

@@ -3,14 +3,14 @@
 use super::check::parse_percent;
 use crate::codes::Code;
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::units;
 use client::reclaim::{self, Options, Report};
 
 /// Give back the space of what no snapshot needs.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted from then on. It works on a full disk too,\nstep by step."
+    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted from then on. It works on a full disk too,\nstep by step.\n\n--accept-damage goes on where something of a snapshot is lost already: it keeps all that can still be\nread and that a snapshot needs, gives up what only lost pages would lead to, and writes containers with\ndamaged records anew without these. It reads every byte. First: icecore rebuild, and a new backup."
 )]
 pub(crate) struct Reclaim {
     /// Say what would be done, and do nothing.
@@ -19,13 +19,21 @@ pub(crate) struct Reclaim {
     /// Dead bytes that may stay: less means more copying.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     max_waste: f64,
+    /// Give up what is lost already, and keep the rest.
+    #[arg(long)]
+    accept_damage: bool,
 }
 
 impl Reclaim {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
-        let options = Options { max_waste_percent: self.max_waste, dry_run: self.dry_run };
-        let report = reclaim::run(&archive, &options).map_err(|error| context.failure(error))?;
+        let options = Options {
+            max_waste_percent: self.max_waste,
+            dry_run: self.dry_run,
+            accept_damage: self.accept_damage,
+        };
+        let report =
+            reclaim::run(&archive, &options).map_err(|error| self.failure(context, error))?;
         if report.snapshots_restored > 0 {
             let back = units::many(report.snapshots_restored, "snapshot");
             context.out.note(&format!("{back} that nobody forgot had lost their files and are listed again: icecore snapshots"));
@@ -36,9 +44,31 @@ impl Reclaim {
                 "the disk has no room to rewrite {left}: make some, then icecore reclaim"
             ));
         }
+        if self.accept_damage {
+            context.out.line(&given_up(&report))?;
+        }
         context.out.line(&text(&report))?;
         context.out.summary(Code::Complete, &report)
     }
+}
+
+impl Reclaim {
+    fn failure(&self, context: &Context, error: client::Error) -> Failure {
+        let failure = context.failure(error);
+        if failure.code != Code::Damage || self.accept_damage {
+            return failure;
+        }
+        failure.hint("What to do: icecore check. To give up what is lost, and keep the rest: icecore reclaim --accept-damage")
+    }
+}
+
+fn given_up(report: &Report) -> String {
+    format!(
+        "{}: {} that snapshots need and that are lost, with all that only these lead to; the damaged records of {}",
+        if report.dry_run { "would give up" } else { "given up" },
+        units::many(report.lost_objects, "object"),
+        units::many(report.damaged_containers, "container"),
+    )
 }
 
 fn text(report: &Report) -> String {

@@ -1,5 +1,6 @@
 //! The real binary on real files: what a user types and what comes of it.
 
+mod advice;
 mod children;
 mod choosing;
 mod exit_codes;

@@ -3,6 +3,7 @@
 
 use super::batch::Batch;
 use super::copied::Copied;
+use super::scan::good_rows;
 use super::{Live, Repacker};
 use crate::container::TARGET_BYTES;
 use crate::container::read::ContainerReader;
@@ -72,16 +73,31 @@ impl<'a, 'r> Copier<'a, 'r> {
         self.refuse_what_can_be_repaired(&reader)?;
         reader.header(self.repository.config.repository)?;
         let rows = reader.rows()?;
+        self.rows(&reader, &rows, number)
+    }
+
+    /// The same of a container that may be damaged: only its good records.
+    pub(super) fn good_records(&mut self, number: ContainerNo) -> Result<()> {
+        let rows = good_rows(self.repository, number)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let reader = ContainerReader::open(&*self.repository.storage, number)?;
+        self.refuse_what_can_be_repaired(&reader)?;
+        self.rows(&reader, &rows, number)
+    }
+
+    fn rows(&mut self, reader: &ContainerReader, rows: &[Row], number: ContainerNo) -> Result<()> {
         self.session_records.clear();
         rows.iter()
             .filter(|row| row.is(RecordKind::Session))
-            .try_for_each(|row| self.key(&reader, row))?;
-        let mut rows = &rows[..];
+            .try_for_each(|row| self.key(reader, row))?;
+        let mut rows = rows;
         while !rows.is_empty() {
-            let batch = Batch::take(&reader, &mut rows)?;
+            let batch = Batch::take(reader, &mut rows)?;
             let lives = self.lives(&batch.ids, number)?;
             for (row, ids, lives) in batch.records(&lives) {
-                self.record(&reader, row, ids, lives)?;
+                self.record(reader, row, ids, lives)?;
             }
         }
         Ok(())
@@ -174,7 +190,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         both.map(|(id, place)| match place {
             _ if !self.live.contains(id) => Ok(false),
             Some(place) => Ok(place.container == here),
-            None if is_out(Point::Doubt) => Ok(false),
+            None if self.live.accepts_loss || is_out(Point::Doubt) => Ok(false),
             None => Err(Error::Doubt(format!("object {id} lives, but the index does not have it"))),
         })
         .collect()

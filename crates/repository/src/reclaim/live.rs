@@ -1,6 +1,7 @@
 //! Marking: every object that a snapshot reaches, by walking pages through what they show in the
 //! clear.
 
+use super::scan::is_of_data;
 use crate::check::Wanted;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
@@ -24,9 +25,16 @@ pub(super) struct Live {
     pages: FxHashSet<Prefix>,
     chunks: Vec<Prefix>,
     sorted: usize,
+    /// A page that is lost does not end the marking.
+    pub(super) accepts_loss: bool,
 }
 
 impl Live {
+    /// Nothing yet; whether what is lost may be given up.
+    pub(super) fn accepting(accepts_loss: bool) -> Self {
+        Self { accepts_loss, ..Self::default() }
+    }
+
     /// Whether `id` is reached.
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         let prefix = prefix_of(id);
@@ -83,6 +91,8 @@ pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<Snaps
         match repository.snapshot(name) {
             // Forgotten at this moment: not one of those that are returned.
             Err(Error::SnapshotMissing(_)) => continue,
+            // Nobody knows what it needs: only who forgets it gives that up.
+            Err(Error::Damaged { .. }) if live.accepts_loss => return Err(unreadable(name)),
             stored => roots.push(stored?.head.root),
         }
         snapshots.push(name);
@@ -96,6 +106,11 @@ pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<Snaps
     }
     live.compact();
     Ok(snapshots)
+}
+
+fn unreadable(name: SnapshotRef) -> Error {
+    let id = name.id;
+    Error::Doubt(format!("snapshot {id} cannot be read: first icecore forget --damaged {id}"))
 }
 
 /// Whether all that the tree `root` reaches is in the index, as far as its pages can be read.
@@ -119,7 +134,11 @@ fn mark_tree(reader: &mut HeadReader<'_>, root: ObjectId, live: &mut Live) -> Re
         if !live.pages.insert(prefix_of(&page)) {
             continue;
         }
-        for id in reader.refs(&page)?.iter() {
+        let refs = match reader.refs(&page) {
+            Err(error) if live.accepts_loss && is_of_data(&error) => continue,
+            refs => refs?,
+        };
+        for id in refs.iter() {
             if id.is_page() {
                 stack.push(*id);
             } else {

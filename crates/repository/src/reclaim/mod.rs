@@ -12,6 +12,7 @@ mod copy;
 mod live;
 mod plan;
 mod rewrite;
+mod scan;
 mod stages;
 
 use crate::lease::Lease;
@@ -33,6 +34,9 @@ pub struct Options {
     pub max_waste_percent: f64,
     /// Say what would be done, and do nothing.
     pub dry_run: bool,
+    /// Go on where something of a snapshot is lost already, and drop damaged records: what is behind
+    /// a lost page is given up. Reads every byte.
+    pub accept_damage: bool,
 }
 
 /// Takes dead objects out of records. Implemented by who has the keys.
@@ -77,6 +81,10 @@ pub struct Outcome {
     pub bytes_wasted: u64,
     /// Containers that would have been rewritten, if there had been room for what lives in them.
     pub containers_left: u64,
+    /// Pages and chunks that snapshots need and that are lost; what only lost pages cite is dead.
+    pub lost_objects: u64,
+    /// Containers with damaged records.
+    pub damaged_containers: u64,
 }
 
 /// Reclaims space. [`Error::InUse`] when that is done already.
@@ -94,7 +102,7 @@ pub fn run(
     if !options.dry_run {
         parity::remove_unfinished(repository, lease)?;
     }
-    let mut live = Live::default();
+    let mut live = Live::accepting(options.accept_damage);
     let (plan, condemned) = decide(repository, &mut live, options)?;
     if options.dry_run || condemned.is_empty() {
         return Ok(plan.outcome().with_freed(from_parts));
@@ -103,7 +111,7 @@ pub fn run(
     if !is_out(Point::Removals) {
         repository.storage.sync_directory(snapshots::DIRECTORY)?;
     }
-    let mut rewriter = Rewriter::new(repository, lease, &live, repacker);
+    let mut rewriter = Rewriter::new(repository, lease, &live, repacker, options.accept_damage);
     Ok(stages::run(&mut rewriter, &plan, &condemned)?.with_freed(from_parts))
 }
 
@@ -129,7 +137,8 @@ fn decide(
 ) -> Result<(Plan, Vec<ContainerNo>)> {
     for attempt in 1.. {
         let snapshots = live::mark(repository, live)?;
-        let plan = Plan::new(repository, live, options.max_waste_percent)?;
+        let scans = scan::run(repository, live)?;
+        let plan = Plan::new(repository, live, options, &scans)?;
         let _commit = repository.commit.lock();
         let has_roots = live.has_roots(&repository.pins.lock().roots());
         let changed = repository.snapshots_now()? != snapshots || !has_roots;
@@ -144,7 +153,7 @@ fn decide(
                     "the list of snapshots names one that is not there".into(),
                 ));
             }
-            let plan = Plan::new(repository, live, options.max_waste_percent)?;
+            let plan = Plan::new(repository, live, options, &scans)?;
             let condemned = condemn(repository, &plan, options);
             return Ok((plan, condemned));
         }

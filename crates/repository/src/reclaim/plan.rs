@@ -1,6 +1,7 @@
 //! Planning: which containers are worth rewriting.
 
-use super::{Live, Outcome};
+use super::scan::{self, Scans};
+use super::{Live, Options, Outcome};
 use crate::container::{self, TARGET_BYTES};
 use crate::sabotage::{Point, is_out};
 use crate::{Error, Repository, Result};
@@ -23,6 +24,8 @@ struct Usage {
     /// Holds objects, of which the index knows none: a reclaim was killed before it could remove
     /// the file.
     is_orphan: bool,
+    /// Records in it are damaged, and given up.
+    is_damaged: bool,
 }
 
 impl Usage {
@@ -48,15 +51,22 @@ impl Plan {
     pub(super) fn new(
         repository: &Repository,
         live: &Live,
-        max_waste_percent: f64,
+        options: Options,
+        scans: &Scans,
     ) -> Result<Self> {
         let first_unsettled = first_unsettled(repository);
         let mut usage = containers(repository, first_unsettled)?;
-        let (live_objects, dead_objects) = count(repository, live, &mut usage, first_unsettled)?;
+        usage.iter_mut().for_each(|(number, usage)| usage.is_damaged = scans.has(*number));
+        let counted = count(repository, live, &mut usage, first_unsettled, scans)?;
         find_orphans(repository, &mut usage)?;
-        let mut plan = Self { usage, candidates: Vec::new(), outcome: Outcome::default() };
-        plan.choose(max_waste_percent);
-        plan.summarize(live_objects, dead_objects);
+        let outcome = Outcome {
+            lost_objects: counted.lost,
+            damaged_containers: scans.count(),
+            ..Outcome::default()
+        };
+        let mut plan = Self { usage, candidates: Vec::new(), outcome };
+        plan.choose(options.max_waste_percent);
+        plan.summarize(counted.live, counted.dead);
         Ok(plan)
     }
 
@@ -106,7 +116,7 @@ impl Plan {
         order.sort_by(|(a, of_a), (b, of_b)| share(of_b).total_cmp(&share(of_a)).then(a.cmp(b)));
         for (number, usage) in &order {
             let all_dead = usage.is_orphan || usage.objects > 0 && usage.live == 0;
-            if all_dead || waste > allowed && usage.dead_bytes() > 0 {
+            if all_dead || usage.is_damaged || waste > allowed && usage.dead_bytes() > 0 {
                 waste -= usage.dead_bytes();
                 self.candidates.push(*number);
             }
@@ -179,7 +189,8 @@ fn containers(
 
 /// Looks into the containers of which the index knows nothing.
 fn find_orphans(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usage>) -> Result<()> {
-    for (number, usage) in usage.iter_mut().filter(|(_, usage)| usage.objects == 0) {
+    let unknown = |usage: &Usage| usage.objects == 0 && !usage.is_damaged;
+    for (number, usage) in usage.iter_mut().filter(|(_, usage)| unknown(usage)) {
         let rows = repository.container(*number)?.rows()?;
         usage.is_orphan =
             rows.iter().any(|row| row.is(RecordKind::Data) || row.is(RecordKind::Pages));
@@ -187,24 +198,36 @@ fn find_orphans(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usag
     Ok(())
 }
 
+/// Objects of the index, and those that it lacks.
+#[derive(Default)]
+struct Counted {
+    live: u64,
+    dead: u64,
+    lost: u64,
+}
+
 /// Counts objects by container: the index and the marks are both sorted, so one pass over both
-/// does. An object that lives and is nowhere is a doubt.
+/// does. An object that lives and is nowhere is a doubt, unless it is given up.
 fn count(
     repository: &Repository,
     live: &Live,
     usage: &mut FxHashMap<ContainerNo, Usage>,
     first_unsettled: u64,
-) -> Result<(u64, u64)> {
-    let live = live.sorted();
-    let mut marks = live.iter().peekable();
-    let (mut found, mut dead) = (0u64, 0u64);
+    scans: &Scans,
+) -> Result<Counted> {
+    let sorted = live.sorted();
+    let mut marks = sorted.iter().peekable();
+    let mut counted = Counted::default();
     repository.index().visit(|row| {
         while marks.next_if(|mark| **mark < row.prefix).is_some() {
-            missing()?;
+            counted.lose(live)?;
         }
         let lives = marks.next_if(|mark| **mark == row.prefix).is_some();
-        found += u64::from(lives);
-        dead += u64::from(!lives);
+        counted.live += u64::from(lives);
+        counted.dead += u64::from(!lives);
+        if lives && scans.is_damaged(row.place) {
+            return Err(scan::doubt(row.place.container));
+        }
         if let Some(usage) = usage.get_mut(&row.place.container) {
             usage.objects += 1;
             usage.live += u64::from(lives);
@@ -213,13 +236,19 @@ fn count(
         }
         Ok(())
     })?;
-    marks.try_for_each(|_| missing())?;
-    Ok((found, dead))
+    marks.try_for_each(|_| counted.lose(live))?;
+    Ok(counted)
 }
 
-fn missing() -> Result<()> {
-    if is_out(Point::Doubt) {
-        return Ok(());
+impl Counted {
+    /// An object of a snapshot is in no container.
+    fn lose(&mut self, live: &Live) -> Result<()> {
+        self.lost += 1;
+        if live.accepts_loss || is_out(Point::Doubt) {
+            return Ok(());
+        }
+        Err(Error::Doubt(
+            "an object of a snapshot is in no container; see icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage".into(),
+        ))
     }
-    Err(Error::Doubt("an object of a snapshot is in no container; run 'icecore check'".into()))
 }

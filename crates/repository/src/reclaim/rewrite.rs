@@ -15,6 +15,8 @@ pub(super) struct Rewriter<'a, 'r> {
     lease: &'a Lease,
     live: &'a Live,
     repacker: Option<&'r mut dyn Repacker>,
+    /// Damaged records are left out.
+    accept_damage: bool,
     /// Whether the last one that failed changed nothing.
     pub(super) is_as_before: bool,
 }
@@ -25,8 +27,9 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         lease: &'a Lease,
         live: &'a Live,
         repacker: Option<&'r mut dyn Repacker>,
+        accept_damage: bool,
     ) -> Self {
-        Self { repository, lease, live, repacker, is_as_before: true }
+        Self { repository, lease, live, repacker, accept_damage, is_as_before: true }
     }
 
     /// Rewrites `condemned`, together. Returns the bytes that were copied.
@@ -85,7 +88,13 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         }
         let mut copier =
             Copier::new(self.repository, self.lease, self.live, numbers, repacker, copied);
-        condemned.iter().try_for_each(|number| copier.container(*number))?;
+        for number in condemned {
+            if self.accept_damage {
+                copier.good_records(*number)?;
+            } else {
+                copier.container(*number)?;
+            }
+        }
         copier.finish()
     }
 

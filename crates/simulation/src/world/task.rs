@@ -202,7 +202,7 @@ fn forget(running: &Running, shared: &Shared, names: &[SnapshotRef]) -> Result<(
 }
 
 fn reclaim(running: &Running, max_waste_percent: f64) -> Result<()> {
-    let options = Options { max_waste_percent, dry_run: false };
+    let options = Options { max_waste_percent, dry_run: false, accept_damage: false };
     match reclaim::run(&running.repository, &running.lease, options, None) {
         Err(Error::InUse { .. }) => Ok(()), // another one runs
         result => result.map(|_| ()),

@@ -126,6 +126,11 @@ impl<'a> Forge<'a> {
 
     /// Publishes a tree as a snapshot.
     pub(crate) fn publish(self, root: ObjectId, level: u8) -> SnapshotRef {
+        self.try_publish(root, level).unwrap()
+    }
+
+    /// The same, where it may be refused.
+    pub(crate) fn try_publish(self, root: ObjectId, level: u8) -> repository::Result<SnapshotRef> {
         let body = serde_json::to_vec(&Body { node: "node".into(), ..Body::default() }).unwrap();
         let writer = &self.archive.keys.writer;
         let head = Head {
@@ -148,7 +153,7 @@ impl<'a> Forge<'a> {
         let clear = [&unsigned[..], &writer.signer.sign(&message)].concat();
         let mut packer = Packer::new(Level::Fixed(3)).unwrap();
         let manifest = self.sealer.seal_single(RecordKind::Manifest, &clear, &body, &mut packer);
-        self.session.commit(&manifest.unwrap()).unwrap().snapshot
+        Ok(self.session.commit(&manifest.unwrap())?.snapshot)
     }
 
     /// Publishes a tree of one leaf.

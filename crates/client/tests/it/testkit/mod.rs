@@ -262,7 +262,7 @@ pub(crate) fn assert_clean(archive: &Archive) {
 pub(crate) fn reclaimed(archive: &Archive) -> reclaim::Report {
     reclaim::run(
         archive,
-        &reclaim::Options { max_waste_percent: 0.0, dry_run: false },
+        &reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false },
     )
     .unwrap()
 }

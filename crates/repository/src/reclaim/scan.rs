@@ -1,0 +1,109 @@
+//! Reading all containers for damaged records, when somebody gives up what is lost: what nobody can
+//! read is left out, and the container written anew without it.
+
+use super::Live;
+use super::plan::first_unsettled;
+use crate::check::{self, Wanted};
+use crate::container::read::{ContainerReader, Walk};
+use crate::{Error, Repository, Result, container};
+use format::container::Row;
+use format::record;
+use ids::{ContainerNo, Place};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The containers with damage, and which of their bytes that is.
+#[derive(Default)]
+pub(super) struct Scans(FxHashMap<ContainerNo, Vec<(u64, u64)>>);
+
+/// Reads every settled container, if damage is accepted. A doubt when one holds what is taken for
+/// lost: the index is not all that there is.
+pub(super) fn run(repository: &Repository, live: &Live) -> Result<Scans> {
+    let mut scans = Scans::default();
+    if !live.accepts_loss {
+        return Ok(scans);
+    }
+    let lost = lost(repository, live)?;
+    let first_unsettled = first_unsettled(repository);
+    for file in repository.containers_now()? {
+        if file.finished && file.number.0 < first_unsettled {
+            let damaged = damage(repository, file.number, &lost)?;
+            scans.0.extend(damaged.map(|ranges| (file.number, ranges)));
+        }
+    }
+    Ok(scans)
+}
+
+/// What lives and is not in the index.
+fn lost(repository: &Repository, live: &Live) -> Result<FxHashSet<Wanted>> {
+    let wanted: Vec<_> = live.sorted().into_iter().map(Wanted).collect();
+    Ok(check::missing(repository, &wanted)?.into_iter().collect())
+}
+
+impl Scans {
+    pub(super) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    pub(super) fn has(&self, number: ContainerNo) -> bool {
+        self.0.contains_key(&number)
+    }
+
+    /// Whether the record at `place` is damaged.
+    pub(super) fn is_damaged(&self, place: Place) -> bool {
+        let (from, to) =
+            (u64::from(place.offset), u64::from(place.offset) + u64::from(place.length));
+        let touches = |(offset, length): &(u64, u64)| from < offset + length && *offset < to;
+        self.0.get(&place.container).is_some_and(|ranges| ranges.iter().any(touches))
+    }
+}
+
+/// What of a container is damaged; `None` when it is whole. All of it when nothing can be read.
+fn damage(
+    repository: &Repository,
+    number: ContainerNo,
+    lost: &FxHashSet<Wanted>,
+) -> Result<Option<Vec<(u64, u64)>>> {
+    let reader = match ContainerReader::open(&*repository.storage, number) {
+        Ok(reader) => reader,
+        Err(error) if is_of_data(&error) => return Ok(Some(vec![(0, u64::MAX)])),
+        Err(error) => return Err(error),
+    };
+    let is_whole = reader.header(repository.config.repository).is_ok() && reader.rows().is_ok();
+    let mut has_lost = false;
+    let walk = reader.walk(|_, record| {
+        let ids = record::object_ids(record).unwrap_or_default();
+        has_lost |= ids.iter().any(|id| lost.contains(&Wanted::new(id)));
+    });
+    if has_lost {
+        return Err(doubt(number));
+    }
+    match walk {
+        Ok(Walk { damaged, .. }) if damaged.is_empty() && is_whole => Ok(None),
+        Ok(Walk { damaged, .. }) => Ok(Some(damaged)),
+        Err(error) if is_of_data(&error) => Ok(Some(vec![(0, u64::MAX)])),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether bytes are damaged. A read that fails may work another time, and is none: a rebuild asks
+/// twice and leaves out of the index what cannot be read.
+pub(super) fn is_of_data(error: &Error) -> bool {
+    matches!(error, Error::Damaged { .. } | Error::ObjectMissing(_) | Error::ContainerMissing(_))
+}
+
+/// The good records of a container, however it looks.
+pub(super) fn good_rows(repository: &Repository, number: ContainerNo) -> Result<Vec<Row>> {
+    let rows = ContainerReader::open(&*repository.storage, number)
+        .and_then(|reader| reader.walk(|_, _| ()));
+    match rows {
+        Ok(Walk { rows, .. }) => Ok(rows),
+        Err(error) if is_of_data(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The name of a container, for errors.
+pub(super) fn doubt(number: ContainerNo) -> Error {
+    let name = container::name(number);
+    Error::Doubt(format!("the index does not know {name} as it is: first icecore rebuild"))
+}
