@@ -84,7 +84,7 @@ fn deleting_does_not_enter_a_mount() {
     };
     let (outside, at) = (place.folder.path().join("outside"), place.at("d/mount"));
     if !mount("mount", &["--bind".as_ref(), &outside, &at]) {
-        return;
+        return skips::skip("mounting is not permitted here");
     }
     let removed = delete_others(&place.target(Overwrite::Always), b"", |_| false);
     assert!(mount("umount", &[&at]));
