@@ -79,6 +79,7 @@ def dress_tree(folder):
     os.setxattr(folder / "inline", "user.short", b"value")
     os.setxattr(folder / "one chunk", "user.long", noise(9, 2000))
     os.setxattr(folder / "deep", "user.empty", b"")
+    large_attributes(folder / "text")
     subprocess.run(["setfacl", "-m", "u:1234:rw,g:99:r", folder / "one chunk"], check=True)
     subprocess.run(["setfacl", "-d", "-m", "u:1234:rwx", folder / "deep"], check=True)
     subprocess.run(["chattr", "+d", folder / "text"], check=True)
@@ -88,6 +89,15 @@ def dress_tree(folder):
         os.chown(folder / "one chunk", 1234, 4_000_000_000)
         os.chown(folder / "symlink", 5, 6, follow_symlinks=False)
     os.utime(folder / "deep", ns=(1, 999_999_999))
+
+
+def large_attributes(path):
+    """As much as the file system lets one object have: more than stands in a page."""
+    for number in range(2000):
+        try:
+            os.setxattr(path, f"user.{number:04}", noise(100 + number, 1000))
+        except OSError:
+            return
 
 
 def flags_of(path, told):
