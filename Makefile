@@ -82,6 +82,7 @@ unit:
 
 test-bench:
 	python3 -m unittest discover --quiet --start-directory bench --pattern 'test_*.py'
+	python3 proof/sabotage/run.py --check
 
 fast:
 	cargo build --profile fast --package icecore
