@@ -2,7 +2,9 @@
 //! to good ones.
 #![no_main]
 
-use crypto::{Cipher, KdfParams, KeyMaterial, KeyRing, Role, SlotSecret, create_slot, open_slot};
+use crypto::{
+    Cipher, KdfParams, KeyMaterial, KeyRing, NewSlot, Role, SlotSecret, create_slot, open_slot,
+};
 use format::record::{RecordKind, verify};
 use seal::{Block, Opener, Packer, Sealer};
 use std::sync::OnceLock;
@@ -23,8 +25,13 @@ fn ring() -> KeyRing {
     };
     let material = KeyMaterial::generate(&mut random);
     let secret = SlotSecret::Recovery([7; 32]);
-    let slot =
-        create_slot(&material, Role::Full, secret, KdfParams::default(), &mut random, "fuzz", 0);
+    let slot = create_slot(
+        &material,
+        &NewSlot::new(Role::Full, "fuzz", 0),
+        secret,
+        KdfParams::default(),
+        &mut random,
+    );
     open_slot(&slot.expect("a slot"), secret).expect("it opens").1
 }
 

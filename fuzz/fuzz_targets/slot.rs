@@ -2,7 +2,7 @@
 #![no_main]
 
 use crypto::{
-    KdfParams, KeyMaterial, Role, SlotSecret, create_slot, open_slot, slot_info,
+    KdfParams, KeyMaterial, NewSlot, Role, SlotSecret, create_slot, open_slot, slot_info,
     verify_slot_certificate,
 };
 use std::sync::OnceLock;
@@ -20,8 +20,14 @@ fn good() -> &'static [u8] {
             });
         };
         let material = KeyMaterial::generate(&mut random);
-        create_slot(&material, Role::Full, SECRET, KdfParams::default(), &mut random, "fuzz", 0)
-            .expect("a slot")
+        create_slot(
+            &material,
+            &NewSlot::new(Role::Full, "fuzz", 0),
+            SECRET,
+            KdfParams::default(),
+            &mut random,
+        )
+        .expect("a slot")
     })
 }
 

@@ -208,7 +208,7 @@ class Golden(unittest.TestCase):
 
     def test_a_hardened_repository_is_restored(self):
         self.whole("--privacy", "hardened")
-        self.assertEqual(self.read().config.privacy, 1)
+        self.assertEqual(self.read().config.privacy, 2)
 
     def small(self, *options):
         """A repository of few objects; what it must restore as."""

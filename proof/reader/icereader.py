@@ -67,14 +67,44 @@ def recovery_key(text):
 
 class Config:
     def __init__(self, data):
-        need(len(data) == 101 and checksum(data[:85]) == data[85:], "config")
+        need(len(data) == 237 and checksum(data[:221]) == data[221:], "config")
         reader = Reader(data, "config")
-        reader.magic(b"ICEREPO1")
-        self.repository, features, _made = reader.take(16), reader.u64(), reader.i64()
+        reader.magic(b"ICEREPO2")
+        self.repository, features, _optional = reader.take(16), reader.u64(), reader.u64()
+        _made = reader.i64()
         self.privacy, self.chunks = reader.u8(), [reader.u32() for _ in range(3)]
         self.root_key = reader.take(32)
         self.parity_percent = features >> 8 & 255 if features & 1 else 0
         need(features & ~0xFF01 == 0 and (features & 1 or not features), "features of the config")
+        verify(self.root_key, data[157:221], b"icecore 2026 config v2" + data[:157], "the config")
+
+
+class Signers:
+    """The list of signers: verify key and last number of each that ever was allowed to sign."""
+
+    def __init__(self, data, config):
+        need(len(data) >= 124 and checksum(data[:-16]) == data[-16:], "list of signers")
+        reader = Reader(data[:-80], "list of signers")
+        reader.magic(b"ICESIGN1")
+        need(reader.take(16) == config.repository, "list of signers of another repository")
+        signed = b"icecore 2026 signer list v1" + data[:-80]
+        verify(config.root_key, data[-80:-16], signed, "the list of signers")
+        self.version, _made, count = reader.u64(), reader.i64(), reader.u32()
+        need(len(data) == 44 + 115 * count + 80, "length of the list of signers")
+        self.known = dict(self.entry(reader) for _ in range(count))
+
+    @staticmethod
+    def entry(reader):
+        name, verify_key, _role, flags = reader.take(8), reader.take(32), reader.u8(), reader.u8()
+        last, _length, _label = reader.u64(), reader.u8(), reader.take(64)
+        return name, (verify_key, last if flags & 2 else None)
+
+    def verify(self, name, number, signature, message, what):
+        """`number` is that of a snapshot; None for a tombstone."""
+        need(name in self.known, what + " of an unknown signer")
+        verify_key, last = self.known[name]
+        need(last is None or number is None or number <= last, what + " of a removed signer")
+        verify(verify_key, signature, message, what)
 
 
 class Slot:
@@ -83,8 +113,8 @@ class Slot:
     def __init__(self, data, config, name):
         need(len(data) == 464 and derive("slot checksum v1", data[:448])[:16] == data[448:], "slot")
         reader = Reader(data, "slot")
-        reader.magic(b"ICEKEYS1")
-        need(reader.u8() == 1, "version of a slot")
+        reader.magic(b"ICEKEYS2")
+        need(reader.u8() == 2, "version of a slot")
         self.role, self.derivation, self.privacy = reader.u8(), reader.u8(), reader.u8()
         self.cost, self.made = [reader.u32() for _ in range(3)], reader.i64()
         self.id, self.repository, self.salt = reader.take(8), reader.take(16), reader.take(16)
@@ -92,6 +122,7 @@ class Slot:
         self.label = reader.take(reader.u8()).decode()
         need(self.id.hex() == name and self.root == config.root_key, "slot of another name or root")
         need(self.repository == config.repository, "slot of another repository")
+        need(self.privacy == config.privacy, "privacy of a slot")
         verify(self.root, data[208:272], b"icecore 2026 slot certificate v1" + data[:208], "a slot")
         self.bound, self.commitment, self.sealed = data[:272], data[272:304], data[304:448]
 
@@ -275,12 +306,20 @@ class Manifest:
 class Repository:
     def __init__(self, folder):
         self.folder = Path(folder)
-        self.config = Config((self.folder / "config").read_bytes())
+        self.config = self.twice("config", Config)
+        self.signers = self.twice("keys/signers", lambda data: Signers(data, self.config))
         self.slots = {}
-        for path in sorted((self.folder / "keys").iterdir()):
+        for path in sorted((self.folder / "keys").glob("?" * 16)):
             slot = Slot(path.read_bytes(), self.config, path.name)
             self.slots[slot.id] = slot
         self.keys, self.sessions, self.cache = None, {}, {}
+
+    def twice(self, name, decode):
+        """What stands twice: the first that is good."""
+        try:
+            return decode((self.folder / name).read_bytes())
+        except (Damaged, OSError):
+            return decode((self.folder / (name + ".copy")).read_bytes())
 
     def unlock(self, secret):
         opened = ((slot, slot.open(secret)) for slot in self.slots.values())
@@ -288,7 +327,7 @@ class Repository:
         if slot is None:
             raise Damaged("no slot opens with this password")
         if slot.role != 1:
-            raise Damaged("a write-only key reads nothing")
+            raise Damaged("only a full key is read by this reader")
         self.keys = Keys(secrets, self.config)
 
     @cached_property
@@ -346,9 +385,9 @@ class Repository:
         """Manifest and body of a snapshot."""
         self.learn(session)
         manifest = Manifest(record.clear)
-        need(manifest.writer in self.slots, "a snapshot whose writer nobody knows")
         message = b"icecore 2026 manifest v2" + self.config.repository + manifest.signed
-        verify(self.slots[manifest.writer].verify_key, manifest.signature, message, "a snapshot")
+        number, signature = manifest.sequence, manifest.signature
+        self.signers.verify(manifest.writer, number, signature, message, "a snapshot")
         text = record.open(self.sessions)
         need(self.keys.page_id(0x81, [manifest.root], text) == manifest.body_hash, "body's hash")
         body = json.loads(text)
@@ -374,9 +413,7 @@ class Repository:
         for _, _, record in self.records("tombstone"):
             signed, signature = record.clear[:-64], record.clear[-64:]
             message = b"icecore 2026 tombstone v1" + self.config.repository + signed
-            slot = self.slots.get(signed[:8])
-            if slot:
-                verify(slot.verify_key, signature, message, "a tombstone")
+            self.signers.verify(signed[:8], None, signature, message, "a tombstone")
             yield from (signed[at:at + 16] for at in range(8, len(signed), 16))
 
     def rebuilt(self):

@@ -131,6 +131,36 @@ impl Catalog {
         })
     }
 
+    /// Key slots of nodes that were revoked, removed or enrolled anew: to be removed.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn old_keys(&self) -> Result<Vec<GrantedKey>> {
+        self.look_long(|look| {
+            let mut select = look.prepare_cached(
+                "SELECT key, node, domain FROM old_keys WHERE NOT EXISTS (
+                   SELECT 1 FROM nodes WHERE nodes.key = old_keys.key AND nodes.revoked = 0)",
+            )?;
+            let rows = select.query_map([], |row| {
+                let (node, domain) = (row.get::<_, Word<_>>(1)?.0, row.get::<_, Word<_>>(2)?.0);
+                Ok(GrantedKey { key: row.get(0)?, node, domain })
+            })?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Notes that the key slot of a node that is gone was removed.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn remove_old_key(&self, by: By<'_>, old: &GrantedKey) -> Result<()> {
+        self.change(|change| {
+            change.execute("DELETE FROM old_keys WHERE key = ?1", [&old.key])?;
+            let subject = format!("{} in {}", old.node, old.domain);
+            note(change, by, "node.unkey", &subject, &old.key)
+        })
+    }
+
     /// The keys that were made for a grant.
     ///
     /// # Errors

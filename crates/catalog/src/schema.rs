@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// From version 0 on; the version is the number of steps.
-const STEPS: [&str; 3] = [FIRST, STORAGES, CHAIN];
+const STEPS: [&str; 4] = [FIRST, STORAGES, CHAIN, OLD_KEYS];
 
 const FIRST: &str = "
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -76,6 +76,19 @@ ALTER TABLE certificates ADD COLUMN used INTEGER;
 ALTER TABLE certificates ADD COLUMN key BLOB;
 ALTER TABLE certificates ADD COLUMN pem TEXT;
 ALTER TABLE nodes ADD COLUMN alarm TEXT;
+";
+
+/// Key slots of nodes that were revoked, removed, or enrolled anew: noted in the transaction that does it, until the
+/// slots are gone.
+const OLD_KEYS: &str = "
+CREATE TABLE old_keys (key TEXT PRIMARY KEY, node TEXT NOT NULL, domain TEXT NOT NULL) STRICT;
+CREATE TRIGGER node_removed AFTER DELETE ON nodes WHEN old.key IS NOT NULL BEGIN
+    INSERT OR IGNORE INTO old_keys VALUES (old.key, old.name, old.domain);
+END;
+CREATE TRIGGER node_changed AFTER UPDATE OF key, revoked ON nodes
+WHEN old.key IS NOT NULL AND (new.key IS NOT old.key OR new.revoked > old.revoked) BEGIN
+    INSERT OR IGNORE INTO old_keys VALUES (old.key, old.name, old.domain);
+END;
 ";
 
 /// Brings the catalog to the newest version.

@@ -1,14 +1,17 @@
 //! A repository with keys: what every command opens.
 
 use crate::blocks::BlockCache;
+use crate::keyring::Vouched;
 use crate::surroundings::Surroundings;
 use crate::{Error, Result};
 use crypto::{
-    KdfParams, KeyMaterial, KeyRing, Privacy, ReaderKeys, Role, RootVerifyKey, SlotInfo, SlotSecret,
+    KdfParams, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role, RootVerifyKey, SignerList,
+    SlotInfo, SlotSecret,
 };
 use ids::KeyId;
 use repository::Repository;
 use repository::config::Config;
+use repository::keys::Keys;
 use repository::lease::{Lease, Purpose};
 use repository::storage::Storage;
 use repository::store::{Store, Writer};
@@ -29,6 +32,8 @@ pub struct Archive {
     pub(crate) surroundings: Surroundings,
     /// Opened records, for who may read.
     pub(crate) blocks: Option<BlockCache>,
+    /// Who may sign.
+    pub(crate) vouched: Vouched,
 }
 
 /// What `init` may choose.
@@ -73,11 +78,12 @@ impl Archive {
         surroundings: Surroundings,
     ) -> Result<Self> {
         let material = new_material(&surroundings, options)?;
-        let (id, slot) =
-            new_slot(&material, Role::Full, secret, options.kdf, "first key", &surroundings)?;
+        let new = NewSlot::new(Role::Full, "first key", surroundings.now_secs());
+        let first = new_slot(&material, &new, secret, options.kdf, &surroundings)?;
+        let (slot, keys) = crypto::open_slot(&first.1, secret)?;
         let config = config_of(&material, options, surroundings.now_secs());
-        let repository = Repository::init(storage, config, &[(id, slot.clone())])?;
-        let (slot, keys) = crypto::open_slot(&slot, secret)?;
+        let first = keys_of(&material, vec![first], surroundings.now_secs())?;
+        let repository = Repository::init(storage, config, &first)?;
         Ok(Self::assemble(repository, slot, keys).within(surroundings))
     }
 
@@ -110,7 +116,8 @@ impl Archive {
         Ok(Self::with_store(store, None, slot, keys))
     }
 
-    /// Opens the first slot that `secret` fits. A damaged slot does not keep another from opening.
+    /// Opens the first slot that `secret` fits, and believes the settings when they are those of its
+    /// root. A damaged slot does not keep another from opening.
     pub(crate) fn unlock(
         config: &Config,
         slots: Vec<(KeyId, Vec<u8>)>,
@@ -121,7 +128,7 @@ impl Archive {
         for (_, slot) in slots {
             match open_slot(&slot, &root, secret) {
                 Ok((info, keys)) if info.repository == config.repository => {
-                    return Ok((info, keys));
+                    return believe(config, &info).map(|()| (info, keys));
                 }
                 Ok(_) | Err(crypto::Error::WrongKey) => {}
                 Err(error) => damaged = Some(error),
@@ -143,7 +150,8 @@ impl Archive {
     ) -> Self {
         let blocks =
             keys.reader.clone().map(|keys| BlockCache::new(store.clone(), Opener::new(keys)));
-        Self { store, local, keys, slot, surroundings: Surroundings::default(), blocks }
+        let (surroundings, vouched) = Default::default();
+        Self { store, local, keys, slot, surroundings, blocks, vouched }
     }
 
     /// The engine, for what can only be done where the repository lies.
@@ -224,8 +232,9 @@ impl Archive {
         id.0.iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte))
     }
 
-    /// A session's sealer with fresh keys.
+    /// A session's sealer with fresh keys; an error when what it makes could not be signed.
     pub(crate) fn sealer(&self) -> Result<seal::Sealer> {
+        self.assert_signs()?;
         let mut random = [0; 80];
         self.surroundings.fill(&mut random)?;
         Ok(seal::Sealer::new(&self.keys.writer, random, self.surroundings.cipher))
@@ -238,51 +247,11 @@ impl Archive {
         Ok(good.collect())
     }
 
-    /// The slot of the key `id`, if there is one and it is certified; it need not be in any list.
-    pub(crate) fn slot_of(&self, id: KeyId) -> Result<Option<SlotInfo>> {
-        let slot = self.store.key_slot(id)?;
-        Ok(slot.and_then(|slot| self.certified(id, &slot)))
-    }
-
     /// A damaged slot is as good as none; `check` tells of it.
     fn certified(&self, id: KeyId, slot: &[u8]) -> Option<SlotInfo> {
-        let root = RootVerifyKey::from_bytes(self.store.config().root_key);
-        let info = crypto::verify_slot_certificate(slot, &root).ok()?;
+        let info = crypto::verify_slot_certificate(slot, &self.slot.root).ok()?;
         // Under the name of another it would vouch for what that one signed, and fail.
         (info.id == id).then_some(info)
-    }
-
-    /// Adds a key slot with the same rights or fewer.
-    pub fn add_key(
-        &self,
-        role: Role,
-        secret: SlotSecret<'_>,
-        kdf: KdfParams,
-        label: &str,
-    ) -> Result<KeyId> {
-        let material = self.reader_keys()?.material();
-        let (id, slot) = new_slot(material, role, secret, kdf, label, &self.surroundings)?;
-        let lease = self.lease("key add")?;
-        self.local()?.put_key_slot(&lease, id, &slot)?;
-        Ok(id)
-    }
-
-    /// Removes a key slot; never the last one that reads.
-    pub fn remove_key(&self, id: KeyId) -> Result<()> {
-        self.reader_keys()?;
-        // First, so that nobody else removes another one meanwhile.
-        let lease = self.lease("key remove")?;
-        let slots = self.slots()?;
-        if !slots.iter().any(|(other, _)| *other == id) {
-            return Err(Error::NoKey(id));
-        }
-        let readers = slots.iter().filter(|(other, info)| *other != id && info.role == Role::Full);
-        if readers.count() == 0 {
-            return Err(Error::Usage(
-                "this is the last key that can read: add another one first".into(),
-            ));
-        }
-        Ok(self.local()?.remove_key_slot(&lease, id)?)
     }
 }
 
@@ -292,33 +261,45 @@ pub fn new_material(surroundings: &Surroundings, options: InitOptions) -> Result
     Ok(material.with_privacy(options.privacy))
 }
 
-/// A key slot for `secret`, and its id.
+/// A key slot for `secret`, and what it says about itself.
 pub fn new_slot(
     material: &KeyMaterial,
-    role: Role,
+    new: &NewSlot<'_>,
     secret: SlotSecret<'_>,
     kdf: KdfParams,
-    label: &str,
     surroundings: &Surroundings,
-) -> Result<(KeyId, Vec<u8>)> {
-    let now_secs = surroundings.now_secs();
-    let slot = surroundings.with_random(|random| {
-        crypto::create_slot(material, role, secret, kdf, random, label, now_secs)
-    })??;
-    Ok((crypto::slot_info(&slot)?.id, slot))
+) -> Result<(SlotInfo, Vec<u8>)> {
+    let slot = surroundings
+        .with_random(|random| crypto::create_slot(material, new, secret, kdf, random))??;
+    Ok((crypto::slot_info(&slot)?, slot))
+}
+
+/// The keys of a new repository: its first slots, and the list of those that sign.
+pub fn keys_of(
+    material: &KeyMaterial,
+    slots: Vec<(SlotInfo, Vec<u8>)>,
+    now_secs: i64,
+) -> Result<Keys> {
+    let signers = slots.iter().filter_map(|(info, _)| info.signer());
+    let list = SignerList::new(material.repository).with(signers, now_secs)?;
+    let slots = slots.into_iter().map(|(info, slot)| (info.id, slot)).collect();
+    Ok(Keys { slots, signers: list.sign(material) })
 }
 
 /// The settings of a new repository.
 pub fn config_of(material: &KeyMaterial, options: InitOptions, now_secs: i64) -> Config {
-    Config {
-        repository: material.repository,
-        features: 0,
-        created_secs: now_secs,
-        privacy: u8::from(options.privacy == Privacy::Hardened),
-        chunk_bytes: [options.chunks.min, options.chunks.average, options.chunks.max],
-        root_key: *material.root_verify_key().as_bytes(),
-    }
-    .with_parity(options.parity_percent)
+    let (root_key, privacy) = (*material.root_verify_key().as_bytes(), options.privacy as u8);
+    let chunk_bytes = [options.chunks.min, options.chunks.average, options.chunks.max];
+    let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
+    config.with_parity(options.parity_percent).signed(|settings| material.sign_config(settings))
+}
+
+/// Settings count when the root key of the slot that was opened signed them: chunk sizes and parity
+/// are not the storage's to choose. Privacy stands in both, and must be the same.
+fn believe(config: &Config, slot: &SlotInfo) -> Result<()> {
+    let signed = slot.root.verify_config(&config.to_sign(), &config.signature);
+    let is_good = signed.is_ok() && config.privacy == slot.privacy as u8;
+    if is_good { Ok(()) } else { Err(Error::ForgedConfig) }
 }
 
 /// Who takes a lease, for people.

@@ -30,6 +30,21 @@ pub enum Error {
     /// The key may only write.
     #[error("this key can back up but not read")]
     WriteOnly,
+    /// The key may only read.
+    #[error("this key can read but not back up")]
+    ReadOnly,
+    /// Only a full key may do this.
+    #[error("this needs a full key: one that can add and remove others")]
+    NotFull,
+    /// The key of this process signs nothing any more.
+    #[error("the key {0} was removed from this repository: what it signs counts for nothing")]
+    KeyRemoved(KeyId),
+    /// Nobody can say who may sign.
+    #[error("the list of signers (keys/signers) is missing or damaged, and so is its copy")]
+    NoSigners,
+    /// The settings are not those that were made with the repository.
+    #[error("the settings of the repository (config) are not signed by its root key")]
+    ForgedConfig,
     /// No slot opens with this password.
     #[error("no key of the repository opens with this password")]
     WrongKey,

@@ -130,7 +130,7 @@ pub(crate) fn commit(
         original: new.original,
     };
     let unsigned = head.encode();
-    let signature = writer.signer.sign(&signed(archive, MANIFEST_CONTEXT, &unsigned));
+    let signature = writer.sign(&signed(archive, MANIFEST_CONTEXT, &unsigned))?;
     let clear = [&unsigned[..], &signature].concat();
     let record = sealer.seal_single(
         RecordKind::Manifest,
@@ -149,7 +149,7 @@ pub(crate) fn tombstone(
 ) -> Result<SealedRecord> {
     let mut clear = archive.slot.id.0.to_vec();
     clear.extend(names.iter().flat_map(|name| name.id.0));
-    let signature = archive.keys.writer.signer.sign(&signed(archive, TOMBSTONE_CONTEXT, &clear));
+    let signature = archive.keys.writer.sign(&signed(archive, TOMBSTONE_CONTEXT, &clear))?;
     clear.extend_from_slice(&signature);
     Ok(sealer.seal_single(
         RecordKind::Tombstone,
@@ -187,7 +187,7 @@ impl<'a> ManifestReader<'a> {
             let why = format!("it names the node '{}' and was made for another source", body.node);
             return Err(Error::NotTrusted { id: name.id, why });
         }
-        signer.map_or(Ok(()), |signer| may_be(&signer, name, &body.node))?;
+        may_be(&signer, name, &body.node)?;
         Ok(Snapshot { name, head, body })
     }
 
@@ -211,23 +211,17 @@ impl<'a> ManifestReader<'a> {
             .map_err(|_| format::Error::Invalid { what: "manifest body" })?)
     }
 
-    /// Who signed it; also possible with a write-only key. `None` is a key that is not known any more,
-    /// if it ever was: the seal and the keyed body hash still vouch for what it made.
-    pub fn check_signature(&self, stored: &Stored) -> Result<Option<Signer>> {
+    /// Who signed it; also possible with a write-only key. Nobody did whom no list of signers has.
+    pub fn check_signature(&self, stored: &Stored) -> Result<Signer> {
         let signed = self.signers.of_head(record::split(&stored.record)?.clear)?;
         let signed = signed.map(|(_, signer)| signer);
         signed.map_err(|why| Error::NotTrusted { id: stored.name.id, why })
     }
 
     /// Whether `stored` may count for the source of `node` that its head names, as far as the clear
-    /// tells: also possible with a write-only key. A key that is not known is no excuse here.
+    /// tells: also possible with a write-only key.
     pub(crate) fn check_clear(&self, stored: &Stored, node: &str) -> Result<()> {
-        let Some(signer) = self.check_signature(stored)? else {
-            let why =
-                format!("no key of this repository has signed it (key {})", stored.head.writer);
-            return Err(Error::NotTrusted { id: stored.name.id, why });
-        };
-        may_be(&signer, stored.name, node)
+        may_be(&self.check_signature(stored)?, stored.name, node)
     }
 
     /// All snapshots in the order made. What cannot be read is given to `damaged`.

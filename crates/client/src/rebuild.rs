@@ -30,6 +30,8 @@ pub struct Report {
     /// Manifests of which something is missing, left alone unless asked for. A backup that failed
     /// in its last step leaves one, and a reclaim may have taken what it needs.
     pub incomplete: u64,
+    /// Whether the list of signers was lost, and made anew from the key slots.
+    pub signers_restored: bool,
     /// What is damaged.
     pub damages: Vec<String>,
     /// Wall time.
@@ -48,11 +50,16 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     )?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let archive = Archive::with(repository, secret)?;
+    let signers_restored = archive.restore_signers(&lease)?;
     let signers = Signers::new(&archive);
-    let dead = forgotten(&signers, &found.tombstones, false)?;
+    let dead = forgotten(&signers, &found.tombstones)?;
     let present = readable(&archive)?;
-    let mut report =
-        Report { containers: found.containers, objects: found.objects, ..Report::default() };
+    let mut report = Report {
+        containers: found.containers,
+        objects: found.objects,
+        signers_restored,
+        ..Report::default()
+    };
     for manifest in &found.manifests {
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;

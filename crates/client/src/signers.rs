@@ -36,18 +36,18 @@ impl Signer {
 impl Archive {
     /// The key `id`, as far as the repository vouches for it; `None` is a stranger.
     pub fn signer(&self, id: KeyId) -> Result<Option<Signer>> {
-        let signer = |slot: crypto::SlotInfo| Signer {
-            verify_key: slot.verify_key,
-            label: slot.label,
-            is_bound: false,
-            valid_up_to: None,
+        let signer = |known: crypto::SignerInfo| Signer {
+            verify_key: known.verify_key,
+            label: known.label,
+            is_bound: known.bound,
+            valid_up_to: known.valid_up_to,
         };
-        Ok(self.slot_of(id)?.map(signer))
+        Ok(self.known_signer(id)?.map(signer))
     }
 }
 
 /// A head and who signed it, or why nobody did.
-pub(crate) type Signed = std::result::Result<(Head, Option<Signer>), String>;
+pub(crate) type Signed = std::result::Result<(Head, Signer), String>;
 
 /// Signers that were looked for. Each is looked for under its name and once: a list of them may be
 /// of the past, and what a new key signed would look forged.
@@ -72,13 +72,15 @@ impl<'a> Signers<'a> {
         Ok(signer)
     }
 
-    /// The head in `clear` and who signed it, or why nobody did. A key that nobody knows is `None`: it
-    /// is for who asks to say what that means.
+    /// The head in `clear` and who signed it, or why nobody did.
     pub(crate) fn of_head(&self, clear: &[u8]) -> Result<Signed> {
         let Ok((head, signature)) = Head::decode(clear) else {
             return Ok(Err("its head makes no sense".into()));
         };
-        let Some(signer) = self.find(head.writer)? else { return Ok(Ok((head, None))) };
+        let Some(signer) = self.find(head.writer)? else {
+            let why = format!("no key of this repository has signed it (key {})", head.writer);
+            return Ok(Err(why));
+        };
         let message = signed(self.archive, MANIFEST_CONTEXT, manifest::unsigned(clear));
         if signer.verify_key.verify(&message, &signature).is_err() {
             return Ok(Err(format!("its signature is not that of key {}", head.writer)));
@@ -86,6 +88,6 @@ impl<'a> Signers<'a> {
         if !signer.may_sign(head.sequence) {
             return Ok(Err(format!("key {} was removed before it was made", head.writer)));
         }
-        Ok(Ok((head, Some(signer))))
+        Ok(Ok((head, signer)))
     }
 }

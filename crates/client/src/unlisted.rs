@@ -16,15 +16,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The head of a manifest that a key of the repository signed.
 pub(crate) fn signed_head(signers: &Signers<'_>, clear: &[u8]) -> Result<Option<Head>> {
     let signed = signers.of_head(clear)?.ok();
-    Ok(signed.and_then(|(head, signer)| signer.map(|_| head)))
+    Ok(signed.map(|(head, _)| head))
 }
 
-/// The snapshots that `tombstones` name. `stranger` says whether to believe one of a key that is
-/// none of the repository's any more.
+/// The snapshots that `tombstones` name. One of a key that was removed counts: it has no number, so
+/// nobody can say when it was made. One of a stranger counts for nothing.
 pub(crate) fn forgotten(
     signers: &Signers<'_>,
     tombstones: &[Vec<u8>],
-    stranger: bool,
 ) -> Result<FxHashSet<SnapshotId>> {
     let mut dead = FxHashSet::default();
     for clear in tombstones {
@@ -35,7 +34,7 @@ pub(crate) fn forgotten(
         let signed = signed(signers.archive, TOMBSTONE_CONTEXT, message);
         let is_good = match signers.find(KeyId(*writer))? {
             Some(signer) => signer.verify_key.verify(&signed, signature).is_ok(),
-            None => stranger,
+            None => false,
         };
         if is_good {
             let ids = names.as_chunks::<{ SnapshotId::LEN }>().0;
@@ -54,7 +53,7 @@ pub(crate) fn bring_back(
 ) -> Result<u64> {
     let found = look(archive, accept_damage)?;
     let signers = Signers::new(archive);
-    let dead = forgotten(&signers, &found.tombstones, true)?;
+    let dead = forgotten(&signers, &found.tombstones)?;
     let listed = archive.local()?.snapshots_now()?;
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let mut back = 0;

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use crypto::{
-    Cipher, KdfParams, KeyMaterial, NonceCounter, Role, SessionKey, SlotSecret, create_slot,
-    open_slot,
+    Cipher, KdfParams, KeyMaterial, NewSlot, NonceCounter, Role, SessionKey, SlotSecret,
+    create_slot, open_slot,
 };
 
 const RECORD_LEN: usize = 512 << 10;
@@ -23,7 +23,13 @@ fn open_a_slot() {
     let random: &mut dyn FnMut(&mut [u8]) = &mut |bytes| bytes.fill(7);
     let material = KeyMaterial::generate(random);
     let secret = SlotSecret::Password(b"password");
-    let slot = create_slot(&material, Role::Full, secret, KdfParams::DEFAULT, random, "", 0);
+    let slot = create_slot(
+        &material,
+        &NewSlot::new(Role::Full, "", 0),
+        secret,
+        KdfParams::DEFAULT,
+        random,
+    );
     let slot = slot.expect("the default parameters are valid");
     let start = Instant::now();
     assert!(open_slot(&slot, secret).is_ok());

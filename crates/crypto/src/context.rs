@@ -26,13 +26,17 @@ pub const SLOT_SEALING: &str = "icecore 2026 slot sealing v1";
 pub const SLOT_COMMITMENT: &str = "icecore 2026 slot commitment v1";
 /// Prefix of what the root key signs in a slot.
 pub const SLOT_CERTIFICATE: &str = "icecore 2026 slot certificate v1";
+/// Prefix of what the root key signs in a list of signers.
+pub const SIGNER_LIST: &str = "icecore 2026 signer list v1";
+/// Prefix of what the root key signs in a repository's settings.
+pub const CONFIG: &str = "icecore 2026 config v2";
 /// Slot bytes → checksum (unkeyed: finds damage, not forgery).
 pub const SLOT_CHECKSUM: &str = "icecore 2026 slot checksum v1";
 /// Recovery key → the check digits it is printed with.
 pub const RECOVERY_CHECKSUM: &str = "icecore 2026 recovery checksum v1";
 
 /// All context strings, for the test against the document.
-pub const ALL: [&str; 13] = [
+pub const ALL: [&str; 15] = [
     OBJECT_ID,
     CHUNK_ID,
     PAGE_ID,
@@ -44,6 +48,8 @@ pub const ALL: [&str; 13] = [
     SLOT_SEALING,
     SLOT_COMMITMENT,
     SLOT_CERTIFICATE,
+    SIGNER_LIST,
+    CONFIG,
     SLOT_CHECKSUM,
     RECOVERY_CHECKSUM,
 ];

@@ -83,6 +83,16 @@ impl KeyMaterial {
         Self { privacy, ..self }
     }
 
+    /// `message`, signed by the root key.
+    pub(crate) fn sign_as_root(&self, message: &[u8]) -> [u8; crate::SIGNATURE_LEN] {
+        self.domain.root_signer().sign(message)
+    }
+
+    /// The root key's signature over the settings of the repository.
+    pub fn sign_config(&self, settings: &[u8]) -> [u8; crate::SIGNATURE_LEN] {
+        self.sign_as_root(&[context::CONFIG.as_bytes(), settings].concat())
+    }
+
     /// The key that every slot's certificate is checked with; public.
     pub fn root_verify_key(&self) -> RootVerifyKey {
         RootVerifyKey(self.domain.root_signer().public())

@@ -18,6 +18,15 @@ pub enum Error {
     /// A signature was not made by this key over these bytes.
     #[error("the signature does not match")]
     BadSignature,
+    /// The key signs nothing: it only reads.
+    #[error("this key can read and sign nothing")]
+    CannotSign,
+    /// There are more signers than a list holds.
+    #[error("the list of signers is full: {count}")]
+    TooManySigners {
+        /// How many there are.
+        count: usize,
+    },
     /// Cost parameters of the password hash outside the allowed range.
     #[error("password hash parameters out of range: {what}")]
     KdfLimits {

@@ -19,6 +19,7 @@ pub mod recovery;
 pub mod ring;
 pub mod session;
 pub mod sign;
+pub mod signers;
 pub mod slot;
 #[cfg(test)]
 mod testing;
@@ -32,8 +33,9 @@ pub use recovery::{recovery_from_text, recovery_to_text};
 pub use ring::{ChunkerKey, KeyRing, ReaderKeys, WriterKeys};
 pub use session::{Cipher, SealedSession, SessionKey, TAG_LEN};
 pub use sign::{RootVerifyKey, SIGNATURE_LEN, Signer, VerifyKey};
+pub use signers::{SignerInfo, SignerList};
 pub use slot::{
-    KdfParams, Role, SlotInfo, SlotSecret, create_slot, open_slot, slot_info,
+    KdfParams, NewSlot, Role, SlotInfo, SlotSecret, create_slot, open_slot, slot_info,
     verify_slot_certificate,
 };
 

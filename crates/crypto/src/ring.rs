@@ -5,9 +5,10 @@
 use ids::RepositoryId;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::sign::SIGNATURE_LEN;
 use crate::{
-    DomainSecret, Error, IdKey, KeyMaterial, Privacy, RecipientPublic, RecipientSecret, SessionKey,
-    Signer, session,
+    Error, IdKey, KeyMaterial, Privacy, RecipientPublic, RecipientSecret, SessionKey, Signer,
+    session,
 };
 
 /// Seed of the chunker: decides where files are cut.
@@ -22,18 +23,29 @@ pub struct WriterKeys {
     pub chunker: ChunkerKey,
     /// Whom sessions are sealed to.
     pub recipient: RecipientPublic,
-    /// Signs manifests.
-    pub signer: Signer,
+    /// Signs manifests; `None` for who only reads.
+    pub signer: Option<Signer>,
     /// The repository the keys belong to.
     pub repository: RepositoryId,
     /// How files are cut.
     pub privacy: Privacy,
 }
 
-/// What a reader holds in addition.
+impl WriterKeys {
+    /// The signature of this key's holder over `message`.
+    ///
+    /// # Errors
+    /// [`Error::CannotSign`] for who only reads.
+    pub fn sign(&self, message: &[u8]) -> Result<[u8; SIGNATURE_LEN], Error> {
+        Ok(self.signer.as_ref().ok_or(Error::CannotSign)?.sign(message))
+    }
+}
+
+/// What a reader holds in addition: it opens sessions, and cannot certify anybody.
 #[derive(Clone)]
 pub struct ReaderKeys {
-    pub(crate) material: KeyMaterial,
+    pub(crate) recipient: RecipientSecret,
+    pub(crate) repository: RepositoryId,
 }
 
 impl ReaderKeys {
@@ -42,30 +54,18 @@ impl ReaderKeys {
     /// # Errors
     /// [`Error::Damaged`] when the bytes are not a session sealed to this recipient here.
     pub fn open_session(&self, sealed: &[u8]) -> Result<SessionKey, Error> {
-        session::open_sealed(sealed, self.recipient_secret(), self.material.repository)
-    }
-
-    /// All secrets, to create a further slot with [`crate::create_slot`].
-    pub fn material(&self) -> &KeyMaterial {
-        &self.material
-    }
-
-    /// The domain's secret.
-    pub fn domain_secret(&self) -> &DomainSecret {
-        &self.material.domain
-    }
-
-    fn recipient_secret(&self) -> &RecipientSecret {
-        &self.material.recipient
+        session::open_sealed(sealed, &self.recipient, self.repository)
     }
 }
 
 /// What a password or recovery key opened.
 pub struct KeyRing {
-    /// Every key can write.
+    /// Names and seals; who only reads has no signing key in it, and no chunker.
     pub writer: WriterKeys,
-    /// Only a full key can read.
+    /// What reads; a write-only key has none.
     pub reader: Option<ReaderKeys>,
+    /// All secrets, to make further slots with [`crate::create_slot`]; only a full key has them.
+    pub certifier: Option<KeyMaterial>,
 }
 
 impl KeyRing {
@@ -75,10 +75,12 @@ impl KeyRing {
             ids: material.domain.id_key(),
             chunker: material.domain.chunker_key(),
             recipient: material.recipient.public(),
-            signer,
+            signer: Some(signer),
             repository: material.repository,
             privacy: material.privacy,
         };
-        Self { writer, reader: Some(ReaderKeys { material }) }
+        let reader =
+            ReaderKeys { recipient: material.recipient.clone(), repository: material.repository };
+        Self { writer, reader: Some(reader), certifier: Some(material) }
     }
 }

@@ -3,7 +3,7 @@
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use zeroize::Zeroize;
 
-use crate::Error;
+use crate::{Error, context};
 
 /// Length of a signature in bytes.
 pub const SIGNATURE_LEN: usize = 64;
@@ -72,6 +72,11 @@ impl RootVerifyKey {
     /// The bytes to store.
     pub fn as_bytes(&self) -> &[u8; 32] {
         self.0.as_bytes()
+    }
+
+    /// `Ok` when the root key signed these settings of a repository; else [`Error::BadSignature`].
+    pub fn verify_config(&self, settings: &[u8], signature: &[u8]) -> Result<(), Error> {
+        self.0.verify(&[context::CONFIG.as_bytes(), settings].concat(), signature)
     }
 }
 

@@ -18,10 +18,12 @@ use crate::context::{self, derive};
 use crate::domain::draw;
 use crate::recipient::SingleUseKey;
 use crate::{
-    Error, KeyMaterial, KeyRing, Privacy, Random, RootVerifyKey, Signer, VerifyKey, error::damaged,
+    Error, KeyMaterial, KeyRing, Privacy, Random, RootVerifyKey, SignerInfo, VerifyKey,
+    error::damaged,
 };
 use kdf::Kdf;
 pub use kdf::KdfParams;
+pub(crate) use layout::is_label;
 use layout::{Certified, Clear, Label, Slot};
 pub use layout::{MAX_LABEL_LEN, SLOT_LEN};
 
@@ -33,11 +35,41 @@ pub enum Role {
     Full = 1,
     /// Write only: back up, and read nothing back.
     WriteOnly = 2,
+    /// Read only: restore, and sign nothing.
+    Reader = 3,
+    /// Write and read, and create no slots.
+    ReadWrite = 4,
 }
 
 impl Role {
-    fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Full, Self::WriteOnly].into_iter().find(|role| *role as u8 == byte)
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        let all = [Self::Full, Self::WriteOnly, Self::Reader, Self::ReadWrite];
+        all.into_iter().find(|role| *role as u8 == byte)
+    }
+
+    /// Whether its holder can read what is stored.
+    pub fn reads(self) -> bool {
+        self != Self::WriteOnly
+    }
+
+    /// Whether its holder can back up: what it signs counts.
+    pub fn writes(self) -> bool {
+        self != Self::Reader
+    }
+
+    /// Whether its holder can make and remove keys.
+    pub fn certifies(self) -> bool {
+        self == Self::Full
+    }
+
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::WriteOnly => "write-only",
+            Self::Reader => "read-only",
+            Self::ReadWrite => "read-write",
+        }
     }
 }
 
@@ -57,8 +89,10 @@ pub struct SlotInfo {
     pub id: KeyId,
     /// What its holder may do.
     pub role: Role,
-    /// A text for people.
+    /// A text for people; of a bound slot the name of its node.
     pub label: String,
+    /// Whether its holder may sign for no other node than the one that `label` names.
+    pub bound: bool,
     /// When it was made, in seconds since 1970, by the maker's clock.
     pub created_secs: i64,
     /// The cost of a password guess; `None` for a recovery key.
@@ -73,37 +107,73 @@ pub struct SlotInfo {
     pub privacy: Privacy,
 }
 
+impl SlotInfo {
+    /// What a list of signers says of its holder; `None` for who signs nothing.
+    pub fn signer(&self) -> Option<SignerInfo> {
+        let (id, verify_key, role, bound) = (self.id, self.verify_key, self.role, self.bound);
+        let (label, valid_up_to) = (self.label.clone(), None);
+        role.writes().then_some(SignerInfo { id, verify_key, role, bound, label, valid_up_to })
+    }
+}
+
+/// What a new slot says about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct NewSlot<'a> {
+    /// What its holder may do.
+    pub role: Role,
+    /// A text for people, or the name of its node.
+    pub label: &'a str,
+    /// Whether its holder signs for the node `label` alone.
+    pub bound: bool,
+    /// Now, in seconds since 1970.
+    pub created_secs: i64,
+}
+
+impl<'a> NewSlot<'a> {
+    /// A slot that is bound to no node.
+    pub fn new(role: Role, label: &'a str, created_secs: i64) -> Self {
+        Self { role, label, bound: false, created_secs }
+    }
+
+    /// The same, for the node of the label's name alone.
+    pub fn bound(self) -> Self {
+        Self { bound: true, ..self }
+    }
+}
+
 /// A new slot of [`SLOT_LEN`] bytes, with a signing key of its own.
 ///
 /// # Errors
 /// [`Error::EmptyPassword`], [`Error::BadLabel`], [`Error::KdfLimits`], [`Error::OutOfMemory`].
 pub fn create_slot(
     material: &KeyMaterial,
-    role: Role,
+    new: &NewSlot<'_>,
     secret: SlotSecret<'_>,
     params: KdfParams,
     random: Random<'_>,
-    label: &str,
-    created_secs: i64,
 ) -> Result<Vec<u8>, Error> {
     let (id, salt) = (KeyId(draw(random)), draw(random));
     let seed = Zeroizing::new(draw::<32>(random));
     let root = material.domain.root_signer();
     let clear = Clear {
-        role,
+        role: new.role,
+        bound: new.bound,
         kdf: Kdf::for_secret(&secret, params)?,
         privacy: material.privacy,
-        created_secs,
+        created_secs: new.created_secs,
         id,
         repository: material.repository,
         salt,
         root: RootVerifyKey(root.public()),
-        verify_key: Signer::from_seed(*seed).public(),
-        label: Label::new(label)?,
+        verify_key: payload::verify_key(new.role, &seed),
+        label: Label::new(new.label)?,
     };
+    if clear.bound && new.label.is_empty() {
+        return Err(Error::BadLabel);
+    }
     let certified = Certified::sign(clear, &root);
     let kek = certified.clear.kdf.kek(&secret, &salt)?;
-    let mut sealed = payload::encode(material, role, &seed);
+    let mut sealed = payload::encode(material, new.role, &seed);
     sealing_key(&kek).seal(&certified.encode(), &mut sealed);
     Ok(Slot::join(certified, *commitment(&kek), &sealed).encode())
 }

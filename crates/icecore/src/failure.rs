@@ -155,6 +155,16 @@ impl From<Error> for Failure {
             Error::WriteOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can read; the list: icecore key list"),
             Error::WrongKey => Self::new(Code::WrongKey, message),
+            Error::ReadOnly => Self::new(Code::NotAllowed, message)
+                .hint("Use a key that writes; the list: icecore key list"),
+            Error::NotFull => Self::new(Code::NotAllowed, message)
+                .hint("Use the first password or a recovery key, where the repository lies; the list: icecore key list"),
+            Error::KeyRemoved(_) => Self::new(Code::NotAllowed, message)
+                .hint("Ask for a new one: icecore key add, with a full key"),
+            Error::NoSigners => Self::new(Code::Damage, message)
+                .hint("Make it anew from the key slots, with a full key: icecore rebuild"),
+            Error::ForgedConfig => Self::new(Code::Damage, message)
+                .hint("Somebody changed it: bring config and config.copy back from a copy of the repository."),
             Error::NoKey(_) => Self::new(Code::Failed, message).hint("All keys: icecore key list"),
             Error::NoSnapshot(_) | Error::Ambiguous(_) => {
                 Self::new(Code::Failed, message).hint("All snapshots: icecore snapshots")
@@ -264,6 +274,10 @@ mod tests {
             (storage(ErrorKind::NotConnected), Code::Unreachable),
             (Error::WrongKey, Code::WrongKey),
             (Error::WriteOnly, Code::NotAllowed),
+            (Error::ReadOnly, Code::NotAllowed),
+            (Error::NotFull, Code::NotAllowed),
+            (Error::NoSigners, Code::Damage),
+            (Error::ForgedConfig, Code::Damage),
             (Error::Cancelled, Code::Cancelled),
             (Error::Usage("x".into()), Code::Usage),
             (Error::NoSnapshot("x".into()), Code::Failed),

@@ -20,9 +20,9 @@ pub use error::{Error, Result};
 pub use packet::Packet;
 
 /// Oldest version that this program speaks.
-pub const VERSION_OLDEST: u16 = 1;
+pub const VERSION_OLDEST: u16 = 3;
 /// Newest version that this program speaks.
-pub const VERSION_NEWEST: u16 = 2;
+pub const VERSION_NEWEST: u16 = 3;
 /// Name of the data protocol in the TLS handshake (ALPN).
 pub const ALPN: &[u8] = b"icecore/1";
 /// The version that both ends speak, given the range of the other one.

@@ -12,8 +12,10 @@ pub const IDS_MAX: usize = 16 << 10;
 pub const KEYS_MAX: usize = 1024;
 /// Most snapshots in one list.
 pub const SNAPSHOTS_MAX: usize = 2048;
-/// Most key slots of a domain.
-pub const SLOTS_MAX: usize = 256;
+/// Most key slots in one list; there may be more lists.
+pub const SLOTS_MAX: usize = 64;
+/// Longest list of signers.
+pub const SIGNERS_BYTES_MAX: usize = 8 << 20;
 /// Longest text, and longest key slot.
 pub const TEXT_BYTES_MAX: usize = 8 << 10;
 /// Longest string of bytes: a path in a progress message, settings, a session record.

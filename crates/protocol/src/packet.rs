@@ -2,7 +2,9 @@
 
 use crate::field::Field;
 pub use crate::field::{PathBytes, Slot, SnapshotName};
-use crate::limits::{JSON_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SMALL_BYTES_MAX, SNAPSHOT_BYTES_MAX};
+use crate::limits::{
+    JSON_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SIGNERS_BYTES_MAX, SMALL_BYTES_MAX, SNAPSHOT_BYTES_MAX,
+};
 use crate::{Error, Result, limits};
 use format::wire::Reader;
 use ids::{ContainerNo, KeyId, ObjectId, Place};
@@ -153,12 +155,12 @@ packets! {
         purpose: u8,
     }
     /// Makes the repository of the domain.
-    3 Init Client SLOTS_BYTES_MAX, {
+    3 Init Client SIGNERS_BYTES_MAX + SMALL_BYTES_MAX, {
         /// Its settings, as the file `config` has them.
         config: PathBytes,
         /// Its first key slots.
         slots: Vec<Slot>,
-    }
+    } tail signers
     /// Asks for names of snapshots, in the order made.
     4 ListSnapshots Client SMALL_BYTES_MAX, {
         /// Only those with a higher number.
@@ -174,8 +176,11 @@ packets! {
         /// The source.
         source: ObjectId,
     }
-    /// Asks for all key slots.
-    7 ListSlots Client SMALL_BYTES_MAX, {}
+    /// Asks for key slots, by their ids.
+    7 ListSlots Client SMALL_BYTES_MAX, {
+        /// Only those behind this one.
+        after: Option<KeyId>,
+    }
     /// Asks where objects lie.
     8 Locate Client IDS_BYTES_MAX, {
         /// The objects.
@@ -284,6 +289,8 @@ packets! {
         /// The key.
         id: KeyId,
     }
+    /// Replaces the list of signers by the next one: from the governing server to a storage server.
+    29 PutSigners Client SIGNERS_BYTES_MAX + 64, {} tail signers
 
     /// Answers `Hello`.
     129 Welcome Server SMALL_BYTES_MAX, {
@@ -332,10 +339,12 @@ packets! {
     /// There is nothing.
     134 Nothing Server SMALL_BYTES_MAX, {}
     /// Answers `ListSlots`.
-    135 SlotList Server SLOTS_BYTES_MAX, {
-        /// The slots.
+    135 SlotList Server SIGNERS_BYTES_MAX + SMALL_BYTES_MAX, {
+        /// Some of the slots.
         slots: Vec<Slot>,
-    }
+        /// Whether there are more.
+        more: bool,
+    } tail signers
     /// Answers `Locate`.
     136 Places Server IDS_BYTES_MAX, {
         /// In the order of the question.

@@ -103,7 +103,7 @@ macro_rules! known_limits {
 fn the_limits_are_those_of_the_document() {
     let known = known_limits!(
         SMALL_BYTES_MAX RECORD_PACKET_BYTES_MAX IDS_MAX KEYS_MAX SNAPSHOTS_MAX SLOTS_MAX
-        TEXT_BYTES_MAX PATH_BYTES_MAX SNAPSHOT_BYTES_MAX JSON_BYTES_MAX STREAMS_MAX REQUESTS_MAX
+        SIGNERS_BYTES_MAX TEXT_BYTES_MAX PATH_BYTES_MAX SNAPSHOT_BYTES_MAX JSON_BYTES_MAX STREAMS_MAX REQUESTS_MAX
         WINDOW_BYTES_MAX
     );
     let source = read("src/limits.rs");

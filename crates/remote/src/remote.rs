@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use protocol::Packet;
 use protocol::packet::{PathBytes, Slot};
 use repository::config::Config;
+use repository::keys::Keys;
 use repository::{Error, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -88,6 +89,8 @@ pub struct Remote {
     pub(crate) listed: Mutex<Option<Pending>>,
     /// Asked for once: what comes later is no slot of anything that this connection looks at.
     pub(crate) slots: OnceLock<Vec<(KeyId, Vec<u8>)>>,
+    /// The list of signers, which comes with the slots.
+    pub(crate) signers: Mutex<Option<Vec<u8>>>,
     /// Last: dropped after all that uses it.
     runtime: Runtime,
 }
@@ -106,12 +109,12 @@ impl Remote {
     pub fn connect_to_make(
         target: &Target,
         purpose: Purpose,
-        make: impl FnOnce() -> Result<(Config, Vec<(KeyId, Vec<u8>)>)>,
+        make: impl FnOnce() -> Result<(Config, Keys)>,
     ) -> Result<Arc<Self>> {
         let mut unmade = Unmade::connect(target, purpose)?;
         if unmade.opened.config.is_empty() {
-            let (config, slots) = make()?;
-            unmade.init(config, slots)?;
+            let (config, keys) = make()?;
+            unmade.init(config, keys)?;
         }
         unmade.assemble()
     }
@@ -310,10 +313,11 @@ impl Unmade {
         Ok(Self { target, way, stream, role, figures, inbox, purpose, opened, runtime })
     }
 
-    fn init(&mut self, config: Config, slots: Vec<(KeyId, Vec<u8>)>) -> Result<()> {
+    fn init(&mut self, config: Config, keys: Keys) -> Result<()> {
+        let Keys { slots, signers } = keys;
         let slots = slots.into_iter().map(|(id, bytes)| Slot { id, bytes }).collect();
         let config = PathBytes(config.encode());
-        match self.stream.call(&Packet::Init { config, slots })? {
+        match self.stream.call(&Packet::Init { config, slots, signers })? {
             Packet::Opened { config, damage_epoch, .. } => {
                 self.opened.config = config.0;
                 self.opened.damage_epoch = damage_epoch;
@@ -342,6 +346,7 @@ impl Unmade {
             ahead,
             listed: Mutex::default(),
             slots: OnceLock::new(),
+            signers: Mutex::default(),
             runtime,
         };
         remote.ask_first()?;

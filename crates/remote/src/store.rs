@@ -7,13 +7,15 @@ use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, Place};
 use protocol::Packet;
 use protocol::limits::IDS_MAX;
-use protocol::packet::SnapshotName;
+use protocol::packet::{Slot, SnapshotName};
 use repository::config::Config;
 use repository::snapshots::{self, SnapshotRef, Stored};
 use repository::store::{Sink, Store, Writer};
 use repository::{Error, Result};
 use std::sync::Arc;
 
+/// More key slots than any domain has.
+const SLOTS_MAX: usize = 64 << 10;
 /// More snapshots than any domain has: a list that has no end is a lie.
 const SNAPSHOTS_MAX: usize = 4 << 20;
 
@@ -81,15 +83,14 @@ impl Store for Remote {
         Ok(self.slots.get_or_init(|| slots).clone())
     }
 
-    fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
-        let of = |slots: Vec<(KeyId, Vec<u8>)>| {
-            slots.into_iter().find(|(other, _)| *other == id).map(|(_, slot)| slot)
-        };
-        match of(self.key_slots()?) {
-            // A backup that was made meanwhile may be signed by a newer one.
-            None => Ok(of(self.list_slots()?)),
-            found => Ok(found),
+    /// It comes with the first slots, which everybody asks for.
+    fn signers(&self, anew: bool) -> Result<Option<Vec<u8>>> {
+        if anew {
+            self.slots_after(None)?;
+        } else {
+            self.key_slots()?;
         }
+        Ok(self.signers.lock().clone())
     }
 
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {
@@ -188,9 +189,30 @@ impl Remote {
     }
 
     fn list_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
-        match self.first.call(&Packet::ListSlots {})? {
-            Packet::SlotList { slots } => {
-                Ok(slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect())
+        let mut all: Vec<(KeyId, Vec<u8>)> = Vec::new();
+        loop {
+            let after = all.last().map(|(id, _)| *id);
+            let (slots, more) = self.slots_after(after)?;
+            let ids = after.into_iter().chain(slots.iter().map(|slot| slot.id));
+            let is_endless = more && (slots.is_empty() || all.len() >= SLOTS_MAX);
+            if !ids.is_sorted_by(|one, next| one < next) || is_endless {
+                return Err(nonsense("ListSlots"));
+            }
+            all.extend(slots.into_iter().map(|slot| (slot.id, slot.bytes)));
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Some slots, and whether there are more. The list of signers is with the first.
+    fn slots_after(&self, after: Option<KeyId>) -> Result<(Vec<Slot>, bool)> {
+        match self.first.call(&Packet::ListSlots { after })? {
+            Packet::SlotList { slots, more, signers } => {
+                if after.is_none() {
+                    *self.signers.lock() = Some(signers).filter(|signers| !signers.is_empty());
+                }
+                Ok((slots, more))
             }
             _ => Err(nonsense("ListSlots")),
         }

@@ -1,17 +1,30 @@
-//! The file `config`: what a repository is. Written once, at `init`.
+//! The file `config`: what a repository is. Written once, at `init`, and twice: `config.copy` is the
+//! same. The root key signs it; who has no key can check its checksum alone.
 
-use crate::storage::{Storage, read_small};
+use crate::storage::Storage;
+use crate::twin::Twin;
 use crate::{Error, Result};
 use format::limits::PARITY_PERCENT_MAX;
 use format::wire::{Reader, checksum};
 use ids::RepositoryId;
 
-const NAME: &str = "config";
-const MAGIC: [u8; 8] = *b"ICEREPO1";
+/// Its two names.
+pub const NAMES: [&str; 2] = ["config", "config.copy"];
+const MAGIC: [u8; 8] = *b"ICEREPO2";
 /// Feature bit 0: containers carry parity (`docs/FORMAT.md`, F-5.6). How much stands in bits 8 to 15.
 const FEATURE_PARITY: u64 = 1;
 const PARITY_SHIFT: u32 = 8;
-const BYTES: usize = 8 + 16 + 8 + 8 + 1 + 12 + 32 + 16;
+/// Room for what optional features have to say.
+pub const EXTENSION_BYTES: usize = 64;
+const SIGNED_BYTES: usize = 8 + 16 + 8 + 8 + 8 + 1 + 12 + 32 + EXTENSION_BYTES;
+const SIGNATURE_BYTES: usize = 64;
+const BYTES: usize = SIGNED_BYTES + SIGNATURE_BYTES + 16;
+const FILES: Twin = Twin {
+    name: NAMES[0],
+    copy: NAMES[1],
+    bytes_max: BYTES,
+    is_good: |bytes| Config::decode(bytes).map(drop),
+};
 
 /// What a repository is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,17 +33,46 @@ pub struct Config {
     pub repository: RepositoryId,
     /// Features that a program must know to open it: see [`Config::with_parity`].
     pub features: u64,
+    /// Features that a program need not know.
+    pub optional: u64,
     /// When it was made, seconds since 1970.
     pub created_secs: i64,
-    /// Privacy level: 0 standard, 1 hardened.
+    /// Privacy level: 1 standard, 2 hardened, as in key slots.
     pub privacy: u8,
     /// Smallest, average and largest chunk in bytes.
     pub chunk_bytes: [u32; 3],
-    /// Public key that vouches for the key slots.
+    /// Public key that vouches for key slots, signers, and this.
     pub root_key: [u8; 32],
+    /// What optional features have to say; zeros when there are none.
+    pub extension: [u8; EXTENSION_BYTES],
+    /// Signature of the root key over all of this.
+    pub signature: [u8; SIGNATURE_BYTES],
 }
 
 impl Config {
+    /// Settings without features and signature.
+    pub fn new(
+        repository: RepositoryId,
+        root_key: [u8; 32],
+        created_secs: i64,
+        privacy: u8,
+        chunk_bytes: [u32; 3],
+    ) -> Self {
+        let (features, optional) = (0, 0);
+        let (extension, signature) = ([0; EXTENSION_BYTES], [0; SIGNATURE_BYTES]);
+        Self {
+            repository,
+            features,
+            optional,
+            created_secs,
+            privacy,
+            chunk_bytes,
+            root_key,
+            extension,
+            signature,
+        }
+    }
+
     /// This with `percent` of parity in every container; 0 for none.
     pub fn with_parity(self, percent: u32) -> Self {
         let features = match percent {
@@ -38,6 +80,11 @@ impl Config {
             percent => FEATURE_PARITY | u64::from(percent) << PARITY_SHIFT,
         };
         Self { features, ..self }
+    }
+
+    /// This with the signature that `sign` makes.
+    pub fn signed(self, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_BYTES]) -> Self {
+        Self { signature: sign(&self.to_sign()), ..self }
     }
 
     /// Parity of the containers in per cent; 0 for none.
@@ -52,42 +99,48 @@ impl Config {
         if known { Ok(()) } else { Err(Error::UnknownFeatures(self.features)) }
     }
 
-    /// Reads the config.
+    /// Reads the config, or its copy when it is lost or damaged.
     pub fn read(storage: &dyn Storage) -> Result<Self> {
-        let bytes = read_small(storage, NAME, BYTES).map_err(|error| {
-            if error.is_not_found() {
-                Error::NoRepository { location: storage.describe() }
-            } else {
-                error.into()
-            }
-        })?;
-        let config = Self::decode(&bytes).map_err(|reason| Error::damaged(NAME, reason))?;
+        let missing = || Error::NoRepository { location: storage.describe() };
+        let bytes = FILES.read(storage)?.ok_or_else(missing)?;
+        let config = Self::decode(&bytes).map_err(|reason| Error::damaged(NAMES[0], reason))?;
         config.knows_features().map(|()| config)
     }
 
     /// Whether there is a config.
     pub fn exists(storage: &dyn Storage) -> Result<bool> {
-        match storage.open(NAME) {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        FILES.exists(storage)
     }
 
-    /// Durably writes the config: the last step of `init`.
+    /// Durably writes the config, twice: the last step of `init`.
     pub fn write(&self, storage: &dyn Storage) -> Result<()> {
-        Ok(storage.put(NAME, &self.encode())?)
+        Ok(FILES.write(storage, &self.encode())?)
     }
 
-    /// The file's bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
+    /// What is wrong with either of both files: its name, and why.
+    pub fn ills(storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
+        FILES.ills(storage)
+    }
+
+    /// What the root key signs.
+    pub fn to_sign(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BYTES);
+        out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.repository.0);
         out.extend_from_slice(&self.features.to_le_bytes());
+        out.extend_from_slice(&self.optional.to_le_bytes());
         out.extend_from_slice(&self.created_secs.to_le_bytes());
         out.push(self.privacy);
         self.chunk_bytes.iter().for_each(|bytes| out.extend_from_slice(&bytes.to_le_bytes()));
         out.extend_from_slice(&self.root_key);
+        out.extend_from_slice(&self.extension);
+        out
+    }
+
+    /// The file's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.to_sign();
+        out.extend_from_slice(&self.signature);
         let sum = checksum(&[&out]);
         out.extend_from_slice(&sum);
         out
@@ -103,10 +156,13 @@ impl Config {
         let config = Self {
             repository: RepositoryId(reader.array()?),
             features: reader.u64()?,
+            optional: reader.u64()?,
             created_secs: reader.u64()? as i64,
             privacy: reader.u8()?,
             chunk_bytes: [reader.u32()?, reader.u32()?, reader.u32()?],
             root_key: reader.array()?,
+            extension: reader.array()?,
+            signature: reader.array()?,
         };
         if reader.array()? != checksum(&[covered]) {
             return Err(format::Error::Checksum { what: "config" });
@@ -118,16 +174,10 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::LocalStorage;
 
     fn config() -> Config {
-        Config {
-            repository: RepositoryId([1; 16]),
-            features: 0,
-            created_secs: 2,
-            privacy: 1,
-            chunk_bytes: [3, 4, 5],
-            root_key: [6; 32],
-        }
+        Config::new(RepositoryId([1; 16]), [6; 32], 2, 1, [3, 4, 5])
     }
 
     #[test]
@@ -145,14 +195,46 @@ mod tests {
     }
 
     #[test]
+    fn what_is_optional_need_not_be_known_and_is_signed() {
+        let mut signed = Vec::new();
+        let some = Config { optional: 1 << 40, extension: [9; EXTENSION_BYTES], ..config() };
+        let some = some.signed(|bytes| {
+            signed = bytes.to_vec();
+            [8; 64]
+        });
+        assert!(some.knows_features().is_ok());
+        assert_eq!(Config::decode(&some.encode()), Ok(some));
+        assert_eq!(signed, some.to_sign());
+        assert_ne!(signed, config().to_sign());
+    }
+
+    #[test]
     fn a_config_is_read_back_and_flips_are_found() {
-        let config = config().with_parity(3);
+        let config = config().with_parity(3).signed(|_| [7; 64]);
         let bytes = config.encode();
-        assert_eq!(Config::decode(&bytes), Ok(config));
+        assert_eq!((Config::decode(&bytes), bytes.len()), (Ok(config), BYTES));
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(Config::decode(&damaged).is_err());
+        }
+    }
+
+    #[test]
+    fn a_config_that_is_lost_or_damaged_is_read_from_its_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(folder.path()).unwrap();
+        assert!(matches!(Config::read(&storage), Err(Error::NoRepository { .. })));
+        config().write(&storage).unwrap();
+        for name in NAMES {
+            let (path, good) = (folder.path().join(name), config().encode());
+            std::fs::write(&path, &good[1..]).unwrap();
+            assert_eq!(Config::read(&storage).unwrap(), config());
+            assert_eq!(Config::ills(&storage).unwrap()[0].0, name);
+            std::fs::remove_file(&path).unwrap();
+            assert_eq!(Config::read(&storage).unwrap(), config());
+            std::fs::write(&path, &good).unwrap();
+            assert!(Config::ills(&storage).unwrap().is_empty());
         }
     }
 }

@@ -95,6 +95,9 @@ pub enum Error {
     /// The repository needs a feature that this program does not have.
     #[error("the repository uses features {0:#x} that this program does not know")]
     UnknownFeatures(u64),
+    /// Somebody else changed the keys since they were looked at.
+    #[error("somebody else changed the keys meanwhile: nothing was changed; try again")]
+    KeysChanged,
     /// Reclaim saw something it does not understand and so deleted nothing more. On a nearly full
     /// disk an earlier stage may have.
     #[error("reclaim stopped and deleted nothing that it doubts: {0}")]

@@ -1,12 +1,43 @@
-//! Key slots, as they lie: the engine opens none.
+//! Key slots and the list of signers, as they lie: the engine opens and signs none.
 
 use crate::lease::Lease;
 use crate::storage::{Storage, read_small};
-use crate::{Repository, Result};
+use crate::twin::Twin;
+use crate::{Error, Repository, Result};
+use format::wire::checksum;
 use ids::KeyId;
 
 pub(crate) const DIRECTORY: &str = "keys";
 const BYTES_MAX: usize = 64 << 10;
+/// The two names of the list of signers.
+pub const SIGNERS: [&str; 2] = ["keys/signers", "keys/signers.copy"];
+/// Longest list of signers in bytes: 65,536 of them.
+pub const SIGNERS_BYTES_MAX: usize = 8 << 20;
+/// Where a list has its version (`docs/CRYPTO.md`).
+const VERSION_AT: usize = 24;
+const CHECKSUM_BYTES: usize = 16;
+const FILES: Twin =
+    Twin { name: SIGNERS[0], copy: SIGNERS[1], bytes_max: SIGNERS_BYTES_MAX, is_good: is_list };
+
+/// The keys of a new repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// Its first slots.
+    pub slots: Vec<(KeyId, Vec<u8>)>,
+    /// Its list of signers; empty for none, then nobody can sign.
+    pub signers: Vec<u8>,
+}
+
+impl Keys {
+    /// Durably writes them. The list first: a slot of a signer that no list knows would sign in vain.
+    pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
+        if !self.signers.is_empty() {
+            FILES.write(storage, &self.signers)?;
+        }
+        let mut slots = self.slots.iter();
+        Ok(slots.try_for_each(|(id, slot)| storage.put(&format!("{DIRECTORY}/{id}"), slot))?)
+    }
+}
 
 impl Repository {
     /// The key slots.
@@ -19,17 +50,64 @@ impl Repository {
         read_slot(&*self.storage, id)
     }
 
-    /// Durably adds or replaces a key slot.
+    /// Durably adds or replaces a key slot. Of a signer the list of signers comes before.
     pub fn put_key_slot(&self, lease: &Lease, id: KeyId, slot: &[u8]) -> Result<()> {
         lease.verify()?;
         Ok(self.storage.put(&format!("{DIRECTORY}/{id}"), slot)?)
     }
 
-    /// Durably removes a key slot.
+    /// Durably removes a key slot. Of a signer the list of signers comes before.
     pub fn remove_key_slot(&self, lease: &Lease, id: KeyId) -> Result<()> {
         lease.verify()?;
         Ok(self.storage.remove(&format!("{DIRECTORY}/{id}"))?)
     }
+
+    /// The list of signers, if there is one.
+    pub fn signers(&self) -> Result<Option<Vec<u8>>> {
+        signers(&*self.storage)
+    }
+
+    /// Durably replaces the list of signers by the next one.
+    ///
+    /// # Errors
+    /// [`Error::KeysChanged`] when there is another one than that which `list` follows.
+    pub fn put_signers(&self, lease: &Lease, list: &[u8]) -> Result<()> {
+        let before = self.signers()?.as_deref().and_then(version).unwrap_or_default();
+        if version(list).is_none_or(|version| version != before.saturating_add(1)) {
+            return Err(Error::KeysChanged);
+        }
+        self.replace_signers(lease, list)
+    }
+
+    /// Durably writes a list of signers, whatever there was: for who makes a lost one anew.
+    pub fn replace_signers(&self, lease: &Lease, list: &[u8]) -> Result<()> {
+        is_list(list).map_err(|reason| Error::damaged("the new list of signers", reason))?;
+        lease.verify()?;
+        Ok(FILES.write(&*self.storage, list)?)
+    }
+
+    /// What is wrong with either file of the list of signers: its name, and why.
+    pub fn ills_of_signers(&self) -> Result<Vec<(&'static str, String)>> {
+        FILES.ills(&*self.storage)
+    }
+}
+
+/// The list of signers in `storage`; of its copy when it is lost or damaged.
+pub fn signers(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
+    FILES.read(storage)
+}
+
+/// Whether the bytes are as they were written. Who signed them is not for the engine to say.
+fn is_list(bytes: &[u8]) -> format::Result<()> {
+    let (covered, sum) = bytes
+        .split_last_chunk::<CHECKSUM_BYTES>()
+        .ok_or(format::Error::Truncated { what: "list of signers" })?;
+    let is_good = *sum == checksum(&[covered]) && version(bytes).is_some();
+    if is_good { Ok(()) } else { Err(format::Error::Checksum { what: "list of signers" }) }
+}
+
+fn version(list: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(*list.get(VERSION_AT..)?.first_chunk()?))
 }
 
 /// The key slots in `storage`.

@@ -33,6 +33,7 @@ mod sources;
 pub mod storage;
 pub mod store;
 mod system;
+mod twin;
 
 pub use error::{Error, Result};
 pub use repository::Repository;

@@ -6,6 +6,7 @@ use crate::container::write::ContainerWriter;
 use crate::fresh::Marks;
 use crate::index::Index;
 use crate::index::state::State;
+use crate::keys::Keys;
 use crate::lease::{Lease, Purpose};
 use crate::numbers::Numbers;
 use crate::pins::{Pins, SessionNo};
@@ -18,7 +19,7 @@ use crate::storage::Storage;
 use crate::{Error, Result, container, keys, lease, reserve};
 use format::container::Header;
 use format::record::SealedRecord;
-use ids::{ContainerNo, KeyId, ObjectId, Place};
+use ids::{ContainerNo, ObjectId, Place};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -60,12 +61,8 @@ fn remove_slots_that_open_nothing(storage: &dyn Storage) -> Result<()> {
 }
 
 impl Repository {
-    /// Makes a repository in `storage`; `slots` are its first key slots.
-    pub fn init(
-        storage: Arc<dyn Storage>,
-        config: Config,
-        slots: &[(KeyId, Vec<u8>)],
-    ) -> Result<Self> {
+    /// Makes a repository in `storage` that `keys` open.
+    pub fn init(storage: Arc<dyn Storage>, config: Config, keys: &Keys) -> Result<Self> {
         if Config::exists(&*storage)? {
             return Err(Error::Exists { location: storage.describe() });
         }
@@ -75,9 +72,7 @@ impl Repository {
         }
         snapshots::create_directory(&*storage)?;
         remove_slots_that_open_nothing(&*storage)?;
-        for (id, slot) in slots {
-            storage.put(&format!("{}/{id}", keys::DIRECTORY), slot)?;
-        }
+        keys.write(&*storage)?;
         State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }
             .write(&*storage)?;
         config.write(&*storage)?;

@@ -43,8 +43,8 @@ pub trait Store: Send + Sync {
     /// The key slots.
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>>;
 
-    /// One key slot, if it is there.
-    fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>>;
+    /// The list of signers, if there is one; `anew` when one that came before does not do.
+    fn signers(&self, anew: bool) -> Result<Option<Vec<u8>>>;
 
     /// Where the records of `ids` lie.
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>>;
@@ -178,8 +178,8 @@ impl Store for Repository {
         Self::key_slots(self)
     }
 
-    fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
-        Self::key_slot(self, id)
+    fn signers(&self, _anew: bool) -> Result<Option<Vec<u8>>> {
+        Self::signers(self)
     }
 
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {

@@ -3,6 +3,7 @@
 use ids::{KeyId, RepositoryId};
 use repository::Repository;
 use repository::config::Config;
+use repository::keys::Keys;
 use repository::lease::Lease;
 use repository::local::LocalStorage;
 use repository::storage::Storage;
@@ -40,21 +41,14 @@ fn assert_layout(title: &str, bytes: &[u8], expected: &[&[u8]]) {
 }
 
 fn config() -> Config {
-    Config {
-        repository: RepositoryId([1; 16]),
-        features: 0,
-        created_secs: -2,
-        privacy: 1,
-        chunk_bytes: [3, 4, 5],
-        root_key: [6; 32],
-    }
+    Config::new(RepositoryId([1; 16]), [6; 32], -2, 1, [3, 4, 5]).signed(|_| [7; 64])
 }
 
 fn made() -> (tempfile::TempDir, Arc<dyn Storage>) {
     let folder = tempfile::tempdir().expect("a folder");
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).expect("a storage"));
-    let slot = [(KeyId([0xab; 8]), vec![1, 2, 3])];
-    drop(Repository::init(storage.clone(), config(), &slot).expect("a repository"));
+    let keys = Keys { slots: vec![(KeyId([0xab; 8]), vec![1, 2, 3])], signers: Vec::new() };
+    drop(Repository::init(storage.clone(), config(), &keys).expect("a repository"));
     (folder, storage)
 }
 
@@ -63,9 +57,10 @@ fn the_config_is_laid_out_as_told() {
     let (folder, _) = made();
     let bytes = std::fs::read(folder.path().join("config")).expect("config");
     let sum = format::wire::checksum(&[&bytes[..bytes.len() - 16]]);
-    let expected: [&[u8]; 9] = [
-        b"ICEREPO1",
+    let expected: [&[u8]; 13] = [
+        b"ICEREPO2",
         &[1; 16],
+        &[0; 8],
         &[0; 8],
         &(-2i64).to_le_bytes(),
         &[1],
@@ -73,8 +68,11 @@ fn the_config_is_laid_out_as_told() {
         &[4, 0, 0, 0],
         &[5, 0, 0, 0],
         &[6; 32],
+        &[0; 64],
+        &[7; 64],
+        &sum,
     ];
-    assert_layout("Config:", &bytes, &[&expected[..], &[&sum]].concat());
+    assert_layout("Config:", &bytes, &expected);
 }
 
 #[test]
@@ -100,7 +98,9 @@ fn the_lease_is_as_told() {
 #[test]
 fn files_lie_where_told() {
     let (folder, _) = made();
-    for name in ["config", "index/state", "keys/abababababababab", "containers", "snapshots"] {
+    for name in
+        ["config", "config.copy", "index/state", "keys/abababababababab", "containers", "snapshots"]
+    {
         assert!(folder.path().join(name).exists(), "{name}");
     }
 }

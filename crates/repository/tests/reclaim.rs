@@ -84,15 +84,9 @@ fn made() -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
 fn made_as(repository: RepositoryId) -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
     let folder = tempfile::tempdir().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
-    let config = Config {
-        repository,
-        features: 0,
-        created_secs: 0,
-        privacy: 0,
-        chunk_bytes: [1, 2, 3],
-        root_key: [0; 32],
-    };
-    let repository = Arc::new(Repository::init(storage, config, &[]).unwrap());
+    let config = Config::new(repository, [0; 32], 0, 1, [1, 2, 3]);
+    let keys = repository::keys::Keys::default();
+    let repository = Arc::new(Repository::init(storage, config, &keys).unwrap());
     let lease = repository.lease("test").unwrap();
     (folder, repository, lease)
 }

@@ -1,6 +1,8 @@
 //! Tests: what is sealed is opened, what is damaged is not.
 use super::*;
-use crypto::{Cipher, KdfParams, KeyMaterial, KeyRing, Role, SlotSecret, create_slot, open_slot};
+use crypto::{
+    Cipher, KdfParams, KeyMaterial, KeyRing, NewSlot, Role, SlotSecret, create_slot, open_slot,
+};
 use format::page::{Page, PageKind};
 use format::record::{Codec, RecordKind, verify};
 use ids::ObjectId;
@@ -15,8 +17,13 @@ fn ring() -> KeyRing {
     };
     let material = KeyMaterial::generate(&mut random);
     let secret = SlotSecret::Recovery([7; 32]);
-    let slot =
-        create_slot(&material, Role::Full, secret, KdfParams::default(), &mut random, "test", 0);
+    let slot = create_slot(
+        &material,
+        &NewSlot::new(Role::Full, "test", 0),
+        secret,
+        KdfParams::default(),
+        &mut random,
+    );
     open_slot(&slot.unwrap(), SlotSecret::Recovery([7; 32])).unwrap().1
 }
 

@@ -90,7 +90,9 @@ async fn who_may_only_write_reads_nothing_within_a_session_or_without() {
     for packet in everything_that_reads(scene.first()) {
         raw.is_refused(&packet, Code::NotAllowed).await;
     }
-    let Packet::SlotList { slots } = raw.ask(&Packet::ListSlots {}).await else { panic!() };
+    let Packet::SlotList { slots, .. } = raw.ask(&Packet::ListSlots { after: None }).await else {
+        panic!()
+    };
     assert_eq!(slots.len(), 1, "of the key slots only its own");
     scene.stands().await;
 }
@@ -150,7 +152,7 @@ async fn the_repository_is_not_made_again_and_settings_stay() {
     let scene = Scene::set().await;
     let mut raw = Raw::opened(&scene.robbed).await;
     let Packet::Opened { config, .. } = raw_config(&scene).await else { panic!() };
-    let init = Packet::Init { config, slots: Vec::new() };
+    let init = Packet::Init { config, slots: Vec::new(), signers: Vec::new() };
     raw.is_refused(&init, Code::NotAllowed).await;
     // And nothing is open after that.
     raw.is_refused(&begin_of(&scene).await, Code::NoRepository).await;
@@ -313,7 +315,7 @@ async fn frames_that_are_none_end_the_connection() {
     let mut reserved = header(24, 0);
     reserved[2] = 1;
     let mut frames = vec![reserved, vec![0xff; 64], b"GET / HTTP/1.1\r\n\r\n".to_vec()];
-    frames.extend([0, 29, 99, 128, 200].map(|kind| header(kind, 0)));
+    frames.extend([0, 30, 99, 128, 200].map(|kind| header(kind, 0)));
     frames.extend(RULES.iter().map(|rule| header(rule.kind, rule.limit + 1)));
     frames.extend(RULES.iter().map(|rule| header(rule.kind, u32::MAX as usize)));
     for frame in frames {

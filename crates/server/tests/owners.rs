@@ -155,12 +155,14 @@ async fn the_source_of_a_node_that_is_gone_is_nobodys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_slot_that_cannot_be_read_is_told_as_such() {
+async fn a_list_of_signers_that_cannot_be_read_is_told_as_such() {
     let scene = Scene::set().await;
     let mut forger = Forger::new(&scene.web).await;
-    let slot = scene.server.folder("data/pool/domains/team/keys").join(forger.key.to_string());
-    std::fs::remove_file(&slot).unwrap();
-    std::fs::create_dir(&slot).unwrap();
+    for name in ["signers", "signers.copy"] {
+        let list = scene.server.folder("data/pool/domains/team/keys").join(name);
+        std::fs::remove_file(&list).unwrap();
+        std::fs::create_dir(&list).unwrap();
+    }
     match forger.commit_for(NOBODYS).await {
         Packet::Fault { code, message, .. } => {
             assert_eq!(Code::from_number(code), Code::Storage, "{message}");

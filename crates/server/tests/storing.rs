@@ -136,7 +136,11 @@ async fn say(port: u16, tls: Arc<rustls::ClientConfig>, packets: &[Packet]) -> V
 }
 
 fn greeting(domain: &str) -> [Packet; 2] {
-    let hello = Packet::Hello { oldest: 1, newest: 2, program: "test".into() };
+    let hello = Packet::Hello {
+        oldest: protocol::VERSION_OLDEST,
+        newest: protocol::VERSION_NEWEST,
+        program: "test".into(),
+    };
     [hello, Packet::Open { domain: domain.into(), purpose: 3 }]
 }
 
@@ -157,7 +161,8 @@ async fn a_node_cannot_do_what_the_governing_server_does() {
     for packet in [
         Packet::PutSlot { slot: Slot { id, bytes: vec![1; 64] } },
         Packet::RemoveSlot { id: own },
-        Packet::Init { config: PathBytes(vec![0; 64]), slots: Vec::new() },
+        Packet::PutSigners { signers: vec![1; 64] },
+        Packet::Init { config: PathBytes(vec![0; 64]), slots: Vec::new(), signers: Vec::new() },
     ] {
         let words = [&greeting("")[..], std::slice::from_ref(&packet)].concat();
         let answers = say(port, web.tls(protocol::ALPN).unwrap(), &words).await;
@@ -192,7 +197,7 @@ async fn a_node_whose_domain_lies_elsewhere_is_sent_away_and_old_ones_are_told()
     let [_, open] = greeting("");
     let old = Packet::Hello { oldest: 1, newest: 1, program: "test".into() };
     let answers = say(governing, tls(), &[old, open]).await;
-    assert!(matches!(answers[1], Packet::Fault { code: 2, .. }), "{answers:?}");
+    assert!(matches!(answers[0], Packet::Fault { code: 2, .. }), "{answers:?}");
     let [hello, _] = greeting("");
     let agent = Packet::Open { domain: String::new(), purpose: 4 };
     let answers = say(governing, tls(), &[hello, agent]).await;

@@ -132,7 +132,8 @@ impl Cargo {
         };
         let unsigned = head.encode();
         let message = [MANIFEST_CONTEXT, &member.repository, &unsigned].concat();
-        let clear = [&unsigned[..], &writer.signer.sign(&message)].concat();
+        let clear =
+            [&unsigned[..], &writer.sign(&message).map_err(|error| error.to_string())?].concat();
         let mut packer = Packer::new(Level::Fixed(1)).map_err(|error| error.to_string())?;
         let sealed = self.sealer.seal_single(RecordKind::Manifest, &clear, &body, &mut packer);
         Ok(sealed.map_err(|error| error.to_string())?.to_bytes())

@@ -22,7 +22,7 @@ pub(super) fn check(
 ) -> Result<()> {
     let signers = Signers::new(archive);
     // One of a key that was removed since explains a gap as well as any.
-    let forgotten = forgotten(&signers, &seen.tombstones, true)?;
+    let forgotten = forgotten(&signers, &seen.tombstones)?;
     let mut stored = stored(&signers, &seen.manifests)?;
     let comes_back = |head: &Head| -> Result<bool> { Ok(archive.local()?.is_complete(head.root)?) };
     for head in found.unreadable.iter().filter_map(|id| stored.get(id)) {

@@ -10,6 +10,7 @@ use repository::parity::{Repair, remove_unfinished, repair};
 pub(super) fn run(archive: &Archive, progress: &Progress, report: &mut Report) -> Result<()> {
     let repository = &archive.local()?;
     let lease = archive.lease("check --repair")?;
+    super::keys::repair(archive, &lease, report)?;
     remove_unfinished(repository, &lease)?;
     let files = repository.containers_now()?;
     for file in files.iter().filter(|file| file.finished) {

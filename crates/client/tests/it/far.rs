@@ -74,8 +74,8 @@ impl Store for Far {
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
         self.near.key_slots()
     }
-    fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
-        self.near.key_slot(id)
+    fn signers(&self, anew: bool) -> Result<Option<Vec<u8>>> {
+        self.near.signers(anew)
     }
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<At>>> {
         self.trip().locate(ids)

@@ -76,7 +76,7 @@ fn a_tombstone_that_somebody_else_signed_buries_nothing() {
     let clear = [&archive.slot.id.0[..], &lab.made.id.0].concat();
     let repository = archive.local().unwrap().config().repository;
     let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
-    let clear = [&clear[..], &agent.keys.writer.signer.sign(&message)].concat();
+    let clear = [&clear[..], &agent.keys.writer.sign(&message).unwrap()].concat();
     let sealer = seal::Sealer::new(&agent.keys.writer, [9; 80], crypto::Cipher::fastest());
     let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
     let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
@@ -167,8 +167,14 @@ fn a_slot_with_keys_of_somebody_else_opens_nothing() {
     let mut random = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = 5);
     let mut material = KeyMaterial::generate(&mut random);
     material.repository = lab.owner.local().unwrap().config().repository;
-    let slot = crypto::create_slot(&material, Role::Full, PASSWORD, CHEAP, &mut random, "evil", 0)
-        .unwrap();
+    let slot = crypto::create_slot(
+        &material,
+        &crypto::NewSlot::new(Role::Full, "evil", 0),
+        PASSWORD,
+        CHEAP,
+        &mut random,
+    )
+    .unwrap();
     let id = crypto::slot_info(&slot).unwrap().id;
     std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
     std::fs::write(lab.slot(id), slot).unwrap();

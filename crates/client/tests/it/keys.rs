@@ -44,9 +44,9 @@ fn a_write_only_key_backs_up_and_reads_nothing() {
     assert!(matches!(checked(&writer), Err(Error::WriteOnly)));
     assert!(matches!(writer.reader_keys(), Err(Error::WriteOnly)));
     let denied = writer.add_key(Role::Full, SlotSecret::Password(b"x"), CHEAP, "mine");
-    assert!(matches!(denied, Err(Error::WriteOnly)));
+    assert!(matches!(denied, Err(Error::NotFull)));
     let first = writer.slots().unwrap()[0].0;
-    assert!(matches!(writer.remove_key(first), Err(Error::WriteOnly)));
+    assert!(matches!(writer.remove_key(first), Err(Error::NotFull)));
 
     place.assert_restores(&place.open(), done.snapshot, &before);
     place.assert_restores(&place.open(), again.snapshot, &before);
@@ -117,19 +117,24 @@ fn a_repository_is_made_once() {
     assert!(open(&place, PASSWORD).is_ok());
 }
 
+fn lose_config(place: &Place) {
+    let names = repository::config::NAMES;
+    names.iter().for_each(|name| std::fs::remove_file(place.repository().join(name)).unwrap());
+}
+
 /// Its slots are signed by a root key that nobody has any more.
 #[test]
 fn an_init_that_was_killed_before_its_config_leaves_no_key_behind() {
     let place = Place::new();
     drop(place.init());
-    std::fs::remove_file(place.repository().join("config")).unwrap();
+    lose_config(&place);
     small_tree(&place.source(), 1);
     let archive = place.init();
     place.backup(&archive);
     assert_clean(&archive);
     // Where something was stored, the config is what was lost: its keys stay.
     let slots = archive.local().unwrap().key_slots().unwrap().len();
-    std::fs::remove_file(place.repository().join("config")).unwrap();
+    lose_config(&place);
     let again = place.init();
     assert_eq!((slots, again.local().unwrap().key_slots().unwrap().len()), (1, 2));
 }

@@ -27,6 +27,7 @@ mod rebuilding;
 mod reclaiming;
 mod restoring;
 mod round_trip;
+mod signers;
 mod simulated;
 mod streams;
 mod surroundings;

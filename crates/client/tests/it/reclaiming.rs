@@ -238,7 +238,7 @@ fn forget_under(archive: &Archive, lease: &repository::lease::Lease, names: &[Sn
     clear.extend(names.iter().flat_map(|name| name.id.0));
     let repository = archive.local().unwrap().config().repository;
     let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
-    clear.extend_from_slice(&archive.keys.writer.signer.sign(&message));
+    clear.extend_from_slice(&archive.keys.writer.sign(&message).unwrap());
     let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
     archive.local().unwrap().forget(lease, names, &sealer.session_record(), &tombstone).unwrap();
 }

@@ -19,7 +19,7 @@ fn sealed(key: &SessionKey, counter: &NonceCounter, aad: &[u8], text: &[u8]) -> 
 }
 
 fn reader(material: KeyMaterial) -> ReaderKeys {
-    ReaderKeys { material }
+    ReaderKeys { recipient: material.recipient.clone(), repository: material.repository }
 }
 
 fn sealed_session() -> SealedSession {

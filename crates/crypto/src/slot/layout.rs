@@ -18,15 +18,15 @@ use crate::context::{self, derive};
 use crate::error::damaged;
 use crate::{Error, Privacy, RootVerifyKey, SIGNATURE_LEN, Signer, TAG_LEN, VerifyKey};
 
-const MAGIC: &[u8; 8] = b"ICEKEYS1";
-const VERSION: u8 = 1;
+const MAGIC: &[u8; 8] = b"ICEKEYS2";
+const VERSION: u8 = 2;
 const KDF_ARGON2ID: u8 = 1;
 const KDF_RECOVERY: u8 = 2;
 /// Longest label in bytes.
 pub const MAX_LABEL_LEN: usize = 64;
-const RESERVED_LEN: usize = 7;
+const RESERVED_LEN: usize = 6;
 const CLEAR_LEN: usize =
-    8 + 4 + 3 * 4 + 8 + 8 + 16 + SALT_LEN + 32 + 32 + 1 + MAX_LABEL_LEN + RESERVED_LEN;
+    8 + 4 + 3 * 4 + 8 + 8 + 16 + SALT_LEN + 32 + 32 + 1 + MAX_LABEL_LEN + 1 + RESERVED_LEN;
 const COMMITMENT_LEN: usize = 32;
 const SEALED_LEN: usize = PAYLOAD_LEN + TAG_LEN;
 const CHECKSUM_LEN: usize = 16;
@@ -40,15 +40,20 @@ pub(super) struct Label(String);
 
 impl Label {
     pub(super) fn new(text: &str) -> Result<Self, Error> {
-        let fits = text.len() <= MAX_LABEL_LEN && !text.chars().any(char::is_control);
-        fits.then(|| Self(text.to_owned())).ok_or(Error::BadLabel)
+        is_label(text).then(|| Self(text.to_owned())).ok_or(Error::BadLabel)
     }
+}
+
+/// Whether `text` can be the label of a slot.
+pub(crate) fn is_label(text: &str) -> bool {
+    text.len() <= MAX_LABEL_LEN && !text.chars().any(char::is_control)
 }
 
 /// What anybody can read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Clear {
     pub(super) role: Role,
+    pub(super) bound: bool,
     pub(super) kdf: Kdf,
     pub(super) privacy: Privacy,
     pub(super) created_secs: i64,
@@ -66,6 +71,7 @@ impl Clear {
             id: self.id,
             role: self.role,
             label: self.label.0.clone(),
+            bound: self.bound,
             created_secs: self.created_secs,
             kdf: self.kdf.params(),
             verify_key: self.verify_key,
@@ -94,6 +100,8 @@ impl Clear {
         out.extend_from_slice(self.verify_key.as_bytes());
         out.push(self.label.0.len() as u8); // at most 64, `Label` sees to it
         out.extend_from_slice(self.label.0.as_bytes());
+        out.resize(CLEAR_LEN - RESERVED_LEN - 1, 0);
+        out.push(u8::from(self.bound));
         out.resize(CLEAR_LEN, 0);
         out
     }
@@ -113,6 +121,7 @@ impl Clear {
             root: RootVerifyKey::from_bytes(reader.take()?),
             verify_key: VerifyKey::from_bytes(reader.take()?),
             label: decode_label(reader)?,
+            bound: decode_bound(reader)?,
         };
         reader.expect(&[0; RESERVED_LEN], "a slot's reserved bytes")?;
         Ok(clear)
@@ -141,6 +150,14 @@ fn decode_label(reader: &mut Reader<'_>) -> Result<Label, Error> {
         return Err(wrong);
     }
     Label::new(text).map_err(|_| wrong)
+}
+
+fn decode_bound(reader: &mut Reader<'_>) -> Result<bool, Error> {
+    match reader.take()? {
+        [0] => Ok(false),
+        [1] => Ok(true),
+        _ => Err(damaged("a slot's flags")),
+    }
 }
 
 /// The clear part with the signature of the domain's root over it.

@@ -13,8 +13,14 @@ const CREATED_SECS: i64 = 1_795_000_000;
 
 fn slot(role: Role, secret: SlotSecret<'_>) -> Vec<u8> {
     let mut random = counting_random(100);
-    create_slot(&material(), role, secret, CHEAP, &mut random, "laptop", CREATED_SECS)
-        .expect("fits")
+    create_slot(
+        &material(),
+        &NewSlot::new(role, "laptop", CREATED_SECS),
+        secret,
+        CHEAP,
+        &mut random,
+    )
+    .expect("fits")
 }
 
 /// `bytes` after somebody who knows the format changed them.
@@ -30,6 +36,8 @@ fn slots_of_fixed_secrets_are_fixed() {
     let of = |role, secret| hex(&slot(role, secret));
     assert_eq!(of(Role::Full, PASSWORD), include_str!("golden/full.hex").trim());
     assert_eq!(of(Role::WriteOnly, RECOVERY), include_str!("golden/write_only.hex").trim());
+    assert_eq!(of(Role::Reader, RECOVERY), include_str!("golden/reader.hex").trim());
+    assert_eq!(of(Role::ReadWrite, PASSWORD), include_str!("golden/read_write.hex").trim());
 }
 
 #[test]
@@ -46,10 +54,11 @@ fn a_slot_tells_about_itself_without_a_password() {
 fn a_full_slot_gives_back_all_secrets() {
     for secret in [PASSWORD, RECOVERY] {
         let (info, ring) = open_slot(&slot(Role::Full, secret), secret).expect("right secret");
-        let reader = ring.reader.expect("a full key reads");
-        assert_eq!(reader.material().domain.as_bytes(), material().domain.as_bytes());
-        assert_eq!(reader.material().recipient.as_bytes(), material().recipient.as_bytes());
-        assert_eq!(ring.writer.signer.public(), info.verify_key);
+        assert!(ring.reader.is_some(), "a full key reads");
+        let all = ring.certifier.expect("a full key certifies");
+        assert_eq!(all.domain.as_bytes(), material().domain.as_bytes());
+        assert_eq!(all.recipient.as_bytes(), material().recipient.as_bytes());
+        assert_eq!(ring.writer.signer.map(|signer| signer.public()), Some(info.verify_key));
     }
 }
 
@@ -61,6 +70,64 @@ fn a_write_only_slot_names_and_cuts_alike_and_reads_nothing() {
     assert_eq!(ring.writer.ids.chunk_id(b"x"), material().domain.id_key().chunk_id(b"x"));
     assert_eq!(ring.writer.chunker.0, material().domain.chunker_key().0);
     assert_eq!(ring.writer.recipient, material().recipient.public());
+}
+
+/// What each role is for, and nothing beyond.
+#[test]
+fn a_role_opens_what_it_needs_and_no_more() {
+    for (role, reads, writes, certifies) in [
+        (Role::Full, true, true, true),
+        (Role::WriteOnly, false, true, false),
+        (Role::Reader, true, false, false),
+        (Role::ReadWrite, true, true, false),
+    ] {
+        let (_, ring) = open_slot(&slot(role, PASSWORD), PASSWORD).expect("opens");
+        let got = (ring.reader.is_some(), ring.writer.signer.is_some(), ring.certifier.is_some());
+        assert_eq!(got, (reads, writes, certifies), "{role:?}");
+        assert_eq!((role.reads(), role.writes(), role.certifies()), (reads, writes, certifies));
+        assert_eq!(ring.writer.sign(b"x").is_ok(), writes, "{role:?}");
+        assert_eq!(ring.writer.recipient, material().recipient.public());
+        assert_eq!(ring.writer.ids.chunk_id(b"x"), material().domain.id_key().chunk_id(b"x"));
+    }
+}
+
+/// The seed of zeros is everybody's: its public key must not stand where a verify key is looked for.
+#[test]
+fn who_only_reads_has_no_verify_key_and_no_chunker() {
+    let bytes = slot(Role::Reader, PASSWORD);
+    let info = slot_info(&bytes).expect("intact");
+    assert_eq!(info.verify_key.as_bytes(), &[0; 32]);
+    assert_ne!(info.verify_key, crate::Signer::from_seed([0; 32]).public());
+    assert_eq!(info.signer(), None);
+    let (_, ring) = open_slot(&bytes, PASSWORD).expect("opens");
+    assert_eq!(ring.writer.chunker.0, [0; 32]);
+}
+
+#[test]
+fn no_slot_but_a_full_one_holds_the_domain_secret() {
+    for role in [Role::WriteOnly, Role::Reader, Role::ReadWrite] {
+        let payload = payload::encode(&material(), role, &[0; 32]);
+        let domain = *material().domain.as_bytes();
+        assert!(!payload.windows(32).any(|window| window == domain), "{role:?}");
+    }
+}
+
+#[test]
+fn a_slot_is_bound_to_a_node_by_its_certificate() {
+    let create = |label| {
+        let (new, mut random) =
+            (NewSlot::new(Role::ReadWrite, label, 0).bound(), counting_random(0));
+        create_slot(&material(), &new, RECOVERY, CHEAP, &mut random)
+    };
+    let bytes = create("web").expect("fits");
+    let root = material().root_verify_key();
+    let info = verify_slot_certificate(&bytes, &root).expect("certified");
+    assert_eq!((info.bound, info.label.as_str()), (true, "web"));
+    let mut free = bytes.clone();
+    free[201] = 0;
+    let freed = verify_slot_certificate(&with_new_checksum(free), &root);
+    assert_eq!(freed, Err(Error::BadSignature));
+    assert_eq!(create(""), Err(Error::BadLabel), "bound to nobody");
 }
 
 #[test]
@@ -106,7 +173,7 @@ fn every_flipped_byte_is_damage() {
 
 #[test]
 fn every_byte_changed_by_somebody_who_fixes_the_checksum_is_refused() {
-    for role in [Role::Full, Role::WriteOnly] {
+    for role in [Role::Full, Role::WriteOnly, Role::Reader, Role::ReadWrite] {
         let good = slot(role, PASSWORD);
         for at in 0..good.len() - 16 {
             let mut bad = good.clone();
@@ -152,21 +219,25 @@ fn a_slot_certified_by_a_root_of_its_own_is_not_trusted() {
     thief.domain = crate::DomainSecret::from_bytes([0xee; 32]);
     let mut random = counting_random(1);
     let forged =
-        create_slot(&thief, Role::Full, PASSWORD, CHEAP, &mut random, "", 0).expect("fits");
+        create_slot(&thief, &NewSlot::new(Role::Full, "", 0), PASSWORD, CHEAP, &mut random)
+            .expect("fits");
     let verified = verify_slot_certificate(&forged, &material().root_verify_key());
     assert_eq!(verified, Err(Error::BadSignature));
 }
 
 #[test]
-fn slots_of_both_roles_have_one_length() {
-    assert_eq!(slot(Role::Full, PASSWORD).len(), slot(Role::WriteOnly, RECOVERY).len());
+fn slots_of_all_roles_have_one_length() {
+    for role in [Role::Full, Role::WriteOnly, Role::Reader, Role::ReadWrite] {
+        assert_eq!(slot(role, RECOVERY).len(), SLOT_LEN);
+    }
 }
 
 #[test]
 fn labels_that_are_long_or_talk_to_the_terminal_are_refused() {
     let create = |label: &str| {
         let mut random = counting_random(0);
-        create_slot(&material(), Role::Full, RECOVERY, CHEAP, &mut random, label, 0).map(|_| ())
+        create_slot(&material(), &NewSlot::new(Role::Full, label, 0), RECOVERY, CHEAP, &mut random)
+            .map(|_| ())
     };
     assert_eq!(create(&"x".repeat(64)), Ok(()));
     assert_eq!(create(&"x".repeat(65)), Err(Error::BadLabel));
@@ -177,7 +248,8 @@ fn labels_that_are_long_or_talk_to_the_terminal_are_refused() {
 fn an_empty_password_is_refused() {
     let mut random = counting_random(0);
     let empty = SlotSecret::Password(b"");
-    let made = create_slot(&material(), Role::Full, empty, CHEAP, &mut random, "", 0);
+    let made =
+        create_slot(&material(), &NewSlot::new(Role::Full, "", 0), empty, CHEAP, &mut random);
     assert_eq!(made, Err(Error::EmptyPassword));
 }
 
@@ -185,7 +257,8 @@ fn an_empty_password_is_refused() {
 fn privacy_survives_in_the_slot() {
     let material = material().with_privacy(Privacy::Hardened);
     let mut random = counting_random(0);
-    let bytes = create_slot(&material, Role::WriteOnly, RECOVERY, CHEAP, &mut random, "", 0);
+    let bytes =
+        create_slot(&material, &NewSlot::new(Role::WriteOnly, "", 0), RECOVERY, CHEAP, &mut random);
     let (_, ring) = open_slot(&bytes.expect("fits"), RECOVERY).expect("opens");
     assert_eq!(ring.writer.privacy, Privacy::Hardened);
 }

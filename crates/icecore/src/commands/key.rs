@@ -67,7 +67,7 @@ impl<'a> Shown<'a> {
     fn new(id: KeyId, info: &'a SlotInfo, current: KeyId) -> Self {
         Self {
             key: id.to_string(),
-            role: if info.role == Role::Full { "full" } else { "write-only" },
+            role: info.role.name(),
             kind: if info.kdf.is_some() { "password" } else { "recovery" },
             label: &info.label,
             created: time::json(created(info)),

@@ -3,9 +3,9 @@
 use crate::failure::{Failure, Result};
 use client::archive::InitOptions;
 use client::surroundings::Surroundings;
-use crypto::{KdfParams, KeyMaterial, Role, SlotSecret};
-use ids::KeyId;
+use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SlotInfo, SlotSecret};
 use repository::config::Config;
+use repository::keys::Keys;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -15,7 +15,7 @@ const OWN: &str = "slot.key";
 const RECOVERY: &str = "recovery.key";
 
 /// The settings and key slots of a new repository.
-type New = (Config, Vec<(KeyId, Vec<u8>)>);
+type New = (Config, Keys);
 
 /// What opens this node's slot; made the first time.
 pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
@@ -59,9 +59,9 @@ fn prepared(folder: &Path, own: &[u8; 32], role: Role) -> Result<New> {
         slot(&material, role, own, "this node", &surroundings)?,
         slot(&material, Role::Full, &recovery, "recovery key", &surroundings)?,
     ];
-    let config =
-        client::archive::config_of(&material, InitOptions::default(), surroundings.now_secs());
-    Ok((config, slots))
+    let now_secs = surroundings.now_secs();
+    let config = client::archive::config_of(&material, InitOptions::default(), now_secs);
+    Ok((config, client::archive::keys_of(&material, slots, now_secs)?))
 }
 
 fn slot(
@@ -70,9 +70,10 @@ fn slot(
     secret: &[u8; 32],
     label: &str,
     surroundings: &Surroundings,
-) -> Result<(KeyId, Vec<u8>)> {
-    let secret = SlotSecret::Recovery(*secret);
-    Ok(client::archive::new_slot(material, role, secret, KdfParams::DEFAULT, label, surroundings)?)
+) -> Result<(SlotInfo, Vec<u8>)> {
+    let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
+    let new = NewSlot::new(role, label, surroundings.now_secs());
+    Ok(client::archive::new_slot(material, &new, secret, kdf, surroundings)?)
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -83,6 +83,6 @@ fn doubt(archive: &Archive, newest: Option<Stored>, last: &Last) -> Result<Optio
 fn is_signed(archive: &Archive, stored: &Stored) -> Result<bool> {
     match ManifestReader::new(archive)?.check_signature(stored) {
         Err(client::Error::NotTrusted { .. }) => Ok(false),
-        checked => Ok(checked?.is_some()),
+        checked => checked.map(|_| true).map_err(Into::into),
     }
 }

@@ -219,9 +219,11 @@ impl Backend {
                 }
                 None => Packet::Nothing {},
             },
-            Packet::ListSlots {} => {
+            Packet::ListSlots { .. } => {
                 let slots = store.key_slots()?.into_iter();
-                Packet::SlotList { slots: slots.map(|(id, bytes)| Slot { id, bytes }).collect() }
+                let slots = slots.map(|(id, bytes)| Slot { id, bytes }).collect();
+                let signers = store.signers(true)?.unwrap_or_default();
+                Packet::SlotList { slots, more: false, signers }
             }
             Packet::Locate { ids } => Packet::Places { places: store.locate(ids)? },
             Packet::Read { place } => {

@@ -123,7 +123,9 @@ fn places_and_keys_that_are_wrong_lead_nowhere() {
             _ => None,
         }),
         ("no slots", |packet| match packet {
-            Packet::ListSlots {} => Some(Packet::SlotList { slots: vec![] }),
+            Packet::ListSlots { .. } => {
+                Some(Packet::SlotList { slots: vec![], more: false, signers: vec![] })
+            }
             _ => None,
         }),
     ];

@@ -10,9 +10,13 @@ use api::Name;
 use api::enrol::{KeyMode, Role};
 use catalog::By;
 use catalog::domains::Domain;
-use crypto::{KdfParams, KeyMaterial, KeyRing, RootVerifyKey, SlotSecret};
+use crypto::{
+    KdfParams, KeyMaterial, KeyRing, NewSlot, RootVerifyKey, SignerInfo, SignerList, SlotInfo,
+    SlotSecret,
+};
 use ids::{KeyId, RepositoryId};
 use repository::config::Config;
+use repository::keys::Keys;
 
 /// The label of the server's own slot.
 const OWN_LABEL: &str = "server";
@@ -68,23 +72,22 @@ impl Control {
     fn new_repository(&self, domain: &Domain, held: &Held) -> Result<Config> {
         let secret = self.own_secret(domain)?;
         let material = with_random(|random| KeyMaterial::generate(random))?;
-        let (id, slot) =
-            self.slot(&material, Role::Full, SlotSecret::Recovery(*secret), OWN_LABEL)?;
-        let chunks = chunker::Params::DEFAULT;
-        let config = Config {
-            repository: material.repository,
-            features: 0,
-            created_secs: self.now_secs(),
-            privacy: 0,
-            chunk_bytes: [chunks.min, chunks.average, chunks.max],
-            root_key: *material.root_verify_key().as_bytes(),
-        };
-        held.init(&config, &[(id, slot)])?;
+        let new = NewSlot::new(crypto::Role::Full, OWN_LABEL, self.now_secs());
+        let (own, slot) = new_slot(&material, &new, &secret)?;
+        let (chunks, root_key) = (chunker::Params::DEFAULT, *material.root_verify_key().as_bytes());
+        let chunk_bytes = [chunks.min, chunks.average, chunks.max];
+        let (privacy, now_secs) = (material.privacy as u8, self.now_secs());
+        let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
+        let config = config.signed(|settings| material.sign_config(settings));
+        let list = SignerList::new(material.repository).with(own.signer(), now_secs)?;
+        let keys = Keys { slots: vec![(own.id, slot)], signers: list.sign(&material) };
+        held.init(&config, &keys)?;
         Ok(config)
     }
 
-    /// A slot in the repository of `domain`, for who knows `secret`. When there is one already it is of an enrolment
-    /// that was cut off: two slots that one secret opens would leave it to chance under which of them a node signs.
+    /// A slot for the node `label` in the repository of `domain`, for who knows `secret`. When there is one already it
+    /// is of an enrolment that was cut off: two slots that one secret opens would leave it to chance under which of them
+    /// a node signs.
     pub(crate) fn add_slot(
         &self,
         domain: &Domain,
@@ -93,30 +96,56 @@ impl Control {
         label: &str,
     ) -> Result<KeyId> {
         let held = self.held(&domain.name, domain.storage.as_ref())?;
-        if let Some(id) = slot_of(&held, role, secret, label)? {
+        let material = self.material(domain, &held)?;
+        let list = signers_of(&held, &material)?;
+        if let Some(id) = slot_of(&held, &list, role, secret, label)? {
             return Ok(id);
         }
-        let (id, slot) = self.make_slot(domain, role, secret, label)?;
-        held.put_key_slot(id, &slot)?;
-        Ok(id)
+        let new = NewSlot::new(role_of_node(role), label, self.now_secs()).bound();
+        let (info, slot) = new_slot(&material, &new, secret)?;
+        let next = list.with(info.signer(), self.now_secs())?;
+        held.put_signers(&next.sign(&material))?;
+        held.put_key_slot(info.id, &slot)?;
+        Ok(info.id)
     }
 
-    /// The same, not yet stored.
-    pub(crate) fn make_slot(
+    /// A slot that reads and does nothing else, not yet stored.
+    pub(crate) fn make_reader(
         &self,
         domain: &Domain,
-        role: Role,
         secret: &[u8; 32],
         label: &str,
     ) -> Result<Slot> {
-        let ring = self.unlock(domain)?;
-        let reader = ring.reader.ok_or_else(|| Error::Sealed(domain.name.to_string()))?;
-        self.slot(reader.material(), role, SlotSecret::Recovery(*secret), label)
+        let held = self.held(&domain.name, domain.storage.as_ref())?;
+        let material = self.material(domain, &held)?;
+        let new = NewSlot::new(crypto::Role::Reader, label, self.now_secs());
+        let (info, slot) = new_slot(&material, &new, secret)?;
+        Ok((info.id, slot))
+    }
+
+    /// Removes the slot of a node that is none any more; what it signs from now on counts for nothing.
+    pub(crate) fn remove_slot(&self, domain: &Domain, id: KeyId) -> Result<()> {
+        let held = self.held(&domain.name, domain.storage.as_ref())?;
+        if held.config()?.is_none() {
+            return Ok(());
+        }
+        let material = self.material(domain, &held)?;
+        let list = signers_of(&held, &material)?;
+        if list.find(id).is_some_and(SignerInfo::is_live) {
+            let next = list.without(id, held.last_number()?, self.now_secs());
+            held.put_signers(&next.sign(&material))?;
+        }
+        held.remove_key_slot(id)
+    }
+
+    /// All secrets of a managed domain.
+    fn material(&self, domain: &Domain, held: &Held) -> Result<KeyMaterial> {
+        let ring = self.unlock(domain, held)?;
+        ring.certifier.ok_or_else(|| Error::Sealed(domain.name.to_string()))
     }
 
     /// Opens the server's own slot.
-    fn unlock(&self, domain: &Domain) -> Result<KeyRing> {
-        let held = self.held(&domain.name, domain.storage.as_ref())?;
+    fn unlock(&self, domain: &Domain, held: &Held) -> Result<KeyRing> {
         let secret = self.own_secret(domain)?;
         let missing = || repository::Error::NoRepository { location: domain.name.to_string() };
         let config = held.config()?.ok_or_else(missing)?;
@@ -138,21 +167,6 @@ impl Control {
         self.master.open(name, sealed)
     }
 
-    fn slot(
-        &self,
-        material: &KeyMaterial,
-        role: Role,
-        secret: SlotSecret<'_>,
-        label: &str,
-    ) -> Result<Slot> {
-        let role = crypto_role(role);
-        let (kdf, now_secs) = (KdfParams::DEFAULT, self.now_secs());
-        let slot = with_random(|random| {
-            crypto::create_slot(material, role, secret, kdf, random, label, now_secs)
-        })??;
-        Ok((crypto::slot_info(&slot)?.id, slot))
-    }
-
     fn note_repository(&self, domain: &Domain, config: &Config) -> Result<()> {
         let id = config.repository.to_string();
         match &domain.repository {
@@ -167,22 +181,47 @@ impl Control {
     }
 }
 
-/// The slot with this role and label that `secret` opens.
-fn slot_of(held: &Held, role: Role, secret: &[u8; 32], label: &str) -> Result<Option<KeyId>> {
+/// The slot of a node with this role and label that `secret` opens, and that may still sign.
+fn slot_of(
+    held: &Held,
+    list: &SignerList,
+    role: Role,
+    secret: &[u8; 32],
+    label: &str,
+) -> Result<Option<KeyId>> {
+    let is_alike = |signer: &SignerInfo| {
+        let is_of_node = signer.bound && signer.label == label;
+        is_of_node && signer.is_live() && signer.role == role_of_node(role)
+    };
     let slots = held.key_slots()?.into_iter();
-    let mut alike = slots.filter(|(id, slot)| {
-        crypto::slot_info(slot).is_ok_and(|info| {
-            info.id == *id && info.label == label && info.role == crypto_role(role)
-        })
-    });
+    let mut alike = slots.filter(|(id, _)| list.find(*id).is_some_and(is_alike));
     let found =
         alike.find(|(_, slot)| crypto::open_slot(slot, SlotSecret::Recovery(*secret)).is_ok());
     Ok(found.map(|(id, _)| id))
 }
 
-fn crypto_role(role: Role) -> crypto::Role {
+/// The list of signers of a domain whose secrets are `material`.
+fn signers_of(held: &Held, material: &KeyMaterial) -> Result<SignerList> {
+    let list = held.signers()?.ok_or(Error::NoSigners)?;
+    let list = SignerList::verify(&list, &material.root_verify_key(), material.repository);
+    list.map_err(|_| Error::NoSigners)
+}
+
+/// A slot that the 32 bytes `secret` open.
+fn new_slot(
+    material: &KeyMaterial,
+    new: &NewSlot<'_>,
+    secret: &[u8; 32],
+) -> Result<(SlotInfo, Vec<u8>)> {
+    let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
+    let slot = with_random(|random| crypto::create_slot(material, new, secret, kdf, random))??;
+    Ok((crypto::slot_info(&slot)?, slot))
+}
+
+/// A node never gets the secret of its domain: it cannot make keys.
+fn role_of_node(role: Role) -> crypto::Role {
     match role {
-        Role::Full => crypto::Role::Full,
+        Role::Full => crypto::Role::ReadWrite,
         Role::WriteOnly => crypto::Role::WriteOnly,
     }
 }

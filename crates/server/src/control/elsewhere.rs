@@ -9,6 +9,7 @@ use protocol::fault::Code;
 use protocol::packet::{End, PathBytes, Slot as SlotPacket, SnapshotName};
 use protocol::{Packet, VERSION_NEWEST};
 use repository::config::Config;
+use repository::keys::Keys;
 use repository::snapshots::{SnapshotRef, Stored, decode};
 use std::future::Future;
 use std::sync::Arc;
@@ -23,8 +24,10 @@ use transport::rate::Rate;
 /// In the certificate by which a storage server knows the governing server. No node can have this name.
 pub const GOVERNING: &str = "icecore:server";
 
-/// The first version with packets for key slots.
-const VERSION_SLOTS: u16 = 2;
+/// The first version with packets for the list of signers.
+const VERSION_SLOTS: u16 = 3;
+/// More key slots than any domain has.
+const SLOTS_MAX: usize = 64 << 10;
 /// For connecting, TLS, and opening the domain.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// For each answer.
@@ -73,20 +76,66 @@ impl Elsewhere {
     }
 
     /// Makes the repository.
-    pub(crate) fn init(&self, config: &Config, slots: &[Slot]) -> Result<()> {
-        let slots = slots.iter().map(|(id, bytes)| SlotPacket { id: *id, bytes: bytes.clone() });
-        let packet = Packet::Init { config: PathBytes(config.encode()), slots: slots.collect() };
-        self.ask(packet).map(drop)
+    pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
+        let slots = keys.slots.iter();
+        let slots = slots.map(|(id, bytes)| SlotPacket { id: *id, bytes: bytes.clone() }).collect();
+        let (config, signers) = (PathBytes(config.encode()), keys.signers.clone());
+        self.ask(Packet::Init { config, slots, signers }).map(drop)
     }
 
     /// The key slots.
     pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
-        match self.ask(Packet::ListSlots {})? {
-            Packet::SlotList { slots } => {
-                Ok(slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect())
+        self.wait(async {
+            let (mut talk, _) = self.connect().await?;
+            let mut all: Vec<Slot> = Vec::new();
+            loop {
+                let after = all.last().map(|(id, _)| *id);
+                let (slots, more, _) = self.slots_after(&mut talk, after).await?;
+                all.extend(slots);
+                // A list that does not rise would be asked for ever.
+                match all.last().map(|(id, _)| *id) {
+                    last if more && last > after && all.len() < SLOTS_MAX => {}
+                    _ => return Ok(all),
+                }
+            }
+        })
+    }
+
+    /// The list of signers.
+    pub(crate) fn signers(&self) -> Result<Option<Vec<u8>>> {
+        self.wait(async {
+            let (mut talk, _) = self.connect().await?;
+            let (_, _, signers) = self.slots_after(&mut talk, None).await?;
+            Ok(Some(signers).filter(|signers| !signers.is_empty()))
+        })
+    }
+
+    async fn slots_after(
+        &self,
+        talk: &mut Talk,
+        after: Option<KeyId>,
+    ) -> Result<(Vec<Slot>, bool, Vec<u8>)> {
+        self.send(talk, &[Packet::ListSlots { after }]).await?;
+        match self.done(self.receive(talk).await?)? {
+            Packet::SlotList { slots, more, signers } => {
+                Ok((slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect(), more, signers))
             }
             other => Err(self.nonsense(&other)),
         }
+    }
+
+    /// Durably replaces the list of signers by the next one.
+    pub(crate) fn put_signers(&self, list: &[u8]) -> Result<()> {
+        self.ask(Packet::PutSigners { signers: list.to_vec() }).map(drop)
+    }
+
+    /// The names of the snapshots, oldest first.
+    pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotRef>> {
+        self.wait(async {
+            let (mut talk, _) = self.connect().await?;
+            let names = self.names(&mut talk).await?.into_iter();
+            Ok(names.map(|name| SnapshotRef { sequence: name.sequence, id: name.id }).collect())
+        })
     }
 
     /// Durably adds a key slot.

@@ -89,10 +89,15 @@ impl Control {
         match look().inspect_err(refused)? {
             TokenUse::Answered(answer) => Ok(*answer),
             // Once more when it is its turn: the same request may have come twice.
-            TokenUse::Good(terms) => self.keys.take(&terms.domain, || match look()? {
-                TokenUse::Answered(answer) => Ok(*answer),
-                TokenUse::Good(terms) => self.enrol_as(&terms, &hash, &sent, request),
-            }),
+            TokenUse::Good(terms) => {
+                let enrolled = self.keys.take(&terms.domain, || match look()? {
+                    TokenUse::Answered(answer) => Ok(*answer),
+                    TokenUse::Good(terms) => self.enrol_as(&terms, &hash, &sent, request),
+                })?;
+                // Of the machine that had this name.
+                self.remove_old_keys(|node| *node == enrolled.node);
+                Ok(enrolled)
+            }
         }
     }
 

@@ -57,6 +57,11 @@ pub enum Error {
     /// The server knows no key of this domain.
     #[error("only nodes know the keys of the domain '{0}'")]
     NoKeys(String),
+    /// Who may sign in a domain is not known.
+    #[error(
+        "the list of signers (keys/signers) of a domain is missing or damaged, and so is its copy: on its machine, icecore rebuild with a full key makes it anew"
+    )]
+    NoSigners,
     /// A storage server cannot be reached, or could not do it.
     #[error("the storage server '{storage}' ({place}): {why}")]
     Elsewhere {

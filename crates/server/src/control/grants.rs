@@ -88,7 +88,7 @@ impl Control {
         let missing = || no(format!("there is no domain '{}'", new.domain), "");
         let domain = self.catalog.domain(&new.domain)?.ok_or_else(missing)?;
         self.remove_keys_of(&name, &new.domain)?;
-        let (id, slot) = self.make_slot(&domain, Role::Full, secret, &label(&name, until))?;
+        let (id, slot) = self.make_reader(&domain, secret, &label(&name, until))?;
         let noted = GrantedKey { key: id.to_string(), node: name, domain: new.domain.clone() };
         self.catalog.add_granted_key(self.by(&format!("node {}", node.name)), &noted)?;
         self.held(&new.domain, domain.storage.as_ref())?.put_key_slot(id, &slot)?;
@@ -102,8 +102,33 @@ impl Control {
         before.iter().try_for_each(|key| self.remove_key(key))
     }
 
-    /// Removes the keys of grants that ended. What fails is tried again with the next upkeep.
+    /// Removes the keys of nodes that are none any more, if `which` says so of the node. What fails is tried again with the
+    /// next upkeep.
+    pub(crate) fn remove_old_keys(&self, which: impl Fn(&Name) -> bool) {
+        let old = self.catalog.old_keys().unwrap_or_else(|error| {
+            tracing::error!(%error, "the keys of nodes that are gone cannot be listed");
+            Vec::new()
+        });
+        for key in old.into_iter().filter(|old| which(&old.node)) {
+            let removed = self.keys.take(&key.domain, || self.remove_old_key(&key));
+            if let Err(error) = removed {
+                tracing::warn!(%error, key = key.key, "the key of a node that is gone stays for now");
+            }
+        }
+    }
+
+    fn remove_old_key(&self, old: &GrantedKey) -> Result<()> {
+        if let (Some(id), Some(domain)) =
+            (KeyId::from_hex(&old.key), self.catalog.domain(&old.domain)?)
+        {
+            self.remove_slot(&domain, id)?;
+        }
+        Ok(self.catalog.remove_old_key(self.by(SERVER), old)?)
+    }
+
+    /// Removes the keys of grants that ended, and of nodes that are gone. What fails is tried again with the next upkeep.
     pub(crate) fn remove_stale_keys(&self) {
+        self.remove_old_keys(|_| true);
         let stale = self.catalog.stale_keys(self.now_secs()).unwrap_or_else(|error| {
             tracing::error!(%error, "the keys of ended grants cannot be listed");
             Vec::new()

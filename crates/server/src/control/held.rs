@@ -6,6 +6,7 @@ use super::{Control, Error, Result};
 use api::Name;
 use ids::KeyId;
 use repository::config::Config;
+use repository::keys::Keys;
 use repository::snapshots::{SnapshotRef, Stored};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,11 +63,36 @@ impl Held {
     }
 
     /// Makes it.
-    pub(crate) fn init(&self, config: &Config, slots: &[Slot]) -> Result<()> {
+    pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
         match self {
-            Self::Here(folder, here) => Ok(here.init(folder, *config, slots)?),
-            Self::There(there) => there.init(config, slots),
+            Self::Here(folder, here) => Ok(here.init(folder, *config, keys)?),
+            Self::There(there) => there.init(config, keys),
         }
+    }
+
+    /// Its list of signers.
+    pub(crate) fn signers(&self) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Here(folder, _) => Ok(repositories::signers(folder)?),
+            Self::There(there) => there.signers(),
+        }
+    }
+
+    /// Durably replaces its list of signers by the next one.
+    pub(crate) fn put_signers(&self, list: &[u8]) -> Result<()> {
+        match self {
+            Self::Here(folder, here) => Ok(here.put_signers(folder, list)?),
+            Self::There(there) => there.put_signers(list),
+        }
+    }
+
+    /// The number of its newest snapshot; 0 when there is none.
+    pub(crate) fn last_number(&self) -> Result<u64> {
+        let names = match self {
+            Self::Here(folder, here) => here.snapshots(folder)?,
+            Self::There(there) => there.snapshot_names()?,
+        };
+        Ok(names.iter().map(|name| name.sequence).max().unwrap_or_default())
     }
 
     /// Its key slots.

@@ -2,6 +2,7 @@
 
 use ids::KeyId;
 use repository::config::Config;
+use repository::keys::Keys;
 use repository::local::LocalStorage;
 use repository::snapshots::{SnapshotRef, Stored};
 use repository::storage::Storage;
@@ -18,7 +19,13 @@ pub trait Repositories: Send + Sync {
     ///
     /// # Errors
     /// Those of [`Repository::init`].
-    fn init(&self, folder: &Path, config: Config, slots: &[Slot]) -> Result<()>;
+    fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()>;
+
+    /// Durably replaces the list of signers by the next one.
+    ///
+    /// # Errors
+    /// Those of [`Repository::put_signers`].
+    fn put_signers(&self, folder: &Path, list: &[u8]) -> Result<()>;
 
     /// Durably adds a key slot.
     ///
@@ -45,9 +52,15 @@ pub trait Repositories: Send + Sync {
 pub struct Direct;
 
 impl Repositories for Direct {
-    fn init(&self, folder: &Path, config: Config, slots: &[Slot]) -> Result<()> {
+    fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()> {
         let storage = Arc::new(LocalStorage::create(folder)?);
-        Repository::init(storage, config, slots).map(drop)
+        Repository::init(storage, config, keys).map(drop)
+    }
+
+    fn put_signers(&self, folder: &Path, list: &[u8]) -> Result<()> {
+        let repository = Repository::open(storage(folder)?)?;
+        let lease = repository.lease(HOLDER)?;
+        repository.put_signers(&lease, list)
     }
 
     fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()> {
@@ -82,6 +95,11 @@ pub(crate) fn config(folder: &Path) -> Result<Option<Config>> {
 /// The key slots of the repository in `folder`.
 pub(crate) fn key_slots(folder: &Path) -> Result<Vec<Slot>> {
     keys::key_slots(&*storage(folder)?)
+}
+
+/// The list of signers of the repository in `folder`.
+pub(crate) fn signers(folder: &Path) -> Result<Option<Vec<u8>>> {
+    keys::signers(&*storage(folder)?)
 }
 
 /// What of a snapshot lies in the clear.

@@ -7,6 +7,7 @@ use format::record::SealedRecord;
 use ids::{KeyId, ObjectId};
 use parking_lot::{Mutex, MutexGuard};
 use repository::config::Config;
+use repository::keys::Keys;
 use repository::lease::Lease;
 use repository::local::LocalStorage;
 use repository::session::Session;
@@ -53,9 +54,13 @@ impl Domains {
 
 /// The governing part writes keys through the same lease as sessions do.
 impl Repositories for Domains {
-    fn init(&self, folder: &Path, config: Config, slots: &[(KeyId, Vec<u8>)]) -> Result<()> {
+    fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()> {
         let storage = Arc::new(LocalStorage::create(folder)?);
-        Repository::init(storage, config, slots).map(drop)
+        Repository::init(storage, config, keys).map(drop)
+    }
+
+    fn put_signers(&self, folder: &Path, list: &[u8]) -> Result<()> {
+        self.open(folder)?.put_signers(list)
     }
 
     fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()> {
@@ -103,6 +108,11 @@ impl Domain {
     pub fn begin(&self, base: Option<SnapshotRef>, record: SealedRecord) -> Result<Session> {
         let lease = self.lease()?;
         self.repository.begin(&lease, base, record)
+    }
+
+    /// Durably replaces the list of signers by the next one.
+    pub fn put_signers(&self, list: &[u8]) -> Result<()> {
+        self.repository.put_signers(&*self.lease()?, list)
     }
 
     /// Durably adds a key slot.

@@ -2,7 +2,7 @@
 //! that it was given, and go on with no source of another node.
 
 use crate::authority::{Access, Signer};
-use crypto::RootVerifyKey;
+use crypto::{RootVerifyKey, SignerList};
 use format::manifest::{self, Head, MANIFEST_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::Packet;
@@ -67,11 +67,12 @@ fn is_signed(
     signature: &[u8; 64],
 ) -> repository::Result<bool> {
     let config = repository.config();
-    let Some(slot) = repository.key_slot(head.writer)? else { return Ok(false) };
+    let Some(list) = repository.signers()? else { return Ok(false) };
     let root = RootVerifyKey::from_bytes(config.root_key);
-    let Ok(info) = crypto::verify_slot_certificate(&slot, &root) else { return Ok(false) };
+    let Ok(list) = SignerList::verify(&list, &root, config.repository) else { return Ok(false) };
+    let Some(signer) = list.find(head.writer) else { return Ok(false) };
     let message = [MANIFEST_CONTEXT, &config.repository.0, unsigned].concat();
-    Ok(info.id == head.writer && info.verify_key.verify(&message, signature).is_ok())
+    Ok(signer.is_live() && signer.verify_key.verify(&message, signature).is_ok())
 }
 
 /// Whose the source is that `head` goes on with, when it is one of the `others`: that of who made its

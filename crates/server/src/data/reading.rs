@@ -4,9 +4,9 @@ use super::domains::Domain;
 use super::faults;
 use crate::authority::Access;
 use format::limits::RECORD_BYTES_MAX;
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, KeyId, ObjectId, Place};
 use protocol::Packet;
-use protocol::limits::SNAPSHOTS_MAX;
+use protocol::limits::{SLOTS_MAX, SNAPSHOTS_MAX};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
 use repository::snapshots::SnapshotRef;
 use repository::store::Store;
@@ -17,7 +17,7 @@ pub(super) fn answer(domain: &Domain, access: &Access, packet: &Packet) -> Packe
     let repository = &*domain.repository;
     let answer = match packet {
         Packet::GetNewest { source } => newest(repository, source),
-        Packet::ListSlots {} => slots(repository, access),
+        Packet::ListSlots { after } => slots(repository, access, *after),
         _ if !access.may_read => return faults::not_allowed("this node may not read"),
         Packet::ListSnapshots { after } => list(repository, *after),
         Packet::GetSnapshot { name } => snapshot(repository, *name),
@@ -55,12 +55,30 @@ fn snapshot(repository: &dyn Store, name: SnapshotName) -> Result<Packet> {
     Ok(Packet::Snapshot { name, file: stored.to_bytes() })
 }
 
-/// All slots; of others than its own, who may only write need not know.
-fn slots(repository: &dyn Store, access: &Access) -> Result<Packet> {
-    let slots = repository.key_slots()?.into_iter();
-    let may_see = |id: &ids::KeyId| access.may_read || access.key.is_none_or(|key| key == id.0);
-    let slots = slots.filter(|(id, _)| may_see(id)).map(|(id, bytes)| Slot { id, bytes }).collect();
-    Ok(Packet::SlotList { slots })
+/// Slots behind `after`, and before the first of them the list of signers: that is public.
+fn slots(repository: &dyn Store, access: &Access, after: Option<KeyId>) -> Result<Packet> {
+    let mut slots = repository.key_slots()?;
+    slots.retain(|(id, slot)| after.is_none_or(|after| *id > after) && may_see(access, *id, slot));
+    slots.sort_unstable_by_key(|(id, _)| *id);
+    let more = slots.len() > SLOTS_MAX;
+    let some = slots.into_iter().take(SLOTS_MAX);
+    let slots = some.map(|(id, bytes)| Slot { id, bytes }).collect();
+    let signers = match after {
+        None => repository.signers(true)?.unwrap_or_default(),
+        Some(_) => Vec::new(),
+    };
+    Ok(Packet::SlotList { slots, more, signers })
+}
+
+/// Whose key is known here sees its own slot and no other. Where only nodes know keys, who may only
+/// write sees slots of its kind: none that reads, and none that a password opens, to guess at.
+fn may_see(access: &Access, id: KeyId, slot: &[u8]) -> bool {
+    match access.key {
+        Some(own) => own == id.0,
+        None if access.may_read => true,
+        None => crypto::slot_info(slot)
+            .is_ok_and(|info| info.role == crypto::Role::WriteOnly && info.kdf.is_none()),
+    }
 }
 
 fn read(repository: &dyn Store, place: Place) -> Result<Packet> {

@@ -13,6 +13,7 @@ use protocol::order::State;
 use protocol::packet::{PathBytes, SnapshotName};
 use protocol::{Packet, common_version};
 use repository::config::Config;
+use repository::keys::Keys;
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -95,8 +96,9 @@ impl Visit {
         match packet {
             Packet::Hello { oldest, newest, .. } => self.hello(oldest, newest),
             Packet::Open { domain, purpose } => self.open(&domain, purpose),
-            Packet::Init { config, slots } => {
-                self.init(&config, slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect())
+            Packet::Init { config, slots, signers } => {
+                let slots = slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect();
+                self.init(&config, &Keys { slots, signers })
             }
             Packet::Begin { base, what, record } => self.begin(base, &what, &record.0),
             Packet::Attach { session, secret, stream } => self.attach(session, secret, stream),
@@ -121,6 +123,7 @@ impl Visit {
                 Ok(Some(Packet::Done {}))
             }
             Packet::PutSlot { slot } => self.govern(|domain| domain.put_slot(slot.id, &slot.bytes)),
+            Packet::PutSigners { signers } => self.govern(|domain| domain.put_signers(&signers)),
             Packet::RemoveSlot { id } => self.govern(|domain| domain.remove_slot(id)),
             Packet::Ping {} => Ok(Some(Packet::Pong {})),
             Packet::Bye {} => {
@@ -220,7 +223,7 @@ impl Visit {
     }
 
     /// Makes the repository of a domain whose keys only its nodes know.
-    fn init(&mut self, config: &PathBytes, slots: Vec<(ids::KeyId, Vec<u8>)>) -> Answer {
+    fn init(&mut self, config: &PathBytes, keys: &Keys) -> Answer {
         let Some((access, _)) = self.open.take() else { return Err(faults::no_session()) };
         if !access.may_init {
             return Err(faults::not_allowed("this node may not make the repository of its domain"));
@@ -228,7 +231,7 @@ impl Visit {
         let config = Config::decode(&config.0).map_err(|reason| {
             faults::of_engine(&repository::Error::damaged("the settings", reason))
         })?;
-        let made = self.shared.domains.init(&access.path, config, &slots);
+        let made = self.shared.domains.init(&access.path, config, keys);
         made.map_err(|error| faults::of_engine(&error))?;
         self.opened(access).map(Some)
     }

@@ -135,7 +135,9 @@ pub(crate) fn begin(sealer: &Sealer) -> Packet {
 
 /// The keys of a machine, stolen: what its slot opens.
 pub(crate) async fn stolen_keys(machine: &Machine, raw: &mut Raw) -> (ids::KeyId, KeyRing) {
-    let Packet::SlotList { slots } = raw.ask(&Packet::ListSlots {}).await else { panic!() };
+    let Packet::SlotList { slots, .. } = raw.ask(&Packet::ListSlots { after: None }).await else {
+        panic!()
+    };
     let secret = machine.identity.slot_secret.clone().unwrap();
     let mut rings = slots.iter().filter_map(|slot| {
         Some((slot.id, crypto::open_slot(&slot.bytes, SlotSecret::Recovery(*secret)).ok()?.1))
@@ -193,7 +195,7 @@ impl Forged<'_> {
         };
         let unsigned = head.encode();
         let message = [MANIFEST_CONTEXT, &self.repository, &unsigned].concat();
-        let clear = [&unsigned[..], &self.ring.writer.signer.sign(&message)].concat();
+        let clear = [&unsigned[..], &self.ring.writer.sign(&message).unwrap()].concat();
         let mut packer = Packer::new(Level::Fixed(1)).unwrap();
         let kind = RecordKind::Manifest;
         let manifest = self.sealer.seal_single(kind, &clear, b"{}", &mut packer).unwrap();

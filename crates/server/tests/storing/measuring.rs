@@ -37,7 +37,8 @@ async fn a_storage_server_measures_the_way_to_the_governing_server_and_opens_not
     let attach = Packet::Attach { session: [0; 16], secret: [0; 16], stream: 0 };
     let answers = say(port, tls(), &[hello.clone(), attach]).await;
     assert!(matches!(answers[1], Packet::Fault { code: 15, .. }), "{answers:?}");
-    let init = Packet::Init { config: PathBytes(Vec::new()), slots: Vec::new() };
+    let init =
+        Packet::Init { config: PathBytes(Vec::new()), slots: Vec::new(), signers: Vec::new() };
     let answers = say(port, tls(), &[hello.clone(), init]).await;
     assert!(matches!(answers[1], Packet::Fault { code: 1, .. }), "out of its time: {answers:?}");
 }

@@ -301,15 +301,9 @@ fn free_bytes(random: &mut Random) -> u64 {
 }
 
 fn init(disk: &Arc<Disk>) -> Result<(), String> {
-    let config = Config {
-        repository: RepositoryId([1; 16]),
-        features: 0,
-        created_secs: 0,
-        privacy: 0,
-        chunk_bytes: [1, 2, 3],
-        root_key: [0; 32],
-    };
-    let made = Repository::init(Arc::new(disk.process()), config, &[]);
+    let config = Config::new(RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
+    let keys = repository::keys::Keys::default();
+    let made = Repository::init(Arc::new(disk.process()), config, &keys);
     made.map(|_| ()).map_err(|error| format!("cannot make a repository: {error}"))
 }
 

@@ -150,7 +150,7 @@ impl<'a> Forge<'a> {
         let (unsigned, repository) =
             (head.encode(), self.archive.local().unwrap().config().repository);
         let message = [MANIFEST_CONTEXT, &repository.0, &unsigned].concat();
-        let clear = [&unsigned[..], &writer.signer.sign(&message)].concat();
+        let clear = [&unsigned[..], &writer.sign(&message).unwrap()].concat();
         let mut packer = Packer::new(Level::Fixed(3)).unwrap();
         let manifest = self.sealer.seal_single(RecordKind::Manifest, &clear, &body, &mut packer);
         Ok(self.session.commit(&manifest.unwrap())?.snapshot)

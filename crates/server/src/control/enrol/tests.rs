@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::authority::{Authority, Peer};
-use crate::control::repositories::{self, Direct, Repositories, Slot};
+use crate::control::repositories::{self, Direct, Repositories};
 use api::enrol::Role;
 use ids::KeyId;
 use pki::NodeKey;
 use repository::config::Config;
+use repository::keys::Keys;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,8 +35,12 @@ impl Failing {
 }
 
 impl Repositories for Failing {
-    fn init(&self, folder: &Path, config: Config, slots: &[Slot]) -> repository::Result<()> {
-        self.step(|| Direct.init(folder, config, slots))
+    fn init(&self, folder: &Path, config: Config, keys: &Keys) -> repository::Result<()> {
+        self.step(|| Direct.init(folder, config, keys))
+    }
+
+    fn put_signers(&self, folder: &Path, list: &[u8]) -> repository::Result<()> {
+        self.step(|| Direct.put_signers(folder, list))
     }
 
     fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> repository::Result<()> {

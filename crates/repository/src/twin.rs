@@ -1,0 +1,114 @@
+//! Small files that stand twice, as nothing else says what they say.
+
+use crate::storage::{Storage, StorageError, StorageResult, read_small};
+use crate::{Error, Result};
+
+/// A small file and its copy.
+pub(crate) struct Twin {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// The copy's name.
+    pub(crate) copy: &'static str,
+    /// Most bytes of either.
+    pub(crate) bytes_max: usize,
+    /// Whether these bytes are what was written.
+    pub(crate) is_good: fn(&[u8]) -> format::Result<()>,
+}
+
+impl Twin {
+    /// The content, of the copy when the file is lost or damaged; `None` when there is neither.
+    pub(crate) fn read(&self, storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
+        let damaged = match self.one(storage, self.name)? {
+            Some(Ok(bytes)) => return Ok(Some(bytes)),
+            Some(Err(damaged)) => Some(damaged),
+            None => None,
+        };
+        match (self.one(storage, self.copy)?, damaged) {
+            (Some(Ok(bytes)), _) => Ok(Some(bytes)),
+            (_, Some(damaged)) | (Some(Err(damaged)), None) => Err(damaged),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Writes both durably. The copy first: it is never older than the file, so that falling back to
+    /// it undoes nothing.
+    pub(crate) fn write(&self, storage: &dyn Storage, bytes: &[u8]) -> StorageResult<()> {
+        storage.put(self.copy, bytes)?;
+        storage.put(self.name, bytes)
+    }
+
+    /// Whether either is there.
+    pub(crate) fn exists(&self, storage: &dyn Storage) -> Result<bool> {
+        for name in [self.name, self.copy] {
+            match storage.open(name) {
+                Ok(_) => return Ok(true),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// What is wrong with either: its name and why.
+    pub(crate) fn ills(&self, storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
+        let mut ills = Vec::new();
+        for name in [self.name, self.copy] {
+            match self.one(storage, name)? {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => ills.push((name, error.to_string())),
+                None => ills.push((name, format!("{name} is missing"))),
+            }
+        }
+        Ok(ills)
+    }
+
+    /// One of both, whether it is good; `None` when it is not there. What says nothing of the data is
+    /// an error.
+    fn one(&self, storage: &dyn Storage, name: &str) -> Result<Option<Result<Vec<u8>>>> {
+        match read_small(storage, name, self.bytes_max) {
+            Ok(bytes) => {
+                let checked = (self.is_good)(&bytes);
+                Ok(Some(checked.map(|()| bytes).map_err(|reason| Error::damaged(name, reason))))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) if StorageError::is_of_the_way(&error) => Err(error.into()),
+            Err(error) => Ok(Some(Err(error.into()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::LocalStorage;
+
+    const TWIN: Twin = Twin { name: "a", copy: "a.copy", bytes_max: 4, is_good };
+
+    fn is_good(bytes: &[u8]) -> format::Result<()> {
+        let is_good = bytes.starts_with(b"ok");
+        if is_good { Ok(()) } else { Err(format::Error::Invalid { what: "twin" }) }
+    }
+
+    #[test]
+    fn either_of_both_is_enough_and_what_is_ill_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(folder.path()).unwrap();
+        let write =
+            |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+        assert!(matches!(TWIN.read(&storage), Ok(None)));
+        assert!(!TWIN.exists(&storage).unwrap());
+        TWIN.write(&storage, b"ok1").unwrap();
+        assert!(TWIN.ills(&storage).unwrap().is_empty());
+        for broken in [&b"no"[..], b"", b"ok too long"] {
+            write("a", broken);
+            assert_eq!(TWIN.read(&storage).unwrap(), Some(b"ok1".to_vec()));
+            assert_eq!(TWIN.ills(&storage).unwrap()[0].0, "a");
+        }
+        write("a.copy", b"no");
+        assert!(TWIN.read(&storage).is_err(), "damage is not absence");
+        std::fs::remove_file(folder.path().join("a")).unwrap();
+        assert!(TWIN.read(&storage).is_err(), "damage is not absence");
+        assert_eq!(TWIN.ills(&storage).unwrap().len(), 2);
+        assert!(TWIN.exists(&storage).unwrap());
+    }
+}
