@@ -32,7 +32,10 @@ pub enum Error {
         holder: String,
     },
     /// Everybody gets the lock.
-    #[error("locks do nothing at {location}: two writers would spoil each other's work")]
+    #[error(
+        "locks at {location} keep nobody out: two writers would spoil each other's work. On a network \
+         file system, mount it with locks that its server knows (NFS: without local_lock and nolock)"
+    )]
     NoLocks {
         /// Where was looked.
         location: String,

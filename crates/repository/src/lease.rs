@@ -42,6 +42,9 @@ impl Lease {
 
     /// Takes the lease for a purpose.
     pub fn acquire_for(storage: &Arc<dyn Storage>, holder: &str, purpose: Purpose) -> Result<Self> {
+        if !storage.locks_are_shared() {
+            return Err(Error::NoLocks { location: storage.describe() });
+        }
         let Some(lock) = storage.try_lock(LOCK)? else {
             let current = read(&**storage).ok().flatten();
             let holder = current.map_or_else(|| "another process".into(), |(_, holder)| holder);
@@ -89,6 +92,9 @@ impl Lease {
 /// The lock for who makes a repository. Sees that nobody else gets it: there are places where locks
 /// do nothing.
 pub(crate) fn lock_alone(storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
+    if !storage.locks_are_shared() {
+        return Err(Error::NoLocks { location: storage.describe() });
+    }
     let Some(lock) = storage.try_lock(LOCK)? else {
         return Err(Error::InUse { holder: "another process".into() });
     };

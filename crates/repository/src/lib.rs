@@ -16,6 +16,7 @@ pub mod keys;
 pub mod lease;
 mod lists;
 pub mod local;
+mod mount;
 mod numbers;
 pub mod parity;
 mod pins;

@@ -184,6 +184,10 @@ impl Storage for LocalStorage {
         }
     }
 
+    fn locks_are_shared(&self) -> bool {
+        self.is_local || !crate::mount::keeps_locks(&self.root)
+    }
+
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
         let file = self.open_file("lock", name, OFlags::RDWR | OFlags::CREATE)?;
         match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {

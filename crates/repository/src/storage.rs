@@ -154,6 +154,12 @@ pub trait Storage: Send + Sync {
     /// before they are.
     fn sync_directory(&self, name: &str) -> StorageResult<()>;
 
+    /// Whether other machines on the same storage see a lock that is taken here, as far as the mount
+    /// tells.
+    fn locks_are_shared(&self) -> bool {
+        true
+    }
+
     /// Takes the lock `name`, or `None` when somebody else has it.
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>>;
 

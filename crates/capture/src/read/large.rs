@@ -3,7 +3,7 @@
 use super::careful::{Careful, Got};
 use super::page_cache::read_at;
 use super::racy::now;
-use super::{Outcome, ReadOptions, inspect, open_file, problem, settle, status_of};
+use super::{Outcome, RacyWindow, ReadOptions, inspect, open_file, problem, settle, status_of};
 use crate::problem::{Operation, Problem};
 use crate::walk::{Directory, Row};
 use crate::xattrs::{self, Xattrs};
@@ -51,9 +51,8 @@ pub struct LargeFile {
     name: CString,
     /// As it was when it was opened.
     opened: Row,
-    options: ReadOptions,
     start: Time,
-    settled: bool,
+    window: RacyWindow,
     careful: Careful,
     offset: u64,
     /// Data up to here; beyond it may be a hole.
@@ -73,7 +72,7 @@ impl LargeFile {
         let fail = problem(directory, name, Operation::Open);
         let file = open_file(directory, name).map_err(&fail)?;
         let start = now();
-        let settled = settle(&file, met, start, options);
+        let window = settle(&file, met, start, options);
         let opened = inspect(&file, met).map_err(&fail)?;
         let _ = fadvise(&file, 0, None, Advice::Sequential); // only a hint
         let data_end = if opened.is_sparse() { 0 } else { opened.size };
@@ -82,9 +81,8 @@ impl LargeFile {
             directory: directory.clone(),
             name: name.into(),
             opened,
-            options: *options,
             start,
-            settled,
+            window,
             careful: Careful::default(),
             offset: 0,
             data_end,
@@ -179,7 +177,7 @@ impl LargeFile {
         let mut row = inspect(&self.file, &self.opened).map_err(fail)?;
         let changed = self.offset != self.opened.size || !row.is_same_content(&self.opened);
         let partial = !self.lost.is_empty();
-        let status = status_of(&row, self.start, self.settled, &self.options, changed, partial);
+        let status = status_of(&row, self.start, self.window, changed, partial);
         row.size = self.offset;
         Ok(Outcome { row, status, lost: self.lost })
     }

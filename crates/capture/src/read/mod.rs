@@ -31,6 +31,7 @@ use rustix::io::{Errno, Result};
 use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How to read.
 #[derive(Clone, Copy, Debug)]
@@ -105,33 +106,46 @@ fn inspect(file: &OwnedFd, met: &Row) -> Result<Row> {
     if now.kind == Kind::File { Ok(now) } else { Err(Errno::STALE) }
 }
 
-/// Before a young file is read: writes it back if wanted. Says whether later stores through
-/// mappings will be seen in its times.
-fn settle(file: &OwnedFd, met: &Row, start: Time, options: &ReadOptions) -> bool {
-    options.sync_young
+/// Before a file is read: writes a young one back if wanted. Returns for how long later stores
+/// through mappings may not be seen in its times.
+fn settle(file: &OwnedFd, met: &Row, start: Time, options: &ReadOptions) -> RacyWindow {
+    if options.window.0.is_zero() {
+        return options.window;
+    }
+    if !has_write_back(file, met.device) {
+        return RacyWindow::FOR_EVER;
+    }
+    let is_settled = options.sync_young
         && racy(met.ctime, start, options.window)
-        && has_write_back(file)
-        && syscalls::write_back(file.as_fd()).is_ok()
+        && syscalls::write_back(file.as_fd()).is_ok();
+    // Even a settled file is racy within the grain of the clock.
+    if is_settled { RacyWindow::CLOCK_GRAIN } else { options.window }
 }
 
+/// The devices (plus one) that were asked last, and did or did not write back: not asked again for
+/// each file.
+static WRITES_BACK: AtomicU64 = AtomicU64::new(0);
+static IS_MEMORY: AtomicU64 = AtomicU64::new(0);
+
 /// On tmpfs and ramfs pages are never cleaned, so a store through a mapping is never seen.
-fn has_write_back(file: &OwnedFd) -> bool {
+fn has_write_back(file: &OwnedFd, device: u64) -> bool {
     const TMPFS: u32 = 0x0102_1994;
     const RAMFS: u32 = 0x8584_58f6;
-    fstatfs(file).is_ok_and(|answer| !matches!(answer.f_type as u32, TMPFS | RAMFS))
+    let mark = device.wrapping_add(1);
+    if WRITES_BACK.load(Ordering::Relaxed) == mark {
+        return true;
+    }
+    if IS_MEMORY.load(Ordering::Relaxed) == mark {
+        return false;
+    }
+    let Ok(answer) = fstatfs(file) else { return true };
+    let is_memory = matches!(answer.f_type as u32, TMPFS | RAMFS);
+    (if is_memory { &IS_MEMORY } else { &WRITES_BACK }).store(mark, Ordering::Relaxed);
+    !is_memory
 }
 
 /// The status of what was read from `start` on: `now` are its times after the read.
-fn status_of(
-    now: &Row,
-    start: Time,
-    settled: bool,
-    options: &ReadOptions,
-    changed: bool,
-    partial: bool,
-) -> u8 {
-    // Even a settled file is racy within the grain of the clock.
-    let window = if settled { RacyWindow::CLOCK_GRAIN } else { options.window };
+fn status_of(now: &Row, start: Time, window: RacyWindow, changed: bool, partial: bool) -> u8 {
     let bits = [
         (racy(now.ctime, start, window), STATUS_RACY),
         (changed, STATUS_CHANGED),

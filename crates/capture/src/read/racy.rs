@@ -24,6 +24,9 @@ impl RacyWindow {
     /// a second and two on old file systems).
     pub(super) const CLOCK_GRAIN: RacyWindow = RacyWindow(Duration::from_secs(2));
 
+    /// Where nothing is ever written back.
+    pub(super) const FOR_EVER: RacyWindow = RacyWindow(Duration::MAX);
+
     /// By the kernel's write-back settings: `dirty_expire` + `dirty_writeback` + 25 s. Read once.
     pub fn of_this_machine() -> Self {
         static WINDOW: OnceLock<Duration> = OnceLock::new();
@@ -69,6 +72,21 @@ mod tests {
         assert!(!racy(at(1000, 0), at(1060, 0), window));
         assert!(racy(at(2000, 0), at(1000, 0), window));
         assert!(!racy(at(i64::MIN, 0), at(i64::MAX, 0), window));
+        assert!(racy(at(i64::MIN, 0), at(i64::MAX, 0), RacyWindow::FOR_EVER));
+    }
+
+    /// Times of a file server are compared with the clock of this machine. It does not matter for
+    /// stores through mappings: before it tells the times, the client of a network file system
+    /// sends what is dirty, and the server gives it a new time. What is left is a change by
+    /// another machine within the same tick of a server that is behind by the whole window
+    /// (`docs/FORMAT.md`, F-6.18).
+    #[test]
+    fn a_file_server_that_is_behind_by_the_window_makes_young_files_look_old() {
+        let at = |secs| Time { secs, nanos: 0 };
+        let window = RacyWindow(Duration::from_secs(60));
+        let (now_here, now_there) = (at(1000), at(940));
+        assert!(!racy(now_there, now_here, window));
+        assert!(racy(at(941), now_here, window));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::careful::{Careful, Got};
 use super::page_cache::read_at;
 use super::racy::now;
-use super::{Outcome, ReadOptions, inspect, open_file, problem, settle, status_of};
+use super::{Outcome, RacyWindow, ReadOptions, inspect, open_file, problem, settle, status_of};
 use crate::problem::{Operation, Problem};
 use crate::walk::{Directory, Row};
 use crate::xattrs::{self, Xattrs};
@@ -67,7 +67,7 @@ impl SmallRead {
         loop {
             let file = open_file(directory, name).map_err(fail(Operation::Open))?;
             let start = now();
-            let settled = settle(&file, &met, start, &self.options);
+            let window = settle(&file, &met, start, &self.options);
             let attempt = read_once(&file, &met, buffer).map_err(fail(Operation::Read))?;
             if attempt.changed
                 && tries < self.options.retries
@@ -78,18 +78,17 @@ impl SmallRead {
                 continue;
             }
             let xattrs = xattrs::of_file(file.as_fd());
-            return Ok(SmallOutcome { outcome: self.outcome(attempt, start, settled), xattrs });
+            return Ok(SmallOutcome { outcome: outcome(attempt, start, window), xattrs });
         }
     }
+}
 
-    fn outcome(&self, attempt: Attempt, start: Time, settled: bool) -> Outcome {
-        let partial = !attempt.lost.is_empty();
-        let status =
-            status_of(&attempt.row, start, settled, &self.options, attempt.changed, partial);
-        let mut row = attempt.row;
-        row.size = attempt.length as u64;
-        Outcome { row, status, lost: attempt.lost }
-    }
+fn outcome(attempt: Attempt, start: Time, window: RacyWindow) -> Outcome {
+    let partial = !attempt.lost.is_empty();
+    let status = status_of(&attempt.row, start, window, attempt.changed, partial);
+    let mut row = attempt.row;
+    row.size = attempt.length as u64;
+    Outcome { row, status, lost: attempt.lost }
 }
 
 /// Reads as many bytes as the file had when it was met last, never more: a log that grows

@@ -256,11 +256,36 @@ fn a_store_through_a_mapping_after_the_read_is_caught_by_the_mark() {
     assert!(outcome.status & STATUS_RACY != 0 || !row.is_same_content(&outcome.row));
 }
 
+fn device_of(file: &File) -> u64 {
+    std::os::unix::fs::MetadataExt::dev(&file.metadata().unwrap())
+}
+
+/// However old the file is: its page was dirty when it was read, and stays so.
+#[test]
+fn a_file_in_memory_is_racy_for_ever() {
+    let folder = crate::testing::fast_folder();
+    fs::write(folder.path().join("f"), [1; 4096]).unwrap();
+    let file = File::options().read(true).write(true).open(folder.path().join("f")).unwrap();
+    if has_write_back(&file.try_clone().unwrap().into(), device_of(&file)) {
+        return skips::skip("/dev/shm is no tmpfs");
+    }
+    let mapping = SharedByte::of(&file);
+    mapping.store(2);
+    std::thread::sleep(Duration::from_millis(1100));
+    let window = RacyWindow(Duration::from_secs(1));
+    let (result, bytes) = small(folder.path(), ReadOptions { window, ..CALM }, || ());
+    let outcome = result.unwrap().outcome;
+    mapping.store(3);
+    let (_, row) = met(folder.path(), c"f");
+    assert!(bytes[0] == 2 && row.is_same_content(&outcome.row), "the store is in no time");
+    assert_eq!(outcome.status, STATUS_RACY, "though it is older than the window");
+}
+
 #[test]
 fn a_young_file_that_is_written_back_first_shows_later_stores_in_its_times() {
     let folder = folder_with("f", &[1; 4096]);
     let file = File::options().read(true).write(true).open(folder.path().join("f")).unwrap();
-    if !has_write_back(&file.try_clone().unwrap().into()) {
+    if !has_write_back(&file.try_clone().unwrap().into(), device_of(&file)) {
         return skips::skip("the file system of /tmp has nothing to write back");
     }
     let mapping = SharedByte::of(&file);

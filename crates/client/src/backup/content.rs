@@ -15,6 +15,7 @@ use ids::ObjectId;
 use parking_lot::{Condvar, Mutex};
 use repository::store::Claim;
 use seal::{Block, Packer, Sealer};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -286,7 +287,8 @@ impl Runs {
 /// A stream of bytes on its way into chunks: keeps what is not cut yet.
 pub(super) struct Cutter {
     buffer: Vec<u8>,
-    start: usize,
+    /// What is filled and not cut yet.
+    filled: Range<usize>,
 }
 
 /// Room in which a chunk is looked for, at least twice the largest chunk.
@@ -294,23 +296,29 @@ const CUTTER_BYTES: usize = 2 << 20;
 
 impl Cutter {
     pub(super) fn new() -> Self {
-        Self { buffer: Vec::new(), start: 0 }
+        Self { buffer: Vec::new(), filled: 0..0 }
+    }
+
+    /// Nothing is in it any more; its memory is used again.
+    pub(super) fn restart(&mut self) {
+        self.filled = 0..0;
     }
 
     /// Room for at least one more piece; what is in it is moved to the front.
     pub(super) fn room(&mut self, shared: &Shared<'_>) -> &mut [u8] {
-        let filled = self.buffer.len() - self.start;
-        self.buffer.copy_within(self.start.., 0);
-        self.start = 0;
+        self.buffer.copy_within(self.filled.clone(), 0);
+        self.filled = 0..self.filled.len();
         let most = CUTTER_BYTES.max(2 * shared.chunker.params().max as usize);
-        self.buffer.resize(most.max(filled + most / 2), 0);
-        &mut self.buffer[filled..]
+        let wanted = most.max(self.filled.end + most / 2);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+        &mut self.buffer[self.filled.end..wanted]
     }
 
-    /// Says how many bytes of [`Cutter::room`] were filled; `unfilled` is the rest of it.
-    pub(super) fn filled(&mut self, bytes: usize, room: usize) {
-        let length = self.buffer.len() - (room - bytes);
-        self.buffer.truncate(length);
+    /// Says how many bytes of [`Cutter::room`] were filled.
+    pub(super) fn fill(&mut self, bytes: usize) {
+        self.filled.end += bytes;
     }
 
     /// Cuts as far as the bytes tell; all of them when `at_end`.
@@ -323,13 +331,13 @@ impl Cutter {
     ) -> Result<()> {
         let shared = writer.shared;
         loop {
-            let rest = &self.buffer[self.start..];
+            let rest = &self.buffer[self.filled.clone()];
             let hash_secs = &mut writer.tally.report.stages.hash_secs;
             let cut = timed(hash_secs, || shared.chunker.next_cut(rest, at_end));
             let Some(length) = cut.filter(|length| *length > 0) else { return Ok(()) };
             let id = writer.chunk(&rest[..length], stored)?;
             runs.data(id, length as u32, shared)?;
-            self.start += length;
+            self.filled.start += length;
         }
     }
 }

@@ -92,9 +92,8 @@ fn read_all(
     loop {
         shared.progress.check()?;
         let room = cutter.room(shared);
-        let available = room.len();
         let length = read_some(input, room)?;
-        cutter.filled(length, available);
+        cutter.fill(length);
         writer.may_read(length as u64)?;
         writer.tally.report.bytes_processed += length as u64;
         shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);

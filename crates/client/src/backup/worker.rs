@@ -167,9 +167,9 @@ impl<'a> Worker<'a> {
 
     fn job(&mut self, job: Job) -> Result<Item> {
         let previous = job.previous.clone();
-        let (directory, name) = (job.directory.clone(), job.name.clone());
+        let directory = job.directory.clone();
         let read = self.object(job).and_then(|entry| {
-            let is_storable = storable(&entry, || directory.path_of(name.to_bytes()));
+            let is_storable = storable(&entry, || directory.path_of(entry.name()));
             is_storable.map(|()| entry).map_err(Missing::Object)
         });
         match read {
@@ -274,15 +274,14 @@ impl<'a> Worker<'a> {
     ) -> std::result::Result<Content, Missing> {
         let shared = self.shared;
         let (mut runs, mut stored) = (Runs::default(), Stored::default());
-        self.cutter = Cutter::new();
+        self.cutter.restart();
         loop {
             shared.progress.check()?;
             let room = self.cutter.room(shared);
-            let available = room.len();
             let read_secs = &mut self.writer.tally.report.stages.read_secs;
             let piece = timed(read_secs, || file.next(room)).map_err(Missing::Object)?;
             let length = if let Piece::Data { length, .. } = piece { length } else { 0 };
-            self.cutter.filled(length, available);
+            self.cutter.fill(length);
             self.writer.may_read(length as u64)?;
             shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
             self.writer.tally.report.bytes_processed += length as u64;

@@ -1,6 +1,6 @@
 //! Names that are no text, or that try to be more than names.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, ended};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -84,4 +84,22 @@ fn tags_and_nodes_cannot_carry_control_characters() {
     ] {
         assert_eq!(machine.run(["backup", source].iter().chain(&flags)).code, 2, "{flags:?}");
     }
+}
+
+#[test]
+fn a_repository_whose_name_is_no_text_is_left_out_of_its_own_backup() {
+    let machine = Machine::bare();
+    let repository = machine.source().join(OsStr::from_bytes(b"re\xffpo"));
+    let run = |arguments: &[&str]| {
+        let mut command = machine.command(arguments);
+        ended(command.env("ICECORE_REPO", &repository)).ends(0)
+    };
+    run(&["init"]);
+    std::fs::create_dir(machine.source().join(OsStr::from_bytes(b"re\xfepo"))).unwrap();
+    let source = machine.source();
+    let report = run(&["backup", "--json", source.to_str().unwrap()]).last()["report"].clone();
+    assert_eq!(report["objects_excluded"], 1, "{report}");
+    // What it lies in, down from the top, and what lies beside it, whose name looks the same.
+    let above = source.ancestors().count() as u64 - 1;
+    assert_eq!(report["objects_inspected"], above + 4, "{report}");
 }
