@@ -36,6 +36,7 @@ use capture::Problem;
 use capture::read::ReadOptions;
 use capture::walk::{Event, Root, Walk};
 use format::entry::{Entry, Time};
+use format::limits::MANIFEST_BODY_MAX;
 use merge::Merge;
 use order::Order;
 use queue::Queue;
@@ -139,6 +140,21 @@ impl Progress {
 /// Sessions that may be lost in one backup: a server that dies each time is to be looked at.
 const SESSIONS_MAX: usize = 100;
 
+/// What a manifest holds beside the names: the report, with room.
+const MANIFEST_REST_BYTES: usize = 64 << 10;
+
+/// Names that no manifest can hold are told before anything is read, and not at the commit.
+fn check_names(options: &Options) -> Result<()> {
+    let names = (&options.node, &options.paths, &options.tags);
+    let bytes = serde_json::to_vec(&names).map_or(usize::MAX, |names| names.len());
+    if bytes <= MANIFEST_BODY_MAX - MANIFEST_REST_BYTES {
+        return Ok(());
+    }
+    let text = "the paths of the sources are longer than a snapshot can hold: back up the folder in \
+                which they lie, and leave out the rest with --exclude";
+    Err(Error::Usage(text.into()))
+}
+
 /// Backs up, and publishes a snapshot.
 pub fn run(
     archive: &Archive,
@@ -146,6 +162,7 @@ pub fn run(
     progress: &Progress,
     monitor: &dyn Monitor,
 ) -> Result<Done> {
+    check_names(options)?;
     let mut begun = Begun::new(archive);
     for _ in 0..SESSIONS_MAX {
         let done = archive

@@ -29,6 +29,7 @@ pub fn run_stream(
     if !format::entry::is_clean_path(name) {
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }
+    super::check_names(options)?;
     let begun = Begun::new(archive);
     archive.writing("backup", |writer| {
         let source = manifest::source_id(archive, &options.node, &options.paths);

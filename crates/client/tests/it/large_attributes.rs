@@ -80,6 +80,25 @@ fn more_attributes_than_a_snapshot_holds_are_told_and_cost_no_neighbour() {
     assert_clean(&archive);
 }
 
+/// It failed at the commit, when all was read and stored.
+#[test]
+fn names_that_no_manifest_holds_are_told_before_anything_is_read() {
+    let place = Place::new();
+    place.write("a", b"content");
+    let archive = place.init();
+    let back_up = |bytes: usize| {
+        let paths = vec!["p".repeat(bytes)];
+        let options = client::backup::Options { paths, ..place.options() };
+        let heard = crate::testkit::Heard::default();
+        client::backup::run(&archive, &options, &Default::default(), &heard)
+    };
+    assert!(back_up(900 << 10).is_ok());
+    let before = place.files();
+    assert!(matches!(back_up(1 << 20), Err(client::Error::Usage(_))));
+    assert_eq!(place.files(), before);
+    assert_clean(&archive);
+}
+
 /// An entry whose attributes lie in chunks, without a file system that has such.
 fn forged(forge: &Forge<'_>, path: &str, xattrs: &[Xattr]) -> Entry {
     let bytes = format::xattrs::encode(xattrs);
