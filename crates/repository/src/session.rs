@@ -295,20 +295,21 @@ impl Session {
     }
 
     fn start_container(&self) -> Result<ContainerWriter> {
-        let next = || self.repository.allocate_for(self.number);
+        let next = || self.note_begun(self.repository.allocate_for(self.number));
         let mut writer = self.repository.new_container(&self.lease, next)?;
-        self.note_begun(writer.number());
         let record = &self.session_record;
         writer.append(record.kind, &[&record.associated, &record.sealed, &record.checksum()])?;
         Ok(writer)
     }
 
-    fn note_begun(&self, number: ContainerNo) {
+    /// Before its file is made: that may be what fails.
+    fn note_begun(&self, number: ContainerNo) -> ContainerNo {
         let mut begun = self.begun.lock();
         begun.push_back(number);
         if begun.len() > UNFINISHED_MAX {
             begun.pop_front();
         }
+        number
     }
 
     /// Removes what is unfinished of a session that found the disk full: else it is this that keeps

@@ -8,11 +8,11 @@
 use super::model::{Lost, Violation};
 use super::task::{Running, Shared, Task, bring_back_before, rebuild};
 use super::tree::Tree;
-use super::{Failure, Outcome, free_bytes, init};
+use super::{Failure, Outcome, free_bytes, init, whole};
 use crate::disk::{Disk, Fault, Faults, ROOMY, Rot};
 use crate::random::Random;
 use ids::ObjectId;
-use repository::Repository;
+use repository::{Error, Repository};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -212,8 +212,21 @@ impl Rotten {
             let task = self.shared.backup_of(&running, tree, None);
             self.finish(&running, task).map_err(failed)?;
         }
-        let whole = self.lost()?.ok_or("the index does not open at the end")?;
-        if whole.objects.is_empty() { Ok(()) } else { Err("it is not whole at the end".into()) }
+        self.is_whole()?;
+        // Nothing is lost any more, so nothing is given up but damaged records.
+        match self.finish(&running, Task::GiveUp) {
+            Err(Error::Doubt(_)) => {}
+            given_up => {
+                given_up.map_err(failed)?;
+                whole(&running.repository)?;
+            }
+        }
+        self.is_whole()
+    }
+
+    fn is_whole(&mut self) -> Result<(), Violation> {
+        let lost = self.lost()?.ok_or("the index does not open at the end")?;
+        if lost.objects.is_empty() { Ok(()) } else { Err("it is not whole at the end".into()) }
     }
 }
 

@@ -39,6 +39,8 @@ macro_rules! all_stories {
             a_forget_on_a_full_disk
             a_sleeper_that_wakes
             a_container_that_is_gone
+            a_container_that_is_given_up
+            a_disk_that_is_full_from_the_first_byte
             a_rebuild_that_could_not_read
             a_copy_that_rotted
             a_reclaim_that_lists_the_past
@@ -372,6 +374,49 @@ pub fn a_container_that_is_gone(lab: &mut Lab) {
     let Some(next) = lab.start() else { return };
     lab.needs("the next backup", lab.backup(&next, 1));
     lab.needs("to forget", lab.forget(&next, &first));
+}
+
+/// A container is lost for good. A backup stores anew what the source still has; the rest is given
+/// up, and nothing else.
+pub fn a_container_that_is_given_up(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    let first = lab.kept();
+    let containers =
+        |files: Vec<String>| files.into_iter().filter(|it| it.starts_with("containers/"));
+    let oldest = containers(lab.disk().files()).min();
+    // Some of these share chunks with the first, which lie in its container only.
+    lab.needs("a backup", lab.backup(&running, 2 + lab.step));
+    lab.end(running);
+    let Some(_lost) = oldest.and_then(|name| lab.disk().take_away(&name)) else { return };
+    lab.rebuild();
+    let Some(next) = lab.start() else { return };
+    lab.needs("a backup of what there is", lab.backup(&next, 2 + lab.step));
+    lab.needs("to give up what is lost", lab.finish(&next, Task::GiveUp));
+    lab.needs("to forget", lab.forget(&next, &first));
+    lab.needs("to reclaim", lab.reclaim(&next));
+}
+
+/// The disk is full while the repository is made, or while its first backup runs: what that wrote
+/// does not stay in everybody's way.
+pub fn a_disk_that_is_full_from_the_first_byte(lab: &mut Lab) {
+    let disk = Disk::new(Random::new(lab.step), false);
+    disk.arm(Faults::after(lab.step / 2, Fault::Full));
+    let made = init(&disk);
+    disk.disarm();
+    if let Err(what) = made.or_else(|_| init(&disk)) {
+        return lab.shared.is_wrong(what);
+    }
+    lab.shared = Shared::new(disk);
+    let Some(running) = lab.start() else { return };
+    lab.arm("append", "containers", lab.step % 3, Fault::Full);
+    lab.fails("a backup", lab.backup(&running, 1));
+    let files = lab.disk().files();
+    if let Some(part) = files.iter().find(|name| name.ends_with(".part")) {
+        lab.shared.is_wrong(format!("{part} keeps the disk full"));
+    }
+    lab.needs("to reclaim", lab.reclaim(&running));
+    lab.needs("a backup", lab.backup(&running, 2));
 }
 
 /// A container is not there while a rebuild runs, and is there again: no reclaim takes it for

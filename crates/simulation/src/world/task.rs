@@ -103,6 +103,8 @@ pub(super) enum Task {
     Backup(Box<Backup>),
     Forget(Vec<SnapshotRef>),
     Reclaim(f64),
+    /// The same, giving up what is lost.
+    GiveUp,
     /// Forgets, and gives the space back at once.
     Clean(Vec<SnapshotRef>),
     /// Somebody without a lease reads everything.
@@ -146,7 +148,7 @@ impl Task {
         match self {
             Self::Backup(backup) => backup.is_free(),
             Self::Look | Self::Glance => true,
-            Self::Forget(_) | Self::Reclaim(_) | Self::Clean(_) => false,
+            Self::Forget(_) | Self::Reclaim(_) | Self::GiveUp | Self::Clean(_) => false,
         }
     }
 
@@ -158,11 +160,12 @@ impl Task {
                 shared.model.lock().acknowledges(name, backup.known());
             }
             Self::Forget(names) => forget(running, shared, names)?,
-            Self::Reclaim(percent) => reclaim(running, *percent)?,
+            Self::Reclaim(percent) => reclaim(running, *percent, false)?,
+            Self::GiveUp => reclaim(running, 0.0, true)?,
             Self::Clean(names) => {
                 // A server goes on with the one after the other has failed.
                 let forgotten = forget(running, shared, names);
-                reclaim(running, 0.0).and(forgotten)?;
+                reclaim(running, 0.0, false).and(forgotten)?;
             }
             Self::Look => shared.look(),
             Self::Glance => shared.glance(),
@@ -175,6 +178,7 @@ impl Task {
             Self::Backup(_) => "backup",
             Self::Forget(_) => "forget",
             Self::Reclaim(_) => "reclaim",
+            Self::GiveUp => "reclaim that accepts damage",
             Self::Clean(_) => "forget and reclaim",
             Self::Look => "look",
             Self::Glance => "glance",
@@ -201,8 +205,8 @@ fn forget(running: &Running, shared: &Shared, names: &[SnapshotRef]) -> Result<(
     Ok(())
 }
 
-fn reclaim(running: &Running, max_waste_percent: f64) -> Result<()> {
-    let options = Options { max_waste_percent, dry_run: false, accept_damage: false };
+fn reclaim(running: &Running, max_waste_percent: f64, accept_damage: bool) -> Result<()> {
+    let options = Options { max_waste_percent, dry_run: false, accept_damage };
     match reclaim::run(&running.repository, &running.lease, options, None) {
         Err(Error::InUse { .. }) => Ok(()), // another one runs
         result => result.map(|_| ()),
