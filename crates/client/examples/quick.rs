@@ -53,6 +53,8 @@ fn main() {
                 limits: Default::default(),
                 cache: None,
                 is_partial: false,
+                time: None,
+                skip_if_unchanged: false,
             };
             let done = run(&archive, &options, &progress, &Print).unwrap();
             let bottleneck = done.report.bottleneck().unwrap_or_default();

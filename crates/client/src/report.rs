@@ -15,6 +15,9 @@ pub struct Report {
     pub objects_updated: u64,
     /// Objects taken over from the snapshot before.
     pub objects_unchanged: u64,
+    /// Part of these that were read again and found the same: changed a moment before the snapshot before, or
+    /// with `--full`.
+    pub objects_read_again: u64,
     /// Objects that could not be read.
     pub objects_failed: u64,
     /// Objects of which bytes or extended attributes are missing; stored without them.

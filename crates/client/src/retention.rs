@@ -65,8 +65,26 @@ pub struct Policy {
     pub yearly: Keep,
     /// What is at most this many seconds older than the newest of its source.
     pub within_secs: Option<u64>,
+    /// The newest of each hour, day, week, month and year, as far as they are at most so many seconds older than
+    /// the newest of their source.
+    pub within_secs_each: WithinEach,
     /// What has all tags of one of these lists.
     pub tags: Vec<Vec<String>>,
+}
+
+/// Seconds back from the newest snapshot of a source, for each span of the calendar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WithinEach {
+    /// In which the newest of each hour stays.
+    pub hourly: Option<u64>,
+    /// Of each day.
+    pub daily: Option<u64>,
+    /// Of each ISO week.
+    pub weekly: Option<u64>,
+    /// Of each month.
+    pub monthly: Option<u64>,
+    /// Of each year.
+    pub yearly: Option<u64>,
 }
 
 impl Policy {
@@ -207,8 +225,12 @@ fn by_rules(
     let decide = |(at, (snapshot, time)): (usize, &Dated<'_>)| {
         let civil = calendar(*time);
         let is_oldest = at + 1 == newest_first.len();
-        let mut reasons: Vec<_> =
-            rules.iter_mut().filter_map(|rule| rule.reason(at, civil, is_oldest)).collect();
+        let age = newest.map_or(0, |newest| newest.secs.saturating_sub(time.secs));
+        let mut reasons: Vec<_> = rules
+            .iter_mut()
+            .filter(|rule| rule.reaches(age))
+            .filter_map(|rule| rule.reason(at, civil, is_oldest))
+            .collect();
         reasons.extend(within(policy, newest, *time));
         reasons.extend(tagged(policy, snapshot));
         reasons
@@ -231,12 +253,23 @@ fn tagged(policy: &Policy, snapshot: &Snapshot) -> Option<String> {
 struct Rule {
     name: &'static str,
     keep: Keep,
+    /// Only for what is at most so many seconds older than the newest.
+    within_secs: Option<u64>,
     /// The number of a snapshot, and its time, to what is equal within a span.
-    span: fn(usize, Civil) -> (i64, i64, i64, i64),
-    last: Option<(i64, i64, i64, i64)>,
+    span: SpanOf,
+    last: Option<Span>,
 }
 
+/// What is equal within a span of the calendar.
+type Span = (i64, i64, i64, i64);
+type SpanOf = fn(usize, Civil) -> Span;
+
 impl Rule {
+    /// Whether it speaks of what is so many seconds older than the newest.
+    fn reaches(&self, age: i64) -> bool {
+        self.within_secs.is_none_or(|secs| age <= i64::try_from(secs).unwrap_or(i64::MAX))
+    }
+
     /// Why a snapshot stays. They come newest first, so the first of a span is its newest. The
     /// oldest of all stays while the rule is not used up: the history shall reach back as far as
     /// it can.
@@ -248,7 +281,8 @@ impl Rule {
         };
         let span = (self.span)(at, civil);
         let is_new = self.last != Some(span);
-        if !is_new && !is_oldest {
+        // A time that was named has its end: the history shall not reach beyond it.
+        if !is_new && (!is_oldest || self.within_secs.is_some()) {
             return None;
         }
         if let Some(left) = left {
@@ -260,19 +294,32 @@ impl Rule {
     }
 }
 
-fn rules(policy: &Policy) -> [Rule; 6] {
-    let rule = |name, keep, span| Rule { name, keep, span, last: None };
+const HOURLY: SpanOf =
+    |_, civil| (civil.year.into(), civil.month.into(), civil.day.into(), civil.hour.into());
+const DAILY: SpanOf = |_, civil| (civil.year.into(), civil.month.into(), civil.day.into(), 0);
+const WEEKLY: SpanOf = |_, civil| (civil.week.0.into(), civil.week.1.into(), 0, 0);
+const MONTHLY: SpanOf = |_, civil| (civil.year.into(), civil.month.into(), 0, 0);
+const YEARLY: SpanOf = |_, civil| (civil.year.into(), 0, 0, 0);
+
+fn rules(policy: &Policy) -> [Rule; 11] {
+    let rule = |name, keep, span| Rule { name, keep, within_secs: None, span, last: None };
+    let within = |name, secs: Option<u64>, span| {
+        let keep = if secs.is_some() { Keep::All } else { Keep::None };
+        Rule { name, keep, within_secs: secs, span, last: None }
+    };
+    let each = policy.within_secs_each;
     [
         rule("last", policy.last, |at, _| (at as i64, 0, 0, 0)),
-        rule("hourly", policy.hourly, |_, civil| {
-            (civil.year.into(), civil.month.into(), civil.day.into(), civil.hour.into())
-        }),
-        rule("daily", policy.daily, |_, civil| {
-            (civil.year.into(), civil.month.into(), civil.day.into(), 0)
-        }),
-        rule("weekly", policy.weekly, |_, civil| (civil.week.0.into(), civil.week.1.into(), 0, 0)),
-        rule("monthly", policy.monthly, |_, civil| (civil.year.into(), civil.month.into(), 0, 0)),
-        rule("yearly", policy.yearly, |_, civil| (civil.year.into(), 0, 0, 0)),
+        rule("hourly", policy.hourly, HOURLY),
+        rule("daily", policy.daily, DAILY),
+        rule("weekly", policy.weekly, WEEKLY),
+        rule("monthly", policy.monthly, MONTHLY),
+        rule("yearly", policy.yearly, YEARLY),
+        within("hourly within the time:", each.hourly, HOURLY),
+        within("daily within the time:", each.daily, DAILY),
+        within("weekly within the time:", each.weekly, WEEKLY),
+        within("monthly within the time:", each.monthly, MONTHLY),
+        within("yearly within the time:", each.yearly, YEARLY),
     ]
 }
 
@@ -379,6 +426,16 @@ mod tests {
             (Policy { within_secs: Some(12 * 3600), ..Policy::default() }, vec![238, 239, 240]),
             (Policy { last: Newest(1), daily: Newest(2), ..Policy::default() }, vec![236, 240]),
             (Policy::default(), vec![240]),
+            (
+                Policy {
+                    within_secs_each: WithinEach {
+                        daily: Some(2 * DAY as u64),
+                        ..WithinEach::default()
+                    },
+                    ..Policy::default()
+                },
+                vec![232, 236, 240],
+            ),
         ];
         let all = series();
         for (policy, expected) in table {

@@ -108,6 +108,7 @@ pub(crate) enum Command {
     Restore(Box<commands::restore::Restore>),
     Check(commands::check::Check),
     Forget(Box<commands::forget::Forget>),
+    #[command(aliases = ["prune", "gc"])]
     Reclaim(commands::reclaim::Reclaim),
     Stats(commands::stats::Stats),
     Key(commands::key::Key),
@@ -119,6 +120,11 @@ pub(crate) enum Command {
     Agent(commands::agent::Agent),
     Storage(commands::storage::Storage),
     Net(commands::net::Net),
+    Version(commands::version::Version),
+    #[command(hide = true)]
+    Mount(commands::words::Mount),
+    #[command(hide = true)]
+    Unlock(commands::words::Unlock),
     Completions(commands::completions::Completions),
     Man(commands::completions::Man),
     #[command(name = "exit-codes")]

@@ -54,7 +54,7 @@ impl Failure {
     pub(crate) fn at(mut self, place: &str) -> Self {
         let hint = match self.code {
             Code::NoRepository => format!("Make one: icecore init --repo {}", quoted(place)),
-            Code::InUse => "Wait until it is done and try again. Reading commands work meanwhile.".into(),
+            Code::InUse => "Wait until it is done and try again, or let the command wait: --wait 10m. Reading commands work meanwhile.".into(),
             Code::WrongKey => "Look at ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file; a recovery key works too.".into(),
             Code::NotAllowed => format!("See who may: ls -la {}", quoted(place)),
             Code::Damage => format!("See what is affected: icecore check --repo {}", quoted(place)),

@@ -24,6 +24,7 @@ mod signals;
 mod tarball;
 mod time;
 mod units;
+mod wait;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use cli::Cli;

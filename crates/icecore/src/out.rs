@@ -117,6 +117,13 @@ impl Out {
         self.beside("note", &Note { message }, message);
     }
 
+    /// The same for people only: what it says stands in the result, too.
+    pub(crate) fn remark(&self, message: &str) {
+        if !self.json {
+            self.note(message);
+        }
+    }
+
     /// Something beside the result: a JSON line, or text on the error stream.
     pub(crate) fn beside<T: Serialize>(&self, message_type: &'static str, value: &T, text: &str) {
         if self.json {
@@ -124,6 +131,13 @@ impl Out {
         } else {
             let text = crate::escape::text(text);
             self.suspended(|| eprintln_quietly(&text));
+        }
+    }
+
+    /// Where a command is, for programs: on the error stream, so that the output stays what it was.
+    pub(crate) fn status<T: Serialize>(&self, status: &T) {
+        if let Ok(text) = serde_json::to_string(status) {
+            eprintln_quietly(&text);
         }
     }
 

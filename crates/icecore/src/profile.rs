@@ -8,6 +8,8 @@
 //! [profile.laptop]
 //! repo = "/media/disk/backup"
 //! tags = ["laptop"]
+//! paths = ["/etc", "~/work"]
+//! keep = { daily = 7, weekly = 5 }
 //! ```
 
 use crate::failure::{Failure, Result, quoted};
@@ -30,6 +32,46 @@ pub(crate) struct Profile {
     pub(crate) exclude: Option<Vec<String>>,
     pub(crate) tags: Option<Vec<String>>,
     pub(crate) node: Option<String>,
+    /// What `backup` takes when no PATH is given: from `/` or `~/`.
+    pub(crate) paths: Option<Vec<String>>,
+    /// What `forget` keeps when no rule is given.
+    pub(crate) keep: Option<Retention>,
+}
+
+/// What to keep, as the flags of `forget` say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct Retention {
+    pub(crate) last: Option<Amount>,
+    pub(crate) hourly: Option<Amount>,
+    pub(crate) daily: Option<Amount>,
+    pub(crate) weekly: Option<Amount>,
+    pub(crate) monthly: Option<Amount>,
+    pub(crate) yearly: Option<Amount>,
+    pub(crate) within: Option<String>,
+    pub(crate) within_hourly: Option<String>,
+    pub(crate) within_daily: Option<String>,
+    pub(crate) within_weekly: Option<String>,
+    pub(crate) within_monthly: Option<String>,
+    pub(crate) within_yearly: Option<String>,
+    pub(crate) tags: Option<Vec<String>>,
+}
+
+/// A number, or a word such as `unlimited`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Amount {
+    Number(i64),
+    Word(String),
+}
+
+impl std::fmt::Display for Amount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Word(word) => word.fmt(f),
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -88,7 +130,24 @@ impl Profile {
             exclude: self.exclude.or(other.exclude),
             tags: self.tags.or(other.tags),
             node: self.node.or(other.node),
+            paths: self.paths.or(other.paths),
+            keep: self.keep.or(other.keep),
         }
+    }
+
+    /// The paths as the system takes them. A relative one would depend on where somebody stands.
+    pub(crate) fn own_paths(&self) -> Result<Vec<PathBuf>> {
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let own = |path: &String| match (path.strip_prefix("~/"), &home) {
+            _ if path.starts_with('/') => Ok(PathBuf::from(path)),
+            (Some(rest), Some(home)) => Ok(home.join(rest)),
+            _ if path == "~" && home.is_some() => Ok(home.clone().unwrap_or_default()),
+            _ => Err(Failure::usage(format!(
+                "'{path}' in `paths` of the config file begins neither with / nor with ~/"
+            ))
+            .hint("Write it in full: a relative path would be another one in each directory.")),
+        };
+        self.paths.iter().flatten().map(own).collect()
     }
 }
 
@@ -136,6 +195,19 @@ mod tests {
         assert_eq!(named.repo, Some("/b".into()));
         assert_eq!(named.tags, Some(vec!["x".into()]));
         assert_eq!((named.password_file, named.password_command), (Some("/b.pass".into()), None));
+    }
+
+    #[test]
+    fn paths_and_what_to_keep_are_of_the_profile() {
+        let text = "paths = [\"/etc\"]\n[keep]\nlast = 3\n[profile.b]\npaths = [\"rel\"]\nkeep = { daily = \"unlimited\" }";
+        let plain = Profile::parse(text, None).unwrap();
+        assert_eq!(plain.own_paths().unwrap(), [PathBuf::from("/etc")]);
+        assert_eq!(plain.keep.unwrap().last, Some(Amount::Number(3)));
+        let named = Profile::parse(text, Some("b")).unwrap();
+        assert!(named.own_paths().is_err());
+        let keep = named.keep.unwrap();
+        assert_eq!((keep.last, keep.daily), (None, Some(Amount::Word("unlimited".into()))));
+        assert!(Profile::parse("keep = { dayly = 3 }", None).unwrap_err().contains("dayly"));
     }
 
     #[test]

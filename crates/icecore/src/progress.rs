@@ -5,6 +5,7 @@ use crate::out::Out;
 use crate::{escape, units};
 use client::backup::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(200);
 const QUIET_TICK: Duration = Duration::from_secs(60);
+/// Seconds between two lines where nobody watches; with `--json` there are none without it.
+const EVERY: &str = "ICECORE_PROGRESS_SECS";
+const EVERY_MAX: u64 = 86_400;
 /// Characters of the current path that are shown.
 const PATH_CHARS: usize = 50;
 /// The time left is not told before this part is done: it would jump about.
@@ -32,9 +36,9 @@ impl Shown {
         out: &Arc<Out>,
         total_bytes: Option<u64>,
     ) -> Self {
-        let on_terminal = is_on_terminal();
-        let bar = (on_terminal && !out.quiet && !out.json).then(bar);
-        if out.quiet || out.json {
+        let asked = asked(std::env::var(EVERY).ok().as_deref());
+        let bar = (is_on_terminal() && !out.quiet && !out.json).then(bar);
+        if out.quiet || (out.json && asked.is_none()) {
             return Self { stop: None, thread: None, out: out.clone() };
         }
         out.show_bar(bar.clone());
@@ -42,13 +46,14 @@ impl Shown {
         let (progress, own_out) = (progress.clone(), out.clone());
         let thread = std::thread::spawn(move || {
             let line = Line { progress, total_bytes, start: Instant::now() };
-            let tick = if bar.is_some() { TICK } else { QUIET_TICK };
+            let tick = if bar.is_some() { TICK } else { asked.unwrap_or(QUIET_TICK) };
             while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
                 match &bar {
                     Some(bar) => {
                         bar.set_message(line.text());
                         bar.tick();
                     }
+                    None if own_out.json => own_out.status(&line.status()),
                     None => own_out.note(&line.text()),
                 }
             }
@@ -79,6 +84,26 @@ fn bar() -> ProgressBar {
     bar
 }
 
+/// How often somebody wants to hear, as the environment says it; what is no number of seconds says nothing.
+fn asked(text: Option<&str>) -> Option<Duration> {
+    let secs = text?.parse().ok().filter(|secs| (1..=EVERY_MAX).contains(secs));
+    secs.map(Duration::from_secs)
+}
+
+/// Where it is, for programs.
+#[derive(Serialize)]
+pub(crate) struct Status {
+    message_type: &'static str,
+    seconds_elapsed: f64,
+    objects: u64,
+    bytes: u64,
+    bytes_read: u64,
+    /// What the last run had, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_bytes: Option<u64>,
+    current: String,
+}
+
 struct Line {
     progress: Arc<Progress>,
     total_bytes: Option<u64>,
@@ -86,6 +111,19 @@ struct Line {
 }
 
 impl Line {
+    fn status(&self) -> Status {
+        use std::sync::atomic::Ordering::Relaxed;
+        Status {
+            message_type: "status",
+            seconds_elapsed: self.start.elapsed().as_secs_f64(),
+            objects: self.progress.objects.load(Relaxed),
+            bytes: self.progress.bytes.load(Relaxed),
+            bytes_read: self.progress.bytes_read.load(Relaxed),
+            total_bytes: self.total_bytes,
+            current: escape::escape(&self.progress.current()),
+        }
+    }
+
     fn text(&self) -> String {
         use std::sync::atomic::Ordering::Relaxed;
         let (objects, bytes) =
@@ -133,6 +171,14 @@ mod tests {
         let long = shortened(&"é/".repeat(60));
         assert_eq!(long.chars().count(), PATH_CHARS);
         assert!(long.starts_with('…'));
+    }
+
+    #[test]
+    fn who_wants_to_hear_says_how_often() {
+        assert_eq!(asked(Some("5")), Some(Duration::from_secs(5)));
+        for text in [None, Some(""), Some("0"), Some("-1"), Some("1.5"), Some("9999999")] {
+            assert_eq!(asked(text), None, "{text:?}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn objects(report: &Report) -> Vec<Field> {
         ("Total number of objects inspected", count(report.objects_inspected)),
         ("Total number of objects backed up", count(report.objects_backed_up)),
         ("Total number of objects updated", count(report.objects_updated)),
-        ("Total number of objects unchanged", count(report.objects_unchanged)),
+        ("Total number of objects unchanged", unchanged(report)),
         ("Total number of objects failed", count(report.objects_failed)),
         ("Total number of objects incomplete", count(report.objects_incomplete)),
         ("Total number of objects skipped by rule", count(report.objects_skipped)),
@@ -41,6 +41,19 @@ fn objects(report: &Report) -> Vec<Field> {
         ("Total number of objects changed while read", count(report.objects_changed_during_read)),
         ("Total number of retries", count(report.retries)),
     ]
+}
+
+/// What was changed a moment before a backup is read again by the next one: its times cannot tell
+/// whether it was changed once more in that moment.
+fn unchanged(report: &Report) -> String {
+    let all = count(report.objects_unchanged);
+    match report.objects_read_again {
+        0 => all,
+        again => format!(
+            "{all} (read again, unchanged: {}; had changed just before the last backup)",
+            count(again)
+        ),
+    }
 }
 
 fn amounts(report: &Report) -> Vec<Field> {

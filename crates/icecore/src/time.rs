@@ -38,6 +38,28 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
     Some(of_timestamp(end))
 }
 
+/// Reads a time that something shall have: `2026-11-20` (the beginning of that day), `2026-11-20 14:00:05`, also with
+/// `T` and with a zone; not in the future.
+pub(crate) fn parse_moment(text: &str) -> Result<Time, String> {
+    let wrong = || format!("'{text}' is no time; write 2026-11-20 14:00:05");
+    let time = parse_moment_in(text, &TimeZone::system()).ok_or_else(wrong)?;
+    if time.secs > Timestamp::now().as_second() {
+        return Err(format!("'{text}' is in the future"));
+    }
+    Ok(time)
+}
+
+fn parse_moment_in(text: &str, zone: &TimeZone) -> Option<Time> {
+    parse_point_in(text, zone)?; // the same texts, which mean their end there
+    let exact = text.parse::<Timestamp>().ok();
+    let local = || match text.parse::<Date>() {
+        Ok(date) if text.len() == 10 => Some(date.into()),
+        _ => text.parse::<DateTime>().ok(),
+    };
+    let stamp = exact.or_else(|| zone.to_ambiguous_timestamp(local()?).compatible().ok())?;
+    Some(of_timestamp(stamp))
+}
+
 /// Reads a limit of age: a point in time, or an age such as `30d`, `12h`, `2w`, `1y`.
 pub(crate) fn parse_limit(text: &str) -> Result<Time, String> {
     let now = Timestamp::now();
@@ -129,6 +151,23 @@ mod tests {
         table
             .iter()
             .for_each(|(text, time)| assert_eq!(in_berlin(text).as_deref(), Some(*time), "{text}"));
+    }
+
+    #[test]
+    fn a_moment_is_the_beginning_of_what_was_typed() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let moment = |text: &str| parse_moment_in(text, &zone).map(json);
+        let table = [
+            ("2026-11-20", "2026-11-19T23:00:00Z"),
+            ("2026-11-20 14:00", "2026-11-20T13:00:00Z"),
+            ("2026-11-20 14:00:05", "2026-11-20T13:00:05Z"),
+            ("2026-11-20T14:00:00+03:00", "2026-11-20T11:00:00Z"),
+        ];
+        table
+            .iter()
+            .for_each(|(text, time)| assert_eq!(moment(text).as_deref(), Some(*time), "{text}"));
+        assert_eq!((moment("now"), moment("2026-11")), (None, None));
+        assert!(parse_moment("2999-01-01").unwrap_err().contains("future"));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Owners {
     ByName,
     /// The recorded numbers.
     ById,
+    /// Whoever restores.
+    Caller,
 }
 
 /// How to restore.

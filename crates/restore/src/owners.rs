@@ -13,22 +13,31 @@ use std::path::Path;
 pub(crate) struct OwnerIds {
     users: FxHashMap<Vec<u8>, u32>,
     groups: FxHashMap<Vec<u8>, u32>,
+    /// Everything is theirs, whatever was recorded.
+    everything: Option<(u32, u32)>,
 }
 
 impl OwnerIds {
     pub(crate) fn for_option(owners: Owners) -> Self {
         match owners {
             Owners::ById => Self::default(), // nobody has a name: numbers stay
+            Owners::Caller => {
+                let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+                Self { everything: Some((user.as_raw(), group.as_raw())), ..Self::default() }
+            }
             Owners::ByName => Self::from_files(Path::new("/etc/passwd"), Path::new("/etc/group")),
         }
     }
 
     fn from_files(passwd: &Path, group: &Path) -> Self {
-        OwnerIds { users: numbers_in(passwd), groups: numbers_in(group) }
+        OwnerIds { users: numbers_in(passwd), groups: numbers_in(group), everything: None }
     }
 
     /// User and group that the object gets here.
     pub(crate) fn of(&self, attributes: &Attributes) -> (u32, u32) {
+        if let Some(owner) = self.everything {
+            return owner;
+        }
         let uid = self.users.get(&attributes.user).copied().unwrap_or(attributes.uid);
         let gid = self.groups.get(&attributes.group).copied().unwrap_or(attributes.gid);
         (uid, gid)
@@ -56,6 +65,15 @@ fn name_and_number(line: &[u8]) -> Option<(Vec<u8>, u32)> {
 mod tests {
     use super::*;
     use crate::testing;
+
+    #[test]
+    fn without_owners_everything_belongs_to_who_restores() {
+        let ids = OwnerIds::for_option(Owners::Caller);
+        let mut entry = testing::file("f", 0o644);
+        testing::change(&mut entry, |a| (a.uid, a.gid, a.user) = (5, 6, b"root".to_vec()));
+        let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        assert_eq!(ids.of(&entry.attributes), caller);
+    }
 
     #[test]
     fn a_name_known_here_wins_over_the_number() {

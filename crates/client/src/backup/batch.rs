@@ -28,8 +28,19 @@ pub(super) struct Job {
 /// An object that was read.
 pub(super) struct Read {
     pub(super) entry: Entry,
-    /// Only its attributes differ from the snapshot before.
-    pub(super) updated: bool,
+    /// What differs from the snapshot before.
+    pub(super) change: Change,
+}
+
+/// What reading an object brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    /// Another content, or it is new.
+    Content,
+    /// Only its attributes differ.
+    Attributes,
+    /// It is as it was: it had to be read to know.
+    Nothing,
 }
 
 /// One object of a batch, or a whole page of unchanged ones.

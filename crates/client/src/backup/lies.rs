@@ -68,6 +68,8 @@ fn backed_up(place: &Path, verify_blocks: bool) -> (Archive, crate::Result<super
         limits: Default::default(),
         cache: None,
         is_partial: false,
+        time: None,
+        skip_if_unchanged: false,
     };
     let done = run(&archive, &options, &Progress::default(), &Silent(Default::default()));
     (archive, done)

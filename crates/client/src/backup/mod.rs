@@ -82,13 +82,19 @@ pub struct Options {
     pub cache: Option<Arc<ChunkCache>>,
     /// Something that was named is missing: the snapshot is partial, whatever else is read.
     pub is_partial: bool,
+    /// The time that the snapshot shall have instead of now.
+    pub time: Option<Time>,
+    /// Make no snapshot when it would hold the same as the one before.
+    pub skip_if_unchanged: bool,
 }
 
 /// How a backup ended.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// The snapshot.
+    /// The snapshot; when it was skipped, the one before.
     pub snapshot: SnapshotRef,
+    /// Nothing had changed, and no snapshot was made, as asked.
+    pub is_skipped: bool,
     /// Its number in the chain of its source.
     pub source_sequence: u64,
     /// What it did.
@@ -163,7 +169,7 @@ pub fn run(
     monitor: &dyn Monitor,
 ) -> Result<Done> {
     check_names(options)?;
-    let mut begun = Begun::new(archive);
+    let mut begun = Begun::of(archive, options);
     for _ in 0..SESSIONS_MAX {
         let done = archive
             .writing("backup", |writer| write(archive, writer, options, progress, monitor, &begun));
@@ -173,7 +179,7 @@ pub fn run(
                     "the server lost the session: it is begun again, and finds what was stored",
                 );
                 progress.start_again();
-                begun = Begun { clock: begun.clock, ..Begun::new(archive) };
+                begun = Begun { clock: begun.clock, ..Begun::of(archive, options) };
             }
             done => return done,
         }
@@ -205,6 +211,12 @@ fn write(
     drop(shared);
     tally.report.bytes_of_pages = writer.finish()?;
     drop(writer);
+    if let Some(previous) = previous.as_ref().filter(|_| options.skip_if_unchanged)
+        && !options.is_partial
+        && is_same(previous, &root, &tally.report)
+    {
+        return Ok(skipped(previous, tally, begun));
+    }
     let manifest = NewManifest {
         source,
         previous: previous_head,
@@ -227,6 +239,22 @@ fn write(
 fn newest(archive: &Archive, options: &Options, monitor: &dyn Monitor) -> Result<Option<Stored>> {
     let source = manifest::source_id(archive, &options.node, &options.paths);
     manifest::newest_of(archive, &source, &options.node, &mut |text| monitor.note(text))
+}
+
+/// Whether a new snapshot would be the `previous` one once more: the same tree, nothing of which had to be stored, and both
+/// complete.
+fn is_same(previous: &Stored, root: &tree::Root, report: &Report) -> bool {
+    let is_new = report.chunks_new > 0 || report.bytes_of_pages > 0;
+    let is_partial = report.objects_failed > 0 || report.objects_incomplete > 0;
+    !is_new && !is_partial && root.id == previous.head.root && !previous.head.is_partial()
+}
+
+fn skipped(previous: &Stored, tally: Tally, begun: &Begun) -> Done {
+    let mut report = tally.report;
+    report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
+    report.cost = begun.cost.read();
+    let source_sequence = previous.head.source_sequence;
+    Done { snapshot: previous.name, is_skipped: true, source_sequence, report, partial: false }
 }
 
 /// A session on the newest snapshot of the source, if there is one.
@@ -259,6 +287,12 @@ impl Begun {
         let time = archive.surroundings.now();
         let time = Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos() };
         Self { time, clock: Instant::now(), cost: tally::Meter::start() }
+    }
+
+    /// With the time that the options ask for.
+    fn of(archive: &Archive, options: &Options) -> Self {
+        let begun = Self::new(archive);
+        Self { time: options.time.unwrap_or(begun.time), ..begun }
     }
 }
 
@@ -294,7 +328,7 @@ fn finish(
     report.stages.commit_secs = before.elapsed().as_secs_f64();
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
-    Ok(Done { snapshot: committed.snapshot, source_sequence, report, partial })
+    Ok(Done { snapshot: committed.snapshot, is_skipped: false, source_sequence, report, partial })
 }
 
 fn previous_pages<'a>(

@@ -2,7 +2,7 @@
 //! walk, into the tree.
 
 use super::Monitor;
-use super::batch::{Batch, Item, Job, Read};
+use super::batch::{Batch, Change, Item, Job, Read};
 use super::queue::Queue;
 use super::tally::Tally;
 use super::worker::storable;
@@ -146,10 +146,14 @@ impl<'a> Order<'a> {
     }
 
     fn read(&mut self, read: Read) -> Result<()> {
-        if read.updated {
-            self.tally.report.objects_updated += 1;
-        } else {
-            self.tally.report.objects_backed_up += 1;
+        let report = &mut self.tally.report;
+        match read.change {
+            Change::Content => report.objects_backed_up += 1,
+            Change::Attributes => report.objects_updated += 1,
+            Change::Nothing => {
+                report.objects_unchanged += 1;
+                report.objects_read_again += 1;
+            }
         }
         let entry = read.entry;
         if entry.kind() == Kind::File && entry.links > 1 {

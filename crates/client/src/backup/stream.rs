@@ -30,7 +30,7 @@ pub fn run_stream(
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }
     super::check_names(options)?;
-    let begun = Begun::new(archive);
+    let begun = Begun::of(archive, options);
     archive.writing("backup", |writer| {
         let source = manifest::source_id(archive, &options.node, &options.paths);
         let previous = super::newest(archive, options, monitor)?;

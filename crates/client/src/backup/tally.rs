@@ -21,6 +21,7 @@ impl Tally {
         add(&mut sum.objects_backed_up, more.objects_backed_up);
         add(&mut sum.objects_updated, more.objects_updated);
         add(&mut sum.objects_unchanged, more.objects_unchanged);
+        add(&mut sum.objects_read_again, more.objects_read_again);
         add(&mut sum.objects_failed, more.objects_failed);
         add(&mut sum.objects_incomplete, more.objects_incomplete);
         add(&mut sum.objects_skipped, more.objects_skipped);

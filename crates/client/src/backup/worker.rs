@@ -1,6 +1,6 @@
 //! A worker: reads the objects of batches, and stores what is new of them.
 
-use super::batch::{Batch, Item, Job, Read};
+use super::batch::{Batch, Change, Item, Job, Read};
 use super::content::{ChunkWriter, Cutter, Presses, Runs};
 use super::effort::Effort;
 use super::queue::{Queue, Task};
@@ -175,8 +175,8 @@ impl<'a> Worker<'a> {
         match read {
             Ok(entry) => {
                 self.note_partial(&entry);
-                let updated = previous.is_some_and(|before| same_content(&before, &entry));
-                Ok(Item::Done(Box::new(Read { entry, updated })))
+                let change = previous.map_or(Change::Content, |before| change(&before, &entry));
+                Ok(Item::Done(Box::new(Read { entry, change })))
             }
             Err(Missing::Object(problem)) if problem.vanished() => Ok(Item::Vanished),
             Err(Missing::Object(problem)) => {
@@ -434,7 +434,16 @@ pub(super) fn storable(
     })
 }
 
-/// Whether only attributes differ.
-fn same_content(before: &Entry, now: &Entry) -> bool {
-    before.kind() == now.kind() && before.size == now.size && before.content == now.content
+/// What differs between the snapshot before and now.
+fn change(before: &Entry, now: &Entry) -> Change {
+    let has_same_content =
+        before.kind() == now.kind() && before.size == now.size && before.content == now.content;
+    let has_same_attributes = before.mtime == now.mtime
+        && before.links == now.links
+        && before.attributes == now.attributes;
+    match (has_same_content, has_same_attributes) {
+        (false, _) => Change::Content,
+        (true, false) => Change::Attributes,
+        (true, true) => Change::Nothing,
+    }
 }

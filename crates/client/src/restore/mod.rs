@@ -57,6 +57,8 @@ pub struct Options {
     pub threads: usize,
     /// Owners by number instead of by name.
     pub numeric_owners: bool,
+    /// All belongs to who restores, whatever was recorded.
+    pub no_owner: bool,
     /// Do not wait until all is on the disk.
     pub no_sync: bool,
     /// Pages that are kept on this machine: each is fetched once, though the tree is read twice. What
@@ -307,10 +309,10 @@ fn target_options(options: &Options) -> restore::Options {
     restore::Options {
         overwrite: options.overwrite,
         dry_run: options.dry_run,
-        owners: if options.numeric_owners {
-            restore::Owners::ById
-        } else {
-            restore::Owners::default()
+        owners: match (options.no_owner, options.numeric_owners) {
+            (true, _) => restore::Owners::Caller,
+            (false, true) => restore::Owners::ById,
+            (false, false) => restore::Owners::default(),
         },
         sparse: true,
         sync: !options.no_sync,

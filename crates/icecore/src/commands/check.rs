@@ -7,6 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::progress::Shown;
 use crate::units;
+use crate::wait::Wait;
 use client::check::{self, Damage, Options, Report};
 use serde::Serialize;
 
@@ -22,6 +23,8 @@ pub(crate) struct Check {
     /// First write what has rotted as it was, where its parity can; then check all data.
     #[arg(long)]
     repair: bool,
+    #[command(flatten)]
+    wait: Wait,
     /// Threads that read [default: one per processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -56,7 +59,8 @@ impl Check {
         let read_data_percent = self.read_data.or(all);
         let options = Options { read_data_percent, threads, repair: self.repair };
         let shown = Shown::start(&context.progress, &context.out, None);
-        let report = check::run(&archive, &options, &context.progress);
+        let report =
+            self.wait.patiently(context, || check::run(&archive, &options, &context.progress));
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
         for repaired in &report.repaired {

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Look for a file in all snapshots: every version once, file first, then time.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash speaks of names, one with a slash of whole paths."
+    after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash speaks of names, one with a slash of whole paths.\nExit code 1: nothing was found."
 )]
 pub(crate) struct Find {
     /// Name or path, with *, ?, [a-z] and ** (across directories).
@@ -67,7 +67,14 @@ impl Find {
         let versions = find::versions(&pages, &snapshots, &wanted).map_err(failed)?;
         let files = self.show(context, &versions)?;
         let count = Count { files, versions: versions.len(), snapshots: snapshots.len() };
-        context.out.summary(Code::Complete, &count)
+        if count.files > 0 {
+            return context.out.summary(Code::Complete, &count);
+        }
+        context.out.note(&format!(
+            "nothing in {} matches; a pattern without * is a whole name: icecore find '*NAME*'",
+            units::many(count.snapshots as u64, "snapshot")
+        ));
+        context.out.summary(Code::Failed, &count)
     }
 
     /// The path once, then its versions. Returns the number of paths.

@@ -6,10 +6,12 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::out::Paint;
+use crate::profile::{Amount, Retention};
+use crate::wait::Wait;
 use crate::{escape, time, units};
 use client::Archive;
 use client::manifest::Snapshot;
-use client::retention::{self, Decision, Group, Keep, Policy};
+use client::retention::{self, Decision, Group, Keep, Policy, WithinEach};
 use ids::SnapshotId;
 use repository::snapshots::SnapshotRef;
 use serde::Serialize;
@@ -17,11 +19,14 @@ use serde::Serialize;
 const EXAMPLES: &str = "Examples:
   icecore forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
   icecore forget --keep-last 3 --node web-1
-  icecore forget --keep-within 30d --keep-tag release
+  icecore forget --keep-within 30d --keep-within-monthly 1y --keep-tag release
+  icecore forget --profile work --prune --wait 10m
   icecore forget 3fa9c1d2
   icecore forget --damaged 3fa9c1d2   (what `icecore check` says is damaged beyond reading)
 
-Policies look at each source (node and paths) by itself. The space comes back with `icecore reclaim`.";
+Policies look at each source (node and paths) by itself. Without any, `keep` of the config
+file holds, for what this node (and the profile's paths) backed up. The space comes back with `icecore reclaim`, or at
+once with --prune.";
 
 /// Digits of an id that are asked for when nobody can see whose it is.
 const ID_DIGITS_MIN: usize = 8;
@@ -43,6 +48,11 @@ pub(crate) struct Forget {
     /// Say what would be forgotten and why the rest stays, and do nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Give the space back afterwards, as `icecore reclaim` does.
+    #[arg(long, conflicts_with = "dry_run")]
+    prune: bool,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 /// What to keep. N is a number, or `unlimited`.
@@ -70,6 +80,21 @@ struct KeepFlags {
     /// What is at most this much older than the newest: 12h, 30d, 1y6m.
     #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
     keep_within: Option<u64>,
+    /// The newest of each hour, of what is at most this much older than the newest.
+    #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
+    keep_within_hourly: Option<u64>,
+    /// The same of each day.
+    #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
+    keep_within_daily: Option<u64>,
+    /// The same of each week.
+    #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
+    keep_within_weekly: Option<u64>,
+    /// The same of each month.
+    #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
+    keep_within_monthly: Option<u64>,
+    /// The same of each year.
+    #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
+    keep_within_yearly: Option<u64>,
     /// What has all of these tags (joined by commas); may be given several times.
     #[arg(long, value_name = "TAG[,TAG]", value_parser = parse_tags)]
     keep_tag: Vec<Tags>,
@@ -94,6 +119,30 @@ fn parse_tags(text: &str) -> std::result::Result<Tags, String> {
 }
 
 impl KeepFlags {
+    /// What the config file says, read as the flags are.
+    fn of(keep: &Retention) -> std::result::Result<Self, String> {
+        let amount = |amount: &Option<Amount>| {
+            amount.as_ref().map(|amount| parse_keep(&amount.to_string())).transpose()
+        };
+        let span = |span: &Option<String>| span.as_deref().map(time::parse_span).transpose();
+        let tags = keep.tags.iter().flatten().map(|tags| parse_tags(tags));
+        Ok(Self {
+            keep_last: amount(&keep.last)?,
+            keep_hourly: amount(&keep.hourly)?,
+            keep_daily: amount(&keep.daily)?,
+            keep_weekly: amount(&keep.weekly)?,
+            keep_monthly: amount(&keep.monthly)?,
+            keep_yearly: amount(&keep.yearly)?,
+            keep_within: span(&keep.within)?,
+            keep_within_hourly: span(&keep.within_hourly)?,
+            keep_within_daily: span(&keep.within_daily)?,
+            keep_within_weekly: span(&keep.within_weekly)?,
+            keep_within_monthly: span(&keep.within_monthly)?,
+            keep_within_yearly: span(&keep.within_yearly)?,
+            keep_tag: tags.collect::<std::result::Result<_, _>>()?,
+        })
+    }
+
     fn policy(&self) -> Policy {
         Policy {
             last: self.keep_last.unwrap_or_default(),
@@ -103,6 +152,13 @@ impl KeepFlags {
             monthly: self.keep_monthly.unwrap_or_default(),
             yearly: self.keep_yearly.unwrap_or_default(),
             within_secs: self.keep_within,
+            within_secs_each: WithinEach {
+                hourly: self.keep_within_hourly,
+                daily: self.keep_within_daily,
+                weekly: self.keep_within_weekly,
+                monthly: self.keep_within_monthly,
+                yearly: self.keep_within_yearly,
+            },
             tags: self.keep_tag.iter().map(|tags| tags.0.clone()).collect(),
         }
     }
@@ -142,26 +198,94 @@ struct Count {
     dry_run: bool,
 }
 
+/// The same, and what came back.
+#[derive(Serialize)]
+struct Pruned {
+    #[serde(flatten)]
+    count: Count,
+    reclaimed: client::reclaim::Report,
+}
+
+/// What is to become of snapshots; told when it is so.
+#[derive(Default)]
+struct Plan {
+    kept: usize,
+    removed: Vec<SnapshotRef>,
+    told: Vec<Told>,
+}
+
+/// A line of the plan.
+enum Told {
+    Heading(String),
+    Decided(Box<Snapshot>, Vec<String>),
+    Unread(String),
+}
+
+impl Told {
+    fn show(&self, context: &Context) -> Result<()> {
+        match self {
+            Self::Heading(text) | Self::Unread(text) => context.out.line(text),
+            Self::Decided(snapshot, reasons) => show(context, snapshot, reasons),
+        }
+    }
+}
+
 impl Forget {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let policy = self.keep.policy();
+        let (policy, filter) = self.wanted(context)?;
         self.check(&policy)?;
         let archive = context.open()?;
-        let (kept, removed) = if self.snapshots.is_empty() {
-            self.by_policy(context, &archive, &policy)?
+        let plan = if self.snapshots.is_empty() {
+            by_policy(context, &archive, &policy, &filter)?
         } else {
-            (0, self.by_name(context, &archive)?)
+            self.by_name(context, &archive)?
         };
         if !self.dry_run {
-            archive.forget(&removed).map_err(|error| context.failure(error))?;
+            let forgotten = self.wait.patiently(context, || archive.forget(&plan.removed));
+            forgotten.map_err(|error| context.failure(error))?;
         }
-        let count = Count { kept, removed: removed.len(), dry_run: self.dry_run };
+        // Only now: what could not be removed was not.
+        plan.told.iter().try_for_each(|told| told.show(context))?;
+        self.sum_up(context, &archive, &plan)
+    }
+
+    fn sum_up(&self, context: &Context, archive: &Archive, plan: &Plan) -> Result<Code> {
+        let removed = plan.removed.len();
+        let count = Count { kept: plan.kept, removed, dry_run: self.dry_run };
         let verb = if self.dry_run { "would forget" } else { "forgot" };
-        context.out.line(&format!(
-            "{verb} {}; the space comes back with: icecore reclaim",
-            units::many(count.removed as u64, "snapshot")
-        ))?;
-        context.out.summary(Code::Complete, &count)
+        let how = if self.prune { "" } else { "; the space comes back with: icecore reclaim" };
+        context.out.line(&format!("{verb} {}{how}", units::many(removed as u64, "snapshot")))?;
+        if !self.prune {
+            return context.out.summary(Code::Complete, &count);
+        }
+        let reclaimed = super::reclaim::all(context, archive, self.wait)?;
+        context.out.summary(Code::Complete, &Pruned { count, reclaimed })
+    }
+
+    /// The policy, and whose snapshots it is for. What the config file keeps is for what is backed up by it.
+    fn wanted(&self, context: &Context) -> Result<(Policy, Filter)> {
+        let policy = self.keep.policy();
+        let Some(keep) = &context.profile.keep else { return Ok((policy, self.filter.clone())) };
+        if !policy.is_empty() || !self.snapshots.is_empty() {
+            return Ok((policy, self.filter.clone()));
+        }
+        let keep = KeepFlags::of(keep).map_err(|reason| {
+            Failure::usage(format!("`keep` of the config file: {reason}"))
+                .hint("For example: keep = { daily = 7, weekly = 5 }")
+        })?;
+        Ok((keep.policy(), self.filter_of_profile(context)?))
+    }
+
+    /// What was typed; else this node, and the paths that the profile names.
+    fn filter_of_profile(&self, context: &Context) -> Result<Filter> {
+        let typed = self.filter.clone();
+        if typed.is_any() {
+            return Ok(typed);
+        }
+        let node = super::backup::node_name(None, context)?;
+        let paths = context.profile.own_paths()?;
+        let paths = paths.iter().map(|path| path.display().to_string()).collect();
+        Ok(Filter { node: Some(node), tags: Vec::new(), paths })
     }
 
     /// Never deletes all for want of a policy.
@@ -180,9 +304,9 @@ impl Forget {
     }
 
     /// Snapshots by nothing but the ids that their files are named by.
-    fn by_id(&self, context: &Context, archive: &Archive) -> Result<Vec<SnapshotRef>> {
+    fn by_id(&self, context: &Context, archive: &Archive) -> Result<Plan> {
         let all = archive.store.snapshots().map_err(|error| context.failure(error.into()))?;
-        let mut names = Vec::new();
+        let mut plan = Plan::default();
         for text in &self.snapshots {
             let is_meant = |name: &&SnapshotRef| name.id.to_string().starts_with(text.as_str());
             let meant: Vec<_> = all.iter().filter(is_meant).copied().collect();
@@ -196,54 +320,56 @@ impl Forget {
             if text.len() < ID_DIGITS_MIN {
                 return Err(Failure::usage(format!("'{text}' is too short for an id")));
             }
-            if !names.contains(&name) {
-                names.push(name);
-                context.out.line(&format!("  remove {}, unread", name.id))?;
+            if !plan.removed.contains(&name) {
+                plan.removed.push(name);
+                plan.told.push(Told::Unread(format!("  remove {}, unread", name.id)));
             }
         }
-        Ok(names)
+        Ok(plan)
     }
 
-    fn by_name(&self, context: &Context, archive: &Archive) -> Result<Vec<SnapshotRef>> {
+    fn by_name(&self, context: &Context, archive: &Archive) -> Result<Plan> {
         if self.damaged {
             return self.by_id(context, archive);
         }
-        let mut names = Vec::new();
+        let mut plan = Plan::default();
         for text in &self.snapshots {
             let (name, snapshot) = context.to_forget(archive, text)?;
-            if names.contains(&name) {
+            if plan.removed.contains(&name) {
                 continue;
             }
-            names.push(name);
-            match snapshot {
-                Ok(snapshot) => show(context, &snapshot, &[])?,
-                Err(error) => context.out.line(&format!("  remove {}  {error}", name.id))?,
-            }
+            plan.removed.push(name);
+            plan.told.push(match snapshot {
+                Ok(snapshot) => Told::Decided(Box::new(snapshot), Vec::new()),
+                Err(error) => Told::Unread(format!("  remove {}  {error}", name.id)),
+            });
         }
-        Ok(names)
+        Ok(plan)
     }
+}
 
-    fn by_policy(
-        &self,
-        context: &Context,
-        archive: &Archive,
-        policy: &Policy,
-    ) -> Result<(usize, Vec<SnapshotRef>)> {
-        let all = context.snapshots(archive)?.0;
-        let takes = |snapshot: &Snapshot| self.filter.takes(snapshot);
-        let groups = retention::apply(policy, &all, &takes, &time::calendar, archive.now_secs());
-        refuse_to_empty(&groups)?;
-        let mut removed = Vec::new();
-        for group in &groups {
-            context.out.line(&format!("{} of {}:", paths(group), escape::text(group.node)))?;
-            for Decision { snapshot, reasons } in &group.decisions {
-                show(context, snapshot, reasons)?;
-                removed.extend(reasons.is_empty().then_some(snapshot.name));
-            }
+fn by_policy(
+    context: &Context,
+    archive: &Archive,
+    policy: &Policy,
+    filter: &Filter,
+) -> Result<Plan> {
+    let all = context.snapshots(archive)?.0;
+    let takes = |snapshot: &Snapshot| filter.takes(snapshot);
+    let groups = retention::apply(policy, &all, &takes, &time::calendar, archive.now_secs());
+    refuse_to_empty(&groups)?;
+    let mut plan = Plan::default();
+    for group in &groups {
+        let heading = format!("{} of {}:", paths(group), escape::text(group.node));
+        plan.told.push(Told::Heading(heading));
+        for Decision { snapshot, reasons } in &group.decisions {
+            plan.removed.extend(reasons.is_empty().then_some(snapshot.name));
+            plan.told.push(Told::Decided(Box::new((*snapshot).clone()), reasons.clone()));
         }
-        let met: usize = groups.iter().map(|group| group.decisions.len()).sum();
-        Ok((met - removed.len(), removed))
     }
+    let met: usize = groups.iter().map(|group| group.decisions.len()).sum();
+    plan.kept = met - plan.removed.len();
+    Ok(plan)
 }
 
 fn ambiguous(text: &str, count: usize) -> Failure {

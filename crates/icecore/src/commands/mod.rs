@@ -12,6 +12,7 @@ pub(crate) mod exit_codes;
 pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod forget;
+mod groups;
 pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod ls;
@@ -26,6 +27,8 @@ pub(crate) mod snapshots;
 pub(crate) mod stats;
 pub(crate) mod storage;
 pub(crate) mod tag;
+pub(crate) mod version;
+pub(crate) mod words;
 
 use crate::cli::Command;
 use crate::codes::Code;
@@ -58,6 +61,9 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Code> {
         Command::Agent(agent) => agent.run(context),
         Command::Storage(storage) => storage.run(context),
         Command::Net(net) => net.run(context),
+        Command::Version(version) => version.run(context),
+        Command::Mount(mount) => mount.run(),
+        Command::Unlock(unlock) => unlock.run(),
         Command::Completions(completions) => completions.run(context),
         Command::Man(man) => man.run(context),
         Command::ExitCodes(exit_codes) => exit_codes.run(context),

@@ -6,6 +6,7 @@ use crate::escape;
 use crate::failure::{Failure, Result};
 use crate::secret::Ask;
 use crate::units;
+use crate::wait::Wait;
 use client::rebuild;
 
 /// Make the chunk index and the list of snapshots anew, from the containers alone.
@@ -18,6 +19,8 @@ pub(crate) struct Rebuild {
     /// restored. Without this they are counted and left alone.
     #[arg(long)]
     incomplete: bool,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 impl Rebuild {
@@ -25,7 +28,10 @@ impl Rebuild {
         let storage = context.storage()?;
         let secret = context.secret(Ask::Once)?;
         context.watch_signals();
-        let report = rebuild::run(storage, secret.slot(), self.incomplete)
+        let run = || rebuild::run(storage.clone(), secret.slot(), self.incomplete);
+        let report = self
+            .wait
+            .patiently(context, run)
             .map_err(|error| Failure::from(error).at(&context.place()))?;
         for damage in &report.damages {
             let told = context.out.print(&format!("damage: {}", escape::text(damage)));

@@ -5,12 +5,14 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::units;
+use crate::wait::Wait;
+use client::Archive;
 use client::reclaim::{self, Options, Report};
 
 /// Give back the space of what no snapshot needs.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted from then on. It works on a full disk too,\nstep by step.\n\n--accept-damage goes on where something of a snapshot is lost already: it keeps all that can still be\nread and that a snapshot needs, gives up what only lost pages would lead to, and writes containers with\ndamaged records anew without these. It reads every byte. First: icecore rebuild, and a new backup."
+    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted from then on. It works on a full disk too,\nstep by step.\n\n--accept-damage goes on where something of a snapshot is lost already: it keeps all that can still be\nread and that a snapshot needs, gives up what only lost pages would lead to, and writes containers with\ndamaged records anew without these. It reads every byte. First: icecore rebuild, and a new backup."
 )]
 pub(crate) struct Reclaim {
     /// Say what would be done, and do nothing.
@@ -22,6 +24,8 @@ pub(crate) struct Reclaim {
     /// Give up what is lost already, and keep the rest.
     #[arg(long)]
     accept_damage: bool,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 impl Reclaim {
@@ -32,34 +36,46 @@ impl Reclaim {
             dry_run: self.dry_run,
             accept_damage: self.accept_damage,
         };
-        let report =
-            reclaim::run(&archive, &options).map_err(|error| self.failure(context, error))?;
-        if report.snapshots_restored > 0 {
-            let back = units::many(report.snapshots_restored, "snapshot");
-            context.out.note(&format!("{back} that nobody forgot had lost their files and are listed again: icecore snapshots"));
-        }
-        if report.containers_left > 0 {
-            let left = units::many(report.containers_left, "container");
-            context.out.note(&format!(
-                "the disk has no room to rewrite {left}: make some, then icecore reclaim"
-            ));
-        }
-        if self.accept_damage {
-            context.out.line(&given_up(&report))?;
-        }
-        context.out.line(&text(&report))?;
+        let report = run(context, &archive, &options, self.wait)?;
         context.out.summary(Code::Complete, &report)
     }
 }
 
-impl Reclaim {
-    fn failure(&self, context: &Context, error: client::Error) -> Failure {
-        let failure = context.failure(error);
-        if failure.code != Code::Damage || self.accept_damage {
-            return failure;
-        }
-        failure.hint("What to do: icecore check. To give up what is lost, and keep the rest: icecore reclaim --accept-damage")
+/// Damage is not passed over unless somebody says so.
+fn failure(context: &Context, options: &Options, error: client::Error) -> Failure {
+    let failure = context.failure(error);
+    if failure.code != Code::Damage || options.accept_damage {
+        return failure;
     }
+    failure.hint("What to do: icecore check. To give up what is lost, and keep the rest: icecore reclaim --accept-damage")
+}
+
+/// Reclaims as it does without flags: for `forget --prune`.
+pub(super) fn all(context: &Context, archive: &Archive, wait: Wait) -> Result<Report> {
+    run(context, archive, &Options::default(), wait)
+}
+
+/// Reclaims, and tells what came of it.
+fn run(context: &Context, archive: &Archive, options: &Options, wait: Wait) -> Result<Report> {
+    let report = wait.patiently(context, || reclaim::run(archive, options));
+    let report = report.map_err(|error| failure(context, options, error))?;
+    if report.snapshots_restored > 0 {
+        let back = units::many(report.snapshots_restored, "snapshot");
+        context.out.note(&format!(
+            "{back} that nobody forgot had lost their files and are listed again: icecore snapshots"
+        ));
+    }
+    if report.containers_left > 0 {
+        let left = units::many(report.containers_left, "container");
+        context.out.note(&format!(
+            "the disk has no room to rewrite {left}: make some, then icecore reclaim"
+        ));
+    }
+    if options.accept_damage {
+        context.out.line(&given_up(&report))?;
+    }
+    context.out.line(&text(&report))?;
+    Ok(report)
 }
 
 fn given_up(report: &Report) -> String {

@@ -23,6 +23,7 @@ const EXAMPLES: &str = "Examples:
   icecore restore latest@web-1:/etc --target /etc --overwrite if-changed
   icecore restore '2026-11-20 14:00:/home/me' --target /home/me --delete --dry-run
   icecore restore latest --target /tmp/out --include '*.pdf' --verify
+  icecore restore latest:/srv/site --target ~/copy --no-owner
 
 The content of a named directory lands in the target itself. What is there and equal stays, so a
 restore that was interrupted goes on where it was. Exit code 3: parts could not be restored.
@@ -66,6 +67,9 @@ pub(crate) struct Restore {
     /// Owners by number, not by name.
     #[arg(long)]
     numeric_owners: bool,
+    /// Do not restore owners: all belongs to who restores, and nothing is missed.
+    #[arg(long, conflicts_with = "numeric_owners")]
+    no_owner: bool,
     /// Do not wait until all is on the disk.
     #[arg(long)]
     no_sync: bool,
@@ -179,6 +183,7 @@ impl Restore {
             exclude: self.excludes.clone(),
             threads: self.threads.map_or(0, usize::from),
             numeric_owners: self.numeric_owners,
+            no_owner: self.no_owner,
             no_sync: self.no_sync,
             cache: None,
             target_below: self.target_below.clone(),

@@ -1,5 +1,6 @@
 //! `icecore snapshots`.
 
+use super::groups::{GroupBy, parse_groups};
 use crate::codes::Code;
 use crate::context::{Context, Unread};
 use crate::failure::{Failure, Result};
@@ -14,18 +15,24 @@ use std::collections::BTreeMap;
 /// List the snapshots.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore snapshots\n  icecore snapshots --node web-1 --tag daily --json"
+    after_help = "Examples:\n  icecore snapshots\n  icecore snapshots --node web-1 --tag daily --json\n  icecore snapshots --latest 1\n  icecore snapshots --group-by node"
 )]
 pub(crate) struct Snapshots {
     #[command(flatten)]
     filter: Filter,
+    /// Only the newest N of each group.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    latest: Option<u32>,
+    /// What makes a group: node, paths and tags, joined by commas [default with --latest: node,paths].
+    #[arg(long, value_name = "WHAT", value_parser = parse_groups)]
+    group_by: Option<GroupBy>,
 }
 
 /// Which snapshots are meant.
 #[derive(clap::Args, Debug, Default, Clone)]
 pub(crate) struct Filter {
     /// Only of this node.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "host", value_name = "NAME")]
     pub(crate) node: Option<String>,
     /// Only with this tag; given several times: with all of them.
     #[arg(long = "tag", value_name = "TAG")]
@@ -36,6 +43,11 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// Whether it asks for anything.
+    pub(crate) fn is_any(&self) -> bool {
+        self.node.is_some() || !self.tags.is_empty() || !self.paths.is_empty()
+    }
+
     /// Whether `snapshot` is meant.
     pub(crate) fn takes(&self, snapshot: &Snapshot) -> bool {
         let body = &snapshot.body;
@@ -163,11 +175,18 @@ impl Snapshots {
         let (mut all, unread) = context.listed(&archive)?;
         let odd = held_back(&all, archive.now_secs());
         all.retain(|snapshot| self.filter.takes(snapshot));
+        let groups = self.group_by.unwrap_or_default().groups(&all, self.latest);
         context.out.line(&heading())?;
-        let told = all.iter().try_for_each(|snapshot| {
-            context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))
-        });
-        Failure::heard_or_not(told)?;
+        for (name, snapshots) in &groups {
+            if self.group_by.is_some() {
+                context.out.line(&format!("{}:", escape::text(name)))?;
+            }
+            let told = snapshots.iter().try_for_each(|snapshot| {
+                context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))
+            });
+            Failure::heard_or_not(told)?;
+        }
+        let shown: usize = groups.iter().map(|(_, snapshots)| snapshots.len()).sum();
         let told = unread.iter().map(Unusable::new).try_for_each(|unusable| {
             context.out.item("unusable", &unusable, || unusable.row(context))
         });
@@ -179,10 +198,10 @@ impl Snapshots {
         });
         Failure::heard_or_not(told)?;
         last_complete(&all).iter().try_for_each(|line| context.out.line(line))?;
-        context.out.line(&units::many(all.len() as u64, "snapshot"))?;
+        context.out.line(&units::many(shown as u64, "snapshot"))?;
         let damaged = unread.len();
         let code = if damaged > 0 { Code::Damage } else { Code::Complete };
-        context.out.summary(code, &Count { snapshots: all.len(), damaged })
+        context.out.summary(code, &Count { snapshots: shown, damaged })
     }
 }
 

@@ -1,20 +1,28 @@
 //! `icecore tag`.
 
+mod many;
+
 use super::backup::parse_tag;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
+use crate::wait::Wait;
 use client::tags::{self, Change};
 use serde::Serialize;
 
 /// Change the tags of snapshots. A snapshot whose tags change gets a new id.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore tag add latest release\n  icecore tag remove 3fa9c1d2 daily test"
+    after_help = "Examples:\n  icecore tag add latest release\n  icecore tag remove 3fa9c1d2 daily test\n  icecore tag --add kept --node web-1 --path /etc\n  icecore tag --set monthly,kept 3fa9c1d2 81b0e6aa\n\nA snapshot is named, or chosen by --node, --path and --with-tag; several tags are joined by commas."
 )]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Tag {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
+    #[command(flatten)]
+    many: many::Many,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -33,6 +41,8 @@ struct Words {
     /// The tags.
     #[arg(value_name = "TAG", required = true, value_parser = parse_tag)]
     tags: Vec<String>,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 #[derive(Serialize)]
@@ -45,16 +55,19 @@ struct Changed {
 impl Tag {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let (words, change) = match &self.action {
-            Action::Add(words) => (words, Change { add: words.tags.clone(), remove: Vec::new() }),
-            Action::Remove(words) => {
+            None => return self.many.run(context, self.wait),
+            Some(Action::Add(words)) => {
+                (words, Change { add: words.tags.clone(), remove: Vec::new() })
+            }
+            Some(Action::Remove(words)) => {
                 (words, Change { add: Vec::new(), remove: words.tags.clone() })
             }
         };
         let archive = context.open()?;
         let snapshot = context.snapshot(&archive, &words.snapshot)?;
         let previous_id = snapshot.id().to_string();
-        let new =
-            tags::change(&archive, &snapshot, &change).map_err(|error| context.failure(error))?;
+        let new = words.wait.patiently(context, || tags::change(&archive, &snapshot, &change));
+        let new = new.map_err(|error| context.failure(error))?;
         let snapshot_id = new.map_or_else(|| previous_id.clone(), |name| name.id.to_string());
         match new {
             Some(_) => context.out.line(&format!(

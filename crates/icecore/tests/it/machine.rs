@@ -96,6 +96,7 @@ impl Machine {
             .env("HOME", self.path("home"))
             .env("TZ", "UTC")
             .env("ICECORE_REPO", self.path("repository"))
+            .env("ICECORE_AGENT_DIR", self.path("agent"))
             .env("ICECORE_PASSWORD", PASSWORD)
             .stdin(Stdio::null());
         command

@@ -25,3 +25,4 @@ mod storing;
 mod streams;
 mod trusting;
 mod unheard;
+mod wishes;

@@ -206,5 +206,7 @@ fn options(source: &Path, node: &str) -> backup::Options {
         limits: Default::default(),
         cache: None,
         is_partial: false,
+        time: None,
+        skip_if_unchanged: false,
     }
 }

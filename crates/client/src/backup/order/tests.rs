@@ -43,12 +43,14 @@ fn options(source: &Path) -> Options {
         verify_blocks: false,
         limits: Default::default(),
         cache: None,
+        time: None,
+        skip_if_unchanged: false,
     }
 }
 
 fn done(mut entry: Entry, bytes: &[u8]) -> Item {
     (entry.size, entry.content) = (bytes.len() as u64, Content::Inline(bytes.to_vec()));
-    Item::Done(Box::new(Read { entry, updated: false }))
+    Item::Done(Box::new(Read { entry, change: Change::Content }))
 }
 
 /// Two names of one file, as the walk tells them; `later` happens to the second one. Returns how

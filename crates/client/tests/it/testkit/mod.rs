@@ -213,6 +213,8 @@ pub(crate) fn options(source: &Path) -> backup::Options {
         limits: Default::default(),
         cache: None,
         is_partial: false,
+        time: None,
+        skip_if_unchanged: false,
     }
 }
 

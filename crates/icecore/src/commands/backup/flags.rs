@@ -1,6 +1,7 @@
 //! The flags of `icecore backup`.
 
 use crate::failure::{Failure, Result};
+use crate::wait::Wait;
 use crate::{time, units};
 use capture::excludes::Tag;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -12,6 +13,9 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "Examples:
   icecore backup /home /etc --exclude '*.tmp' --tag daily
   icecore backup / --one-file-system --exclude /var/cache
+  icecore backup ~ --exclude-if-present .nobackup --iexclude '*.iso' --skip-if-unchanged
+  find /srv -name '*.conf' -print0 | icecore backup --files-from-raw -
+  icecore backup --profile work --wait 10m
   icecore backup /snapshots/home --as /home
   icecore backup /srv --limit-write 20M --limit-cpu 50 --idle-io
   mysqldump shop | icecore backup --stdin shop.sql
@@ -25,9 +29,16 @@ Exit code 3: stored, but parts could not be read.";
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backup {
-    /// Files and directories; with --command, the command and its arguments after `--`.
-    #[arg(value_name = "PATH", required_unless_present_any = ["stdin"])]
+    /// Files and directories [default: `paths` of the config file]; with --command, the command and its arguments after
+    /// `--`.
+    #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
+    /// Also what this file lists, one path a line; `-` for the standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stdin", "command", "shown_as"])]
+    pub(crate) files_from: Vec<PathBuf>,
+    /// The same, each path ended by a NUL byte, as `find -print0` does.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stdin", "command", "shown_as"])]
+    pub(crate) files_from_raw: Vec<PathBuf>,
     /// Store the standard input as a file of this name.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "paths"])]
     pub(crate) stdin: Option<OsString>,
@@ -38,11 +49,20 @@ pub(crate) struct Backup {
     #[arg(long = "tag", value_name = "TAG", value_parser = parse_tag)]
     pub(crate) tags: Vec<String>,
     /// Name of this machine in the repository [default: the host name].
-    #[arg(long, value_name = "NAME", value_parser = parse_node)]
+    #[arg(long, alias = "host", value_name = "NAME", value_parser = parse_node)]
     pub(crate) node: Option<String>,
     /// Store the one PATH as if it lay here.
     #[arg(long = "as", value_name = "PATH")]
     pub(crate) shown_as: Option<PathBuf>,
+    /// The time of the snapshot instead of now: '2026-11-20 14:00:05', not in the future. One from before the last snapshot of
+    /// the same contradicts the order: it is listed, and rules of `forget` hold it back.
+    #[arg(long, value_name = "TIME", value_parser = time::parse_moment)]
+    pub(crate) time: Option<Time>,
+    /// Make no snapshot when nothing has changed since the one before.
+    #[arg(long, conflicts_with_all = ["stdin", "command", "dry_run"])]
+    pub(crate) skip_if_unchanged: bool,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
     /// Read all files again, whatever their times say.
     #[arg(long)]
     pub(crate) full: bool,
@@ -84,10 +104,11 @@ pub(crate) struct Backup {
     /// Open every record again before it is stored.
     #[arg(long)]
     pub(crate) verify_blocks: bool,
-    /// On a node of a server: most that the chunk cache of each source may take on this machine; 0 for none.
+    /// On a node of a server, and with a write-only key: most that the chunk cache of each source may take on this machine;
+    /// 0 for none.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = units::parse_bytes)]
     pub(crate) chunk_cache_size: u64,
-    /// On a node of a server: where the chunk cache lies [default: beside what the agent keeps].
+    /// Where the chunk cache lies [default: beside what the agent keeps].
     #[arg(long, value_name = "DIR")]
     pub(crate) chunk_cache: Option<PathBuf>,
 }
@@ -151,6 +172,10 @@ impl Backup {
             return Err(
                 Failure::usage("--as needs exactly one PATH").hint("Back up the paths one by one.")
             );
+        }
+        if self.command.is_some() && self.paths.is_empty() {
+            return Err(Failure::usage("--command needs the command after `--`")
+                .hint("For example: icecore backup --command shop.dump -- pg_dump -Fc shop"));
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! `icecore backup`.
 
 mod flags;
+mod lists;
 mod source;
 mod stream;
 mod within;
 
 pub(crate) use flags::{Backup, Choice, parse_tag};
-pub(crate) use source::{absolute, excludes, processors};
+pub(crate) use source::{absolute, excludes, node_name, processors};
 
 use crate::codes::Code;
 use crate::context::Context;
@@ -55,7 +56,9 @@ impl Backup {
         let job = Job::begin(context, "backup", false);
         let shown = Shown::start(&context.progress, &context.out, total_bytes(&archive, &options));
         let monitor = Told(&context.out);
-        let done = self.store(&archive, &options, &context.progress, &monitor);
+        let done = self
+            .wait
+            .patiently(context, || self.store(&archive, &options, &context.progress, &monitor));
         drop(shown);
         let done = done.map_err(|error| self.failure(context, error))?;
         tell_idle(context, &options);
@@ -75,9 +78,11 @@ impl Backup {
             .hint("Leave --node out; to tell sources apart: --tag NAME, or --as PATH"))
     }
 
-    /// On a node: the pages of the last snapshot are kept here. Without them a backup works, too.
+    /// On a node, and for a key that cannot read: the pages of the last snapshot are kept here. Without them a backup works,
+    /// too, but who cannot read has nothing else to tell what changed.
     fn prepare_cache(&self, context: &Context, archive: &Archive, options: &mut Options) {
-        if context.remote().is_none() || self.chunk_cache_size == 0 {
+        let helps = context.remote().is_some() || archive.reader_keys().is_err();
+        if !helps || self.chunk_cache_size == 0 {
             return;
         }
         let source = source_id(archive, &options.node, &options.paths);
@@ -211,6 +216,8 @@ struct Summary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot_id: Option<String>,
     dry_run: bool,
+    /// Nothing had changed: the snapshot is the one before.
+    is_skipped: bool,
     partial: bool,
     report: &'a Report,
     ratios: Ratios,
@@ -239,6 +246,7 @@ impl<'a> Summary<'a> {
         let (network, chunk_cache, bytes_to_read) = (None, None, None);
         Self {
             dry_run,
+            is_skipped: false,
             snapshot_id,
             partial,
             report,
@@ -262,7 +270,10 @@ fn report(context: &Context, done: Done, job: Job, cache: Option<&ChunkCache>) -
     let id = done.snapshot.id.to_string();
     told(context, &done, &id, job, cache)
         .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
-        .map_err(|failure| failure.hint(format!("The snapshot {} was saved.", &id[..8])))
+        .map_err(|failure| match done.is_skipped {
+            true => failure,
+            false => failure.hint(format!("The snapshot {} was saved.", &id[..8])),
+        })
 }
 
 fn told(
@@ -290,10 +301,16 @@ fn told(
             units::bytes(bytes)
         ))?;
     }
+    if done.is_skipped {
+        out.line(&format!("nothing has changed since snapshot {}: no new one was made", &id[..8]))?;
+    }
     let state = if done.partial { " (partial: what could not be read is named above)" } else { "" };
-    out.line(&format!("snapshot {} saved{state}", &id[..8]))?;
+    if !done.is_skipped {
+        out.line(&format!("snapshot {} saved{state}", &id[..8]))?;
+    }
     let code = if done.partial { Code::Partial } else { Code::Complete };
     let summary = Summary::new(Some(id.to_owned()), &done.report, done.partial).over(wire, cache);
+    let summary = Summary { is_skipped: done.is_skipped, ..summary };
     job.end(code, &summary);
     out.summary(code, &summary)
 }

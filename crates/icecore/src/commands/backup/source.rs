@@ -1,6 +1,6 @@
 //! From flags to what is backed up and how.
 
-use super::{Backup, Choice};
+use super::{Backup, Choice, lists};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Result};
@@ -21,7 +21,7 @@ const AS_DISKS_LIKE: usize = 0;
 
 /// The options that the flags and the profile ask for.
 pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
-    let (roots, paths) = named(flags)?;
+    let (roots, paths) = named(flags, context)?;
     super::within::check(&roots, &flags.within)?;
     let tags = if flags.tags.is_empty() {
         context.profile.tags.clone().unwrap_or_default()
@@ -33,7 +33,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
         .map_err(Failure::usage)?;
     Ok(Options {
         roots,
-        node: node(flags, context)?,
+        node: node_name(flags.node.as_deref(), context)?,
         paths,
         tags,
         walk: capture::walk::Options {
@@ -53,6 +53,8 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
         },
         cache: None,
         is_partial: false,
+        time: flags.time,
+        skip_if_unchanged: flags.skip_if_unchanged,
     })
 }
 
@@ -61,8 +63,9 @@ pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn node(flags: &Backup, context: &Context) -> Result<String> {
-    let named = flags.node.clone().or_else(|| context.profile.node.clone());
+/// What this machine is called in the repository.
+pub(crate) fn node_name(typed: Option<&str>, context: &Context) -> Result<String> {
+    let named = typed.map(str::to_owned).or_else(|| context.profile.node.clone());
     let name =
         named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
     super::flags::parse_node(&name).map_err(|reason| {
@@ -71,11 +74,12 @@ fn node(flags: &Backup, context: &Context) -> Result<String> {
 }
 
 /// Where to walk, and what the source is called.
-fn named(flags: &Backup) -> Result<(Vec<Root>, Vec<String>)> {
+fn named(flags: &Backup, context: &Context) -> Result<(Vec<Root>, Vec<String>)> {
     if let Some(name) = flags.stdin.as_ref().or(flags.command.as_ref()) {
         return Ok((Vec::new(), vec![escape::escape(name.as_bytes())]));
     }
-    let sources = flags.paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
+    let sources = lists::wanted(flags, context)?;
+    let sources = sources.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
     let rooted =
         |path: &PathBuf| [b"/", clean_path(path.as_os_str().as_bytes()).as_slice()].concat();
     let shown_as = flags.shown_as.as_ref().map(rooted);
@@ -83,6 +87,7 @@ fn named(flags: &Backup) -> Result<(Vec<Root>, Vec<String>)> {
     let mut paths: Vec<_> = sources.iter().map(shown).collect();
     paths.sort_unstable();
     paths.dedup();
+    lists::refuse_too_many(&paths)?;
     let roots = sources.into_iter().map(|source| Root { source, shown_as: shown_as.clone() });
     Ok((roots.collect(), paths))
 }

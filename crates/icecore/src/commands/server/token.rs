@@ -66,7 +66,7 @@ impl TokenArgs {
         if made.replaces {
             context
                 .out
-                .note(&format!("there is a node '{}': enrolling takes its place", made.node));
+                .remark(&format!("there is a node '{}': enrolling takes its place", made.node));
         }
         context.out.line(&format!("Type this on {}, before {}:", made.node, when(made.expires)))?;
         context.out.print(&format!("icecore agent enroll {} {}", made.server, made.token))?;
@@ -81,7 +81,7 @@ impl TokenArgs {
         let name = &made.storage;
         if made.replaces {
             let note = format!("there is a storage server '{name}': enrolling takes its place");
-            context.out.note(&note);
+            context.out.remark(&note);
         }
         let end = when(made.expires);
         context.out.line(&format!(
