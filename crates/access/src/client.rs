@@ -182,6 +182,9 @@ fn of_tls(server: &str, error: &io::Error) -> Error {
     use rustls::Error::InvalidCertificate;
     let server = server.to_owned();
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    if let Some(said) = inner.and_then(pki::client::wrong_clock) {
+        return Error::Clock { server, said };
+    }
     match inner {
         Some(InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,

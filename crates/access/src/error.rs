@@ -45,6 +45,14 @@ pub enum Error {
         /// Host and port.
         server: String,
     },
+    /// The server's certificate is not good at this time.
+    #[error("{said}, by the certificate of {server}")]
+    Clock {
+        /// Host and port.
+        server: String,
+        /// What it says of the clock here.
+        said: String,
+    },
     /// The connection could not be secured, or broke.
     #[error("the connection to {server} failed: {why}")]
     Connection {
@@ -126,6 +134,7 @@ impl Error {
                 "Look whether the server runs and no firewall stands between.".into()
             }
             Self::Stranger { .. } => "Either this is another server, or somebody stands in between. Do not go on; compare: icecore server status".into(),
+            Self::Clock { .. } => "Look at the clocks of both machines (timedatectl), set the wrong one, and try again.".into(),
             Self::OtherName { .. } => "Call it by a name that it knows, or start it with --name HOST.".into(),
             Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
             Self::NoStorage { .. } => "On the server: icecore server token NAME --storage; then here: icecore storage enroll URL TOKEN".into(),

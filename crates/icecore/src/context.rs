@@ -20,6 +20,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 /// What every command works with.
@@ -31,6 +32,15 @@ pub(crate) struct Context {
     signalled: Signalled,
     remote: OnceLock<Arc<Remote>>,
     streams: OnceLock<u8>,
+}
+
+/// The flag that a signal sets.
+struct Cancel(Arc<Progress>);
+
+impl AsRef<AtomicBool> for Cancel {
+    fn as_ref(&self) -> &AtomicBool {
+        &self.0.cancel
+    }
 }
 
 impl Context {
@@ -157,14 +167,25 @@ impl Context {
 
     /// As [`Context::open`], for commands that look at `progress.cancel`.
     pub(crate) fn open_cancellable(&self, purpose: Purpose) -> Result<Archive> {
+        // Until it is open there is nothing to be ended in order, and the server may be away for long.
+        let archive = self.open_for(purpose)?;
         self.signalled.listen();
-        self.open_for(purpose)
+        Ok(archive)
     }
 
     /// For a command that looks at [`Context::is_cancelled`] by itself.
     pub(crate) fn listen_for_signals(&self) {
         self.signalled.listen();
         self.watch_signals();
+    }
+
+    /// For who waits for a server: a signal ends that at once, and people are told.
+    pub(crate) fn watch(&self) -> remote::Watch {
+        let (progress, out) = (self.progress.clone(), self.out.clone());
+        remote::Watch {
+            cancel: Some(Arc::new(Cancel(progress))),
+            tell: Some(Arc::new(move |text| out.note(text))),
+        }
     }
 
     /// Whether a signal asked to stop.
@@ -178,6 +199,10 @@ impl Context {
 
     /// The error of a command on the repository, with what to type.
     pub(crate) fn failure(&self, error: client::Error) -> Failure {
+        // Whatever it was at: it was asked to stop.
+        if self.is_cancelled() && self.remote().is_some() {
+            return Failure::from(client::Error::Cancelled);
+        }
         let failure = Failure::from(error);
         if self.remote().is_some() || self.named_repo().is_none() {
             return failure.at_server();

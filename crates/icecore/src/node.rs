@@ -73,6 +73,7 @@ impl Node {
                 Duration::ZERO
             },
             patience: if is_job { JOB_PATIENCE } else { LOOK_PATIENCE },
+            watch: context.watch(),
         })
     }
 

@@ -71,6 +71,18 @@ pub struct ServerNames {
     pub addresses: Vec<IpAddr>,
 }
 
+/// Whether `name` can stand in a certificate: an address, or a host name (RFC 1123).
+pub fn is_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(is_letter)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.parse::<std::net::IpAddr>().is_ok() || name.len() <= 253 && name.split('.').all(is_label)
+}
+
 impl ServerNames {
     /// Sorts `names` into host names and addresses, each once.
     pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {

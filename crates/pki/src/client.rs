@@ -78,3 +78,52 @@ pub(crate) fn certificate(pem: &str, what: &'static str) -> Result<CertificateDe
 pub fn certificate_of(pem: &str) -> Result<CertificateDer<'static>> {
     certificate(pem, "the certificate")
 }
+
+/// What a refused certificate says of the clocks, when it was refused for its time: that is what is wrong most of the time.
+pub fn wrong_clock(error: &rustls::Error) -> Option<String> {
+    use rustls::{CertificateError as Refused, Error::InvalidCertificate};
+    let InvalidCertificate(refused) = error else { return None };
+    match refused {
+        Refused::NotValidYetContext { time, not_before } => {
+            let behind = span(not_before.as_secs().saturating_sub(time.as_secs()));
+            Some(format!("the clock of this machine is {behind} or more behind"))
+        }
+        Refused::ExpiredContext { time, not_after } => {
+            let ahead = span(time.as_secs().saturating_sub(not_after.as_secs()));
+            Some(format!("the clock of this machine is {ahead} or more ahead"))
+        }
+        Refused::NotValidYet => Some("the clock of this machine is behind".to_owned()),
+        Refused::Expired => Some("the clock of this machine is ahead".to_owned()),
+        _ => None,
+    }
+}
+
+fn span(secs: u64) -> String {
+    match secs {
+        0..120 => format!("{secs} s"),
+        120..7_200 => format!("{} min", secs / 60),
+        7_200..172_800 => format!("{} h", secs / 3_600),
+        _ => format!("{} days", secs / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod clock_tests {
+    use super::*;
+    use rustls::pki_types::UnixTime;
+    use rustls::{CertificateError, Error};
+    use std::time::Duration;
+
+    #[test]
+    fn a_certificate_of_tomorrow_is_a_clock_that_is_behind() {
+        let at = |secs| UnixTime::since_unix_epoch(Duration::from_secs(secs));
+        let early = CertificateError::NotValidYetContext { time: at(1_000), not_before: at(8_200) };
+        let said = wrong_clock(&Error::InvalidCertificate(early)).unwrap();
+        assert_eq!(said, "the clock of this machine is 2 h or more behind");
+        let late = CertificateError::ExpiredContext { time: at(900_000), not_after: at(0) };
+        let said = wrong_clock(&Error::InvalidCertificate(late)).unwrap();
+        assert_eq!(said, "the clock of this machine is 10 days or more ahead");
+        let stranger = Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        assert_eq!(wrong_clock(&stranger), None);
+    }
+}

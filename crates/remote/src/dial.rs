@@ -89,6 +89,15 @@ pub(crate) fn ended() -> Failure {
 }
 
 fn stranger(target: &Target, error: &io::Error) -> Failure {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    if let Some(said) = tls.and_then(pki::client::wrong_clock) {
+        return Failure::Fault {
+            code: Code::NotAllowed,
+            message: format!("{said}, by the certificate of {}", target.describe()),
+            hint: "Look at the clocks of both machines (timedatectl), set the wrong one, and try again.".to_owned(),
+            about: Vec::new(),
+        };
+    }
     Failure::Fault {
         code: Code::NotAllowed,
         message: format!("{} is not the server of this machine: {error}", target.describe()),

@@ -54,6 +54,8 @@ pub(crate) struct Drive {
     pub(crate) heard: Mutex<Instant>,
     /// Told once whether the first connection worked.
     pub(crate) first: Option<oneshot::Sender<Result<Opened, Failure>>>,
+    /// It was told that the server is away.
+    pub(crate) is_away: bool,
 }
 
 /// What a connection came to.
@@ -70,8 +72,18 @@ impl Drive {
         let mut pause = PAUSE_FIRST;
         loop {
             let answers = self.stream.answers();
-            let failure = match self.connect().await {
-                Ok((dialled, applied)) => self.serve(dialled, applied).await,
+            let watch = self.way.governing.watch.clone();
+            let connected = tokio::select! {
+                connected = self.connect() => connected,
+                () = watch.cancelled() => Err(Failure::stopped()),
+            };
+            let failure = match connected {
+                Ok((dialled, applied)) => {
+                    if std::mem::take(&mut self.is_away) {
+                        watch.tell("the server is there again");
+                    }
+                    self.serve(dialled, applied).await
+                }
                 Err(failure) => failure,
             };
             // A server that greets and then fails each time brings nobody further.
@@ -93,9 +105,33 @@ impl Drive {
                 return self.stream.end(failure);
             }
             self.figures.cuts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            tokio::time::sleep(jittered(pause)).await;
+            self.tell_that_it_is_away(&failure, patience);
+            tokio::select! {
+                () = tokio::time::sleep(jittered(pause)) => {}
+                () = watch.cancelled() => return self.give_up(Failure::stopped()),
+            }
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    /// Ends the stream, and tells who waits for its first connection.
+    fn give_up(&mut self, failure: Failure) {
+        if let Some(first) = self.first.take() {
+            let _ = first.send(Err(failure.clone()));
+        }
+        self.stream.end(failure);
+    }
+
+    /// Once each time that the server is lost; further streams of a job say nothing.
+    fn tell_that_it_is_away(&mut self, failure: &Failure, patience: Duration) {
+        if self.number > 0 || self.is_away {
+            return;
+        }
+        self.is_away = true;
+        let why = failure.clone().into_error();
+        let minutes = patience.as_secs().div_ceil(60);
+        let text = format!("server unreachable ({why}); retrying for up to {minutes} min");
+        self.way.governing.watch.tell(&text);
     }
 
     /// When the server has lost the session, the stream goes on without it: whoever wrote is told, and

@@ -48,6 +48,12 @@ impl Failure {
         }
     }
 
+    /// Somebody asked to stop, here, while the server was waited for.
+    pub(crate) fn stopped() -> Self {
+        let (message, hint) = ("stopped while the server was away".to_owned(), String::new());
+        Self::Fault { code: Code::NotAllowed, message, hint, about: Vec::new() }
+    }
+
     /// Whether coming back may help.
     pub(crate) fn is_of_the_moment(&self) -> bool {
         match self {

@@ -23,6 +23,7 @@ mod sink;
 mod store;
 mod stream;
 mod target;
+mod watch;
 mod way;
 
 pub use failure::Failure;
@@ -30,3 +31,4 @@ pub use remote::{Bare, Purpose, Remote};
 #[doc(hidden)]
 pub use stream::fuzzing;
 pub use target::Target;
+pub use watch::Watch;

@@ -193,6 +193,7 @@ fn drive(target: &Target, stream: Arc<Stream>, inbox: Arc<Inbox>, figures: Arc<F
         config: Vec::new(),
         heard: Mutex::new(Instant::now()),
         first: None,
+        is_away: false,
     }
 }
 

@@ -231,6 +231,7 @@ impl Remote {
             config: Vec::new(),
             heard: Mutex::new(Instant::now()),
             first: None,
+            is_away: false,
         };
         self.runtime.spawn(drive.run());
         more.push(stream);
@@ -304,6 +305,7 @@ impl Unmade {
             config: Vec::new(),
             heard: Mutex::new(Instant::now()),
             first: Some(first),
+            is_away: false,
         };
         runtime.spawn(drive.run());
         let gone = || Failure::Nonsense("the thread for the network ended".into());

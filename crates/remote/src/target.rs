@@ -1,5 +1,6 @@
 //! Where a server is, and how to talk to it.
 
+use crate::watch::Watch;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub struct Target {
     pub first_patience: Duration,
     /// How long to try again when the server cannot be reached, once it was.
     pub patience: Duration,
+    /// Who waits.
+    pub watch: Watch,
 }
 
 impl Target {

@@ -90,6 +90,7 @@ mod tests {
             limits: [0, 0],
             first_patience: Duration::ZERO,
             patience: Duration::ZERO,
+            watch: Default::default(),
         })
     }
 

@@ -248,3 +248,69 @@ fn a_restore_of_what_is_not_there_is_a_job_that_failed_and_says_why() {
     let why = jobs[0]["error"].as_str().unwrap();
     assert!(why.contains("nosuch"), "{why}");
 }
+
+#[test]
+fn who_waits_for_a_server_says_so_and_ends_at_once_when_asked() {
+    let machine = Machine::bare();
+    let server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    drop(server);
+    let folder = machine.path("agent");
+    let mut command = machine.command(["backup", machine.source().to_str().unwrap()]);
+    command.arg("--agent-dir").arg(&folder).env_remove("ICECORE_REPO");
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut backup = command.spawn().unwrap();
+    let mut lines = BufReader::new(backup.stderr.take().unwrap()).lines();
+    let said = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("unreachable")));
+    assert!(said.unwrap().unwrap().contains("retrying for up to 2 min"));
+    let pid = rustix::process::Pid::from_raw(backup.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let asked = std::time::Instant::now();
+    assert_eq!(backup.wait().unwrap().code(), Some(130));
+    assert!(asked.elapsed() < std::time::Duration::from_secs(3), "{:?}", asked.elapsed());
+}
+
+#[test]
+fn a_name_of_the_server_is_kept_and_what_is_none_is_refused() {
+    let machine = Machine::bare();
+    let data = machine.path("data");
+    let mut command =
+        machine.command(["server", "--listen", "127.0.0.1:0", "--name", "localhost", "--data"]);
+    let mut first =
+        command.arg(&data).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("serving https://localhost:"), "{line}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let mut again = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
+    let mut again = again.arg(&data).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(again.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    again.kill().unwrap();
+    again.wait().unwrap();
+    assert!(line.starts_with("serving https://localhost:"), "the name was not kept: {line}");
+    let bad = machine.run(["server", "--name", "bad name", "--data", data.to_str().unwrap()]);
+    assert!(bad.code == 2 && bad.stderr.contains("no host name"), "{}", bad.stderr);
+}
+
+#[test]
+fn a_limit_has_a_rate_a_unit_and_somebody_who_is_there() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    let add = |words: &[&str]| govern(&machine, &[&["limit", "add"], words].concat());
+    add(&["--node", "web"]).ends(2);
+    let said = add(&["--node", "web", "--up", "10"]).ends(2).stderr;
+    assert!(said.contains("write a unit"), "{said}");
+    add(&["--node", "nobody", "--up", "10M"]).ends(1);
+    add(&["--node", "web", "--up", "10M"]).ends(0);
+    let said = add(&["--node", "web", "--down", "5M"]).ends(2).stderr;
+    assert!(said.contains("limit remove 1"), "{said}");
+    add(&["--node", "web", "--down", "5M", "--hours", "08:00-18:00"]).ends(0);
+    let said = govern(&machine, &["limit", "remove", "7"]).ends(1).stderr;
+    assert!(said.contains("icecore server limit list"), "{said}");
+    govern(&machine, &["limit", "list"]).ends(0);
+}

@@ -50,6 +50,7 @@ fn storage_of(site: &Site) -> Target {
         limits: [0, 0],
         first_patience: Duration::ZERO,
         patience: Duration::ZERO,
+        watch: Default::default(),
     }
 }
 

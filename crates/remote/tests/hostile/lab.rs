@@ -89,6 +89,7 @@ pub(crate) fn dial(fake: &Fake) -> Target {
         limits: [0, 0],
         first_patience: Duration::ZERO,
         patience: Duration::from_secs(3),
+        watch: Default::default(),
     }
 }
 

@@ -25,6 +25,8 @@ struct Network {
     bits: u8,
 }
 
+/// The least bytes a second that are a limit and no mistake.
+const RATE_MIN: u64 = 1 << 10;
 const EVERY_DAY: u8 = 0x7f;
 const ALL_DAY: [u16; 2] = [0, 0];
 const DAY_MINUTES: u16 = 24 * 60;
@@ -40,6 +42,12 @@ impl Rule {
         let minutes = limit.hours.as_deref().map_or(Ok(ALL_DAY), parse_hours)?;
         let node = limit.node.as_ref().map(ToString::to_string);
         Ok(Self { node, network, days, minutes, rates: [limit.up, limit.down] })
+    }
+
+    /// Whether both hold for the same, at the same times: nobody could say which does.
+    fn is_for_same(&self, other: &Self) -> bool {
+        let place = |rule: &Self| (rule.node.clone(), rule.network, rule.days, rule.minutes);
+        place(self) == place(other)
     }
 
     /// How well it fits; `None` when it does not hold. The greatest holds.
@@ -173,7 +181,23 @@ impl Control {
     /// # Errors
     /// [`Error::Usage`] when it cannot be understood; [`Error::Catalog`].
     pub fn add_limit(&self, who: &str, new: &Limit) -> Result<Limit> {
-        Rule::parse(new).map_err(Error::Usage)?;
+        let rule = Rule::parse(new).map_err(Error::Usage)?;
+        if [new.up, new.down].iter().any(|rate| (1..RATE_MIN).contains(rate)) {
+            let why = format!("a rate below {RATE_MIN} bytes a second lets nothing end");
+            return Err(Error::Usage(why));
+        }
+        if let Some(node) = &new.node
+            && self.catalog.node(node)?.is_none()
+        {
+            return Err(catalog::Error::Missing { what: "node", name: node.to_string() }.into());
+        }
+        let same = |other: &Limit| Rule::parse(other).is_ok_and(|other| other.is_for_same(&rule));
+        if let Some(other) = self.catalog.limits()?.iter().find(|other| same(other)) {
+            let id = other.id.unwrap_or_default();
+            return Err(Error::Usage(format!(
+                "limit {id} is for the same at the same times; to change it: icecore server limit remove {id}, then add it again"
+            )));
+        }
         let added = self.catalog.add_limit(self.by(who), new)?;
         self.load_limits()?;
         Ok(added)

@@ -12,6 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
+/// Names by which the server was ever told to be called, one a line; who has to remove one edits it.
+const NAMES: &str = "names";
+/// So many are a mistake.
+const NAMES_MAX: usize = 64;
+
 impl Control {
     /// Opens the server whose files lie in `folder`, and makes it when there is none. `names` are further names and
     /// addresses under which it is called; the first is what nodes are told.
@@ -21,6 +26,7 @@ impl Control {
     pub fn open(folder: &Path, names: &[String]) -> Result<Arc<Self>> {
         let now_secs = jiff::Timestamp::now().as_second();
         let folder = Folder::open(folder)?;
+        let names = &kept_names(&folder, names)?;
         let (authority, authority_pem) = open_authority(&folder, now_secs)?;
         let server_key = folder.secret("server.key", pki_key)?;
         let catalog = Catalog::open(&folder.catalog()?)?;
@@ -153,4 +159,66 @@ fn pki_key() -> Result<Zeroizing<String>> {
 
 fn new_admin_token() -> Result<Zeroizing<String>> {
     Ok(Zeroizing::new(data_encoding::HEXLOWER.encode(&random::<32>()?[..])))
+}
+
+/// The names that were given now, then those of starts before: a node that knows the server by one of them goes on.
+fn kept_names(folder: &Folder, given: &[String]) -> Result<Vec<String>> {
+    let mut names = Vec::<String>::new();
+    let kept = folder.text(NAMES)?.unwrap_or_default();
+    for name in given.iter().map(String::as_str).chain(kept.lines()) {
+        let name = name.trim().to_ascii_lowercase();
+        if name.is_empty() || names.contains(&name) {
+            continue;
+        }
+        if !pki::authority::is_name(&name) {
+            return Err(Error::Usage(format!("'{name}' is no host name and no address")));
+        }
+        names.push(name);
+    }
+    if names.len() > NAMES_MAX {
+        let path = folder.file(NAMES);
+        let why = format!("{} names more than {NAMES_MAX}: remove some lines", path.display());
+        return Err(Error::Usage(why));
+    }
+    let text: String = names.iter().flat_map(|name| [name, "\n"]).collect();
+    if text != kept {
+        folder.publish(NAMES, &text)?;
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(control: &Control) -> Vec<String> {
+        control.names.read().hosts.clone()
+    }
+
+    #[test]
+    fn a_name_that_was_given_once_is_kept_and_the_first_of_this_start_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let open = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();
+            Control::open(place.path(), &given)
+        };
+        drop(open(&["backup.example.com"]).unwrap());
+        let again = open(&[]).unwrap();
+        assert!(names(&again).contains(&"backup.example.com".to_owned()));
+        assert_eq!(again.told_name.as_deref(), Some("backup.example.com"));
+        drop(again);
+        let both = open(&["new.example.com"]).unwrap();
+        assert_eq!(both.told_name.as_deref(), Some("new.example.com"));
+        assert!(names(&both).contains(&"backup.example.com".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_and_not_kept() {
+        let place = tempfile::tempdir().unwrap();
+        for bad in ["bad name", "", "-x", "a..b", "x_y", "a/b", "h\u{f6}st", "https://a"] {
+            let opened = Control::open(place.path(), &[bad.to_owned()]);
+            assert!(opened.is_err() || bad.is_empty(), "{bad}");
+        }
+        assert!(Control::open(place.path(), &["192.0.2.1".to_owned()]).is_ok());
+    }
 }

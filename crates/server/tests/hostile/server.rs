@@ -149,6 +149,7 @@ impl Machine {
             limits: [0, 0],
             first_patience: Duration::ZERO,
             patience: Duration::from_secs(10),
+            watch: Default::default(),
         }
     }
 

@@ -150,5 +150,6 @@ fn target(host: String, port: u16, tls: Arc<rustls::ClientConfig>, context: &Con
         limits: [0, 0],
         first_patience: Duration::ZERO,
         patience: Duration::ZERO,
+        watch: Default::default(),
     }
 }

@@ -54,11 +54,11 @@ struct Add {
     #[arg(long, value_name = "HOURS")]
     hours: Option<String>,
     /// Most bytes a second to the server, such as 10M; 0 for no limit.
-    #[arg(long, value_name = "RATE", default_value = "0", value_parser = units::parse_bytes)]
-    up: u64,
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, required_unless_present = "down")]
+    up: Option<u64>,
     /// Most bytes a second from the server.
-    #[arg(long, value_name = "RATE", default_value = "0", value_parser = units::parse_bytes)]
-    down: u64,
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    down: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -88,12 +88,22 @@ impl Add {
             network: self.network.clone(),
             days: self.days.clone(),
             hours: self.hours.clone(),
-            up: self.up,
-            down: self.down,
+            up: self.up.unwrap_or(0),
+            down: self.down.unwrap_or(0),
         };
         let added: Limit = reach.post("/limits", &new)?;
         context.out.line(&row(&added))?;
         context.out.summary(Code::Complete, &added)
+    }
+}
+
+/// A rate below this is a unit that was forgotten: nothing would ever end.
+const RATE_MIN: u64 = 1 << 10;
+
+fn parse_rate(text: &str) -> std::result::Result<u64, String> {
+    match units::parse_bytes(text)? {
+        rate @ 1..RATE_MIN => Err(format!("{rate} bytes a second; write a unit, such as {rate}M")),
+        rate => Ok(rate),
     }
 }
 

@@ -46,7 +46,7 @@ impl From<Error> for Failed {
         let message = error.to_string();
         match error {
             Error::Catalog(CatalogError::Missing { what, .. }) => {
-                let list = format!("All of them: icecore server {what}s");
+                let list = format!("All of them: icecore server {}", list_of(what));
                 Self::new(Status::NOT_FOUND, Code::Failed, message).hint(list)
             }
             Error::Catalog(CatalogError::Exists { .. }) => {
@@ -77,6 +77,19 @@ impl From<Error> for Failed {
                 .hint("Look whether it runs: icecore server storages"),
             other => Self::of_server(&other),
         }
+    }
+}
+
+/// The command that lists such things.
+fn list_of(what: &str) -> &str {
+    match what {
+        "node" | "certificate" => "nodes",
+        "domain" => "domains",
+        "grant" => "grants",
+        "limit" => "limit list",
+        "order" => "orders",
+        "storage" => "storages",
+        _ => "jobs",
     }
 }
 
