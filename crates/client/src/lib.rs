@@ -12,6 +12,7 @@ pub mod cache;
 pub mod check;
 mod error;
 pub mod history;
+pub mod keyless;
 mod keyring;
 pub mod manifest;
 pub mod pages;

@@ -8,6 +8,7 @@ use crate::{Archive, Error, Result};
 use format::manifest::{self, Head, SIGNATURE_BYTES};
 use format::record::{self, RecordKind};
 use ids::{KeyId, Place, SessionId, SnapshotId};
+use repository::Repository;
 use repository::container::read::ContainerReader;
 use repository::rebuild::FoundManifest;
 use repository::snapshots::SnapshotRef;
@@ -51,7 +52,7 @@ pub(crate) fn bring_back(
     lease: &repository::lease::Lease,
     accept_damage: bool,
 ) -> Result<u64> {
-    let found = look(archive, accept_damage)?;
+    let found = look(archive.local()?, accept_damage)?;
     let signers = Signers::new(archive);
     let dead = forgotten(&signers, &found.tombstones)?;
     let listed = archive.local()?.snapshots_now()?;
@@ -74,9 +75,9 @@ pub(crate) fn bring_back(
 
 /// What the containers say of snapshots that were made and forgotten.
 #[derive(Default)]
-struct Told {
-    manifests: Vec<FoundManifest>,
-    tombstones: Vec<Vec<u8>>,
+pub(crate) struct Told {
+    pub(crate) manifests: Vec<FoundManifest>,
+    pub(crate) tombstones: Vec<Vec<u8>>,
 }
 
 /// Whether a manifest can be opened. One that cannot is of no use to anybody: who removed its file
@@ -90,10 +91,11 @@ pub(crate) fn opens(archive: &Archive, head: Head, manifest: &FoundManifest) -> 
     Ok(ManifestReader::new(archive)?.open(stored).is_ok())
 }
 
-fn look(archive: &Archive, accept_damage: bool) -> Result<Told> {
-    let storage = &**archive.local()?.storage();
+/// What the containers say. Those that cannot be read are passed over when damage is accepted.
+pub(crate) fn look(repository: &Repository, accept_damage: bool) -> Result<Told> {
+    let storage = &**repository.storage();
     let mut told = Told::default();
-    for file in archive.local()?.containers_now()?.iter().filter(|file| file.finished) {
+    for file in repository.containers_now()?.iter().filter(|file| file.finished) {
         let looked = ContainerReader::open(storage, file.number)
             .map_err(Error::from)
             .and_then(|reader| look_into(&reader, &mut told));

@@ -4,6 +4,7 @@ mod domains;
 mod jobs;
 mod limits;
 mod look;
+mod maintenance;
 mod nodes;
 mod orders;
 pub(crate) mod run;
@@ -44,6 +45,8 @@ enum Action {
     Domains(domains::Domains),
     Key(domains::Key),
     Snapshots(domains::Snapshots),
+    Check(maintenance::Check),
+    Reclaim(maintenance::Reclaim),
     Grants(domains::Grants),
     Grant(domains::GrantArgs),
     Ungrant(domains::Ungrant),
@@ -71,6 +74,8 @@ impl Server {
             Some(Action::Domains(domains)) => domains.run(reach, context),
             Some(Action::Key(key)) => key.run(reach, context),
             Some(Action::Snapshots(snapshots)) => snapshots.run(reach, context),
+            Some(Action::Check(check)) => check.run(reach, context),
+            Some(Action::Reclaim(reclaim)) => reclaim.run(reach, context),
             Some(Action::Grants(grants)) => grants.run(reach, context),
             Some(Action::Grant(grant)) => grant.run(reach, context),
             Some(Action::Ungrant(ungrant)) => ungrant.run(reach, context),

@@ -6,7 +6,7 @@ use super::open::open_master;
 use super::{Control, Error, Result};
 use api::Name;
 use catalog::{By, Catalog};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 impl Control {
@@ -26,6 +26,28 @@ impl Control {
         let by = By { who: "who may read the server's files", now_secs: now_secs() };
         catalog.audit_note(by, "domain.key", domain.as_str(), "shown")?;
         Ok(Zeroizing::new(crypto::recovery_to_text(&secret)))
+    }
+}
+
+impl Control {
+    /// The folder of the repository of `domain`, for what needs none of its keys. The server whose files lie in `folder`
+    /// may run or not. `action` is noted in the audit log.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when there is no such domain, or it lies on a storage server; [`Error::File`],
+    /// [`Error::Catalog`].
+    pub fn domain_folder(folder: &Path, domain: &Name, action: &str) -> Result<PathBuf> {
+        let folder = Folder::look(folder)?;
+        let catalog = Catalog::open(&folder.catalog()?)?;
+        let known = catalog.domain(domain)?;
+        let known = known.ok_or_else(|| Error::Usage(format!("there is no domain '{domain}'")))?;
+        if let Some(storage) = known.storage {
+            let why = format!("the domain '{domain}' lies on the storage server '{storage}'");
+            return Err(Error::Usage(why));
+        }
+        let by = By { who: "who may read the server's files", now_secs: now_secs() };
+        catalog.audit_note(by, action, domain.as_str(), "without keys")?;
+        Ok(folder.domain(domain))
     }
 }
 

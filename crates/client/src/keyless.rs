@@ -1,0 +1,184 @@
+//! What can be done with a repository without any of its keys: say whether all of it is there and as it was written,
+//! and give back the space of what was forgotten. For who keeps the repositories of others, and may not read them.
+
+use crate::manifest::MANIFEST_CONTEXT;
+use crate::manifest::TOMBSTONE_CONTEXT;
+use crate::unlisted::{self, Told};
+use crate::{Error, Result};
+use crypto::{RootVerifyKey, VerifyKey};
+use format::manifest::{Head, SIGNATURE_BYTES};
+use format::record;
+use ids::{ContainerNo, KeyId, Place, SnapshotId};
+use repository::Repository;
+use repository::check::{Damage, containers_in_index, open};
+use repository::lease::Purpose;
+use repository::reclaim::{self, Options, Outcome};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Damages that are told one by one; all are counted.
+const TOLD_MAX: usize = 100;
+/// Snapshots that are named when reclaim refuses.
+const NAMED_MAX: usize = 5;
+
+/// What a check without keys found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Snapshots that are listed.
+    pub snapshots: u64,
+    /// Containers that were read.
+    pub containers: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// What is damaged or missing.
+    pub damaged: u64,
+    /// The first of these, for people.
+    pub damages: Vec<String>,
+}
+
+impl Report {
+    fn damage(&mut self, text: String) {
+        self.damaged += 1;
+        if self.damages.len() < TOLD_MAX {
+            self.damages.push(text);
+        }
+    }
+}
+
+/// Reads every record of every container and compares its checksum; looks whether all that each snapshot needs is in
+/// the index. Whether what is sealed is what it should be, only who has a key can say.
+pub fn check(repository: &Repository) -> Result<Report> {
+    let mut report = Report::default();
+    for name in repository.snapshots_now()? {
+        report.snapshots += 1;
+        match repository.snapshot(name) {
+            Ok(stored) if repository.is_complete(stored.head.root)? => {}
+            Ok(_) => {
+                report.damage(format!("snapshot {}: something that it needs is missing", name.id))
+            }
+            Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
+            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            Err(error) => report.damage(format!("snapshot {}: {error}", name.id)),
+        }
+    }
+    let there = repository.containers_now()?;
+    let mut all: BTreeSet<ContainerNo> = containers_in_index(repository)?.into_iter().collect();
+    all.extend(there.iter().filter(|file| file.finished).map(|file| file.number));
+    for number in all {
+        container(repository, number, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn container(repository: &Repository, number: ContainerNo, report: &mut Report) -> Result<()> {
+    let mut damages: Vec<Damage> = Vec::new();
+    let opened = open(repository, number, &mut damages)?;
+    for damage in damages {
+        report.damage(format!("container {}: {}", number.0, damage.reason));
+    }
+    let Some(opened) = opened else { return Ok(()) };
+    report.containers += 1;
+    let mut bytes = Vec::new();
+    for row in &opened.rows {
+        let place = Place { container: number, offset: row.offset, length: row.length };
+        match opened.reader.read(place, &mut bytes) {
+            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            Err(error) => report.damage(format!("container {}: {error}", number.0)),
+            Ok(()) => {
+                (report.records, report.bytes) =
+                    (report.records + 1, report.bytes + bytes.len() as u64);
+                if let Err(reason) = record::verify(&bytes) {
+                    report.damage(format!("container {}, at {}: {reason}", number.0, row.offset));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives back the space of what no snapshot needs. What is partly dead is copied record by record. When a snapshot that
+/// nobody forgot is in no list, its file was lost, and its data would look dead: then nothing is done, until
+/// somebody with a key has brought it back.
+///
+/// # Errors
+/// [`Error::Usage`] in that case; those of the engine.
+pub fn reclaim(repository: &Repository, holder: &str, options: Options) -> Result<Outcome> {
+    let lease = repository.lease_for(holder, Purpose::Free)?;
+    let missed = missed(repository)?;
+    if !missed.is_empty() {
+        let names: Vec<_> = missed.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        return Err(Error::Usage(format!(
+            "{} that nobody forgot are in no list ({}): nothing is removed",
+            missed.len(),
+            names.join(", ")
+        )));
+    }
+    let mut done = reclaim::run(repository, &lease, options, None);
+    if matches!(&done, Err(error) if error.is_full()) && repository.release_reserve()? {
+        done = reclaim::run(repository, &lease, options, None);
+    }
+    repository.fill_reserve();
+    Ok(done?)
+}
+
+/// Snapshots of known keys that are whole, in no list, and that no known key forgot.
+fn missed(repository: &Repository) -> Result<Vec<SnapshotId>> {
+    let told: Told = unlisted::look(repository, false)?;
+    let keys = verify_keys(repository)?;
+    let dead = forgotten(repository, &keys, &told.tombstones);
+    let listed: FxHashSet<_> = repository.snapshots_now()?.iter().map(|name| name.id).collect();
+    let mut missed = Vec::new();
+    for manifest in told.manifests {
+        if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
+            continue;
+        }
+        let Ok((head, signature)) = Head::decode(&manifest.clear) else { continue };
+        let unsigned = &manifest.clear[..manifest.clear.len() - SIGNATURE_BYTES];
+        let is_signed = keys.get(&head.writer).is_none_or(|key| {
+            key.verify(&signed(repository, MANIFEST_CONTEXT, unsigned), &signature).is_ok()
+        });
+        if is_signed && repository.is_complete(head.root)? {
+            missed.push(manifest.id);
+        }
+    }
+    Ok(missed)
+}
+
+/// What the tombstones name. One of a key that the repository does not have any more is believed, as when it is brought
+/// back with keys; one that a known key should have signed and did not is not.
+fn forgotten(
+    repository: &Repository,
+    keys: &FxHashMap<KeyId, VerifyKey>,
+    tombstones: &[Vec<u8>],
+) -> FxHashSet<SnapshotId> {
+    let mut dead = FxHashSet::default();
+    for clear in tombstones {
+        let Some((message, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
+            continue;
+        };
+        let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
+        let message = signed(repository, TOMBSTONE_CONTEXT, message);
+        if keys.get(&KeyId(*writer)).is_none_or(|key| key.verify(&message, signature).is_ok()) {
+            dead.extend(
+                names.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id)),
+            );
+        }
+    }
+    dead
+}
+
+fn verify_keys(repository: &Repository) -> Result<FxHashMap<KeyId, VerifyKey>> {
+    let root = RootVerifyKey::from_bytes(repository.config().root_key);
+    let slots = repository.key_slots()?.into_iter();
+    let known = slots.filter_map(|(id, slot)| {
+        Some((id, crypto::verify_slot_certificate(&slot, &root).ok()?.verify_key))
+    });
+    Ok(known.collect())
+}
+
+fn signed(repository: &Repository, context: &[u8], message: &[u8]) -> Vec<u8> {
+    [context, &repository.config().repository.0, message].concat()
+}
