@@ -79,15 +79,17 @@ ALTER TABLE nodes ADD COLUMN alarm TEXT;
 ";
 
 /// Key slots of nodes that were revoked, removed, or enrolled anew: noted in the transaction that does it, until the
-/// slots are gone.
+/// slots are gone. (Not INSERT OR IGNORE: the upsert of an enrolment overrides what a trigger says of conflicts.)
 const OLD_KEYS: &str = "
 CREATE TABLE old_keys (key TEXT PRIMARY KEY, node TEXT NOT NULL, domain TEXT NOT NULL) STRICT;
 CREATE TRIGGER node_removed AFTER DELETE ON nodes WHEN old.key IS NOT NULL BEGIN
-    INSERT OR IGNORE INTO old_keys VALUES (old.key, old.name, old.domain);
+    INSERT INTO old_keys SELECT old.key, old.name, old.domain
+    WHERE NOT EXISTS (SELECT 1 FROM old_keys WHERE key = old.key);
 END;
 CREATE TRIGGER node_changed AFTER UPDATE OF key, revoked ON nodes
 WHEN old.key IS NOT NULL AND (new.key IS NOT old.key OR new.revoked > old.revoked) BEGIN
-    INSERT OR IGNORE INTO old_keys VALUES (old.key, old.name, old.domain);
+    INSERT INTO old_keys SELECT old.key, old.name, old.domain
+    WHERE NOT EXISTS (SELECT 1 FROM old_keys WHERE key = old.key);
 END;
 ";
 
