@@ -115,13 +115,13 @@ SABOTAGES = {
         test("client", "a_bit_lost_before_sealing", "a_compressor_that_lies")),
     "snapshots in no list come back before a reclaim": (
         "crates/client/src/reclaim.rs",
-        "if options.dry_run { 0 } else { unlisted::bring_back(archive, lease)? }", "0",
+        "            unlisted::bring_back(archive, lease, options.accept_damage)?\n", "            0\n",
         test("client", "g3_a_list_that_lacks_snapshots")),
     "nothing is deleted while a page is lost": (
-        "crates/client/src/restore/work.rs",
-        "self.options.delete && !self.has_lost_pages.load(Ordering::Relaxed)",
-        "self.options.delete",
-        test("client", "a_restore_that_deletes_spares_everything")),
+        "crates/client/src/restore/removal.rs",
+        "if shared.is_incomplete.load(Ordering::Relaxed) {",
+        "if shared.is_incomplete.load(Ordering::Relaxed) && false {",
+        test("client", "pages_that_are_lost_between_the_passes_end_all_removing")),
     "only what is not there is not there": (
         "crates/repository/src/local.rs",
         "Err(error) if error.is_not_found() => self.replace(from, to),",
@@ -488,7 +488,8 @@ SABOTAGES = {
         test("client", "parity")),
     "a reclaim stops at what a repair has to see": (
         "crates/repository/src/reclaim/copy.rs",
-        "        self.refuse_what_can_be_repaired(&reader)?;\n", "",
+        "        self.refuse_what_can_be_repaired(&reader)?;\n        reader.header",
+        "        reader.header",
         test("client", "reclaim_drops_nothing")),
     "checksum of a record that reclaim copies": (
         "crates/repository/src/reclaim/copy.rs",
@@ -511,7 +512,7 @@ SABOTAGES = {
         "        }\n        result",
         test("restore", "kinds_replace_each_other")),
     "what is mounted is not emptied": (
-        "crates/restore/src/delete.rs", "        self.refuse_mount(open.as_fd())?;\n", "",
+        "crates/restore/src/delete.rs", "        refuse_mount(self.top, open.as_fd())?;\n", "",
         test("restore", "deleting_does_not_enter_a_mount")),
     "old kernels follow no link": (
         "crates/restore/src/system.rs", "    OFlags::DIRECTORY.union(OFlags::NOFOLLOW)",
