@@ -54,14 +54,7 @@ fn run(input: &Input<'_>) -> Vec<u8> {
 }
 
 fn config() -> Vec<u8> {
-    let config = Config {
-        repository: ids::RepositoryId([1; 16]),
-        features: 0,
-        created_secs: 0,
-        privacy: 0,
-        chunk_bytes: [1, 2, 3],
-        root_key: [0; 32],
-    };
+    let config = Config::new(ids::RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
     let storage = Memory::with(&[]);
     config.write(&*storage).expect("memory");
     repository::storage::read_small(&*storage, "config", 1 << 10).expect("it was written")

@@ -251,6 +251,23 @@ class Golden(unittest.TestCase):
                 found = [mark for mark in marks if mark in path.read_bytes()]
                 self.assertEqual(found, [], path)
 
+    def test_what_a_removed_key_signed_is_read_and_copies_stand_in(self):
+        (self.folder / "other").write_bytes(b"of another key")
+        self.run_icecore("init")
+        self.run_icecore("key", "add", "--new-password-file", "other")
+        write(self.source / "file", noise(32, 100_000))
+        expected = self.backup(password="other")
+        [writer] = [m.writer for m, _ in self.read().snapshots()]
+        self.run_icecore("key", "remove", writer.hex())
+        for name in ("config", "keys/signers"):
+            (self.repo / name).chmod(0o600)
+            (self.repo / name).write_bytes(b"rotten")
+        repository = self.read()
+        [(manifest, _)] = list(repository.snapshots())
+        self.assertNotIn(manifest.writer, repository.slots)
+        self.assertEqual(repository.signers.of(manifest.writer)["last"], manifest.sequence)
+        self.compare(repository, manifest, expected)
+
     def test_a_write_only_key_writes_what_a_full_key_reads(self):
         (self.folder / "writer").write_bytes(b"writes only")
         self.run_icecore("init")
@@ -351,6 +368,8 @@ class Golden(unittest.TestCase):
         listed = list(repository.snapshots())
         for (manifest, body), expected in zip(listed, (first, second), strict=True):
             self.assertEqual(body["node"], "web")
+            signer = repository.signers.of(manifest.writer)
+            self.assertEqual((signer["label"], signer["is_bound"]), ("web", True))
             self.compare(repository, manifest, expected)
         chunk_index.check(repository)
 

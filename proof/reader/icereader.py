@@ -17,161 +17,14 @@ from functools import cached_property
 from pathlib import Path
 
 import zstandard
-from argon2.low_level import Type, hash_secret_raw
-from blake3 import blake3
-from cryptography.exceptions import InvalidSignature, InvalidTag
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.exceptions import InvalidTag
 
 import objects
 import parity
+from keys import Config, Keys, Signers, Slot, either, verify
 from wire import Damaged, Reader, checksum, need
 
 KINDS = {1: "data", 2: "pages", 3: "session", 4: "manifest", 5: "tombstone"}
-CIPHERS = {1: AESGCM, 2: ChaCha20Poly1305}
-BASE32 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-
-
-def derive(context, *parts):
-    return blake3(b"".join(parts), derive_key_context="icecore 2026 " + context).digest()
-
-
-def public_bytes(key):
-    return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-
-
-def verify(key, signature, message, what):
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
-    except InvalidSignature:
-        raise Damaged(f"signature of {what}") from None
-
-
-def recovery_key(text):
-    """The 32 bytes of a recovery key (or of a node's key, in hex), or None when `text` is neither."""
-    letters = "".join(text.split()).replace("-", "").upper()
-    if len(letters) == 64 and not set(letters) - set("0123456789ABCDEF"):
-        return bytes.fromhex(letters)
-    letters = letters.replace("O", "0").replace("I", "1").replace("L", "1")
-    if len(letters) != 55 or set(letters) - set(BASE32):
-        return None
-    number = 0
-    for letter in letters:
-        number = number << 5 | BASE32.index(letter)
-    key, digits = (number >> 19).to_bytes(32, "big"), number & (1 << 19) - 1
-    expected = derive("recovery checksum v1", key)[:3]
-    return key if int.from_bytes(expected, "big") >> 5 == digits else None
-
-
-class Config:
-    def __init__(self, data):
-        need(len(data) == 237 and checksum(data[:221]) == data[221:], "config")
-        reader = Reader(data, "config")
-        reader.magic(b"ICEREPO2")
-        self.repository, features, _optional = reader.take(16), reader.u64(), reader.u64()
-        _made = reader.i64()
-        self.privacy, self.chunks = reader.u8(), [reader.u32() for _ in range(3)]
-        self.root_key = reader.take(32)
-        self.parity_percent = features >> 8 & 255 if features & 1 else 0
-        need(features & ~0xFF01 == 0 and (features & 1 or not features), "features of the config")
-        verify(self.root_key, data[157:221], b"icecore 2026 config v2" + data[:157], "the config")
-
-
-class Signers:
-    """The list of signers: verify key and last number of each that ever was allowed to sign."""
-
-    def __init__(self, data, config):
-        need(len(data) >= 124 and checksum(data[:-16]) == data[-16:], "list of signers")
-        reader = Reader(data[:-80], "list of signers")
-        reader.magic(b"ICESIGN1")
-        need(reader.take(16) == config.repository, "list of signers of another repository")
-        signed = b"icecore 2026 signer list v1" + data[:-80]
-        verify(config.root_key, data[-80:-16], signed, "the list of signers")
-        self.version, _made, count = reader.u64(), reader.i64(), reader.u32()
-        need(len(data) == 44 + 115 * count + 80, "length of the list of signers")
-        self.known = dict(self.entry(reader) for _ in range(count))
-
-    @staticmethod
-    def entry(reader):
-        name, verify_key, _role, flags = reader.take(8), reader.take(32), reader.u8(), reader.u8()
-        last, _length, _label = reader.u64(), reader.u8(), reader.take(64)
-        return name, (verify_key, last if flags & 2 else None)
-
-    def verify(self, name, number, signature, message, what):
-        """`number` is that of a snapshot; None for a tombstone."""
-        need(name in self.known, what + " of an unknown signer")
-        verify_key, last = self.known[name]
-        need(last is None or number is None or number <= last, what + " of a removed signer")
-        verify(verify_key, signature, message, what)
-
-
-class Slot:
-    """A key slot: what is in the clear is checked, the secrets are opened on request."""
-
-    def __init__(self, data, config, name):
-        need(len(data) == 464 and derive("slot checksum v1", data[:448])[:16] == data[448:], "slot")
-        reader = Reader(data, "slot")
-        reader.magic(b"ICEKEYS2")
-        need(reader.u8() == 2, "version of a slot")
-        self.role, self.derivation, self.privacy = reader.u8(), reader.u8(), reader.u8()
-        self.cost, self.made = [reader.u32() for _ in range(3)], reader.i64()
-        self.id, self.repository, self.salt = reader.take(8), reader.take(16), reader.take(16)
-        self.root, self.verify_key = reader.take(32), reader.take(32)
-        self.label = reader.take(reader.u8()).decode()
-        need(self.id.hex() == name and self.root == config.root_key, "slot of another name or root")
-        need(self.repository == config.repository, "slot of another repository")
-        need(self.privacy == config.privacy, "privacy of a slot")
-        verify(self.root, data[208:272], b"icecore 2026 slot certificate v1" + data[:208], "a slot")
-        self.bound, self.commitment, self.sealed = data[:272], data[272:304], data[304:448]
-
-    def open(self, secret):
-        """The 128 bytes of secrets, or None when `secret` is not this slot's."""
-        if self.derivation == 2:
-            key = recovery_key(secret.decode(errors="replace"))
-            kek = key and derive("recovery kek v1", key, self.salt)
-        else:
-            memory, passes, lanes = self.cost
-            need(memory <= 1 << 20 and passes <= 16 and lanes <= 16, "cost of a slot")
-            kek = hash_secret_raw(secret, self.salt, passes, memory, lanes, 32, Type.ID)
-        if not kek or derive("slot commitment v1", kek) != self.commitment:
-            return None
-        plain = AESGCM(derive("slot sealing v1", kek)).decrypt(bytes(12), self.sealed, self.bound)
-        signing = Ed25519PrivateKey.from_private_bytes(plain[64:96] if self.role == 1 else plain[96:])
-        need(public_bytes(signing) == self.verify_key, "signing key of a slot")
-        return plain
-
-
-class Keys:
-    """What a full key knows."""
-
-    def __init__(self, secrets, config):
-        domain, self.recipient = secrets[:32], X25519PrivateKey.from_private_bytes(secrets[32:64])
-        root = Ed25519PrivateKey.from_private_bytes(derive("root signing v1", domain))
-        need(public_bytes(root) == config.root_key, "root key")
-        self.repository = config.repository
-        seed = derive("object id v1", domain)
-        self.chunk_key, self.page_key = derive("chunk id v1", seed), derive("page id v1", seed)
-
-    def chunk_id(self, plain):
-        name = blake3(plain, key=self.chunk_key).digest()[:24]
-        return name[:23] + bytes([name[23] & 0xFE])
-
-    def page_id(self, kind, references, payload):
-        head = bytes([kind]) + len(references).to_bytes(8, "little") + b"".join(references)
-        name = blake3(head + payload, key=self.page_key).digest()[:24]
-        return name[:23] + bytes([name[23] | 1])
-
-    def session(self, sealed):
-        """Id and cipher of a sealed session."""
-        ephemeral = sealed[17:49]
-        shared = self.recipient.exchange(X25519PublicKey.from_public_bytes(ephemeral))
-        own = public_bytes(self.recipient)
-        key = derive("session sealing v1", shared, ephemeral, own, self.repository)
-        random = AESGCM(key).decrypt(bytes(12), sealed[49:], sealed[:17])
-        cipher = CIPHERS[sealed[16]]
-        return sealed[:16], cipher(derive("session key v1", random, sealed[:16], sealed[16:17]))
 
 
 class Record:
@@ -306,29 +159,23 @@ class Manifest:
 class Repository:
     def __init__(self, folder):
         self.folder = Path(folder)
-        self.config = self.twice("config", Config)
-        self.signers = self.twice("keys/signers", lambda data: Signers(data, self.config))
+        self.config = either(self.folder, "config", Config)
+        self.signers = either(self.folder / "keys", "signers", lambda it: Signers(it, self.config))
         self.slots = {}
-        for path in sorted((self.folder / "keys").glob("?" * 16)):
+        for path in sorted((self.folder / "keys").glob("[0-9a-f]" * 16)):
             slot = Slot(path.read_bytes(), self.config, path.name)
             self.slots[slot.id] = slot
         self.keys, self.sessions, self.cache = None, {}, {}
-
-    def twice(self, name, decode):
-        """What stands twice: the first that is good."""
-        try:
-            return decode((self.folder / name).read_bytes())
-        except (Damaged, OSError):
-            return decode((self.folder / (name + ".copy")).read_bytes())
 
     def unlock(self, secret):
         opened = ((slot, slot.open(secret)) for slot in self.slots.values())
         slot, secrets = next(((slot, found) for slot, found in opened if found), (None, None))
         if slot is None:
             raise Damaged("no slot opens with this password")
-        if slot.role != 1:
-            raise Damaged("only a full key is read by this reader")
-        self.keys = Keys(secrets, self.config)
+        if slot.role == Slot.WRITE_ONLY:
+            raise Damaged("a write-only key reads nothing")
+        self.config.verify(slot)
+        self.keys = Keys(slot, secrets, self.config)
 
     @cached_property
     def containers(self):
@@ -385,12 +232,16 @@ class Repository:
         """Manifest and body of a snapshot."""
         self.learn(session)
         manifest = Manifest(record.clear)
+        signer = self.signers.of(manifest.writer)
+        last = signer["last"]
+        need(last is None or manifest.sequence <= last, "a snapshot of a removed key")
         message = b"icecore 2026 manifest v2" + self.config.repository + manifest.signed
-        number, signature = manifest.sequence, manifest.signature
-        self.signers.verify(manifest.writer, number, signature, message, "a snapshot")
+        verify(signer["verify_key"], manifest.signature, message, "a snapshot")
         text = record.open(self.sessions)
         need(self.keys.page_id(0x81, [manifest.root], text) == manifest.body_hash, "body's hash")
         body = json.loads(text)
+        is_own = not signer["is_bound"] or signer["label"] == body["node"]
+        need(is_own, "a snapshot of a node for which its key may not sign")
         source = "\0".join([body["node"], *body["paths"]]).encode()
         need(self.keys.page_id(0x80, [], source) == manifest.source, "source of a snapshot")
         return manifest, {**body, "partial": bool(manifest.flags & 1)}
@@ -413,7 +264,7 @@ class Repository:
         for _, _, record in self.records("tombstone"):
             signed, signature = record.clear[:-64], record.clear[-64:]
             message = b"icecore 2026 tombstone v1" + self.config.repository + signed
-            self.signers.verify(signed[:8], None, signature, message, "a tombstone")
+            verify(self.signers.of(signed[:8])["verify_key"], signature, message, "a tombstone")
             yield from (signed[at:at + 16] for at in range(8, len(signed), 16))
 
     def rebuilt(self):

@@ -1,0 +1,179 @@
+"""Keys (docs/CRYPTO.md): the config, slots, the list of signers, and what opens sessions."""
+
+from argon2.low_level import Type, hash_secret_raw
+from blake3 import blake3
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from wire import Damaged, Reader, checksum, need
+
+CIPHERS = {1: AESGCM, 2: ChaCha20Poly1305}
+BASE32 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def derive(context, *parts):
+    return blake3(b"".join(parts), derive_key_context="icecore 2026 " + context).digest()
+
+
+def public_bytes(key):
+    return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def verify(key, signature, message, what):
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except InvalidSignature:
+        raise Damaged(f"signature of {what}") from None
+
+
+def recovery_key(text):
+    """The 32 bytes of a recovery key (or of a node's key, in hex), or None when `text` is neither."""
+    letters = "".join(text.split()).replace("-", "").upper()
+    if len(letters) == 64 and not set(letters) - set("0123456789ABCDEF"):
+        return bytes.fromhex(letters)
+    letters = letters.replace("O", "0").replace("I", "1").replace("L", "1")
+    if len(letters) != 55 or set(letters) - set(BASE32):
+        return None
+    number = 0
+    for letter in letters:
+        number = number << 5 | BASE32.index(letter)
+    key, digits = (number >> 19).to_bytes(32, "big"), number & (1 << 19) - 1
+    expected = derive("recovery checksum v1", key)[:3]
+    return key if int.from_bytes(expected, "big") >> 5 == digits else None
+
+
+def either(folder, name, parse):
+    """What stands twice, from the file that is whole."""
+    for path in (folder / name, folder / f"{name}.copy"):
+        try:
+            return parse(path.read_bytes())
+        except (Damaged, OSError) as error:
+            damage = error
+    raise Damaged(f"{name} and its copy: {damage}")
+
+
+class Config:
+    def __init__(self, data):
+        need(len(data) == 237 and checksum(data[:221]) == data[221:], "config")
+        reader = Reader(data, "config")
+        reader.magic(b"ICEREPO2")
+        self.repository, features = reader.take(16), reader.u64()
+        _optional, _made = reader.u64(), reader.i64()
+        self.privacy, self.chunks = reader.u8(), [reader.u32() for _ in range(3)]
+        self.root_key, _extension = reader.take(32), reader.take(64)
+        self.signed, self.signature = data[:157], reader.take(64)
+        self.parity_percent = features >> 8 & 255 if features & 1 else 0
+        need(features & ~0xFF01 == 0 and (features & 1 or not features), "features of the config")
+
+    def verify(self, slot):
+        """By the root key of the slot that opened: nothing of the config is believed before."""
+        need(self.privacy == slot.privacy, "privacy of config and slot")
+        verify(slot.root, self.signature, b"icecore 2026 config v2" + self.signed, "the config")
+
+
+class Signers:
+    """Whose signature counts."""
+
+    def __init__(self, data, config):
+        need(checksum(data[:-16]) == data[-16:], "checksum of the signers")
+        signed, signature = data[:-80], data[-80:-16]
+        verify(config.root_key, signature, b"icecore 2026 signer list v1" + signed, "the signers")
+        reader = Reader(signed, "signers")
+        reader.magic(b"ICESIGN1")
+        need(reader.take(16) == config.repository, "signers of another repository")
+        _version, _made = reader.u64(), reader.i64()
+        found = [self.entry(reader) for _ in range(reader.u32())]
+        reader.end()
+        need(all(one["id"] < two["id"] for one, two in zip(found, found[1:])), "order of signers")
+        self.by_id = {one["id"]: one for one in found}
+
+    @staticmethod
+    def entry(reader):
+        entry = {"id": reader.take(8), "verify_key": reader.take(32), "role": reader.u8()}
+        flags, last, length = reader.u8(), reader.u64(), reader.u8()
+        label = reader.take(64)
+        need(entry["role"] in (1, 2, 4) and flags < 4 and length <= 64, "a signer")
+        return entry | {"is_bound": bool(flags & 1), "last": last if flags & 2 else None,
+                        "label": label[:length].decode()}
+
+    def of(self, name):
+        need(name in self.by_id, "signed by a key that nobody knows")
+        return self.by_id[name]
+
+
+class Slot:
+    """A key slot: what is in the clear is checked, the secrets are opened on request."""
+
+    FULL, WRITE_ONLY, READ_ONLY, READ_WRITE = 1, 2, 3, 4
+
+    def __init__(self, data, config, name):
+        need(len(data) == 464 and derive("slot checksum v1", data[:448])[:16] == data[448:], "slot")
+        reader = Reader(data, "slot")
+        reader.magic(b"ICEKEYS2")
+        need(reader.u8() == 2, "version of a slot")
+        self.role, self.derivation, self.privacy = reader.u8(), reader.u8(), reader.u8()
+        self.cost, self.made = [reader.u32() for _ in range(3)], reader.i64()
+        self.id, self.repository, self.salt = reader.take(8), reader.take(16), reader.take(16)
+        self.root, self.verify_key = reader.take(32), reader.take(32)
+        self.label = data[137:137 + reader.u8()].decode()
+        self.is_bound = data[201]
+        need(1 <= self.role <= 4 and self.is_bound < 2 and not any(data[202:208]), "slot")
+        need(self.id.hex() == name and self.root == config.root_key, "slot of another name or root")
+        need(self.repository == config.repository, "slot of another repository")
+        verify(self.root, data[208:272], b"icecore 2026 slot certificate v1" + data[:208], "a slot")
+        self.bound, self.commitment, self.sealed = data[:272], data[272:304], data[304:448]
+
+    def open(self, secret):
+        """The 128 bytes of secrets, or None when `secret` is not this slot's."""
+        if self.derivation == 2:
+            key = recovery_key(secret.decode(errors="replace"))
+            kek = key and derive("recovery kek v1", key, self.salt)
+        else:
+            memory, passes, lanes = self.cost
+            need(memory <= 1 << 20 and passes <= 16 and lanes <= 16, "cost of a slot")
+            kek = hash_secret_raw(secret, self.salt, passes, memory, lanes, 32, Type.ID)
+        if not kek or derive("slot commitment v1", kek) != self.commitment:
+            return None
+        plain = AESGCM(derive("slot sealing v1", kek)).decrypt(bytes(12), self.sealed, self.bound)
+        if self.role != self.READ_ONLY:
+            seed = plain[64:96] if self.role == self.FULL else plain[96:]
+            signing = Ed25519PrivateKey.from_private_bytes(seed)
+            need(public_bytes(signing) == self.verify_key, "signing key of a slot")
+        return plain
+
+
+class Keys:
+    """What a key that reads knows."""
+
+    def __init__(self, slot, secrets, config):
+        self.repository = config.repository
+        seed, recipient = secrets[:32], secrets[64:96]
+        if slot.role == Slot.FULL:
+            domain, recipient = secrets[:32], secrets[32:64]
+            root = Ed25519PrivateKey.from_private_bytes(derive("root signing v1", domain))
+            need(public_bytes(root) == config.root_key, "root key")
+            seed = derive("object id v1", domain)
+        self.recipient = X25519PrivateKey.from_private_bytes(recipient)
+        self.chunk_key, self.page_key = derive("chunk id v1", seed), derive("page id v1", seed)
+
+    def chunk_id(self, plain):
+        name = blake3(plain, key=self.chunk_key).digest()[:24]
+        return name[:23] + bytes([name[23] & 0xFE])
+
+    def page_id(self, kind, references, payload):
+        head = bytes([kind]) + len(references).to_bytes(8, "little") + b"".join(references)
+        name = blake3(head + payload, key=self.page_key).digest()[:24]
+        return name[:23] + bytes([name[23] | 1])
+
+    def session(self, sealed):
+        """Id and cipher of a sealed session."""
+        ephemeral = sealed[17:49]
+        shared = self.recipient.exchange(X25519PublicKey.from_public_bytes(ephemeral))
+        own = public_bytes(self.recipient)
+        key = derive("session sealing v1", shared, ephemeral, own, self.repository)
+        random = AESGCM(key).decrypt(bytes(12), sealed[49:], sealed[:17])
+        cipher = CIPHERS[sealed[16]]
+        return sealed[:16], cipher(derive("session key v1", random, sealed[:16], sealed[16:17]))
