@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// All files of the source together.
+const BYTES: u64 = 2_000 * 3_000 + 400_000;
+
 struct Lab {
     place: Place,
     name: SnapshotRef,
@@ -61,6 +64,7 @@ impl Lab {
             }
         }));
         assert!(matches!(self.restore(&progress, &plan), Err(Error::Cancelled)));
+        assert!(progress.bytes.load(Ordering::Relaxed) < BYTES, "what is planned is not done");
     }
 
     fn markers(&self) -> usize {
@@ -121,6 +125,20 @@ fn a_power_cut_between_two_resumed_restores_loses_nothing_either() {
     });
     lab.restore(&Progress::default(), &Plan::none()).unwrap();
     lab.assert_whole();
+}
+
+/// Review finding U5: it said from the first second that all was done, at 0 B/s.
+#[test]
+fn progress_counts_bytes_when_they_are_dealt_with() {
+    let lab = Lab::new();
+    lab.cut_short();
+    let [first, again] = [0, 1].map(|_| {
+        let progress = Progress::default();
+        lab.restore(&progress, &Plan::none()).unwrap();
+        [&progress.bytes, &progress.bytes_read].map(|counter| counter.load(Ordering::Relaxed))
+    });
+    assert!(first[0] == BYTES && (1..BYTES).contains(&first[1]), "{first:?}");
+    assert_eq!(again, [BYTES, 0], "nothing is written");
 }
 
 #[test]

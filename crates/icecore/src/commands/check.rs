@@ -113,19 +113,26 @@ fn tell(context: &Context, damage: &Damage) -> Result<()> {
     context.out.item("damage", &told, || {
         let mut text =
             context.out.paint(Paint::Red, &format!("damage: {}", escape::text(&damage.what)));
-        if damage.healable {
-            text.push_str(" (its parity makes it good)");
-        }
-        if !damage.snapshots.is_empty() {
-            text.push_str(&format!("\n  in snapshots: {}", damage.snapshots.join(" ")));
-        }
-        damage.paths.iter().for_each(|path| text.push_str(&format!("\n  {}", escape::path(path))));
-        if damage.more_paths > 0 {
-            let more = units::count(damage.more_paths);
-            text.push_str(&format!("\n  … and {more} more that are not named here"));
-        }
+        text.push_str(&concerned(damage));
         text
     })
+}
+
+/// Whom a damage concerns, as people read it.
+fn concerned(damage: &Damage) -> String {
+    let mut text = String::new();
+    if damage.healable {
+        text.push_str(" (its parity makes it good)");
+    }
+    if !damage.snapshots.is_empty() {
+        text.push_str(&format!("\n  in snapshots: {}", damage.snapshots.join(" ")));
+    }
+    damage.paths.iter().for_each(|path| text.push_str(&format!("\n  {}", escape::path(path))));
+    if damage.more_paths > 0 {
+        let more = units::count(damage.more_paths);
+        text.push_str(&format!("\n  … and {more} more that are not named here"));
+    }
+    text
 }
 
 fn summary(report: &Report) -> String {
@@ -164,6 +171,14 @@ mod tests {
         let given = advice(&Report { needs_rebuild: true, ..report(&[false]) }).unwrap();
         assert!(given.contains("icecore rebuild"), "{given}");
         assert!(advice(&report(&[false, true])).unwrap().contains("icecore check --repair"));
+    }
+
+    /// Review finding U16: 100 of 314 files were listed, and nothing said so.
+    #[test]
+    fn paths_that_are_not_named_are_counted() {
+        let some = Damage { paths: vec![b"a".to_vec()], more_paths: 214, ..Damage::default() };
+        assert_eq!(concerned(&some), "\n  /a\n  … and 214 more that are not named here");
+        assert_eq!(concerned(&Damage { more_paths: 0, ..some }), "\n  /a");
     }
 
     #[test]
