@@ -25,6 +25,9 @@ const KILL_GRACE: Duration = Duration::from_secs(1);
 /// How often a wait looks whether we are asked to stop.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Of our environment, what opens the repository or governs a server is not the program's to know.
+const SECRETS: [&str; 2] = ["ICECORE_PASSWORD", "ICECORE_ADMIN_TOKEN"];
+
 /// The group of the program that runs; 0 when there is none.
 static GROUP: AtomicI32 = AtomicI32::new(0);
 
@@ -52,6 +55,9 @@ impl Running {
             command.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        for name in SECRETS {
+            command.env_remove(name);
+        }
         let parent = rustix::process::getpid();
         // SAFETY: only system calls, no allocation and no lock, between fork and exec.
         unsafe { command.pre_exec(move || bind_to(parent)) };

@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result, quoted};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// For all users of a machine.
@@ -88,7 +89,12 @@ impl Profile {
         for file in places() {
             match std::fs::read_to_string(&file) {
                 Ok(text) => {
-                    return Self::parse(&text, name).map_err(|reason| wrong(&file, &reason));
+                    let profile =
+                        Self::parse(&text, name).map_err(|reason| wrong(&file, &reason))?;
+                    if profile.password_command.is_some() {
+                        is_ours(&file)?;
+                    }
+                    return Ok(profile);
                 }
                 Err(error)
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
@@ -157,6 +163,22 @@ fn places() -> Vec<PathBuf> {
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
     home.map(|home| home.join(FILE)).into_iter().chain([PathBuf::from(SYSTEM_FILE)]).collect()
+}
+
+/// A command that runs as we do may be said by us and root alone.
+fn is_ours(file: &Path) -> Result<()> {
+    let status = std::fs::metadata(file).map_err(|error| Failure::file(file, &error))?;
+    let owner = status.uid();
+    let shown = quoted(&file.display().to_string());
+    let (why, hint) = if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        ("it belongs to another user", format!("See whose it is: ls -l {shown}"))
+    } else if status.mode() & 0o022 != 0 {
+        ("others may write it", format!("Let nobody else: chmod go-w {shown}"))
+    } else {
+        return Ok(());
+    };
+    let text = format!("the config file {} says password-command, and {why}", file.display());
+    Err(Failure::new(crate::codes::Code::NotAllowed, text).hint(hint))
 }
 
 fn wrong(file: &Path, reason: &str) -> Failure {

@@ -170,3 +170,42 @@ async fn a_list_of_signers_that_cannot_be_read_is_told_as_such() {
         other => panic!("{}", other.name()),
     }
 }
+
+async fn enrol(server: &Whole, name: &str) -> Arc<Identity> {
+    let (node, domain) = (name.parse().unwrap(), Some("team".parse().unwrap()));
+    let (keys, role, valid_secs, storage) = (KeyMode::Managed, Role::Full, None, None);
+    let new = NewToken { node, domain, keys, role, valid_secs, storage };
+    let made: TokenMade = server.admin().post("/tokens", &new).await.unwrap();
+    let folder = server.folder(name);
+    // Another machine with that name: its secret is its own.
+    let _ = std::fs::remove_dir_all(&folder);
+    access::enrol::enroll(&server.control.address(), &made.token, &folder, true).await.unwrap();
+    Arc::new(Identity::load(&folder).unwrap())
+}
+
+/// As many slots as nodes, however often they came and went; and no number of them locks anybody out.
+#[tokio::test(flavor = "multi_thread")]
+async fn three_hundred_enrolments_leave_the_slots_of_those_that_live_and_lock_nobody_out() {
+    let scene = Scene::set().await;
+    let made = scene.web.backup().await;
+    let keys = scene.server.folder("data/pool/domains/team/keys");
+    let slots = || {
+        let names = std::fs::read_dir(&keys).unwrap();
+        names.filter(|name| name.as_ref().unwrap().file_name().len() == 16).count()
+    };
+    let mut machine = scene.db.clone();
+    for number in 0..300 {
+        machine.identity = enrol(&scene.server, &format!("node-{}", number % 200)).await;
+    }
+    assert_eq!(slots(), 203, "web, db, the server and two hundred nodes");
+    let own = machine.backup().await;
+    assert_eq!(machine.restored(own, "file").await, b"of db");
+    let again = scene.web.backup().await;
+    for name in [made, again] {
+        assert_eq!(scene.web.restored(name, "file").await, b"of web");
+    }
+    scene.revoke("node-7").await;
+    scene.revoke("db").await;
+    assert_eq!(slots(), 201);
+    assert_eq!(scene.web.restored(own, "file").await, b"of db", "what was stored stays");
+}

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 /// Keys: who can open the repository.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key recovery > recovery-key.txt"
+    after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key add --read-only --label drill\n  icecore key add --read-write --node web\n  icecore key passwd\n  icecore key recovery > recovery-key.txt"
 )]
 pub(crate) struct Key {
     #[command(subcommand)]
@@ -27,9 +27,11 @@ pub(crate) struct Key {
 enum Action {
     /// Add a password.
     Add {
-        /// Its holder can back up, and read nothing.
-        #[arg(long)]
-        write_only: bool,
+        #[command(flatten)]
+        role: RoleFlags,
+        /// Its holder can back up as this node and as no other.
+        #[arg(long, value_name = "NAME", conflicts_with_all = ["label", "read_only"])]
+        node: Option<String>,
         /// A text that tells keys apart, at most 64 bytes.
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
@@ -45,12 +47,44 @@ enum Action {
         #[arg(value_name = "KEY")]
         id: String,
     },
+    /// Change the password with which the repository was opened. The old one opens nothing any more.
+    Passwd {
+        /// Read the new password from this file instead of asking.
+        #[arg(long, value_name = "FILE")]
+        new_password_file: Option<PathBuf>,
+    },
     /// Make a recovery key and print it once; keep it on paper.
     Recovery {
         /// A text that tells keys apart.
         #[arg(long, value_name = "TEXT", default_value = "recovery key")]
         label: String,
     },
+}
+
+/// What the new key's holder may do; everything when nothing is said.
+#[derive(clap::Args, Debug)]
+#[group(multiple = false)]
+struct RoleFlags {
+    /// Its holder can back up, and read nothing.
+    #[arg(long)]
+    write_only: bool,
+    /// Its holder can restore, and change nothing.
+    #[arg(long)]
+    read_only: bool,
+    /// Its holder can back up and restore, and add or remove no keys.
+    #[arg(long)]
+    read_write: bool,
+}
+
+impl RoleFlags {
+    fn role(&self) -> Role {
+        match self {
+            Self { write_only: true, .. } => Role::WriteOnly,
+            Self { read_only: true, .. } => Role::Reader,
+            Self { read_write: true, .. } => Role::ReadWrite,
+            _ => Role::Full,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -108,9 +142,12 @@ impl Key {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
         match &self.action {
-            Action::Add { write_only, label, new_password_file } => {
-                let role = if *write_only { Role::WriteOnly } else { Role::Full };
-                add(context, &archive, role, label, new_password_file.as_ref())
+            Action::Add { role, node, label, new_password_file } => {
+                let new = New { role: role.role(), label, node: node.as_deref() };
+                add(context, &archive, &new, new_password_file.as_ref())
+            }
+            Action::Passwd { new_password_file } => {
+                change(context, &archive, new_password_file.as_ref())
             }
             Action::List => list(context, &archive),
             Action::Remove { id } => remove(context, &archive, id),
@@ -119,20 +156,57 @@ impl Key {
     }
 }
 
+/// What is said of a new key.
+struct New<'a> {
+    role: Role,
+    label: &'a str,
+    node: Option<&'a str>,
+}
+
+impl New<'_> {
+    fn add(&self, archive: &Archive, secret: &Secret) -> client::Result<KeyId> {
+        let (role, kdf) = (self.role, KdfParams::DEFAULT);
+        match self.node {
+            Some(node) => archive.add_key_of_node(role, secret.slot(), kdf, node),
+            None => archive.add_key(role, secret.slot(), kdf, self.label),
+        }
+    }
+}
+
+fn new_secret(file: Option<&PathBuf>) -> Result<Secret> {
+    match file {
+        Some(file) => secret::from_file(file),
+        None => secret::prompt("New password", Ask::Twice),
+    }
+}
+
+/// The new slot first: whatever happens between, one of both passwords opens.
+fn change(context: &Context, archive: &Archive, file: Option<&PathBuf>) -> Result<Code> {
+    archive.certifier().map_err(|error| context.failure(error))?;
+    let (old, secret) = (&archive.slot, new_secret(file)?);
+    let node = old.bound.then_some(old.label.as_str());
+    let new = New { role: old.role, label: &old.label, node };
+    let id = new.add(archive, &secret).map_err(|error| context.failure(error))?;
+    archive.remove_key(old.id).map_err(|error| {
+        let hint =
+            format!("Both passwords open now. Remove the old one: icecore key remove {}", old.id);
+        context.failure(error).hint(hint)
+    })?;
+    context
+        .out
+        .line(&format!("the new password opens the key {id}; the key {} is removed", old.id))?;
+    context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
+}
+
 fn add(
     context: &Context,
     archive: &Archive,
-    role: Role,
-    label: &str,
+    new: &New<'_>,
     file: Option<&PathBuf>,
 ) -> Result<Code> {
-    let new: Secret = match file {
-        Some(file) => secret::from_file(file)?,
-        None => secret::prompt("New password", Ask::Twice)?,
-    };
-    let id = archive
-        .add_key(role, new.slot(), KdfParams::DEFAULT, label)
-        .map_err(|error| context.failure(error))?;
+    archive.certifier().map_err(|error| context.failure(error))?;
+    let secret = new_secret(file)?;
+    let id = new.add(archive, &secret).map_err(|error| context.failure(error))?;
     context.out.line(&format!("added the key {id}"))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }

@@ -250,3 +250,25 @@ fn a_command_dies_of_sigpipe_as_in_a_shell() {
     let mask = u64::from_str_radix(text.trim().rsplit('\t').next().unwrap(), 16).unwrap();
     assert_eq!(mask & (1 << 12), 0, "{text}"); // bit 0 is signal 1; SIGPIPE is 13
 }
+
+/// What it prints is backed up, and what it starts may tell others.
+#[test]
+fn a_command_is_not_told_what_opens_the_repository() {
+    let machine = Machine::new();
+    let mut command = machine.command([
+        "backup",
+        "--command",
+        "name",
+        "--",
+        "sh",
+        "-c",
+        "env > \"$IDS\"; echo x",
+    ]);
+    command.env("IDS", machine.path(IDS)).env("ICECORE_ADMIN_TOKEN", "of the server");
+    crate::machine::ended(&mut command).ends(0);
+    let told = std::fs::read_to_string(machine.path(IDS)).unwrap();
+    assert!(told.contains("IDS="), "{told}");
+    for secret in ["ICECORE_PASSWORD=", "ICECORE_ADMIN_TOKEN="] {
+        assert!(!told.contains(secret), "{secret}");
+    }
+}

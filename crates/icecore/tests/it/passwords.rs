@@ -123,5 +123,55 @@ fn keys_are_added_and_removed_but_never_the_last() {
     let listed = machine.run(["key", "list", "--json"]).lines();
     let last = listed[0]["key"].as_str().unwrap().to_owned();
     let refused = machine.run(["key", "remove", &last]).ends(2);
-    assert!(refused.stderr.contains("last key"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("last full key"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_password_is_changed_and_the_old_one_opens_nothing() {
+    let machine = Machine::new();
+    machine.backup();
+    std::fs::write(machine.path("new"), "another one\n").unwrap();
+    let new = machine.path("new");
+    let new = new.to_str().unwrap();
+    machine.run(["key", "passwd", "--new-password-file", new]).ends(0);
+    assert_ne!(machine.run(["snapshots"]).code, 0);
+    let with = |arguments: &[&str]| {
+        ended(
+            without(&machine, &[arguments, &["--password-file", new]].concat()).env("LC_ALL", "C"),
+        )
+    };
+    assert_eq!(with(&["snapshots", "--json"]).ends(0).lines().len(), 2);
+    let keys = with(&["key", "list"]).ends(0);
+    assert_eq!(keys.text().matches("first key").count(), 1, "{}", keys.text());
+    with(&["check"]).ends(0);
+}
+
+#[test]
+fn keys_for_readers_and_nodes_do_what_they_are_for() {
+    let machine = Machine::new();
+    machine.backup();
+    std::fs::write(machine.path("new"), "another one\n").unwrap();
+    let new = machine.path("new");
+    let new = new.to_str().unwrap();
+    let with = |arguments: &[&str]| {
+        ended(
+            without(&machine, &[arguments, &["--password-file", new]].concat()).env("LC_ALL", "C"),
+        )
+    };
+    let source = machine.source();
+    let backup = ["backup", source.to_str().unwrap(), "--node", "web"];
+    machine.run(["key", "add", "--read-only", "--new-password-file", new]).ends(0);
+    with(&["snapshots"]).ends(0);
+    let denied = with(&backup);
+    assert!(denied.code != 0 && denied.stderr.contains("not back up"), "{}", denied.stderr);
+    let denied = with(&["key", "passwd", "--new-password-file", new]);
+    assert!(denied.stderr.contains("full key"), "{}", denied.stderr);
+    std::fs::write(new, "a third one\n").unwrap();
+    machine
+        .run(["key", "add", "--read-write", "--node", "web", "--new-password-file", new])
+        .ends(0);
+    with(&backup).ends(0);
+    let keys = machine.run(["key", "list"]).ends(0).text();
+    assert!(keys.contains("read-only") && keys.contains("read-write"), "{keys}");
+    machine.run(["key", "add", "--read-only", "--write-only"]).ends(2);
 }

@@ -77,3 +77,26 @@ fn the_environment_names_the_profile_and_flags_go_before_it() {
         (&"mine".into(), &serde_json::json!(["one"]))
     );
 }
+
+/// Whoever writes the file would run commands as us.
+#[test]
+fn a_password_command_of_a_file_that_others_may_write_is_not_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let marker = "ran";
+    let machine = with_config("");
+    let command = format!("touch '{}'; echo x", machine.path(marker).display());
+    std::fs::write(file(&machine), format!("password-command = {command:?}\n")).unwrap();
+    let run = || {
+        let mut command = machine.command(["snapshots"]);
+        crate::machine::ended(command.env_remove("ICECORE_PASSWORD"))
+    };
+    for mode in [0o666, 0o620] {
+        std::fs::set_permissions(file(&machine), PermissionsExt::from_mode(mode)).unwrap();
+        let ran = run();
+        assert!(ran.code != 0 && ran.stderr.contains("chmod go-w"), "{}", ran.stderr);
+        assert!(!machine.path(marker).exists(), "{mode:o}");
+    }
+    std::fs::set_permissions(file(&machine), PermissionsExt::from_mode(0o644)).unwrap();
+    run();
+    assert!(machine.path(marker).exists());
+}
