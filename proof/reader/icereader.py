@@ -24,7 +24,7 @@ import parity
 from keys import Config, Keys, Signers, Slot, either, verify
 from wire import Damaged, Reader, checksum, need
 
-KINDS = {1: "data", 2: "pages", 3: "session", 4: "manifest", 5: "tombstone"}
+KINDS = {1: "data", 2: "pages", 3: "session", 4: "manifest", 5: "tombstone", 6: "receipt"}
 
 
 class Record:
@@ -253,7 +253,9 @@ class Repository:
                 data = path.read_bytes()
                 session = Record(data, 0)
                 record = Record(data, session.end)
-                need(record.end == len(data), f"length of {path}")
+                if record.end < len(data):
+                    receipt = Record(data, record.end)
+                    need(receipt.kind == "receipt" and receipt.end == len(data), f"length of {path}")
                 manifest, body = self.trusted(session, record)
                 name = f"{manifest.sequence:010x}-{manifest.id.hex()}"
                 need(name == path.name, f"{path} holds {name}")

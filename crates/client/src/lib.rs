@@ -17,6 +17,7 @@ mod keyring;
 pub mod manifest;
 pub mod pages;
 pub mod rebuild;
+pub mod receipts;
 pub mod reclaim;
 pub mod report;
 pub mod restore;

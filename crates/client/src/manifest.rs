@@ -2,6 +2,7 @@
 //! means.
 
 use crate::archive::Archive;
+use crate::receipts::{Receipts, Received};
 use crate::report::Report;
 use crate::signers::{Signer, Signers};
 use crate::{Error, Result};
@@ -52,6 +53,8 @@ pub struct Snapshot {
     pub head: Head,
     /// What was sealed.
     pub body: Body,
+    /// What a server says of it.
+    pub received: Received,
 }
 
 impl Snapshot {
@@ -111,12 +114,24 @@ pub(crate) fn commit(
     new: NewManifest,
     body: &Body,
 ) -> Result<Committed> {
+    let sequence = session.next_snapshot()?;
+    Ok(session.commit(&sealed(archive, sequence, sealer, new, body)?)?)
+}
+
+/// The signed manifest of the snapshot `sequence`.
+pub(crate) fn sealed(
+    archive: &Archive,
+    sequence: u64,
+    sealer: &Sealer,
+    new: NewManifest,
+    body: &Body,
+) -> Result<SealedRecord> {
     let bytes =
         serde_json::to_vec(body).map_err(|_| format::Error::Invalid { what: "manifest body" })?;
     let writer = &archive.keys.writer;
     let remade = if new.original.is_some() { REMADE } else { 0 };
     let head = Head {
-        sequence: session.next_snapshot()?,
+        sequence,
         source: new.source,
         source_sequence: new.source_sequence(),
         previous: new.previous_id.unwrap_or(SnapshotId([0; 16])),
@@ -132,13 +147,8 @@ pub(crate) fn commit(
     let unsigned = head.encode();
     let signature = writer.sign(&signed(archive, MANIFEST_CONTEXT, &unsigned))?;
     let clear = [&unsigned[..], &signature].concat();
-    let record = sealer.seal_single(
-        RecordKind::Manifest,
-        &clear,
-        &bytes,
-        &mut Packer::new(Level::Fixed(3))?,
-    )?;
-    Ok(session.commit(&record)?)
+    let packer = &mut Packer::new(Level::Fixed(3))?;
+    Ok(sealer.seal_single(RecordKind::Manifest, &clear, &bytes, packer)?)
 }
 
 /// A record that notes that snapshots were forgotten: their ids, signed.
@@ -163,6 +173,7 @@ pub(crate) fn tombstone(
 pub struct ManifestReader<'a> {
     archive: &'a Archive,
     signers: Signers<'a>,
+    receipts: Receipts<'a>,
     unpacker: zstd::bulk::Decompressor<'static>,
 }
 
@@ -170,7 +181,8 @@ impl<'a> ManifestReader<'a> {
     /// A reader of `archive`'s manifests.
     pub fn new(archive: &'a Archive) -> Result<Self> {
         let unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
-        Ok(Self { archive, signers: Signers::new(archive), unpacker })
+        let (signers, receipts) = (Signers::new(archive), Receipts::new(archive)?);
+        Ok(Self { archive, signers, receipts, unpacker })
     }
 
     /// The snapshot `name`: its signature, its body and that both belong together are checked.
@@ -181,20 +193,21 @@ impl<'a> ManifestReader<'a> {
     /// The snapshot that was fetched as `stored`, checked in the same way.
     pub(crate) fn open(&mut self, stored: Stored) -> Result<Snapshot> {
         let signer = self.check_signature(&stored)?;
-        let (name, head) = (stored.name, stored.head);
-        let body = Body { partial: head.is_partial(), ..self.body(stored)? };
+        let (name, head, received) = (stored.name, stored.head, self.receipts.of(&stored));
+        let body = Body { partial: head.is_partial(), ..self.body(&stored)? };
+        received.check_node(&stored, &body.node)?;
         if source_id(self.archive, &body.node, &body.paths) != head.source {
             let why = format!("it names the node '{}' and was made for another source", body.node);
             return Err(Error::NotTrusted { id: name.id, why });
         }
         may_be(&signer, name, &body.node)?;
-        Ok(Snapshot { name, head, body })
+        Ok(Snapshot { name, head, body, received })
     }
 
     /// What is sealed in `stored`, if that is what its head means.
-    fn body(&mut self, stored: Stored) -> Result<Body> {
+    fn body(&mut self, stored: &Stored) -> Result<Body> {
         let opener = self.archive.blocks()?.opener();
-        let mut bytes = stored.record;
+        let mut bytes = stored.record.clone();
         if record::split(&bytes)?.header.plain_bytes as usize > MANIFEST_BODY_MAX {
             return Err(format::Error::Invalid { what: "manifest body" }.into());
         }
@@ -218,9 +231,15 @@ impl<'a> ManifestReader<'a> {
         signed.map_err(|why| Error::NotTrusted { id: stored.name.id, why })
     }
 
+    /// What the server's receipt of `stored` says.
+    pub(crate) fn received(&self, stored: &Stored) -> Received {
+        self.receipts.of(stored)
+    }
+
     /// Whether `stored` may count for the source of `node` that its head names, as far as the clear
     /// tells: also possible with a write-only key.
     pub(crate) fn check_clear(&self, stored: &Stored, node: &str) -> Result<()> {
+        self.receipts.of(stored).check_node(stored, node)?;
         may_be(&self.check_signature(stored)?, stored.name, node)
     }
 

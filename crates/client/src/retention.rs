@@ -172,7 +172,8 @@ fn decide_source<'a>(
     now_secs: i64,
 ) -> Vec<Decision<'a>> {
     snapshots.sort_by_key(|snapshot| std::cmp::Reverse(standing::place(&snapshot.head)));
-    let heads: Vec<_> = snapshots.iter().map(|snapshot| snapshot.head).collect();
+    let heads: Vec<_> =
+        snapshots.iter().map(|snapshot| (snapshot.head, snapshot.received.clone())).collect();
     let (mut dated, mut held) = (Vec::new(), Vec::new());
     let standings = standing::all(&heads, now_secs);
     for (snapshot, standing) in snapshots.into_iter().zip(standings).filter(|(one, _)| takes(one)) {
@@ -344,6 +345,7 @@ impl Archive {
 mod tests {
     use super::*;
     use crate::manifest::Body;
+    use crate::receipts::Received;
     use format::manifest::{Head, REMADE};
     use ids::{KeyId, ObjectId, SnapshotId};
 
@@ -370,7 +372,7 @@ mod tests {
         };
         let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
         let body = Body { node: "n".into(), paths: vec!["/".into()], tags, ..Body::default() };
-        Snapshot { name: SnapshotRef { sequence, id }, head, body }
+        Snapshot { name: SnapshotRef { sequence, id }, head, body, received: Received::Never }
     }
 
     /// Months of 28 days and years of 12 of them: enough to tell spans apart.

@@ -7,6 +7,7 @@
 use crate::browse;
 use crate::manifest::{ManifestReader, Snapshot, fetched};
 use crate::pages::PageReader;
+use crate::receipts::Received;
 use crate::standing;
 use crate::{Archive, Error, Result};
 use format::entry::Time;
@@ -145,7 +146,7 @@ fn by_id(archive: &Archive, prefix: &str) -> Result<SnapshotRef> {
 }
 
 /// A snapshot as the clear tells it.
-type Candidate = (SnapshotRef, Head);
+type Candidate = (SnapshotRef, Head, Received);
 
 /// A search for the newest one.
 struct Search<'a> {
@@ -169,14 +170,14 @@ impl Search<'_> {
                 .and_then(|stored| self.reader.check_signature(&stored).map(|_| stored));
             match checked {
                 Ok(stored) => {
-                    all.push((name, stored.head));
+                    all.push((name, stored.head, self.reader.received(&stored)));
                     self.keep(stored);
                 }
                 Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {} // forgotten meanwhile
                 Err(error) => pass_over(name, error, self.note)?,
             }
         }
-        all.sort_unstable_by_key(|(_, head)| std::cmp::Reverse(standing::place(head)));
+        all.sort_unstable_by_key(|(_, head, _)| std::cmp::Reverse(standing::place(head)));
         Ok(all)
     }
 
@@ -194,9 +195,10 @@ impl Search<'_> {
 
     /// Leaves those at or before `time`. One whose time is not known may be of any.
     fn keep_at_or_before(&mut self, time: Time, candidates: &mut Vec<Candidate>) {
-        let heads: Vec<_> = candidates.iter().map(|(_, head)| *head).collect();
+        let heads: Vec<_> =
+            candidates.iter().map(|(_, head, word)| (*head, word.clone())).collect();
         let mut standings = standing::all(&heads, self.archive.now_secs()).into_iter();
-        candidates.retain(|(_, head)| {
+        candidates.retain(|(_, head, _)| {
             let is_dated = standings.next().is_some_and(|standing| standing.time().is_some());
             is_dated && standing::time(head) <= time
         });
@@ -206,7 +208,7 @@ impl Search<'_> {
     /// source. When none has the path, the newest: who asked is told what it lacks.
     fn newest(&mut self, candidates: &[Candidate], back: u32) -> Result<Snapshot> {
         let (mut passed, mut first) = (FxHashSet::default(), None);
-        for (at, (name, head)) in candidates.iter().enumerate() {
+        for (at, (name, head, _)) in candidates.iter().enumerate() {
             if passed.contains(&head.source) {
                 continue;
             }
@@ -227,7 +229,7 @@ impl Search<'_> {
     fn before(&mut self, snapshot: Snapshot, older: &[Candidate], back: u32) -> Result<Snapshot> {
         let (source, mut found, mut left): (ObjectId, _, _) =
             (snapshot.head.source, snapshot, back);
-        for (name, _) in older.iter().filter(|(_, head)| head.source == source) {
+        for (name, ..) in older.iter().filter(|(_, head, _)| head.source == source) {
             if left == 0 {
                 break;
             }

@@ -3,8 +3,11 @@
 //! contradict each other nobody knows the age, so such a snapshot is held back: no rule is satisfied
 //! by it, nothing is pushed out by it, and it is not forgotten unless somebody names it.
 //!
+//! Where a server gave a receipt, its clock says the time.
+//!
 //! Pure: what time it is, is the caller's to say.
 
+use crate::receipts::Received;
 use format::entry::Time;
 use format::manifest::Head;
 use std::collections::BTreeMap;
@@ -45,34 +48,64 @@ pub fn time(head: &Head) -> Time {
 }
 
 /// The standing of each of the snapshots with these heads, which may be of several sources.
-pub fn all(heads: &[Head], now_secs: i64) -> Vec<Standing> {
+pub fn all(heads: &[(Head, Received)], now_secs: i64) -> Vec<Standing> {
     let mut sources: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-    for (at, head) in heads.iter().enumerate() {
+    for (at, (head, _)) in heads.iter().enumerate() {
         sources.entry(head.source.0).or_default().push(at);
     }
     let mut standings = vec![None; heads.len()];
     for mut of_source in sources.into_values() {
-        of_source.sort_by_key(|at| place(&heads[*at]));
+        of_source.sort_by_key(|at| place(&heads[*at].0));
         let mut newest = None;
         for at in of_source {
-            standings[at] = Some(next(time(&heads[at]), &mut newest, now_secs));
+            let (head, received) = &heads[at];
+            standings[at] = Some(next(time(head), received, &mut newest, now_secs));
         }
     }
     standings.into_iter().flatten().collect()
 }
 
 /// The standing of the next snapshot of a source, made after one of the time `newest`.
-fn next(own: Time, newest: &mut Option<Time>, now_secs: i64) -> Standing {
-    if own.secs > now_secs.saturating_add(CLOCKS_SECS) {
-        return Standing::HeldBack("its time is not yet come".into());
+fn next(own: Time, received: &Received, newest: &mut Option<Time>, now_secs: i64) -> Standing {
+    let standing = match received {
+        Received::Unknown => held("its receipt is signed by no server that is known"),
+        Received::By { times: Some((begun, received)), .. } => by_receipt(own, *begun, *received),
+        Received::By { times: None, .. } | Received::Never => by_order(own, *newest),
+    };
+    let is_future = |time: Time| time.secs > now_secs.saturating_add(CLOCKS_SECS);
+    match standing {
+        Standing::Dated(time) if is_future(time) || is_future(own) => {
+            held("its time is not yet come")
+        }
+        Standing::Dated(time) => {
+            *newest = (*newest).max(Some(time));
+            standing
+        }
+        held => held,
     }
+}
+
+fn held(why: &str) -> Standing {
+    Standing::HeldBack(why.to_owned())
+}
+
+/// The server's time, if the node's own one is near.
+fn by_receipt(own: Time, begun: Time, received: Time) -> Standing {
+    let earliest = begun.secs.saturating_sub(CLOCKS_SECS);
+    let latest = received.secs.saturating_add(CLOCKS_SECS);
+    if (earliest..=latest).contains(&own.secs) {
+        return Standing::Dated(received);
+    }
+    held("its time and that of the server's receipt are more than a day apart")
+}
+
+/// Its own time, if it is not before that of an older one.
+fn by_order(own: Time, newest: Option<Time>) -> Standing {
     let before = newest.unwrap_or(own);
     if own.secs < before.secs.saturating_sub(SET_RIGHT_SECS) {
-        return Standing::HeldBack("it is dated before an older snapshot of its source".into());
+        return held("it is dated before an older snapshot of its source");
     }
-    let time = own.max(before);
-    *newest = Some(time);
-    Standing::Dated(time)
+    Standing::Dated(own.max(before))
 }
 
 #[cfg(test)]
@@ -85,7 +118,8 @@ mod tests {
     fn standings(secs: &[i64]) -> Vec<Option<i64>> {
         let mut newest = None;
         let time = |secs: &i64| Time { secs: *secs, nanos: 0 };
-        let all = secs.iter().map(|secs| next(time(secs), &mut newest, NOW).time());
+        let all =
+            secs.iter().map(|secs| next(time(secs), &Received::Never, &mut newest, NOW).time());
         all.map(|time| time.map(|time| time.secs)).collect()
     }
 
@@ -110,5 +144,30 @@ mod tests {
     fn a_source_may_begin_in_the_past_but_not_fall_back_into_it() {
         assert_eq!(standings(&[-5 * DAY, 0, -DAY]), [Some(-5 * DAY), Some(0), None]);
         assert_eq!(standings(&[i64::MIN, i64::MIN]), [Some(i64::MIN), Some(i64::MIN)]);
+    }
+
+    /// The server's clock decides, for what is near it; a fake of days ago is none of these days.
+    #[test]
+    fn a_receipt_dates_a_snapshot_and_an_own_time_far_from_it_is_held_back() {
+        let time = |secs| Time { secs, nanos: 0 };
+        let by = |begun: i64, at: i64| Received::By {
+            node: "web".into(),
+            times: Some((time(begun), time(at))),
+        };
+        let mut newest = None;
+        let mut stands = |own, received: &Received| {
+            next(time(own), received, &mut newest, NOW).time().map(|time| time.secs)
+        };
+        assert_eq!(stands(5 * DAY, &by(5 * DAY, 5 * DAY + 60)), Some(5 * DAY + 60));
+        assert_eq!(stands(5 * DAY, &by(6 * DAY, 9 * DAY)), Some(9 * DAY), "a run of three days");
+        assert_eq!(stands(7 * DAY, &by(9 * DAY, 9 * DAY)), None);
+        assert_eq!(stands(11 * DAY, &by(9 * DAY, 9 * DAY + 5)), None);
+        assert_eq!(stands(9 * DAY + 9, &Received::Unknown), None);
+        assert_eq!(stands(NOW + 3 * DAY, &by(NOW + 3 * DAY, NOW + 3 * DAY)), None);
+        // One without a receipt is held against the receipts before it.
+        assert_eq!(stands(8 * DAY, &Received::Never), None);
+        let doubtful = Received::By { node: "web".into(), times: None };
+        assert_eq!(stands(8 * DAY, &doubtful), None);
+        assert_eq!(stands(10 * DAY, &doubtful), Some(10 * DAY));
     }
 }

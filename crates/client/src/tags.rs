@@ -4,7 +4,7 @@
 //! tree and time, after which the old one is forgotten. Killed in between, both are there.
 
 use crate::manifest::{self, NewManifest, Snapshot};
-use crate::{Archive, Result};
+use crate::{Archive, Error, Result};
 use format::inner::Sums;
 use repository::snapshots::SnapshotRef;
 use tree::Root;
@@ -42,6 +42,15 @@ pub fn change(
     if body.tags == snapshot.body.tags {
         return Ok(None);
     }
+    let own = &archive.slot;
+    if own.bound && own.label != body.node {
+        // What it signed would not be trusted, and the original would be gone.
+        let what = format!(
+            "this key is of the node '{}', and cannot change the tags of snapshots of '{}'",
+            own.label, body.node
+        );
+        return Err(Error::Usage(what));
+    }
     let name = publish(archive, snapshot, &body)?;
     archive.forget(&[snapshot.name])?;
     Ok(Some(name))
@@ -62,7 +71,9 @@ fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Res
         root: Root { id: head.root, level: head.level, sums: Sums::EMPTY },
         original: Some(head.original.unwrap_or((snapshot.id(), head.sequence))),
     };
-    Ok(manifest::commit(archive, Box::new(session), &sealer, new, body)?.snapshot)
+    let manifest = manifest::sealed(archive, session.next_snapshot(), &sealer, new, body)?;
+    let receipt = archive.store.snapshot(snapshot.name)?.receipt;
+    Ok(session.commit_received(&manifest, receipt.as_deref())?.snapshot)
 }
 
 #[cfg(test)]

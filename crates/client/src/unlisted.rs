@@ -114,7 +114,9 @@ fn look_into(reader: &ContainerReader, told: &mut Told) -> Result<()> {
     };
     let mut sessions: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
     let mut manifests = Vec::new();
-    let kinds = [RecordKind::Session, RecordKind::Manifest, RecordKind::Tombstone];
+    use RecordKind::{Manifest, Receipt, Session, Tombstone};
+    let kinds = [Session, Manifest, Tombstone, Receipt];
+    let mut receipts: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
     for row in rows.iter().filter(|row| kinds.iter().any(|kind| row.is(*kind))) {
         let mut bytes = Vec::new();
         let place = Place { container: reader.number(), offset: row.offset, length: row.length };
@@ -123,13 +125,15 @@ fn look_into(reader: &ContainerReader, told: &mut Told) -> Result<()> {
         match record.header.kind {
             RecordKind::Session => drop(sessions.insert(record.header.session, bytes)),
             RecordKind::Tombstone => told.tombstones.push(record.clear.to_vec()),
+            RecordKind::Receipt => drop(receipts.insert(record.header.session, bytes)),
             _ => manifests.push((record.header.session, record.clear.to_vec(), bytes)),
         }
     }
     for (session, clear, manifest) in manifests {
         if let Some(key) = sessions.get(&session) {
             let id = manifest::snapshot_id(&clear);
-            let file = [&key[..], &manifest].concat();
+            let receipt = receipts.get(&session).map_or(&[][..], |receipt| receipt);
+            let file = [&key[..], &manifest, receipt].concat();
             told.manifests.push(FoundManifest { id, clear, file });
         }
     }

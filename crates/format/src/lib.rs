@@ -17,6 +17,7 @@ pub mod list;
 pub mod manifest;
 pub mod page;
 pub mod parity;
+pub mod receipt;
 pub mod record;
 pub mod wire;
 pub mod xattrs;

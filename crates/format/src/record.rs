@@ -37,6 +37,8 @@ pub enum RecordKind {
     Manifest = 4,
     /// Names of snapshots that were forgotten.
     Tombstone = 5,
+    /// A server's word of when it took a snapshot.
+    Receipt = 6,
 }
 
 /// How the plaintext was made small before it was sealed.
@@ -197,7 +199,10 @@ pub fn object_ids(record: &Record<'_>) -> Result<Vec<ObjectId>> {
     match record.header.kind {
         RecordKind::Data => Ok(chunk_ids(record)?.collect()),
         RecordKind::Pages => Ok(crate::page::heads(record)?.iter().map(|head| head.id).collect()),
-        RecordKind::Session | RecordKind::Manifest | RecordKind::Tombstone => Ok(Vec::new()),
+        RecordKind::Session
+        | RecordKind::Manifest
+        | RecordKind::Tombstone
+        | RecordKind::Receipt => Ok(Vec::new()),
     }
 }
 
@@ -269,7 +274,7 @@ fn check_version(version: u8) -> Result<()> {
 
 fn kind_from(value: u8) -> Result<RecordKind> {
     use RecordKind::*;
-    let kinds = [Data, Pages, Session, Manifest, Tombstone];
+    let kinds = [Data, Pages, Session, Manifest, Tombstone, Receipt];
     let found = kinds.into_iter().find(|kind| *kind as u8 == value);
     found.ok_or(Error::Invalid { what: "record kind" })
 }

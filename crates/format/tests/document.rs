@@ -3,6 +3,7 @@
 use format::container::{self, Row, encode_footer};
 use format::page::{PageKind, put_head};
 use format::parity::Geometry;
+use format::receipt::Receipt;
 use format::record::{self, Codec, RecordKind};
 use format::{limits, manifest};
 use ids::{ContainerNo, KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
@@ -125,10 +126,10 @@ fn the_record_header_is_laid_out_as_told() {
 
 #[test]
 fn the_record_kinds_are_those_of_the_document() {
-    use RecordKind::{Data, Manifest, Pages, Session, Tombstone};
+    use RecordKind::{Data, Manifest, Pages, Receipt, Session, Tombstone};
     let rows = table("Record header:", "| kind | name | clear part | plaintext |");
     let told = rows.iter().map(|row| (row[0].clone(), row[1].clone()));
-    let known = [Data, Pages, Session, Manifest, Tombstone];
+    let known = [Data, Pages, Session, Manifest, Tombstone, Receipt];
     let known = known.map(|kind| ((kind as u8).to_string(), format!("{kind:?}")));
     assert_eq!(told.collect::<Vec<_>>(), known);
 }
@@ -196,6 +197,39 @@ fn the_manifest_head_is_laid_out_as_told() {
     ];
     assert_layout("Manifest head:", &bytes, &expected);
     assert_eq!(bytes.len(), manifest::HEAD_BYTES);
+}
+
+#[test]
+fn the_receipt_is_laid_out_as_told() {
+    let receipt = Receipt {
+        snapshot: SnapshotId([1; 16]),
+        source: ObjectId([2; 24]),
+        root: ObjectId([3; 24]),
+        time_secs: 4,
+        begun_secs: 5,
+        received_secs: 6,
+        counter: 7,
+        flags: 1,
+        key: [8; 32],
+        node: String::new(),
+    };
+    let bytes = [&receipt.encode()[..], &[9; 64]].concat();
+    let [time, begun, received, counter] = [4u64, 5, 6, 7].map(u64::to_le_bytes);
+    let expected: [&[u8]; 12] = [
+        &[1, 0],
+        &[1; 16],
+        &[2; 24],
+        &[3; 24],
+        &time,
+        &begun,
+        &received,
+        &counter,
+        &[1, 0, 0, 0],
+        &[8; 32],
+        &[0],
+        &[9; 64],
+    ];
+    assert_layout("Receipt:", &bytes, &expected);
 }
 
 #[test]

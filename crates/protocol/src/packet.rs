@@ -321,6 +321,8 @@ packets! {
         may_read: bool,
         /// Whether the node may make the repository.
         may_init: bool,
+        /// Keys with which this server, and others before it, signed receipts of snapshots.
+        receipt_keys: Vec<PathBytes>,
     }
     /// It is done.
     131 Done Server SMALL_BYTES_MAX, {}

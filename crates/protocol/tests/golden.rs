@@ -185,6 +185,7 @@ fn of_servers() -> Vec<Packet> {
             may_write: true,
             may_read: false,
             may_init: true,
+            receipt_keys: vec![bytes(&[33; 32])],
         },
         Packet::Done {},
         Packet::SnapshotList { names: vec![name], more: true },

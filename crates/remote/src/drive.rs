@@ -224,7 +224,16 @@ impl Drive {
         match answer {
             Packet::Attached { applied } => Ok(Met::Here(dialled.into(), Some(applied))),
             Packet::Elsewhere { host, port } => Ok(Met::Elsewhere((host, port))),
-            Packet::Opened { domain, config, damage_epoch, may_write, may_read, may_init } => {
+            Packet::Opened {
+                domain,
+                config,
+                damage_epoch,
+                may_write,
+                may_read,
+                may_init,
+                receipt_keys,
+            } => {
+                let keys = receipt_keys.iter().filter_map(|key| key.0.as_slice().try_into().ok());
                 self.is_the_same(&config.0)?;
                 let opened = Opened {
                     node,
@@ -234,6 +243,7 @@ impl Drive {
                     may_write,
                     may_read,
                     may_init,
+                    receipt_keys: keys.collect(),
                     streams,
                     time_secs,
                     buffers: dialled.buffers,

@@ -67,6 +67,7 @@ pub(crate) struct Opened {
     pub(crate) may_write: bool,
     pub(crate) may_read: bool,
     pub(crate) may_init: bool,
+    pub(crate) receipt_keys: Vec<[u8; 32]>,
     pub(crate) streams: u8,
     pub(crate) time_secs: i64,
     pub(crate) buffers: Buffers,

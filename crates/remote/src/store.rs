@@ -9,6 +9,7 @@ use protocol::Packet;
 use protocol::limits::IDS_MAX;
 use protocol::packet::{Slot, SnapshotName};
 use repository::config::Config;
+use repository::receipts::ReceiptKey;
 use repository::snapshots::{self, SnapshotRef, Stored};
 use repository::store::{Sink, Store, Writer};
 use repository::{Error, Result};
@@ -91,6 +92,10 @@ impl Store for Remote {
             self.key_slots()?;
         }
         Ok(self.signers.lock().clone())
+    }
+
+    fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
+        Ok(self.opened.receipt_keys.clone())
     }
 
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {

@@ -22,6 +22,7 @@ pub mod parity;
 mod pins;
 mod reading;
 pub mod rebuild;
+pub mod receipts;
 pub mod reclaim;
 mod recover;
 #[allow(clippy::module_inception, reason = "the crate's main noun")]

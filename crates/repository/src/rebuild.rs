@@ -41,7 +41,7 @@ pub struct FoundManifest {
     pub id: SnapshotId,
     /// Its clear part: head and signature.
     pub clear: Vec<u8>,
-    /// Its session record and itself, as a snapshot file holds them.
+    /// Its session record, itself and its receipt, as a snapshot file holds them.
     pub file: Vec<u8>,
 }
 
@@ -241,6 +241,7 @@ fn read_container(
 struct Scan {
     sessions: FxHashMap<SessionId, Vec<u8>>,
     manifests: Vec<(SessionId, Vec<u8>, Vec<u8>)>,
+    receipts: FxHashMap<SessionId, Vec<u8>>,
     tombstones: Vec<Vec<u8>>,
     placed: FxHashMap<Prefix, Place>,
 }
@@ -260,6 +261,9 @@ impl Scan {
                 self.manifests.push((session, record.clear.to_vec(), whole(record)));
             }
             RecordKind::Tombstone => self.tombstones.push(record.clear.to_vec()),
+            RecordKind::Receipt => {
+                self.receipts.insert(record.header.session, whole(record));
+            }
         }
     }
 
@@ -282,7 +286,8 @@ impl Scan {
         for (session, clear, manifest) in self.manifests {
             if let Some(key) = self.sessions.get(&session) {
                 let id = manifest::snapshot_id(&clear);
-                let file = [&key[..], &manifest].concat();
+                let receipt = self.receipts.get(&session).map_or(&[][..], |receipt| receipt);
+                let file = [&key[..], &manifest, receipt].concat();
                 found.manifests.push(FoundManifest { id, clear, file });
             }
         }

@@ -182,19 +182,38 @@ impl Session {
 
     /// Publishes all that was appended as the snapshot of `manifest`.
     pub fn commit(self, manifest: &SealedRecord) -> Result<Committed> {
+        self.commit_received(manifest, None)
+    }
+
+    /// The same with the clear part of a server's receipt.
+    pub fn commit_received(
+        self,
+        manifest: &SealedRecord,
+        receipt: Option<&[u8]>,
+    ) -> Result<Committed> {
+        let receipt = receipt.map(|clear| self.receipt(clear)).transpose()?;
         if let Some(count) = self.unkept_promises() {
             return Err(Error::NotStored(count));
         }
         self.check_root(manifest)?;
         let sum = manifest.checksum();
         self.write(manifest.kind, &[&manifest.associated, &manifest.sealed, &sum])?;
+        if let Some(receipt) = &receipt {
+            // Behind its manifest: reclaim and rebuild know it by that.
+            self.write(receipt.kind, &[&receipt.associated, &receipt.checksum()])?;
+        }
         let renumbered = self.finish_containers()?;
         let repository = self.repository.clone();
         let _commit = repository.commit.lock();
         self.publish_index(&renumbered)?;
         // The last look before the one step that makes it visible.
         self.lease.verify()?;
-        let snapshot = snapshots::write(&*repository.storage, &self.session_record, manifest)?;
+        let snapshot = snapshots::write(
+            &*repository.storage,
+            &self.session_record,
+            manifest,
+            receipt.as_ref(),
+        )?;
         self.committed.store(true, Ordering::Relaxed);
         Ok(Committed { snapshot, stored_bytes: self.stored_bytes() })
     }
@@ -227,6 +246,12 @@ impl Session {
         }
         drop(fresh);
         self.is_stored(id)
+    }
+
+    fn receipt(&self, clear: &[u8]) -> Result<SealedRecord> {
+        let damaged = |reason| Error::damaged("session record", reason);
+        let session = head_only(&self.session_record.associated).map_err(damaged)?;
+        format::receipt::record(session.header.session, clear).map_err(damaged)
     }
 
     /// Objects that were claimed and not appended yet.

@@ -1,10 +1,10 @@
 //! The directory `snapshots`: a file per snapshot, with its manifest record and the session
-//! record that opens it. Written last of all: while it is not there, the snapshot is not.
+//! record that opens it, and a server's receipt. Written last of all: while it is not there, the snapshot is not.
 
 use crate::storage::{Storage, read_small};
 use crate::{Error, Result};
 use format::manifest::{self, Head, SIGNATURE_BYTES};
-use format::record::{self, RecordKind, SealedRecord};
+use format::record::{self, Header, RecordKind, SealedRecord};
 use ids::SnapshotId;
 
 pub(crate) const DIRECTORY: &str = "snapshots";
@@ -32,14 +32,18 @@ pub struct Stored {
     pub session: Vec<u8>,
     /// The manifest record.
     pub record: Vec<u8>,
+    /// Clear part of the server's receipt, when there is one; whether it is good is not known here.
+    pub receipt: Option<Vec<u8>>,
     /// The session record.
     session_record: Vec<u8>,
+    /// The receipt record, or nothing.
+    receipt_record: Vec<u8>,
 }
 
 impl Stored {
     /// The bytes of its file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        [&self.session_record[..], &self.record].concat()
+        [&self.session_record[..], &self.record, &self.receipt_record].concat()
     }
 }
 
@@ -73,8 +77,10 @@ pub(crate) fn write(
     storage: &dyn Storage,
     session: &SealedRecord,
     manifest: &SealedRecord,
+    receipt: Option<&SealedRecord>,
 ) -> Result<SnapshotRef> {
-    let bytes = [session.to_bytes(), manifest.to_bytes()].concat();
+    let receipt = receipt.map(SealedRecord::to_bytes).unwrap_or_default();
+    let bytes = [session.to_bytes(), manifest.to_bytes(), receipt].concat();
     write_bytes(storage, &manifest.associated, &bytes)
 }
 
@@ -116,7 +122,24 @@ fn stored(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
     if kinds != (RecordKind::Session, RecordKind::Manifest) || !same {
         return Err(format::Error::Invalid { what: "snapshot" });
     }
+    let (record, receipt_record) = rest.split_at(manifest.header.record_bytes());
+    let (record, receipt_record) = (record.to_vec(), receipt_record.to_vec());
+    let receipt = receipt(&receipt_record, &manifest.header)?;
     let session_record = bytes[..bytes.len() - rest.len()].to_vec();
     let session = session.clear.to_vec();
-    Ok(Stored { name, head, signature, session, record: rest.to_vec(), session_record })
+    Ok(Stored { name, head, signature, session, record, receipt, session_record, receipt_record })
+}
+
+/// The clear part of the receipt behind a manifest. Nothing else may follow.
+fn receipt(bytes: &[u8], manifest: &Header) -> format::Result<Option<Vec<u8>>> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let record = record::verify(bytes)?;
+    let is_its_own = record.header.session == manifest.session;
+    let is_alone = record.header.record_bytes() == bytes.len();
+    if record.header.kind != RecordKind::Receipt || !is_its_own || !is_alone {
+        return Err(format::Error::Invalid { what: "snapshot" });
+    }
+    Ok(Some(record.clear.to_vec()))
 }

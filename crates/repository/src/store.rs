@@ -6,6 +6,7 @@
 
 use crate::config::Config;
 use crate::lease::Lease;
+use crate::receipts::ReceiptKey;
 use crate::session::{Committed, Session};
 use crate::snapshots::{SnapshotRef, Stored};
 use crate::{Error, Repository, Result};
@@ -45,6 +46,9 @@ pub trait Store: Send + Sync {
 
     /// The list of signers, if there is one; `anew` when one that came before does not do.
     fn signers(&self, anew: bool) -> Result<Option<Vec<u8>>>;
+
+    /// Keys with which servers signed receipts here.
+    fn receipt_keys(&self) -> Result<Vec<ReceiptKey>>;
 
     /// Where the records of `ids` lie.
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>>;
@@ -180,6 +184,10 @@ impl Store for Repository {
 
     fn signers(&self, _anew: bool) -> Result<Option<Vec<u8>>> {
         Self::signers(self)
+    }
+
+    fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
+        Self::receipt_keys(self)
     }
 
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {

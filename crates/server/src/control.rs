@@ -33,6 +33,7 @@ pub mod upkeep;
 pub use error::{Error, Result};
 pub use repositories::{Direct, Repositories};
 
+use crate::data::receipts::Receipts;
 use admission::LiveFlags;
 use catalog::{By, Catalog};
 use folder::Folder;
@@ -86,6 +87,14 @@ pub struct Control {
 }
 
 impl Control {
+    /// Who gives receipts of what this server stores.
+    ///
+    /// # Errors
+    /// Those of [`Receipts::open`].
+    pub fn receipts(&self) -> std::io::Result<Receipts> {
+        Receipts::open(&self.folder.file(""))
+    }
+
     /// Seconds since 1970.
     fn now_secs(&self) -> i64 {
         jiff::Timestamp::now().as_second()

@@ -17,6 +17,7 @@ pub use crate::control::folder::Folder;
 
 use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node, Peer, Refusal};
 use crate::control::elsewhere::GOVERNING;
+use crate::data::receipts::Receipts;
 use crate::{control, disk};
 use api::Name;
 use api::orders::Order;
@@ -83,6 +84,14 @@ impl Storing {
         let run = data_encoding::HEXLOWER.encode(&run);
         let (port, known, jobs, questions, readers) = Default::default();
         Ok(Arc::new(Self { folder, governing, run, port, known, jobs, questions, readers }))
+    }
+
+    /// Who gives receipts of what is stored here.
+    ///
+    /// # Errors
+    /// Those of [`Receipts::open`].
+    pub fn receipts(&self) -> std::io::Result<Receipts> {
+        Receipts::open(&self.folder.file(""))
     }
 
     /// It listens at this port.

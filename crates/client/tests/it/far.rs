@@ -71,6 +71,9 @@ impl Store for Far {
     fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
         self.trip().newest(source)
     }
+    fn receipt_keys(&self) -> Result<Vec<[u8; 32]>> {
+        self.near.receipt_keys()
+    }
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
         self.near.key_slots()
     }

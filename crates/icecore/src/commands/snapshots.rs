@@ -129,7 +129,8 @@ struct Odd {
 }
 
 fn held_back(all: &[Snapshot], now_secs: i64) -> Vec<(SnapshotRef, Odd)> {
-    let heads: Vec<_> = all.iter().map(|snapshot| snapshot.head).collect();
+    let heads: Vec<_> =
+        all.iter().map(|snapshot| (snapshot.head, snapshot.received.clone())).collect();
     let both = all.iter().zip(standing::all(&heads, now_secs));
     let odd = both.filter_map(|(snapshot, standing)| match standing {
         Standing::Dated(_) => None,

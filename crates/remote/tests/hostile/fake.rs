@@ -196,6 +196,7 @@ impl Backend {
             may_write: true,
             may_read: true,
             may_init: false,
+            receipt_keys: Vec::new(),
         }
     }
 

@@ -65,6 +65,7 @@ fn greetings_that_are_none_are_refused() {
                 may_write: true,
                 may_read: true,
                 may_init: true,
+                receipt_keys: Vec::new(),
             }]),
             _ => asked.honestly(),
         });

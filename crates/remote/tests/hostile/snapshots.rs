@@ -78,6 +78,7 @@ fn another_repository_behind_the_same_address_is_noticed() {
                 may_write,
                 may_read,
                 may_init,
+                receipt_keys: Vec::new(),
             }])
         }
         Some(Packet::Snapshot { .. }) if asked.connection == 1 => Reply::Cut,

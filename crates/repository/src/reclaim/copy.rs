@@ -39,6 +39,8 @@ pub(super) struct Copier<'a, 'r> {
     /// Key records of the container that is copied.
     session_records: FxHashMap<SessionId, Vec<u8>>,
     snapshots: Option<FxHashSet<SnapshotId>>,
+    /// Session of the manifest that was copied last.
+    kept: Option<SessionId>,
     placed: FxHashMap<Prefix, Place>,
     copied: &'a mut Copied,
 }
@@ -62,6 +64,7 @@ impl<'a, 'r> Copier<'a, 'r> {
             sessions_here: FxHashSet::default(),
             session_records: FxHashMap::default(),
             snapshots: None,
+            kept: None,
             placed: FxHashMap::default(),
             copied,
         }
@@ -154,7 +157,14 @@ impl<'a, 'r> Copier<'a, 'r> {
         let bytes = read_good(reader, row)?;
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         match record.header.kind {
-            RecordKind::Manifest if self.is_snapshot(&record)? => self.copy(&record, &bytes, &[]),
+            RecordKind::Manifest if self.is_snapshot(&record)? => {
+                self.kept = Some(record.header.session);
+                self.copy(&record, &bytes, &[])
+            }
+            // It lies behind its manifest, and is worth as much.
+            RecordKind::Receipt if self.kept == Some(record.header.session) => {
+                self.copy(&record, &bytes, &[])
+            }
             // A tombstone is small, and as long as it is there no rebuild brings back the dead.
             RecordKind::Tombstone => self.copy(&record, &bytes, &[]),
             _ => Ok(()),

@@ -17,6 +17,7 @@ pub mod hub;
 mod manifest;
 mod random;
 mod reading;
+pub mod receipts;
 mod session;
 pub mod sessions;
 mod work;
@@ -25,6 +26,7 @@ use crate::authority::{Authority, JobEnd};
 use bodies::Bodies;
 use domains::Domains;
 use hub::Hub;
+use receipts::Receipts;
 use sessions::Sessions;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +59,8 @@ pub struct Shared {
     bodies: Bodies,
     /// Places to be listened to for who is not let in.
     strangers: Semaphore,
+    /// Who gives receipts of snapshots, if anybody does.
+    receipts: Option<Receipts>,
     /// Name and version, for the other end.
     program: String,
 }
@@ -64,6 +68,11 @@ pub struct Shared {
 impl Shared {
     /// The part that stores, under `authority`.
     pub fn new(authority: Arc<dyn Authority>) -> Arc<Self> {
+        Self::with_receipts(authority, None)
+    }
+
+    /// The same, which gives a receipt of every snapshot.
+    pub fn with_receipts(authority: Arc<dyn Authority>, receipts: Option<Receipts>) -> Arc<Self> {
         Arc::new(Self {
             authority,
             domains: Arc::default(),
@@ -71,6 +80,7 @@ impl Shared {
             hub: Hub::default(),
             bodies: Bodies::new(BODIES_BYTES, MORE_BODIES_BYTES),
             strangers: Semaphore::new(farewell::STRANGERS_MAX),
+            receipts,
             program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         })
     }

@@ -2,14 +2,18 @@
 //! connections: who is cut off comes back and goes on.
 
 use super::domains::Domain;
+use super::receipts::{Receipts, Taken};
 use super::{faults, manifest};
 use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node};
 use crate::shares::Place;
+use format::manifest::{Head, snapshot_id};
+use format::record::{HEADER_BYTES, SealedRecord};
 use parking_lot::{Mutex, RwLock};
 use protocol::limits::{REQUESTS_MAX, STREAMS_MAX};
 use protocol::packet::SnapshotName;
 use protocol::{Packet, answers};
 use repository::session::Session as Engine;
+use repository::storage::StorageError;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -40,6 +44,8 @@ pub struct Session {
     engine: RwLock<Option<Engine>>,
     committed: Mutex<Option<Packet>>,
     number: Mutex<Option<u64>>,
+    /// When it began, by the clock of receipts.
+    begun_secs: i64,
     streams: Vec<Mutex<Stream>>,
     connections: AtomicUsize,
     detached_since: Mutex<Instant>,
@@ -100,6 +106,7 @@ impl Session {
             engine: RwLock::new(Some(engine)),
             committed: Mutex::default(),
             number: Mutex::default(),
+            begun_secs: 0,
             streams: (0..STREAMS_MAX).map(|_| Mutex::default()).collect(),
             connections: AtomicUsize::new(0),
             detached_since: Mutex::new(Instant::now()),
@@ -110,6 +117,12 @@ impl Session {
             node_promised: share.promised,
             _place: share.place,
         }
+    }
+
+    /// This, begun at this time by the clock of receipts.
+    pub(super) fn begun_at(mut self, begun_secs: i64) -> Self {
+        self.begun_secs = begun_secs;
+        self
     }
 
     /// A connection takes a stream over; whoever had it has it no more. Returns how many records of
@@ -197,7 +210,12 @@ impl Session {
     }
 
     /// Publishes it. Asked again after a cut, it says again what was done.
-    pub(super) fn commit(&self, bytes: &[u8], authority: &dyn Authority) -> Packet {
+    pub(super) fn commit(
+        &self,
+        bytes: &[u8],
+        authority: &dyn Authority,
+        receipts: Option<&Receipts>,
+    ) -> Packet {
         let mut engine = self.engine.write();
         if let Some(done) = self.committed.lock().clone() {
             return done;
@@ -216,8 +234,12 @@ impl Session {
         if let Err(fault) = manifest::is_nobody_elses(repository, &others, &head) {
             return fault;
         }
+        let receipt = match receipts.map(|receipts| self.receipt(receipts, &record, &head)) {
+            Some(Err(error)) => return faults::of_engine(&error),
+            receipt => receipt.and_then(Result::ok),
+        };
         let Some(session) = engine.take() else { return faults::no_session() };
-        match session.commit(&record) {
+        match session.commit_received(&record, receipt.as_deref()) {
             Ok(done) => {
                 let name = SnapshotName { sequence: done.snapshot.sequence, id: done.snapshot.id };
                 let packet = Packet::Committed { name, stored_bytes: done.stored_bytes };
@@ -230,6 +252,27 @@ impl Session {
                 faults::of_engine(&error)
             }
         }
+    }
+
+    /// The receipt of a manifest. Its key is noted in the repository first.
+    fn receipt(
+        &self,
+        receipts: &Receipts,
+        record: &SealedRecord,
+        head: &Head,
+    ) -> repository::Result<Vec<u8>> {
+        let repository = &self.domain.repository;
+        repository.note_receipt_key(&*self.domain.lease()?, receipts.key())?;
+        let clear = record.associated.get(HEADER_BYTES..).unwrap_or_default();
+        let taken = Taken {
+            repository: repository.config().repository,
+            snapshot: snapshot_id(clear),
+            head,
+            begun_secs: self.begun_secs,
+            node: &self.node.name,
+        };
+        let failed = |error| StorageError::new("write", "the state of receipts", error);
+        Ok(receipts.give(&taken).map_err(failed)?)
     }
 
     /// Ends the job, with a snapshot or without. What was stored without is found by the next session.

@@ -2,6 +2,7 @@
 
 use super::connected::Connected;
 use super::domains::Domain;
+use super::receipts::Receipts;
 use super::session::{Hold, Session};
 use super::{Shared, faults, random, reading};
 use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
@@ -12,6 +13,7 @@ use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
 use protocol::order::State;
 use protocol::packet::{PathBytes, SnapshotName};
 use protocol::{Packet, common_version};
+use repository::Repository;
 use repository::config::Config;
 use repository::keys::Keys;
 use repository::snapshots::SnapshotRef;
@@ -208,10 +210,23 @@ impl Visit {
             may_write: access.may_write,
             may_read: access.may_read,
             may_init: access.may_init,
+            receipt_keys: self.receipt_keys(repository)?,
         };
         *self.connected.access.lock() = Some(access.clone());
         self.open = Some((access, domain));
         Ok(packet)
+    }
+
+    /// The keys that verify receipts of `repository`: those that it knows, and that of this server.
+    fn receipt_keys(&self, repository: Option<&Arc<Repository>>) -> Result<Vec<PathBytes>, Packet> {
+        let mut keys = match repository.map(|repository| repository.receipt_keys()) {
+            // Damaged: written anew with the next receipt. Until then others are not believed.
+            None | Some(Err(repository::Error::Damaged { .. })) => Vec::new(),
+            Some(keys) => keys.map_err(|error| faults::of_engine(&error))?,
+        };
+        let own = self.shared.receipts.as_ref().map(Receipts::key);
+        keys.extend(own.filter(|own| !keys.contains(own)));
+        Ok(keys.into_iter().map(|key| PathBytes(key.to_vec())).collect())
     }
 
     fn job_begins(&mut self, kind: &str) {
@@ -257,7 +272,8 @@ impl Visit {
         let job = self.shared.authority.job_begins(&node, &access.domain, "backup", what);
         let (access, domain) = (access.clone(), domain.clone());
         let session = Session::new(token, node, access, domain, engine, job, share);
-        let session = Arc::new(session);
+        let begun_secs = self.shared.receipts.as_ref().map_or(0, Receipts::now_secs);
+        let session = Arc::new(session.begun_at(begun_secs));
         self.shared.sessions.insert(session.clone());
         self.hold(session, 0)?;
         Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
@@ -287,7 +303,8 @@ impl Visit {
 
     fn commit(&mut self, manifest: &[u8]) -> Answer {
         let (session, _) = self.session.as_ref().ok_or_else(faults::no_session)?;
-        Ok(Some(session.commit(manifest, &*self.shared.authority)))
+        let shared = &self.shared;
+        Ok(Some(session.commit(manifest, &*shared.authority, shared.receipts.as_ref())))
     }
 
     fn progress(&self, status: JobStatus) {
@@ -393,6 +410,7 @@ fn unmade(access: &Access) -> Packet {
         may_write: false,
         may_read: false,
         may_init: false,
+        receipt_keys: Vec::new(),
     }
 }
 

@@ -13,6 +13,7 @@ use repository::snapshots::SnapshotRef;
 use server::control::Control;
 use server::control::http::router;
 use server::data::Shared;
+use server::data::receipts::Receipts;
 use server::listen::{self, Listening};
 use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
@@ -49,7 +50,8 @@ impl Whole {
         let control = Control::open(&place.path().join("data"), &[]).unwrap();
         let listener = transport::socket::listen((Ipv4Addr::LOCALHOST, 0).into(), 0).unwrap();
         control.listens_at(listener.local_addr().unwrap()).unwrap();
-        let shared = Shared::new(control.clone());
+        let receipts = Receipts::open(&place.path().join("data")).unwrap();
+        let shared = Shared::with_receipts(control.clone(), Some(receipts));
         control.set_repositories(shared.domains.clone());
         let (tls, http) = (control.tls(), router(control.clone()));
         let listening = Listening { listener, tls, shared: shared.clone(), http };
@@ -165,9 +167,19 @@ impl Machine {
         tokio::task::spawn_blocking(move || machine.back_up()).await.unwrap()
     }
 
+    /// What a plain client makes that says it is another node.
+    pub(crate) async fn backup_as(&self, node: &str) -> SnapshotRef {
+        let (machine, node) = (self.clone(), node.to_owned());
+        tokio::task::spawn_blocking(move || machine.back_up_as(&node)).await.unwrap()
+    }
+
     fn back_up(&self) -> SnapshotRef {
+        self.back_up_as(self.identity.agent.node.as_str())
+    }
+
+    fn back_up_as(&self, node: &str) -> SnapshotRef {
         let archive = self.archive(Purpose::Backup);
-        let options = options(&self.source, self.identity.agent.node.as_str());
+        let options = options(&self.source, node);
         backup::run(&archive, &options, &Progress::default(), &Quiet).unwrap().snapshot
     }
 

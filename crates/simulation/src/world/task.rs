@@ -260,7 +260,7 @@ pub(super) fn bring_back_before(running: &Running) -> Result<()> {
                 let file = [key, whole(record)].concat();
                 manifests.push(FoundManifest { id, clear: record.clear.to_vec(), file });
             }
-            RecordKind::Data | RecordKind::Pages => {}
+            RecordKind::Data | RecordKind::Pages | RecordKind::Receipt => {}
         })?;
     }
     bring_back(&running.repository, &running.lease, &manifests, &gone)

@@ -65,7 +65,10 @@ impl Start {
         context.out.line(&format!("serving {}", control.address()))?;
         context.out.line("To add a machine: icecore server token NODE")?;
         context.out.flush()?;
-        let shared = Shared::new(control.clone());
+        let receipts = control
+            .receipts()
+            .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
+        let shared = Shared::with_receipts(control.clone(), Some(receipts));
         control.set_repositories(shared.domains.clone());
         let (tls, http) = (control.tls(), router(control.clone()));
         let listening = Listening { listener, tls, shared: shared.clone(), http };

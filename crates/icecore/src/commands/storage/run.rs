@@ -68,7 +68,11 @@ impl Start {
         storing.listens_at(at.port());
         context.out.line(&format!("storing at {at}"))?;
         context.out.flush()?;
-        let (shared, tls) = (Shared::new(storing.clone()), kept.tls()?);
+        let receipts = storing
+            .receipts()
+            .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
+        let shared = Shared::with_receipts(storing.clone(), Some(receipts));
+        let tls = kept.tls()?;
         let listening = Listening { listener, tls, shared: shared.clone(), http: no_http() };
         let refused = tokio::select! {
             () = listen::run(listening) => None,

@@ -1,0 +1,90 @@
+//! Receipts, as readers believe them: signed with a key that the repository or the server names, and
+//! made for this very snapshot, or for the one that it was made anew of.
+
+use crate::manifest::signed;
+use crate::{Archive, Error, Result};
+use crypto::VerifyKey;
+use format::entry::Time;
+use format::manifest::Head;
+use format::receipt::{DOUBTFUL, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
+use repository::receipts::ReceiptKey;
+use repository::snapshots::Stored;
+
+/// What is known of when a snapshot reached a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Received {
+    /// No server gave a receipt.
+    #[default]
+    Never,
+    /// Its word.
+    By {
+        /// The node that sent it.
+        node: String,
+        /// When its session began, and when it was received, by the server's clock; `None` when that
+        /// clock was in doubt.
+        times: Option<(Time, Time)>,
+    },
+    /// There is a receipt, and nobody known made it, or not for this snapshot.
+    Unknown,
+}
+
+/// Verifies receipts.
+pub(crate) struct Receipts<'a> {
+    archive: &'a Archive,
+    keys: Vec<ReceiptKey>,
+}
+
+impl<'a> Receipts<'a> {
+    /// Those of `archive`. Where its list of keys is damaged none is known: then no receipt is believed.
+    pub(crate) fn new(archive: &'a Archive) -> Result<Self> {
+        let keys = match archive.store.receipt_keys() {
+            Err(repository::Error::Damaged { .. }) => Vec::new(),
+            keys => keys?,
+        };
+        Ok(Self { archive, keys })
+    }
+
+    /// What the receipt of `stored` says.
+    pub(crate) fn of(&self, stored: &Stored) -> Received {
+        let Some(clear) = &stored.receipt else { return Received::Never };
+        let Some(receipt) = self.verified(clear).filter(|it| is_of(it, stored)) else {
+            return Received::Unknown;
+        };
+        let times = [receipt.begun_secs, receipt.received_secs];
+        let [begun, received] = times.map(|secs| Time { secs, nanos: 0 });
+        let is_doubtful = receipt.flags & DOUBTFUL != 0;
+        let times = (!is_doubtful && begun <= received).then_some((begun, received));
+        Received::By { node: receipt.node, times }
+    }
+
+    fn verified(&self, clear: &[u8]) -> Option<Receipt> {
+        let (receipt, signature) = Receipt::decode(clear).ok()?;
+        let (message, _) = clear.split_last_chunk::<SIGNATURE_BYTES>()?;
+        let message = signed(self.archive, RECEIPT_CONTEXT, message);
+        let key = self.keys.contains(&receipt.key).then(|| VerifyKey::from_bytes(receipt.key))?;
+        key.verify(&message, &signature).ok().map(|()| receipt)
+    }
+}
+
+/// Whether the receipt is of this snapshot. What was made anew keeps that of its original, which has the
+/// same source, tree and time.
+fn is_of(receipt: &Receipt, stored: &Stored) -> bool {
+    let head: &Head = &stored.head;
+    let id = head.original.map_or(stored.name.id, |(id, _)| id);
+    receipt.snapshot == id
+        && (receipt.source, receipt.root, receipt.time_secs)
+            == (head.source, head.root, head.time_secs)
+}
+
+impl Received {
+    /// Fails when a server received it from another node than `node`, which it names.
+    pub(crate) fn check_node(&self, stored: &Stored, node: &str) -> Result<()> {
+        match self {
+            Self::By { node: sender, .. } if sender != node => {
+                let why = format!("the server received it from '{sender}', and it names '{node}'");
+                Err(Error::NotTrusted { id: stored.name.id, why })
+            }
+            _ => Ok(()),
+        }
+    }
+}

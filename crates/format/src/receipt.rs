@@ -1,0 +1,167 @@
+//! The receipt: a server's word of when it took a snapshot, and from whom. It lies behind the manifest,
+//! in the clear part of a record of its own, signed with the server's key for receipts.
+
+use crate::record::{Codec, Header, RecordKind, SealedRecord};
+use crate::wire::Reader;
+use crate::{Error, Result};
+use ids::{ObjectId, SessionId, SnapshotId};
+
+/// What signatures of receipts are over begins with this and the repository's id.
+pub const RECEIPT_CONTEXT: &[u8] = b"icecore 2026 receipt v1";
+/// Newest version.
+pub const VERSION: u16 = 1;
+/// Length of the signature in bytes (Ed25519).
+pub const SIGNATURE_BYTES: usize = 64;
+/// Flag: the server's clock had jumped, so its times say little.
+pub const DOUBTFUL: u32 = 1;
+/// Flags that a reader must know; it may ignore those of the upper half.
+const FLAGS_TO_KNOW: u32 = 0xffff;
+
+/// What a server says of a snapshot that it took.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Receipt {
+    /// The snapshot.
+    pub snapshot: SnapshotId,
+    /// Its source, as its head says.
+    pub source: ObjectId,
+    /// Its root, as its head says.
+    pub root: ObjectId,
+    /// The begin of the backup, as its head says.
+    pub time_secs: i64,
+    /// When its session began, by the clock of the server: seconds since 1970.
+    pub begun_secs: i64,
+    /// When the server took it, by the same clock.
+    pub received_secs: i64,
+    /// Rises with every receipt of a key.
+    pub counter: u64,
+    /// [`DOUBTFUL`].
+    pub flags: u32,
+    /// The key that signs this.
+    pub key: [u8; 32],
+    /// Who sent it: the name in its certificate, at most 255 bytes.
+    pub node: String,
+}
+
+impl Receipt {
+    /// The bytes that are signed. A name that is too long is cut: it is nobody's then.
+    pub fn encode(&self) -> Vec<u8> {
+        let node = self.node.as_bytes();
+        let node = node.get(..usize::from(u8::MAX)).unwrap_or(node);
+        let mut out = VERSION.to_le_bytes().to_vec();
+        out.extend_from_slice(&self.snapshot.0);
+        out.extend_from_slice(&self.source.0);
+        out.extend_from_slice(&self.root.0);
+        for secs in [self.time_secs, self.begun_secs, self.received_secs] {
+            out.extend_from_slice(&secs.to_le_bytes());
+        }
+        out.extend_from_slice(&self.counter.to_le_bytes());
+        out.extend_from_slice(&self.flags.to_le_bytes());
+        out.extend_from_slice(&self.key);
+        out.push(node.len() as u8);
+        out.extend_from_slice(node);
+        out
+    }
+
+    /// Receipt and signature in `clear`. Whether the signature is good is for `crypto` to say.
+    pub fn decode(clear: &[u8]) -> Result<(Self, [u8; SIGNATURE_BYTES])> {
+        let mut reader = Reader::new(clear, "receipt");
+        check_version(reader.u16()?)?;
+        let receipt = Self {
+            snapshot: SnapshotId(reader.array()?),
+            source: ObjectId(reader.array()?),
+            root: ObjectId(reader.array()?),
+            time_secs: reader.u64()? as i64,
+            begun_secs: reader.u64()? as i64,
+            received_secs: reader.u64()? as i64,
+            counter: reader.u64()?,
+            flags: reader.u32()?,
+            key: reader.array()?,
+            node: node(&mut reader)?,
+        };
+        let signature = reader.array()?;
+        if receipt.flags & FLAGS_TO_KNOW & !DOUBTFUL != 0 {
+            return Err(reader.invalid());
+        }
+        reader.end().map(|()| (receipt, signature))
+    }
+}
+
+fn node(reader: &mut Reader<'_>) -> Result<String> {
+    let length = reader.u8()?;
+    let bytes = reader.bytes(length.into())?;
+    str::from_utf8(bytes).map(str::to_owned).map_err(|_| reader.invalid())
+}
+
+fn check_version(version: u16) -> Result<()> {
+    if version == VERSION {
+        return Ok(());
+    }
+    Err(Error::Version { what: "receipt", version: version.into(), known: VERSION.into() })
+}
+
+/// The record that holds the receipt `clear` of the snapshot of `session`. Nothing in it is sealed.
+pub fn record(session: SessionId, clear: &[u8]) -> Result<SealedRecord> {
+    let header = Header {
+        kind: RecordKind::Receipt,
+        codec: Codec::Raw,
+        session,
+        nonce: 0,
+        objects: 0,
+        clear_bytes: clear.len() as u32,
+        plain_bytes: 0,
+        sealed_bytes: 0,
+    };
+    let associated = [&header.encode()?[..], clear].concat();
+    let (ids, sealed) = Default::default();
+    Ok(SealedRecord { kind: RecordKind::Receipt, ids, associated, sealed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt() -> Receipt {
+        Receipt {
+            snapshot: SnapshotId([1; 16]),
+            source: ObjectId([2; 24]),
+            root: ObjectId([3; 24]),
+            time_secs: -1,
+            begun_secs: 5,
+            received_secs: 6,
+            counter: 7,
+            flags: DOUBTFUL,
+            key: [8; 32],
+            node: "web-1".into(),
+        }
+    }
+
+    fn clear_of(receipt: &Receipt) -> Vec<u8> {
+        [&receipt.encode()[..], &[9; SIGNATURE_BYTES]].concat()
+    }
+
+    #[test]
+    fn a_receipt_is_read_back() {
+        let clear = clear_of(&receipt());
+        assert_eq!(Receipt::decode(&clear), Ok((receipt(), [9; SIGNATURE_BYTES])));
+        (0..clear.len()).for_each(|length| assert!(Receipt::decode(&clear[..length]).is_err()));
+        let bytes = record(SessionId([4; 16]), &clear).unwrap().to_bytes();
+        assert_eq!(crate::record::verify(&bytes).map(|record| record.clear), Ok(&clear[..]));
+    }
+
+    #[test]
+    fn unknown_flags_of_a_receipt_are_refused_in_the_lower_half() {
+        let with = |flags| Receipt::decode(&clear_of(&Receipt { flags, ..receipt() })).is_ok();
+        assert!((1..16).all(|bit| !with(1 << bit)) && (16..32).all(|bit| with(1 << bit)));
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_or_too_long_is_nobodys() {
+        let mut clear = clear_of(&receipt());
+        let at = clear.len() - SIGNATURE_BYTES - 1;
+        clear[at] = 0xff;
+        assert!(Receipt::decode(&clear).is_err());
+        let long = Receipt { node: "n".repeat(300), ..receipt() };
+        let (read, _) = Receipt::decode(&clear_of(&long)).unwrap();
+        assert_eq!(read.node.len(), 255);
+    }
+}

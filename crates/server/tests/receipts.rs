@@ -1,0 +1,300 @@
+//! Receipts: what a server says of the snapshots that it takes, and what readers make of it. A node of a
+//! domain speaks for no other one, and chooses no time.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "hostile/raw.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
+mod raw;
+#[path = "hostile/server.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
+mod server;
+
+use api::enrol::Role;
+use client::manifest::{Body, ManifestReader, Snapshot, source_id};
+use client::receipts::Received;
+use client::retention::{self, Civil, Keep, Policy};
+use client::select::{self, Fits, Selector, When};
+use client::{Archive, Error};
+use crypto::SlotSecret;
+use format::manifest::{Head, MANIFEST_CONTEXT};
+use format::record::RecordKind;
+use ids::SnapshotId;
+use protocol::Packet;
+use raw::{Raw, sealer, stolen_keys};
+use remote::Purpose;
+use repository::local::LocalStorage;
+use repository::snapshots::SnapshotRef;
+use seal::{Level, Packer};
+use server::{Machine, Whole};
+use std::sync::Arc;
+
+const DAY: i64 = 86_400;
+
+struct Scene {
+    server: Whole,
+    web: Machine,
+    db: Machine,
+}
+
+impl Scene {
+    async fn set() -> Self {
+        let server = Whole::start().await;
+        let web = server.node("web", "team", Role::Full).await;
+        let db = server.node("db", "team", Role::Full).await;
+        web.write("file", b"of web");
+        db.write("file", b"of db");
+        Self { server, web, db }
+    }
+
+    /// Does `work` with the repository as `db` sees it.
+    async fn seen<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Archive) -> T + Send + 'static,
+    ) -> T {
+        let machine = self.db.clone();
+        let seen = move || work(&machine.archive(Purpose::Look));
+        tokio::task::spawn_blocking(seen).await.unwrap()
+    }
+
+    /// Does `work` where the repository lies, with the key of `db`.
+    async fn there<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Archive) -> T + Send + 'static,
+    ) -> T {
+        self.there_as(&self.db, work).await
+    }
+
+    /// The same with the key of `machine`.
+    async fn there_as<T: Send + 'static>(
+        &self,
+        machine: &Machine,
+        work: impl FnOnce(&Archive) -> T + Send + 'static,
+    ) -> T {
+        let folder = self.server.folder("data/pool/domains/team");
+        let secret = machine.identity.slot_secret.clone().unwrap();
+        let there = move || {
+            let storage = Arc::new(LocalStorage::open(&folder).unwrap());
+            work(&Archive::open(storage, SlotSecret::Recovery(*secret)).unwrap())
+        };
+        tokio::task::spawn_blocking(there).await.unwrap()
+    }
+
+    /// A snapshot that `web` makes packet by packet: with the tree of one of its own, signed for its own
+    /// source, and what else it likes.
+    async fn forged(&self, own: SnapshotRef, body: Body, time_secs: i64) -> SnapshotRef {
+        let (root, source) = self
+            .seen(move |archive| {
+                let own = read(archive, own).unwrap();
+                (own.head.root, source_id(archive, &own.body.node, &own.body.paths))
+            })
+            .await;
+        let mut raw = Raw::opened(&self.web).await;
+        let (writer, ring) = stolen_keys(&self.web, &mut raw).await;
+        let sealer = sealer(&ring);
+        raw.begin(&sealer).await;
+        let text = self.web.identity.agent.repository.clone().unwrap();
+        let repository = data_encoding::HEXLOWER.decode(text.as_bytes()).unwrap();
+        let bytes = serde_json::to_vec(&body).unwrap();
+        let head = Head {
+            sequence: raw.number().await,
+            source,
+            source_sequence: 2,
+            previous: SnapshotId([0; 16]),
+            time_secs,
+            time_nanos: 0,
+            root,
+            level: 0,
+            body: ring.writer.ids.page_id(0x81, &[root], &bytes),
+            writer,
+            flags: 0,
+            original: None,
+        };
+        let unsigned = head.encode();
+        let message = [MANIFEST_CONTEXT, &repository, &unsigned].concat();
+        let clear = [&unsigned[..], &ring.writer.sign(&message).unwrap()].concat();
+        let packer = &mut Packer::new(Level::Fixed(1)).unwrap();
+        let manifest = sealer.seal_single(RecordKind::Manifest, &clear, &bytes, packer).unwrap();
+        match raw.ask(&Packet::Commit { manifest: manifest.to_bytes() }).await {
+            Packet::Committed { name, .. } => SnapshotRef { sequence: name.sequence, id: name.id },
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn read(archive: &Archive, name: SnapshotRef) -> client::Result<Snapshot> {
+    ManifestReader::new(archive)?.read(name)
+}
+
+fn why_not(archive: &Archive, name: SnapshotRef) -> String {
+    match read(archive, name) {
+        Err(Error::NotTrusted { why, .. }) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn latest_of(archive: &Archive, node: &str) -> SnapshotRef {
+    let selector = Selector { when: When::Latest(0), node: Some(node.into()) };
+    select::find(archive, &selector, Fits::ANY, &mut |_| ()).unwrap().name
+}
+
+/// What `policy` forgets.
+fn forgotten(archive: &Archive, policy: &Policy) -> Vec<SnapshotRef> {
+    let all = ManifestReader::new(archive).unwrap().all(|_, _| ()).unwrap();
+    let days = |secs: i64| secs.div_euclid(DAY);
+    let calendar = |time: format::entry::Time| Civil {
+        year: (days(time.secs) / 365) as i32,
+        month: 1,
+        day: (days(time.secs) % 365 % 250) as u8,
+        hour: 0,
+        week: (0, 0),
+    };
+    let groups = retention::apply(policy, &all, &|_| true, &calendar, archive.now_secs());
+    let decisions = groups.iter().flat_map(|group| &group.decisions);
+    let gone = decisions.filter(|decision| decision.reasons.is_empty());
+    gone.map(|decision| decision.snapshot.name).collect()
+}
+
+fn body_of(node: &str, path: &str) -> Body {
+    Body { node: node.into(), paths: vec![path.into()], ..Body::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_snapshot_gets_a_receipt_with_the_name_of_its_node_and_the_servers_time() {
+    let scene = Scene::set().await;
+    let name = scene.web.backup().await;
+    let (received, now) = scene
+        .seen(move |archive| (read(archive, name).unwrap().received, archive.now_secs()))
+        .await;
+    let Received::By { node, times: Some((begun, at)) } = received else { panic!("{received:?}") };
+    assert_eq!(node, "web");
+    assert!(begun <= at && (now - at.secs).abs() < 600, "{begun:?} {at:?} {now}");
+}
+
+/// `backup --node db` of a plain client. The server cannot look inside, and says who sent it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_in_the_name_of_another_node_counts_for_nothing() {
+    let scene = Scene::set().await;
+    let fake = scene.web.backup_as("db").await;
+    scene
+        .seen(move |archive| {
+            assert!(why_not(archive, fake).contains("received it from 'web'"));
+            let selector = Selector { when: When::Latest(0), node: Some("db".into()) };
+            let found = select::find(archive, &selector, Fits::ANY, &mut |_| ());
+            assert!(matches!(found, Err(Error::NoSnapshot(_))), "{found:?}");
+        })
+        .await;
+}
+
+/// A client that signs for a source of its own, and says inside that it is another's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hostile_client_takes_no_place_of_another_nodes_snapshots() {
+    let scene = Scene::set().await;
+    let real = scene.db.backup().await;
+    let own = scene.web.backup().await;
+    let fake = scene.forged(own, body_of("db", "/tree"), 1).await;
+    scene
+        .there(move |archive| {
+            assert!(
+                why_not(archive, fake).contains("another source")
+                    || why_not(archive, fake).contains("received it from")
+            );
+            assert_eq!(latest_of(archive, "db"), real);
+            let policy = Policy { last: Keep::Newest(1), ..Policy::default() };
+            assert_eq!(forgotten(archive, &policy), []);
+            let checked = client::check::run(archive, &Default::default(), &Default::default());
+            let damages = checked.unwrap().damages;
+            assert!(
+                damages.iter().any(|damage| damage.what.contains("not trusted")),
+                "{damages:?}"
+            );
+            archive.forget(&[fake]).unwrap();
+            let checked = client::check::run(archive, &Default::default(), &Default::default());
+            assert_eq!(checked.unwrap().damages, []);
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn back_dated_snapshots_are_held_back_by_the_servers_receipt() {
+    let scene = Scene::set().await;
+    let own = scene.web.backup().await;
+    let now = scene.seen(|archive| archive.now_secs()).await;
+    for day in [3, 2, -3] {
+        scene.forged(own, body_of("web", "/tree"), now - day * DAY).await;
+    }
+    scene
+        .there(|archive| {
+            let policy =
+                Policy { daily: Keep::Newest(1), last: Keep::Newest(1), ..Policy::default() };
+            assert_eq!(
+                forgotten(archive, &policy),
+                [],
+                "what is held back stays, and pushes none out"
+            );
+            let all =
+                ManifestReader::new(archive).unwrap().all(|_, error| panic!("{error}")).unwrap();
+            let heads: Vec<_> = all.iter().map(|one| (one.head, one.received.clone())).collect();
+            let standings = client::standing::all(&heads, archive.now_secs());
+            let dated = standings.iter().filter(|standing| standing.time().is_some());
+            assert_eq!((standings.len(), dated.count()), (4, 1), "{standings:?}");
+        })
+        .await;
+}
+
+/// Tags are changed where the repository lies: the receipt of the original goes with the snapshot. It is
+/// there again after the file was lost, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_outlives_new_tags_and_a_rebuild() {
+    let scene = Scene::set().await;
+    let name = scene.web.backup().await;
+    let folder = scene.server.folder("data/pool/domains/team");
+    let secret = scene.web.identity.slot_secret.clone().unwrap();
+    // A key that is bound to another node would make a snapshot that nobody trusts.
+    scene
+        .there(move |archive| {
+            let before = read(archive, name).unwrap();
+            let change = client::tags::Change { add: vec!["mine".into()], remove: Vec::new() };
+            let refused = client::tags::change(archive, &before, &change);
+            assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
+        })
+        .await;
+    scene
+        .there_as(&scene.web, move |archive| {
+            let before = read(archive, name).unwrap();
+            let change = client::tags::Change { add: vec!["kept".into()], remove: Vec::new() };
+            let anew = client::tags::change(archive, &before, &change).unwrap().unwrap();
+            let after = read(archive, anew).unwrap();
+            assert_eq!(
+                (after.received.clone(), &after.body.tags[..]),
+                (before.received, &["kept".to_owned()][..])
+            );
+            assert_eq!(client::standing::place(&after.head).0, name.sequence);
+            for file in std::fs::read_dir(folder.join("snapshots")).unwrap() {
+                std::fs::remove_file(file.unwrap().path()).unwrap();
+            }
+            let storage = Arc::new(LocalStorage::open(&folder).unwrap());
+            let report = client::rebuild::run(storage, SlotSecret::Recovery(*secret), false);
+            assert_eq!(report.unwrap().snapshots, 1);
+            assert_eq!(read(archive, anew).unwrap().received, after.received);
+        })
+        .await;
+}
+
+/// Where the list of keys for receipts is lost, none is believed: what has one is held back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_of_an_unknown_key_holds_its_snapshot_back() {
+    let scene = Scene::set().await;
+    let name = scene.web.backup().await;
+    std::fs::remove_file(scene.server.folder("data/pool/domains/team/receipts")).unwrap();
+    scene
+        .there(move |archive| assert_eq!(read(archive, name).unwrap().received, Received::Unknown))
+        .await;
+    // The server writes it anew with its next receipt.
+    scene.web.backup().await;
+    scene
+        .there(move |archive| {
+            assert!(matches!(read(archive, name).unwrap().received, Received::By { .. }));
+        })
+        .await;
+}
