@@ -108,8 +108,10 @@ async fn no_manifest_but_an_own_new_one_is_published() {
     let sealer = sealer(&ring);
     raw.begin(&sealer).await;
     let repository = scene.repository_id();
+    let root = scene.server.newest_head("vault").root;
     let forged = |ring, writer, sequence| {
-        Forged { sealer: &sealer, ring, repository, writer, sequence, source: NOBODYS }.commit()
+        Forged { root, sealer: &sealer, ring, repository, writer, sequence, source: NOBODYS }
+            .commit()
     };
     raw.is_refused(&forged(&ring, own, 0), Code::NotAllowed).await;
     let number = raw.number().await;
@@ -122,6 +124,7 @@ async fn no_manifest_but_an_own_new_one_is_published() {
     raw.is_refused(&forged(&other_ring, own, number), Code::NotAllowed).await;
     // Of another repository.
     let elsewhere = Forged {
+        root,
         sealer: &sealer,
         ring: &ring,
         repository: [1; 16],
@@ -183,7 +186,8 @@ async fn an_object_that_is_there_is_not_replaced() {
     let sequence = raw.number().await;
     let repository = scene.repository_id();
     let (sealer, ring, writer, source) = (&sealer, &ring, own, NOBODYS);
-    let forged = Forged { sealer, ring, repository, writer, sequence, source };
+    let root = scene.server.newest_head("vault").root;
+    let forged = Forged { root, sealer, ring, repository, writer, sequence, source };
     let answer = raw.ask(&forged.commit()).await;
     assert!(matches!(answer, Packet::Committed { .. }), "{answer:?}");
     scene.stands().await;
@@ -230,7 +234,8 @@ async fn what_was_promised_and_not_stored_is_not_committed() {
     let sequence = raw.number().await;
     let repository = scene.repository_id();
     let (sealer, ring, writer, source) = (&sealer, &ring, own, NOBODYS);
-    let forged = Forged { sealer, ring, repository, writer, sequence, source };
+    let root = scene.server.newest_head("vault").root;
+    let forged = Forged { root, sealer, ring, repository, writer, sequence, source };
     raw.is_refused(&forged.commit(), Code::Failed).await;
     raw.is_refused(&forged.commit(), Code::NoSession).await;
     assert_eq!(scene.server.snapshots("vault"), before);
@@ -473,7 +478,8 @@ async fn who_is_revoked_in_the_middle_of_a_session_is_out_at_once() {
     let _: Done = scene.server.admin().post("/nodes/robbed/revoke", &()).await.unwrap();
     let repository = scene.repository_id();
     let (sealer, ring, writer, source) = (&sealer, &ring, own, NOBODYS);
-    let forged = Forged { sealer, ring, repository, writer, sequence, source };
+    let root = scene.server.newest_head("vault").root;
+    let forged = Forged { root, sealer, ring, repository, writer, sequence, source };
     raw.is_refused(&forged.commit(), Code::Revoked).await;
     second.send(&append(&record(sealer, ObjectId([1; 24]), b"late"))).await;
     for connection in [&mut raw, &mut second, &mut idle] {

@@ -166,6 +166,7 @@ pub(crate) fn append(record: &SealedRecord) -> Packet {
 
 /// What a forger may choose in a manifest.
 pub(crate) struct Forged<'a> {
+    pub(crate) root: ObjectId,
     pub(crate) sealer: &'a Sealer,
     pub(crate) ring: &'a KeyRing,
     pub(crate) repository: [u8; 16],
@@ -186,7 +187,7 @@ impl Forged<'_> {
             previous: SnapshotId([0; 16]),
             time_secs: 1,
             time_nanos: 0,
-            root: ObjectId([8; 24]),
+            root: self.root,
             level: 0,
             body: ObjectId([7; 24]),
             writer: self.writer,

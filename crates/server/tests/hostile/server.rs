@@ -89,6 +89,14 @@ impl Whole {
         Machine { identity: Arc::new(Identity::load(&folder).unwrap()), source }
     }
 
+    /// The head of the newest snapshot of `domain`.
+    pub(crate) fn newest_head(&self, domain: &str) -> format::manifest::Head {
+        let (_, file) = self.snapshots(domain).pop().unwrap();
+        let session = format::record::split(&file).unwrap().header.record_bytes();
+        let manifest = format::record::verify(&file[session..]).unwrap();
+        format::manifest::Head::decode(manifest.clear).unwrap().0
+    }
+
     /// What the files of snapshots of `domain` are called, and hold.
     pub(crate) fn snapshots(&self, domain: &str) -> Vec<(PathBuf, Vec<u8>)> {
         let folder = self.folder("data/pool/domains").join(domain).join("snapshots");
