@@ -482,8 +482,10 @@ async fn who_is_revoked_in_the_middle_of_a_session_is_out_at_once() {
     let forged = Forged { root, sealer, ring, repository, writer, sequence, source };
     raw.is_refused(&forged.commit(), Code::Revoked).await;
     second.send(&append(&record(sealer, ObjectId([1; 24]), b"late"))).await;
-    for connection in [&mut raw, &mut second, &mut idle] {
-        assert_eq!(connection.is_left().await, Some(Code::Revoked));
+    assert_eq!(idle.is_left().await, Some(Code::Revoked));
+    // These sent something after the end: they heard the last words as the answer, or the kernel dropped them.
+    for connection in [&mut raw, &mut second] {
+        assert!(matches!(connection.is_left().await, Some(Code::Revoked) | None));
     }
     let mut again = Raw::connect(&scene.robbed).await;
     again.send(&hello()).await;
