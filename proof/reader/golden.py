@@ -368,6 +368,9 @@ class Golden(unittest.TestCase):
         listed = list(repository.snapshots())
         for (manifest, body), expected in zip(listed, (first, second), strict=True):
             self.assertEqual(body["node"], "web")
+            self.assertEqual(manifest.receipt.node, "web")
+            self.assertLessEqual(manifest.receipt.session_began, manifest.receipt.taken)
+            self.assertLess(abs(manifest.receipt.taken - time.time()), 600)
             signer = repository.signers.of(manifest.writer)
             self.assertEqual((signer["label"], signer["is_bound"]), ("web", True))
             self.compare(repository, manifest, expected)

@@ -156,6 +156,26 @@ class Manifest:
         self.id = checksum(b"icecore snapshot" + clear)
 
 
+class Receipt:
+    """What a server says of a snapshot that it took."""
+
+    def __init__(self, clear, repository, manifest, body):
+        reader = Reader(clear, "receipt")
+        need(reader.u16() == 1, "version of a receipt")
+        snapshot, source, root = reader.take(16), reader.take(24), reader.take(24)
+        begin, self.session_began, self.taken = reader.i64(), reader.i64(), reader.i64()
+        self.number, flags, self.key = reader.u64(), reader.u32(), reader.take(32)
+        self.node, end = reader.take(reader.u8()).decode(), reader.at
+        message = b"icecore 2026 receipt v1" + repository.config.repository + clear[:end]
+        need(self.key in repository.receipt_keys, "a receipt of an unknown server")
+        verify(self.key, reader.take(64), message, "a receipt")
+        reader.end()
+        of = manifest.made_of if manifest.flags & manifest.MADE_ANEW else manifest.id
+        told = (snapshot, source, root, begin)
+        need(told == (of, manifest.source, manifest.root, manifest.seconds), "receipt of another")
+        need(flags & 0xFFFE == 0 and self.node == body["node"], "flags or node of a receipt")
+
+
 class Repository:
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -253,13 +273,26 @@ class Repository:
                 data = path.read_bytes()
                 session = Record(data, 0)
                 record = Record(data, session.end)
-                if record.end < len(data):
-                    receipt = Record(data, record.end)
-                    need(receipt.kind == "receipt" and receipt.end == len(data), f"length of {path}")
                 manifest, body = self.trusted(session, record)
+                manifest.receipt = None
+                if record.end < len(data):
+                    last = Record(data, record.end)
+                    is_one = (last.kind, last.session) == ("receipt", record.session)
+                    need(is_one and last.end == len(data), f"length of {path}")
+                    manifest.receipt = Receipt(last.clear, self, manifest, body)
                 name = f"{manifest.sequence:010x}-{manifest.id.hex()}"
                 need(name == path.name, f"{path} holds {name}")
                 yield manifest, body
+
+    @cached_property
+    def receipt_keys(self):
+        """Public keys of the servers that took snapshots."""
+        data = (self.folder / "receipts").read_bytes()
+        reader = Reader(data[:-16], "receipts")
+        need(checksum(data[:-16]) == data[-16:], "checksum of the receipts")
+        reader.magic(b"ICERECP1")
+        need(reader.left() % 32 == 0 and reader.left() <= 64 * 32, "receipts")
+        return {reader.take(32) for _ in range(reader.left() // 32)}
 
     def forgotten(self):
         """Ids in tombstones."""
