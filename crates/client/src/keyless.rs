@@ -5,7 +5,7 @@ use crate::manifest::MANIFEST_CONTEXT;
 use crate::manifest::TOMBSTONE_CONTEXT;
 use crate::unlisted::{self, Told};
 use crate::{Error, Result};
-use crypto::{RootVerifyKey, VerifyKey};
+use crypto::{RootVerifyKey, SignerList, VerifyKey};
 use format::manifest::{Head, SIGNATURE_BYTES};
 use format::record;
 use ids::{ContainerNo, KeyId, Place, SnapshotId};
@@ -147,8 +147,8 @@ fn missed(repository: &Repository) -> Result<Vec<SnapshotId>> {
     Ok(missed)
 }
 
-/// What the tombstones name. One of a key that the repository does not have any more is believed, as when it is brought
-/// back with keys; one that a known key should have signed and did not is not.
+/// What the tombstones name that a key of the list of signers signed, be it removed since. Of a stranger none is
+/// believed, as when a snapshot is brought back with keys.
 fn forgotten(
     repository: &Repository,
     keys: &FxHashMap<KeyId, VerifyKey>,
@@ -161,7 +161,7 @@ fn forgotten(
         };
         let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
         let message = signed(repository, TOMBSTONE_CONTEXT, message);
-        if keys.get(&KeyId(*writer)).is_none_or(|key| key.verify(&message, signature).is_ok()) {
+        if keys.get(&KeyId(*writer)).is_some_and(|key| key.verify(&message, signature).is_ok()) {
             dead.extend(
                 names.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id)),
             );
@@ -170,13 +170,13 @@ fn forgotten(
     dead
 }
 
+/// All who sign or did, by the list that the root key signed. Without it nobody could be told from a stranger.
 fn verify_keys(repository: &Repository) -> Result<FxHashMap<KeyId, VerifyKey>> {
-    let root = RootVerifyKey::from_bytes(repository.config().root_key);
-    let slots = repository.key_slots()?.into_iter();
-    let known = slots.filter_map(|(id, slot)| {
-        Some((id, crypto::verify_slot_certificate(&slot, &root).ok()?.verify_key))
-    });
-    Ok(known.collect())
+    let config = repository.config();
+    let root = RootVerifyKey::from_bytes(config.root_key);
+    let bytes = repository.signers()?.ok_or(Error::NoSigners)?;
+    let list = SignerList::verify(&bytes, &root, config.repository).map_err(|_| Error::NoSigners)?;
+    Ok(list.signers().iter().map(|signer| (signer.id, signer.verify_key.clone())).collect())
 }
 
 fn signed(repository: &Repository, context: &[u8], message: &[u8]) -> Vec<u8> {

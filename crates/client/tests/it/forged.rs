@@ -72,8 +72,33 @@ fn a_head_that_was_made_for_another_body_is_forged() {
 #[test]
 fn a_tombstone_that_somebody_else_signed_buries_nothing() {
     let lab = Lab::new();
+    bury(&lab, lab.owner.slot.id);
+    let report = rebuilt(&lab.place);
+    assert_eq!((report.snapshots_restored, report.snapshots), (1, 1));
+    lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
+}
+
+/// Else who gives space back without keys would give up what nobody forgot who may.
+#[test]
+fn without_keys_a_tombstone_of_a_stranger_gives_nothing_up() {
+    let lab = Lab::new();
+    bury(&lab, KeyId([9; 8]));
+    let options = repository::reclaim::Options {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+    };
+    let refused = client::keyless::reclaim(lab.owner.local().unwrap(), "test", options);
+    let is_refused = matches!(&refused, Err(Error::Usage(why)) if why.contains("nobody forgot"));
+    assert!(is_refused, "{refused:?}");
+    rebuilt(&lab.place);
+    lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
+}
+
+/// Forgets the snapshot with a tombstone that says `writer` and that the agent signed.
+fn bury(lab: &Lab, writer: KeyId) {
     let (archive, agent) = (&lab.owner, &lab.agent);
-    let clear = [&archive.slot.id.0[..], &lab.made.id.0].concat();
+    let clear = [&writer.0[..], &lab.made.id.0].concat();
     let repository = archive.local().unwrap().config().repository;
     let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
     let clear = [&clear[..], &agent.keys.writer.sign(&message).unwrap()].concat();
@@ -81,15 +106,8 @@ fn a_tombstone_that_somebody_else_signed_buries_nothing() {
     let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
     let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
     let lease = agent.lease("bury").unwrap();
-    agent
-        .local()
-        .unwrap()
-        .forget(&lease, &[lab.made], &sealer.session_record(), &tombstone)
-        .unwrap();
-    drop(lease);
-    let report = rebuilt(&lab.place);
-    assert_eq!((report.snapshots_restored, report.snapshots), (1, 1));
-    lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
+    let local = agent.local().unwrap();
+    local.forget(&lease, &[lab.made], &sealer.session_record(), &tombstone).unwrap();
 }
 
 /// Then it would vouch for what that one signed.
