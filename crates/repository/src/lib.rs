@@ -21,6 +21,7 @@ mod numbers;
 pub mod parity;
 mod pins;
 mod reading;
+mod readme;
 pub mod rebuild;
 pub mod receipts;
 pub mod reclaim;

@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::snapshots::{self, SnapshotRef, Stored};
 use crate::sources::Sources;
 use crate::storage::Storage;
-use crate::{Error, Result, container, keys, lease, reserve};
+use crate::{Error, Result, container, keys, lease, readme, reserve};
 use format::container::Header;
 use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId, Place};
@@ -75,6 +75,7 @@ impl Repository {
         keys.write(&*storage)?;
         State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }
             .write(&*storage)?;
+        readme::write(&*storage)?;
         config.write(&*storage)?;
         let repository = Self::open(storage)?;
         // From the beginning: the first backup may already be the one that fills the disk.

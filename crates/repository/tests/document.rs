@@ -98,9 +98,15 @@ fn the_lease_is_as_told() {
 #[test]
 fn files_lie_where_told() {
     let (folder, _) = made();
-    for name in
-        ["config", "config.copy", "index/state", "keys/abababababababab", "containers", "snapshots"]
-    {
+    for name in [
+        "README",
+        "config",
+        "config.copy",
+        "index/state",
+        "keys/abababababababab",
+        "containers",
+        "snapshots",
+    ] {
         assert!(folder.path().join(name).exists(), "{name}");
     }
 }
