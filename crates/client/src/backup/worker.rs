@@ -311,12 +311,13 @@ impl<'a> Worker<'a> {
 
     /// Everything that is never opened.
     fn other(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
-        let xattrs = xattrs::of_object(&job.directory, &job.name);
+        let mut xattrs = xattrs::of_object(&job.directory, &job.name);
         if let Some(problem) = problem_of(&job, &xattrs) {
-            // A directory that is gone was listed before: what was in it may be in the snapshot.
             match (problem.vanished(), job.row.kind) {
                 (false, _) => self.shared.monitor.problem(&problem),
-                (true, Kind::Directory) => {}
+                // A directory that is gone was listed before: what was in it may be in the snapshot. One
+                // that was made up, above what is stored under another path, never was there.
+                (true, Kind::Directory) => xattrs.error = None,
                 (true, _) => return Err(Missing::Object(problem)),
             }
         }

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Bytes of a small file. All of them are some dozen records: a restore that is stopped at one of the first has most before it.
+const SMALL: usize = 12_000;
 /// All files of the source together.
-const BYTES: u64 = 2_000 * 3_000 + 400_000;
+const BYTES: u64 = 2_000 * SMALL as u64 + 400_000;
 
 struct Lab {
     place: Place,
@@ -25,7 +27,7 @@ impl Lab {
     fn new() -> Self {
         let place = Place::new();
         for number in 0..2_000u64 {
-            place.write(&format!("d{}/{number:04}", number % 5), &noise(number, 3_000));
+            place.write(&format!("d{}/{number:04}", number % 5), &noise(number, SMALL));
         }
         place.write("large", &noise(7, 400_000));
         let tree = place.state();
@@ -84,7 +86,7 @@ impl Lab {
             };
             found.extend(names.map(|entry| entry.unwrap().path()));
         }
-        found.retain(|path| std::fs::metadata(path).unwrap().len() == 3_000);
+        found.retain(|path| std::fs::metadata(path).unwrap().len() == SMALL as u64);
         found
     }
 
@@ -97,7 +99,7 @@ impl Lab {
 /// Content becomes zeros; length and time stay.
 fn lose_data(file: &Path) {
     let modified = std::fs::metadata(file).unwrap().modified().unwrap();
-    std::fs::write(file, [0; 3_000]).unwrap();
+    std::fs::write(file, [0; SMALL]).unwrap();
     std::fs::File::open(file).unwrap().set_modified(modified).unwrap();
 }
 
