@@ -135,7 +135,10 @@ pub(crate) fn quoted(word: &str) -> String {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let is_quiet = error.kind() == ErrorKind::BrokenPipe;
-        Self { is_quiet, ..of_io(&error, format!("cannot write the output: {error}")) }
+        let failed = of_io(&error, format!("cannot write the output: {error}"));
+        // Of a connection it would mean that a server is away; this is about who reads.
+        let code = if is_quiet { Code::Failed } else { failed.code };
+        Self { is_quiet, code, ..failed }
     }
 }
 

@@ -93,16 +93,19 @@ fn exact(value: u64) -> String {
     if value < 1024 { bytes(value) } else { format!("{} ({} bytes)", bytes(value), count(value)) }
 }
 
+/// Of fewer bytes, calls per GiB say nothing of a GiB.
+const PER_GIB_FROM: u64 = 1 << 20;
+
 fn cost(report: &Report) -> [String; 2] {
     let cost = &report.cost;
     let cpu = cost.user_secs + cost.system_secs;
     let calls = cost.io_calls as f64;
     let per_object = calls / report.objects_inspected.max(1) as f64;
     let gib = report.bytes_processed as f64 / f64::from(1 << 30);
-    let per_gib = if gib > 0.0 {
-        format!("{:.0} per GiB read", calls / gib)
-    } else {
-        "nothing read".to_owned()
+    let per_gib = match report.bytes_processed {
+        0 => "nothing read".to_owned(),
+        ..PER_GIB_FROM => "less than 1 MiB read".to_owned(),
+        _ => format!("{:.0} per GiB read", calls / gib),
     };
     [
         format!(

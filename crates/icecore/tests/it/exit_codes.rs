@@ -154,15 +154,20 @@ fn a_lost_config_is_not_replaced_by_a_new_one() {
     assert_eq!(machine.snapshots().len(), 1);
 }
 
-/// The config with other bytes, as a later version may write it: its checksum is good.
+/// The config with other bytes, as a later version may write it, both copies: the checksums are good.
 fn change_config(machine: &Machine, at: usize, value: u8) {
-    let path = machine.path("repository/config");
-    let mut bytes = std::fs::read(&path).unwrap();
+    let mut bytes = std::fs::read(machine.path("repository/config")).unwrap();
     bytes[at] = value;
     let end = bytes.len() - 16;
     let sum = format::wire::checksum(&[&bytes[..end]]);
     bytes[end..].copy_from_slice(&sum);
-    std::fs::write(&path, bytes).unwrap();
+    write_config(machine, &bytes);
+}
+
+fn write_config(machine: &Machine, bytes: &[u8]) {
+    for name in ["config", "config.copy"] {
+        std::fs::write(machine.path("repository").join(name), bytes).unwrap();
+    }
 }
 
 #[test]
@@ -175,12 +180,12 @@ fn a_repository_of_tomorrow_is_refused_by_every_command() {
         explains(&machine.run([command]), 1, &["feature", "newer icecore"]);
     }
     // The digit of the magic is the version of the file.
-    std::fs::write(machine.path("repository/config"), &config).unwrap();
-    change_config(&machine, 7, b'2');
+    write_config(&machine, &config);
+    change_config(&machine, 7, b'3');
     for command in ["snapshots", "check"] {
         explains(&machine.run([command]), 14, &["config"]);
     }
-    std::fs::write(machine.path("repository/config"), &config).unwrap();
+    write_config(&machine, &config);
     machine.run(["check", "--read-data"]).ends(0);
 }
 

@@ -1,6 +1,6 @@
 //! Backups of what programs print.
 
-use crate::machine::{Machine, ended};
+use crate::machine::{Machine, PASSWORD, ended};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -68,11 +68,12 @@ fn who_was_robbed_of_its_lock_says_so_whatever_it_meets() {
     let machine = Machine::new();
     let repository = machine.path("repository");
     let script = format!(
-        "cd {0} && rm lock && {1} backup -q {2} && mv containers elsewhere && touch containers && \
+        "cd {0} && rm lock && ICECORE_PASSWORD='{3}' {1} backup -q {2} && mv containers elsewhere && touch containers && \
          head -c 200000000 /dev/urandom",
         repository.display(),
         env!("CARGO_BIN_EXE_icecore"),
-        machine.source().display()
+        machine.source().display(),
+        PASSWORD // commands are not told the one of who starts them
     );
     let ran = machine.run(["backup", "--command", "x", "--", "sh", "-c", &script]).ends(11);
     assert!(ran.stderr.contains("lease was lost"), "{}", ran.stderr);
