@@ -112,9 +112,15 @@ impl Config {
         FILES.exists(storage)
     }
 
-    /// Durably writes the config, twice: the last step of `init`.
+    /// Durably writes the config, twice.
     pub fn write(&self, storage: &dyn Storage) -> Result<()> {
         Ok(FILES.write(storage, &self.encode())?)
+    }
+
+    /// The same as the last step of `init`. When it fails neither file stays: who was told so makes
+    /// the repository again, perhaps with another password.
+    pub(crate) fn write_first(&self, storage: &dyn Storage) -> Result<()> {
+        self.write(storage).inspect_err(|_| FILES.remove(storage))
     }
 
     /// What is wrong with either of both files: its name, and why.

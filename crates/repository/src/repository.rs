@@ -76,7 +76,7 @@ impl Repository {
         State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }
             .write(&*storage)?;
         readme::write(&*storage)?;
-        config.write(&*storage)?;
+        config.write_first(&*storage)?;
         let repository = Self::open(storage)?;
         // From the beginning: the first backup may already be the one that fills the disk.
         repository.fill_reserve();

@@ -37,6 +37,13 @@ impl Twin {
         storage.put(self.name, bytes)
     }
 
+    /// Takes both away again, as far as that goes: for who could not write them.
+    pub(crate) fn remove(&self, storage: &dyn Storage) {
+        for name in [self.name, self.copy] {
+            let _ = storage.remove(name);
+        }
+    }
+
     /// Whether either is there.
     pub(crate) fn exists(&self, storage: &dyn Storage) -> Result<bool> {
         for name in [self.name, self.copy] {

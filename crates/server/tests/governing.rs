@@ -189,11 +189,11 @@ async fn a_limit_holds_at_once_for_whom_it_is_meant() {
         network: Some("10.0.0.0/8".into()),
         days: None,
         hours: None,
-        up: 5,
-        down: 7,
+        up: 5_000,
+        down: 7_000,
     };
     let added: Limit = rig.admin().post("/limits", &limit).await.unwrap();
-    assert_eq!(rig.control.bandwidth(&web, at), [5, 7]);
+    assert_eq!(rig.control.bandwidth(&web, at), [5_000, 7_000]);
     assert_eq!(rig.control.bandwidth(&web, "192.0.2.1".parse().unwrap()), [0, 0]);
     let bad = Limit { network: Some("10/8".into()), ..limit };
     assert_eq!(refused(rig.admin().post::<Limit>("/limits", &bad).await.unwrap_err()).code, 2);

@@ -144,10 +144,11 @@ async fn no_manifest_but_an_own_new_one_is_published() {
     scene.stands().await;
 }
 
-/// The manifest that lies behind the session record of a snapshot's file.
+/// The manifest that lies behind the session record of a snapshot's file; behind it lies a receipt.
 fn replayed(file: &[u8]) -> Packet {
-    let session = format::record::split(file).unwrap().header.record_bytes();
-    Packet::Commit { manifest: file[session..].to_vec() }
+    let length = |bytes| format::record::split(bytes).unwrap().header.record_bytes();
+    let manifest = &file[length(file)..];
+    Packet::Commit { manifest: manifest[..length(manifest)].to_vec() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
