@@ -175,7 +175,8 @@ fn verify_keys(repository: &Repository) -> Result<FxHashMap<KeyId, VerifyKey>> {
     let config = repository.config();
     let root = RootVerifyKey::from_bytes(config.root_key);
     let bytes = repository.signers()?.ok_or(Error::NoSigners)?;
-    let list = SignerList::verify(&bytes, &root, config.repository).map_err(|_| Error::NoSigners)?;
+    let list =
+        SignerList::verify(&bytes, &root, config.repository).map_err(|_| Error::NoSigners)?;
     Ok(list.signers().iter().map(|signer| (signer.id, signer.verify_key.clone())).collect())
 }
 

@@ -26,7 +26,7 @@ const KILL_GRACE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(50);
 
 /// Of our environment, what opens the repository or governs a server is not the program's to know.
-const SECRETS: [&str; 2] = ["ICECORE_PASSWORD", "ICECORE_ADMIN_TOKEN"];
+const SECRETS: [&str; 3] = ["ICECORE_PASSWORD", "ICECORE_ADMIN_TOKEN", "ICECORE_TOKEN"];
 
 /// The group of the program that runs; 0 when there is none.
 static GROUP: AtomicI32 = AtomicI32::new(0);

@@ -1,8 +1,8 @@
 //! A few lines for who finds a repository in some years and does not know what it is. No program
 //! reads them.
 
-use crate::storage::Storage;
 use crate::Result;
+use crate::storage::Storage;
 
 const NAME: &str = "README";
 const TEXT: &str = "\

@@ -5,6 +5,7 @@ mod daemon;
 mod orders;
 
 use crate::codes::Code;
+use crate::commands::token_given::TokenGiven;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::node::{Node, keys};
@@ -30,15 +31,14 @@ pub(crate) struct Agent {
 enum Action {
     /// Become a node. The line to type is printed by: icecore server token NODE
     #[command(
-        after_help = "Example:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n\nThe token names the server's certificate authority, so that nobody can stand in between. When the answer was\nlost, type the same line again."
+        after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent enroll https://backup.example.com:8477 --token-file - < token\n\nThe token names the server's certificate authority, so that nobody can stand in between. When the answer was\nlost, type the same line again."
     )]
     Enroll {
         /// Address of the server.
         #[arg(value_name = "URL")]
         url: String,
-        /// The token.
-        #[arg(value_name = "TOKEN")]
-        token: String,
+        #[command(flatten)]
+        token: TokenGiven,
         /// Take the place of what this machine was to a server before.
         #[arg(long)]
         replace: bool,
@@ -74,7 +74,8 @@ impl Agent {
             None => daemon::run(context),
             Some(Action::Enroll { url, token, replace }) => {
                 let folder = context.agent_folder();
-                let told = blocking::wait(access::enrol::enroll(url, token, &folder, *replace))?;
+                let told =
+                    blocking::wait(access::enrol::enroll(url, &token.read()?, &folder, *replace))?;
                 let (node, domain) = (&told.node, &told.domain);
                 context
                     .out

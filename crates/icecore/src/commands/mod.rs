@@ -27,6 +27,7 @@ pub(crate) mod snapshots;
 pub(crate) mod stats;
 pub(crate) mod storage;
 pub(crate) mod tag;
+mod token_given;
 pub(crate) mod version;
 pub(crate) mod words;
 

@@ -4,6 +4,7 @@ mod governing;
 mod run;
 
 use crate::codes::Code;
+use crate::commands::token_given::TokenGiven;
 use crate::context::Context;
 use crate::failure::Result;
 use access::blocking;
@@ -57,9 +58,8 @@ struct Enroll {
     /// Address of the server.
     #[arg(value_name = "URL")]
     url: String,
-    /// The token.
-    #[arg(value_name = "TOKEN")]
-    token: String,
+    #[command(flatten)]
+    token: TokenGiven,
     /// A name or address by which nodes call it; the first is what they are told.
     #[arg(long = "name", value_name = "HOST", required = true)]
     names: Vec<String>,
@@ -99,7 +99,7 @@ impl Storage {
         let Enroll { url, token, names, listen, replace } = enroll;
         let place = (*listen, &names[..]);
         let data = self.data();
-        blocking::wait(access::storage::enroll(url, token, &data, place, *replace))?;
+        blocking::wait(access::storage::enroll(url, &token.read()?, &data, place, *replace))?;
         Ok(())
     }
 

@@ -18,7 +18,11 @@ fn ask_to_stop(running: &mut Running, signal: Signal) {
 fn a_backup_outlives_a_server_that_gets(signal: Signal) {
     let mut site = Site::new();
     let [url, token] = site.token(&["web"]);
-    site.node("web", &["agent", "enroll", &url, &token]).ends(0);
+    // Not as an argument, which everybody on the machine could see.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, format!("{token}\n")).unwrap();
+    let file = file.path().to_str().unwrap();
+    site.node("web", &["agent", "enroll", &url, "--token-file", file]).ends(0);
     let mut backup = site.begin_backup("web");
     ask_to_stop(site.server.as_mut().unwrap(), signal);
     assert_eq!(backup.ends_within(0), None, "it waits: {}", site.said("web"));
