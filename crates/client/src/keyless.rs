@@ -177,7 +177,7 @@ fn verify_keys(repository: &Repository) -> Result<FxHashMap<KeyId, VerifyKey>> {
     let bytes = repository.signers()?.ok_or(Error::NoSigners)?;
     let list =
         SignerList::verify(&bytes, &root, config.repository).map_err(|_| Error::NoSigners)?;
-    Ok(list.signers().iter().map(|signer| (signer.id, signer.verify_key.clone())).collect())
+    Ok(list.signers().iter().map(|signer| (signer.id, signer.verify_key)).collect())
 }
 
 fn signed(repository: &Repository, context: &[u8], message: &[u8]) -> Vec<u8> {

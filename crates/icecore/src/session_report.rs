@@ -104,7 +104,7 @@ fn cost(report: &Report) -> [String; 2] {
     let gib = report.bytes_processed as f64 / f64::from(1 << 30);
     let per_gib = match report.bytes_processed {
         0 => "nothing read".to_owned(),
-        ..PER_GIB_FROM => "less than 1 MiB read".to_owned(),
+        1..PER_GIB_FROM => "less than 1 MiB read".to_owned(),
         _ => format!("{:.0} per GiB read", calls / gib),
     };
     [
