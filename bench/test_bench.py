@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import against
 import claims
 import compare
 import counts
@@ -216,6 +217,17 @@ class Generating(unittest.TestCase):
         textlike.POOL_BYTES = 1000
         self.assertEqual(textlike.line_pool(words, 1), textlike.line_pool(words, 1))
         self.assertNotEqual(textlike.line_pool(words, 1), textlike.line_pool(words, 2))
+
+
+class Against(unittest.TestCase):
+    def test_two_binaries_are_compared_within_rounds(self):
+        runs = {(operation, name): [(1.0, 5), (2.0, 5), (8.0, 6)]
+                for operation in against.OPERATIONS for name in ("old", "new")}
+        # Of three ratios the one in the middle counts, whatever the rounds were like.
+        runs["first", "new"] = [(1.1, 4), (2.2, 4), (4.0, 9)]
+        first, second, *_ = against.rows(runs)
+        self.assertEqual(first, ("first", 2.0, 2.2, 1.1, 5, 4))
+        self.assertEqual(second, ("second", 2.0, 2.0, 1.0, 5, 5))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,129 @@
+"""Two binaries of Icecore on SMALL, in turns: whether a change made anything slower.
+
+    against.py OLD NEW                  five rounds
+    against.py OLD NEW --rounds 3 --out results/2026-11-22-against-8d1bf9a
+
+Backup into an empty repository, twice again without changes, check of all data, restore into an
+empty tmpfs (which no deletion before it slows down). Who begins changes with every round. The
+ratio is the median of the ratios within rounds. Needs root; the source is pinned in memory.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import datasets
+import machine
+from measure import stored_bytes
+from pin import Pinned
+from settings import MIB, WORK
+
+FOLDER = WORK / "against"
+TARGET = FOLDER / "target"
+TARGET_SIZE = "9g"
+OPERATIONS = ["first", "second", "third", "check", "restore", "size"]
+
+
+def main():
+    arguments = parse()
+    datasets.ensure("small")
+    source = datasets.path("small")
+    binaries = {"old": arguments.old, "new": arguments.new}
+    runs = {(operation, name): [] for operation in OPERATIONS for name in binaries}
+    try:
+        with Pinned(source):
+            for number in range(arguments.rounds):
+                for name in sorted(binaries, reverse=number % 2 == 0):
+                    one_round(binaries[name], name, source, runs)
+                print(f"round {number + 1} of {arguments.rounds} is done", file=sys.stderr, flush=True)
+    finally:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    show(arguments, runs)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="results go to OUT.md and OUT.json")
+    return parser.parse_args()
+
+
+def one_round(binary, name, source, runs):
+    repository = FOLDER / name
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    (FOLDER / "home").mkdir(parents=True)
+    run(binary, repository, "init")
+    subprocess.run(["sync"], check=True)
+    for operation in ("first", "second", "third"):
+        runs[operation, name].append(run(binary, repository, "backup", source))
+        if operation == "first":
+            runs["size", name].append((stored_bytes(repository) / MIB, 0))
+    runs["check", name].append(run(binary, repository, "check", "--read-data"))
+    runs["restore", name].append(restored(binary, repository))
+
+
+def restored(binary, repository):
+    TARGET.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={TARGET_SIZE}", "target", TARGET], check=True)
+    try:
+        return run(binary, repository, "restore", "latest", "--target", TARGET)
+    finally:
+        subprocess.run(["umount", TARGET], check=True)
+
+
+def run(binary, repository, *words):
+    """(seconds, peak MiB)."""
+    variables = {**os.environ, "ICECORE_PASSWORD": "bench", "HOME": str(FOLDER / "home")}
+    command = ["/usr/bin/time", "-f", "%M", binary, *words, "--repo", repository]
+    begun = time.monotonic()
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    elapsed = time.monotonic() - begun
+    if done.returncode:
+        raise SystemExit(f"against: {words[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return elapsed, int(done.stderr.split()[-1]) / 1024
+
+
+def rows(runs):
+    """(operation, old, new, ratio, old peak, new peak): medians, and the median of the ratios."""
+    for operation in OPERATIONS:
+        old, new = runs[operation, "old"], runs[operation, "new"]
+        ratio = statistics.median(b[0] / a[0] for a, b in zip(old, new))
+        yield operation, median(old, 0), median(new, 0), ratio, median(old, 1), median(new, 1)
+
+
+def median(figures, at):
+    return statistics.median(figure[at] for figure in figures)
+
+
+def show(arguments, runs):
+    text = page(arguments, runs)
+    print(text)
+    if arguments.out:
+        arguments.out.with_suffix(".md").write_text(text)
+        raw = {f"{operation} {name}": figures for (operation, name), figures in runs.items()}
+        results = {"machine": machine.describe(), "commit": machine.commit(), "runs": raw}
+        arguments.out.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+def page(arguments, runs):
+    lines = [f"# {arguments.old.name} against {arguments.new.name} on SMALL", "",
+             f"Medians of {arguments.rounds} alternated rounds; seconds (size: MiB); peak memory in MiB.",
+             "The ratio is new to old, the median of those within a round.", "",
+             "| operation | old | new | ratio | peak old | peak new |",
+             "|---|---|---|---|---|---|"]
+    lines += [f"| {operation} | {old:.2f} | {new:.2f} | {ratio:.3f} | {before:.0f} | {after:.0f} |"
+              for operation, old, new, ratio, before, after in rows(runs)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
