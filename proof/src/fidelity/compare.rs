@@ -38,6 +38,9 @@ pub(crate) fn parse(look: &str) -> Seen {
     look.lines().filter_map(split).collect()
 }
 
+/// What a restore says once of all owners that it could not set, in a note.
+const OWNERS: &str = "the owners of ";
+
 impl Reported {
     /// Adds what a command reported of the objects below one of these places.
     pub(crate) fn add(&mut self, ran: &Ran, places: &[&str]) {
@@ -51,6 +54,12 @@ impl Reported {
             let path = below.unwrap_or(&path).trim_start_matches('/').to_owned();
             let reason = line["reason"].as_str().unwrap_or_default().to_owned();
             self.0.entry(path).or_default().push(reason);
+        }
+        for line in ran.lines().iter().filter(|line| line["message_type"] == "note") {
+            let text = line["message"].as_str().unwrap_or_default();
+            if text.starts_with(OWNERS) {
+                self.0.entry(String::new()).or_default().push(text.to_owned());
+            }
         }
     }
 
@@ -78,7 +87,7 @@ impl Reported {
         };
         let by_owner = by_owner && user != 0;
         said(&difference.path, &difference.key)
-            || (by_owner && anywhere("Owner not restored"))
+            || (by_owner && anywhere(OWNERS))
             || (difference.key == "missing" && parents(&difference.path).any(|path| said(path, "")))
     }
 }
@@ -87,11 +96,11 @@ impl Reported {
 fn speaks_of(reason: &str, key: &str) -> bool {
     let Some((before, _)) = reason.split_once(" not restored") else { return true };
     let words = match key.split(' ').next().unwrap_or_default() {
-        "uid" | "gid" => "Owner",
-        "mode" => "Mode",
-        "mtime" => "Mtime",
-        "flags" => "InodeFlags",
-        "xattr" => "Xattr",
+        "uid" | "gid" => "owner",
+        "mode" => "mode",
+        "mtime" => "time of change",
+        "flags" => "inode flags",
+        "xattr" => "attribute",
         "group" => "Link",
         _ => return false,
     };
@@ -222,16 +231,16 @@ mod tests {
         let (was, is) = ("a\tmode=644\tmtime=1.5", "a\tmode=644\tmtime=1.0");
         assert_eq!(tally(was, was, &[]), (0, 0));
         assert_eq!(tally(was, is, &[]), (0, 1));
-        assert_eq!(tally(was, is, &[("a", "a: Mtime not restored: no")]), (1, 0));
-        assert_eq!(tally(was, is, &[("a", "a: Mode not restored: no")]), (0, 1));
-        assert_eq!(tally(was, is, &[("b", "b: Mtime not restored: no")]), (0, 1));
+        assert_eq!(tally(was, is, &[("a", "time of change not restored: no")]), (1, 0));
+        assert_eq!(tally(was, is, &[("a", "mode not restored: no")]), (0, 1));
+        assert_eq!(tally(was, is, &[("b", "time of change not restored: no")]), (0, 1));
         assert_eq!(tally(was, "", &[]), (0, 1));
         assert_eq!(tally("", was, &[]), (0, 1));
     }
 
     #[test]
     fn a_word_on_owners_excuses_only_what_a_plain_user_cannot_do() {
-        let said = [("b", "b: Owner not restored: no")];
+        let said = [("", "the owners of 2 objects are not restored: no")];
         let (was, is) = ("a\tuid=5\tgid=7\tmode=4755", "a\tuid=7\tgid=7\tmode=755");
         assert_eq!(tally_as(7, was, is, &said), (2, 0));
         assert_eq!(tally_as(0, was, is, &said), (0, 2), "root can do all");
