@@ -178,8 +178,11 @@ pub(crate) fn differences(was: &Copy, found: &Copy) -> Vec<String> {
 
 /// Whether every file that is there is as it was: some may be missing, none may be a part.
 pub(crate) fn all_whole(was: &Copy, found: &Copy) -> Result<(), String> {
+    // A restore that did not end leaves a marker that says so.
+    let is_marker = |path: &Path| path.to_string_lossy().starts_with(".icecore-restore-");
     let is_part = |path: &PathBuf, object: &Object| {
         matches!(object.content, Content::File(_))
+            && !is_marker(path)
             && was.get(path).is_none_or(|other| other.content != object.content)
     };
     match found.iter().find(|(path, object)| is_part(path, object)) {
