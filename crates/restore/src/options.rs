@@ -9,6 +9,9 @@ pub enum Overwrite {
     /// flags are put right. (Not when it has names elsewhere, too: they would change as well.)
     #[default]
     IfChanged,
+    /// It is replaced when its mtime is before that of the snapshot's; else it stays as it is. (Where a
+    /// restore was cut short, a younger file is a problem: it may be half written.)
+    IfNewer,
     /// It stays as it is, directories with their attributes too.
     Never,
 }

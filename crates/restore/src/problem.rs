@@ -56,6 +56,11 @@ pub enum Cause {
     /// Something else is there, and the options forbid to replace it.
     #[error("something else has this name, and it may not be overwritten")]
     Occupied,
+    /// Newer than the snapshot's, in a target of a restore that was cut short: somebody's work, or half a file.
+    #[error(
+        "it is newer than the snapshot's, and may have been left half written by a restore that was cut short: look at it, then move it away or restore it with --overwrite always"
+    )]
+    MayBeTorn,
     /// A directory with content is in the way, and the options do not say delete.
     #[error("a directory that is not empty has this name; restore with --delete to remove it")]
     NotEmpty,
@@ -114,7 +119,7 @@ pub enum Outcome {
     Replaced,
     /// It was there, equal in kind, size and mtime.
     Unchanged,
-    /// Something is there and stays as it is ([`crate::Overwrite::Never`]).
+    /// Something is there and stays as it is ([`crate::Overwrite::Never`], [`crate::Overwrite::IfNewer`]).
     Kept,
     /// Only [`crate::Target::hard_link`]: no link can be made (too many, other file system, first
     /// name missing); the caller writes the content once more under this name.

@@ -23,6 +23,7 @@ use format::entry::{Content, Entry, Kind};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, Mode, Statx};
 use rustix::io::Errno;
+use std::cmp::Ordering;
 
 /// How often a name may be freed and taken under our hands.
 const MAX_ATTEMPTS: usize = 8;
@@ -133,10 +134,24 @@ impl Target {
         self.refuse_other_spelling(parent, fd, name, &entry.path)?;
         match self.0.options.overwrite {
             Overwrite::Never => Ok(Verdict::Settled(Outcome::Kept)),
+            Overwrite::IfNewer => self.if_newer(stat, entry).map_err(problem),
             Overwrite::IfChanged if may_stay && self.settles(fd, name, &stat, entry) => {
                 Ok(Verdict::Settled(Outcome::Unchanged))
             }
             _ => Ok(Verdict::Replace(Box::new(stat))),
+        }
+    }
+
+    /// The younger one stays. Where a restore was cut short, times of files say little: what has the time
+    /// of the snapshot is written again, and what is younger may be somebody's work or half a file.
+    fn if_newer(&self, stat: Statx, entry: &Entry) -> Result<Verdict, Cause> {
+        let is_doubtful = self.is_doubtful(&stat, entry);
+        match (system::mtime(&stat).cmp(&entry.mtime), is_doubtful) {
+            (Ordering::Greater, true) => Err(Cause::MayBeTorn),
+            (Ordering::Greater, false) | (Ordering::Equal, false) => {
+                Ok(Verdict::Settled(Outcome::Kept))
+            }
+            (Ordering::Less, _) | (Ordering::Equal, true) => Ok(Verdict::Replace(Box::new(stat))),
         }
     }
 

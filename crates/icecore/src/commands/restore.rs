@@ -24,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   icecore restore '2026-11-20 14:00:/home/me' --target /home/me --delete --dry-run
   icecore restore latest --target /tmp/out --include '*.pdf' --verify
   icecore restore latest:/srv/site --target ~/copy --no-owner
+  icecore restore latest:/home/me --target /home/me --overwrite if-newer
 
 The content of a named directory lands in the target itself. What is there and equal stays, so a
 restore that was interrupted goes on where it was. Exit code 3: parts could not be restored.
@@ -91,6 +92,8 @@ enum When {
     Always,
     /// Unless kind, size and time are equal.
     IfChanged,
+    /// When the one in the snapshot is newer.
+    IfNewer,
     /// Not at all.
     Never,
 }
@@ -174,6 +177,7 @@ impl Restore {
             overwrite: match self.overwrite {
                 When::Always => Overwrite::Always,
                 When::IfChanged => Overwrite::IfChanged,
+                When::IfNewer => Overwrite::IfNewer,
                 When::Never => Overwrite::Never,
             },
             delete: self.delete,

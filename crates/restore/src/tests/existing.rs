@@ -27,6 +27,37 @@ fn never_keeps_always_replaces_if_changed_compares() {
 }
 
 #[test]
+fn if_newer_keeps_what_is_as_young_as_the_snapshot_or_younger() {
+    let place = Place::new();
+    let entry = file("f", 0o640);
+    let restored = |content: &[u8]| try_file(&place.target(Overwrite::IfNewer), &entry, content);
+    assert_eq!(restored(b"first"), Ok(Outcome::Created));
+    assert_eq!(restored(b"same time"), Ok(Outcome::Kept));
+    fs::write(place.at("f"), "edited since").unwrap(); // now: later than any entry of these tests
+    assert_eq!(restored(b"older"), Ok(Outcome::Kept));
+    assert_eq!(fs::read(place.at("f")).unwrap(), b"edited since");
+    let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+    fs::File::options().write(true).open(place.at("f")).unwrap().set_modified(before).unwrap();
+    assert_eq!(restored(b"newer"), Ok(Outcome::Replaced));
+    assert_eq!(fs::read(place.at("f")).unwrap(), b"newer");
+}
+
+#[test]
+fn after_a_restore_that_was_cut_short_if_newer_believes_no_time() {
+    let place = Place::new();
+    let unfinished = place.target(Overwrite::IfNewer);
+    unfinished.mark().unwrap();
+    restore(&unfinished, &file("f", 0o640), b"\0\0\0");
+    fs::write(place.at("g"), "half a fi").unwrap();
+    drop(unfinished);
+    let resumed = place.target(Overwrite::IfNewer);
+    assert_eq!(try_file(&resumed, &file("f", 0o640), b"abc"), Ok(Outcome::Replaced));
+    let told = try_file(&resumed, &file("g", 0o640), b"half a file").unwrap_err();
+    assert_eq!(told.error, Cause::MayBeTorn);
+    assert_eq!(fs::read(place.at("g")).unwrap(), b"half a fi", "it may be somebody's work");
+}
+
+#[test]
 fn an_equal_file_gets_its_mode_and_owner_back() {
     let place = Place::new();
     restore(&place.target(Overwrite::Always), &file("f", 0o640), b"abc");
