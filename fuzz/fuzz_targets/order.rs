@@ -19,9 +19,10 @@ fn answers(kind: u8, answer: u8) -> Option<Packet> {
             Packet::Welcome { version: 1, program, time_secs, node, window_bytes, streams }
         }
         (2 | 3, _) => {
-            let (config, damage_epoch) = (PathBytes(Vec::new()), 0);
+            let (config, damage_epoch, receipt_keys) = (PathBytes(Vec::new()), 0, Vec::new());
             let (may_write, may_read, may_init) = Default::default();
-            Packet::Opened { domain: node, config, damage_epoch, may_write, may_read, may_init }
+            let domain = node;
+            Packet::Opened { domain, config, damage_epoch, may_write, may_read, may_init, receipt_keys }
         }
         (13, _) => Packet::Begun { session: [0; 16], secret: [0; 16], is_empty: false },
         (14, _) => Packet::Attached { applied: 0 },
