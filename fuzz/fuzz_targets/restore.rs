@@ -44,7 +44,6 @@ struct Step<'a> {
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
     overwrite: u8,
-    delete: bool,
     dry_run: bool,
     steps: Vec<Step<'a>>,
 }
@@ -117,7 +116,13 @@ fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::Problem> {
             target.special(&*parent(&special)?, &special)?;
         }
         6 => drop(target.finish_directory(&entry(Kind::Directory))?),
-        7 => drop(target.delete_others(&path(&step.other), &|name| name == b"a", None)),
+        7 => {
+            // As at the end of a restore that deletes, and any path at all.
+            let directory = path(&step.other);
+            let others: Vec<_> = target.others(&directory, |name| name == b"a")?.flatten().collect();
+            others.iter().for_each(|other| drop(target.remove(other, None)));
+            drop(target.remove(&directory, None));
+        }
         _ => {
             let file = entry(Kind::File);
             target.settle_unchanged(&file);
@@ -171,10 +176,10 @@ libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
     let (root, outside) = place();
     let inside = root.join("inside");
     emptied(&inside);
-    let overwrite = [Overwrite::Always, Overwrite::IfChanged, Overwrite::Never];
+    let overwrite =
+        [Overwrite::Always, Overwrite::IfChanged, Overwrite::IfNewer, Overwrite::Never];
     let options = Options {
-        overwrite: overwrite[usize::from(input.overwrite) % 3],
-        delete: input.delete,
+        overwrite: overwrite[usize::from(input.overwrite) % 4],
         dry_run: input.dry_run,
         owners: Owners::ById,
         sync: false,
