@@ -1,9 +1,12 @@
-//! List pages: whatever decodes is encoded and decoded to the same.
+//! List pages, and sets of extended attributes that are chunks: whatever decodes is encoded and decoded to the same.
 #![no_main]
 
-use format::list;
+use format::{list, xattrs};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Ok(set) = xattrs::decode(bytes) {
+        assert_eq!(xattrs::decode(&xattrs::encode(&set)), Ok(set));
+    }
     let Some((refs, payload)) = icecore_fuzz::page(bytes) else {
         return;
     };
