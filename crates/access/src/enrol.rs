@@ -7,6 +7,7 @@ use crate::files::{self, read};
 use crate::identity::{self, damaged};
 use crate::{Client, Error, Result, Url};
 use api::Token;
+use api::domains::Privacy;
 use api::enrol::{Enrol, Enrolled};
 use data_encoding::HEXLOWER;
 use pki::NodeKey;
@@ -34,6 +35,20 @@ struct Pending {
 /// [`Error::Token`] for what is no token; [`Error::Stranger`] when the server is not the one that made it;
 /// [`Error::Server`] when it is used or too old; [`Error::Enrolled`].
 pub async fn enroll(url: &str, token: &str, folder: &Path, replace: bool) -> Result<Enrolled> {
+    enroll_with_privacy(url, token, folder, replace, Privacy::Standard).await
+}
+
+/// The same for a machine that puts up with no less than `privacy`.
+///
+/// # Errors
+/// Those of [`enroll`]; [`Error::LessPrivate`] when the domain has less.
+pub async fn enroll_with_privacy(
+    url: &str,
+    token: &str,
+    folder: &Path,
+    replace: bool,
+    privacy: Privacy,
+) -> Result<Enrolled> {
     let (server, token) = (url.parse::<Url>()?, Token::parse(token)?);
     if !replace && let Some(agent) = identity::agent(folder)? {
         return Err(Error::Enrolled { node: agent.node.to_string(), server: agent.server });
@@ -46,10 +61,16 @@ pub async fn enroll(url: &str, token: &str, folder: &Path, replace: bool) -> Res
         request: pending.request.clone(),
         slot_secret: pending.slot_secret.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        privacy,
     };
     let client = Client::new(server.clone(), Arc::new(tls));
     let told: Enrolled = client.post("/enroll", &request).await?;
     check(&server, &token, &told)?;
+    // The server was asked not to; what it says is not believed for that.
+    if told.settings.privacy < privacy {
+        let (domain, has) = (told.domain.to_string(), told.settings.privacy);
+        return Err(Error::LessPrivate { domain, has, wants: privacy });
+    }
     identity::keep(folder, &server, &told, &pending.key, &pending.slot_secret)?;
     files::remove(&folder.join(PENDING))?;
     Ok(told)

@@ -1,5 +1,6 @@
 //! What can go wrong on the way to a server, and what to do about it.
 
+use api::domains::Privacy;
 use std::io;
 use std::path::PathBuf;
 
@@ -92,6 +93,16 @@ pub enum Error {
         /// Where.
         server: String,
     },
+    /// The server would make a node of this machine in a domain that tells more than it puts up with.
+    #[error("the domain '{domain}' has {has} privacy, and this machine asks for {wants}")]
+    LessPrivate {
+        /// The domain.
+        domain: String,
+        /// What it has.
+        has: Privacy,
+        /// What was asked for.
+        wants: Privacy,
+    },
     /// This folder is of a storage server already.
     #[error("this folder is of the storage server '{storage}' of {server} already")]
     StorageEnrolled {
@@ -139,6 +150,7 @@ impl Error {
             Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
             Self::NoStorage { .. } => "On the server: icecore server token NAME --storage; then here: icecore storage enroll URL TOKEN".into(),
             Self::StorageEnrolled { .. } => "To give it a new identity and keep its repositories: icecore storage enroll --replace URL TOKEN".into(),
+            Self::LessPrivate { wants, .. } => format!("On the server: icecore server token NODE --privacy {wants} --domain NAME, with the name of a new domain; then here with its token"),
             Self::Enrolled { .. } => "To give it a new identity: icecore agent enroll --replace URL TOKEN".into(),
             Self::Damaged { .. } => "Enrol again: icecore agent enroll --replace URL TOKEN".into(),
             Self::Server(failure) => return failure.hint.clone(),

@@ -10,6 +10,7 @@
 use crate::files::{self, read};
 use crate::{Error, Result, Url};
 use api::Name;
+use api::domains::Settings;
 use api::enrol::{Enrolled, KeyMode, Role};
 use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,9 @@ pub struct Agent {
     pub keys: KeyMode,
     /// What the node may do.
     pub role: Role,
+    /// What the repository of the domain is made with. The node goes by it: another repository is not used.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// The repository of the domain, hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
@@ -146,6 +150,7 @@ pub(crate) fn keep(
         domain: told.domain.clone(),
         keys: told.keys,
         role: told.role,
+        settings: told.settings,
         repository: told.repository.clone(),
         key: told.key.clone(),
     };

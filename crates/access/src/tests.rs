@@ -25,6 +25,7 @@ fn answer(node: &str) -> Answer {
         domain: node.parse().unwrap(),
         keys: KeyMode::Managed,
         role: Role::WriteOnly,
+        settings: Default::default(),
         repository: Some("00".repeat(16)),
         key: Some("11".repeat(8)),
         certificate: issued.pem,

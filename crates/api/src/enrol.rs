@@ -1,6 +1,7 @@
 //! Enrolment: a machine becomes a node.
 
 use crate::Name;
+use crate::domains::{Privacy, Settings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -47,6 +48,22 @@ pub struct NewToken {
     /// The storage server that holds the domain, when the domain is made; the server itself when missing.
     #[serde(default)]
     pub storage: Option<Name>,
+    /// What sizes and cut points of the domain tell, when it is made: `standard` when missing. A domain that exists must
+    /// have it.
+    #[serde(default)]
+    pub privacy: Option<Privacy>,
+    /// Parity in per cent, 0 to 25, when the domain is made: 0 when missing. A domain that exists must have it.
+    #[serde(default)]
+    pub parity_percent: Option<u32>,
+}
+
+impl NewToken {
+    /// For `node`, with a managed domain of its own.
+    pub fn of(node: Name) -> Self {
+        let (domain, keys, role, valid_secs) = Default::default();
+        let (storage, privacy, parity_percent) = Default::default();
+        Self { node, domain, keys, role, valid_secs, storage, privacy, parity_percent }
+    }
 }
 
 /// A token, shown once.
@@ -78,6 +95,9 @@ pub struct Enrol {
     pub slot_secret: String,
     /// Version of the program.
     pub version: String,
+    /// The least privacy that this machine puts up with: with `hardened`, no node is made in a `standard` domain.
+    #[serde(default)]
+    pub privacy: Privacy,
 }
 
 /// What a machine is when it has become a node.
@@ -91,6 +111,9 @@ pub struct Enrolled {
     pub keys: KeyMode,
     /// What the node may do.
     pub role: Role,
+    /// What the repository of the domain is made with.
+    #[serde(flatten)]
+    pub settings: Settings,
     /// The repository of the domain, hex; missing as long as there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,

@@ -1,6 +1,7 @@
 //! Storage servers: processes of their own that hold the repositories of some domains.
 
 use crate::Name;
+use crate::domains::Settings;
 use crate::jobs::{JobState, Progress};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -144,6 +145,9 @@ pub struct AccessGiven {
     /// Key slot under which it signs, hex; missing when any will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// What the repository of the domain is made with.
+    #[serde(flatten)]
+    pub settings: Settings,
 }
 
 /// What a storage server tells every second: how it is, who is connected, where jobs are.

@@ -5,6 +5,7 @@ use crate::error::found;
 use crate::stored::Word;
 use crate::{By, Catalog, Error, Result};
 use api::Name;
+use api::domains::Settings;
 use api::enrol::KeyMode;
 use rusqlite::{OptionalExtension, Row};
 
@@ -23,9 +24,11 @@ pub struct Domain {
     pub made: i64,
     /// The storage server that holds it; `None` for the server itself.
     pub storage: Option<Name>,
+    /// What its repository is made with.
+    pub settings: Settings,
 }
 
-const COLUMNS: &str = "name, keys, repository, sealed, made, storage";
+const COLUMNS: &str = "name, keys, repository, sealed, made, storage, privacy, parity";
 
 fn domain(row: &Row<'_>) -> rusqlite::Result<Domain> {
     Ok(Domain {
@@ -35,6 +38,7 @@ fn domain(row: &Row<'_>) -> rusqlite::Result<Domain> {
         sealed: row.get(3)?,
         made: row.get(4)?,
         storage: row.get::<_, Option<Word<_>>>(5)?.map(|word| word.0),
+        settings: Settings { privacy: row.get::<_, Word<_>>(6)?.0, parity_percent: row.get(7)? },
     })
 }
 
@@ -72,8 +76,8 @@ impl Catalog {
         self.change(|change| {
             let added = change.execute(
                 "INSERT OR IGNORE INTO domains
-                 (name, keys, folder, repository, sealed, made, storage)
-                 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6)",
+                 (name, keys, folder, repository, sealed, made, storage, privacy, parity)
+                 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8)",
                 (
                     Word(&new.name),
                     Word(new.keys),
@@ -81,13 +85,21 @@ impl Catalog {
                     &new.sealed,
                     new.made,
                     new.storage.as_ref().map(Word),
+                    Word(new.settings.privacy),
+                    new.settings.parity_percent,
                 ),
             )?;
             if added == 0 {
                 return Err(Error::Exists { what: "domain", name: new.name.to_string() });
             }
             let place = new.storage.as_ref().map(|storage| format!(", on {storage}"));
-            let detail = format!("{:?} keys{}", new.keys, place.unwrap_or_default());
+            let (keys, Settings { privacy, parity_percent }) = (new.keys, new.settings);
+            let parity = match parity_percent {
+                0 => String::new(),
+                percent => format!(", {percent} % parity"),
+            };
+            let place = place.unwrap_or_default();
+            let detail = format!("{keys:?} keys, {privacy} privacy{parity}{place}");
             note(change, by, "domain.add", new.name.as_str(), &detail)
         })
     }
@@ -111,14 +123,16 @@ impl Catalog {
 mod tests {
     use super::*;
     use crate::testing::{BY, catalog};
+    use api::domains::Privacy;
 
     #[test]
     fn a_domain_is_read_back_and_none_takes_its_name() {
         let (_folder, catalog) = catalog();
         let name: Name = "web".parse().unwrap();
         let (keys, sealed) = (KeyMode::Managed, Some(vec![1, 2]));
-        let new =
-            Domain { name: name.clone(), keys, repository: None, sealed, made: 5, storage: None };
+        let settings = Settings { privacy: Privacy::Hardened, parity_percent: 3 };
+        let (repository, storage, name_too) = (None, None, name.clone());
+        let new = Domain { name: name_too, keys, repository, sealed, made: 5, storage, settings };
         catalog.add_domain(BY, &new).unwrap();
         assert!(matches!(catalog.add_domain(BY, &new), Err(Error::Exists { .. })));
         catalog.set_domain_repository(&name, "ab").unwrap();

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// From version 0 on; the version is the number of steps.
-const STEPS: [&str; 4] = [FIRST, STORAGES, CHAIN, OLD_KEYS];
+const STEPS: [&str; 5] = [FIRST, STORAGES, CHAIN, OLD_KEYS, SETTINGS];
 
 const FIRST: &str = "
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -91,6 +91,14 @@ WHEN old.key IS NOT NULL AND (new.key IS NOT old.key OR new.revoked > old.revoke
     INSERT INTO old_keys SELECT old.key, old.name, old.domain
     WHERE NOT EXISTS (SELECT 1 FROM old_keys WHERE key = old.key);
 END;
+";
+
+/// What the repository of a domain is made with. All that were made before have these.
+const SETTINGS: &str = "
+ALTER TABLE domains ADD COLUMN privacy TEXT NOT NULL DEFAULT 'standard';
+ALTER TABLE domains ADD COLUMN parity INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tokens ADD COLUMN privacy TEXT;
+ALTER TABLE tokens ADD COLUMN parity INTEGER;
 ";
 
 /// Brings the catalog to the newest version.

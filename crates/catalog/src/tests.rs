@@ -20,14 +20,16 @@ fn name(text: &str) -> Name {
 
 fn domain(catalog: &Catalog, text: &str) {
     let (name, keys) = (name(text), KeyMode::Managed);
-    let new = Domain { name, keys, repository: None, sealed: None, made: 0, storage: None };
+    let (repository, sealed, storage, settings) = Default::default();
+    let new = Domain { name, keys, repository, sealed, made: 0, storage, settings };
     catalog.add_domain(BY, &new).unwrap();
 }
 
 fn terms(node: &str) -> TokenTerms {
     let (node, domain) = (name(node), name(node));
     let (role, keys) = (Role::Full, KeyMode::Managed);
-    TokenTerms { node, domain, role, keys, expires: 2_000, storage: None }
+    let (storage, settings) = Default::default();
+    TokenTerms { node, domain, role, keys, expires: 2_000, storage, settings }
 }
 
 fn certificate(serial: &str) -> Certificate {
@@ -40,6 +42,7 @@ fn answer(node: &str) -> Enrolled {
         domain: name(node),
         keys: KeyMode::Managed,
         role: Role::Full,
+        settings: Default::default(),
         repository: None,
         key: Some("00".into()),
         certificate: "c".into(),

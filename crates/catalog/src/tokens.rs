@@ -6,6 +6,7 @@ use crate::error::TokenRefusal;
 use crate::stored::{Json, Word};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
+use api::domains::WantedSettings;
 use api::enrol::{Enrolled, KeyMode, Role};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
@@ -30,6 +31,8 @@ pub struct TokenTerms {
     pub expires: i64,
     /// The storage server that holds the domain, when it is made.
     pub storage: Option<Name>,
+    /// What the repository of the domain must be made with.
+    pub settings: WantedSettings,
 }
 
 /// What a token is good for.
@@ -66,8 +69,8 @@ impl Catalog {
             let old = "DELETE FROM tokens WHERE expires < ?1";
             change.execute(old, [by.now_secs.saturating_sub(REMEMBER_SECS)])?;
             change.execute(
-                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires, storage)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires, storage, privacy, parity)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                 (
                     hash,
                     Word(&terms.node),
@@ -77,6 +80,8 @@ impl Catalog {
                     by.now_secs,
                     terms.expires,
                     terms.storage.as_ref().map(Word),
+                    terms.settings.privacy.map(Word),
+                    terms.settings.parity_percent,
                 ),
             )?;
             let detail = format!("domain {}, {:?}", terms.domain, terms.role);
@@ -122,7 +127,7 @@ fn token(
     now_secs: i64,
 ) -> Result<TokenUse> {
     let mut select = look.prepare_cached(
-        "SELECT node, domain, role, keys, expires, request, answer, storage
+        "SELECT node, domain, role, keys, expires, request, answer, storage, privacy, parity
          FROM tokens WHERE hash = ?1",
     )?;
     let row = select.query_row([hash], |row| {
@@ -133,6 +138,10 @@ fn token(
             keys: row.get::<_, Word<_>>(3)?.0,
             expires: row.get(4)?,
             storage: row.get::<_, Option<Word<_>>>(7)?.map(|word| word.0),
+            settings: WantedSettings {
+                privacy: row.get::<_, Option<Word<_>>>(8)?.map(|word| word.0),
+                parity_percent: row.get(9)?,
+            },
         };
         let answer: Option<Json<Enrolled>> = row.get(6)?;
         Ok((terms, row.get::<_, Option<[u8; 32]>>(5)?, answer))

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
+use api::domains::{Privacy, Settings};
 use api::enrol::{KeyMode, Role};
 use client::Archive;
 use crypto::SlotSecret;
@@ -96,8 +97,10 @@ impl Node {
             None => Own::Key(self.own_secret()?),
         };
         let remote = match &secret {
-            Own::Key(secret) if self.identity.agent.keys == KeyMode::Client => {
-                let make = || keys::make(&self.folder, secret, self.role());
+            // One that was made before is never made again: the server may have lost it, or say so.
+            Own::Key(secret) if self.may_make_repository() => {
+                let settings = self.identity.agent.settings;
+                let make = || keys::make(&self.folder, secret, self.role(), settings);
                 Remote::connect_to_make(&target, purpose, make)
             }
             _ => Remote::connect(&target, purpose),
@@ -129,6 +132,7 @@ impl Node {
 
     /// The repository of the node's own domain is always the same one.
     fn check_repository(&self, archive: &Archive) -> Result<()> {
+        self.check_settings(archive)?;
         let shown = archive.store.config().repository.to_string();
         match &self.identity.agent.repository {
             None => Ok(access::identity::note_repository(&self.folder, &shown)?),
@@ -148,6 +152,29 @@ impl Node {
             KeyMode::Client => crate::secret::get_if_given(&context.global, &context.profile),
             KeyMode::Managed => Ok(None),
         }
+    }
+
+    fn may_make_repository(&self) -> bool {
+        let agent = &self.identity.agent;
+        agent.keys == KeyMode::Client && agent.repository.is_none()
+    }
+
+    /// Who shows another privacy or parity than that which the node was told at enrolment would have it store in a way that
+    /// tells more.
+    fn check_settings(&self, archive: &Archive) -> Result<()> {
+        let wanted = self.identity.agent.settings;
+        let (privacy, parity) = (archive.slot.privacy, archive.store.config().parity_percent());
+        if privacy == privacy_of(wanted.privacy) && parity == wanted.parity_percent {
+            return Ok(());
+        }
+        let shown = if privacy == crypto::Privacy::Hardened { "hardened" } else { "standard" };
+        let (domain, Settings { privacy, parity_percent }) = (&self.identity.agent.domain, wanted);
+        let message = format!(
+            "the repository of the domain '{domain}' has {shown} privacy and {parity} % parity, where this machine enrolled for {privacy} privacy and {parity_percent} %: nothing is stored there"
+        );
+        Err(Failure::new(Code::Damage, message).hint(
+            "Ask who governs the server; to take the domain as it is: icecore agent enroll --replace URL TOKEN",
+        ))
     }
 
     fn role(&self) -> crypto::Role {
@@ -197,6 +224,13 @@ impl Node {
         if let Some(([up, down], reason)) = remote.new_limits() {
             context.out.note(&network::limits(up, down, &reason));
         }
+    }
+}
+
+fn privacy_of(privacy: Privacy) -> crypto::Privacy {
+    match privacy {
+        Privacy::Standard => crypto::Privacy::Standard,
+        Privacy::Hardened => crypto::Privacy::Hardened,
     }
 }
 

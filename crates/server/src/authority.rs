@@ -1,5 +1,6 @@
 //! Who may do what: what the part that stores asks the part that governs.
 
+use api::domains::Settings;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub struct Access {
     pub may_init: bool,
     /// Identifier of the key slot under which it signs; `None` when any slot will do.
     pub key: Option<[u8; 8]>,
+    /// What a repository must be made with that the node makes; `None` when the governing server makes it.
+    pub settings: Option<Settings>,
 }
 
 /// A node of a domain, and the key under which it signs there.

@@ -166,6 +166,7 @@ impl Storing {
             may_read: given.may_read,
             may_init: given.may_init && !is_made,
             key: given.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
+            settings: Some(given.settings),
         })
     }
 
@@ -175,7 +176,8 @@ impl Storing {
         let domain = name(domain?)?;
         let path = self.folder.domain(&domain);
         let (may_write, may_read, may_init) = (false, true, true);
-        Ok(Access { domain: domain.to_string(), path, may_write, may_read, may_init, key: None })
+        let (domain, key, settings) = (domain.to_string(), None, None);
+        Ok(Access { domain, path, may_write, may_read, may_init, key, settings })
     }
 }
 

@@ -107,6 +107,7 @@ async fn a_token_is_good_once_and_an_answer_that_was_lost_is_given_again() {
         request: key.request_pem,
         slot_secret: "00".repeat(32),
         version: "1".into(),
+        privacy: Default::default(),
     };
     let one: api::enrol::Enrolled = client.post("/enroll", &request).await.unwrap();
     let two: api::enrol::Enrolled = client.post("/enroll", &request).await.unwrap();

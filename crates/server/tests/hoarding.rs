@@ -162,6 +162,7 @@ async fn guess(client: access::Client) {
         request: "none".to_owned(),
         slot_secret: "00".repeat(32),
         version: "1".to_owned(),
+        privacy: Default::default(),
     };
     loop {
         let _ = client.post::<Enrolled>("/enroll", &request).await;

@@ -11,7 +11,7 @@ mod raw;
 mod server;
 
 use access::Identity;
-use api::enrol::{KeyMode, NewToken, Role, TokenMade};
+use api::enrol::{NewToken, Role, TokenMade};
 use api::status::Done;
 use ids::ObjectId;
 use protocol::Packet;
@@ -51,9 +51,8 @@ impl Scene {
     async fn enrolled_again(&self, machine: &Machine) -> Machine {
         let node = machine.identity.agent.node.clone();
         let folder = self.server.folder(node.as_str());
-        let (domain, valid_secs, storage) = (Some("team".parse().unwrap()), None, None);
-        let (keys, role) = (KeyMode::Managed, Role::Full);
-        let new = NewToken { node, domain, keys, role, valid_secs, storage };
+        let domain = Some("team".parse().unwrap());
+        let new = NewToken { domain, ..NewToken::of(node) };
         let made: TokenMade = self.server.admin().post("/tokens", &new).await.unwrap();
         let url = self.server.control.address();
         access::enrol::enroll(&url, &made.token, &folder, true).await.unwrap();
@@ -175,8 +174,7 @@ async fn a_list_of_signers_that_cannot_be_read_is_told_as_such() {
 
 async fn enrol(server: &Whole, name: &str) -> Arc<Identity> {
     let (node, domain) = (name.parse().unwrap(), Some("team".parse().unwrap()));
-    let (keys, role, valid_secs, storage) = (KeyMode::Managed, Role::Full, None, None);
-    let new = NewToken { node, domain, keys, role, valid_secs, storage };
+    let new = NewToken { domain, ..NewToken::of(node) };
     let made: TokenMade = server.admin().post("/tokens", &new).await.unwrap();
     let folder = server.folder(name);
     // Another machine with that name: its secret is its own.

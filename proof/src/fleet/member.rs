@@ -4,7 +4,7 @@
 use super::wire::Dial;
 use crate::failed;
 use api::Token;
-use api::enrol::{Enrol, Enrolled, KeyMode, NewToken, Role};
+use api::enrol::{Enrol, Enrolled, KeyMode, NewToken};
 use crypto::{KeyRing, SlotSecret};
 use data_encoding::HEXLOWER;
 use pki::NodeKey;
@@ -81,8 +81,7 @@ fn enrol(
     keys: KeyMode,
 ) -> Result<(Enrolled, String, [u8; 32]), String> {
     let node = name.parse().map_err(|_| "no name")?;
-    let (role, valid_secs, storage) = (Role::Full, None, None);
-    let new = NewToken { node, domain: None, keys, role, valid_secs, storage };
+    let new = NewToken { keys, ..NewToken::of(node) };
     let made = control.make_token("the rig", &new).map_err(|error| error.to_string())?;
     let token = Token::parse(&made.token).map_err(|error| error.to_string())?;
     let key = NodeKey::generate().map_err(|error| error.to_string())?;
@@ -93,6 +92,7 @@ fn enrol(
         request: key.request_pem.clone(),
         slot_secret: HEXLOWER.encode(&secret),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        privacy: Default::default(),
     };
     let from = Ipv4Addr::LOCALHOST.into();
     let told = control.enrol(from, &request).map_err(|error| error.to_string())?;

@@ -5,6 +5,7 @@ mod daemon;
 mod orders;
 
 use crate::codes::Code;
+use crate::commands::init::Privacy;
 use crate::commands::token_given::TokenGiven;
 use crate::context::Context;
 use crate::failure::Result;
@@ -39,6 +40,9 @@ enum Action {
         url: String,
         #[command(flatten)]
         token: TokenGiven,
+        /// The least privacy that this machine puts up with: with `hardened` it becomes no node in a domain with less.
+        #[arg(long, value_enum, default_value = "standard")]
+        privacy: Privacy,
         /// Take the place of what this machine was to a server before.
         #[arg(long)]
         replace: bool,
@@ -72,10 +76,12 @@ impl Agent {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         match &self.action {
             None => daemon::run(context),
-            Some(Action::Enroll { url, token, replace }) => {
-                let folder = context.agent_folder();
-                let told =
-                    blocking::wait(access::enrol::enroll(url, &token.read()?, &folder, *replace))?;
+            Some(Action::Enroll { url, token, privacy, replace }) => {
+                let (folder, privacy) = (context.agent_folder(), (*privacy).into());
+                let token = token.read()?;
+                let enrolled =
+                    access::enrol::enroll_with_privacy(url, &token, &folder, *replace, privacy);
+                let told = blocking::wait(enrolled)?;
                 let (node, domain) = (&told.node, &told.domain);
                 context
                     .out
@@ -132,13 +138,14 @@ fn renew(if_due: bool, context: &Context) -> Result<Code> {
     context.out.summary(Code::Complete, &Expires { certificate_expires: expires })
 }
 
-fn lines(identity: &Identity) -> [String; 5] {
+fn lines(identity: &Identity) -> [String; 6] {
     let agent = &identity.agent;
     [
         format!("server       {}", identity.server),
         format!("node         {}", agent.node),
         format!("domain       {}", agent.domain),
         format!("repository   {}", agent.repository.as_deref().unwrap_or("not made yet")),
+        format!("privacy      {}", agent.settings.privacy),
         format!("certificate  until {}", show(identity.certificate.not_after_secs)),
     ]
     .map(|line| crate::escape::text(&line))

@@ -29,11 +29,20 @@ pub(crate) struct Init {
 /// Privacy levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Privacy {
+pub(crate) enum Privacy {
     /// Keyed cutting, padded lengths.
     Standard,
     /// Cut points that leak nothing of the key; slower.
     Hardened,
+}
+
+impl From<Privacy> for api::domains::Privacy {
+    fn from(privacy: Privacy) -> Self {
+        match privacy {
+            Privacy::Standard => Self::Standard,
+            Privacy::Hardened => Self::Hardened,
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -5,6 +5,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::{escape, session_report, time, units};
+use api::domains::Privacy;
 use client::history::{self, Totals};
 use client::manifest::Snapshot;
 use client::report::{Ratios, Report};
@@ -51,6 +52,10 @@ impl<'a> Session<'a> {
 
 #[derive(Serialize)]
 struct Summary {
+    /// What sizes and cut points of what is stored tell.
+    privacy: Privacy,
+    /// Parity of all that is stored, in per cent; 0 for none.
+    parity_percent: u32,
     /// What the repository holds; only where it lies is that known.
     #[serde(flatten)]
     totals: Option<Totals>,
@@ -81,8 +86,15 @@ impl Stats {
         let totals = is_here.then(|| history::totals(&archive)).transpose().map_err(failed)?;
         let stored = totals.map(|totals| totals.container_bytes).filter(|bytes| *bytes > 0);
         let reduction_factor = stored.map(|stored| bytes_of_snapshots as f64 / stored as f64);
-        let summary = Summary { totals, bytes_of_snapshots, reduction_factor };
+        let privacy = match archive.slot.privacy {
+            crypto::Privacy::Standard => Privacy::Standard,
+            crypto::Privacy::Hardened => Privacy::Hardened,
+        };
+        let parity_percent = archive.store.config().parity_percent();
+        let summary =
+            Summary { privacy, parity_percent, totals, bytes_of_snapshots, reduction_factor };
         context.out.print(&text(&summary, all.len()))?;
+        context.out.print(&settings(&summary))?;
         context.out.summary(Code::Complete, &summary)
     }
 }
@@ -132,6 +144,14 @@ fn row(snapshot: &Snapshot) -> String {
 /// A reduction in the table; overhead that is more than the data is none.
 fn part(ratio: f64) -> String {
     if ratio < 0.0 { "none".to_owned() } else { units::percent(ratio) }
+}
+
+fn settings(summary: &Summary) -> String {
+    let parity = match summary.parity_percent {
+        0 => "no parity".to_owned(),
+        percent => format!("{percent} % parity"),
+    };
+    format!("privacy: {}; {parity}", summary.privacy)
 }
 
 fn text(summary: &Summary, snapshots: usize) -> String {

@@ -1,6 +1,7 @@
 //! Keys of domains that only their nodes know: made here, never told to the server.
 
 use crate::failure::{Failure, Result};
+use api::domains::Settings;
 use client::archive::InitOptions;
 use client::surroundings::Surroundings;
 use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SlotInfo, SlotSecret};
@@ -34,8 +35,13 @@ pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
 
 /// The settings and slots of a new repository: this node's, and one for a recovery key that is
 /// written beside it.
-pub(super) fn make(folder: &Path, own: &[u8; 32], role: Role) -> repository::Result<New> {
-    prepared(folder, own, role).map_err(|failure| {
+pub(super) fn make(
+    folder: &Path,
+    own: &[u8; 32],
+    role: Role,
+    settings: Settings,
+) -> repository::Result<New> {
+    prepared(folder, own, role, options(settings)).map_err(|failure| {
         let hint = failure.hint.unwrap_or_default();
         repository::Error::Refused { message: failure.message, hint }
     })
@@ -47,9 +53,15 @@ pub(crate) fn waiting_recovery(folder: &Path) -> Result<Option<(PathBuf, Zeroizi
     Ok(access::files::read(&path)?.map(|text| (path, text)))
 }
 
-fn prepared(folder: &Path, own: &[u8; 32], role: Role) -> Result<New> {
+/// What the domain wants.
+fn options(settings: Settings) -> InitOptions {
+    let Settings { privacy, parity_percent } = settings;
+    InitOptions { privacy: super::privacy_of(privacy), parity_percent, ..InitOptions::default() }
+}
+
+fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> Result<New> {
     let surroundings = Surroundings::default();
-    let material = client::archive::new_material(&surroundings, InitOptions::default())?;
+    let material = client::archive::new_material(&surroundings, options)?;
     let mut recovery = Zeroizing::new([0; 32]);
     surroundings.fill(&mut *recovery)?;
     let text = Zeroizing::new(crypto::recovery_to_text(&recovery));
@@ -60,7 +72,7 @@ fn prepared(folder: &Path, own: &[u8; 32], role: Role) -> Result<New> {
         slot(&material, Role::Full, &recovery, "recovery key", &surroundings)?,
     ];
     let now_secs = surroundings.now_secs();
-    let config = client::archive::config_of(&material, InitOptions::default(), now_secs);
+    let config = client::archive::config_of(&material, options, now_secs);
     Ok((config, client::archive::keys_of(&material, slots, now_secs)?))
 }
 

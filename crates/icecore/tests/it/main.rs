@@ -8,6 +8,7 @@ mod figures;
 mod forgetting;
 mod full_disk;
 mod governed;
+mod hardened;
 mod keyless;
 mod looking;
 mod machine;

@@ -126,6 +126,7 @@ impl Control {
             may_init: is_client
                 && (domain.storage.is_some() || repositories::config(&path)?.is_none()),
             key: node.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
+            settings: Some(domain.settings),
             path,
         })
     }
@@ -138,7 +139,8 @@ impl Control {
         })?;
         let (may_write, may_read, may_init) = (false, true, false);
         let (domain, path) = (domain.to_string(), self.folder.domain(domain));
-        Ok(Access { domain, path, may_write, may_read, may_init, key: None })
+        let (key, settings) = (None, None);
+        Ok(Access { domain, path, may_write, may_read, may_init, key, settings })
     }
 }
 

@@ -7,6 +7,7 @@ use super::held::Held;
 use super::repositories::Slot;
 use super::{Control, Error, Result, random};
 use api::Name;
+use api::domains::{Privacy, Settings, WantedSettings};
 use api::enrol::{KeyMode, Role};
 use catalog::By;
 use catalog::domains::Domain;
@@ -30,11 +31,13 @@ impl Control {
         name: &Name,
         keys: KeyMode,
         storage: Option<&Name>,
+        settings: WantedSettings,
     ) -> Result<(Domain, Option<RepositoryId>)> {
         let domain = match self.catalog.domain(name)? {
             Some(domain) if domain.keys != keys => return Err(other_keys(&domain)),
+            Some(domain) if !settings.fit(domain.settings) => return Err(other_settings(&domain)),
             Some(domain) => domain,
-            None => self.new_domain(by, name, keys, storage)?,
+            None => self.new_domain(by, name, keys, storage, settings.or_default())?,
         };
         let held = self.held(name, domain.storage.as_ref())?;
         let config = match held.config()? {
@@ -57,6 +60,7 @@ impl Control {
         name: &Name,
         keys: KeyMode,
         storage: Option<&Name>,
+        settings: Settings,
     ) -> Result<Domain> {
         let sealed = match keys {
             KeyMode::Client => None,
@@ -64,7 +68,7 @@ impl Control {
         };
         let made = by.now_secs;
         let (name, storage) = (name.clone(), storage.cloned());
-        let domain = Domain { name, keys, repository: None, sealed, made, storage };
+        let domain = Domain { name, keys, repository: None, sealed, made, storage, settings };
         self.catalog.add_domain(by, &domain)?;
         Ok(domain)
     }
@@ -72,12 +76,14 @@ impl Control {
     fn new_repository(&self, domain: &Domain, held: &Held) -> Result<Config> {
         let secret = self.own_secret(domain)?;
         let material = with_random(|random| KeyMaterial::generate(random))?;
+        let material = material.with_privacy(privacy_of(domain.settings.privacy));
         let new = NewSlot::new(crypto::Role::Full, OWN_LABEL, self.now_secs());
         let (own, slot) = new_slot(&material, &new, &secret)?;
         let (chunks, root_key) = (chunker::Params::DEFAULT, *material.root_verify_key().as_bytes());
         let chunk_bytes = [chunks.min, chunks.average, chunks.max];
         let (privacy, now_secs) = (material.privacy as u8, self.now_secs());
         let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
+        let config = config.with_parity(domain.settings.parity_percent);
         let config = config.signed(|settings| material.sign_config(settings));
         let list = SignerList::new(material.repository).with(own.signer(), now_secs)?;
         let keys = Keys { slots: vec![(own.id, slot)], signers: list.sign(&material) };
@@ -229,6 +235,23 @@ fn role_of_node(role: Role) -> crypto::Role {
 fn other_keys(domain: &Domain) -> Error {
     let (name, keys) = (&domain.name, domain.keys);
     Error::Usage(format!("the domain '{name}' has {keys:?} keys, and that cannot be changed"))
+}
+
+/// A domain that exists stays as it was made.
+pub(crate) fn other_settings(domain: &Domain) -> Error {
+    let (name, Settings { privacy, parity_percent }) = (&domain.name, domain.settings);
+    let message = format!(
+        "the domain '{name}' has {privacy} privacy and {parity_percent} % parity, and that cannot be changed"
+    );
+    let hint = "Name a new domain with --domain, or leave out --privacy and --parity.".to_owned();
+    Error::Unfit { message, hint }
+}
+
+fn privacy_of(privacy: Privacy) -> crypto::Privacy {
+    match privacy {
+        Privacy::Standard => crypto::Privacy::Standard,
+        Privacy::Hardened => crypto::Privacy::Hardened,
+    }
 }
 
 /// What `make` makes with random bytes of the system; nothing when there were none.

@@ -1,8 +1,10 @@
 //! How a machine becomes a node, and stays one.
 
 use super::authority::parse;
+use super::domains::other_settings;
 use super::{Control, Error, Result, SERVER, random};
 use crate::authority::Node;
+use api::domains::{PARITY_PERCENT_MAX, Privacy, WantedSettings};
 use api::enrol::{Enrol, Enrolled, KeyMode, NewToken, Renew, Renewed, TokenMade};
 use api::{Name, Token};
 use catalog::certificates::{Certificate, Renewal};
@@ -28,11 +30,12 @@ impl Control {
         let domain = new.domain.clone().unwrap_or_else(|| new.node.clone());
         let keys = self.keys_of(&domain, new.keys)?;
         let storage = self.storage_of(&domain, new.storage.as_ref())?;
+        let settings = self.settings_of(&domain, new)?;
         let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);
         let token = Token { secret: *random::<16>()?, authority: self.authority_prefix() };
         let (node, role) = (new.node.clone(), new.role);
-        let terms = TokenTerms { node, domain, role, keys, expires, storage };
+        let terms = TokenTerms { node, domain, role, keys, expires, storage, settings };
         self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
         let replaces = self.catalog.node(&new.node)?.is_some();
         let (text, server) = (token.to_text(), self.address());
@@ -50,6 +53,38 @@ impl Control {
             Some(domain) => Ok(domain.keys),
             None => Ok(asked),
         }
+    }
+
+    /// A domain that exists keeps what it was made with.
+    fn settings_of(&self, domain: &Name, new: &NewToken) -> Result<WantedSettings> {
+        let (privacy, parity_percent) = (new.privacy, new.parity_percent);
+        if parity_percent.is_some_and(|percent| percent > PARITY_PERCENT_MAX) {
+            return Err(Error::Usage(format!("parity is 0 to {PARITY_PERCENT_MAX} per cent")));
+        }
+        let wanted = WantedSettings { privacy, parity_percent };
+        match self.catalog.domain(domain)? {
+            Some(domain) if !wanted.fit(domain.settings) => Err(other_settings(&domain)),
+            _ => Ok(wanted),
+        }
+    }
+
+    /// Who wants more privacy than the domain has becomes no node of it; its token stays good.
+    fn is_private_enough(&self, terms: &TokenTerms, least: Privacy) -> Result<()> {
+        let known = self.catalog.domain(&terms.domain)?.map(|domain| domain.settings);
+        let privacy = known.unwrap_or_else(|| terms.settings.or_default()).privacy;
+        if privacy >= least {
+            return Ok(());
+        }
+        let (node, domain) = (&terms.node, &terms.domain);
+        let other = match known {
+            Some(_) => " --domain NAME, with the name of a new domain",
+            None => "",
+        };
+        let message = format!(
+            "the domain '{domain}' has {privacy} privacy, and this machine asks for {least}"
+        );
+        let hint = format!("On the server: icecore server token {node} --privacy {least}{other}");
+        Err(Error::Unfit { message, hint })
     }
 
     /// A domain that exists stays where it is.
@@ -117,11 +152,13 @@ impl Control {
     ) -> Result<Enrolled> {
         let version = checked_version(&request.version)?;
         let secret = slot_secret(&request.slot_secret)?;
+        self.is_private_enough(terms, request.privacy)?;
         let issued =
             self.authority.issue_node(&request.request, terms.node.as_str(), self.now_secs())?;
         let by = self.by(SERVER);
+        let storage = terms.storage.as_ref();
         let (domain, repository) =
-            self.ensure_domain(by, &terms.domain, terms.keys, terms.storage.as_ref())?;
+            self.ensure_domain(by, &terms.domain, terms.keys, storage, terms.settings)?;
         let key = match terms.keys {
             KeyMode::Client => None,
             KeyMode::Managed => {
@@ -133,6 +170,7 @@ impl Control {
             domain: terms.domain.clone(),
             keys: terms.keys,
             role: terms.role,
+            settings: domain.settings,
             repository: repository.map(|id| id.to_string()),
             key: key.map(|id| id.to_string()),
             certificate: issued.pem.clone(),

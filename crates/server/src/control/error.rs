@@ -45,6 +45,14 @@ pub enum Error {
     /// What was asked makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// What was asked cannot be had so, but otherwise.
+    #[error("{message}")]
+    Unfit {
+        /// What does not fit.
+        message: String,
+        /// What to type instead.
+        hint: String,
+    },
     /// A sealed secret does not open.
     #[error("the sealed secret of {0} does not open: master.key is not the one it was sealed with")]
     Sealed(String),

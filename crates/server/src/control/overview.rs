@@ -95,6 +95,7 @@ impl Control {
             nodes: of(&domain.name),
             name: domain.name,
             keys: domain.keys,
+            settings: domain.settings,
             made: domain.made,
             repository: domain.repository,
             storage: domain.storage,

@@ -181,7 +181,8 @@ impl Control {
         }
         let (may_write, may_read, may_init) = (access.may_write, access.may_read, access.may_init);
         let key = access.key.map(|key| KeyId(key).to_string());
-        Ok(AccessGiven { domain, may_write, may_read, may_init, key })
+        let settings = access.settings.unwrap_or_default();
+        Ok(AccessGiven { domain, may_write, may_read, may_init, key, settings })
     }
 
     fn lies_on(&self, storage: &Name, domain: &Name) -> Result<bool> {

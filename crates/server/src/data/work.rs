@@ -7,6 +7,7 @@ use super::session::{Hold, Session};
 use super::{Shared, faults, random, reading};
 use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
 use crate::control::Repositories;
+use api::domains::{Privacy, Settings};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::fault::{Code, fault};
 use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
@@ -246,6 +247,14 @@ impl Visit {
         let config = Config::decode(&config.0).map_err(|reason| {
             faults::of_engine(&repository::Error::damaged("the settings", reason))
         })?;
+        // What the administrator wanted of the domain: only now can it be had.
+        let made_with = (u32::from(config.privacy), config.parity_percent());
+        let is_wanted = |wanted: &Settings| made_with == numbers(*wanted);
+        if !access.settings.as_ref().is_none_or(is_wanted) {
+            return Err(faults::not_allowed(
+                "the repository does not have the privacy and parity of its domain",
+            ));
+        }
         let made = self.shared.domains.init(&access.path, config, keys);
         made.map_err(|error| faults::of_engine(&error))?;
         self.opened(access).map(Some)
@@ -399,6 +408,15 @@ impl Visit {
         let orders = self.shared.authority.orders(&self.connected.node);
         orders.iter().filter_map(order_packet).collect()
     }
+}
+
+/// Privacy and parity as the settings of a repository have them.
+fn numbers(settings: Settings) -> (u32, u32) {
+    let privacy = match settings.privacy {
+        Privacy::Standard => 1,
+        Privacy::Hardened => 2,
+    };
+    (privacy, settings.parity_percent)
 }
 
 /// A domain that is not looked at.

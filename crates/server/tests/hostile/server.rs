@@ -1,7 +1,7 @@
 //! A whole server on loopback with real TLS, and honest machines that use it.
 
 use access::{Admin, Client, Identity};
-use api::enrol::{KeyMode, NewToken, Role, TokenMade};
+use api::enrol::{NewToken, Role, TokenMade};
 use capture::Problem;
 use capture::walk::Root;
 use client::Archive;
@@ -78,8 +78,7 @@ impl Whole {
     /// A machine that was let in.
     pub(crate) async fn node(&self, name: &str, domain: &str, role: Role) -> Machine {
         let (node, domain) = (name.parse().unwrap(), Some(domain.parse().unwrap()));
-        let (keys, valid_secs, storage) = (KeyMode::Managed, None, None);
-        let new = NewToken { node, domain, keys, role, valid_secs, storage };
+        let new = NewToken { domain, role, ..NewToken::of(node) };
         let made: TokenMade = self.admin().post("/tokens", &new).await.unwrap();
         let folder = self.folder(name);
         let url = self.control.address();

@@ -1,7 +1,7 @@
 //! A server on loopback, with real TLS.
 
 use access::{Admin, Client};
-use api::enrol::{KeyMode, NewToken, Role, TokenMade};
+use api::enrol::{NewToken, TokenMade};
 use server::authority::Peer;
 use server::control::Control;
 use server::control::http::router;
@@ -76,12 +76,5 @@ impl Rig {
 }
 
 pub(crate) fn new_token(node: &str) -> NewToken {
-    NewToken {
-        node: node.parse().unwrap(),
-        domain: None,
-        keys: KeyMode::Managed,
-        role: Role::Full,
-        valid_secs: None,
-        storage: None,
-    }
+    NewToken::of(node.parse().unwrap())
 }

@@ -8,7 +8,8 @@ use crate::failure::Result;
 use crate::time;
 use api::Name;
 use api::domains::{
-    Domain, Domains as ListedDomains, Grant, Grants as ListedGrants, Snapshots as ListedSnapshots,
+    Domain, Domains as ListedDomains, Grant, Grants as ListedGrants, Settings,
+    Snapshots as ListedSnapshots,
 };
 use api::status::Done;
 use serde::Serialize;
@@ -27,8 +28,8 @@ impl Domains {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let ListedDomains { domains } = reach.get("/domains")?;
         context.out.line(&format!(
-            "{:<24} {:<9} {:<33} {:<16} NODES",
-            "DOMAIN", "KEYS", "REPOSITORY", "ON"
+            "{:<24} {:<9} {:<9} {:>6} {:<33} {:<16} NODES",
+            "DOMAIN", "KEYS", "PRIVACY", "PARITY", "REPOSITORY", "ON"
         ))?;
         for domain in &domains {
             context.out.item("domain", domain, || row(domain))?;
@@ -42,7 +43,13 @@ fn row(domain: &Domain) -> String {
     let repository = domain.repository.as_deref().unwrap_or("-");
     let (name, keys, nodes) = (domain.name.as_str(), word(&domain.keys), nodes.join(" "));
     let on = domain.storage.as_ref().map_or("-", Name::as_str);
-    format!("{name:<24} {keys:<9} {repository:<33} {on:<16} {nodes}")
+    let Settings { privacy, parity_percent } = domain.settings;
+    let (privacy, parity) = (privacy.to_string(), percent(parity_percent));
+    format!("{name:<24} {keys:<9} {privacy:<9} {parity:>6} {repository:<33} {on:<16} {nodes}")
+}
+
+fn percent(parity: u32) -> String {
+    if parity == 0 { "-".to_owned() } else { format!("{parity} %") }
 }
 
 /// Show the key of a managed domain, for maintenance on this machine. Reads the server's own files.

@@ -2,6 +2,7 @@
 
 use super::when;
 use crate::codes::Code;
+use crate::commands::init::Privacy;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
@@ -12,7 +13,7 @@ use api::storages::{NewStorageToken, StorageTokenMade};
 /// Make a token with which one machine enrols, once, as NODE or storage server.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n\nA token of a node that exists gives its place to the machine that enrols: what was issued to the one before is\ngood no more."
+    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n\nA token of a node that exists gives its place to the machine that enrols: what was issued to the one before is\ngood no more."
 )]
 pub(crate) struct TokenArgs {
     /// The node's name: a-z, 0-9, '.', '_', '-'.
@@ -30,11 +31,18 @@ pub(crate) struct TokenArgs {
     #[arg(long)]
     write_only: bool,
     /// The machine becomes a storage server of this name, which holds the repositories of some domains.
-    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on"])]
+    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "privacy", "parity"])]
     storage: bool,
     /// The storage server that holds the domain, when the domain is made; this server when it is not given.
     #[arg(long, value_name = "STORAGE")]
     on: Option<Name>,
+    /// What sizes of chunks may tell who sees the storage, when the domain is made; `hardened` cuts so that nothing of
+    /// the key leaks. Without it: standard. It cannot be changed later.
+    #[arg(long, value_enum)]
+    privacy: Option<Privacy>,
+    /// Parity of the domain in per cent, when it is made: it makes rotten sectors good again. 1 to 25, or 0 for none.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=25))]
+    parity: Option<u32>,
     /// How long the token is good: 15min, 1h, 7d; at most 30d.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_valid)]
     valid: u64,
@@ -61,6 +69,8 @@ impl TokenArgs {
             role: if self.write_only { Role::WriteOnly } else { Role::Full },
             valid_secs: Some(self.valid),
             storage: self.on.clone(),
+            privacy: self.privacy.map(Into::into),
+            parity_percent: self.parity,
         };
         let made: TokenMade = reach.post("/tokens", &new)?;
         if made.replaces {

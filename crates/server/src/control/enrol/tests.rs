@@ -3,7 +3,6 @@
 use super::*;
 use crate::authority::{Authority, Peer};
 use crate::control::repositories::{self, Direct, Repositories};
-use api::enrol::Role;
 use ids::KeyId;
 use pki::NodeKey;
 use repository::config::Config;
@@ -53,14 +52,7 @@ impl Repositories for Failing {
 }
 
 fn new_token(node: &str) -> NewToken {
-    NewToken {
-        node: node.parse().unwrap(),
-        domain: None,
-        keys: KeyMode::Managed,
-        role: Role::Full,
-        valid_secs: None,
-        storage: None,
-    }
+    NewToken::of(node.parse().unwrap())
 }
 
 fn request(token: &str) -> Enrol {
@@ -69,6 +61,7 @@ fn request(token: &str) -> Enrol {
         request: NodeKey::generate().unwrap().request_pem,
         slot_secret: "07".repeat(32),
         version: "1.0".into(),
+        privacy: Default::default(),
     }
 }
 

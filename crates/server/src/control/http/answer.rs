@@ -60,6 +60,9 @@ impl From<Error> for Failed {
                 let failed = Self::new(Status::FORBIDDEN, Code::NotAllowed, message);
                 if refusal.hint.is_empty() { failed } else { failed.hint(refusal.hint) }
             }
+            Error::Unfit { hint, .. } => {
+                Self::new(Status::BAD_REQUEST, Code::Usage, message).hint(hint)
+            }
             Error::Usage(_) | Error::NoKeys(_) => {
                 Self::new(Status::BAD_REQUEST, Code::Usage, message)
             }
