@@ -136,6 +136,21 @@ fn extensions_that_nobody_knows_are_passed_over() {
 }
 
 #[test]
+fn births_on_either_side_of_a_whole_second_come_back() {
+    let seconds = [i64::MIN, -1, 0, 1, 1_700_000_300, i64::MAX];
+    let nanos = [0, 1, 500_000_000, 999_999_999];
+    let times = || seconds.into_iter().flat_map(|secs| nanos.map(|nanos| Time { secs, nanos }));
+    for (ctime, birth) in times().flat_map(|ctime| times().map(move |birth| (ctime, birth))) {
+        let mut born = entry(b"a", Kind::File, 0, Content::None);
+        (born.ctime, born.birth) = (ctime, Some(birth));
+        let page = page_of(std::slice::from_ref(&born));
+        let is_near = ctime.secs.abs_diff(birth.secs) < 9_000_000_000;
+        let told = read(&page.refs, &page.payload).unwrap()[0].birth;
+        assert_eq!(told, Some(birth).filter(|_| is_near), "{ctime:?}");
+    }
+}
+
+#[test]
 fn a_birth_too_far_away_to_be_told_is_left_out() {
     let mut old = entry(b"a", Kind::File, 0, Content::None);
     old.birth = Some(Time { secs: i64::MIN, nanos: 0 });
