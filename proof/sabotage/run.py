@@ -67,6 +67,14 @@ SABOTAGES = {
         "    lease.verify()?;\n    runs.try_for_each",
         "    let _ = lease;\n    runs.try_for_each",
         test("client", "fences::a_backup", "fences::a_reclaim_looks", "fences::settling")),
+    "who forgets from afar has a full key": (
+        "crates/server/src/data/forget.rs",
+        "let may = signer.is_live() && signer.role == Role::Full;", "let may = true;",
+        test("server", "no_tombstone_removes_anything_but_one_of_a_full_key_in_use")),
+    "a node forgets its own alone": (
+        "crates/server/src/control/forgetting.rs", "ForgetScope::Own if are_own =>",
+        "ForgetScope::Own if are_own || !are_own =>",
+        test("server", "a_node_forgets_when_it_may_and_what_it_may")),
     "name of a chunk, in a restore": (
         "crates/client/src/restore/work.rs",
         "if !is_as_long || shared.archive.keys.writer.ids.chunk_id(bytes) != used.id {",

@@ -5,6 +5,27 @@ use crate::enrol::Role;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// Which snapshots a node may forget, in a domain whose keys only nodes know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForgetScope {
+    /// None.
+    #[default]
+    None,
+    /// Those that the server received from it.
+    Own,
+    /// All of its domain.
+    Domain,
+}
+
+/// Which snapshots a node may forget from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MayForget {
+    /// Which.
+    pub scope: ForgetScope,
+}
+
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
@@ -14,6 +35,9 @@ pub struct Node {
     pub domain: Name,
     /// What it may do.
     pub role: Role,
+    /// Which snapshots it may forget.
+    #[serde(default)]
+    pub forget: ForgetScope,
     /// When it enrolled, seconds since 1970.
     pub made: i64,
     /// When it was last seen, seconds since 1970; this moment while it is connected, missing when never.

@@ -131,6 +131,24 @@ pub struct AskAccess {
     pub domain: Option<Name>,
 }
 
+/// Whether a node may forget snapshots of a domain that lies on the storage server that asks.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskForget {
+    /// Serial number of the node's certificate, hex.
+    pub serial: String,
+    /// The node.
+    pub node: Name,
+    /// The domain.
+    pub domain: Name,
+    /// How many snapshots.
+    pub count: u64,
+    /// The ids of the first of them, hex.
+    pub ids: Vec<String>,
+    /// Whether all of them came from this very node.
+    pub are_own: bool,
+}
+
 /// What it may.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AccessGiven {

@@ -6,6 +6,7 @@ use crate::stored::Word;
 use crate::{By, Catalog, Result};
 use api::Name;
 use api::enrol::Role;
+use api::nodes::ForgetScope;
 use rusqlite::{OptionalExtension, Row};
 
 /// A node.
@@ -33,11 +34,13 @@ pub struct Node {
     pub certificate_expires: Option<i64>,
     /// Why it was stopped, when nobody revoked it by hand.
     pub alarm: Option<String>,
+    /// Which snapshots it may forget.
+    pub forget: ForgetScope,
 }
 
 const SELECT: &str = "SELECT name, domain, role, key, made, last_seen, address, version, revoked,
     (SELECT max(not_after) FROM certificates WHERE node = name AND certificates.revoked = 0),
-    alarm FROM nodes";
+    alarm, forget FROM nodes";
 
 fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
     Ok(Node {
@@ -52,6 +55,7 @@ fn node(row: &Row<'_>) -> rusqlite::Result<Node> {
         revoked: row.get(8)?,
         certificate_expires: row.get(9)?,
         alarm: row.get(10)?,
+        forget: row.get::<_, Word<_>>(11)?.0,
     })
 }
 
@@ -124,6 +128,23 @@ impl Catalog {
             )?;
             change.execute("UPDATE certificates SET revoked = 1 WHERE node = ?1", [name])?;
             note(change, by, "node.revoke", name, "")
+        })
+    }
+
+    /// Says which snapshots a node may forget from now on.
+    ///
+    /// # Errors
+    /// [`crate::Error::Missing`], [`crate::Error::Sqlite`].
+    pub fn let_forget(&self, by: By<'_>, name: &Name, scope: ForgetScope) -> Result<()> {
+        self.change(|change| {
+            let update = "UPDATE nodes SET forget = ?2 WHERE name = ?1";
+            found(change.execute(update, (Word(name), Word(scope)))?, "node", name)?;
+            let detail = match scope {
+                ForgetScope::None => "none",
+                ForgetScope::Own => "its own snapshots",
+                ForgetScope::Domain => "all snapshots of its domain",
+            };
+            note(change, by, "node.may-forget", name.as_str(), detail)
         })
     }
 

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// From version 0 on; the version is the number of steps.
-const STEPS: [&str; 5] = [FIRST, STORAGES, CHAIN, OLD_KEYS, SETTINGS];
+const STEPS: [&str; 6] = [FIRST, STORAGES, CHAIN, OLD_KEYS, SETTINGS, FORGET];
 
 const FIRST: &str = "
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -100,6 +100,9 @@ ALTER TABLE domains ADD COLUMN parity INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE tokens ADD COLUMN privacy TEXT;
 ALTER TABLE tokens ADD COLUMN parity INTEGER;
 ";
+
+/// Which snapshots a node may forget from afar.
+const FORGET: &str = "ALTER TABLE nodes ADD COLUMN forget TEXT NOT NULL DEFAULT 'none';";
 
 /// Brings the catalog to the newest version.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<()> {

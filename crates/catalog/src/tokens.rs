@@ -167,7 +167,7 @@ fn put_node(change: &Transaction<'_>, by: By<'_>, new: Enrolment<'_>) -> Result<
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (name) DO UPDATE SET domain = excluded.domain, role = excluded.role,
          key = excluded.key, made = excluded.made, version = excluded.version, revoked = 0,
-         alarm = NULL",
+         alarm = NULL, forget = 'none'",
         (Word(node), Word(domain), Word(role), key, by.now_secs, new.version),
     )?;
     // What was granted to the machine that had this name was not granted to this one.

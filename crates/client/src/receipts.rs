@@ -5,7 +5,6 @@ use crate::manifest::signed;
 use crate::{Archive, Error, Result};
 use crypto::VerifyKey;
 use format::entry::Time;
-use format::manifest::Head;
 use format::receipt::{DOUBTFUL, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
 use repository::receipts::ReceiptKey;
 use repository::snapshots::Stored;
@@ -47,7 +46,9 @@ impl<'a> Receipts<'a> {
     /// What the receipt of `stored` says.
     pub(crate) fn of(&self, stored: &Stored) -> Received {
         let Some(clear) = &stored.receipt else { return Received::Never };
-        let Some(receipt) = self.verified(clear).filter(|it| is_of(it, stored)) else {
+        let Some(receipt) =
+            self.verified(clear).filter(|it| it.is_of(stored.name.id, &stored.head))
+        else {
             return Received::Unknown;
         };
         let times = [receipt.begun_secs, receipt.received_secs];
@@ -64,16 +65,6 @@ impl<'a> Receipts<'a> {
         let key = self.keys.contains(&receipt.key).then(|| VerifyKey::from_bytes(receipt.key))?;
         key.verify(&message, &signature).ok().map(|()| receipt)
     }
-}
-
-/// Whether the receipt is of this snapshot. What was made anew keeps that of its original, which has the
-/// same source, tree and time.
-fn is_of(receipt: &Receipt, stored: &Stored) -> bool {
-    let head: &Head = &stored.head;
-    let id = head.original.map_or(stored.name.id, |(id, _)| id);
-    receipt.snapshot == id
-        && (receipt.source, receipt.root, receipt.time_secs)
-            == (head.source, head.root, head.time_secs)
 }
 
 impl Received {

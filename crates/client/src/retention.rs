@@ -10,7 +10,7 @@
 
 use crate::manifest::{self, Snapshot};
 use crate::standing::{self, Standing};
-use crate::{Archive, Result};
+use crate::{Archive, Error, Result};
 use format::entry::Time;
 use repository::snapshots::SnapshotRef;
 use std::collections::BTreeMap;
@@ -325,11 +325,16 @@ fn rules(policy: &Policy) -> [Rule; 11] {
 }
 
 impl Archive {
-    /// Forgets snapshots: they are gone at once, what only they needed stays until `reclaim`.
-    pub fn forget(&self, names: &[SnapshotRef]) -> Result<()> {
-        if names.is_empty() {
-            return Ok(());
+    /// Forgets snapshots: they are gone at once, what only they needed stays until `reclaim`. How many there were.
+    pub fn forget(&self, names: &[SnapshotRef]) -> Result<u64> {
+        match self.local() {
+            _ if names.is_empty() => Ok(0),
+            Ok(_) => self.forget_here(names).map(|()| names.len() as u64),
+            Err(_) => self.forget_there(names),
         }
+    }
+
+    fn forget_here(&self, names: &[SnapshotRef]) -> Result<()> {
         self.leased_to_free("forget", |lease| {
             let sealer = self.sealer()?;
             for some in names.chunks(TOMBSTONE_NAMES_MAX) {
@@ -338,6 +343,20 @@ impl Archive {
             }
             Ok(())
         })
+    }
+
+    /// The server asks for the signature of a full key: who has none need not ask.
+    fn forget_there(&self, names: &[SnapshotRef]) -> Result<u64> {
+        if self.keys.certifier.is_none() {
+            return Err(Error::NotFull);
+        }
+        let sealer = self.sealer()?;
+        let mut count = 0;
+        for some in names.chunks(TOMBSTONE_NAMES_MAX) {
+            let tombstone = manifest::tombstone(self, &sealer, some)?;
+            count += self.store.forget(&sealer.session_record(), &tombstone)?;
+        }
+        Ok(count)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The receipt: a server's word of when it took a snapshot, and from whom. It lies behind the manifest,
 //! in the clear part of a record of its own, signed with the server's key for receipts.
 
+use crate::manifest::Head;
 use crate::record::{Codec, Header, RecordKind, SealedRecord};
 use crate::wire::Reader;
 use crate::{Error, Result};
@@ -60,6 +61,14 @@ impl Receipt {
         out.push(node.len() as u8);
         out.extend_from_slice(node);
         out
+    }
+
+    /// Whether it is of the snapshot `id` with this `head`. What was made anew keeps that of its original, which has the
+    /// same source, tree and time.
+    pub fn is_of(&self, id: SnapshotId, head: &Head) -> bool {
+        let id = head.original.map_or(id, |(id, _)| id);
+        let of = (self.source, self.root, self.time_secs);
+        self.snapshot == id && of == (head.source, head.root, head.time_secs)
     }
 
     /// Receipt and signature in `clear`. Whether the signature is good is for `crypto` to say.

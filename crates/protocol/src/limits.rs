@@ -14,6 +14,8 @@ pub const KEYS_MAX: usize = 1024;
 pub const SNAPSHOTS_MAX: usize = 2048;
 /// Most key slots in one list; there may be more lists.
 pub const SLOTS_MAX: usize = 64;
+/// Longest body that says which snapshots are to be forgotten: a tombstone of 4,096 ids, and room.
+pub const FORGET_BYTES_MAX: usize = 128 << 10;
 /// Longest list of signers.
 pub const SIGNERS_BYTES_MAX: usize = 8 << 20;
 /// Longest text, and longest key slot.

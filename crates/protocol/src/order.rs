@@ -43,7 +43,7 @@ impl State {
             2 => self == State::Greeted,
             14 => self == State::Greeted,
             22..=25 => matches!(self, State::Greeted | State::Open | State::InSession),
-            3..=13 | 20 | 21 | 26..=29 if self == State::Open => true,
+            3..=13 | 20 | 21 | 26..=30 if self == State::Open => true,
             4..=12 | 15..=21 => self == State::InSession,
             _ => false,
         };

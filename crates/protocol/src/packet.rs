@@ -3,7 +3,8 @@
 use crate::field::Field;
 pub use crate::field::{PathBytes, Slot, SnapshotName};
 use crate::limits::{
-    JSON_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SIGNERS_BYTES_MAX, SMALL_BYTES_MAX, SNAPSHOT_BYTES_MAX,
+    FORGET_BYTES_MAX, JSON_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SIGNERS_BYTES_MAX, SMALL_BYTES_MAX,
+    SNAPSHOT_BYTES_MAX,
 };
 use crate::{Error, Result, limits};
 use format::wire::Reader;
@@ -291,6 +292,11 @@ packets! {
     }
     /// Replaces the list of signers by the next one: from the governing server to a storage server.
     29 PutSigners Client SIGNERS_BYTES_MAX + 64, {} tail signers
+    /// Forgets the snapshots that a tombstone names, which a full key of the domain has signed.
+    30 Forget Client FORGET_BYTES_MAX, {
+        /// The session record of the key that sealed the tombstone, as a container has it.
+        session: PathBytes,
+    } tail tombstone
 
     /// Answers `Hello`.
     129 Welcome Server SMALL_BYTES_MAX, {
@@ -429,6 +435,11 @@ packets! {
         host: String,
         /// Its port.
         port: u16,
+    }
+    /// Answers `Forget`: the snapshots are gone, durably.
+    151 Forgotten Server SMALL_BYTES_MAX, {
+        /// How many were listed until now.
+        count: u32,
     }
     /// It was not done. Answers anything, or ends the connection.
     255 Fault Server SMALL_BYTES_MAX, {

@@ -164,6 +164,7 @@ fn of_clients() -> Vec<Packet> {
         Packet::PutSlot { slot: Slot { id: KeyId([29; 8]), bytes: vec![30; 3] } },
         Packet::RemoveSlot { id: KeyId([31; 8]) },
         Packet::PutSigners { signers: b"signers".to_vec() },
+        Packet::Forget { session: bytes(b"session"), tombstone: b"a tombstone".to_vec() },
     ]
 }
 
@@ -207,6 +208,7 @@ fn of_servers() -> Vec<Packet> {
         Packet::Order { order: 27, json: b"{\"id\":27}".to_vec() },
         Packet::Cancel { reason: text("an administrator") },
         Packet::Elsewhere { host: text("disk.example.com"), port: 8477 },
+        Packet::Forgotten { count: 12 },
         Packet::Fault {
             code: 9,
             message: text("an object is missing"),

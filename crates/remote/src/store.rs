@@ -7,7 +7,7 @@ use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, Place};
 use protocol::Packet;
 use protocol::limits::IDS_MAX;
-use protocol::packet::{Slot, SnapshotName};
+use protocol::packet::{PathBytes, Slot, SnapshotName};
 use repository::config::Config;
 use repository::receipts::ReceiptKey;
 use repository::snapshots::{self, SnapshotRef, Stored};
@@ -170,6 +170,14 @@ impl Store for Remote {
         match pending.wait()? {
             Packet::Keys { keys } => Ok(keys.into_iter().map(|key| key.0).collect()),
             _ => Err(nonsense("GetKeys")),
+        }
+    }
+
+    fn forget(&self, session: &SealedRecord, tombstone: &SealedRecord) -> Result<u64> {
+        let session = PathBytes(session.to_bytes());
+        match self.first.call(&Packet::Forget { session, tombstone: tombstone.to_bytes() })? {
+            Packet::Forgotten { count } => Ok(count.into()),
+            _ => Err(nonsense("Forget")),
         }
     }
 

@@ -82,6 +82,12 @@ pub trait Store: Send + Sync {
     /// The sealed session keys in a container, each that can be read; with `healed`, from parity.
     fn session_keys(&self, container: ContainerNo, healed: bool) -> Result<Vec<Vec<u8>>>;
 
+    /// Forgets the snapshots that `tombstone` names: for who has the repository far away. How many were listed until now.
+    /// The right to write is taken and given back there.
+    fn forget(&self, _session: &SealedRecord, _tombstone: &SealedRecord) -> Result<u64> {
+        Err(Error::NotHere)
+    }
+
     /// The right to write; `holder` is for people.
     fn writer(self: Arc<Self>, holder: &str) -> Result<Box<dyn Writer>>;
 }

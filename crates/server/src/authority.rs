@@ -1,6 +1,7 @@
 //! Who may do what: what the part that stores asks the part that governs.
 
 use api::domains::Settings;
+use ids::SnapshotId;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +60,17 @@ pub struct Signer {
     pub node: String,
     /// Identifier of its key slot.
     pub key: [u8; 8],
+}
+
+/// Snapshots that a node asks to be forgotten.
+#[derive(Clone, Copy, Debug)]
+pub struct Forgetting<'a> {
+    /// The domain that they are of.
+    pub domain: &'a str,
+    /// Which.
+    pub snapshots: &'a [SnapshotId],
+    /// Whether all of them came from this very node.
+    pub are_own: bool,
 }
 
 /// Why something is refused: for the node to read.
@@ -141,6 +153,11 @@ pub trait Authority: Send + Sync {
     /// The nodes besides `node` that back up to `domain` now: the sources under their keys are theirs.
     fn other_signers(&self, _node: &Node, _domain: &str) -> Result<Vec<Signer>, Refusal> {
         Ok(Vec::new())
+    }
+
+    /// Whether `node` may forget these snapshots; who may has it noted in the audit list before it is done.
+    fn forgets(&self, node: &Node, _asked: &Forgetting<'_>) -> Result<(), Refusal> {
+        Err(Refusal::new(format!("the node '{}' may not forget snapshots", node.name), ""))
     }
 
     /// Host and port of the storage server that holds `domain`; `None` when it lies here.

@@ -11,6 +11,7 @@ pub mod elsewhere;
 pub mod enrol;
 mod error;
 pub mod folder;
+pub mod forgetting;
 pub mod grants;
 pub mod guard;
 mod held;

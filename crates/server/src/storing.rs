@@ -15,14 +15,16 @@ mod readers;
 
 pub use crate::control::folder::Folder;
 
-use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node, Peer, Refusal};
+use crate::authority::{
+    Access, Authority, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal,
+};
 use crate::control::elsewhere::GOVERNING;
 use crate::data::receipts::Receipts;
 use crate::{control, disk};
 use api::Name;
 use api::orders::Order;
 use api::storages::{
-    AccessGiven, AdmitNode, AskAccess, NodeAdmitted, Reader, StorageNews, StorageTold,
+    AccessGiven, AdmitNode, AskAccess, AskForget, NodeAdmitted, Reader, StorageNews, StorageTold,
 };
 use ids::KeyId;
 use jobs::Jobs;
@@ -197,6 +199,21 @@ impl Authority for Storing {
             true => self.access_of_governing(domain),
             false => self.access_of(node, domain),
         }
+    }
+
+    /// The governing server notes it before it says yes: when it is away, nothing is forgotten.
+    fn forgets(&self, node: &Node, asked: &Forgetting<'_>) -> Result<(), Refusal> {
+        let named = asked.snapshots.iter().take(control::forgetting::NAMED_MAX);
+        let asked = AskForget {
+            serial: node.serial.clone(),
+            node: name(&node.name)?,
+            domain: name(asked.domain)?,
+            count: asked.snapshots.len() as u64,
+            ids: named.map(ToString::to_string).collect(),
+            are_own: asked.are_own,
+        };
+        let done: Result<api::status::Done, _> = self.ask_for_node("/storage/forget", &asked);
+        done.map(drop).map_err(|trouble| refusal(&trouble))
     }
 
     fn still_lets(&self, node: &Node, access: &Access) -> bool {

@@ -175,7 +175,7 @@ impl Matrix {
             Command::Backup => self.back_up(&archive, false, what).map_err(text),
             Command::FullBackup => self.back_up(&archive, true, what).map_err(text),
             Command::Forget => {
-                archive.forget(&[self.lab.made[0].name]).map(|()| "forgotten".into()).map_err(text)
+                archive.forget(&[self.lab.made[0].name]).map(|_| "forgotten".into()).map_err(text)
             }
             _ => {
                 let options = reclaim::Options {

@@ -132,7 +132,7 @@ fn a_key_comes_and_goes_after_a_look_at_the_lease() {
 fn forgetting_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
     let name = lab.place.backup(&lab.place.open()).snapshot;
-    let calls = lab.calls(|archive| archive.forget(&[name]).unwrap());
+    let calls = lab.calls(|archive| assert_eq!(archive.forget(&[name]).unwrap(), 1));
     assert_fenced(&calls, "publish", CONTAINER);
     assert_fenced(&calls, "remove", SNAPSHOT);
 }
@@ -142,7 +142,7 @@ fn forgetting_looks_at_the_lease_before_each_step() {
 fn forgetting_makes_durable_that_a_snapshot_is_gone_also_when_it_was_gone_already() {
     let lab = Lab::new();
     let name = lab.place.backup(&lab.place.open()).snapshot;
-    let calls = lab.calls(|archive| archive.forget(&[name]).unwrap());
+    let calls = lab.calls(|archive| assert_eq!(archive.forget(&[name]).unwrap(), 1));
     let is_sync = |call: &Call| call.verb == "sync_directory" && call.name == "snapshots";
     let removed =
         calls.iter().position(|call| call.verb == "remove" && call.name.starts_with("snapshots/"));

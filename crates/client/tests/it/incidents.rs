@@ -72,7 +72,9 @@ fn g1_a_snapshot_that_a_running_backup_builds_on_is_not_collected_under_it() {
             let other = Archive::open(storage, PASSWORD).unwrap();
             let options =
                 reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
-            for result in [other.forget(&[base]), reclaim::run(&other, &options).map(drop)] {
+            for result in
+                [other.forget(&[base]).map(drop), reclaim::run(&other, &options).map(drop)]
+            {
                 let in_use =
                     matches!(result, Err(Error::Repository(repository::Error::InUse { .. })));
                 refused_there.fetch_add(usize::from(in_use), Ordering::Relaxed);

@@ -114,7 +114,7 @@ const COMMANDS: [Command; 7] = [
     Command {
         name: "forget",
         forgets: 1,
-        run: |lab, disk| open(disk)?.forget(&[lab.snapshots[0].0]).map(|()| None),
+        run: |lab, disk| open(disk)?.forget(&[lab.snapshots[0].0]).map(|_| None),
     },
     Command {
         name: "forget and reclaim",

@@ -75,7 +75,7 @@ type Command = fn(&Lab, &Archive) -> client::Result<()>;
 
 const COMMANDS: [(&str, Command); 5] = [
     ("backup", |lab, archive| lab.place.try_backup(archive).map(drop)),
-    ("forget", |lab, archive| archive.forget(&lab.names[..1])),
+    ("forget", |lab, archive| archive.forget(&lab.names[..1]).map(drop)),
     ("tag", |lab, archive| {
         let change = tags::Change { add: vec!["new".into()], ..Default::default() };
         tags::change(archive, &snapshot(archive, lab.names[0])?, &change).map(drop)

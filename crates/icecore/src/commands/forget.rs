@@ -9,6 +9,7 @@ use crate::out::Paint;
 use crate::profile::{Amount, Retention};
 use crate::wait::Wait;
 use crate::{escape, time, units};
+use api::enrol::KeyMode;
 use client::Archive;
 use client::manifest::Snapshot;
 use client::retention::{self, Decision, Group, Keep, Policy, WithinEach};
@@ -26,7 +27,8 @@ const EXAMPLES: &str = "Examples:
 
 Policies look at each source (node and paths) by itself. Without any, `keep` of the config
 file holds, for what this node (and the profile's paths) backed up. The space comes back with `icecore reclaim`, or at
-once with --prune.";
+once with --prune. On a node of a server it needs a full key of a domain whose keys only its nodes know, and an
+administrator who allowed it: icecore server allow-forget NODE.";
 
 /// Digits of an id that are asked for when nobody can see whose it is.
 const ID_DIGITS_MIN: usize = 8;
@@ -48,7 +50,7 @@ pub(crate) struct Forget {
     /// Say what would be forgotten and why the rest stays, and do nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Give the space back afterwards, as `icecore reclaim` does.
+    /// Give the space back afterwards, as `icecore reclaim` does. Only where the repository lies.
     #[arg(long, conflicts_with = "dry_run")]
     prune: bool,
     #[command(flatten)]
@@ -234,26 +236,92 @@ impl Forget {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let (policy, filter) = self.wanted(context)?;
         self.check(&policy)?;
+        self.refuse_from_afar(context)?;
         let archive = context.open()?;
+        let reclaim = match context.remote() {
+            Some(remote) => format!("on the server, icecore server reclaim {}", remote.names().1),
+            None => "icecore reclaim".to_owned(),
+        };
+        self.forget(context, &archive, (&policy, &filter), &reclaim)
+    }
+
+    /// The same in a repository that was opened already; the config file is of this machine's own backups, and says nothing
+    /// here.
+    pub(crate) fn run_in(
+        &self,
+        context: &Context,
+        open: impl FnOnce() -> Result<Archive>,
+        reclaim: &str,
+    ) -> Result<Code> {
+        let policy = self.keep.policy();
+        self.check(&policy)?;
+        self.forget(context, &open()?, (&policy, &self.filter), reclaim)
+    }
+
+    /// What a node cannot do is said before anything is done.
+    fn refuse_from_afar(&self, context: &Context) -> Result<()> {
+        let Some(node) = context.node()? else { return Ok(()) };
+        let own = &node.identity.agent;
+        let domain = context.global.server.domain.as_deref().unwrap_or(own.domain.as_str());
+        if own.keys == KeyMode::Managed && domain == own.domain.as_str() {
+            let message = format!(
+                "the server manages the keys of the domain '{domain}': this machine has none that can forget"
+            );
+            return Err(Failure::new(Code::NotAllowed, message).hint(format!(
+                "On the server: icecore server forget {domain} --keep-daily 7 --keep-weekly 5 --dry-run"
+            )));
+        }
+        if self.prune {
+            let message = "--prune works only where the repository lies; nothing was forgotten";
+            return Err(Failure::new(Code::NotAllowed, message).hint(format!(
+                "Leave --prune out, and then, on the server: icecore server reclaim {domain}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn forget(
+        &self,
+        context: &Context,
+        archive: &Archive,
+        (policy, filter): (&Policy, &Filter),
+        reclaim: &str,
+    ) -> Result<Code> {
         let plan = if self.snapshots.is_empty() {
-            by_policy(context, &archive, &policy, &filter)?
+            by_policy(context, archive, policy, filter)?
         } else {
-            self.by_name(context, &archive)?
+            self.by_name(context, archive)?
         };
         if !self.dry_run {
             let forgotten = self.wait.patiently(context, || archive.forget(&plan.removed));
-            forgotten.map_err(|error| context.failure(error))?;
+            let forgotten = forgotten.map_err(|error| context.failure(error))?;
+            let gone = (plan.removed.len() as u64).saturating_sub(forgotten);
+            if gone > 0 {
+                let gone = units::many(gone, "snapshot");
+                context
+                    .out
+                    .note(&format!("{gone} of these were not in the server's list any more"));
+            }
         }
         // Only now: what could not be removed was not.
         plan.told.iter().try_for_each(|told| told.show(context))?;
-        self.sum_up(context, &archive, &plan)
+        self.sum_up(context, archive, &plan, reclaim)
     }
 
-    fn sum_up(&self, context: &Context, archive: &Archive, plan: &Plan) -> Result<Code> {
+    fn sum_up(
+        &self,
+        context: &Context,
+        archive: &Archive,
+        plan: &Plan,
+        reclaim: &str,
+    ) -> Result<Code> {
         let removed = plan.removed.len();
         let count = Count { kept: plan.kept, removed, dry_run: self.dry_run };
         let verb = if self.dry_run { "would forget" } else { "forgot" };
-        let how = if self.prune { "" } else { "; the space comes back with: icecore reclaim" };
+        let how = match self.prune {
+            true => String::new(),
+            false => format!("; the space comes back with: {reclaim}"),
+        };
         context.out.line(&format!("{verb} {}{how}", units::many(removed as u64, "snapshot")))?;
         if !self.prune {
             return context.out.summary(Code::Complete, &count);

@@ -6,6 +6,7 @@ mod choosing;
 mod exit_codes;
 mod figures;
 mod forgetting;
+mod forgetting_from_afar;
 mod full_disk;
 mod governed;
 mod hardened;

@@ -1,7 +1,9 @@
 //! The answers for the part that stores.
 
 use super::{Control, Error, Result, repositories};
-use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer};
+use crate::authority::{
+    Access, Authority, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer,
+};
 use api::Name;
 use api::enrol::{KeyMode, Role};
 use api::orders::{Order, OrderState, OrderUpdate};
@@ -38,6 +40,10 @@ impl Authority for Control {
         domain: &str,
     ) -> std::result::Result<Vec<Signer>, Refusal> {
         self.signers_besides(node, domain).map_err(|error| refusal(error, "the nodes of a domain"))
+    }
+
+    fn forgets(&self, node: &Node, asked: &Forgetting<'_>) -> std::result::Result<(), Refusal> {
+        self.check_forget(node, asked).map_err(|error| refusal(error, "forgetting"))
     }
 
     fn elsewhere(&self, domain: &str) -> std::result::Result<Option<(String, u16)>, Refusal> {

@@ -9,6 +9,9 @@ use catalog::{By, Catalog};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
+/// Who works with the files and not over the API, in the audit log.
+const READER: &str = "who may read the server's files";
+
 impl Control {
     /// The recovery key of the server's own slot in `domain`, as text. The server whose files lie in
     /// `folder` may run or not. It is noted in the audit log.
@@ -23,9 +26,31 @@ impl Control {
         let known = known.ok_or_else(|| Error::Usage(format!("there is no domain '{domain}'")))?;
         let sealed = known.sealed.ok_or_else(|| Error::NoKeys(domain.to_string()))?;
         let secret = open_master(&folder, &catalog)?.open(domain.as_str(), &sealed)?;
-        let by = By { who: "who may read the server's files", now_secs: now_secs() };
+        let by = By { who: READER, now_secs: now_secs() };
         catalog.audit_note(by, "domain.key", domain.as_str(), "shown")?;
         Ok(Zeroizing::new(crypto::recovery_to_text(&secret)))
+    }
+
+    /// The folder of the repository of a managed domain, and what opens the server's own slot there: to forget in it. The
+    /// server whose files lie in `folder` may run or not. It is noted in the audit log.
+    ///
+    /// # Errors
+    /// As [`Control::domain_key`]; [`Error::Usage`] also when it lies on a storage server.
+    pub fn open_to_forget(folder: &Path, domain: &Name) -> Result<(PathBuf, Zeroizing<[u8; 32]>)> {
+        let folder = Folder::look(folder)?;
+        let catalog = Catalog::open(&folder.catalog()?)?;
+        let known = catalog.domain(domain)?;
+        let known = known.ok_or_else(|| Error::Usage(format!("there is no domain '{domain}'")))?;
+        let sealed = known.sealed.ok_or_else(|| Error::NoKeys(domain.to_string()))?;
+        if let Some(storage) = known.storage {
+            return Err(Error::Usage(format!(
+                "the domain '{domain}' lies on the storage server '{storage}'; print its key here: icecore server key {domain}; and use it there: icecore forget --repo DATA/pool/domains/{domain} --keep-daily 7 --dry-run"
+            )));
+        }
+        let secret = open_master(&folder, &catalog)?.open(domain.as_str(), &sealed)?;
+        let by = By { who: READER, now_secs: now_secs() };
+        catalog.audit_note(by, "domain.forget", domain.as_str(), "with the server's own key")?;
+        Ok((folder.domain(domain), secret))
     }
 }
 
@@ -45,7 +70,7 @@ impl Control {
             let why = format!("the domain '{domain}' lies on the storage server '{storage}'");
             return Err(Error::Usage(why));
         }
-        let by = By { who: "who may read the server's files", now_secs: now_secs() };
+        let by = By { who: READER, now_secs: now_secs() };
         catalog.audit_note(by, action, domain.as_str(), "without keys")?;
         Ok(folder.domain(domain))
     }

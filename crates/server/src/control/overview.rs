@@ -38,6 +38,7 @@ impl Control {
             name: node.name,
             domain: node.domain,
             role: node.role,
+            forget: node.forget,
             made: node.made,
             version: node.version,
             certificate_expires: node.certificate_expires,

@@ -156,7 +156,12 @@ impl Control {
     }
 
     /// The node that a storage server speaks of, when it may connect.
-    fn known_node(&self, serial: &str, node: &Name, address: Option<IpAddr>) -> Result<Node> {
+    pub(super) fn known_node(
+        &self,
+        serial: &str,
+        node: &Name,
+        address: Option<IpAddr>,
+    ) -> Result<Node> {
         let facts = pki::Facts {
             serial: serial.to_owned(),
             common_name: node.to_string(),
@@ -185,7 +190,7 @@ impl Control {
         Ok(AccessGiven { domain, may_write, may_read, may_init, key, settings })
     }
 
-    fn lies_on(&self, storage: &Name, domain: &Name) -> Result<bool> {
+    pub(super) fn lies_on(&self, storage: &Name, domain: &Name) -> Result<bool> {
         let known = self.catalog.domain(domain)?;
         Ok(known.is_some_and(|domain| domain.storage.as_ref() == Some(storage)))
     }

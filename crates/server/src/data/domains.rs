@@ -8,7 +8,7 @@ use ids::{KeyId, ObjectId};
 use parking_lot::{Mutex, MutexGuard};
 use repository::config::Config;
 use repository::keys::Keys;
-use repository::lease::Lease;
+use repository::lease::{Lease, Purpose};
 use repository::local::LocalStorage;
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
@@ -90,11 +90,15 @@ impl Domain {
 
     /// The right to write, shared with all others in this process.
     pub fn lease(&self) -> Result<Arc<Lease>> {
+        self.lease_for(Purpose::Store)
+    }
+
+    fn lease_for(&self, purpose: Purpose) -> Result<Arc<Lease>> {
         let mut lease = self.lease.lock();
         if let Some(held) = lease.upgrade() {
             return Ok(held);
         }
-        let held = self.repository.lease(HOLDER)?;
+        let held = self.repository.lease_for(HOLDER, purpose)?;
         *lease = Arc::downgrade(&held);
         Ok(held)
     }
@@ -123,6 +127,23 @@ impl Domain {
     /// Durably removes a key slot, if it is there.
     pub fn remove_slot(&self, id: KeyId) -> Result<()> {
         self.repository.remove_key_slot(&*self.lease()?, id)
+    }
+
+    /// Forgets snapshots: see [`Repository::forget`]. On a full disk it has the room that is kept for it.
+    pub(super) fn forget(
+        &self,
+        names: &[SnapshotRef],
+        session: &SealedRecord,
+        tombstone: &SealedRecord,
+    ) -> Result<()> {
+        let lease = self.lease_for(Purpose::Free)?;
+        let forget = || self.repository.forget(&lease, names, session, tombstone);
+        let done = match forget() {
+            Err(error) if error.is_full() && self.repository.release_reserve()? => forget(),
+            done => done,
+        };
+        self.repository.fill_reserve();
+        done
     }
 
     /// Whether nothing is stored at all.

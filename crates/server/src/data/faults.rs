@@ -119,6 +119,13 @@ pub(super) fn source_of_another(node: &str) -> Packet {
     fault(Code::NotAllowed, &text, &hint, &[])
 }
 
+/// A tombstone that no full key of the domain has signed which is in use.
+pub(super) fn forget_unsigned() -> Packet {
+    let text = "what is to be forgotten is not signed by a full key of this domain";
+    let hint = "Use a full key that was not removed: icecore key list";
+    fault(Code::NotAllowed, text, hint, &[])
+}
+
 /// Something that this end may not be asked in this way.
 pub(super) fn not_allowed(message: &str) -> Packet {
     fault(Code::NotAllowed, message, "", &[])

@@ -13,6 +13,7 @@ pub mod connection;
 pub mod domains;
 mod farewell;
 mod faults;
+mod forget;
 pub mod hub;
 mod manifest;
 mod random;

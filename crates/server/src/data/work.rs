@@ -2,6 +2,7 @@
 
 use super::connected::Connected;
 use super::domains::Domain;
+use super::forget::Tombstone;
 use super::receipts::Receipts;
 use super::session::{Hold, Session};
 use super::{Shared, faults, random, reading};
@@ -17,6 +18,7 @@ use protocol::{Packet, common_version};
 use repository::Repository;
 use repository::config::Config;
 use repository::keys::Keys;
+use repository::receipts::ReceiptKey;
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -128,6 +130,7 @@ impl Visit {
             Packet::PutSlot { slot } => self.govern(|domain| domain.put_slot(slot.id, &slot.bytes)),
             Packet::PutSigners { signers } => self.govern(|domain| domain.put_signers(&signers)),
             Packet::RemoveSlot { id } => self.govern(|domain| domain.remove_slot(id)),
+            Packet::Forget { session, tombstone } => self.forget(&session.0, &tombstone),
             Packet::Ping {} => Ok(Some(Packet::Pong {})),
             Packet::Bye {} => {
                 self.state = State::Over;
@@ -196,6 +199,20 @@ impl Visit {
         Ok(Some(Packet::Done {}))
     }
 
+    fn forget(&self, session: &[u8], tombstone: &[u8]) -> Answer {
+        let Some((access, Some(domain))) = &self.open else {
+            return Err(fault(Code::NoRepository, "the domain has no repository yet", "", &[]));
+        };
+        if !access.may_write || !access.may_read {
+            return Err(faults::not_allowed("this node may not forget snapshots of this domain"));
+        }
+        let keys = self.known_receipt_keys(Some(&domain.repository))?;
+        let tombstone = Tombstone::accept(&domain.repository, session, tombstone)?;
+        let (node, authority) = (&self.connected.node, &*self.shared.authority);
+        let count = tombstone.forget(domain, node, &access.domain, (authority, &keys))?;
+        Ok(Some(Packet::Forgotten { count: count as u32 }))
+    }
+
     fn opened(&mut self, access: Access) -> Result<Packet, Packet> {
         let domain = match self.shared.domains.open(&access.path) {
             Ok(domain) => Some(domain),
@@ -220,6 +237,14 @@ impl Visit {
 
     /// The keys that verify receipts of `repository`: those that it knows, and that of this server.
     fn receipt_keys(&self, repository: Option<&Arc<Repository>>) -> Result<Vec<PathBytes>, Packet> {
+        let keys = self.known_receipt_keys(repository)?;
+        Ok(keys.into_iter().map(|key| PathBytes(key.to_vec())).collect())
+    }
+
+    fn known_receipt_keys(
+        &self,
+        repository: Option<&Arc<Repository>>,
+    ) -> Result<Vec<ReceiptKey>, Packet> {
         let mut keys = match repository.map(|repository| repository.receipt_keys()) {
             // Damaged: written anew with the next receipt. Until then others are not believed.
             None | Some(Err(repository::Error::Damaged { .. })) => Vec::new(),
@@ -227,7 +252,7 @@ impl Visit {
         };
         let own = self.shared.receipts.as_ref().map(Receipts::key);
         keys.extend(own.filter(|own| !keys.contains(own)));
-        Ok(keys.into_iter().map(|key| PathBytes(key.to_vec())).collect())
+        Ok(keys)
     }
 
     fn job_begins(&mut self, kind: &str) {
@@ -468,7 +493,7 @@ fn is_not_made(error: &repository::Error) -> bool {
 }
 
 /// The session record that a client sent, whole and of its kind.
-fn session_record(bytes: &[u8]) -> repository::Result<SealedRecord> {
+pub(super) fn session_record(bytes: &[u8]) -> repository::Result<SealedRecord> {
     let damaged = |reason| repository::Error::damaged("the session record", reason);
     let record = record::verify(bytes).map_err(damaged)?;
     let is_whole = record.header.record_bytes() == bytes.len();

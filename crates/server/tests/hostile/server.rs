@@ -1,7 +1,7 @@
 //! A whole server on loopback with real TLS, and honest machines that use it.
 
 use access::{Admin, Client, Identity};
-use api::enrol::{NewToken, Role, TokenMade};
+use api::enrol::{KeyMode, NewToken, Role, TokenMade};
 use capture::Problem;
 use capture::walk::Root;
 use client::Archive;
@@ -77,8 +77,19 @@ impl Whole {
 
     /// A machine that was let in.
     pub(crate) async fn node(&self, name: &str, domain: &str, role: Role) -> Machine {
+        self.node_with(name, domain, role, KeyMode::Managed).await
+    }
+
+    /// The same in a domain whose keys these know.
+    pub(crate) async fn node_with(
+        &self,
+        name: &str,
+        domain: &str,
+        role: Role,
+        keys: KeyMode,
+    ) -> Machine {
         let (node, domain) = (name.parse().unwrap(), Some(domain.parse().unwrap()));
-        let new = NewToken { domain, role, ..NewToken::of(node) };
+        let new = NewToken { domain, role, keys, ..NewToken::of(node) };
         let made: TokenMade = self.admin().post("/tokens", &new).await.unwrap();
         let folder = self.folder(name);
         let url = self.control.address();
@@ -125,7 +136,7 @@ pub(crate) struct Machine {
     pub(crate) source: PathBuf,
 }
 
-struct Quiet;
+pub(crate) struct Quiet;
 
 impl Monitor for Quiet {
     fn problem(&self, problem: &Problem) {
@@ -209,7 +220,7 @@ impl Machine {
     }
 }
 
-fn options(source: &Path, node: &str) -> backup::Options {
+pub(crate) fn options(source: &Path, node: &str) -> backup::Options {
     let shown_as = Some(b"/tree".to_vec());
     backup::Options {
         roots: vec![Root { source: source.as_os_str().as_bytes().to_vec(), shown_as }],

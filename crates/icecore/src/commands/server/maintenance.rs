@@ -2,12 +2,14 @@
 
 use crate::codes::Code;
 use crate::commands::check::parse_percent;
+use crate::commands::forget::Forget;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::{escape, units};
 use api::Name;
-use client::keyless;
+use client::{Archive, keyless};
+use crypto::SlotSecret;
 use repository::Repository;
 use repository::local::LocalStorage;
 use repository::reclaim::Options;
@@ -40,6 +42,48 @@ pub(crate) struct Reclaim {
     /// Dead bytes that may stay: less means more copying.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     max_waste: f64,
+}
+
+/// Forget snapshots of a domain whose keys the server manages, with the server's own key. Works on the server's own files.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server forget web-01 --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run\n  icecore server forget web-01 --keep-within 90d --prune --wait 10m\n\nThe rules are those of: icecore forget --help. The server may run or not; while a node backs up to the domain, it is\nrefused."
+)]
+pub(crate) struct ForgetIn {
+    /// The domain.
+    #[arg(id = "of", value_name = "DOMAIN")]
+    domain: Name,
+    #[command(flatten)]
+    forget: Forget,
+}
+
+impl ForgetIn {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let open = || {
+            let opened = server::control::Control::open_to_forget(&reach.data(), &self.domain);
+            let (folder, secret) = opened.map_err(|error| self.unopened(error))?;
+            let place = folder.display().to_string();
+            let storage = LocalStorage::open(&folder)
+                .map_err(|error| Failure::from(repository::Error::from(error)).at(&place))?;
+            let opened = Archive::open(Arc::new(storage), SlotSecret::Recovery(*secret));
+            opened.map_err(|error| Failure::from(error).at(&place))
+        };
+        let reclaim = format!("icecore server reclaim {}", self.domain);
+        self.forget.run_in(context, open, &reclaim)
+    }
+
+    /// Where only nodes know the keys, one of them forgets.
+    fn unopened(&self, error: server::control::Error) -> Failure {
+        let is_of_nodes = matches!(error, server::control::Error::NoKeys(_));
+        let mut failure = Failure::from(error);
+        if is_of_nodes {
+            failure.hint = Some(format!(
+                "With its recovery key: icecore forget --repo DATA/pool/domains/{} --password-file FILE; or from a node that may: icecore server allow-forget NODE",
+                self.domain
+            ));
+        }
+        failure
+    }
 }
 
 #[derive(Serialize)]

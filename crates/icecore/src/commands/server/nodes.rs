@@ -6,7 +6,7 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
 use api::Name;
-use api::nodes::{Node, Nodes as Listed};
+use api::nodes::{ForgetScope, MayForget, Node, Nodes as Listed};
 use api::status::Done;
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ impl Nodes {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let Listed { nodes } = reach.get("/nodes")?;
         context.out.line(&format!(
-            "{:<24} {:<24} {:<11} {:<10} {:<20} FROM",
+            "{:<24} {:<24} {:<15} {:<10} {:<20} FROM",
             "NODE", "DOMAIN", "ROLE", "STATE", "LAST SEEN"
         ))?;
         for node in &nodes {
@@ -47,10 +47,14 @@ fn row(node: &Node) -> String {
         (false, false) => "-",
     };
     let seen = if node.connected { "now".to_owned() } else { maybe(node.last_seen) };
-    let role = word(&node.role);
+    let role = match node.forget {
+        ForgetScope::None => word(&node.role),
+        ForgetScope::Own => format!("{}+forget", word(&node.role)),
+        ForgetScope::Domain => format!("{}+forget-all", word(&node.role)),
+    };
     let from = node.address.as_deref().unwrap_or("-");
     let (name, domain) = (node.name.as_str(), node.domain.as_str());
-    format!("{name:<24} {domain:<24} {role:<11} {state:<10} {seen:<20} {from}")
+    format!("{name:<24} {domain:<24} {role:<15} {state:<10} {seen:<20} {from}")
 }
 
 /// Revoke a node or storage server: it is let in no more, its sessions end.
@@ -74,6 +78,56 @@ impl Revoke {
         context.out.line(&format!("revoked {}", self.node))?;
         context.out.summary(Code::Complete, &done)
     }
+}
+
+/// Let a node forget snapshots of its domain from afar: those that the server received from it.
+///
+/// Without this a node removes nothing. The domain must be one whose keys only its nodes know; what is to be forgotten is
+/// signed with a full key of it.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server allow-forget db-01\n  icecore server allow-forget db-01 --all\n\nWho breaks into such a node can remove its backups. Prefer to forget on the server, and keep a second copy."
+)]
+pub(crate) struct AllowForget {
+    /// The node.
+    #[arg(value_name = "NODE")]
+    node: Name,
+    /// Also those of other nodes of its domain.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Let a node forget no more.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server deny-forget db-01")]
+pub(crate) struct DenyForget {
+    /// The node.
+    #[arg(value_name = "NODE")]
+    node: Name,
+}
+
+impl AllowForget {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let scope = if self.all { ForgetScope::Domain } else { ForgetScope::Own };
+        let which = if self.all { "all snapshots of its domain" } else { "its own snapshots" };
+        set(reach, &self.node, scope)?;
+        context.out.line(&format!("{} may forget {which}", self.node))?;
+        context.out.summary(Code::Complete, &MayForget { scope })
+    }
+}
+
+impl DenyForget {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let scope = ForgetScope::None;
+        set(reach, &self.node, scope)?;
+        context.out.line(&format!("{} may no longer forget snapshots", self.node))?;
+        context.out.summary(Code::Complete, &MayForget { scope })
+    }
+}
+
+fn set(reach: &Reach, node: &Name, scope: ForgetScope) -> Result<()> {
+    let _: Done = reach.post(&format!("/nodes/{node}/forget"), &MayForget { scope })?;
+    Ok(())
 }
 
 /// Forget a node. Its domain and what it stored stay.

@@ -27,13 +27,14 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
     ),
     paths(
         enrol::make_token, enrol::enrol, enrol::renew, enrol::make_key,
-        nodes::nodes, nodes::revoke, nodes::remove,
+        nodes::nodes, nodes::revoke, nodes::let_forget, nodes::remove,
         nodes::limits, nodes::add_limit, nodes::remove_limit,
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel,
         orders::restore, orders::backup, orders::orders, orders::own_orders, orders::order_is,
         storages::make_token, storages::storages, storages::revoke,
-        storages::enrol, storages::renew, storages::admit, storages::access, storages::news,
+        storages::enrol, storages::renew, storages::admit, storages::access, storages::forget,
+        storages::news,
         server::status, server::audit
     ),
     modifiers(&Security)

@@ -6,7 +6,7 @@ use crate::control::http::who::{Admin, Caller, FromStorage};
 use api::enrol::{Renew, Renewed};
 use api::status::Done;
 use api::storages::{
-    AccessGiven, AdmitNode, AskAccess, EnrolStorage, EnrolledStorage, NewStorageToken,
+    AccessGiven, AdmitNode, AskAccess, AskForget, EnrolStorage, EnrolledStorage, NewStorageToken,
     NodeAdmitted, StorageNews, StorageTokenMade, StorageTold, Storages,
 };
 use api::{Failure, Name};
@@ -91,6 +91,19 @@ pub(crate) async fn access(
     Body(asked): Body<AskAccess>,
 ) -> Answer<AccessGiven> {
     work(control, move |control| control.access_for_storage(&storage, &asked)).await
+}
+
+/// Whether a node may forget snapshots of a domain that lies on the storage server that asks; noted in the audit list.
+#[utoipa::path(post, path = "/api/v1/storage/forget", tag = "storages", request_body = AskForget,
+    security(("storage" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn forget(
+    State(control): Server,
+    FromStorage(storage): FromStorage,
+    Body(asked): Body<AskForget>,
+) -> Answer<Done> {
+    work(control, move |control| control.forget_on_storage(&storage, &asked).map(|()| Done {}))
+        .await
 }
 
 /// What a storage server tells every second, and what it is told.

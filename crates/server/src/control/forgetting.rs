@@ -1,0 +1,117 @@
+//! Forgetting from afar: which node may forget which snapshots. Nobody may unless the administrator said so, and only where
+//! nodes alone know the keys: where the server knows them, the administrator forgets with the server's own.
+
+use super::authority::no;
+use super::{Control, Error, Result};
+use crate::authority::{Forgetting, Node};
+use api::Name;
+use api::enrol::{KeyMode, Role};
+use api::nodes::ForgetScope;
+use api::storages::AskForget;
+
+/// Ids of snapshots that an entry of the audit list names; the number of all is told.
+pub(crate) const NAMED_MAX: usize = 64;
+
+impl Control {
+    /// Says which snapshots a node may forget from now on.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for a node that has no key for it; [`Error::Catalog`] when there is none of this name.
+    pub fn let_forget(&self, who: &str, name: &Name, scope: ForgetScope) -> Result<()> {
+        let missing = || catalog::Error::Missing { what: "node", name: name.to_string() };
+        let node = self.catalog.node(name)?.ok_or_else(missing)?;
+        if scope != ForgetScope::None {
+            self.can_forget(&node)?;
+        }
+        Ok(self.catalog.let_forget(self.by(who), name, scope)?)
+    }
+
+    /// Whether a node has a key with which it could forget.
+    fn can_forget(&self, node: &catalog::nodes::Node) -> Result<()> {
+        let (name, domain) = (&node.name, &node.domain);
+        if self.catalog.domain(domain)?.is_none_or(|domain| domain.keys != KeyMode::Client) {
+            let message = format!(
+                "the server manages the keys of the domain '{domain}', so no node can forget there"
+            );
+            return Err(no(
+                message,
+                &format!(
+                    "On the server: icecore server forget {domain} --keep-daily 7 --keep-weekly 5 --dry-run"
+                ),
+            ));
+        }
+        if node.role != Role::Full {
+            let message = format!("the node '{name}' has a write-only key, which cannot forget");
+            return Err(no(
+                message,
+                &format!(
+                    "With the recovery key of the domain: icecore forget --repo DATA/pool/domains/{domain} --password-file FILE"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether `node` may forget these snapshots; if so, that stands in the audit list before it is done.
+    pub(crate) fn check_forget(&self, node: &Node, asked: &Forgetting<'_>) -> Result<()> {
+        let ids = asked.snapshots.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        let (node, domain) = (super::authority::parse(&node.name)?, asked.domain.parse());
+        let domain = domain.map_err(|error: api::name::BadName| Error::Usage(error.to_string()))?;
+        let count = asked.snapshots.len() as u64;
+        let (serial, are_own) = (String::new(), asked.are_own);
+        self.note_forget(&AskForget { serial, node, domain, count, ids, are_own })
+    }
+
+    /// The same for a domain on `storage`, which has to say for which node it asks.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], also when the domain lies elsewhere.
+    pub fn forget_on_storage(&self, storage: &Name, asked: &AskForget) -> Result<()> {
+        self.known_node(&asked.serial, &asked.node, None)?;
+        if !self.lies_on(storage, &asked.domain)? {
+            let message =
+                format!("the domain '{}' does not lie on this storage server", asked.domain);
+            return Err(no(message, "Where it lies: icecore server domains"));
+        }
+        self.note_forget(asked)
+    }
+
+    fn note_forget(&self, asked: &AskForget) -> Result<()> {
+        let AskForget { node: name, domain, count, ids, .. } = asked;
+        let node = self.catalog.node(name)?.filter(|node| !node.revoked);
+        let node = node.ok_or_else(|| no(format!("there is no node '{name}'"), ""))?;
+        if node.domain != *domain {
+            let message = format!("the node '{name}' may not forget in the domain '{domain}'");
+            return Err(no(message, "A node forgets in its own domain and in no other."));
+        }
+        self.can_forget(&node)?;
+        may(&node, asked.are_own)?;
+        let named: Vec<_> = ids.iter().take(NAMED_MAX).map(String::as_str).collect();
+        let more = count.saturating_sub(named.len() as u64);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let detail = format!("{count}: {}{more}", named.join(" "));
+        let who = format!("node {name}");
+        Ok(self.catalog.audit_note(self.by(&who), "snapshot.forget", domain.as_str(), &detail)?)
+    }
+}
+
+/// Whether the administrator lets `node` forget snapshots that `are_own`, or others among them.
+fn may(node: &catalog::nodes::Node, are_own: bool) -> Result<()> {
+    let (name, domain) = (&node.name, &node.domain);
+    match node.forget {
+        ForgetScope::Domain => Ok(()),
+        ForgetScope::Own if are_own => Ok(()),
+        ForgetScope::Own => Err(no(
+            format!(
+                "the node '{name}' may forget its own snapshots, and the server did not receive all of these from it"
+            ),
+            &format!(
+                "Choose its own alone: --node {name}. To let it forget all of the domain '{domain}', on the server: icecore server allow-forget {name} --all"
+            ),
+        )),
+        ForgetScope::None => Err(no(
+            format!("the node '{name}' may not forget snapshots"),
+            &format!("On the server: icecore server allow-forget {name}"),
+        )),
+    }
+}
