@@ -45,8 +45,7 @@ SABOTAGES = {
         "let flags = RenameFlags::empty();",
         test("repository", "a_file_has_its_name_only_when_published")),
     "a failed write is an error": (
-        "crates/repository/src/local.rs",
-        'Err(error) => return Err(StorageError::new("write", &self.name, error)),',
+        "crates/repository/src/storage.rs", "Err(error) => return Err(error),",
         "Err(_) => written = total,",
         test("icecore", "full_disk")),
     "checksum of a record": (
@@ -204,7 +203,7 @@ SABOTAGES = {
         "crates/repository/src/index/run.rs", "        self.file.sync()?;", "",
         test("client", "nothing_has_its_name_before")),
     "sync of a container that is written again": (
-        "crates/repository/src/session.rs", "    copy.sync()?;", "",
+        "crates/repository/src/syncer.rs", "    copy.sync()?;", "",
         test("client", "written_again")),
     "sync of what an unfinished container had": (
         "crates/repository/src/recover.rs", "    writer.sync()\n}", "    let _ = writer;\n    Ok(())\n}",
@@ -220,12 +219,12 @@ SABOTAGES = {
         "Ok(self.storage.sync_directory(snapshots::DIRECTORY)?)", "Ok(())",
         test("client", "gone_already")),
     "lease before a container has its name": (
-        "crates/repository/src/session.rs",
-        "            lease.verify()?;\n            writer.publish(",
-        "            writer.publish(",
+        "crates/repository/src/syncer.rs",
+        "        lease.verify()?;\n        return writer.publish(",
+        "        return writer.publish(",
         test("client", "fences::a_backup")),
     "lease before a container that is written again has its name": (
-        "crates/repository/src/session.rs",
+        "crates/repository/src/syncer.rs",
         "    lease.verify()?;\n    let number = copy.publish(",
         "    let number = copy.publish(",
         test("client", "fences::a_container_that_is_written_again")),
@@ -517,7 +516,7 @@ SABOTAGES = {
         "        if count",
         test("repository", "what_a_reclaim_would_have_moved")),
     "checksum of a record that is written again": (
-        "crates/repository/src/session.rs", "let record = verify(&buffer)",
+        "crates/repository/src/syncer.rs", "let record = verify(&buffer)",
         "let record = format::record::split(&buffer)",
         test("client", "what_a_failed_sync_lost")),
     "what a restore made itself stays": (

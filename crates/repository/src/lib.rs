@@ -35,6 +35,7 @@ pub mod snapshots;
 mod sources;
 pub mod storage;
 pub mod store;
+mod syncer;
 mod system;
 mod twin;
 

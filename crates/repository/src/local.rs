@@ -4,7 +4,7 @@
 //! mounted over the path later, nothing is written to the wrong place.
 
 use crate::storage::{
-    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
+    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult, write_all,
 };
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
@@ -238,17 +238,6 @@ struct LocalWriter {
 }
 
 impl LocalWriter {
-    fn write_some(&self, parts: &[&[u8]], skip: usize) -> rustix::io::Result<usize> {
-        let mut left = skip;
-        let mut slices = Vec::with_capacity(parts.len());
-        for part in parts {
-            let cut = left.min(part.len());
-            left -= cut;
-            slices.extend(part.get(cut..).filter(|rest| !rest.is_empty()).map(IoSlice::new));
-        }
-        rustix::io::pwritev(&self.file, &slices, self.length + skip as u64)
-    }
-
     fn start_write_back(&mut self) {
         if self.length - self.started < WRITE_BACK_BYTES {
             return;
@@ -264,17 +253,12 @@ impl LocalWriter {
 
 impl FileWriter for LocalWriter {
     fn append(&mut self, parts: &[&[u8]]) -> StorageResult<()> {
-        let total: usize = parts.iter().map(|part| part.len()).sum();
-        let mut written = 0;
-        while written < total {
-            match self.write_some(parts, written) {
-                Ok(0) => return Err(StorageError::new("write", &self.name, Errno::IO)),
-                Ok(count) => written += count,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(StorageError::new("write", &self.name, error)),
-            }
-        }
-        self.length += total as u64;
+        let write = |slices: &[IoSlice<'_>], written: usize| {
+            let at = self.length + written as u64;
+            Ok(rustix::io::pwritev(&self.file, slices, at)?)
+        };
+        write_all(parts, write).map_err(|error| StorageError::new("write", &self.name, error))?;
+        self.length += parts.iter().map(|part| part.len() as u64).sum::<u64>();
         self.start_write_back();
         Ok(())
     }

@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::storage::Storage;
 
-const NAME: &str = "README";
+pub(crate) const NAME: &str = "README";
 const TEXT: &str = "\
 This folder is a backup repository of Icecore, format version 1.
 

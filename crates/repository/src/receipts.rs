@@ -5,7 +5,7 @@ use crate::storage::read_small;
 use crate::{Error, Repository, Result};
 use format::wire::checksum;
 
-const NAME: &str = "receipts";
+pub(crate) const NAME: &str = "receipts";
 const MAGIC: &[u8; 8] = b"ICERECP1";
 /// Keys that are kept: a server has one, and another one only after it was set up anew.
 const KEYS_MAX: usize = 64;

@@ -44,6 +44,8 @@ pub struct Repository {
     /// for each of their chunks.
     pub(crate) healed: Mutex<BTreeMap<Place, bool>>,
     pub(crate) sources: Sources,
+    /// Size in bytes at which a container is finished.
+    container_bytes: AtomicU64,
 }
 
 /// Key slots of an `init` that was interrupted: they open nothing, and would look damaged. Where
@@ -105,6 +107,7 @@ impl Repository {
             open: Mutex::default(),
             healed: Mutex::default(),
             sources: Sources::default(),
+            container_bytes: AtomicU64::new(container::TARGET_BYTES),
         }
     }
 
@@ -193,6 +196,21 @@ impl Repository {
     /// Leaves `count` numbers of containers out.
     pub fn skip_containers(&self, count: u64) {
         self.next_container.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Finishes containers at `bytes` instead of [`container::TARGET_BYTES`], and makes them durable without
+    /// a thread, so that a test with little data meets what else takes much, and always in the same order.
+    pub fn make_containers_small(&self, bytes: u64) {
+        self.container_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn container_bytes(&self) -> u64 {
+        self.container_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether no thread of its own makes containers durable.
+    pub(crate) fn is_stepwise(&self) -> bool {
+        self.container_bytes() != container::TARGET_BYTES
     }
 
     /// Whether somebody changes the index or the list of snapshots at this moment.

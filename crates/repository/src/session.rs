@@ -3,8 +3,6 @@
 //! Records are appended by many threads; finished containers are made durable by a thread of
 //! their own, so that nobody waits for the disk before it is full.
 
-use crate::container::TARGET_BYTES;
-use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::index::run::{Prefix, Row, RunReader, RunWriter};
 use crate::index::{merge_runs, prefix_of, run_name};
@@ -13,8 +11,8 @@ use crate::pins::SessionNo;
 use crate::sabotage::{Point, is_out};
 use crate::snapshots::{self, SnapshotRef};
 use crate::storage::Storage;
+use crate::syncer::{Renumbered, Syncer, UNFINISHED_MAX};
 use crate::{Error, Repository, Result};
-use format::container::Row as ContainerRow;
 use format::manifest::Head;
 use format::record::{RecordKind, SealedRecord, head_only, object_ids, verify};
 use ids::{ContainerNo, ObjectId, Place};
@@ -23,16 +21,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 /// Ids kept in memory before they are written as a run: about 16 MB.
 const FRESH_MAX: usize = 1 << 18;
-/// Containers that may wait for the disk.
-const SYNC_QUEUE: usize = 1;
-/// Containers that may be unfinished at a time: the current one, those that wait, the one that is
-/// synced, and its copy when that failed.
-const UNFINISHED_MAX: usize = SYNC_QUEUE + 3;
 
 /// A session. Dropped without a commit it publishes nothing; what it stored is found and used by
 /// the next one.
@@ -199,7 +190,7 @@ impl Session {
         let sum = manifest.checksum();
         self.write(manifest.kind, &[&manifest.associated, &manifest.sealed, &sum])?;
         if let Some(receipt) = &receipt {
-            // Behind its manifest: reclaim and rebuild know it by that.
+            // Behind its manifest, in the same container: reclaim and rebuild know it by that.
             self.write(receipt.kind, &[&receipt.associated, &receipt.checksum()])?;
         }
         let renumbered = self.finish_containers()?;
@@ -311,7 +302,10 @@ impl Session {
         };
         let place = writer.append(kind, parts)?;
         self.stored_bytes.fetch_add(place.length.into(), Ordering::Relaxed);
-        if writer.length() >= TARGET_BYTES
+        // Behind a manifest comes its receipt, or nothing: the commit finishes the container.
+        let is_full = writer.length() >= self.repository.container_bytes();
+        if is_full
+            && kind != RecordKind::Manifest
             && let Some(full) = current.take()
         {
             self.send_to_sync(full)?;
@@ -357,7 +351,7 @@ impl Session {
     }
 
     /// Waits until every container is durable. Returns those that had to be written again.
-    fn finish_containers(&self) -> Result<FxHashMap<ContainerNo, ContainerNo>> {
+    fn finish_containers(&self) -> Result<Renumbered> {
         if let Some(last) = self.current.lock().take() {
             self.send_to_sync(last)?;
         }
@@ -367,7 +361,7 @@ impl Session {
                 self.note_full(&synced);
                 synced
             }
-            None => Ok(FxHashMap::default()),
+            None => Ok(Renumbered::default()),
         }
     }
 
@@ -384,7 +378,7 @@ impl Session {
     }
 
     /// Adds what this session stored to the index. The commit lock is held.
-    fn publish_index(&self, renumbered: &FxHashMap<ContainerNo, ContainerNo>) -> Result<()> {
+    fn publish_index(&self, renumbered: &Renumbered) -> Result<()> {
         let storage = &*self.repository.storage;
         let mut fresh = self.fresh.lock();
         if !fresh.placed.is_empty() {
@@ -469,72 +463,4 @@ pub(crate) fn write_run(
     let total = rows.len() as u64;
     let push = |writer: &mut RunWriter| rows.into_iter().try_for_each(|row| writer.push(row));
     RunWriter::write(storage, name, total, push).map(|_| ())
-}
-
-/// The thread that makes full containers durable.
-struct Syncer {
-    queue: SyncSender<ContainerWriter>,
-    thread: JoinHandle<Result<FxHashMap<ContainerNo, ContainerNo>>>,
-}
-
-impl Syncer {
-    fn start(repository: Arc<Repository>, lease: Arc<Lease>) -> Self {
-        let (queue, full) = sync_channel(SYNC_QUEUE);
-        let thread = std::thread::spawn(move || sync_all(&repository, &lease, &full));
-        Self { queue, thread }
-    }
-
-    fn send(&self, full: ContainerWriter) -> Result<()> {
-        self.queue.send(full).map_err(|_| Error::WriterGone)
-    }
-
-    fn finish(self) -> Result<FxHashMap<ContainerNo, ContainerNo>> {
-        drop(self.queue);
-        self.thread.join().unwrap_or(Err(Error::WriterGone))
-    }
-}
-
-fn sync_all(
-    repository: &Repository,
-    lease: &Lease,
-    full: &Receiver<ContainerWriter>,
-) -> Result<FxHashMap<ContainerNo, ContainerNo>> {
-    let mut renumbered = FxHashMap::default();
-    for mut writer in full {
-        let number = writer.number();
-        if writer.sync().is_ok() || is_out(Point::FailedSync) {
-            lease.verify()?;
-            writer.publish(&*repository.storage)?;
-        } else {
-            // A failed sync is never tried again: the file is abandoned and its records are
-            // written elsewhere, each checked on the way.
-            let copy = write_again(repository, lease, number, writer.rows())?;
-            renumbered.insert(number, copy);
-        }
-    }
-    Ok(renumbered)
-}
-
-/// Copies the records of an unpublished container to a new one, at the same offsets.
-fn write_again(
-    repository: &Repository,
-    lease: &Lease,
-    lost: ContainerNo,
-    rows: &[ContainerRow],
-) -> Result<ContainerNo> {
-    let source = ContainerReader::open_part(&*repository.storage, lost)?;
-    let mut copy = repository.new_container(lease, || repository.allocate_container())?;
-    let mut buffer = Vec::new();
-    for row in rows {
-        let place = Place { container: lost, offset: row.offset, length: row.length };
-        source.read(place, &mut buffer)?;
-        let record = verify(&buffer)
-            .map_err(|reason| Error::damaged(&crate::container::part_name(lost), reason))?;
-        copy.append(record.header.kind, &[&buffer])?;
-    }
-    copy.sync()?;
-    lease.verify()?;
-    let number = copy.publish(&*repository.storage)?;
-    repository.storage.remove(&crate::container::part_name(lost))?;
-    Ok(number)
 }

@@ -5,7 +5,7 @@
 //! that was not made durable.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 
 /// Why a file operation failed: on what, doing what, and the system's reason.
 #[derive(Debug)]
@@ -170,6 +170,38 @@ pub trait Storage: Send + Sync {
     fn describe(&self) -> String;
 }
 
+/// Appends all of `parts` with `write`, which gets what is left of them and how much is written already. Like the
+/// system it may take only a part and say how much, or be interrupted: then it is called again.
+///
+/// # Errors
+/// What `write` fails with. Of what it took before nothing is undone.
+pub fn write_all(
+    parts: &[&[u8]],
+    mut write: impl FnMut(&[IoSlice<'_>], usize) -> io::Result<usize>,
+) -> io::Result<()> {
+    let total: usize = parts.iter().map(|part| part.len()).sum();
+    let mut written = 0;
+    while written < total {
+        match write(&rest_of(parts, written), written) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn rest_of<'a>(parts: &[&'a [u8]], mut skip: usize) -> Vec<IoSlice<'a>> {
+    let mut slices = Vec::with_capacity(parts.len());
+    for part in parts {
+        let cut = skip.min(part.len());
+        skip -= cut;
+        slices.extend(part.get(cut..).filter(|rest| !rest.is_empty()).map(IoSlice::new));
+    }
+    slices
+}
+
 /// The content of the small file `name`, at most `limit` bytes.
 pub fn read_small(storage: &dyn Storage, name: &str, limit: usize) -> StorageResult<Vec<u8>> {
     let file = storage.open(name)?;
@@ -185,4 +217,53 @@ pub fn read_small(storage: &dyn Storage, name: &str, limit: usize) -> StorageRes
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `write` took in the end, and how `write_all` ended.
+    fn written(
+        parts: &[&[u8]],
+        mut write: impl FnMut(usize, usize) -> io::Result<usize>,
+    ) -> (Vec<u8>, io::Result<()>) {
+        let mut disk = Vec::new();
+        let result = write_all(parts, |slices, at| {
+            let left: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            assert_eq!(at, disk.len(), "what was taken is not written again");
+            let count = write(at, left.len())?;
+            disk.extend_from_slice(&left[..count]);
+            Ok(count)
+        });
+        (disk, result)
+    }
+
+    #[test]
+    fn a_write_that_takes_a_part_goes_on_where_it_ended() {
+        let parts: [&[u8]; 4] = [b"one", b"", b"two", b"three"];
+        for most in 1..12 {
+            let (disk, result) = written(&parts, |_, left| Ok(left.min(most)));
+            assert_eq!((disk, result.is_ok()), (b"onetwothree".to_vec(), true), "{most}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_is_interrupted_is_tried_again_and_one_that_fails_is_not() {
+        let mut calls = 0;
+        let mut every_other = |error: io::ErrorKind| {
+            written(&[b"abc", b"def"], |_, _| {
+                calls += 1;
+                if calls % 2 == 0 { Err(error.into()) } else { Ok(2) }
+            })
+        };
+        let (disk, result) = every_other(io::ErrorKind::Interrupted);
+        assert_eq!((disk, result.is_ok()), (b"abcdef".to_vec(), true));
+        let (disk, result) = every_other(io::ErrorKind::StorageFull);
+        assert_eq!(disk, b"");
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let (disk, result) = every_other(io::ErrorKind::StorageFull);
+        assert_eq!((disk, result.is_err()), (b"ab".to_vec(), true), "what was taken stays");
+        assert!(written(&[b"abc"], |_, _| Ok(0)).1.is_err(), "nothing taken is no progress");
+    }
 }

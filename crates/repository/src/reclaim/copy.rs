@@ -5,7 +5,6 @@ use super::batch::Batch;
 use super::copied::Copied;
 use super::scan::good_rows;
 use super::{Live, Repacker};
-use crate::container::TARGET_BYTES;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::index::prefix_of;
@@ -245,6 +244,10 @@ impl<'a, 'r> Copier<'a, 'r> {
         parts: &[&[u8]],
         ids: &[ObjectId],
     ) -> Result<()> {
+        // A receipt lies in the container of its manifest: a rebuild knows it by that.
+        if self.is_full() && kind != RecordKind::Receipt {
+            self.finish_container()?;
+        }
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
@@ -257,10 +260,12 @@ impl<'a, 'r> Copier<'a, 'r> {
         }
         let place = writer.append(kind, parts)?;
         self.placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
-        if writer.length() >= TARGET_BYTES {
-            self.finish_container()?;
-        }
         if self.placed.len() >= PLACED_MAX { self.spill() } else { Ok(()) }
+    }
+
+    fn is_full(&self) -> bool {
+        let bytes = self.repository.container_bytes();
+        self.writer.as_ref().is_some_and(|writer| writer.length() >= bytes)
     }
 
     fn finish_container(&mut self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::scan::{self, Scans};
 use super::{Live, Options, Outcome};
-use crate::container::{self, TARGET_BYTES};
+use crate::container;
 use crate::sabotage::{Point, is_out};
 use crate::{Error, Repository, Result};
 use format::record::RecordKind;
@@ -10,8 +10,8 @@ use ids::ContainerNo;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
 
-/// Containers below this size are put together once there are several: an eighth of a full one.
-const SMALL_BYTES: u64 = TARGET_BYTES / 8;
+/// Containers of less than this part of a full one are put together once there are several.
+const SMALL_PART: u64 = 8;
 /// So many of them are "several".
 const SMALL_MIN: usize = 8;
 
@@ -43,6 +43,8 @@ impl Usage {
 pub(super) struct Plan {
     usage: FxHashMap<ContainerNo, Usage>,
     candidates: Vec<ContainerNo>,
+    /// Below this a container is small.
+    small_bytes: u64,
     outcome: Outcome,
 }
 
@@ -64,7 +66,8 @@ impl Plan {
             damaged_containers: scans.count(),
             ..Outcome::default()
         };
-        let mut plan = Self { usage, candidates: Vec::new(), outcome };
+        let small_bytes = repository.container_bytes() / SMALL_PART;
+        let mut plan = Self { usage, candidates: Vec::new(), small_bytes, outcome };
         plan.choose(options.max_waste_percent);
         plan.summarize(counted.live, counted.dead);
         Ok(plan)
@@ -128,7 +131,7 @@ impl Plan {
 
     fn add_small(&mut self, order: &[(ContainerNo, Usage)]) {
         let small = order.iter().filter(|(number, usage)| {
-            usage.bytes < SMALL_BYTES && !self.candidates.contains(number)
+            usage.bytes < self.small_bytes && !self.candidates.contains(number)
         });
         let small: Vec<_> = small.map(|(number, _)| *number).collect();
         if small.len() >= SMALL_MIN {

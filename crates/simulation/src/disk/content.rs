@@ -20,6 +20,11 @@ impl Content {
         &self.cached
     }
 
+    /// The same bytes in a file of its own, synced.
+    pub(super) fn copied(&self) -> Self {
+        Self { cached: self.cached.clone(), durable: self.cached.clone(), dirty: Vec::new() }
+    }
+
     pub(super) fn append(&mut self, bytes: &[u8]) {
         let start = self.cached.len();
         self.cached.extend_from_slice(bytes);

@@ -1,5 +1,8 @@
 //! What goes wrong, and when.
 
+use super::State;
+use std::io;
+
 /// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -13,12 +16,17 @@ pub enum Fault {
     Dead,
     /// From now on nothing can be written.
     Full,
+    /// One write takes a part of what it gets and says so, or is interrupted, and goes on; or it ends there, for
+    /// want of room or with an error.
+    Short,
     /// One sync fails, and what it should have written is never written.
     Sync,
     /// One write is reported done, and zeros are there.
     LostWrite,
     /// One write is reported done, and lies in another file.
     Misdirected,
+    /// Of the sectors of containers many are zeros from now on.
+    Rot,
 }
 
 /// A fault at a certain operation.
@@ -56,7 +64,7 @@ impl Faults {
         let concerned = match fault {
             Fault::Full => WRITING.contains(&verb),
             Fault::Sync => verb == "sync" || verb == "sync directory",
-            Fault::LostWrite | Fault::Misdirected => verb == "append",
+            Fault::LostWrite | Fault::Misdirected | Fault::Short => verb == "append",
             _ => true,
         };
         let is_other = |only: (&str, &str)| verb != only.0 || !name.starts_with(only.1);
@@ -72,5 +80,28 @@ impl Faults {
             self.fault = None;
         }
         Some(fault)
+    }
+}
+
+/// What one write takes, and how it ends.
+pub(super) struct Accepted {
+    pub(super) bytes: usize,
+    pub(super) then: io::Result<()>,
+}
+
+impl State {
+    /// What a write of `bytes` takes: all of it, unless it is short.
+    pub(super) fn takes(&mut self, bytes: usize) -> Accepted {
+        if !std::mem::take(&mut self.is_short) || bytes == 0 {
+            return Accepted { bytes, then: Ok(()) };
+        }
+        let part = self.random.index(bytes + 1);
+        match self.random.below(4) {
+            // Nothing may be an error, and is no progress.
+            0 => Accepted { bytes: part.max(1), then: Ok(()) },
+            1 => Accepted { bytes: 0, then: Err(io::ErrorKind::Interrupted.into()) },
+            2 => Accepted { bytes: part, then: Err(io::ErrorKind::StorageFull.into()) },
+            _ => Accepted { bytes: part, then: Err(io::Error::other("input/output error")) },
+        }
     }
 }

@@ -74,6 +74,8 @@ struct State {
     left_out: Option<LeftOut>,
     /// What happens to the write under way.
     lies: Option<Fault>,
+    /// The write under way takes not all.
+    is_short: bool,
     stale: Stale,
     free_bytes: u64,
 }
@@ -110,6 +112,7 @@ impl Disk {
                 log: logged.then(Vec::new),
                 left_out: None,
                 lies: None,
+                is_short: false,
                 stale: Stale::default(),
                 free_bytes: ROOMY,
             }),
@@ -126,6 +129,28 @@ impl Disk {
         new.stale.is_possible = state.stale.is_possible;
         drop(new);
         copy
+    }
+
+    /// All files of this disk on another one, copied at this moment and durable there, as `cp` and `sync` do while
+    /// nobody writes, or a snapshot of the volume while somebody does.
+    pub fn copy_of_files(&self, random: Random) -> Arc<Self> {
+        let copy = Self::new(random, false);
+        let (state, mut new) = (self.state.lock(), copy.state.lock());
+        new.files = state.files.iter().map(Content::copied).collect();
+        new.names = state.names.copied();
+        new.stale.is_possible = state.stale.is_possible;
+        new.free_bytes = state.free_bytes;
+        new.left_out = state.left_out;
+        drop(new);
+        copy
+    }
+
+    /// What was asked of `old` so far belongs to what happens here.
+    pub fn takes_over(&self, old: &Self) {
+        let (mut state, old) = (self.state.lock(), old.state.lock());
+        state.operations = old.operations;
+        state.trace = old.trace;
+        state.log.clone_from(&old.log);
     }
 
     /// A new process.
@@ -316,9 +341,15 @@ impl Disk {
             Some(Fault::Error | Fault::Dead | Fault::Sync) => {
                 Err(failed(verb, name, "input/output error"))
             }
-            Some(Fault::PowerCut | Fault::Kill | Fault::LostWrite | Fault::Misdirected) | None => {
-                Ok(())
-            }
+            Some(
+                Fault::PowerCut
+                | Fault::Kill
+                | Fault::Short
+                | Fault::LostWrite
+                | Fault::Misdirected
+                | Fault::Rot,
+            )
+            | None => Ok(()),
         }
     }
 
@@ -336,6 +367,8 @@ impl State {
             Fault::PowerCut => self.lose_power(),
             Fault::Kill => self.kill(process),
             Fault::LostWrite | Fault::Misdirected => self.lies = Some(fault),
+            Fault::Short => self.is_short = true,
+            Fault::Rot => self.rot_containers(),
             Fault::Error | Fault::Dead | Fault::Full | Fault::Sync => {}
         }
         if let Some(log) = &mut self.log {

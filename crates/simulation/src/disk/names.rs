@@ -40,6 +40,12 @@ pub(super) fn parent(name: &str) -> &str {
 }
 
 impl Names {
+    /// The same names on another disk, durable there.
+    pub(super) fn copied(&self) -> Self {
+        let (seen, past) = (self.seen.clone(), self.past.as_ref().map(|_| BTreeMap::new()));
+        Self { durable: seen.clone(), seen, pending: Vec::new(), past }
+    }
+
     pub(super) fn file(&self, name: &str) -> Option<FileNo> {
         match self.seen.get(name) {
             Some(Node::File(file)) => Some(*file),

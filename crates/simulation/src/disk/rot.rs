@@ -38,7 +38,25 @@ impl Disk {
     }
 }
 
+/// What rots at once.
+const SECTOR: usize = 512;
+
 impl State {
+    /// One half of the sectors of containers, or of some stretch of them.
+    pub(super) fn rot_containers(&mut self) {
+        let containers = self.names.files().into_iter().filter(|it| it.starts_with("containers/"));
+        let containers: Vec<FileNo> = containers.filter_map(|it| self.names.file(&it)).collect();
+        for file in containers {
+            let length = self.files[file].cached().len();
+            let first = self.random.index(length / SECTOR + 1);
+            for sector in first..length.div_ceil(SECTOR) {
+                if self.random.one_in(2) {
+                    self.files[file].overwrite(sector * SECTOR, &[0; SECTOR]);
+                }
+            }
+        }
+    }
+
     fn exchange(&mut self, file: FileNo, other: &str) {
         let Some(other) = self.names.file(other) else { return };
         let bytes = self.files[other].cached().to_vec();

@@ -1,13 +1,14 @@
 //! The disk as a process sees it.
 
+use super::faults::Accepted;
 use super::names::{Node, parent};
 use super::{Content, Disk, FileNo, Process, failed};
 use parking_lot::Mutex;
 use repository::storage::{
-    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
+    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult, write_all,
 };
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 /// The disk of one process.
@@ -198,21 +199,36 @@ struct Handle {
     name: String,
 }
 
-impl FileWriter for Handle {
-    /// A failing write leaves half of what it should have written.
-    fn append(&mut self, parts: &[&[u8]]) -> StorageResult<()> {
-        let mut bytes = parts.concat();
+impl Handle {
+    /// One call of the system: how much of `bytes` it took. One that fails has taken a part of them.
+    fn write(&self, mut bytes: Vec<u8>) -> io::Result<usize> {
         let result = self.storage.step("append", &self.name, bytes.len());
         let disk = &self.storage.disk;
-        if result.is_err() {
-            bytes.truncate(bytes.len() / 2);
+        if result.is_err() && !disk.is_alive(self.storage.process) {
+            return result.map(|()| 0).map_err(|error| error.source);
         }
-        if result.is_ok() || disk.is_alive(self.storage.process) {
-            let mut state = disk.state.lock();
-            let bytes = state.written(self.file, bytes);
-            state.files[self.file].append(&bytes);
-        }
-        result
+        let mut state = disk.state.lock();
+        let taken = match result {
+            Ok(()) => state.takes(bytes.len()),
+            Err(error) => {
+                Accepted { bytes: state.random.index(bytes.len() + 1), then: Err(error.source) }
+            }
+        };
+        bytes.truncate(taken.bytes);
+        let bytes = state.written(self.file, bytes);
+        state.files[self.file].append(&bytes);
+        taken.then.map(|()| bytes.len())
+    }
+}
+
+impl FileWriter for Handle {
+    /// As the local storage does it.
+    fn append(&mut self, parts: &[&[u8]]) -> StorageResult<()> {
+        let write = |slices: &[IoSlice<'_>], _| {
+            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            self.write(bytes)
+        };
+        write_all(parts, write).map_err(|error| StorageError::new("append", &self.name, error))
     }
 
     fn sync(&mut self) -> StorageResult<()> {

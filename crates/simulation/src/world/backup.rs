@@ -2,7 +2,7 @@
 //! the commit. What its base holds it cites without storing it.
 
 use super::model::Known;
-use super::records::Seals;
+use super::records::{Seals, receipt};
 use super::tree::Tree;
 use ids::{ObjectId, SnapshotId};
 use repository::lease::Lease;
@@ -150,8 +150,9 @@ impl Backup {
     fn commit(&mut self) -> Result<SnapshotRef> {
         let Some(session) = self.session.take() else { return Err(Error::WriterGone) };
         let none = SnapshotId([0; SnapshotId::LEN]);
-        let manifest = self.seals.manifest(self.tree.root(), session.next_snapshot(), none);
-        Ok(session.commit(&manifest)?.snapshot)
+        let number = session.next_snapshot();
+        let manifest = self.seals.manifest(self.tree.root(), number, none);
+        Ok(session.commit_received(&manifest, receipt(number).as_deref())?.snapshot)
     }
 }
 

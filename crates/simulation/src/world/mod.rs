@@ -79,6 +79,8 @@ pub fn run_without(sync: Option<LeftOut>, seed: u64, logged: bool) -> Result<Out
     }
     let mut world = World::new(disk.clone(), random);
     let result = world.live();
+    // The last of those that it lived on.
+    let disk = world.shared.disk.clone();
     let failure = |what| Failure { what, log: disk.log() };
     result.map_err(failure)?;
     Ok(Outcome { operations: disk.operations(), trace: disk.trace(), ..world.outcome })
@@ -94,17 +96,32 @@ struct World {
 }
 
 impl World {
-    fn new(disk: Arc<Disk>, random: Random) -> Self {
-        let shared = Shared::new(disk);
+    fn new(disk: Arc<Disk>, mut random: Random) -> Self {
+        let shared = Shared::of_any_size(disk, &mut random);
         Self { shared, random, running: None, is_rebuilding: false, outcome: Outcome::default() }
     }
 
     fn live(&mut self) -> Result<(), String> {
-        init(&self.shared.disk)?;
+        self.init()?;
         for _ in 0..EPISODES_MIN + self.random.below(EPISODES_MORE) {
             self.episode()?;
         }
         self.settle()
+    }
+
+    /// Makes the repository; what goes wrong meanwhile costs another try, or nothing.
+    fn init(&mut self) -> Result<(), String> {
+        let disk = self.shared.disk.clone();
+        self.arm();
+        let made = init(&disk);
+        let has_fired = disk.disarm();
+        self.outcome.faults += u64::from(has_fired);
+        disk.tell_free_bytes(ROOMY);
+        match made {
+            Err(what) if !has_fired => Err(what),
+            Err(_) if Repository::open(Arc::new(disk.process())).is_err() => init(&disk),
+            _ => Ok(()),
+        }
     }
 
     /// One thing after another; something may go wrong meanwhile.
@@ -124,12 +141,15 @@ impl World {
             }
         }
         self.leave(result.is_err());
+        if self.random.one_in(16) {
+            self.move_to_a_copy();
+        }
         if self.random.one_in(3) { self.verify() } else { Ok(()) }
     }
 
     fn arm(&mut self) {
-        use Fault::{Dead, Error, Full, Kill, PowerCut, Sync};
-        let faults = [PowerCut, PowerCut, PowerCut, Kill, Kill, Error, Dead, Full, Sync];
+        use Fault::{Dead, Error, Full, Kill, PowerCut, Short, Sync};
+        let faults = [PowerCut, PowerCut, PowerCut, Kill, Kill, Error, Dead, Full, Sync, Short];
         let fault = *self.random.pick(&faults);
         let reach = *self.random.pick(&REACH);
         let left = self.random.below(if fault == Sync { reach / 8 + 1 } else { reach });
@@ -157,13 +177,24 @@ impl World {
         }
     }
 
+    /// Nobody writes; the files are copied to another disk, and what follows happens there.
+    fn move_to_a_copy(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.shared.disk.kill(running.storage.process());
+        }
+        let (old, seed) = (self.shared.disk.clone(), self.random.next());
+        old.note("--- moves to a copy");
+        self.shared.disk = old.copy_of_files(Random::new(seed));
+        self.shared.disk.takes_over(&old);
+    }
+
     fn act(&mut self) -> repository::Result<()> {
         if self.random.one_in(12) {
             return self.rebuild();
         }
         let running = match self.running.take() {
             Some(running) => running,
-            None => Running::start(&self.shared.disk)?,
+            None => self.shared.start()?,
         };
         if self.random.one_in(16) {
             running.repository.skip_containers(CONTAINERS_OF_A_DIRECTORY);
@@ -178,10 +209,19 @@ impl World {
         }
         let looks = self.random.one_in(4) && !self.is_rebuilding;
         let guest = match looks {
-            true => self.random.either(Task::Look, Task::Glance),
+            true => self.looker(),
             false => self.task(&running),
         };
         self.together(host, guest, &running)
+    }
+
+    /// Somebody who changes nothing.
+    fn looker(&mut self) -> Task {
+        match self.random.below(3) {
+            0 => Task::Look,
+            1 => Task::Glance,
+            _ => Task::Copy,
+        }
     }
 
     fn task(&mut self, running: &Running) -> Task {
@@ -233,7 +273,7 @@ impl World {
     }
 
     fn wakes_late(&mut self, sleeper: &Running, mut asleep: Task) -> repository::Result<()> {
-        let thief = Running::start(&self.shared.disk)?;
+        let thief = self.shared.start()?;
         self.running = Some(thief.clone());
         let task = self.task(&thief);
         self.alone(task, &thief)?;
@@ -281,7 +321,7 @@ impl World {
             self.shared.disk.kill(running.storage.process());
         }
         let failed = |error: repository::Error| format!("at the end: {error}");
-        let running = Running::start(&self.shared.disk).map_err(failed)?;
+        let running = self.shared.start().map_err(failed)?;
         for task in [Task::backup(&running, &self.shared, &mut self.random), Task::Reclaim(0.0)] {
             self.alone(task, &running).map_err(failed)?;
             self.verify()?;

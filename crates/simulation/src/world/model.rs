@@ -17,7 +17,7 @@ pub(super) struct Known {
 }
 
 /// What the runs so far were told.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Model {
     /// Reported done and not forgotten.
     kept: BTreeMap<SnapshotRef, Known>,
@@ -143,8 +143,11 @@ impl Model {
             return Err(format!("number {number} was used twice"));
         }
         let failed = |error: repository::Error| format!("snapshot {number}: {error}");
-        let root = repository.snapshot(name).map_err(failed)?.head.root;
-        let tree = self.tried.get(&root.0).ok_or("a snapshot of nothing is there")?;
+        let stored = repository.snapshot(name).map_err(failed)?;
+        if stored.receipt != records::receipt(number) {
+            return Err(format!("snapshot {number} has lost its receipt, or has another one's"));
+        }
+        let tree = self.tried.get(&stored.head.root.0).ok_or("a snapshot of nothing is there")?;
         restores(repository, tree).map_err(|reason| format!("snapshot {number}: {reason}"))
     }
 }

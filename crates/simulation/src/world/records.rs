@@ -11,6 +11,7 @@ use ids::{KeyId, ObjectId, SessionId, SnapshotId};
 const WRITER: KeyId = KeyId([6; 8]);
 /// Length of what a session record shows in the clear.
 const SESSION_BYTES: usize = 97;
+const RECEIPT_BYTES: u64 = 200;
 const OBJECT_BYTES_MAX: u64 = 1500;
 
 /// Chunk number `number` of all that there are.
@@ -112,6 +113,11 @@ impl Seals {
         let associated = [&header.encode().expect("a small record")[..], &clear].concat();
         SealedRecord { kind, ids, associated, sealed }
     }
+}
+
+/// The receipt of snapshot number `number`, in the clear: every other one has one.
+pub(super) fn receipt(number: u64) -> Option<Vec<u8>> {
+    number.is_multiple_of(2).then(|| Random::new(number).bytes(RECEIPT_BYTES))
 }
 
 /// Snapshots that the tombstone with this clear part names.

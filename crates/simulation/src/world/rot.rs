@@ -34,7 +34,8 @@ struct Damage {
 pub fn run(seed: u64, logged: bool) -> Result<Outcome, Failure> {
     let mut random = Random::new(seed ^ 0x0720_0720_0720);
     let disk = Disk::new(Random::new(random.next()), logged);
-    let mut world = Rotten { shared: Shared::new(disk.clone()), random, backups: 0 };
+    let shared = Shared::of_any_size(disk.clone(), &mut random);
+    let mut world = Rotten { shared, random, backups: 0 };
     let failure = |what| Failure { what, log: disk.log() };
     world.live().map_err(failure)?;
     let (operations, trace) = (disk.operations(), disk.trace());
@@ -74,7 +75,7 @@ impl Rotten {
     /// Something that is done, by a process of its own.
     fn task(&mut self) -> repository::Result<()> {
         self.shared.disk.tell_free_bytes(free_bytes(&mut self.random));
-        let running = Running::start(&self.shared.disk)?;
+        let running = self.shared.start()?;
         let task = match self.random.below(8) {
             0 => Task::forget(&self.shared, &mut self.random),
             1 => Task::reclaim(&mut self.random),
@@ -206,7 +207,7 @@ impl Rotten {
                 return Err(format!("snapshot {number} is not listed after a rebuild"));
             }
         }
-        let running = Running::start(&self.shared.disk).map_err(failed)?;
+        let running = self.shared.start().map_err(failed)?;
         let trees: Vec<Tree> = self.shared.model.lock().trees();
         for tree in trees {
             let task = self.shared.backup_of(&running, tree, None);

@@ -10,8 +10,9 @@ use crate::disk::{Disk, Fault, Faults, LeftOut, Rot};
 use crate::random::Random;
 use ids::KeyId;
 use repository::snapshots::SnapshotRef;
-use repository::{Error, Result};
+use repository::{Error, Repository, Result};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Fates of what was not synced, for each story.
 const FATES: u64 = 96;
@@ -48,6 +49,11 @@ macro_rules! all_stories {
             a_start_that_lists_the_past
             an_init_that_lists_the_past
             a_state_of_a_killed_writer
+            an_init_that_is_killed
+            a_receipt_at_the_end_of_a_container
+            a_receipt_that_reclaim_copies
+            a_write_that_takes_a_part
+            a_copy_of_a_repository_that_is_written
         }
     };
 }
@@ -109,7 +115,7 @@ impl Lab {
     }
 
     fn start(&self) -> Option<Running> {
-        self.needs("a start", Running::start(self.disk()))
+        self.needs("a start", self.shared.start())
     }
 
     fn tree(number: u64) -> Tree {
@@ -164,6 +170,19 @@ impl Lab {
         if damaged == Some(true) {
             self.shared.is_wrong("a rebuild finds damage where there is none".into());
         }
+    }
+
+    /// Processes that start from now on finish containers at so many bytes.
+    fn containers_of(&mut self, bytes: u64) {
+        self.shared = self.shared.clone().with_containers_of(bytes);
+    }
+
+    /// All files of snapshots are lost; the containers have what they said.
+    fn rebuild_without_snapshots(&self) {
+        for name in self.disk().files().iter().filter(|name| name.starts_with("snapshots/")) {
+            self.disk().take_away(name);
+        }
+        self.rebuild();
     }
 
     /// Everything that was promised is there.
@@ -307,7 +326,7 @@ pub fn a_number_that_could_not_be_read(lab: &mut Lab) {
     lab.arm("create", "index", 0, Fault::Kill);
     lab.fails("the backup", lab.backup(&running, 1));
     lab.arm("read", "containers", lab.step % 12, Fault::Error);
-    let started = Running::start(lab.disk());
+    let started = lab.shared.start();
     lab.disk().disarm();
     let Some(next) = started.ok().or_else(|| lab.start()) else { return };
     lab.needs("the next backup", lab.backup(&next, 2));
@@ -490,7 +509,7 @@ pub fn a_start_that_lists_the_past(lab: &mut Lab) {
     let Some(killed) = lab.start() else { return };
     lab.arm("create", "index/spill", 0, Fault::Kill);
     lab.fails("the backup", lab.backup(&killed, 1));
-    lab.past("a start", |lab| Running::start(lab.disk()).map(|started| lab.go_on(started)));
+    lab.past("a start", |lab| lab.shared.start().map(|started| lab.go_on(started)));
     lab.rebuild();
 }
 
@@ -522,6 +541,88 @@ pub fn a_state_of_a_killed_writer(lab: &mut Lab) {
     let _ = lab.backup(&running, 2);
     lab.end(running);
     lab.arm("sync directory", "index", lab.step / 4 % 3, Fault::PowerCut);
-    let _ = Running::start(lab.disk());
+    let _ = lab.shared.start();
     lab.disk().cut_power();
+}
+
+/// An init is killed at any step: it is made again, or goes on, and leaves nothing behind.
+pub fn an_init_that_is_killed(lab: &mut Lab) {
+    let disk = Disk::new(Random::new(lab.step), false);
+    disk.arm(Faults::after(lab.step * 2 / 3, Fault::Kill));
+    let _ = init(&disk);
+    disk.disarm();
+    if Repository::open(Arc::new(disk.process())).is_err()
+        && let Err(what) = init(&disk)
+    {
+        return lab.shared.is_wrong(what);
+    }
+    lab.shared = Shared::new(disk);
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    if let Err(what) = no_leftovers(lab.disk()) {
+        lab.shared.is_wrong(what);
+    }
+}
+
+/// A manifest fills its container: its receipt is in it all the same, and a rebuild finds it.
+pub fn a_receipt_at_the_end_of_a_container(lab: &mut Lab) {
+    lab.containers_of(1 + 37 * lab.step);
+    let Some(running) = lab.start() else { return };
+    for number in 0..4 {
+        lab.needs("a backup", lab.backup(&running, number));
+    }
+    lab.end(running);
+    lab.rebuild_without_snapshots();
+}
+
+/// The same where a reclaim has copied both, out of a container in which something has rotted.
+pub fn a_receipt_that_reclaim_copies(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    for number in 0..3 {
+        lab.needs("a backup", lab.backup(&running, number));
+    }
+    lab.end(running);
+    let files = lab.disk().files();
+    let Some(second) = files.iter().filter(|name| name.starts_with("containers/")).nth(1) else {
+        return;
+    };
+    let at = lab.disk().length(second) / 4 + lab.step as usize;
+    lab.disk().rot(second, &Rot::Flip(at, 3));
+    lab.needs("a rebuild", rebuild(lab.disk()));
+    lab.containers_of(1 + 11 * lab.step);
+    let Some(next) = lab.start() else { return };
+    for number in 0..3 {
+        lab.needs("a backup of what there is", lab.backup(&next, number));
+    }
+    lab.needs("to give up what has rotted", lab.finish(&next, Task::GiveUp));
+    lab.end(next);
+    lab.rebuild_without_snapshots();
+}
+
+/// A write takes a part of what it gets, and goes on, is interrupted, or ends there.
+pub fn a_write_that_takes_a_part(lab: &mut Lab) {
+    let Some(running) = lab.start() else { return };
+    lab.arm("append", "", lab.step % 40, Fault::Short);
+    let _ = lab.backup(&running, 1);
+    lab.disk().disarm();
+    lab.needs("the next backup", lab.backup(&running, 2));
+    lab.disk().cut_power();
+}
+
+/// Between any two steps of a backup all files are copied: the copy is a repository.
+pub fn a_copy_of_a_repository_that_is_written(lab: &mut Lab) {
+    lab.containers_of(2_000);
+    let Some(running) = lab.start() else { return };
+    lab.needs("a backup", lab.backup(&running, 1));
+    let left = Arc::new(AtomicU64::new(lab.step));
+    let shared = lab.shared.clone();
+    lab.disk().invite(Box::new(move || {
+        if left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            shared.copy();
+        }
+    }));
+    lab.needs("the next backup", lab.backup(&running, 2));
+    lab.needs("to forget", lab.forget(&running, &lab.kept()[..1]));
+    lab.needs("to reclaim", lab.reclaim(&running));
+    lab.disk().dismiss();
 }

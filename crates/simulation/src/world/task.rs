@@ -4,7 +4,7 @@ use super::backup::{Backup, Base};
 use super::model::{Model, Violation};
 use super::records::{Seals, dead};
 use super::tree::Tree;
-use crate::disk::{Disk, SimStorage};
+use crate::disk::{Disk, ROOMY, SimStorage};
 use crate::random::Random;
 use format::manifest::{self, Head};
 use format::record::{Record, RecordKind};
@@ -30,11 +30,44 @@ pub(super) struct Shared {
     /// The first thing that was wrong.
     pub(super) wrong: Arc<Mutex<Option<Violation>>>,
     sessions: Arc<AtomicU64>,
+    /// Containers are finished at this size, so that a session makes several.
+    container_bytes: Option<u64>,
 }
+
+/// Sizes at which containers are finished: as everywhere, or after one record, or after a few.
+const CONTAINER_BYTES: [Option<u64>; 5] = [None, None, Some(1), Some(3_000), Some(8_000)];
 
 impl Shared {
     pub(super) fn new(disk: Arc<Disk>) -> Self {
-        Self { disk, model: Arc::default(), wrong: Arc::default(), sessions: Arc::default() }
+        let (model, wrong, sessions) = Default::default();
+        Self { disk, model, wrong, sessions, container_bytes: None }
+    }
+
+    /// With containers of any size.
+    pub(super) fn of_any_size(disk: Arc<Disk>, random: &mut Random) -> Self {
+        Self { container_bytes: *random.pick(&CONTAINER_BYTES), ..Self::new(disk) }
+    }
+
+    /// The same with containers of `bytes`.
+    pub(super) fn with_containers_of(self, bytes: u64) -> Self {
+        Self { container_bytes: Some(bytes), ..self }
+    }
+
+    /// What goes on with a copy of the files: the copy knows what was promised until then, and no more.
+    pub(super) fn on(&self, disk: Arc<Disk>) -> Self {
+        let model = Arc::new(Mutex::new(self.model.lock().clone()));
+        Self { disk, model, ..self.clone() }
+    }
+
+    /// A process that opens the repository and takes the lease.
+    pub(super) fn start(&self) -> Result<Running> {
+        let storage = self.disk.process();
+        let repository = Arc::new(Repository::open(Arc::new(storage.clone()))?);
+        if let Some(bytes) = self.container_bytes {
+            repository.make_containers_small(bytes);
+        }
+        let lease = repository.lease("simulation")?;
+        Ok(Running { storage, repository, lease })
     }
 
     pub(super) fn next_session(&self) -> u64 {
@@ -58,6 +91,29 @@ impl Shared {
         });
     }
 
+    /// A copy that is taken at this moment is a repository: what is promised now is in it, whatever happens to the
+    /// one that it was taken of.
+    pub(super) fn copy(&self) {
+        let operations = self.disk.operations();
+        let copy = self.on(self.disk.copy_of_files(Random::new(operations)));
+        copy.disk.tell_free_bytes(ROOMY);
+        copy.look();
+        let failed = |error: Error| self.is_wrong(format!("a copy does not go on: {error}"));
+        if let Err(error) = copy.go_on_with(operations) {
+            failed(error);
+        }
+        copy.look();
+    }
+
+    fn go_on_with(&self, seed: u64) -> Result<()> {
+        let running = self.start()?;
+        let mut random = Random::new(seed);
+        for mut task in [Task::backup(&running, self, &mut random), Task::Reclaim(0.0)] {
+            while !task.go_on(&running, self)? {}
+        }
+        Ok(())
+    }
+
     fn see(&self, what: impl FnOnce(&Repository) -> std::result::Result<(), Violation>) {
         let storage = self.disk.process();
         let process = storage.process();
@@ -76,16 +132,6 @@ pub(super) struct Running {
     pub(super) storage: SimStorage,
     pub(super) repository: Arc<Repository>,
     pub(super) lease: Arc<Lease>,
-}
-
-impl Running {
-    /// Opens the repository and takes the lease.
-    pub(super) fn start(disk: &Arc<Disk>) -> Result<Self> {
-        let storage = disk.process();
-        let repository = Arc::new(Repository::open(Arc::new(storage.clone()))?);
-        let lease = repository.lease("simulation")?;
-        Ok(Self { storage, repository, lease })
-    }
 }
 
 impl Shared {
@@ -111,6 +157,8 @@ pub(super) enum Task {
     Look,
     /// The same with lists of the past.
     Glance,
+    /// Somebody copies all files at once, and goes on with the copy.
+    Copy,
 }
 
 impl Task {
@@ -147,7 +195,7 @@ impl Task {
     fn is_free(&self) -> bool {
         match self {
             Self::Backup(backup) => backup.is_free(),
-            Self::Look | Self::Glance => true,
+            Self::Look | Self::Glance | Self::Copy => true,
             Self::Forget(_) | Self::Reclaim(_) | Self::GiveUp | Self::Clean(_) => false,
         }
     }
@@ -169,6 +217,7 @@ impl Task {
             }
             Self::Look => shared.look(),
             Self::Glance => shared.glance(),
+            Self::Copy => shared.copy(),
         }
         Ok(true)
     }
@@ -182,6 +231,7 @@ impl Task {
             Self::Clean(_) => "forget and reclaim",
             Self::Look => "look",
             Self::Glance => "glance",
+            Self::Copy => "copy",
         }
     }
 }
@@ -250,7 +300,9 @@ pub(super) fn bring_back_before(running: &Running) -> Result<()> {
     let (mut manifests, mut gone) = (Vec::new(), HashSet::new());
     for file in running.repository.containers_now()?.iter().filter(|file| file.finished) {
         let reader = ContainerReader::open(storage, file.number)?;
-        let mut keys = HashMap::new();
+        let (mut keys, mut receipts) = (HashMap::new(), HashMap::new());
+        let first = manifests.len();
+        let mut sessions = Vec::new();
         reader.walk(|_, record| match record.header.kind {
             RecordKind::Session => drop(keys.insert(record.header.session, whole(record))),
             RecordKind::Tombstone => gone.extend(dead(record.clear)),
@@ -259,9 +311,14 @@ pub(super) fn bring_back_before(running: &Running) -> Result<()> {
                 let id = manifest::snapshot_id(record.clear);
                 let file = [key, whole(record)].concat();
                 manifests.push(FoundManifest { id, clear: record.clear.to_vec(), file });
+                sessions.push(record.header.session);
             }
-            RecordKind::Data | RecordKind::Pages | RecordKind::Receipt => {}
+            RecordKind::Receipt => drop(receipts.insert(record.header.session, whole(record))),
+            RecordKind::Data | RecordKind::Pages => {}
         })?;
+        for (manifest, session) in manifests[first..].iter_mut().zip(sessions) {
+            manifest.file.extend(receipts.remove(&session).unwrap_or_default());
+        }
     }
     bring_back(&running.repository, &running.lease, &manifests, &gone)
 }
