@@ -26,6 +26,7 @@ mod racer;
 mod rebuilding;
 mod reclaiming;
 mod restoring;
+mod rotting;
 mod round_trip;
 mod signers;
 mod simulated;

@@ -232,6 +232,7 @@ tests! {
     a_power_cut_at_any_operation_of_any_command_loses_nothing: PowerCut;
     a_kill_at_any_operation_of_any_command_loses_nothing: Kill;
     a_failed_sync_of_any_command_loses_nothing: Sync;
+    a_short_write_of_any_command_loses_nothing: Short;
 }
 
 /// A network file system lists what directories were some changes ago.
