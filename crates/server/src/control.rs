@@ -48,6 +48,7 @@ use pki::{ServerCertificate, ServerNames};
 use presence::Presence;
 use sealing::MasterKey;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use storages::StorageTable;
 use turns::Turns;
 use upkeep::Deleting;
@@ -70,6 +71,8 @@ pub struct Control {
     /// The first name that was given.
     told_name: Option<String>,
     address: RwLock<String>,
+    /// It listens on this machine alone: all who call it are here.
+    is_local: AtomicBool,
     master: MasterKey,
     admin_token: Zeroizing<String>,
     repositories: RwLock<Arc<dyn Repositories>>,

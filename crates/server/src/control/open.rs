@@ -10,6 +10,7 @@ use pki::{ServerCertificate, ServerNames};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use zeroize::Zeroizing;
 
 /// Names by which the server was ever told to be called, one a line; who has to remove one edits it.
@@ -39,6 +40,7 @@ impl Control {
             certificate_expires: Mutex::new(issued.not_after_secs),
             tls: Arc::new(tls),
             address: RwLock::default(),
+            is_local: Default::default(),
             repositories: RwLock::new(Arc::new(Direct)),
             live: Default::default(),
             presence: Default::default(),
@@ -81,6 +83,7 @@ impl Control {
     /// # Errors
     /// [`Error::File`], [`Error::Pki`].
     pub fn listens_at(&self, listen: SocketAddr) -> Result<()> {
+        self.is_local.store(listen.ip().is_loopback(), Ordering::Relaxed);
         let bound = Some(listen.ip()).filter(|ip| !ip.is_unspecified());
         if let Some(ip) = bound {
             let mut names = self.names.write();

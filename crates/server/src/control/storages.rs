@@ -140,6 +140,7 @@ impl Control {
         checked_version(&request.version)?;
         let missing = || catalog::Error::Missing { what: "storage", name: storage.to_string() };
         let names = self.catalog.storage(storage)?.ok_or_else(missing)?.names;
+        self.lead_to_one_machine(&names)?;
         let issued = self.issue_storage(storage, &names, &request.request)?;
         let who = format!("storage {storage}");
         self.catalog.renew_storage(self.by(&who), storage, &certificate(&issued))?;

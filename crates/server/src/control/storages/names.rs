@@ -5,6 +5,7 @@ use crate::control::{Control, Error, Result};
 use api::Name;
 use rustls::pki_types::ServerName;
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 
 /// Names of one storage server.
 const NAMES_MAX: usize = 16;
@@ -16,6 +17,7 @@ impl Control {
             return Err(Error::Usage(format!("a storage server has 1 to {NAMES_MAX} names")));
         }
         let names: Vec<String> = names.iter().map(|name| plain(name)).collect::<Result<_>>()?;
+        self.lead_to_one_machine(&names)?;
         for name in names.iter().filter(|name| !is_loopback(name)) {
             if let Some(owner) = self.owner_of(storage, name)? {
                 let text = format!("'{name}' is a name of {owner}: a storage server needs its own");
@@ -23,6 +25,20 @@ impl Control {
             }
         }
         Ok(names)
+    }
+
+    /// Fails for names that lead each caller to its own machine, or nowhere: whoever has a certificate for one can play the
+    /// storage server on every machine that calls it so. Where all who call this server are on its machine, they are good.
+    pub(super) fn lead_to_one_machine(&self, names: &[String]) -> Result<()> {
+        if self.is_local.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Some(name) = names.iter().find(|name| is_anybodys(name)) else { return Ok(()) };
+        let message = format!(
+            "'{name}' means a different machine to everybody who calls it: no storage server can have this name"
+        );
+        let hint = "Enrol the storage server under the name by which all nodes and this server reach it: --name disk-1.example.com";
+        Err(Error::Unfit { message, hint: hint.to_owned() })
     }
 
     /// Who is called by `name` already.
@@ -56,7 +72,35 @@ fn plain(name: &str) -> Result<String> {
 
 /// Who is called by these is on the caller's own machine.
 fn is_loopback(name: &str) -> bool {
-    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    let is_local_name = LOCAL_NAMES.contains(&name) || name.ends_with(".localhost");
+    is_local_name || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// What files of hosts call the machine on which they lie.
+const LOCAL_NAMES: [&str; 6] = [
+    "localhost",
+    "localhost.localdomain",
+    "localhost4",
+    "localhost6",
+    "ip6-localhost",
+    "ip6-loopback",
+];
+
+/// The same, and addresses that mean no machine, or another one in each network.
+fn is_anybodys(name: &str) -> bool {
+    is_loopback(name)
+        || is_number(name)
+        || match name.parse::<IpAddr>() {
+            Ok(IpAddr::V4(address)) => address.is_unspecified() || address.is_link_local(),
+            Ok(IpAddr::V6(address)) => address.is_unspecified() || address.is_unicast_link_local(),
+            Err(_) => false,
+        }
+}
+
+/// Resolvers take `0x7f000001` for an address.
+fn is_number(name: &str) -> bool {
+    let digits = name.strip_prefix("0x");
+    digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'.'))
 }
 
 #[cfg(test)]
@@ -80,7 +124,44 @@ mod tests {
         let check = |name: &str| control.checked_names(&storage, &[name.to_owned()]);
         assert!(check("backup.example.com").is_err());
         assert!(check("BACKUP.example.com").is_err());
-        assert!(check("disk.example.com").is_ok() && check("127.0.0.1").is_ok());
+        assert!(check("disk.example.com").is_ok());
         assert!(control.checked_names(&storage, &[]).is_err());
+    }
+
+    #[test]
+    fn a_storage_server_gets_no_name_that_leads_callers_to_themselves() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = Control::open(folder.path(), &[]).unwrap();
+        let storage: Name = "disk".parse().unwrap();
+        let names = [
+            "localhost",
+            "LOCALHOST",
+            "a.localhost",
+            "localhost.localdomain",
+            "ip6-loopback",
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "::",
+            "169.254.0.7",
+            "fe80::1",
+            "0x7f000001",
+            "0x7F.1",
+            "127.1",
+            "2130706433",
+        ];
+        let check = |name: &str| control.checked_names(&storage, &[name.to_owned()]);
+        // Not before it listens, nor for all the network, nor at one address of it.
+        for listen in [None, Some("[::]:8477"), Some("0.0.0.0:8477"), Some("192.0.2.1:8477")] {
+            listen.iter().for_each(|at| control.listens_at(at.parse().unwrap()).unwrap());
+            names.iter().for_each(|name| assert!(check(name).is_err(), "{name}, {listen:?}"));
+            for name in ["192.0.2.7", "2001:db8::7", "10.0.0.7", "disk.lan", "0xdisk.example.com"] {
+                assert!(check(name).is_ok(), "{name}, {listen:?}");
+            }
+        }
+        control.listens_at("127.0.0.1:8477".parse().unwrap()).unwrap();
+        assert!(check("localhost").is_ok() && check("127.0.0.1").is_ok());
     }
 }
