@@ -268,6 +268,15 @@ class Golden(unittest.TestCase):
         self.assertEqual(repository.signers.of(manifest.writer)["last"], manifest.sequence)
         self.compare(repository, manifest, expected)
 
+    def test_a_password_that_costs_more_opens(self):
+        """What the slot says counts, and not what is usual."""
+        self.small("--password-cost", "32MiB", "--password-passes", "3")
+        repository = self.read()
+        [slot] = repository.slots.values()
+        self.assertEqual(slot.cost, [32 << 10, 3, 1])
+        with self.assertRaises(Damaged):
+            self.read(b"another password")
+
     def test_a_write_only_key_writes_what_a_full_key_reads(self):
         (self.folder / "writer").write_bytes(b"writes only")
         self.run_icecore("init")

@@ -14,6 +14,7 @@ mod escape;
 mod failure;
 mod node;
 mod out;
+mod password_cost;
 mod place;
 mod profile;
 mod progress;

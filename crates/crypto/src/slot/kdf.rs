@@ -27,6 +27,10 @@ pub struct KdfParams {
 }
 
 impl KdfParams {
+    /// The most memory, in KiB.
+    pub const MEMORY_KIB_MAX: u32 = MAX_MEMORY_KIB;
+    /// The most passes.
+    pub const PASSES_MAX: u32 = MAX_PASSES;
     /// 19 MiB, 2 passes, 1 lane: OWASP's first recommendation, and opening a repository stays
     /// under 50 ms.
     pub const DEFAULT: Self = Self { memory_kib: 19 * 1024, passes: 2, lanes: 1 };

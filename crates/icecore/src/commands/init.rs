@@ -3,6 +3,7 @@
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
+use crate::password_cost::PasswordCost;
 use crate::secret::Ask;
 use client::Archive;
 use client::archive::InitOptions;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 /// Make a new repository.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n\nParity costs its share of the space and some time of each backup. With 3 every stretch of 8 MiB may lose\n62 sectors (248 KiB in a row): restores go on, and `icecore check --repair` writes them as they were. It is\nno second copy: a disk that is gone is gone."
+    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity costs its share of the space and some time of each backup. With 3 every stretch of 8 MiB may lose\n62 sectors (248 KiB in a row): restores go on, and `icecore check --repair` writes them as they were. It is\nno second copy: a disk that is gone is gone."
 )]
 pub(crate) struct Init {
     /// What sizes of chunks may tell an observer; `hardened` cuts so that nothing of the key leaks.
@@ -24,6 +25,8 @@ pub(crate) struct Init {
     /// for none; chosen once.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=25))]
     parity: u32,
+    #[command(flatten)]
+    cost: PasswordCost,
 }
 
 /// Privacy levels.
@@ -65,8 +68,8 @@ impl Init {
             Privacy::Standard => crypto::Privacy::Standard,
             Privacy::Hardened => crypto::Privacy::Hardened,
         };
-        let options =
-            InitOptions { privacy, parity_percent: self.parity, ..InitOptions::default() };
+        let (parity_percent, kdf) = (self.parity, self.cost.kdf(None));
+        let options = InitOptions { privacy, parity_percent, kdf, ..InitOptions::default() };
         let archive = Archive::init(Arc::new(storage), secret.slot(), options)
             .map_err(|error| context.failure(error))?;
         let id = archive.store.config().repository;

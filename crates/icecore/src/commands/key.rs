@@ -3,6 +3,7 @@
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::password_cost::{self, PasswordCost};
 use crate::secret::{self, Ask, Secret};
 use crate::{escape, time};
 use client::Archive;
@@ -16,7 +17,7 @@ use zeroize::Zeroizing;
 /// Keys: who can open the repository.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key add --read-only --label drill\n  icecore key add --read-write --node web\n  icecore key passwd\n  icecore key recovery > recovery-key.txt"
+    after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key add --read-only --label drill\n  icecore key add --read-write --node web\n  icecore key passwd --password-cost 256MiB\n  icecore key recovery > recovery-key.txt"
 )]
 pub(crate) struct Key {
     #[command(subcommand)]
@@ -38,6 +39,8 @@ enum Action {
         /// Read the new password from this file instead of asking.
         #[arg(long, value_name = "FILE")]
         new_password_file: Option<PathBuf>,
+        #[command(flatten)]
+        cost: PasswordCost,
     },
     /// List the keys.
     List,
@@ -47,11 +50,14 @@ enum Action {
         #[arg(value_name = "KEY")]
         id: String,
     },
-    /// Change the password with which the repository was opened. The old one opens nothing any more.
+    /// Change the password with which the repository was opened. The old one opens nothing any more. What it costs stays
+    /// unless something else is said.
     Passwd {
         /// Read the new password from this file instead of asking.
         #[arg(long, value_name = "FILE")]
         new_password_file: Option<PathBuf>,
+        #[command(flatten)]
+        cost: PasswordCost,
     },
     /// Make a recovery key and print it once; keep it on paper.
     Recovery {
@@ -92,9 +98,25 @@ struct Shown<'a> {
     key: String,
     role: &'static str,
     kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    password_cost: Option<Cost>,
     label: &'a str,
     created: String,
     is_current: bool,
+}
+
+/// What each guess of a password costs.
+#[derive(Serialize)]
+struct Cost {
+    memory_bytes: u64,
+    passes: u32,
+    lanes: u32,
+}
+
+impl From<KdfParams> for Cost {
+    fn from(KdfParams { memory_kib, passes, lanes }: KdfParams) -> Self {
+        Self { memory_bytes: u64::from(memory_kib) << 10, passes, lanes }
+    }
 }
 
 impl<'a> Shown<'a> {
@@ -103,6 +125,7 @@ impl<'a> Shown<'a> {
             key: id.to_string(),
             role: info.role.name(),
             kind: if info.kdf.is_some() { "password" } else { "recovery" },
+            password_cost: info.kdf.map(Cost::from),
             label: &info.label,
             created: time::json(created(info)),
             is_current: id == current,
@@ -113,10 +136,11 @@ impl<'a> Shown<'a> {
         let sign = if self.is_current { "*" } else { " " };
         let label = escape::text(self.label);
         format!(
-            "{sign} {}  {:<11}{:<10}{}  {label}",
+            "{sign} {}  {:<11}{:<10}{:<19}{}  {label}",
             self.key,
             self.role,
             self.kind,
+            info.kdf.map_or_else(String::new, password_cost::shown),
             time::show(created(info))
         )
     }
@@ -142,12 +166,13 @@ impl Key {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
         match &self.action {
-            Action::Add { role, node, label, new_password_file } => {
-                let new = New { role: role.role(), label, node: node.as_deref() };
+            Action::Add { role, node, label, new_password_file, cost } => {
+                let (role, kdf) = (role.role(), cost.kdf(None));
+                let new = New { role, label, node: node.as_deref(), kdf };
                 add(context, &archive, &new, new_password_file.as_ref())
             }
-            Action::Passwd { new_password_file } => {
-                change(context, &archive, new_password_file.as_ref())
+            Action::Passwd { new_password_file, cost } => {
+                change(context, &archive, new_password_file.as_ref(), *cost)
             }
             Action::List => list(context, &archive),
             Action::Remove { id } => remove(context, &archive, id),
@@ -161,11 +186,12 @@ struct New<'a> {
     role: Role,
     label: &'a str,
     node: Option<&'a str>,
+    kdf: KdfParams,
 }
 
 impl New<'_> {
     fn add(&self, archive: &Archive, secret: &Secret) -> client::Result<KeyId> {
-        let (role, kdf) = (self.role, KdfParams::DEFAULT);
+        let (role, kdf) = (self.role, self.kdf);
         match self.node {
             Some(node) => archive.add_key_of_node(role, secret.slot(), kdf, node),
             None => archive.add_key(role, secret.slot(), kdf, self.label),
@@ -181,11 +207,16 @@ fn new_secret(file: Option<&PathBuf>) -> Result<Secret> {
 }
 
 /// The new slot first: whatever happens between, one of both passwords opens.
-fn change(context: &Context, archive: &Archive, file: Option<&PathBuf>) -> Result<Code> {
+fn change(
+    context: &Context,
+    archive: &Archive,
+    file: Option<&PathBuf>,
+    cost: PasswordCost,
+) -> Result<Code> {
     archive.certifier().map_err(|error| context.failure(error))?;
     let (old, secret) = (&archive.slot, new_secret(file)?);
     let node = old.bound.then_some(old.label.as_str());
-    let new = New { role: old.role, label: &old.label, node };
+    let new = New { role: old.role, label: &old.label, node, kdf: cost.kdf(old.kdf) };
     let id = new.add(archive, &secret).map_err(|error| context.failure(error))?;
     archive.remove_key(old.id).map_err(|error| {
         let hint =

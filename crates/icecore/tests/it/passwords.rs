@@ -175,3 +175,39 @@ fn keys_for_readers_and_nodes_do_what_they_are_for() {
     assert!(keys.contains("read-only") && keys.contains("read-write"), "{keys}");
     machine.run(["key", "add", "--read-only", "--write-only"]).ends(2);
 }
+
+/// Review finding S17: the cost of each guess was what it was.
+#[test]
+fn what_a_password_costs_is_chosen_kept_and_shown() {
+    let machine = Machine::bare();
+    for [memory, passes] in [["18MiB", "2"], ["1025MiB", "2"], ["19MiB", "1"], ["19MiB", "17"]] {
+        let words = ["init", "--password-cost", memory, "--password-passes", passes];
+        machine.run(words).ends(2);
+        assert!(!machine.path("repository").exists(), "{memory}, {passes}");
+    }
+    machine.run(["init", "--password-cost", "24MiB", "--password-passes", "3"]).ends(0);
+    let costs = || {
+        let keys = machine.run(["key", "list", "--json"]).ends(0).lines();
+        let costs = keys.iter().filter(|key| key["message_type"] == "key");
+        let cost = |it: &serde_json::Value| {
+            (it["password_cost"]["memory_bytes"].as_u64(), it["password_cost"]["passes"].as_u64())
+        };
+        costs.map(cost).collect::<Vec<_>>()
+    };
+    assert_eq!(costs(), [(Some(24 << 20), Some(3))]);
+    let text = machine.run(["key", "list"]).ends(0).text();
+    assert!(text.contains("password  24 MiB, 3 passes"), "{text}");
+    // A new password costs what the old one did, unless something else is said.
+    let file = machine.path("new");
+    let file = file.to_str().unwrap();
+    std::fs::write(file, PASSWORD).unwrap();
+    machine.run(["key", "passwd", "--new-password-file", file]).ends(0);
+    assert_eq!(costs(), [(Some(24 << 20), Some(3))]);
+    let most = ["--password-cost", "1GiB", "--new-password-file", file];
+    machine.run(["key", "add", "--write-only"].iter().chain(&most)).ends(0);
+    machine.run(["key", "recovery"]).ends(0);
+    let mut all = costs();
+    all.sort_unstable();
+    assert_eq!(all, [(None, None), (Some(24 << 20), Some(3)), (Some(1 << 30), Some(2))]);
+    machine.backup();
+}
