@@ -511,9 +511,9 @@ SABOTAGES = {
     "checksum of a record that reclaim copies": (
         "crates/repository/src/reclaim/copy.rs",
         "        let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;\n"
-        "        if count",
+        "        if !self.is_openable",
         "        let record = record::split(&bytes).map_err(|reason| damaged(reader, reason))?;\n"
-        "        if count",
+        "        if !self.is_openable",
         test("repository", "what_a_reclaim_would_have_moved")),
     "checksum of a record that is written again": (
         "crates/repository/src/syncer.rs", "let record = verify(&buffer)",

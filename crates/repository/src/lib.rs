@@ -18,6 +18,7 @@ mod lists;
 pub mod local;
 mod mount;
 mod numbers;
+mod orphans;
 pub mod parity;
 mod pins;
 mod reading;

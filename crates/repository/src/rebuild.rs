@@ -8,6 +8,7 @@ use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
 use crate::index::{Index, merge_runs, prefix_of};
 use crate::lease::Lease;
+use crate::orphans::SnapshotKeys;
 use crate::recover::{after, make_names_durable, remove_strays, settle};
 use crate::session::{add_runs, write_run};
 use crate::storage::Storage;
@@ -72,9 +73,10 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     repository.next_container.fetch_max(known.max(last), Ordering::Relaxed);
     let mut found = Rebuilt::default();
     let mut runs = Spills::default();
+    let keys = SnapshotKeys::new(&repository);
     let mut placed = FxHashMap::default();
     for file in files {
-        read_container(&repository, &lease, file, &mut placed, &mut found)?;
+        read_container(&repository, &lease, file, &keys, &mut placed, &mut found)?;
         if placed.len() >= PLACED_MAX {
             runs.write(&**storage, &mut placed)?;
         }
@@ -199,6 +201,7 @@ fn read_container(
     repository: &Repository,
     lease: &Lease,
     file: Found,
+    keys: &SnapshotKeys<'_>,
     placed: &mut FxHashMap<Prefix, Place>,
     found: &mut Rebuilt,
 ) -> Result<()> {
@@ -232,6 +235,8 @@ fn read_container(
         damages.iter_mut().for_each(|damage| damage.is_healable = is_healable);
     }
     found.damages.extend(damages);
+    let left_out = scan.leave_out(keys)?;
+    found.damages.extend(left_out.into_iter().map(|reason| damage(None, reason)));
     scan.settle(placed, found);
     Ok(())
 }
@@ -243,7 +248,8 @@ struct Scan {
     manifests: Vec<(SessionId, Vec<u8>, Vec<u8>)>,
     receipts: FxHashMap<SessionId, Vec<u8>>,
     tombstones: Vec<Vec<u8>>,
-    placed: FxHashMap<Prefix, Place>,
+    /// Objects, by the session that sealed them.
+    placed: FxHashMap<SessionId, FxHashMap<Prefix, Place>>,
 }
 
 impl Scan {
@@ -251,7 +257,8 @@ impl Scan {
         match record.header.kind {
             RecordKind::Data | RecordKind::Pages => {
                 let ids = record::object_ids(record).unwrap_or_default();
-                self.placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+                let placed = self.placed.entry(record.header.session).or_default();
+                placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
             }
             RecordKind::Session => {
                 self.sessions.insert(record.header.session, whole(record));
@@ -280,8 +287,24 @@ impl Scan {
         Ok(walk.damaged.is_empty())
     }
 
+    /// Objects that nobody can open are left out: whoever backs them up stores them anew.
+    fn leave_out(&mut self, keys: &SnapshotKeys<'_>) -> Result<Vec<String>> {
+        let mut reasons = Vec::new();
+        let sessions: Vec<_> = self.placed.keys().copied().collect();
+        for session in sessions {
+            if self.sessions.contains_key(&session) || keys.find(session)?.is_some() {
+                continue;
+            }
+            let objects = self.placed.remove(&session).unwrap_or_default().len();
+            reasons.push(format!(
+                "the session record of {session} is lost at both places: nobody can open {objects} chunks and pages"
+            ));
+        }
+        Ok(reasons)
+    }
+
     fn settle(self, placed: &mut FxHashMap<Prefix, Place>, found: &mut Rebuilt) {
-        placed.extend(self.placed);
+        self.placed.into_values().for_each(|some| placed.extend(some));
         found.tombstones.extend(self.tombstones);
         for (session, clear, manifest) in self.manifests {
             if let Some(key) = self.sessions.get(&session) {

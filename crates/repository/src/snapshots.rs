@@ -45,6 +45,11 @@ impl Stored {
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.session_record[..], &self.record, &self.receipt_record].concat()
     }
+
+    /// The session record, whole.
+    pub(crate) fn session_record(&self) -> &[u8] {
+        &self.session_record
+    }
 }
 
 /// Makes the directory.

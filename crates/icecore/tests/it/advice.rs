@@ -128,6 +128,71 @@ fn the_advice_where_nothing_of_the_containers_is_left_ends_in_a_clean_check() {
     assert_latest_is_whole(&machine);
 }
 
+/// Writes zeros over both session records of a container.
+fn lose_session_records(file: &PathBuf) {
+    const HEADER_BYTES: usize = 64;
+    const SESSION_BYTES: usize = 96;
+    let mut bytes = std::fs::read(file).unwrap();
+    let record = bytes[HEADER_BYTES..HEADER_BYTES + SESSION_BYTES].to_vec();
+    assert!(record.starts_with(b"IREC"));
+    let found = |bytes: &[u8]| bytes.windows(SESSION_BYTES).position(|part| part == record);
+    let mut count = 0;
+    while let Some(at) = found(&bytes) {
+        bytes[at..at + SESSION_BYTES].fill(0);
+        count += 1;
+    }
+    assert_eq!(count, 2);
+    std::fs::write(file, bytes).unwrap();
+}
+
+/// Records that nobody can open any more: their checksums are good, and what opens them is gone.
+#[test]
+fn the_advice_for_a_container_that_lost_what_opens_it_ends_in_a_clean_check() {
+    let (machine, made) = lab();
+    // The snapshot file of the session has a third copy: with it nothing would be lost.
+    machine.run(["forget", &made[0]]).ends(0);
+    let first = containers(&machine).remove(0);
+    lose_session_records(&first);
+    let told = follow(&machine);
+    assert!(told.iter().any(|text| text.contains("nobody can open")), "{told:#?}");
+    assert!(!first.exists(), "its space came back");
+    assert_latest_is_whole(&machine);
+}
+
+#[test]
+fn what_opens_a_container_is_taken_from_the_snapshot_when_both_session_records_are_lost() {
+    let (machine, made) = lab();
+    let first = containers(&machine).remove(0);
+    lose_session_records(&first);
+    machine.run(["check", "--read-data"]).ends(14);
+    machine.run(["rebuild"]);
+    machine.run(["reclaim", "--accept-damage"]).ends(0);
+    machine.run(["check", "--read-data"]).ends(0);
+    assert!(!first.exists(), "it was written anew");
+    assert_eq!(machine.snapshots(), made, "nothing was given up");
+    for (number, id) in made.iter().enumerate() {
+        let target = machine.path(&format!("target{number}"));
+        machine.run(["restore", id, "--target", target.to_str().unwrap(), "--verify"]).ends(0);
+    }
+}
+
+/// A forgotten snapshot stays forgotten although the container of its tombstone lost its session records.
+#[test]
+fn a_tombstone_outlives_the_session_records_of_its_container() {
+    let (machine, made) = lab();
+    machine.run(["forget", &made[1]]).ends(0);
+    let tombstone = containers(&machine).pop().unwrap();
+    assert!(length(&tombstone) < 1 << 20);
+    lose_session_records(&tombstone);
+    follow(&machine);
+    assert!(!tombstone.exists(), "it was written anew");
+    machine.run(["rebuild"]).ends(0);
+    machine.run(["reclaim", "--max-waste", "0%"]).ends(0);
+    machine.run(["rebuild"]).ends(0);
+    assert!(!machine.snapshots().contains(&made[1]));
+    machine.run(["check", "--read-data"]).ends(0);
+}
+
 #[test]
 fn reclaim_gives_up_nothing_unless_it_is_told_to_and_nothing_that_a_rebuild_finds() {
     let (machine, made) = lab();

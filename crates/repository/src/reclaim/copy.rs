@@ -11,6 +11,7 @@ use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::lease::Lease;
 use crate::numbers::Numbers;
+use crate::orphans::SnapshotKeys;
 use crate::parity::inspect;
 use crate::sabotage::{Point, is_out};
 use crate::{Error, Repository, Result};
@@ -37,6 +38,8 @@ pub(super) struct Copier<'a, 'r> {
     sessions_here: FxHashSet<SessionId>,
     /// Key records of the container that is copied.
     session_records: FxHashMap<SessionId, Vec<u8>>,
+    /// Those of the snapshot files, where a container has lost its own.
+    keys: SnapshotKeys<'a>,
     snapshots: Option<FxHashSet<SnapshotId>>,
     /// Session of the manifest that was copied last.
     kept: Option<SessionId>,
@@ -62,6 +65,7 @@ impl<'a, 'r> Copier<'a, 'r> {
             writer: None,
             sessions_here: FxHashSet::default(),
             session_records: FxHashMap::default(),
+            keys: SnapshotKeys::new(repository),
             snapshots: None,
             kept: None,
             placed: FxHashMap::default(),
@@ -156,7 +160,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         let bytes = read_good(reader, row)?;
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
         match record.header.kind {
-            RecordKind::Manifest if self.is_snapshot(&record)? => {
+            RecordKind::Manifest if self.is_snapshot(&record)? && self.is_openable(&record)? => {
                 self.kept = Some(record.header.session);
                 self.copy(&record, &bytes, &[])
             }
@@ -164,8 +168,18 @@ impl<'a, 'r> Copier<'a, 'r> {
             RecordKind::Receipt if self.kept == Some(record.header.session) => {
                 self.copy(&record, &bytes, &[])
             }
-            // A tombstone is small, and as long as it is there no rebuild brings back the dead.
-            RecordKind::Tombstone => self.copy(&record, &bytes, &[]),
+            // A tombstone is small, and as long as it is there no rebuild brings back the dead. It lies in the clear:
+            // without a key it says as much.
+            RecordKind::Tombstone => {
+                let key_record = self.session_records.get(&record.header.session).cloned();
+                self.append(
+                    record.header.session,
+                    key_record.as_deref(),
+                    record.header.kind,
+                    &[&bytes],
+                    &[],
+                )
+            }
             _ => Ok(()),
         }
     }
@@ -183,6 +197,9 @@ impl<'a, 'r> Copier<'a, 'r> {
         }
         let bytes = read_good(reader, row)?;
         let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;
+        if !self.is_openable(&record)? {
+            return Ok(());
+        }
         if count * 100 < ids.len() * REPACK_BELOW_PERCENT
             && let Some(repacker) = &mut self.repacker
         {
@@ -214,6 +231,24 @@ impl<'a, 'r> Copier<'a, 'r> {
         Ok(self.snapshots.as_ref().is_some_and(|snapshots| snapshots.contains(&id)))
     }
 
+    /// Whether the session record is there that opens a record. Where loss is accepted, that of a snapshot file will do, and
+    /// what nobody can open is left out; else it is a doubt, as soon as the record is copied.
+    fn is_openable(&mut self, record: &Record<'_>) -> Result<bool> {
+        let session = record.header.session;
+        if !self.live.accepts_loss || self.session_records.contains_key(&session) {
+            return Ok(true);
+        }
+        let Some(bytes) = self.keys.find(session)? else { return Ok(false) };
+        let bytes = bytes.to_vec();
+        let key =
+            record::verify(&bytes).map_err(|reason| Error::damaged("session record", reason))?;
+        if let Some(repacker) = &mut self.repacker {
+            repacker.learn(key.clear)?;
+        }
+        self.session_records.insert(session, bytes);
+        Ok(true)
+    }
+
     /// Copies a record as it is, with the key record of its session before it.
     fn copy(&mut self, record: &Record<'_>, bytes: &[u8], ids: &[ObjectId]) -> Result<()> {
         let session = record.header.session;
@@ -221,7 +256,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         let key_record = key_record.ok_or_else(|| {
             Error::Doubt(format!("the key of session {session} is not in its container"))
         })?;
-        self.append(session, &key_record, record.header.kind, &[bytes], ids)
+        self.append(session, Some(&key_record), record.header.kind, &[bytes], ids)
     }
 
     fn take_repacked(&mut self, end: bool) -> Result<()> {
@@ -232,14 +267,20 @@ impl<'a, 'r> Copier<'a, 'r> {
         let session_id = header.map_err(|reason| Error::damaged("session record", reason))?.session;
         let SealedRecord { kind, ids, associated, sealed } = &record;
         let sum = record.checksum();
-        self.append(session_id, &session.to_bytes(), *kind, &[associated, sealed, &sum], ids)?;
+        self.append(
+            session_id,
+            Some(&session.to_bytes()),
+            *kind,
+            &[associated, sealed, &sum],
+            ids,
+        )?;
         self.take_repacked(end)
     }
 
     fn append(
         &mut self,
         session: SessionId,
-        key_record: &[u8],
+        key_record: Option<&[u8]>,
         kind: RecordKind,
         parts: &[&[u8]],
         ids: &[ObjectId],
@@ -255,7 +296,9 @@ impl<'a, 'r> Copier<'a, 'r> {
                 none.insert(self.repository.new_container(self.lease, number)?)
             }
         };
-        if self.sessions_here.insert(session) {
+        if let Some(key_record) = key_record
+            && self.sessions_here.insert(session)
+        {
             writer.append(RecordKind::Session, &[key_record])?;
         }
         let place = writer.append(kind, parts)?;

@@ -5,10 +5,11 @@ use super::Live;
 use super::plan::first_unsettled;
 use crate::check::{self, Wanted};
 use crate::container::read::{ContainerReader, Walk};
+use crate::orphans::SnapshotKeys;
 use crate::{Error, Repository, Result, container};
 use format::container::Row;
-use format::record;
-use ids::{ContainerNo, Place};
+use format::record::{self, Record, RecordKind};
+use ids::{ContainerNo, Place, SessionId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The containers with damage, and which of their bytes that is.
@@ -23,10 +24,10 @@ pub(super) fn run(repository: &Repository, live: &Live) -> Result<Scans> {
         return Ok(scans);
     }
     let lost = lost(repository, live)?;
-    let first_unsettled = first_unsettled(repository);
+    let (first_unsettled, keys) = (first_unsettled(repository), SnapshotKeys::new(repository));
     for file in repository.containers_now()? {
         if file.finished && file.number.0 < first_unsettled {
-            let damaged = damage(repository, file.number, &lost)?;
+            let damaged = damage(repository, file.number, &lost, &keys)?;
             scans.0.extend(damaged.map(|ranges| (file.number, ranges)));
         }
     }
@@ -62,6 +63,7 @@ fn damage(
     repository: &Repository,
     number: ContainerNo,
     lost: &FxHashSet<Wanted>,
+    keys: &SnapshotKeys<'_>,
 ) -> Result<Option<Vec<(u64, u64)>>> {
     let reader = match ContainerReader::open(&*repository.storage, number) {
         Ok(reader) => reader,
@@ -69,19 +71,64 @@ fn damage(
         Err(error) => return Err(error),
     };
     let is_whole = reader.header(repository.config.repository).is_ok() && reader.rows().is_ok();
-    let mut has_lost = false;
-    let walk = reader.walk(|_, record| {
-        let ids = record::object_ids(record).unwrap_or_default();
-        has_lost |= ids.iter().any(|id| lost.contains(&Wanted::new(id)));
-    });
-    if has_lost {
+    let mut seen = Seen::default();
+    let walk = reader.walk(|place, record| seen.record(place, record, lost));
+    let nobodys = seen.nobodys(keys)?;
+    if seen.has_lost.iter().any(|session| !nobodys.contains(session)) {
         return Err(doubt(number));
     }
-    match walk {
+    match walk.map(|walk| seen.with_records_of(&nobodys, walk)) {
         Ok(Walk { damaged, .. }) if damaged.is_empty() && is_whole => Ok(None),
         Ok(Walk { damaged, .. }) => Ok(Some(damaged)),
         Err(error) if is_of_data(&error) => Ok(Some(vec![(0, u64::MAX)])),
         Err(error) => Err(error),
+    }
+}
+
+/// The sessions of a container.
+#[derive(Default)]
+struct Seen {
+    /// Those whose session record is there.
+    known: FxHashSet<SessionId>,
+    /// Where the objects of each lie.
+    objects: FxHashMap<SessionId, Vec<(u64, u64)>>,
+    /// Those that hold an object which is taken for lost.
+    has_lost: FxHashSet<SessionId>,
+}
+
+impl Seen {
+    fn record(&mut self, place: Place, record: &Record<'_>, lost: &FxHashSet<Wanted>) {
+        let session = record.header.session;
+        match record.header.kind {
+            RecordKind::Session => drop(self.known.insert(session)),
+            RecordKind::Data | RecordKind::Pages => {
+                let range = (place.offset.into(), place.length.into());
+                self.objects.entry(session).or_default().push(range);
+                let ids = record::object_ids(record).unwrap_or_default();
+                if ids.iter().any(|id| lost.contains(&Wanted::new(id))) {
+                    self.has_lost.insert(session);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The sessions whose records nobody can open.
+    fn nobodys(&self, keys: &SnapshotKeys<'_>) -> Result<FxHashSet<SessionId>> {
+        let mut nobodys = FxHashSet::default();
+        for session in self.objects.keys().filter(|session| !self.known.contains(*session)) {
+            if keys.find(*session)?.is_none() {
+                nobodys.insert(*session);
+            }
+        }
+        Ok(nobodys)
+    }
+
+    /// Records that nobody can open are as good as damaged.
+    fn with_records_of(&self, nobodys: &FxHashSet<SessionId>, mut walk: Walk) -> Walk {
+        let ranges = nobodys.iter().filter_map(|session| self.objects.get(session)).flatten();
+        walk.damaged.extend(ranges);
+        walk
     }
 }
 
