@@ -1,5 +1,7 @@
 //! Which snapshots stay: policies over the snapshots of each source, and forgetting the rest.
 //!
+//! Or of other groups, for who says so: backups whose paths change are many sources.
+//!
 //! Pure but for [`Archive::forget`]: what day a time falls on depends on the zone, so the
 //! calendar is the caller's. A policy that would leave nothing of a source is refused: that is
 //! never what somebody meant.
@@ -7,6 +9,10 @@
 //! Partial snapshots push no complete one out: the rules are applied to the complete ones as if there
 //! were no others, and once more to all of them for the partial ones. The newest complete one stays
 //! in any case. What time a snapshot counts for, [`crate::standing`] says.
+
+mod groups;
+
+pub use groups::{Group, GroupBy, GroupKey};
 
 use crate::manifest::{self, Snapshot};
 use crate::standing::{self, Standing};
@@ -103,19 +109,8 @@ pub struct Decision<'a> {
     pub reasons: Vec<String>,
 }
 
-/// The snapshots of one source, newest first.
-#[derive(Clone, Debug)]
-pub struct Group<'a> {
-    /// The machine.
-    pub node: &'a str,
-    /// What was backed up.
-    pub paths: &'a [String],
-    /// What becomes of each.
-    pub decisions: Vec<Decision<'a>>,
-}
-
 impl Group<'_> {
-    /// Whether the policy by itself would keep nothing of the source.
+    /// Whether the policy by itself would keep nothing of the group.
     pub fn loses_all(&self) -> bool {
         let is_own = |why: &String| why != NEWEST_COMPLETE && !why.starts_with(HELD_BACK);
         let is_dated = |decision: &Decision<'_>| decision.held_back().is_none();
@@ -152,41 +147,73 @@ pub fn apply<'a>(
     calendar: Calendar<'_>,
     now_secs: i64,
 ) -> Vec<Group<'a>> {
-    let mut sources: BTreeMap<(&str, &[String]), Vec<&Snapshot>> = BTreeMap::new();
-    for snapshot in snapshots {
-        sources.entry((&snapshot.body.node, &snapshot.body.paths)).or_default().push(snapshot);
-    }
-    let groups = sources.into_iter().map(|((node, paths), of_source)| {
-        let decisions = decide_source(policy, of_source, takes, calendar, now_secs);
-        Group { node, paths, decisions }
-    });
-    groups.filter(|group| !group.decisions.is_empty()).collect()
+    apply_by(GroupBy::SOURCE, policy, snapshots, takes, calendar, now_secs)
 }
 
-/// What becomes of the snapshots of one source, the newest first.
-fn decide_source<'a>(
+/// The same, each group by itself. Which times are good is told by the source in any case: order is of sources.
+pub fn apply_by<'a>(
+    by: GroupBy,
     policy: &Policy,
-    mut snapshots: Vec<&'a Snapshot>,
+    snapshots: &'a [Snapshot],
     takes: &dyn Fn(&Snapshot) -> bool,
     calendar: Calendar<'_>,
     now_secs: i64,
-) -> Vec<Decision<'a>> {
+) -> Vec<Group<'a>> {
+    let mut sources: BTreeMap<GroupKey<'_>, Vec<&Snapshot>> = BTreeMap::new();
+    for snapshot in snapshots {
+        sources.entry(GroupBy::SOURCE.key(snapshot)).or_default().push(snapshot);
+    }
+    let mut groups: BTreeMap<GroupKey<'_>, Members<'_>> = BTreeMap::new();
+    for of_source in sources.into_values() {
+        stand(of_source, takes, now_secs, by, &mut groups);
+    }
+    groups
+        .into_iter()
+        .map(|(key, it)| Group { key, decisions: it.decide(policy, calendar) })
+        .collect()
+}
+
+/// The snapshots of a group.
+#[derive(Default)]
+struct Members<'a> {
+    /// Those whose time is known. Of each source the newest first.
+    dated: Vec<Dated<'a>>,
+    /// The others, which stay.
+    held: Vec<Decision<'a>>,
+}
+
+impl<'a> Members<'a> {
+    /// What becomes of them, the newest first.
+    fn decide(mut self, policy: &Policy, calendar: Calendar<'_>) -> Vec<Decision<'a>> {
+        // Stable: where times are equal the order of the source stays.
+        self.dated.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        self.held.append(&mut decide(policy, &self.dated, calendar));
+        self.held
+    }
+}
+
+/// Puts those snapshots of one source that `takes` wants where they belong.
+fn stand<'a>(
+    mut snapshots: Vec<&'a Snapshot>,
+    takes: &dyn Fn(&Snapshot) -> bool,
+    now_secs: i64,
+    by: GroupBy,
+    groups: &mut BTreeMap<GroupKey<'a>, Members<'a>>,
+) {
     snapshots.sort_by_key(|snapshot| std::cmp::Reverse(standing::place(&snapshot.head)));
     let heads: Vec<_> =
         snapshots.iter().map(|snapshot| (snapshot.head, snapshot.received.clone())).collect();
-    let (mut dated, mut held) = (Vec::new(), Vec::new());
     let standings = standing::all(&heads, now_secs);
     for (snapshot, standing) in snapshots.into_iter().zip(standings).filter(|(one, _)| takes(one)) {
+        let group = groups.entry(by.key(snapshot)).or_default();
         match standing {
-            Standing::Dated(time) => dated.push((snapshot, time)),
+            Standing::Dated(time) => group.dated.push((snapshot, time)),
             Standing::HeldBack(why) => {
-                held.push(Decision { snapshot, reasons: vec![format!("{HELD_BACK}{why}")] });
+                let reasons = vec![format!("{HELD_BACK}{why}")];
+                group.held.push(Decision { snapshot, reasons });
             }
         }
     }
-    let mut decisions = decide(policy, &dated, calendar);
-    held.append(&mut decisions);
-    held
 }
 
 /// What becomes of snapshots whose time is known, the newest first: see the head of this file.

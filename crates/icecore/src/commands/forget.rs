@@ -1,6 +1,7 @@
 //! `icecore forget`.
 
 use super::backup::parse_tag;
+use super::groups::{self, parse_groups};
 use super::snapshots::{Filter, short_id};
 use crate::codes::Code;
 use crate::context::Context;
@@ -12,7 +13,7 @@ use crate::{escape, time, units};
 use api::enrol::KeyMode;
 use client::Archive;
 use client::manifest::Snapshot;
-use client::retention::{self, Decision, Group, Keep, Policy, WithinEach};
+use client::retention::{self, Decision, Group, GroupBy, GroupKey, Keep, Policy, WithinEach};
 use ids::SnapshotId;
 use repository::snapshots::SnapshotRef;
 use serde::Serialize;
@@ -21,11 +22,13 @@ const EXAMPLES: &str = "Examples:
   icecore forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
   icecore forget --keep-last 3 --node web-1
   icecore forget --keep-within 30d --keep-within-monthly 1y --keep-tag release
+  icecore forget --keep-daily 30 --group-by node,tags --dry-run
   icecore forget --profile work --prune --wait 10m
   icecore forget 3fa9c1d2
   icecore forget --damaged 3fa9c1d2   (what `icecore check` says is damaged beyond reading)
 
-Policies look at each source (node and paths) by itself. Without any, `keep` of the config
+Policies look at each source (node and paths) by itself, or at each group of --group-by; of each the newest complete
+snapshot stays. Without any, `keep` of the config
 file holds, for what this node (and the profile's paths) backed up. The space comes back with `icecore reclaim`, or at
 once with --prune. On a node of a server it needs a full key of a domain whose keys only its nodes know, and an
 administrator who allowed it: icecore server allow-forget NODE.";
@@ -44,6 +47,10 @@ pub(crate) struct Forget {
     keep: KeepFlags,
     #[command(flatten)]
     filter: Filter,
+    /// What the policy looks at together: source (node and paths), node, paths and tags, joined by commas. By `node` alone,
+    /// backups of different paths push each other out.
+    #[arg(long, value_name = "WHAT", default_value = "source", value_parser = parse_groups, conflicts_with = "snapshots")]
+    group_by: GroupBy,
     /// Take SNAP for the ids of snapshots that cannot be read any more, and do not open them.
     #[arg(long, requires = "snapshots")]
     damaged: bool,
@@ -175,10 +182,13 @@ struct Decided<'a> {
     tags: &'a [String],
     action: &'static str,
     reasons: &'a [String],
+    /// What the snapshots of its group have in common.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<GroupKey<'a>>,
 }
 
 impl<'a> Decided<'a> {
-    fn new(snapshot: &'a Snapshot, reasons: &'a [String]) -> Self {
+    fn new(snapshot: &'a Snapshot, reasons: &'a [String], by: Option<GroupBy>) -> Self {
         let (body, time) = (&snapshot.body, time::json(snapshot.time()));
         let action = if reasons.is_empty() { "remove" } else { "keep" };
         Self {
@@ -189,6 +199,7 @@ impl<'a> Decided<'a> {
             tags: &body.tags,
             action,
             reasons,
+            group: by.map(|by| by.key(snapshot)),
         }
     }
 }
@@ -213,6 +224,8 @@ struct Pruned {
 struct Plan {
     kept: usize,
     removed: Vec<SnapshotRef>,
+    /// What the policy looked at together.
+    by: Option<GroupBy>,
     told: Vec<Told>,
 }
 
@@ -224,10 +237,10 @@ enum Told {
 }
 
 impl Told {
-    fn show(&self, context: &Context) -> Result<()> {
+    fn show(&self, context: &Context, by: Option<GroupBy>) -> Result<()> {
         match self {
             Self::Heading(text) | Self::Unread(text) => context.out.line(text),
-            Self::Decided(snapshot, reasons) => show(context, snapshot, reasons),
+            Self::Decided(snapshot, reasons) => show(context, snapshot, reasons, by),
         }
     }
 }
@@ -288,7 +301,7 @@ impl Forget {
         reclaim: &str,
     ) -> Result<Code> {
         let plan = if self.snapshots.is_empty() {
-            by_policy(context, archive, policy, filter)?
+            by_policy(context, archive, policy, filter, self.group_by)?
         } else {
             self.by_name(context, archive)?
         };
@@ -304,7 +317,7 @@ impl Forget {
             }
         }
         // Only now: what could not be removed was not.
-        plan.told.iter().try_for_each(|told| told.show(context))?;
+        plan.told.iter().try_for_each(|told| told.show(context, plan.by))?;
         self.sum_up(context, archive, &plan, reclaim)
     }
 
@@ -421,15 +434,16 @@ fn by_policy(
     archive: &Archive,
     policy: &Policy,
     filter: &Filter,
+    by: GroupBy,
 ) -> Result<Plan> {
     let all = context.snapshots(archive)?.0;
     let takes = |snapshot: &Snapshot| filter.takes(snapshot);
-    let groups = retention::apply(policy, &all, &takes, &time::calendar, archive.now_secs());
+    let now_secs = archive.now_secs();
+    let groups = retention::apply_by(by, policy, &all, &takes, &time::calendar, now_secs);
     refuse_to_empty(&groups)?;
-    let mut plan = Plan::default();
+    let mut plan = Plan { by: Some(by), ..Plan::default() };
     for group in &groups {
-        let heading = format!("{} of {}:", paths(group), escape::text(group.node));
-        plan.told.push(Told::Heading(heading));
+        plan.told.push(Told::Heading(format!("{}:", name(&group.key))));
         for Decision { snapshot, reasons } in &group.decisions {
             plan.removed.extend(reasons.is_empty().then_some(snapshot.name));
             plan.told.push(Told::Decided(Box::new((*snapshot).clone()), reasons.clone()));
@@ -445,22 +459,33 @@ fn ambiguous(text: &str, count: usize) -> Failure {
     Failure::new(Code::Failed, message).hint("The ids of damaged ones: icecore check")
 }
 
-fn paths(group: &Group<'_>) -> String {
-    group.paths.iter().map(|path| escape::text(path)).collect::<Vec<_>>().join(" ")
+/// A source as it always was named, another group by what makes it.
+fn name(key: &GroupKey<'_>) -> String {
+    match key {
+        GroupKey { node: Some(node), paths: Some(paths), tags: None } => {
+            let paths: Vec<_> = paths.iter().map(|path| escape::text(path)).collect();
+            format!("{} of {}", paths.join(" "), escape::text(node))
+        }
+        key => escape::text(&groups::name(key)),
+    }
 }
 
 /// A tag that nothing has, and a source loses all: a mistake, not a wish.
 fn refuse_to_empty(groups: &[Group<'_>]) -> Result<()> {
     let Some(group) = groups.iter().find(|group| group.loses_all()) else { return Ok(()) };
     let failure = Failure::usage(format!(
-        "the policy would keep nothing of {} of {}; nothing was forgotten",
-        paths(group),
-        group.node
+        "the policy would keep nothing of {}; nothing was forgotten",
+        name(&group.key)
     ));
     Err(failure.hint("Keep some: --keep-last 1; or name what to forget: icecore forget SNAP..."))
 }
 
-fn show(context: &Context, snapshot: &Snapshot, reasons: &[String]) -> Result<()> {
+fn show(
+    context: &Context,
+    snapshot: &Snapshot,
+    reasons: &[String],
+    by: Option<GroupBy>,
+) -> Result<()> {
     let row = || {
         let sign = if reasons.is_empty() {
             context.out.paint(Paint::Red, "remove")
@@ -481,7 +506,7 @@ fn show(context: &Context, snapshot: &Snapshot, reasons: &[String]) -> Result<()
     if context.out.quiet && !context.out.json {
         return Ok(());
     }
-    Failure::heard_or_not(context.out.item("decision", &Decided::new(snapshot, reasons), row))
+    Failure::heard_or_not(context.out.item("decision", &Decided::new(snapshot, reasons, by), row))
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! `icecore snapshots`.
 
-use super::groups::{GroupBy, parse_groups};
+use super::groups::{self, parse_groups};
 use crate::codes::Code;
 use crate::context::{Context, Unread};
 use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::{escape, time, units};
 use client::manifest::Snapshot;
+use client::retention::GroupBy;
 use client::standing::{self, Standing};
 use repository::snapshots::SnapshotRef;
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub(crate) struct Snapshots {
     /// Only the newest N of each group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     latest: Option<u32>,
-    /// What makes a group: node, paths and tags, joined by commas [default with --latest: node,paths].
+    /// What makes a group: source (node and paths), node, paths and tags, joined by commas [default with --latest: node,paths].
     #[arg(long, value_name = "WHAT", value_parser = parse_groups)]
     group_by: Option<GroupBy>,
 }
@@ -176,7 +177,7 @@ impl Snapshots {
         let (mut all, unread) = context.listed(&archive)?;
         let odd = held_back(&all, archive.now_secs());
         all.retain(|snapshot| self.filter.takes(snapshot));
-        let groups = self.group_by.unwrap_or_default().groups(&all, self.latest);
+        let groups = groups::groups(self.group_by.unwrap_or_default(), &all, self.latest);
         context.out.line(&heading())?;
         for (name, snapshots) in &groups {
             if self.group_by.is_some() {

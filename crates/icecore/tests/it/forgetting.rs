@@ -76,3 +76,73 @@ fn tags_protect_and_can_be_changed() {
     machine.run(["cat", &machine.stored(&tagged, "hello.txt")]).ends(0);
     machine.run(["check"]).ends(0);
 }
+
+/// Snapshots of two nodes, each with two sources and two tags; the newest of each kind last.
+fn of_many_kinds(machine: &Machine) -> Vec<(String, String)> {
+    let (source, other) = (machine.source(), machine.path("other"));
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("file"), b"of another source").unwrap();
+    let mut made = Vec::new();
+    for round in ["old", "new"] {
+        for node in ["a", "b"] {
+            for (place, path) in [("source", &source), ("other", &other)] {
+                for tag in ["x", "y"] {
+                    let words = ["backup", "--json", "--node", node, "--tag", tag];
+                    let ran = machine.run(words.iter().chain([&path.to_str().unwrap()])).ends(0);
+                    let id = ran.last()["snapshot_id"].as_str().unwrap().to_owned();
+                    made.push((id, format!("{round} {node} {place} {tag}")));
+                }
+            }
+        }
+    }
+    made
+}
+
+/// Names of what a policy would keep.
+fn kept(machine: &Machine, made: &[(String, String)], words: &[&str]) -> Vec<String> {
+    let command = ["forget", "--keep-last", "1", "--dry-run", "--json"];
+    let plan = machine.run(command.iter().chain(words)).ends(0).lines();
+    let kept = plan.iter().filter(|line| line["action"] == "keep");
+    let name = |line: &serde_json::Value| {
+        let id = line["snapshot_id"].as_str().unwrap();
+        made.iter().find(|(other, _)| other == id).unwrap().1.clone()
+    };
+    kept.map(name).collect()
+}
+
+#[test]
+fn a_policy_looks_at_the_groups_that_were_asked_for() {
+    let machine = Machine::new();
+    let made = of_many_kinds(&machine);
+    let table: [(&[&str], &[&str]); 6] = [
+        (&[], &["new a other y", "new a source y", "new b other y", "new b source y"]),
+        (
+            &["--group-by", "source"],
+            &["new a other y", "new a source y", "new b other y", "new b source y"],
+        ),
+        (&["--group-by", "node"], &["new a other y", "new b other y"]),
+        (&["--group-by", "paths"], &["new b other y", "new b source y"]),
+        (&["--group-by", "tags"], &["new b other x", "new b other y"]),
+        (
+            &["--group-by", "host,tag"],
+            &["new a other x", "new a other y", "new b other x", "new b other y"],
+        ),
+    ];
+    for (words, names) in table {
+        let mut kept = kept(&machine, &made, words);
+        kept.sort_unstable();
+        assert_eq!(kept, names, "{words:?}");
+    }
+    let words = ["forget", "--keep-last", "1", "--group-by", "node,tags", "--dry-run"];
+    let text = machine.run(words).ends(0).text();
+    let headings: Vec<_> = text.lines().filter(|line| line.ends_with(':')).collect();
+    let groups = ["node a, tags x:", "node a, tags y:", "node b, tags x:", "node b, tags y:"];
+    assert_eq!(headings, groups);
+    let plan = machine.run(words.iter().chain(&["--json"])).ends(0).lines();
+    assert_eq!(plan[0]["group"], serde_json::json!({"node": "a", "tags": ["x"]}));
+    assert_eq!(machine.snapshots().len(), made.len(), "a dry run removes nothing");
+    machine.run(["forget", "--keep-last", "1", "--group-by", "node"]).ends(0);
+    assert_eq!(machine.snapshots().len(), 2);
+    machine.run(["forget", "latest", "--group-by", "node"]).ends(2);
+    machine.run(["forget", "--keep-last", "1", "--group-by", "day"]).ends(2);
+}
