@@ -40,7 +40,7 @@ pub async fn renew(folder: &Path) -> Result<Renewed> {
     let _turn = turn(folder).await?;
     // Under the lock: another process may have renewed meanwhile.
     let identity = Identity::load(folder)?;
-    let key = wanted(folder, &identity)?;
+    let key = wanted(folder, &identity.certificate.serial)?;
     let key_pem = Zeroizing::new(key.key_pem);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let request = Renew { request: key.request_pem, version };
@@ -48,15 +48,20 @@ pub async fn renew(folder: &Path) -> Result<Renewed> {
     pki::client::certificate_of(&renewed.certificate)?;
     let node = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(NODE), &node)?;
-    files::remove(&folder.join(WANTED))?;
+    answered(folder)?;
     Ok(renewed)
 }
 
+/// What was asked for is there: the next renewal is for another key.
+pub(crate) fn answered(folder: &Path) -> Result<()> {
+    files::remove(&folder.join(WANTED))
+}
+
 /// The key that was asked for with the certificate of this moment, or a new one.
-fn wanted(folder: &Path, identity: &Identity) -> Result<NodeKey> {
-    let (path, with) = (folder.join(WANTED), &identity.certificate.serial);
+pub(crate) fn wanted(folder: &Path, with: &str) -> Result<NodeKey> {
+    let path = folder.join(WANTED);
     if let Some(text) = files::read(&path)?
-        && let Some(key_pem) = text.strip_prefix(with.as_str()).and_then(|it| it.strip_prefix('\n'))
+        && let Some(key_pem) = text.strip_prefix(with).and_then(|it| it.strip_prefix('\n'))
         && let Ok(key) = NodeKey::of(key_pem)
     {
         return Ok(key);
@@ -67,7 +72,7 @@ fn wanted(folder: &Path, identity: &Identity) -> Result<NodeKey> {
 }
 
 /// Waits until no other process of this machine renews.
-async fn turn(folder: &Path) -> Result<File> {
+pub(crate) async fn turn(folder: &Path) -> Result<File> {
     let path = folder.join(TURN);
     let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
     let lock = lock.map_err(files::file(&path))?;

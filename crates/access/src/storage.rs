@@ -8,6 +8,7 @@
 
 use crate::files::{self, read};
 use crate::identity::damaged;
+use crate::renew::{answered, turn, wanted};
 use crate::{Client, Error, Result, Url};
 use api::storages::{EnrolStorage, EnrolledStorage};
 use api::{Name, Token};
@@ -167,18 +168,21 @@ fn pending(folder: &Path, token: &Token) -> Result<Pending> {
     Ok(pending)
 }
 
-/// Gets the next certificate, for a new key.
+/// Gets the next certificate. As with nodes, the key that is asked for is kept until the answer is: another key would look
+/// like another machine.
 ///
 /// # Errors
 /// [`Error::Server`] when the storage server is revoked; others when the way to the server is the trouble.
 pub async fn renew(folder: &Path) -> Result<()> {
+    let _turn = turn(folder).await?;
     let storage = Storage::load(folder)?;
-    let key = NodeKey::generate()?;
+    let key = wanted(folder, &storage.certificate.serial)?;
     let key_pem = Zeroizing::new(key.key_pem);
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let request = api::enrol::Renew { request: key.request_pem, version };
     let renewed: api::enrol::Renewed = storage.client()?.post("/storage/renew", &request).await?;
     pki::client::certificate_of(&renewed.certificate)?;
     let pem = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
-    files::write(&folder.join(CERTIFICATE), &pem)
+    files::write(&folder.join(CERTIFICATE), &pem)?;
+    answered(folder)
 }

@@ -79,6 +79,9 @@ pub struct Storage {
     pub version: Option<String>,
     /// Its certificates are good no more.
     pub revoked: bool,
+    /// Why the server stopped it by itself: two machines have shown its certificates. Enrolling it again ends the alarm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<String>,
     /// Whether it is there at this moment.
     pub connected: bool,
     /// Domains that lie on it.

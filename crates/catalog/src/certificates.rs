@@ -1,4 +1,4 @@
-//! Certificates of nodes.
+//! Certificates of nodes, and of storage servers: the same rules hold for both.
 
 use crate::audit::note;
 use crate::error::found;
@@ -18,14 +18,60 @@ pub struct Certificate {
     pub not_after: i64,
 }
 
+/// What a certificate makes of who has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A node.
+    Node,
+    /// A storage server.
+    Storage,
+}
+
+/// Where the certificates of a kind of holders stand, and what is noted of them.
+struct Table {
+    /// The certificates.
+    name: &'static str,
+    /// The column that says whose they are.
+    holder: &'static str,
+    /// The table of those.
+    holders: &'static str,
+    renew: &'static str,
+    fork: &'static str,
+}
+
+const OF_NODES: Table = Table {
+    name: "certificates",
+    holder: "node",
+    holders: "nodes",
+    renew: "certificate.renew",
+    fork: "certificate.fork",
+};
+
+const OF_STORAGES: Table = Table {
+    name: "storage_certificates",
+    holder: "storage",
+    holders: "storages",
+    renew: "storage.renew",
+    fork: "storage.fork",
+};
+
+impl Holder {
+    fn table(self) -> &'static Table {
+        match self {
+            Self::Node => &OF_NODES,
+            Self::Storage => &OF_STORAGES,
+        }
+    }
+}
+
 /// What decides whether a certificate is let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Whose it is.
-    pub node: Name,
+    pub holder: Name,
     /// Valid until.
     pub not_after: i64,
-    /// It was revoked, or its node was.
+    /// It was revoked, or who has it was.
     pub revoked: bool,
     /// It was shown before.
     pub used: bool,
@@ -38,8 +84,10 @@ pub struct Standing {
 /// A renewal that is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Renewal<'a> {
+    /// What asks.
+    pub of: Holder,
     /// Who asks.
-    pub node: &'a Name,
+    pub holder: &'a Name,
     /// Serial number of the certificate that it shows.
     pub predecessor: &'a str,
     /// Hash of the public key that it asks for.
@@ -64,7 +112,7 @@ pub enum Renewed {
         /// Valid until.
         not_after: i64,
     },
-    /// The next certificate is in use already: two have this one. The node is stopped.
+    /// The next certificate is in use already: two have this one. Both are stopped.
     Forked,
 }
 
@@ -78,22 +126,23 @@ struct Link {
 }
 
 impl Catalog {
-    /// What is known of the certificate `serial`; `None` for one that was not issued here.
+    /// What is known of the certificate `serial` of a node or storage server; `None` for one that was not issued here.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
-    pub fn certificate(&self, serial: &str) -> Result<Option<Standing>> {
+    pub fn certificate(&self, of: Holder, serial: &str) -> Result<Option<Standing>> {
+        let Table { name, holder, holders, .. } = of.table();
         self.look(|look| {
-            let mut select = look.prepare_cached(
-                "SELECT it.node, it.not_after, it.revoked OR nodes.revoked, it.used IS NOT NULL,
-                 it.superseded, later.used
-                 FROM certificates it JOIN nodes ON nodes.name = it.node
-                 LEFT JOIN certificates later ON later.serial = it.successor
-                 WHERE it.serial = ?1",
-            )?;
+            let mut select = look.prepare_cached(&format!(
+                "SELECT it.{holder}, it.not_after, it.revoked OR {holders}.revoked,
+                 it.used IS NOT NULL, it.superseded, later.used
+                 FROM {name} it JOIN {holders} ON {holders}.name = it.{holder}
+                 LEFT JOIN {name} later ON later.serial = it.successor
+                 WHERE it.serial = ?1"
+            ))?;
             let standing = select.query_row([serial], |row| {
                 Ok(Standing {
-                    node: row.get::<_, Word<_>>(0)?.0,
+                    holder: row.get::<_, Word<_>>(0)?.0,
                     not_after: row.get(1)?,
                     revoked: row.get(2)?,
                     used: row.get(3)?,
@@ -109,68 +158,72 @@ impl Catalog {
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
-    pub fn certificate_used(&self, serial: &str, now_secs: i64) -> Result<()> {
+    pub fn certificate_used(&self, of: Holder, serial: &str, now_secs: i64) -> Result<()> {
+        let name = of.table().name;
         self.change(|change| {
-            let update = "UPDATE certificates SET used = ?2 WHERE serial = ?1 AND used IS NULL";
-            change.execute(update, (serial, now_secs))?;
+            let update = format!("UPDATE {name} SET used = ?2 WHERE serial = ?1 AND used IS NULL");
+            change.execute(&update, (serial, now_secs))?;
             Ok(())
         })
     }
 
-    /// Adds the next certificate of a node. The last one stays good until the next one is shown: who never got that asks
-    /// again, with the same key, and gets the same. Who asks with another key takes the place of one that nobody has
-    /// shown yet; once it was shown, two have the last one, and the node is stopped.
+    /// Adds the next certificate of a node or storage server. The last one stays good until the next one is shown: who
+    /// never got that asks again, with the same key, and gets the same. Who asks with another key takes the place of one
+    /// that nobody has shown yet; once it was shown, two have the last one, and both are stopped.
     ///
     /// # Errors
-    /// [`crate::Error::Missing`] for a node that is revoked or gone, [`crate::Error::Sqlite`].
+    /// [`crate::Error::Missing`] for who is revoked or gone, [`crate::Error::Sqlite`].
     pub fn renew(&self, by: By<'_>, asked: Renewal<'_>) -> Result<Renewed> {
+        let table = asked.of.table();
         self.change(|change| {
-            let rows = change.execute(
-                "UPDATE nodes SET version = ?2 WHERE name = ?1 AND revoked = 0",
-                (Word(asked.node), asked.version),
-            )?;
-            found(rows, "node", asked.node)?;
-            match after(change, asked)? {
+            let holders = table.holders;
+            let update =
+                format!("UPDATE {holders} SET version = ?2 WHERE name = ?1 AND revoked = 0");
+            let rows = change.execute(&update, (Word(asked.holder), asked.version))?;
+            found(rows, table.holder, asked.holder)?;
+            match after(change, table, asked)? {
                 Some(later) if later.key.as_deref() == Some(&asked.key[..]) => {
                     let (pem, not_after) = (later.pem.unwrap_or_default(), later.not_after);
                     return Ok(Renewed::Before { pem, not_after });
                 }
                 Some(later) if later.is_used => {
-                    stop(change, by, asked.node, asked.predecessor)?;
+                    stop(change, by, table, (asked.holder, asked.predecessor))?;
                     return Ok(Renewed::Forked);
                 }
                 Some(later) => {
-                    let update = "UPDATE certificates SET superseded = 1 WHERE serial = ?1";
-                    change.execute(update, [later.serial])?;
+                    let name = table.name;
+                    let update = format!("UPDATE {name} SET superseded = 1 WHERE serial = ?1");
+                    change.execute(&update, [later.serial])?;
                 }
                 None => {}
             }
-            append(change, by, asked)?;
+            append(change, by, table, asked)?;
             Ok(Renewed::New)
         })
     }
 
-    /// Two have the certificate `serial`: its node is revoked with all its certificates, until it enrols again, and says
-    /// why.
+    /// Two have the certificate `serial`: whose it is is revoked with all its certificates, until it enrols again, and
+    /// says why.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
-    pub fn forked(&self, by: By<'_>, node: &Name, serial: &str) -> Result<()> {
-        self.change(|change| stop(change, by, node, serial))
+    pub fn forked(&self, by: By<'_>, of: Holder, holder: &Name, serial: &str) -> Result<()> {
+        self.change(|change| stop(change, by, of.table(), (holder, serial)))
     }
 }
 
 /// What came after the certificate that is shown.
-fn after(change: &Transaction<'_>, asked: Renewal<'_>) -> Result<Option<Link>> {
-    let is_known = "SELECT count(*) FROM certificates WHERE serial = ?1 AND node = ?2";
+fn after(change: &Transaction<'_>, table: &Table, asked: Renewal<'_>) -> Result<Option<Link>> {
+    let Table { name, holder, .. } = table;
+    let is_known = format!("SELECT count(*) FROM {name} WHERE serial = ?1 AND {holder} = ?2");
     let known: u32 =
-        change.query_row(is_known, (asked.predecessor, Word(asked.node)), |row| row.get(0))?;
+        change.query_row(&is_known, (asked.predecessor, Word(asked.holder)), |row| row.get(0))?;
     found(known as usize, "certificate", asked.predecessor)?;
-    let mut select = change.prepare_cached(
+    let mut select = change.prepare_cached(&format!(
         "SELECT later.serial, later.key, later.pem, later.not_after, later.used IS NOT NULL
-         FROM certificates it JOIN certificates later ON later.serial = it.successor
-         WHERE it.serial = ?1",
-    )?;
+         FROM {name} it JOIN {name} later ON later.serial = it.successor
+         WHERE it.serial = ?1"
+    ))?;
     let link = select.query_row([asked.predecessor], |row| {
         let (serial, key, pem) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(Link { serial, key, pem, not_after: row.get(3)?, is_used: row.get(4)? })
@@ -178,34 +231,49 @@ fn after(change: &Transaction<'_>, asked: Renewal<'_>) -> Result<Option<Link>> {
     Ok(link.optional()?)
 }
 
-fn append(change: &Transaction<'_>, by: By<'_>, asked: Renewal<'_>) -> Result<()> {
-    let old = "DELETE FROM certificates WHERE node = ?1 AND not_after < ?2";
-    change.execute(old, (Word(asked.node), by.now_secs))?;
-    add(change, asked.node, asked.next)?;
+fn append(change: &Transaction<'_>, by: By<'_>, table: &Table, asked: Renewal<'_>) -> Result<()> {
+    let Table { name, holder, .. } = table;
+    let old = format!("DELETE FROM {name} WHERE {holder} = ?1 AND not_after < ?2");
+    change.execute(&old, (Word(asked.holder), by.now_secs))?;
+    add(change, asked.of, asked.holder, asked.next)?;
     let serial = &asked.next.serial;
-    let update = "UPDATE certificates SET key = ?2, pem = ?3 WHERE serial = ?1";
-    change.execute(update, (serial, asked.key, asked.pem))?;
-    let update = "UPDATE certificates SET successor = ?2 WHERE serial = ?1";
-    change.execute(update, (asked.predecessor, serial))?;
-    note(change, by, "certificate.renew", asked.node.as_str(), serial)
+    let update = format!("UPDATE {name} SET key = ?2, pem = ?3 WHERE serial = ?1");
+    change.execute(&update, (serial, asked.key, asked.pem))?;
+    let update = format!("UPDATE {name} SET successor = ?2 WHERE serial = ?1");
+    change.execute(&update, (asked.predecessor, serial))?;
+    note(change, by, table.renew, asked.holder.as_str(), serial)
 }
 
-fn stop(change: &Transaction<'_>, by: By<'_>, node: &Name, serial: &str) -> Result<()> {
+fn stop(
+    change: &Transaction<'_>,
+    by: By<'_>,
+    table: &Table,
+    (whose, serial): (&Name, &str),
+) -> Result<()> {
+    let Table { name, holder, holders, fork, .. } = table;
     let alarm = format!(
-        "two machines have shown what only this node should have (certificate {serial}, {}): it is stopped until it enrols again",
+        "two machines have shown what only this {} should have (certificate {serial}, {}): it is stopped until it enrols again",
+        if *holder == "node" { "node" } else { "storage server" },
         by.now_secs
     );
-    let update = "UPDATE nodes SET revoked = 1, alarm = ?2 WHERE name = ?1";
-    change.execute(update, (Word(node), alarm))?;
-    change.execute("UPDATE certificates SET revoked = 1 WHERE node = ?1", [Word(node)])?;
-    note(change, by, "certificate.fork", node.as_str(), serial)
+    let update = format!("UPDATE {holders} SET revoked = 1, alarm = ?2 WHERE name = ?1");
+    change.execute(&update, (Word(whose), alarm))?;
+    let update = format!("UPDATE {name} SET revoked = 1 WHERE {holder} = ?1");
+    change.execute(&update, [Word(whose)])?;
+    note(change, by, fork, whose.as_str(), serial)
 }
 
-/// Adds a certificate of `node`.
-pub(crate) fn add(change: &Transaction<'_>, node: &Name, new: &Certificate) -> Result<()> {
-    change.execute(
-        "INSERT INTO certificates (serial, node, not_before, not_after) VALUES (?1, ?2, ?3, ?4)",
-        (&new.serial, Word(node), new.not_before, new.not_after),
-    )?;
+/// Adds a certificate of `whose`.
+pub(crate) fn add(
+    change: &Transaction<'_>,
+    of: Holder,
+    whose: &Name,
+    new: &Certificate,
+) -> Result<()> {
+    let Table { name, holder, .. } = of.table();
+    let insert = format!(
+        "INSERT INTO {name} (serial, {holder}, not_before, not_after) VALUES (?1, ?2, ?3, ?4)"
+    );
+    change.execute(&insert, (&new.serial, Word(whose), new.not_before, new.not_after))?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, TransactionBehavior};
 
 /// From version 0 on; the version is the number of steps.
-const STEPS: [&str; 6] = [FIRST, STORAGES, CHAIN, OLD_KEYS, SETTINGS, FORGET];
+const STEPS: [&str; 7] = [FIRST, STORAGES, CHAIN, OLD_KEYS, SETTINGS, FORGET, STORAGE_CHAIN];
 
 const FIRST: &str = "
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -103,6 +103,16 @@ ALTER TABLE tokens ADD COLUMN parity INTEGER;
 
 /// Which snapshots a node may forget from afar.
 const FORGET: &str = "ALTER TABLE nodes ADD COLUMN forget TEXT NOT NULL DEFAULT 'none';";
+
+/// The renewals of storage servers are a chain, too.
+const STORAGE_CHAIN: &str = "
+ALTER TABLE storage_certificates ADD COLUMN successor TEXT;
+ALTER TABLE storage_certificates ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE storage_certificates ADD COLUMN used INTEGER;
+ALTER TABLE storage_certificates ADD COLUMN key BLOB;
+ALTER TABLE storage_certificates ADD COLUMN pem TEXT;
+ALTER TABLE storages ADD COLUMN alarm TEXT;
+";
 
 /// Brings the catalog to the newest version.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<()> {

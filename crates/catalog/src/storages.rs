@@ -1,7 +1,7 @@
 //! Further storage servers: tokens with which they enrol, their certificates, and how they were when last heard of.
 
 use crate::audit::note;
-use crate::certificates::Certificate;
+use crate::certificates::{self, Certificate, Holder};
 use crate::error::{TokenRefusal, found};
 use crate::stored::{Json, Word};
 use crate::tokens::TokenHash;
@@ -31,17 +31,8 @@ pub struct Storage {
     pub revoked: bool,
     /// Domains that lie on it.
     pub domains: u64,
-}
-
-/// What decides whether the certificate of a storage server is let in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorageStanding {
-    /// Whose it is.
-    pub storage: Name,
-    /// Valid until.
-    pub not_after: i64,
-    /// It was revoked, or its storage server was.
-    pub revoked: bool,
+    /// Why it was stopped, when nobody revoked it by hand.
+    pub alarm: Option<String>,
 }
 
 /// What a token of a storage server is good for.
@@ -71,7 +62,7 @@ pub struct StorageEnrolment<'a> {
 }
 
 const SELECT: &str = "SELECT name, names, port, made, last_seen, version, free_bytes, total_bytes,
-    revoked, (SELECT count(*) FROM domains WHERE storage = storages.name) FROM storages";
+    revoked, (SELECT count(*) FROM domains WHERE storage = storages.name), alarm FROM storages";
 
 fn storage(row: &Row<'_>) -> rusqlite::Result<Storage> {
     let bytes =
@@ -86,6 +77,7 @@ fn storage(row: &Row<'_>) -> rusqlite::Result<Storage> {
         bytes: [bytes(6)?, bytes(7)?],
         revoked: row.get(8)?,
         domains: row.get::<_, i64>(9)?.unsigned_abs(),
+        alarm: row.get(10)?,
     })
 }
 
@@ -110,24 +102,6 @@ impl Catalog {
         self.look(|look| {
             let mut select = look.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
             Ok(select.query_row([Word(name)], storage).optional()?)
-        })
-    }
-
-    /// What is known of the certificate `serial`; `None` for one that no storage server has.
-    ///
-    /// # Errors
-    /// [`Error::Sqlite`].
-    pub fn storage_certificate(&self, serial: &str) -> Result<Option<StorageStanding>> {
-        self.look(|look| {
-            let mut select = look.prepare_cached(
-                "SELECT storage, not_after, storage_certificates.revoked OR storages.revoked
-                 FROM storage_certificates JOIN storages ON name = storage WHERE serial = ?1",
-            )?;
-            let standing = select.query_row([serial], |row| {
-                let storage = row.get::<_, Word<_>>(0)?.0;
-                Ok(StorageStanding { storage, not_after: row.get(1)?, revoked: row.get(2)? })
-            });
-            Ok(standing.optional()?)
         })
     }
 
@@ -180,25 +154,9 @@ impl Catalog {
                 return Err(Error::Token(TokenRefusal::Used));
             }
             put(change, by, new)?;
-            add_certificate(change, &new.answer.storage, new.certificate)?;
+            certificates::add(change, Holder::Storage, &new.answer.storage, new.certificate)?;
             let detail = format!("called {}", new.names.join(" "));
             note(change, by, "storage.enrol", new.answer.storage.as_str(), &detail)
-        })
-    }
-
-    /// Adds the next certificate of a storage server.
-    ///
-    /// # Errors
-    /// [`Error::Missing`] for one that is revoked or gone, [`Error::Sqlite`].
-    pub fn renew_storage(&self, by: By<'_>, name: &Name, next: &Certificate) -> Result<()> {
-        self.change(|change| {
-            let select = "SELECT count(*) FROM storages WHERE name = ?1 AND revoked = 0";
-            let rows: i64 = change.query_row(select, [Word(name)], |row| row.get(0))?;
-            found(usize::from(rows > 0), "storage", name)?;
-            let old = "DELETE FROM storage_certificates WHERE storage = ?1 AND not_after < ?2";
-            change.execute(old, (Word(name), by.now_secs))?;
-            add_certificate(change, name, next)?;
-            note(change, by, "storage.renew", name.as_str(), &next.serial)
         })
     }
 
@@ -286,17 +244,8 @@ fn put(change: &Transaction<'_>, by: By<'_>, new: StorageEnrolment<'_>) -> Resul
     change.execute(
         "INSERT INTO storages (name, names, made, version) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (name) DO UPDATE SET names = excluded.names, made = excluded.made,
-         version = excluded.version, port = NULL, revoked = 0",
+         version = excluded.version, port = NULL, revoked = 0, alarm = NULL",
         (Word(name), Json(new.names), by.now_secs, new.version),
-    )?;
-    Ok(())
-}
-
-fn add_certificate(change: &Transaction<'_>, name: &Name, new: &Certificate) -> Result<()> {
-    change.execute(
-        "INSERT INTO storage_certificates (serial, storage, not_before, not_after)
-         VALUES (?1, ?2, ?3, ?4)",
-        (&new.serial, Word(name), new.not_before, new.not_after),
     )?;
     Ok(())
 }
@@ -337,16 +286,20 @@ mod tests {
         let again = catalog.storage_token(&[1; 32], &[9; 32], 1_000).unwrap();
         assert!(matches!(again, StorageTokenUse::Answered(_)));
         enrol(&catalog, 2, "bb").unwrap();
-        let revoked = |serial| catalog.storage_certificate(serial).unwrap().unwrap().revoked;
+        let of = Holder::Storage;
+        let revoked = |serial| catalog.certificate(of, serial).unwrap().unwrap().revoked;
         assert_eq!([revoked("aa"), revoked("bb")], [true, false]);
-        assert!(catalog.certificate("bb").unwrap().is_none(), "it is no node");
+        assert!(catalog.certificate(Holder::Node, "bb").unwrap().is_none(), "it is no node");
         let seen = Storage { port: Some(7), ..catalog.storage(&name).unwrap().unwrap() };
         catalog.storage_seen(&seen).unwrap();
         assert_eq!(catalog.storages().unwrap(), [seen]);
         catalog.revoke_storage(BY, &name).unwrap();
         assert!(revoked("bb"));
         let next = Certificate { serial: "cc".into(), not_before: 0, not_after: 9_000 };
-        assert!(catalog.renew_storage(BY, &name, &next).is_err());
+        let (holder, predecessor, next) = (&name, "bb", &next);
+        let (key, pem, version) = (&[1; 32], "pem", "1");
+        let asked = certificates::Renewal { of, holder, predecessor, key, next, pem, version };
+        assert!(catalog.renew(BY, asked).is_err());
     }
 
     #[test]

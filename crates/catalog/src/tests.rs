@@ -1,6 +1,6 @@
 //! Nodes, tokens, grants, jobs and orders together; and a catalog that is closed in the middle.
 
-use crate::certificates::{Certificate, Renewal, Renewed};
+use crate::certificates::{Certificate, Holder, Renewal, Renewed};
 use crate::domains::Domain;
 use crate::error::TokenRefusal;
 use crate::grants::GrantedKey;
@@ -95,7 +95,7 @@ fn a_token_is_good_once_until_it_ends_and_answers_the_same_again() {
     assert_eq!(refusal(catalog.token(&[1; 32], &[8; 32], 1_000)), TokenRefusal::Used);
     let again = catalog.token(&[1; 32], &[9; 32], 1_000).unwrap();
     assert_eq!(again, TokenUse::Answered(Box::new(answer("web"))));
-    assert!(catalog.certificate("b").unwrap().is_none(), "what failed left nothing");
+    assert!(catalog.certificate(Holder::Node, "b").unwrap().is_none(), "what failed left nothing");
 }
 
 #[test]
@@ -121,14 +121,14 @@ fn a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token()
     assert_eq!(renew(&catalog, "web", 1, "next").unwrap(), Renewed::New);
     catalog.revoke_node(BY, &name("web")).unwrap();
     for serial in ["web", "next"] {
-        assert!(catalog.certificate(serial).unwrap().unwrap().revoked, "{serial}");
+        assert!(catalog.certificate(Holder::Node, serial).unwrap().unwrap().revoked, "{serial}");
     }
-    assert!(!catalog.certificate("db").unwrap().unwrap().revoked);
+    assert!(!catalog.certificate(Holder::Node, "db").unwrap().unwrap().revoked);
     assert!(renew(&catalog, "next", 2, "more").is_err());
     catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
     enrol(&catalog, 3, "web", "new").unwrap();
-    assert!(!catalog.certificate("new").unwrap().unwrap().revoked);
-    assert!(catalog.certificate("web").unwrap().unwrap().revoked);
+    assert!(!catalog.certificate(Holder::Node, "new").unwrap().unwrap().revoked);
+    assert!(catalog.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
     assert!(matches!(catalog.revoke_node(BY, &name("x")), Err(Error::Missing { .. })));
 }
 
@@ -139,8 +139,8 @@ fn a_machine_that_takes_a_node_s_place_ends_its_certificates_and_grants() {
     catalog.add_grant(BY, &grant).unwrap();
     catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
     enrol(&catalog, 3, "web", "new").unwrap();
-    assert!(catalog.certificate("web").unwrap().unwrap().revoked);
-    assert!(!catalog.certificate("new").unwrap().unwrap().revoked);
+    assert!(catalog.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
+    assert!(!catalog.certificate(Holder::Node, "new").unwrap().unwrap().revoked);
     assert!(catalog.grants().unwrap().is_empty());
 }
 
@@ -150,7 +150,7 @@ fn a_removed_node_is_unknown_and_its_domain_stays() {
     let grant = Grant { node: name("web"), domain: name("db"), until: None };
     catalog.add_grant(BY, &grant).unwrap();
     catalog.remove_node(BY, &name("web")).unwrap();
-    assert!(catalog.certificate("web").unwrap().is_none());
+    assert!(catalog.certificate(Holder::Node, "web").unwrap().is_none());
     assert!(catalog.grants().unwrap().is_empty());
     assert!(catalog.domain(&name("web")).unwrap().is_some());
 }
@@ -308,11 +308,11 @@ fn killed_before_a_commit_nothing_happened_and_after_it_all() {
         Ok(copy("before"))
     });
     let before = before.unwrap();
-    assert!(!before.certificate("web").unwrap().unwrap().revoked);
+    assert!(!before.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
     assert!(matches!(before.token(&[3; 32], &[9; 32], 1_000), Ok(TokenUse::Good(_))));
     assert_eq!(before.audit_verify().unwrap().broken_at, None);
     let after = copy("after");
-    assert!(after.certificate("web").unwrap().unwrap().revoked);
+    assert!(after.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
 }
 
 /// The node `web` shows `with` and asks for the key number `key`; `next` is what it would get.
@@ -320,7 +320,8 @@ fn renew(catalog: &Catalog, with: &str, key: u8, next: &str) -> Result<Renewed, 
     catalog.renew(
         BY,
         Renewal {
-            node: &name("web"),
+            of: Holder::Node,
+            holder: &name("web"),
             predecessor: with,
             key: &[key; 32],
             next: &certificate(next),
@@ -336,10 +337,13 @@ fn who_asks_again_with_the_same_key_gets_the_same_certificate() {
     assert_eq!(renew(&catalog, "web", 1, "a").unwrap(), Renewed::New);
     let again = Renewed::Before { pem: "a".into(), not_after: certificate("a").not_after };
     assert_eq!(renew(&catalog, "web", 1, "b").unwrap(), again);
-    catalog.certificate_used("a", 1_000).unwrap();
+    catalog.certificate_used(Holder::Node, "a", 1_000).unwrap();
     assert_eq!(renew(&catalog, "web", 1, "b").unwrap(), again, "also when it is in use");
-    assert!(catalog.certificate("b").unwrap().is_none());
-    assert_eq!(catalog.certificate("web").unwrap().unwrap().successor_used, Some(1_000));
+    assert!(catalog.certificate(Holder::Node, "b").unwrap().is_none());
+    assert_eq!(
+        catalog.certificate(Holder::Node, "web").unwrap().unwrap().successor_used,
+        Some(1_000)
+    );
     assert!(renew(&catalog, "nobody", 1, "c").is_err(), "a certificate that is not known");
     assert!(renew(&catalog, "db", 1, "c").is_err(), "that of another node");
 }
@@ -349,9 +353,9 @@ fn a_certificate_that_nobody_has_shown_is_superseded_and_one_in_use_is_a_fork() 
     let (_folder, catalog) = with_nodes();
     assert_eq!(renew(&catalog, "web", 1, "a").unwrap(), Renewed::New);
     assert_eq!(renew(&catalog, "web", 2, "b").unwrap(), Renewed::New);
-    let standing = |serial: &str| catalog.certificate(serial).unwrap().unwrap();
+    let standing = |serial: &str| catalog.certificate(Holder::Node, serial).unwrap().unwrap();
     assert!(standing("a").superseded && !standing("b").superseded);
-    catalog.certificate_used("b", 1_000).unwrap();
+    catalog.certificate_used(Holder::Node, "b", 1_000).unwrap();
     assert_eq!(renew(&catalog, "web", 3, "c").unwrap(), Renewed::Forked);
     assert!(standing("web").revoked && standing("a").revoked && standing("b").revoked);
     assert!(catalog.node(&name("web")).unwrap().unwrap().alarm.is_some());

@@ -1,7 +1,7 @@
 //! Tokens: each lets one machine enrol, once. Only the hash of a token's secret is kept.
 
 use crate::audit::note;
-use crate::certificates::{self, Certificate};
+use crate::certificates::{self, Certificate, Holder};
 use crate::error::TokenRefusal;
 use crate::stored::{Json, Word};
 use crate::{By, Catalog, Error, Result};
@@ -113,7 +113,7 @@ impl Catalog {
                 return Err(Error::Token(TokenRefusal::Used));
             }
             put_node(change, by, new)?;
-            certificates::add(change, &new.answer.node, new.certificate)?;
+            certificates::add(change, Holder::Node, &new.answer.node, new.certificate)?;
             let detail = format!("domain {}, {:?}", new.answer.domain, new.answer.role);
             note(change, by, "node.enrol", new.answer.node.as_str(), &detail)
         })

@@ -84,6 +84,8 @@ pub struct Control {
     bell: Bell,
     storages: StorageTable,
     deleting: Deleting,
+    /// Upkeep should not wait for its time.
+    soon: tokio::sync::Notify,
     /// One enrolment or key at a time in each domain.
     keys: Turns,
     notices: Notices,

@@ -24,7 +24,8 @@ fn ends_in(data: &Path, folder: &Path, name: &str, secs: i64) {
     let by = catalog::By { who: "test", now_secs: long_ago };
     let catalog = catalog::Catalog::open(&data.join("catalog.sqlite")).unwrap();
     let asked = catalog::certificates::Renewal {
-        node: &name.parse().unwrap(),
+        of: catalog::certificates::Holder::Node,
+        holder: &name.parse().unwrap(),
         predecessor: &shown,
         key: &[0; 32],
         next: &known,

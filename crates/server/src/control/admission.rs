@@ -3,7 +3,7 @@
 use super::{Control, Error, Result};
 use crate::authority::{Node, Peer, Refusal};
 use api::Name;
-use catalog::certificates::Standing;
+use catalog::certificates::{Holder, Standing};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
@@ -74,24 +74,25 @@ impl Control {
         // The flag first: who revokes writes the catalog and then sets the flags. Whichever of the two looks below
         // comes too early, the other does not.
         let revoked = self.live.flag(&facts.serial, &facts.common_name);
-        let standing = self.catalog.certificate(&facts.serial)?;
-        let standing = standing.filter(|known| known.node.as_str() == facts.common_name);
+        let standing = self.catalog.certificate(Holder::Node, &facts.serial)?;
+        let standing = standing.filter(|known| known.holder.as_str() == facts.common_name);
         let now_secs = self.now_secs();
         match standing {
             None => Err(refuse("this certificate was not issued here, or its node was removed")),
             Some(known) if known.revoked || revoked.load(Ordering::Relaxed) => {
-                Err(refuse(&format!("the node '{}' is revoked", known.node)))
+                Err(refuse(&format!("the node '{}' is revoked", known.holder)))
             }
             Some(known) if known.not_after.min(facts.not_after_secs) <= now_secs => {
-                Err(refuse(&format!("the certificate of '{}' has ended", known.node)))
+                Err(refuse(&format!("the certificate of '{}' has ended", known.holder)))
             }
             Some(known) if is_forked(&known, now_secs) => {
-                self.catalog.forked(self.by(super::SERVER), &known.node, &facts.serial)?;
-                Err(self.has_forked(&known.node, &facts.serial))
+                let by = self.by(super::SERVER);
+                self.catalog.forked(by, Holder::Node, &known.holder, &facts.serial)?;
+                Err(self.has_forked(&known.holder, &facts.serial))
             }
             Some(known) => {
                 if !known.used {
-                    self.catalog.certificate_used(&facts.serial, now_secs)?;
+                    self.catalog.certificate_used(Holder::Node, &facts.serial, now_secs)?;
                 }
                 let (name, serial) = (facts.common_name.clone(), facts.serial.clone());
                 let node = Node { name, serial, revoked };
@@ -105,17 +106,19 @@ impl Control {
 }
 
 impl Control {
-    /// Ends what runs under a node of which there are two, says so where it is seen, and what to do.
+    /// Ends what runs under a node of which there are two, with its key, says so where it is seen, and what to do.
     pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {
         self.live.revoke_node(node.as_str());
         tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both are stopped");
+        // Its slot goes now, and who is refused here does not wait for that.
+        self.soon.notify_one();
         refuse(&format!("another machine has shown the certificates of '{node}': both are stopped"))
     }
 }
 
 /// A certificate that was replaced before it was shown is nobody's; and one is not shown any more once its successor
 /// is: each handshake takes the newest that the machine has. What was on its way then has a moment.
-fn is_forked(known: &Standing, now_secs: i64) -> bool {
+pub(super) fn is_forked(known: &Standing, now_secs: i64) -> bool {
     let is_late = |at: i64| now_secs.saturating_sub(at) > SUCCESSOR_AFTER_SECS;
     known.superseded || known.successor_used.is_some_and(is_late)
 }

@@ -7,7 +7,7 @@ use crate::authority::Node;
 use api::domains::{PARITY_PERCENT_MAX, Privacy, WantedSettings};
 use api::enrol::{Enrol, Enrolled, KeyMode, NewToken, Renew, Renewed, TokenMade};
 use api::{Name, Token};
-use catalog::certificates::{Certificate, Renewal};
+use catalog::certificates::{Certificate, Holder, Renewal};
 use catalog::tokens::{Enrolment, TokenHash, TokenTerms, TokenUse};
 use data_encoding::HEXLOWER;
 use pki::Issued;
@@ -204,7 +204,8 @@ impl Control {
         let (who, key) = (format!("node {name}"), pki::request::key_of(&request.request)?);
         let next = certificate(&issued);
         let asked = Renewal {
-            node: &name,
+            of: Holder::Node,
+            holder: &name,
             predecessor: &node.serial,
             key: &key,
             next: &next,

@@ -50,6 +50,7 @@ impl Control {
             bell: Default::default(),
             storages: Default::default(),
             deleting: Default::default(),
+            soon: Default::default(),
             keys: Default::default(),
             notices: Default::default(),
             started: now_secs,

@@ -154,7 +154,9 @@ impl Control {
             nodes: nodes.iter().filter(|node| !node.revoked).count() as u64,
             domains: self.catalog.domains()?.len() as u64,
             running: self.jobs.count() as u64,
-            alarms: nodes.iter().filter(|node| node.alarm.is_some()).count() as u64,
+            alarms: (nodes.iter().filter(|node| node.alarm.is_some()).count()
+                + storages.iter().filter(|storage| storage.alarm.is_some()).count())
+                as u64,
             authority: HEXLOWER.encode(&self.authority.fingerprint()),
             certificate_expires: *self.certificate_expires.lock(),
         })

@@ -8,9 +8,10 @@ mod news;
 
 pub use news::StorageTable;
 
+use super::admission::is_forked;
 use super::authority::no;
 use super::enrol::{VALID_SECS_DEFAULT, VALID_SECS_MAX, certificate, checked_version, token_hash};
-use super::{Control, Result, SERVER, random};
+use super::{Control, Error, Result, SERVER, random};
 use crate::authority::{Node, Peer};
 use api::enrol::{Renew, Renewed};
 use api::storages::{
@@ -18,6 +19,7 @@ use api::storages::{
     NodeAdmitted, Storage, StorageTokenMade, Storages,
 };
 use api::{Name, Token};
+use catalog::certificates::{Holder, Renewal};
 use catalog::storages::{StorageEnrolment, StorageTokenUse};
 use catalog::tokens::TokenHash;
 use ids::KeyId;
@@ -26,6 +28,15 @@ use std::net::IpAddr;
 
 /// Before the name of a storage server in its certificate: no node can have such a name.
 const PREFIX: &str = "storage:";
+
+/// A storage server, by the certificate that it showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownStorage {
+    /// Its name.
+    pub name: Name,
+    /// Serial number of the certificate.
+    pub serial: String,
+}
 
 impl Control {
     /// Makes a token; its secret is in the answer and nowhere else.
@@ -101,23 +112,41 @@ impl Control {
     /// The storage server that shows this certificate.
     ///
     /// # Errors
-    /// [`super::Error::Refused`] when it is none that is known, in time and not revoked.
-    pub fn let_storage_in(&self, peer: &Peer) -> Result<Name> {
+    /// [`super::Error::Refused`] when it is none that is known, in time and not revoked, or when another machine has shown
+    /// a later one.
+    pub fn let_storage_in(&self, peer: &Peer) -> Result<ShownStorage> {
         let facts = pki::inspect(&peer.certificate)?;
-        let known = self.catalog.storage_certificate(&facts.serial)?;
-        let known = known.filter(|it| facts.common_name == format!("{PREFIX}{}", it.storage));
-        match known {
-            None => Err(no("this certificate is of no storage server".to_owned(), "")),
-            Some(known) if known.revoked => {
-                let hint =
-                    format!("On the server: icecore server token {} --storage", known.storage);
-                Err(no(format!("the storage server '{}' is revoked", known.storage), &hint))
-            }
-            Some(known) if known.not_after.min(facts.not_after_secs) <= self.now_secs() => {
-                Err(no(format!("the certificate of '{}' has ended", known.storage), ""))
-            }
-            Some(known) => Ok(known.storage),
+        let known = self.catalog.certificate(Holder::Storage, &facts.serial)?;
+        let known = known.filter(|it| facts.common_name == format!("{PREFIX}{}", it.holder));
+        let known =
+            known.ok_or_else(|| no("this certificate is of no storage server".to_owned(), ""))?;
+        let (name, now_secs) = (known.holder.clone(), self.now_secs());
+        if known.revoked {
+            let message = format!("the storage server '{name}' is revoked");
+            return Err(no(message, &enrol_again(&name)));
         }
+        if known.not_after.min(facts.not_after_secs) <= now_secs {
+            return Err(no(format!("the certificate of '{name}' has ended"), &enrol_again(&name)));
+        }
+        if is_forked(&known, now_secs) {
+            self.catalog.forked(self.by(SERVER), Holder::Storage, &name, &facts.serial)?;
+            return Err(self.storage_has_forked(&name, &facts.serial));
+        }
+        if !known.used {
+            self.catalog.certificate_used(Holder::Storage, &facts.serial, now_secs)?;
+        }
+        Ok(ShownStorage { name, serial: facts.serial })
+    }
+
+    /// Two have the certificates of one storage server: neither is told anything more, and nodes are not sent there.
+    fn storage_has_forked(&self, storage: &Name, serial: &str) -> Error {
+        self.live.revoke_node(&format!("{PREFIX}{storage}"));
+        self.lose_storage(storage);
+        tracing::error!(%storage, serial, "ALARM: two machines show certificates of one storage server; both are stopped");
+        let message = format!(
+            "another machine has shown the certificates of the storage server '{storage}': both are stopped"
+        );
+        no(message, &enrol_again(storage))
     }
 
     /// A storage server on a data connection: it may measure the way to here. Under its name, which no node can have, it
@@ -132,19 +161,41 @@ impl Control {
         Ok(Some(Node { name: facts.common_name, serial: facts.serial, revoked }))
     }
 
-    /// The next certificate of a storage server that was let in, under the names it has.
+    /// The next certificate of a storage server that was let in, under the names it has. Renewals are a chain, as those of
+    /// nodes.
     ///
     /// # Errors
-    /// [`super::Error::Pki`] for a bad request; [`super::Error::Catalog`] when it was revoked meanwhile.
-    pub fn renew_storage(&self, storage: &Name, request: &Renew) -> Result<Renewed> {
-        checked_version(&request.version)?;
+    /// [`super::Error::Pki`] for a bad request; [`super::Error::Catalog`] when it was revoked meanwhile;
+    /// [`super::Error::Refused`] when two machines renew from one certificate.
+    pub fn renew_storage(&self, shown: &ShownStorage, request: &Renew) -> Result<Renewed> {
+        let version = checked_version(&request.version)?;
+        let storage = &shown.name;
         let missing = || catalog::Error::Missing { what: "storage", name: storage.to_string() };
         let names = self.catalog.storage(storage)?.ok_or_else(missing)?.names;
         self.lead_to_one_machine(&names)?;
         let issued = self.issue_storage(storage, &names, &request.request)?;
-        let who = format!("storage {storage}");
-        self.catalog.renew_storage(self.by(&who), storage, &certificate(&issued))?;
-        Ok(Renewed { certificate: issued.pem, expires: issued.not_after_secs })
+        let (who, key) = (format!("storage {storage}"), pki::request::key_of(&request.request)?);
+        let next = certificate(&issued);
+        let asked = Renewal {
+            of: Holder::Storage,
+            holder: storage,
+            predecessor: &shown.serial,
+            key: &key,
+            next: &next,
+            pem: &issued.pem,
+            version,
+        };
+        match self.catalog.renew(self.by(&who), asked)? {
+            catalog::certificates::Renewed::New => {
+                Ok(Renewed { certificate: issued.pem, expires: issued.not_after_secs })
+            }
+            catalog::certificates::Renewed::Before { pem, not_after } => {
+                Ok(Renewed { certificate: pem, expires: not_after })
+            }
+            catalog::certificates::Renewed::Forked => {
+                Err(self.storage_has_forked(storage, &shown.serial))
+            }
+        }
     }
 
     /// Whether a node may connect to a storage server.
@@ -222,11 +273,19 @@ impl Control {
             version: storage.version,
             revoked: storage.revoked,
             domains: storage.domains,
+            alarm: storage.alarm,
             free_bytes: storage.bytes[0],
             total_bytes: storage.bytes[1],
         });
         Ok(Storages { storages: storages.collect() })
     }
+}
+
+/// What to type when a storage server is let in no more.
+fn enrol_again(storage: &Name) -> String {
+    format!(
+        "On the server: icecore server token {storage} --storage; then here, with the line that it prints and --replace: icecore storage enroll"
+    )
 }
 
 /// What tells one request from another: who sends the same again gets the same answer.

@@ -4,8 +4,8 @@ use super::{Control, SERVER};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// How often [`Control::upkeep`] should be called.
-pub const UPKEEP_EVERY: Duration = Duration::from_secs(60);
+/// How often [`Control::upkeep`] is due when nothing calls for it.
+const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 /// The server's certificate is renewed when a third of its life is left: 30 days.
 const RENEW_BEFORE_SECS: i64 = pki::authority::SERVER_SECS / 3;
 
@@ -38,6 +38,11 @@ impl Deleting {
 }
 
 impl Control {
+    /// Returns when [`Control::upkeep`] should be called: after a minute, or at once when something must not wait for it.
+    pub async fn upkeep_is_due(&self) {
+        let _ = tokio::time::timeout(UPKEEP_EVERY, self.soon.notified()).await; // a minute is what it is
+    }
+
     /// Renews the server's certificate in time, removes the keys of grants that ended, gives up old orders, deletes
     /// old jobs once a day, notes who was seen, forgets the dead. What fails is in the log, and is tried again the next time. Blocks.
     pub fn upkeep(&self) {

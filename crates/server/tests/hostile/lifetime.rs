@@ -21,7 +21,8 @@ pub(crate) fn ending_in(server: &Whole, machine: &Machine, secs: i64) -> Machine
     let by = catalog::By { who: "test", now_secs: long_ago };
     let beside = catalog::Catalog::open(&data.join("catalog.sqlite")).unwrap();
     let asked = catalog::certificates::Renewal {
-        node: &name,
+        of: catalog::certificates::Holder::Node,
+        holder: &name,
         predecessor: &machine.identity.certificate.serial,
         key: &[0; 32],
         next: &known,

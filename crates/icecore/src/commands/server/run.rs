@@ -6,7 +6,6 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use server::control::Control;
 use server::control::http::router;
-use server::control::upkeep::UPKEEP_EVERY;
 use server::data::Shared;
 use server::listen::{self, Listening};
 use std::net::SocketAddr;
@@ -96,7 +95,7 @@ pub(crate) fn begin_log(level: &str) {
 
 async fn keep_up(control: Arc<Control>) {
     loop {
-        tokio::time::sleep(UPKEEP_EVERY).await;
+        control.upkeep_is_due().await;
         let control = control.clone();
         let _ = tokio::task::spawn_blocking(move || control.upkeep()).await; // a bug is in the log
     }

@@ -32,12 +32,18 @@ impl StoragesArgs {
         for storage in &storages {
             context.out.item("storage", storage, || row(storage))?;
         }
+        for storage in &storages {
+            if let Some(alarm) = &storage.alarm {
+                context.out.note(&format!("ALARM: {}: {alarm}", storage.name));
+            }
+        }
         context.out.summary(Code::Complete, &Count { storages: storages.len() })
     }
 }
 
 fn row(storage: &Storage) -> String {
     let state = match (storage.revoked, storage.connected) {
+        _ if storage.alarm.is_some() => "ALARM",
         (true, _) => "revoked",
         (false, true) => "connected",
         (false, false) => "away",

@@ -3,6 +3,7 @@
 use super::answer::Failed;
 use crate::authority::{Node, Peer};
 use crate::control::Control;
+use crate::control::storages::ShownStorage;
 use crate::crowd::Member;
 use api::Code;
 use axum::extract::FromRequestParts;
@@ -81,7 +82,7 @@ fn no_admin(message: &str) -> Failed {
 }
 
 /// A storage server that was let in.
-pub(crate) struct FromStorage(pub(crate) api::Name);
+pub(crate) struct FromStorage(pub(crate) ShownStorage);
 
 impl FromRequestParts<Arc<Control>> for FromStorage {
     type Rejection = Failed;
@@ -97,7 +98,7 @@ impl FromRequestParts<Arc<Control>> for FromStorage {
         let control = control.clone();
         super::answer::work(control, move |control| control.let_storage_in(&peer))
             .await
-            .map(|axum::Json(storage)| Self(storage))
+            .map(|axum::Json(shown)| Self(shown))
     }
 }
 

@@ -63,10 +63,10 @@ pub(crate) async fn enrol(
     responses((status = 200, body = Renewed), (status = "4XX", body = Failure)))]
 pub(crate) async fn renew(
     State(control): Server,
-    FromStorage(storage): FromStorage,
+    FromStorage(shown): FromStorage,
     Body(request): Body<Renew>,
 ) -> Answer<Renewed> {
-    work(control, move |control| control.renew_storage(&storage, &request)).await
+    work(control, move |control| control.renew_storage(&shown, &request)).await
 }
 
 /// Whether a node may connect to the storage server that asks.
@@ -87,10 +87,10 @@ pub(crate) async fn admit(
     responses((status = 200, body = AccessGiven), (status = "4XX", body = Failure)))]
 pub(crate) async fn access(
     State(control): Server,
-    FromStorage(storage): FromStorage,
+    FromStorage(shown): FromStorage,
     Body(asked): Body<AskAccess>,
 ) -> Answer<AccessGiven> {
-    work(control, move |control| control.access_for_storage(&storage, &asked)).await
+    work(control, move |control| control.access_for_storage(&shown.name, &asked)).await
 }
 
 /// Whether a node may forget snapshots of a domain that lies on the storage server that asks; noted in the audit list.
@@ -99,10 +99,10 @@ pub(crate) async fn access(
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
 pub(crate) async fn forget(
     State(control): Server,
-    FromStorage(storage): FromStorage,
+    FromStorage(shown): FromStorage,
     Body(asked): Body<AskForget>,
 ) -> Answer<Done> {
-    work(control, move |control| control.forget_on_storage(&storage, &asked).map(|()| Done {}))
+    work(control, move |control| control.forget_on_storage(&shown.name, &asked).map(|()| Done {}))
         .await
 }
 
@@ -112,8 +112,8 @@ pub(crate) async fn forget(
     responses((status = 200, body = StorageTold), (status = "4XX", body = Failure)))]
 pub(crate) async fn news(
     State(control): Server,
-    FromStorage(storage): FromStorage,
+    FromStorage(shown): FromStorage,
     Body(news): Body<StorageNews>,
 ) -> Answer<StorageTold> {
-    work(control, move |control| control.hear_storage(&storage, &news)).await
+    work(control, move |control| control.hear_storage(&shown.name, &news)).await
 }
