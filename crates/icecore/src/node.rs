@@ -5,6 +5,7 @@ pub(crate) mod job;
 pub(crate) mod keys;
 pub(crate) mod memory;
 pub(crate) mod network;
+mod receipt_keys;
 pub(crate) mod renewal;
 
 use crate::codes::Code;
@@ -124,6 +125,7 @@ impl Node {
         if self.domain(context).is_none() {
             self.check_repository(&archive)?;
         }
+        receipt_keys::believe(&self.folder, &remote, &context.out)?;
         for doubt in Memory::load(&self.folder, &archive).doubts(&archive)? {
             context.out.note(&doubt);
         }

@@ -10,13 +10,13 @@ mod fake;
 use client::Archive;
 use client::archive::InitOptions;
 use crypto::SlotSecret;
-use fake::{Fake, Reply};
+use fake::{Asked, Fake, Reply};
 use format::manifest::{Head, SIGNATURE_BYTES, snapshot_id};
 use format::record::{self, HEADER_BYTES, SealedRecord};
 use ids::KeyId;
 use parking_lot::Mutex;
 use protocol::Packet;
-use protocol::packet::SnapshotName;
+use protocol::packet::{PathBytes, SnapshotName};
 use repository::local::LocalStorage;
 use repository::snapshots::Stored;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,15 @@ const SECRET: [u8; 32] = [7; 32];
 
 /// What the server says when it is asked for the newest snapshot of a source; the truth without one.
 type Shown = Arc<Mutex<Option<Packet>>>;
+/// The keys for receipts that the server tells, its own first.
+type Told = Arc<Mutex<Vec<[u8; 32]>>>;
 
 /// A node with two backups on a server, of which a copy was made after the first one.
 struct Lab {
     folder: tempfile::TempDir,
     fake: Fake,
     shown: Shown,
+    told: Told,
 }
 
 impl Lab {
@@ -45,15 +48,16 @@ impl Lab {
             InitOptions::default(),
         );
         let (shown, repository) = (Shown::default(), archive.unwrap().local().unwrap().clone());
-        let says = shown.clone();
+        let (says, told) = (shown.clone(), Told::default());
+        let tells = told.clone();
         let fake = Fake::start(Some(repository), move |asked| match asked.packet {
             Packet::GetNewest { .. } => match says.lock().clone() {
                 Some(packet) => Reply::Say(vec![packet]),
                 None => asked.honestly(),
             },
-            _ => asked.honestly(),
+            _ => telling(asked, &tells.lock()),
         });
-        let lab = Self { folder, fake, shown };
+        let lab = Self { folder, fake, shown, told };
         lab.enrol("agent", &lab.fake);
         lab.write("one");
         lab.backs_up("agent");
@@ -120,6 +124,17 @@ impl Lab {
         let names = archive.store.snapshots().unwrap();
         names.into_iter().map(|name| archive.store.snapshot(name).unwrap()).collect()
     }
+}
+
+/// The truth, but for the keys for receipts.
+fn telling(asked: Asked<'_>, keys: &[[u8; 32]]) -> Reply {
+    let mut reply = asked.honestly();
+    if let Reply::Say(packets) = &mut reply
+        && let [Packet::Opened { receipt_keys, .. }] = &mut packets[..]
+    {
+        *receipt_keys = keys.iter().map(|key| PathBytes(key.to_vec())).collect();
+    }
+    reply
 }
 
 fn open(repository: &Path) -> Archive {
@@ -205,4 +220,33 @@ fn a_server_that_went_back_as_a_whole_is_told_until_the_next_backup() {
     assert!(said.contains(&missing), "{said}");
     // What was made since is what the node remembers now.
     assert_eq!(lab.notes(), "");
+}
+
+/// The first keys are remembered. Later the server's own is believed, and what its files name besides is not.
+#[test]
+fn a_node_remembers_its_servers_keys_for_receipts_and_believes_no_others() {
+    let lab = Lab::new();
+    let (own, former, strange, next) = ([1; 32], [2; 32], [3; 32], [4; 32]);
+    let tells = |keys: &[[u8; 32]]| {
+        *lab.told.lock() = keys.to_vec();
+        lab.notes()
+    };
+    assert_eq!(tells(&[own, former]), "", "what is told first is believed");
+    let said = tells(&[own, former, strange]);
+    assert!(said.contains("does not know, 03030303") && said.contains("held back"), "{said}");
+    let said = tells(&[next, own, strange]);
+    assert!(said.contains("a new key, 04040404") && said.contains("03030303"), "{said}");
+    assert_eq!(tells(&[next, own, former]), "");
+    // The advice, followed to the letter.
+    let said = tells(&[next, strange]);
+    let (_, file) = said.trim_end().rsplit_once("rm ").unwrap();
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(tells(&[next, strange]), "");
+    std::fs::write(file, "damaged").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_icecore"));
+    command.args(["snapshots", "--agent-dir"]).arg(lab.path("agent"));
+    let refused = command.env_clear().env("HOME", lab.path("home")).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(14), "{said}");
+    assert!(said.contains(&format!("rm {file}")), "{said}");
 }

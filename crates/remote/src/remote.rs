@@ -14,6 +14,7 @@ use protocol::Packet;
 use protocol::packet::{PathBytes, Slot};
 use repository::config::Config;
 use repository::keys::Keys;
+use repository::receipts::ReceiptKey;
 use repository::{Error, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -67,7 +68,7 @@ pub(crate) struct Opened {
     pub(crate) may_write: bool,
     pub(crate) may_read: bool,
     pub(crate) may_init: bool,
-    pub(crate) receipt_keys: Vec<[u8; 32]>,
+    pub(crate) receipt_keys: Vec<ReceiptKey>,
     pub(crate) streams: u8,
     pub(crate) time_secs: i64,
     pub(crate) buffers: Buffers,
@@ -90,6 +91,8 @@ pub struct Remote {
     pub(crate) listed: Mutex<Option<Pending>>,
     /// Asked for once: what comes later is no slot of anything that this connection looks at.
     pub(crate) slots: OnceLock<Vec<(KeyId, Vec<u8>)>>,
+    /// The keys for receipts that are believed, where that was said.
+    pub(crate) believed: OnceLock<Vec<ReceiptKey>>,
     /// The list of signers, which comes with the slots.
     pub(crate) signers: Mutex<Option<Vec<u8>>>,
     /// Last: dropped after all that uses it.
@@ -123,6 +126,17 @@ impl Remote {
     /// Connects for what needs no repository: orders, measuring.
     pub fn connect_bare(target: &Target, purpose: Purpose) -> Result<Bare> {
         Unmade::connect(target, purpose).map(Bare)
+    }
+
+    /// The keys for receipts that the server told: its own first, then those that the repository names.
+    pub fn told_receipt_keys(&self) -> &[ReceiptKey] {
+        &self.opened.receipt_keys
+    }
+
+    /// Believes receipts of these keys and of no others, for who remembers what the server told before.
+    pub fn believe_receipt_keys(&self, keys: Vec<ReceiptKey>) {
+        // Once, when it is opened.
+        let _ = self.believed.set(keys);
     }
 
     /// The node, as the server knows it, and the domain.
@@ -349,6 +363,7 @@ impl Unmade {
             ahead,
             listed: Mutex::default(),
             slots: OnceLock::new(),
+            believed: OnceLock::new(),
             signers: Mutex::default(),
             runtime,
         };

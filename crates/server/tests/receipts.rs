@@ -16,14 +16,17 @@ use client::receipts::Received;
 use client::retention::{self, Civil, Keep, Policy};
 use client::select::{self, Fits, Selector, When};
 use client::{Archive, Error};
-use crypto::SlotSecret;
+use crypto::{Signer, SlotSecret};
 use format::manifest::{Head, MANIFEST_CONTEXT};
+use format::receipt::{RECEIPT_CONTEXT, Receipt};
 use format::record::RecordKind;
 use ids::SnapshotId;
 use protocol::Packet;
 use raw::{Raw, sealer, stolen_keys};
-use remote::Purpose;
+use remote::{Purpose, Remote};
+use repository::Repository;
 use repository::local::LocalStorage;
+use repository::receipts::ReceiptKey;
 use repository::snapshots::SnapshotRef;
 use seal::{Level, Packer};
 use server::{Machine, Whole};
@@ -297,4 +300,76 @@ async fn a_receipt_of_an_unknown_key_holds_its_snapshot_back() {
             assert!(matches!(read(archive, name).unwrap().received, Received::By { .. }));
         })
         .await;
+}
+
+/// Who can write the files of a repository, and has a key that signs snapshots, names a key for receipts of its own and
+/// dates what it likes. A node that remembers the server's keys believes the server, not the files.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_for_receipts_that_the_files_name_dates_nothing_for_a_node_that_knows_its_server() {
+    let scene = Scene::set().await;
+    let name = scene.web.backup().await;
+    let known = scene.told_keys().await;
+    assert_eq!(known.len(), 1, "that of the server");
+    let evil = Signer::from_seed([9; 32]);
+    scene.dates(name, &evil, 1_000_000_000).await;
+    let told = scene.told_keys().await;
+    assert_eq!((told[0], told[1..].to_vec()), (known[0], vec![*evil.public().as_bytes()]));
+    // Who knows nothing believes what it is told at first, which is why nodes remember it.
+    let received = scene.received(name, None).await;
+    assert!(
+        matches!(received, Received::By { times: Some((_, at)), .. } if at.secs == 1_000_000_000),
+        "{received:?}"
+    );
+    assert_eq!(scene.received(name, Some(known)).await, Received::Unknown);
+}
+
+impl Scene {
+    /// The keys for receipts that the server tells `db`.
+    async fn told_keys(&self) -> Vec<ReceiptKey> {
+        let target = self.db.target();
+        let told =
+            move || Remote::connect(&target, Purpose::Look).unwrap().told_receipt_keys().to_vec();
+        tokio::task::spawn_blocking(told).await.unwrap()
+    }
+
+    /// What `db` makes of the receipt of a snapshot, when it believes these keys.
+    async fn received(&self, name: SnapshotRef, keys: Option<Vec<ReceiptKey>>) -> Received {
+        let machine = self.db.clone();
+        let received = move || {
+            let remote = Remote::connect(&machine.target(), Purpose::Look).unwrap();
+            if let Some(keys) = keys {
+                remote.believe_receipt_keys(keys);
+            }
+            let secret = machine.identity.slot_secret.clone().unwrap();
+            let archive = Archive::open_store(remote, SlotSecret::Recovery(*secret)).unwrap();
+            read(&archive, name).unwrap().received
+        };
+        tokio::task::spawn_blocking(received).await.unwrap()
+    }
+
+    /// Gives the snapshot another receipt, of a key that the files then name.
+    async fn dates(&self, name: SnapshotRef, signer: &Signer, secs: i64) {
+        let folder = self.server.folder("data/pool/domains/team");
+        let key = *signer.public().as_bytes();
+        let storage = Arc::new(LocalStorage::open(&folder).unwrap());
+        let repository = Repository::open(storage).unwrap();
+        let lease = repository.lease("evil").unwrap();
+        repository.note_receipt_key(&lease, key).unwrap();
+        let stored = repository.snapshot(name).unwrap();
+        let clear = stored.receipt.clone().unwrap();
+        let receipt = Receipt {
+            begun_secs: secs,
+            received_secs: secs,
+            key,
+            ..Receipt::decode(&clear).unwrap().0
+        };
+        let unsigned = receipt.encode();
+        let message = [RECEIPT_CONTEXT, &repository.config().repository.0, &unsigned].concat();
+        let forged = [&unsigned[..], &signer.sign(&message)].concat();
+        let session = format::record::split(&stored.record).unwrap().header.session;
+        let record = |clear: &[u8]| format::receipt::record(session, clear).unwrap().to_bytes();
+        let (file, bytes) = self.server.snapshots("team").pop().unwrap();
+        let kept = bytes.len() - record(&clear).len();
+        std::fs::write(file, [&bytes[..kept], &record(&forged)].concat()).unwrap();
+    }
 }

@@ -92,7 +92,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Option<Zeroizing<[u8; 32]>> {
+pub(super) fn unhex(text: &str) -> Option<Zeroizing<[u8; 32]>> {
     let text = text.trim().as_bytes();
     let (pairs, []) = text.as_chunks::<2>() else { return None };
     let mut bytes = Zeroizing::new([0; 32]);

@@ -235,12 +235,17 @@ impl Visit {
         Ok(packet)
     }
 
-    /// The keys that verify receipts of `repository`: those that it knows, and that of this server.
+    /// What a node is told: the key of this server first, which is its own word, then those that `repository`
+    /// names, which are the word of who can write its files. A server without a key speaks for none.
     fn receipt_keys(&self, repository: Option<&Arc<Repository>>) -> Result<Vec<PathBytes>, Packet> {
-        let keys = self.known_receipt_keys(repository)?;
-        Ok(keys.into_iter().map(|key| PathBytes(key.to_vec())).collect())
+        let Some(own) = self.shared.receipts.as_ref().map(Receipts::key) else {
+            return Ok(Vec::new());
+        };
+        let others = self.known_receipt_keys(repository)?.into_iter().filter(|key| *key != own);
+        Ok([own].into_iter().chain(others).map(|key| PathBytes(key.to_vec())).collect())
     }
 
+    /// The keys that verify receipts of `repository`: those that it knows, and that of this server.
     fn known_receipt_keys(
         &self,
         repository: Option<&Arc<Repository>>,
