@@ -508,6 +508,10 @@ SABOTAGES = {
         "        self.refuse_what_can_be_repaired(&reader)?;\n        reader.header",
         "        reader.header",
         test("client", "reclaim_drops_nothing")),
+    "look at the manifest before it is stored": (
+        "crates/client/src/manifest.rs",
+        "    opens_to(&record, sealer, &bytes)?;\n", "",
+        test("client", "a_bit_lost_before_the_manifest")),
     "checksum of a record that reclaim copies": (
         "crates/repository/src/reclaim/copy.rs",
         "        let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;\n"

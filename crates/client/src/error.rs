@@ -51,6 +51,9 @@ pub enum Error {
     /// An object has other content than its name says.
     #[error("object {0} has other content than its name says")]
     WrongContent(ObjectId),
+    /// What was sealed is not what was to be sealed.
+    #[error("the manifest of the snapshot changed between memory and seal; nothing was published")]
+    ManifestChanged,
     /// A snapshot that may not count: nobody vouches for it, or not for what it says of itself.
     #[error("snapshot {id} is not trusted: {why}")]
     NotTrusted {
@@ -112,7 +115,7 @@ impl Error {
         match self {
             Self::Repository(error) => error.is_damage(),
             Self::Crypto(_) | Self::Seal(_) | Self::Format(_) => true,
-            Self::WrongContent(_) | Self::NotTrusted { .. } => true,
+            Self::WrongContent(_) | Self::NotTrusted { .. } | Self::ManifestChanged => true,
             _ => false,
         }
     }

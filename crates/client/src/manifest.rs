@@ -148,8 +148,28 @@ pub(crate) fn sealed(
     let signature = writer.sign(&signed(archive, MANIFEST_CONTEXT, &unsigned))?;
     let clear = [&unsigned[..], &signature].concat();
     let packer = &mut Packer::new(Level::Fixed(3))?;
-    Ok(sealer.seal_single(RecordKind::Manifest, &clear, &bytes, packer)?)
+    let record =
+        sealer.seal_single(RecordKind::Manifest, &clear, &through_memory(&bytes), packer)?;
+    opens_to(&record, sealer, &bytes)?;
+    Ok(record)
 }
+
+/// Whether the manifest that was sealed is the one that was meant. It is small, and a snapshot whose manifest does not open
+/// is none: who may only write could not see that later either.
+fn opens_to(record: &SealedRecord, sealer: &Sealer, meant: &[u8]) -> Result<()> {
+    let mut unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
+    let opened = sealer.open_again(record, &mut unpacker);
+    if opened.is_ok_and(|opened| opened == meant) { Ok(()) } else { Err(Error::ManifestChanged) }
+}
+
+/// Memory loses no bit but in a test.
+#[cfg(not(test))]
+fn through_memory(bytes: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    bytes.into()
+}
+
+#[cfg(test)]
+use crate::backup::lies::manifest_through_memory as through_memory;
 
 /// A record that notes that snapshots were forgotten: their ids, signed.
 pub(crate) fn tombstone(

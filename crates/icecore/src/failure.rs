@@ -148,6 +148,9 @@ impl From<Error> for Failure {
         match error {
             Error::Repository(error) => of_repository(&error),
             Error::Crypto(error) => of_crypto(&error),
+            Error::ManifestChanged => Self::new(Code::Damage, message).hint(
+                "Run it again. When it comes back, this machine's memory or processor fails: test it (memtest86+) before the next backup.",
+            ),
             Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) => {
                 Self::new(Code::Damage, message)
             }

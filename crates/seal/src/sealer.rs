@@ -114,6 +114,17 @@ impl Sealer {
         Header { kind, codec, session, nonce, objects, clear_bytes, plain_bytes, sealed_bytes }
     }
 
+    /// What a record of [`Self::seal_single`] opens to, for who looks before it is stored.
+    pub fn open_again(
+        &self,
+        record: &SealedRecord,
+        unpacker: &mut zstd::bulk::Decompressor<'static>,
+    ) -> Result<Vec<u8>> {
+        let mut sealed = record.sealed.clone();
+        let header = Header::decode(&record.associated)?;
+        crate::open::unseal(&self.key, &header, &record.associated, &mut sealed, unpacker)
+    }
+
     /// Opens `record` again and compares each chunk with its name: finds what memory or the
     /// compressor broke before it is stored. `ids` names chunks.
     pub fn verify(

@@ -28,6 +28,20 @@ pub(super) fn through_memory(bytes: &[u8]) -> Cow<'_, [u8]> {
     lost.into()
 }
 
+/// In the tags of a backup whose manifest loses a bit.
+const UNLUCKY_TAG: &str = "unlucky-manifest";
+
+/// The body of a manifest as it comes out of the memory.
+pub(crate) fn manifest_through_memory(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let tag = UNLUCKY_TAG.as_bytes();
+    let Some(at) = bytes.windows(tag.len()).position(|part| part == tag) else {
+        return bytes.into();
+    };
+    let mut lost = bytes.to_vec();
+    lost[at] ^= 1;
+    lost.into()
+}
+
 struct Silent(parking_lot::Mutex<Vec<Vec<u8>>>);
 
 impl Monitor for Silent {
@@ -42,6 +56,14 @@ impl restore::Monitor for Silent {
 }
 
 fn backed_up(place: &Path, verify_blocks: bool) -> (Archive, crate::Result<super::Done>) {
+    backed_up_with(place, verify_blocks, &[])
+}
+
+fn backed_up_with(
+    place: &Path,
+    verify_blocks: bool,
+    tags: &[&str],
+) -> (Archive, crate::Result<super::Done>) {
     let source = place.join("source");
     std::fs::create_dir(&source).unwrap();
     std::fs::write(source.join("good"), [7; 500]).unwrap();
@@ -57,7 +79,7 @@ fn backed_up(place: &Path, verify_blocks: bool) -> (Archive, crate::Result<super
         }],
         node: "node".into(),
         paths: vec!["/".into()],
-        tags: Vec::new(),
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
         walk: Default::default(),
         read: ReadOptions::default(),
         threads: 1,
@@ -80,6 +102,15 @@ fn a_bit_lost_before_sealing_stops_a_backup_that_looks_again() {
     let place = tempfile::tempdir().unwrap();
     let (archive, done) = backed_up(place.path(), true);
     assert!(matches!(done, Err(Error::Seal(seal::Error::WrongContent(_)))), "{done:?}");
+    assert_eq!(archive.local().unwrap().snapshots().unwrap(), []);
+}
+
+/// Whether it looks again at blocks or not.
+#[test]
+fn a_bit_lost_before_the_manifest_is_sealed_publishes_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let (archive, done) = backed_up_with(place.path(), false, &[UNLUCKY_TAG]);
+    assert!(matches!(done, Err(Error::ManifestChanged)), "{done:?}");
     assert_eq!(archive.local().unwrap().snapshots().unwrap(), []);
 }
 

@@ -14,7 +14,7 @@ mod batch;
 mod content;
 mod effort;
 #[cfg(test)]
-mod lies;
+pub(crate) mod lies;
 mod memory;
 mod merge;
 mod order;
