@@ -60,6 +60,8 @@ pub struct Report {
     pub repaired: Vec<String>,
     /// What is wrong; nothing is when this is empty and the check ended.
     pub damages: Vec<Damage>,
+    /// Keys whose slots are damaged: they open nothing any more.
+    pub damaged_keys: Vec<String>,
     /// Whether the index names what is damaged, or a rebuild finds what is missing.
     pub needs_rebuild: bool,
     /// What may be as it was meant, and somebody may miss.

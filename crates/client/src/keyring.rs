@@ -115,8 +115,9 @@ impl Archive {
 
     fn add(&self, new: &NewSlot<'_>, secret: SlotSecret<'_>, kdf: KdfParams) -> Result<KeyId> {
         let material = self.certifier()?;
-        let (info, slot) = new_slot(material, new, secret, kdf, &self.surroundings)?;
+        // First: who waits for somebody else does not pay for a password each time.
         let lease = self.lease("key add")?;
+        let (info, slot) = new_slot(material, new, secret, kdf, &self.surroundings)?;
         if let Some(signer) = info.signer() {
             let next = SignerList::clone(&*self.signers_anew()?).with([signer], self.now_secs())?;
             self.put_signers(&lease, next, material)?;
@@ -126,14 +127,14 @@ impl Archive {
     }
 
     /// Removes a key: its slot opens nothing any more, and what it signs from now on is nobody's.
-    /// Never the last full one.
+    /// Never the last full one. A slot that is damaged goes like any other.
     pub fn remove_key(&self, id: KeyId) -> Result<()> {
         let material = self.certifier()?;
         // First, so that nobody else removes another one meanwhile.
         let lease = self.lease("key remove")?;
         let (slots, list) = (self.slots()?, self.signers_anew()?);
         let signs = list.find(id).is_some_and(SignerInfo::is_live);
-        if !signs && !slots.iter().any(|(other, _)| *other == id) {
+        if !signs && !self.key_ids()?.contains(&id) {
             return Err(Error::NoKey(id));
         }
         let mut others = slots.iter().filter(|(other, _)| *other != id);
@@ -148,6 +149,16 @@ impl Archive {
             self.put_signers(&lease, next, material)?;
         }
         Ok(self.local()?.remove_key_slot(&lease, id)?)
+    }
+
+    /// The ids by which keys can be removed: those of all slots, damaged or not, and of those who may sign and have none.
+    pub fn key_ids(&self) -> Result<Vec<KeyId>> {
+        let mut ids: Vec<_> = self.store.key_slots()?.into_iter().map(|(id, _)| id).collect();
+        let list = self.signers_anew()?;
+        ids.extend(list.signers().iter().filter(|it| it.is_live()).map(|it| it.id));
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
     }
 
     fn put_signers(&self, lease: &Lease, next: SignerList, material: &KeyMaterial) -> Result<()> {

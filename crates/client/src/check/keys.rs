@@ -25,19 +25,23 @@ pub(super) fn check(archive: &Archive, report: &mut Report) -> Result<()> {
     for (id, slot) in archive.local()?.key_slots()? {
         match crypto::verify_slot_certificate(&slot, &archive.slot.root) {
             Ok(info) if info.id != id => {
-                tell(unusable(id, &format!("it is the slot of key {}", info.id)), false)
+                tell(unusable(id, &format!("it is the slot of key {}", info.id)), false);
+                report.damaged_keys.push(id.to_string());
             }
             Ok(info) if is_known(&list, &info) => {}
             // A removal that was cut off, or somebody put it back: it signs nothing either way.
             Ok(_) => report.notes.push(Damage { what: left(id), ..Damage::default() }),
-            Err(error) => tell(unusable(id, &error.to_string()), false),
+            Err(error) => {
+                tell(unusable(id, &error.to_string()), false);
+                report.damaged_keys.push(id.to_string());
+            }
         }
     }
     Ok(())
 }
 
 fn unusable(id: KeyId, reason: &str) -> String {
-    format!("key {id}: {reason}; its password may open nothing any more")
+    format!("key {id}: {reason}; its password opens nothing any more")
 }
 
 fn left(id: KeyId) -> String {

@@ -88,6 +88,13 @@ fn advice(report: &Report) -> Option<String> {
     if can_heal {
         return Some("What to do: copy the repository's disk first, or look for another: it has begun to rot. Then\n  icecore check --repair\nwhich writes what has rotted as it was.".into());
     }
+    if !report.damaged_keys.is_empty() {
+        let remove = |id: &String| format!("\n  icecore key remove {id}");
+        let all: String = report.damaged_keys.iter().map(remove).collect();
+        return Some(format!(
+            "What to do, with a full key:{all}\n  icecore check\nWhoever had the password of such a key gets a new one (icecore key add); what the key signed stays good."
+        ));
+    }
     if report.needs_rebuild {
         return Some("What to do, one after the other:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe index then knows nothing damaged, a backup of the same sources stores anew what is missing and still\nthere, and the check says what is left to do.".into());
     }
@@ -170,6 +177,9 @@ mod tests {
         assert!(given.contains("icecore reclaim --accept-damage"), "{given}");
         let given = advice(&Report { needs_rebuild: true, ..report(&[false]) }).unwrap();
         assert!(given.contains("icecore rebuild"), "{given}");
+        let damaged_keys = vec!["0102".to_owned()];
+        let given = advice(&Report { damaged_keys, ..report(&[false]) }).unwrap();
+        assert!(given.contains("\n  icecore key remove 0102\n  icecore check\n"), "{given}");
         assert!(advice(&report(&[false, true])).unwrap().contains("icecore check --repair"));
     }
 

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::password_cost::{self, PasswordCost};
 use crate::secret::{self, Ask, Secret};
+use crate::wait::Wait;
 use crate::{escape, time};
 use client::Archive;
 use crypto::{KdfParams, Role, SlotInfo, SlotSecret};
@@ -17,7 +18,7 @@ use zeroize::Zeroizing;
 /// Keys: who can open the repository.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key add --read-only --label drill\n  icecore key add --read-write --node web\n  icecore key passwd --password-cost 256MiB\n  icecore key recovery > recovery-key.txt"
+    after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key add --read-only --label drill\n  icecore key add --read-write --node web\n  icecore key passwd --password-cost 256MiB\n  icecore key recovery --wait 10m > recovery-key.txt\n  icecore key remove 81b0e6aa"
 )]
 pub(crate) struct Key {
     #[command(subcommand)]
@@ -41,14 +42,18 @@ enum Action {
         new_password_file: Option<PathBuf>,
         #[command(flatten)]
         cost: PasswordCost,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// List the keys.
     List,
-    /// Remove a key; never the last one that can read.
+    /// Remove a key, damaged or not; never the last full one.
     Remove {
         /// The beginning of its id.
         #[arg(value_name = "KEY")]
         id: String,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Change the password with which the repository was opened. The old one opens nothing any more. What it costs stays
     /// unless something else is said.
@@ -58,12 +63,16 @@ enum Action {
         new_password_file: Option<PathBuf>,
         #[command(flatten)]
         cost: PasswordCost,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Make a recovery key and print it once; keep it on paper.
     Recovery {
         /// A text that tells keys apart.
         #[arg(long, value_name = "TEXT", default_value = "recovery key")]
         label: String,
+        #[command(flatten)]
+        wait: Wait,
     },
 }
 
@@ -166,17 +175,17 @@ impl Key {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
         match &self.action {
-            Action::Add { role, node, label, new_password_file, cost } => {
+            Action::Add { role, node, label, new_password_file, cost, wait } => {
                 let (role, kdf) = (role.role(), cost.kdf(None));
-                let new = New { role, label, node: node.as_deref(), kdf };
+                let new = New { role, label, node: node.as_deref(), kdf, wait: *wait };
                 add(context, &archive, &new, new_password_file.as_ref())
             }
-            Action::Passwd { new_password_file, cost } => {
-                change(context, &archive, new_password_file.as_ref(), *cost)
+            Action::Passwd { new_password_file, cost, wait } => {
+                change(context, &archive, new_password_file.as_ref(), *cost, *wait)
             }
             Action::List => list(context, &archive),
-            Action::Remove { id } => remove(context, &archive, id),
-            Action::Recovery { label } => recovery(context, &archive, label),
+            Action::Remove { id, wait } => remove(context, &archive, id, *wait),
+            Action::Recovery { label, wait } => recovery(context, &archive, label, *wait),
         }
     }
 }
@@ -187,15 +196,16 @@ struct New<'a> {
     label: &'a str,
     node: Option<&'a str>,
     kdf: KdfParams,
+    wait: Wait,
 }
 
 impl New<'_> {
-    fn add(&self, archive: &Archive, secret: &Secret) -> client::Result<KeyId> {
+    fn add(&self, context: &Context, archive: &Archive, secret: &Secret) -> client::Result<KeyId> {
         let (role, kdf) = (self.role, self.kdf);
-        match self.node {
+        self.wait.patiently(context, || match self.node {
             Some(node) => archive.add_key_of_node(role, secret.slot(), kdf, node),
             None => archive.add_key(role, secret.slot(), kdf, self.label),
-        }
+        })
     }
 }
 
@@ -212,13 +222,15 @@ fn change(
     archive: &Archive,
     file: Option<&PathBuf>,
     cost: PasswordCost,
+    wait: Wait,
 ) -> Result<Code> {
     archive.certifier().map_err(|error| context.failure(error))?;
     let (old, secret) = (&archive.slot, new_secret(file)?);
     let node = old.bound.then_some(old.label.as_str());
-    let new = New { role: old.role, label: &old.label, node, kdf: cost.kdf(old.kdf) };
-    let id = new.add(archive, &secret).map_err(|error| context.failure(error))?;
-    archive.remove_key(old.id).map_err(|error| {
+    let new = New { role: old.role, label: &old.label, node, kdf: cost.kdf(old.kdf), wait };
+    let id = new.add(context, archive, &secret).map_err(|error| context.failure(error))?;
+    let removed = wait.patiently(context, || archive.remove_key(old.id));
+    removed.map_err(|error| {
         let hint =
             format!("Both passwords open now. Remove the old one: icecore key remove {}", old.id);
         context.failure(error).hint(hint)
@@ -237,7 +249,7 @@ fn add(
 ) -> Result<Code> {
     archive.certifier().map_err(|error| context.failure(error))?;
     let secret = new_secret(file)?;
-    let id = new.add(archive, &secret).map_err(|error| context.failure(error))?;
+    let id = new.add(context, archive, &secret).map_err(|error| context.failure(error))?;
     context.out.line(&format!("added the key {id}"))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
@@ -248,18 +260,28 @@ fn list(context: &Context, archive: &Archive) -> Result<Code> {
         let shown = Shown::new(*id, info, archive.slot.id);
         context.out.item("key", &shown, || shown.row(info))?;
     }
+    let damaged = damaged(archive, &slots).map_err(|error| context.failure(error))?;
+    for id in &damaged {
+        context.out.note(&format!(
+            "the slot of the key {id} is damaged and opens nothing: icecore key remove {id}"
+        ));
+    }
     context.out.summary(Code::Complete, &Count { keys: slots.len() })
 }
 
-fn remove(context: &Context, archive: &Archive, prefix: &str) -> Result<Code> {
-    let slots = archive.slots().map_err(|error| context.failure(error))?;
-    let fitting: Vec<_> = slots
-        .iter()
-        .filter(|(id, _)| !prefix.is_empty() && id.to_string().starts_with(prefix))
-        .collect();
+/// Slots that nobody vouches for as they are.
+fn damaged(archive: &Archive, good: &[(KeyId, SlotInfo)]) -> client::Result<Vec<KeyId>> {
+    let all = archive.store.key_slots()?.into_iter().map(|(id, _)| id);
+    Ok(all.filter(|id| !good.iter().any(|(other, _)| other == id)).collect())
+}
+
+fn remove(context: &Context, archive: &Archive, prefix: &str, wait: Wait) -> Result<Code> {
+    let ids = archive.key_ids().map_err(|error| context.failure(error))?;
+    let is_meant = |id: &&KeyId| !prefix.is_empty() && id.to_string().starts_with(prefix);
+    let fitting: Vec<_> = ids.iter().filter(is_meant).collect();
     let hint = "All keys: icecore key list";
     let id = match fitting.as_slice() {
-        [(id, _)] => *id,
+        [id] => **id,
         [] => {
             return Err(
                 Failure::new(Code::Failed, format!("there is no key '{prefix}'")).hint(hint)
@@ -270,17 +292,19 @@ fn remove(context: &Context, archive: &Archive, prefix: &str) -> Result<Code> {
                 .hint(hint));
         }
     };
-    archive.remove_key(id).map_err(|error| context.failure(error))?;
+    let removed = wait.patiently(context, || archive.remove_key(id));
+    removed.map_err(|error| context.failure(error))?;
     context.out.line(&format!(
         "removed the key {id}; who knew it and copied the repository can still read that copy"
     ))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
 
-fn recovery(context: &Context, archive: &Archive, label: &str) -> Result<Code> {
+fn recovery(context: &Context, archive: &Archive, label: &str, wait: Wait) -> Result<Code> {
     let mut key = Zeroizing::new([0; 32]);
     getrandom::fill(&mut key[..]).map_err(|error| context.failure(error.into()))?;
-    let id = archive.add_key(Role::Full, SlotSecret::Recovery(*key), KdfParams::DEFAULT, label);
+    let (secret, kdf) = (SlotSecret::Recovery(*key), KdfParams::DEFAULT);
+    let id = wait.patiently(context, || archive.add_key(Role::Full, secret, kdf, label));
     let id = id.map_err(|error| context.failure(error))?;
     let text = Zeroizing::new(crypto::recovery_to_text(&key));
     // A key that nobody has seen would open for nobody: it goes again.

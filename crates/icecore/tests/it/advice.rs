@@ -128,6 +128,35 @@ fn the_advice_where_nothing_of_the_containers_is_left_ends_in_a_clean_check() {
     assert_latest_is_whole(&machine);
 }
 
+/// `key remove` knew no key whose slot nobody vouches for, and check named no command.
+#[test]
+fn the_advice_for_a_damaged_key_slot_ends_in_a_clean_check() {
+    let machine = Machine::new();
+    let slots = || {
+        let files = std::fs::read_dir(machine.path("repository/keys")).unwrap();
+        let names = files.map(|file| file.unwrap().path());
+        names.filter(|path| path.extension().is_none()).collect::<Vec<_>>()
+    };
+    let first: Vec<_> = slots();
+    let file = machine.path("other");
+    std::fs::write(&file, "another password").unwrap();
+    let add = ["key", "add", "--new-password-file", file.to_str().unwrap(), "--json"];
+    let id = machine.run(add).ends(0).last()["key"].as_str().unwrap().to_owned();
+    let mut command = machine.command(["backup", machine.source().to_str().unwrap()]);
+    crate::machine::ended(command.env("ICECORE_PASSWORD", "another password")).ends(0);
+    let signed = machine.snapshots();
+    let slot = machine.path("repository/keys").join(&id);
+    zero(&slot, 2, 3);
+    let listed = machine.run(["key", "list"]).ends(0);
+    assert!(listed.stderr.contains(&format!("icecore key remove {id}")), "{}", listed.stderr);
+    let told = follow(&machine);
+    assert!(told.iter().any(|text| text.contains("gets a new one")), "{told:#?}");
+    assert!(!slot.exists());
+    assert_eq!(slots(), first);
+    assert_eq!(machine.snapshots(), signed, "what it signed is good");
+    machine.run(["key", "remove", &id]).ends(1);
+}
+
 /// Writes zeros over both session records of a container.
 fn lose_session_records(file: &PathBuf) {
     const HEADER_BYTES: usize = 64;

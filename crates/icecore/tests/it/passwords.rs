@@ -211,3 +211,27 @@ fn what_a_password_costs_is_chosen_kept_and_shown() {
     assert_eq!(all, [(None, None), (Some(24 << 20), Some(3)), (Some(1 << 30), Some(2))]);
     machine.backup();
 }
+
+#[test]
+fn commands_on_keys_wait_for_who_writes() {
+    let machine = Machine::new();
+    let lock = std::fs::File::open(machine.path("repository/lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let file = machine.path("new");
+    let file = file.to_str().unwrap();
+    std::fs::write(file, "another").unwrap();
+    let add = ["key", "add", "--new-password-file", file];
+    machine.run(add).ends(11);
+    machine.run(add.iter().chain(&["--wait", "1s"])).ends(11);
+    let release = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        drop(lock);
+    });
+    let ran = machine.run(add.iter().chain(&["--wait", "1m"])).ends(0);
+    assert!(ran.stderr.contains("waiting for it"), "{}", ran.stderr);
+    release.join().unwrap();
+    let last = machine.run(["key", "recovery", "--wait", "1s", "--json"]).ends(0).last();
+    let id = last["key"].as_str().unwrap().to_owned();
+    machine.run(["key", "remove", &id, "--wait", "1s"]).ends(0);
+    machine.run(["key", "passwd", "--wait", "1s", "--new-password-file", file]).ends(0);
+}
