@@ -70,7 +70,31 @@ pub fn check(repository: &Repository) -> Result<Report> {
     for number in all {
         container(repository, number, &mut report)?;
     }
+    history(repository, &mut report)?;
     Ok(report)
+}
+
+/// Snapshots that nobody forgot, that a later one of their source cites, and whose files are gone. One that nothing cites may be
+/// of a backup that stopped before it was done.
+fn history(repository: &Repository, report: &mut Report) -> Result<()> {
+    let missed: FxHashSet<_> = match missed(repository) {
+        Ok(missed) => missed.into_iter().collect(),
+        Err(error) if error.is_of_the_way() => return Err(error),
+        Err(error) => {
+            report.damage(format!("whether a snapshot was lost cannot be said: {error}"));
+            return Ok(());
+        }
+    };
+    for name in repository.snapshots()? {
+        let Ok(stored) = repository.snapshot(name) else { continue };
+        if missed.contains(&stored.head.previous) {
+            report.damage(format!(
+                "snapshot {} is gone and nobody forgot it: icecore rebuild brings it back",
+                stored.head.previous
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn container(repository: &Repository, number: ContainerNo, report: &mut Report) -> Result<()> {

@@ -46,7 +46,17 @@ pub(super) fn attribute(
     if wanted.is_empty() && found.bad_pages.is_empty() {
         return Ok(());
     }
-    let search = Search { wanted: &wanted, bad_pages: &found.bad_pages };
+    search(archive, found, &wanted, report)
+}
+
+/// Which snapshots and paths need what is `wanted`, or a page that is bad.
+pub(super) fn search(
+    archive: &Archive,
+    found: &Found,
+    wanted: &FxHashSet<Wanted>,
+    report: &mut Report,
+) -> Result<()> {
+    let search = Search { wanted, bad_pages: &found.bad_pages };
     let pages = PageReader::new(archive)?;
     for snapshot in &found.snapshots {
         search.snapshot(&pages, snapshot, &mut report.damages)?;

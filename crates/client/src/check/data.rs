@@ -106,7 +106,7 @@ fn containers(archive: &Archive) -> Result<BTreeMap<ContainerNo, bool>> {
 
 /// Which containers are read wholly: all, or an even sample that moves with the day, so that
 /// checks of a tenth each come round.
-fn choose(numbers: &[ContainerNo], percent: Option<f64>, now_secs: i64) -> Vec<bool> {
+pub(super) fn choose(numbers: &[ContainerNo], percent: Option<f64>, now_secs: i64) -> Vec<bool> {
     let Some(percent) = percent else { return vec![false; numbers.len()] };
     let share = (percent / 100.0).clamp(0.0, 1.0);
     let day = (now_secs / 86_400) as f64;

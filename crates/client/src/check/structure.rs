@@ -9,8 +9,9 @@ use crate::{Archive, Error, Result};
 use format::leaf::LeafReader;
 use format::page::PageKind;
 use format::{inner, list};
-use ids::{ObjectId, SnapshotId};
+use ids::{ObjectId, Place, SnapshotId};
 use repository::check::{Wanted, missing};
+use repository::store::Store;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use tree::{PageData, PageSource};
@@ -29,8 +30,51 @@ pub(super) struct Found {
     pub(super) missing: FxHashSet<Wanted>,
 }
 
+/// Ids that are asked for at once, of a repository that is far away.
+const AT_ONCE: usize = 4096;
+
+/// Where chunks lie, as a repository that is far away says.
+pub(super) struct Located<'a> {
+    store: &'a dyn Store,
+    batch: Vec<ObjectId>,
+    seen: FxHashSet<Wanted>,
+    /// Chunks that it does not have.
+    pub(super) missing: FxHashSet<Wanted>,
+    /// Where the others lie, when they are to be read.
+    pub(super) places: Vec<(Place, ObjectId)>,
+    is_kept: bool,
+}
+
+impl<'a> Located<'a> {
+    pub(super) fn new(store: &'a dyn Store, is_kept: bool) -> Self {
+        let (batch, seen, missing, places) = Default::default();
+        Self { store, batch, seen, missing, places, is_kept }
+    }
+
+    fn add(&mut self, id: &ObjectId) -> Result<()> {
+        if self.seen.insert(Wanted::new(id)) {
+            self.batch.push(*id);
+        }
+        if self.batch.len() >= AT_ONCE { self.ask() } else { Ok(()) }
+    }
+
+    fn ask(&mut self) -> Result<()> {
+        let places = self.store.locate(&self.batch)?;
+        for (id, place) in self.batch.drain(..).zip(places) {
+            match place {
+                Some(place) if self.is_kept => self.places.push((place, id)),
+                Some(_) => {}
+                None => drop(self.missing.insert(Wanted::new(&id))),
+            }
+        }
+        Ok(())
+    }
+}
+
 #[derive(Default)]
-struct Walk {
+struct Walk<'a, 'b> {
+    /// Of a repository that is far away.
+    located: Option<&'b mut Located<'a>>,
     pages: FxHashSet<ObjectId>,
     bad_pages: FxHashSet<ObjectId>,
     chunks: Vec<Wanted>,
@@ -38,6 +82,16 @@ struct Walk {
 }
 
 pub(super) fn check(archive: &Archive, progress: &Progress, report: &mut Report) -> Result<Found> {
+    check_with(archive, None, progress, report)
+}
+
+/// The same of a repository that is far away, which says where chunks lie: `missing` are in `located` then.
+pub(super) fn check_with(
+    archive: &Archive,
+    located: Option<&mut Located<'_>>,
+    progress: &Progress,
+    report: &mut Report,
+) -> Result<Found> {
     let mut reader = ManifestReader::new(archive)?;
     let damages = &mut report.damages;
     let mut unreadable = Vec::new();
@@ -50,15 +104,20 @@ pub(super) fn check(archive: &Archive, progress: &Progress, report: &mut Report)
     })?;
     check_chains(&snapshots, report);
     let pages = PageReader::new(archive)?;
-    let mut walk = Walk::default();
+    let is_far = located.is_some();
+    let mut walk = Walk { located, ..Walk::default() };
     for snapshot in &snapshots {
         walk.tree(&pages, snapshot.head.root, progress, report)?;
     }
     walk.compact();
+    walk.ask()?;
     report.snapshots = snapshots.len() as u64;
     report.pages = walk.pages.len() as u64;
-    report.chunks = walk.chunks.len() as u64;
-    let missing = missing(archive.local()?, &walk.chunks)?.into_iter().collect();
+    report.chunks = walk.count() as u64;
+    let missing = match is_far {
+        true => FxHashSet::default(),
+        false => missing(archive.local()?, &walk.chunks)?.into_iter().collect(),
+    };
     Ok(Found { snapshots, unreadable, bad_pages: walk.bad_pages, missing })
 }
 
@@ -89,7 +148,7 @@ fn understood(page: Arc<PageData>) -> Result<Arc<PageData>> {
     Ok(page)
 }
 
-impl Walk {
+impl Walk<'_, '_> {
     fn tree(
         &mut self,
         pages: &PageReader<'_>,
@@ -120,16 +179,30 @@ impl Walk {
             }
             // Reversed: the first page below is read next, and its neighbours lie beside it.
             stack.extend(page.refs.iter().rev().filter(|id| id.is_page()));
-            page.refs.iter().filter(|id| !id.is_page()).for_each(|id| self.add(id));
+            page.refs.iter().filter(|id| !id.is_page()).try_for_each(|id| self.add(id))?;
         }
         Ok(())
     }
 
-    fn add(&mut self, id: &ObjectId) {
+    fn add(&mut self, id: &ObjectId) -> Result<()> {
+        if let Some(located) = &mut self.located {
+            return located.add(id);
+        }
         self.chunks.push(Wanted::new(id));
         if self.chunks.len() - self.sorted >= COMPACT_EVERY.max(self.sorted) {
             self.compact();
         }
+        Ok(())
+    }
+
+    /// Asks for the rest of what lies far away.
+    fn ask(&mut self) -> Result<()> {
+        let Some(located) = &mut self.located else { return Ok(()) };
+        located.ask()
+    }
+
+    fn count(&self) -> usize {
+        self.located.as_ref().map_or(self.chunks.len(), |located| located.seen.len())
     }
 
     fn compact(&mut self) {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test may stop at the first surprise")]
 
 mod changing;
+mod checking_afar;
 mod cut_short;
 mod damage;
 mod damage_matrix;

@@ -14,7 +14,7 @@ use serde::Serialize;
 /// Look for damage; the exit code is 14 when there is some.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n\nWithout --read-data the structure is checked: that every snapshot has all it needs.\n--repair needs a repository that was made with `icecore init --parity`; nothing else may write meanwhile."
+    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n\nWithout --read-data the structure is checked: that every snapshot has all it needs. On a node of a server it checks\nwhat can be seen from there, and says what its host has to check.\n--repair needs a repository that was made with `icecore init --parity`; nothing else may write meanwhile."
 )]
 pub(crate) struct Check {
     /// Also read and verify the data: all of it, or this share of the containers, chosen at random.
@@ -58,6 +58,9 @@ impl Check {
         let all = self.repair.then_some(100.0);
         let read_data_percent = self.read_data.or(all);
         let options = Options { read_data_percent, threads, repair: self.repair };
+        if context.remote().is_some() && archive.reader_keys().is_err() {
+            return remembered(context, &archive);
+        }
         let shown = Shown::start(&context.progress, &context.out, None);
         let report =
             self.wait.patiently(context, || check::run(&archive, &options, &context.progress));
@@ -72,11 +75,82 @@ impl Check {
         Failure::heard_or_not(told)?;
         context.out.line(&summary(&report))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
-        if let Some(advice) = advice(&report) {
+        let advice = match context.remote() {
+            None => advice(&report),
+            Some(remote) => {
+                context.out.line(&left_out(&report, remote.names().1))?;
+                advice_from_afar(&report, remote.names().1)
+            }
+        };
+        if let Some(advice) = advice {
             context.out.line(&advice)?;
         }
         context.out.summary(code, &report)
     }
+}
+
+/// What only the machine can check on which the repository lies, and how.
+fn left_out(report: &Report, domain: &str) -> String {
+    let gaps = match report.gaps {
+        0 => String::new(),
+        gaps => format!(
+            "; {} that others cite are not listed: whether somebody forgot them is seen there, too",
+            units::many(gaps, "snapshot")
+        ),
+    };
+    format!(
+        "not checked from here: {}. On the server: icecore server check {domain}{gaps}",
+        report.left_out.join(", ")
+    )
+}
+
+/// The same as [`advice`] for who cannot reach the containers.
+fn advice_from_afar(report: &Report, domain: &str) -> Option<String> {
+    if report.damages.is_empty() {
+        return None;
+    }
+    let forget = match report.damaged_snapshots() {
+        ids if ids.is_empty() => String::new(),
+        ids => format!(
+            "\nWhat cannot be stored anew is given up, after you have restored what you need, on the server:\n  icecore server forget {domain} --damaged {0}\nor, where only nodes know the keys, from a node that may: icecore forget --damaged {0}",
+            ids.join(" ")
+        ),
+    };
+    Some(format!(
+        "What to do: look on the server what its disk lost: icecore server check {domain}\nThen here:\n  icecore backup --full PATH...\n  icecore check\nA backup of the same sources stores anew what is lost and still there.{forget}"
+    ))
+}
+
+/// What a machine can see whose key reads nothing: the newest snapshot of each of its sources, who signed it, and that it
+/// is none from before what this machine remembers.
+fn remembered(context: &Context, archive: &client::Archive) -> Result<Code> {
+    let Some(node) = context.node()? else { return Err(crate::node::not_enrolled(context)) };
+    let memory = crate::node::memory::Memory::load(&node.folder, archive);
+    let damages: Vec<_> = memory.doubts(archive)?.into_iter().map(doubt).collect();
+    damages.iter().try_for_each(|damage| tell(context, damage))?;
+    let left_out =
+        vec!["content", "older snapshots", "other sources", "containers", "parity", "index"];
+    let snapshots = memory.sources() as u64;
+    let report = Report { snapshots, damages, left_out, ..Report::default() };
+    context.out.line(&format!(
+        "{}: the newest snapshot of {} that this machine has backed up: number and signature",
+        match report.damages.len() {
+            0 => "no damage".to_owned(),
+            some => units::many(some as u64, "damage"),
+        },
+        units::many(snapshots, "source"),
+    ))?;
+    context.out.line(&format!(
+        "not checked with a key that cannot read: {}. On the server: icecore server check {}",
+        report.left_out.join(", "),
+        node.identity.agent.domain
+    ))?;
+    let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
+    context.out.summary(code, &report)
+}
+
+fn doubt(what: String) -> Damage {
+    Damage { what, ..Damage::default() }
 }
 
 /// What to do next, if anything: commands that end in a clean check, one after the other.

@@ -51,6 +51,11 @@ impl Memory {
         Ok(doubts)
     }
 
+    /// Of how many sources a snapshot is remembered.
+    pub(crate) fn sources(&self) -> usize {
+        self.last.len()
+    }
+
     /// Remembers what this machine has just made, whatever the server says of it.
     pub(crate) fn note(&mut self, source: &ObjectId, done: &Done) -> Result<()> {
         let last = Last { sequence: done.source_sequence, id: done.snapshot.id.to_string() };

@@ -1,6 +1,7 @@
 //! The real binary on real files: what a user types and what comes of it.
 
 mod advice;
+mod checking_from_afar;
 mod children;
 mod choosing;
 mod exit_codes;

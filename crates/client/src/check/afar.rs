@@ -1,0 +1,187 @@
+//! Check of a repository that lies behind a server: what a reader can see from there. Containers, parity and the index are
+//! their host's to check; that all which snapshots need can be read, and is what its name says, is checked here.
+
+use super::data::choose;
+use super::structure::{Found, Located};
+use super::{Damage, Options, Report, cancelled, damage, structure};
+use crate::backup::Progress;
+use crate::blocks::Scratch;
+use crate::receipts::Received;
+use crate::{Archive, Error, Result};
+use ids::{ContainerNo, ObjectId, Place, SnapshotId};
+use repository::check::Wanted;
+use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+/// Records that are sent for before they are read; the way itself takes as many of them as it has room for.
+const AHEAD: usize = 128;
+
+/// What is checked by who holds the containers alone.
+const LEFT_OUT: [&str; 4] = ["containers", "parity", "index", "tombstones"];
+
+pub(super) fn run(
+    archive: &Archive,
+    options: &Options,
+    progress: &Progress,
+    report: &mut Report,
+) -> Result<()> {
+    if options.repair {
+        return Err(repository::Error::NotHere.into());
+    }
+    report.left_out = LEFT_OUT.to_vec();
+    // Without it nobody can say what is forged.
+    archive.signers_anew()?;
+    let mut located = Located::new(&*archive.store, options.read_data_percent.is_some());
+    let found = structure::check_with(archive, Some(&mut located), progress, report)?;
+    history(&found, &archive.store.snapshots()?, report);
+    let mut lost = located.missing;
+    if !lost.is_empty() {
+        let what = format!("{} chunks are in no container", lost.len());
+        report.damages.push(Damage { what, ..Damage::default() });
+    }
+    if let Some(percent) = options.read_data_percent {
+        let mut data = Data::new(archive, report, progress)?;
+        data.read(located.places, percent)?;
+        lost.extend(data.lost);
+    }
+    if !lost.is_empty() || !found.bad_pages.is_empty() {
+        damage::search(archive, &found, &lost, report)?;
+    }
+    Ok(())
+}
+
+/// What cites a snapshot that is not listed: it was forgotten, or lost. Tombstones say which, and lie where the containers
+/// do. A receipt of nobody known is told, since what has it is held back.
+fn history(found: &Found, listed: &[repository::snapshots::SnapshotRef], report: &mut Report) {
+    let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
+    let is_gone = |id: &SnapshotId| *id != SnapshotId([0; SnapshotId::LEN]) && !listed.contains(id);
+    let cited = found.snapshots.iter().map(|snapshot| snapshot.head.previous);
+    report.gaps = cited.filter(is_gone).collect::<FxHashSet<_>>().len() as u64;
+    for snapshot in found.snapshots.iter().filter(|it| it.received == Received::Unknown) {
+        let id = snapshot.id();
+        let what = format!("the receipt of snapshot {id} is signed by no server that is known");
+        let snapshots = vec![id.to_string()];
+        report.notes.push(Damage { what, snapshots, ..Damage::default() });
+    }
+}
+
+/// Reads records, and compares what is in them with its names.
+struct Data<'a> {
+    archive: &'a Archive,
+    report: &'a mut Report,
+    progress: &'a Progress,
+    scratch: Scratch,
+    buffer: Vec<u8>,
+    lost: FxHashSet<Wanted>,
+}
+
+/// An object, and where it lies.
+type At = (Place, ObjectId);
+
+impl<'a> Data<'a> {
+    fn new(archive: &'a Archive, report: &'a mut Report, progress: &'a Progress) -> Result<Self> {
+        let (buffer, lost) = Default::default();
+        Ok(Self { archive, report, progress, scratch: Scratch::new()?, buffer, lost })
+    }
+
+    /// All of `objects`, or those in a share of the containers.
+    fn read(&mut self, mut objects: Vec<At>, percent: f64) -> Result<()> {
+        objects.sort_unstable();
+        let numbers: BTreeSet<_> = objects.iter().map(|(place, _)| place.container).collect();
+        let numbers: Vec<_> = numbers.into_iter().collect();
+        let chosen = choose(&numbers, Some(percent), self.archive.now_secs());
+        let chosen: FxHashSet<ContainerNo> =
+            numbers.iter().zip(chosen).filter(|(_, is)| *is).map(|(number, _)| *number).collect();
+        self.report.containers = numbers.len() as u64;
+        self.report.containers_read = chosen.len() as u64;
+        objects.retain(|(place, _)| chosen.contains(&place.container));
+        let records: Vec<_> = objects.chunk_by(|one, next| one.0 == next.0).collect();
+        let mut ahead = records.iter().map(|record| record[0].0);
+        for place in ahead.by_ref().take(AHEAD) {
+            self.archive.store.want(place)?;
+        }
+        for record in &records {
+            cancelled(self.progress)?;
+            self.record(record)?;
+            if let Some(place) = ahead.next() {
+                self.archive.store.want(place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One record, with those of its objects that snapshots need.
+    fn record(&mut self, objects: &[At]) -> Result<()> {
+        let place = objects[0].0;
+        let Err(error) = self.holds(place, objects, true) else { return Ok(()) };
+        if error.is_of_the_way() {
+            return Err(error);
+        }
+        if self.moved(objects)? {
+            return Ok(());
+        }
+        let is_healable = self.archive.store.heal(place, &mut self.buffer)
+            && self.holds(place, objects, false).is_ok();
+        let (number, offset, length) = (place.container, place.offset, place.length);
+        let what = format!("container {number} at {offset} (+{length}): {error}");
+        self.report.damages.push(Damage { what, healable: is_healable, ..Damage::default() });
+        if !is_healable {
+            self.lost.extend(objects.iter().map(|(_, id)| Wanted::new(id)));
+        }
+        Ok(())
+    }
+
+    /// Whether the record at `place` holds all of these as their names say. It is read first, or in the buffer already.
+    fn holds(&mut self, place: Place, objects: &[At], read: bool) -> Result<()> {
+        if read {
+            self.archive.store.read(place, &mut self.buffer)?;
+            self.report.bytes_read += self.buffer.len() as u64;
+            self.progress.bytes_read.fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
+        }
+        let blocks = self.archive.blocks()?;
+        let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
+        let ids = &self.archive.keys.writer.ids;
+        for (at, id) in opened.ids.iter().enumerate() {
+            let payload = opened.payload(at);
+            let name = match opened.page_head(at) {
+                Some((kind, refs)) => ids.page_id(kind as u8, refs, payload),
+                None => ids.chunk_id(payload),
+            };
+            if name != *id {
+                return Err(Error::WrongContent(*id));
+            }
+        }
+        let is_in = |id: &ObjectId| opened.ids.contains(id);
+        match objects.iter().find(|(_, id)| !is_in(id)) {
+            Some((_, id)) => Err(repository::Error::ObjectMissing(*id).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a reclaim has moved all of these meanwhile, and they are good where they lie now.
+    fn moved(&mut self, objects: &[At]) -> Result<bool> {
+        let ids: Vec<_> = objects.iter().map(|(_, id)| *id).collect();
+        let places = self.archive.store.locate(&ids)?;
+        let Some(mut now) = places
+            .into_iter()
+            .zip(ids)
+            .map(|(at, id)| Some((at?, id)))
+            .collect::<Option<Vec<At>>>()
+        else {
+            return Ok(false);
+        };
+        if now.iter().any(|(place, _)| *place == objects[0].0) {
+            return Ok(false);
+        }
+        now.sort_unstable();
+        for record in now.chunk_by(|one, next| one.0 == next.0) {
+            match self.holds(record[0].0, record, true) {
+                Err(error) if error.is_of_the_way() => return Err(error),
+                Err(_) => return Ok(false),
+                Ok(()) => {}
+            }
+        }
+        Ok(true)
+    }
+}
