@@ -282,8 +282,12 @@ fn text(report: &Report, dry_run: bool) -> String {
             units::count(report.differing)
         ));
     }
+    let text = text + &format!(" in {}", units::duration(report.elapsed_secs));
+    if dry_run {
+        return text;
+    }
     let rate = units::rate(report.bytes as f64 / report.elapsed_secs.max(0.001));
-    text + &format!(" in {}, {rate}", units::duration(report.elapsed_secs))
+    text + &format!(", {rate}")
 }
 
 #[cfg(test)]

@@ -26,30 +26,48 @@ struct Page {
 impl Sessions {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let Jobs { jobs, next } = reach.get("/sessions")?;
+        if jobs.is_empty() {
+            context.out.line("nothing runs; what ran before: icecore server jobs")?;
+        } else {
+            context.out.line(&heading())?;
+        }
         for job in &jobs {
             context.out.item("job", job, || running(job))?;
         }
-        if jobs.is_empty() {
-            context.out.line("nothing runs")?;
+        if let Some(job) = jobs.first() {
+            context.out.line(&format!("To end one: icecore server cancel {}", job.id))?;
         }
         context.out.summary(Code::Complete, &Page { count: jobs.len(), next })
     }
 }
 
+fn heading() -> String {
+    columns(["JOB", "KIND", "NODE", "SINCE", "AT", "OBJECTS", "SIZE", "RATE", "PATH"])
+}
+
 fn running(job: &Job) -> String {
     let progress = &job.progress;
-    let rate = job.bytes_per_sec.map_or(String::new(), |rate| format!(", {}", units::rate(rate)));
-    let (objects, bytes) = (units::count(progress.objects), units::bytes(progress.bytes));
-    let cancelled = if job.cancelled { ", to be cancelled" } else { "" };
-    format!(
-        "{:>6}  {} of {} since {}: {}{cancelled}, {objects} objects, {bytes}{rate}  {}",
-        job.id,
-        escape::text(&job.kind),
-        escape::text(&job.node),
-        when(job.begun),
-        escape::text(&progress.stage),
-        escape::text(&progress.path),
-    )
+    let rate = job.bytes_per_sec.map_or("-".to_owned(), units::rate);
+    // Who was asked to end does so at the next packet.
+    let stage = if job.cancelled { "cancelled".to_owned() } else { escape::text(&progress.stage) };
+    columns([
+        &job.id.to_string(),
+        &escape::text(&job.kind),
+        &escape::text(&job.node),
+        &when(job.begun),
+        &stage,
+        &units::count(progress.objects),
+        &units::bytes(progress.bytes),
+        &rate,
+        &escape::text(&progress.path),
+    ])
+}
+
+fn columns([job, kind, node, since, at, objects, size, rate, path]: [&str; 9]) -> String {
+    let line = format!(
+        "{job:>6}  {kind:<8} {node:<16} {since:<19}  {at:<9} {objects:>12} {size:>12} {rate:>14}  {path}"
+    );
+    line.trim_end().to_owned()
 }
 
 /// List jobs, newest first, or show one with its report.
@@ -152,5 +170,53 @@ impl Cancel {
         let done: Done = reach.post(&format!("/jobs/{}/cancel", self.id), &())?;
         context.out.line(&format!("job {} was asked to end", self.id))?;
         context.out.summary(Code::Complete, &done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::jobs::{JobState, Progress};
+
+    #[test]
+    fn sessions_stand_below_their_headings() {
+        let progress = Progress {
+            objects: 331_902,
+            bytes: 13_529_146_982,
+            bytes_read: 0,
+            bytes_wire: 0,
+            stage: "store".to_owned(),
+            path: "/home/\u{1b}[2Jx".to_owned(),
+        };
+        let job = Job {
+            id: 12,
+            node: "web-01".to_owned(),
+            domain: "web-01".to_owned(),
+            kind: "backup".to_owned(),
+            what: "/home".to_owned(),
+            begun: 0,
+            ended: None,
+            state: JobState::Running,
+            progress,
+            objects_per_sec: None,
+            bytes_per_sec: Some(155_189_248.0),
+            snapshot: None,
+            error: None,
+            cancelled: false,
+            report: None,
+        };
+        let (heading, row) = (heading(), running(&job));
+        for (name, value) in [("KIND", "backup"), ("NODE", "web-01"), ("AT", "store")] {
+            assert_eq!(heading.find(name), row.find(value), "{heading}\n{row}");
+        }
+        for (name, value) in
+            [("OBJECTS", "331,902"), ("SIZE", "12.60 GiB"), ("RATE", "148.00 MiB/s")]
+        {
+            let end = |text: &str, part: &str| text.find(part).map(|at| at + part.len());
+            assert_eq!(end(&heading, name), end(&row, value), "{heading}\n{row}");
+        }
+        assert!(!row.contains('\u{1b}'), "{row}");
+        let cancelled = running(&Job { cancelled: true, bytes_per_sec: None, ..job });
+        assert!(cancelled.contains(" cancelled "), "{cancelled}");
     }
 }
