@@ -77,7 +77,9 @@ pub struct Domain {
     /// What its repository is made with.
     #[serde(flatten)]
     pub settings: Settings,
-    /// When it was made, seconds since 1970.
+    /// When it was made.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub made: i64,
     /// Its repository, hex; missing as long as there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,8 +106,9 @@ pub struct Grant {
     pub node: Name,
     /// The domain.
     pub domain: Name,
-    /// When it ends, seconds since 1970; missing for no end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it ends; missing for no end.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<i64>,
 }
 
@@ -123,7 +126,9 @@ pub struct Snapshot {
     pub number: u64,
     /// Its id, hex.
     pub id: String,
-    /// When the backup began, seconds since 1970.
+    /// When the backup began.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub time: i64,
     /// The key slot that signed it, hex: see the nodes for whose it is.
     pub key: String,

@@ -77,7 +77,9 @@ pub struct TokenMade {
     pub domain: Name,
     /// Where the machine finds the server.
     pub server: String,
-    /// When it ends, seconds since 1970.
+    /// When it ends.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
     /// Whether a node of this name exists: enrolling takes its place.
     pub replaces: bool,
@@ -124,7 +126,9 @@ pub struct Enrolled {
     pub certificate: String,
     /// Certificate of the server's authority, PEM.
     pub authority: String,
-    /// When the certificate ends, seconds since 1970.
+    /// When the certificate ends.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
 }
 
@@ -143,7 +147,9 @@ pub struct Renew {
 pub struct Renewed {
     /// The node's certificate, PEM.
     pub certificate: String,
-    /// When it ends, seconds since 1970.
+    /// When it ends.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
 }
 
@@ -164,7 +170,8 @@ pub struct KeyMade {
     pub key: String,
     /// The repository of the domain, hex.
     pub repository: String,
-    /// When it goes, seconds since 1970; missing when it stays until it is withdrawn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it goes; missing when it stays until it is withdrawn.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<i64>,
 }

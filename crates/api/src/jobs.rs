@@ -47,10 +47,13 @@ pub struct Job {
     pub kind: String,
     /// What is backed up or restored.
     pub what: String,
-    /// When it began, seconds since 1970.
+    /// When it began.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub begun: i64,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub ended: Option<i64>,
     /// Its state.
     pub state: JobState,
@@ -102,8 +105,9 @@ pub struct JobFilter {
     /// In this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
-    /// Begun then or later, seconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Begun then or later.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>, format = DateTime)]
     pub since: Option<i64>,
     /// With lower numbers than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]

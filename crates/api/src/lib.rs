@@ -1,6 +1,6 @@
 //! Types of the HTTP API: what the server and its clients say to each other in JSON.
 //!
-//! Every path begins with [`BASE`]. Times are seconds since 1970. What a program should not rely on is not here; fields
+//! Every path begins with [`BASE`]. Times are RFC 3339 in UTC, as text; durations in seconds end in `_secs`. What a program should not rely on is not here; fields
 //! may be added, and none is ever taken away.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -13,6 +13,7 @@ pub mod limits;
 pub mod name;
 pub mod nodes;
 pub mod orders;
+mod rfc3339;
 pub mod status;
 pub mod storages;
 pub mod token;

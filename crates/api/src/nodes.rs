@@ -38,10 +38,13 @@ pub struct Node {
     /// Which snapshots it may forget.
     #[serde(default)]
     pub forget: ForgetScope,
-    /// When it enrolled, seconds since 1970.
+    /// When it enrolled.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub made: i64,
-    /// When it was last seen, seconds since 1970; this moment while it is connected, missing when never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it was last seen; this moment while it is connected, missing when never.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub last_seen: Option<i64>,
     /// From where.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,8 +52,9 @@ pub struct Node {
     /// Version of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// When its certificate ends, seconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When its certificate ends.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub certificate_expires: Option<i64>,
     /// Its certificates are good no more.
     pub revoked: bool,

@@ -74,7 +74,9 @@ pub struct Order {
     pub id: u64,
     /// What is to be done.
     pub task: Task,
-    /// When it was given, seconds since 1970.
+    /// When it was given.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub made: i64,
     /// How far it is.
     pub state: OrderState,

@@ -8,7 +8,9 @@ use utoipa::ToSchema;
 pub struct Status {
     /// Version of its program.
     pub version: String,
-    /// Since when it runs, seconds since 1970.
+    /// Since when it runs.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub started: i64,
     /// Where it is reached.
     pub address: String,
@@ -20,7 +22,9 @@ pub struct Status {
     pub running: u64,
     /// SHA-256 of the certificate of its authority, hex.
     pub authority: String,
-    /// When its certificate ends, seconds since 1970; it is renewed long before.
+    /// When its certificate ends; it is renewed long before.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub certificate_expires: i64,
     /// Free bytes of the disk on which its own repositories lie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +45,9 @@ pub struct Status {
 pub struct AuditEntry {
     /// Its number.
     pub id: u64,
-    /// When, seconds since 1970.
+    /// When.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub time: i64,
     /// Who: `admin`, `node NAME` or `server`.
     pub who: String,

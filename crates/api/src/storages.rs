@@ -26,7 +26,9 @@ pub struct StorageTokenMade {
     pub storage: Name,
     /// Where the machine finds the server.
     pub server: String,
-    /// When it ends, seconds since 1970.
+    /// When it ends.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
     /// Whether a storage server of this name exists: enrolling takes its place.
     pub replaces: bool,
@@ -55,7 +57,9 @@ pub struct EnrolledStorage {
     pub certificate: String,
     /// Certificate of the server's authority, PEM.
     pub authority: String,
-    /// When the certificate ends, seconds since 1970.
+    /// When the certificate ends.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
 }
 
@@ -69,10 +73,13 @@ pub struct Storage {
     /// Its port; missing until it has run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// When it enrolled, seconds since 1970.
+    /// When it enrolled.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
     pub made: i64,
-    /// When it was last heard of, seconds since 1970; missing when never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When it was last heard of; missing when never.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub last_seen: Option<i64>,
     /// Version of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,13 +63,13 @@ enum Action {
 struct Shown<'a> {
     #[serde(flatten)]
     agent: &'a access::identity::Agent,
-    certificate_expires: i64,
+    certificate_expires: String,
     folder: String,
 }
 
 #[derive(Serialize)]
 struct Expires {
-    certificate_expires: i64,
+    certificate_expires: String,
 }
 
 impl Agent {
@@ -103,7 +103,7 @@ impl Agent {
         let identity = Identity::load(&folder)?;
         let shown = Shown {
             agent: &identity.agent,
-            certificate_expires: identity.certificate.not_after_secs,
+            certificate_expires: json(identity.certificate.not_after_secs),
             folder: folder.display().to_string(),
         };
         context.out.summary(Code::Complete, &shown)
@@ -135,7 +135,7 @@ fn renew(if_due: bool, context: &Context) -> Result<Code> {
         blocking::wait(access::renew::renew(&folder))?.expires
     };
     context.out.line(&format!("the certificate is good until {}", show(expires)))?;
-    context.out.summary(Code::Complete, &Expires { certificate_expires: expires })
+    context.out.summary(Code::Complete, &Expires { certificate_expires: json(expires) })
 }
 
 fn lines(identity: &Identity) -> [String; 6] {
@@ -149,6 +149,10 @@ fn lines(identity: &Identity) -> [String; 6] {
         format!("certificate  until {}", show(identity.certificate.not_after_secs)),
     ]
     .map(|line| crate::escape::text(&line))
+}
+
+fn json(secs: i64) -> String {
+    time::json(Time { secs, nanos: 0 })
 }
 
 fn show(secs: i64) -> String {

@@ -10,6 +10,7 @@ use crate::failure::Result;
 use access::blocking;
 use access::storage::Storage as Identity;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use format::entry::Time;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -75,7 +76,7 @@ struct Enroll {
 struct Shown<'a> {
     #[serde(flatten)]
     settings: &'a access::storage::Settings,
-    certificate_expires: i64,
+    certificate_expires: String,
 }
 
 impl Storage {
@@ -106,6 +107,7 @@ impl Storage {
     fn show(&self, context: &Context) -> Result<Code> {
         let identity = Identity::load(&self.data())?;
         let (settings, expires) = (&identity.settings, identity.certificate.not_after_secs);
+        let certificate_expires = crate::time::json(Time { secs: expires, nanos: 0 });
         for line in [
             format!("server       {}", settings.server),
             format!("storage      {}", settings.storage),
@@ -115,6 +117,6 @@ impl Storage {
         ] {
             context.out.line(&crate::escape::text(&line))?;
         }
-        context.out.summary(Code::Complete, &Shown { settings, certificate_expires: expires })
+        context.out.summary(Code::Complete, &Shown { settings, certificate_expires })
     }
 }

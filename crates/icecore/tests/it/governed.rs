@@ -314,3 +314,78 @@ fn a_limit_has_a_rate_a_unit_and_somebody_who_is_there() {
     assert!(said.contains("icecore server limit list"), "{said}");
     govern(&machine, &["limit", "list"]).ends(0);
 }
+
+/// The fields of JSON that are times, wherever they stand.
+fn times(value: &serde_json::Value, found: &mut Vec<(String, serde_json::Value)>) {
+    const NAMES: [&str; 10] = [
+        "time",
+        "made",
+        "begun",
+        "ended",
+        "until",
+        "expires",
+        "started",
+        "last_seen",
+        "certificate_expires",
+        "created",
+    ];
+    match value {
+        serde_json::Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            if NAMES.contains(&name.as_str()) {
+                found.push((name.clone(), value.clone()));
+            }
+            times(value, found);
+        }),
+        serde_json::Value::Array(values) => values.iter().for_each(|value| times(value, found)),
+        // No number is a time of today in seconds, whatever its name.
+        serde_json::Value::Number(number) => {
+            let is_epoch =
+                number.as_i64().is_some_and(|it| (1_700_000_000..3_000_000_000).contains(&it));
+            assert!(!is_epoch, "{number}");
+        }
+        _ => {}
+    }
+}
+
+/// Friction 19 of the review by use: epoch seconds here, RFC 3339 there.
+#[test]
+fn every_time_in_json_is_rfc_3339() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let made = govern(&machine, &["token", "web", "--json"]).ends(0);
+    let [url, token] = token(&machine, &["web"]);
+    let mut all = vec![made, agent(&machine, "agent", &["enroll", &url, &token, "--json"]).ends(0)];
+    let source = machine.source();
+    let node = |words: &[&str]| {
+        let mut command = machine.command(words.iter().chain(&["--json"]));
+        crate::machine::ended(command.env_remove("ICECORE_REPO")).ends(0)
+    };
+    all.push(node(&["backup", source.to_str().unwrap()]));
+    let [_, other] = self::token(&machine, &["db"]);
+    agent(&machine, "db", &["enroll", &url, &other]).ends(0);
+    all.push(govern(&machine, &["grant", "db", "web", "--for", "1d", "--json"]).ends(0));
+    all.push(govern(&machine, &["backup", "web", "--json"]).ends(0));
+    let looks: [&[&str]; 11] = [
+        &["nodes"],
+        &["domains"],
+        &["snapshots", "web"],
+        &["grants"],
+        &["jobs"],
+        &["jobs", "1"],
+        &["sessions"],
+        &["orders"],
+        &["status"],
+        &["audit"],
+        &["token", "disk", "--storage"],
+    ];
+    all.extend(looks.map(|words| govern(&machine, &[words, &["--json"]].concat()).ends(0)));
+    all.extend([&["agent", "status"][..], &["agent", "renew"], &["snapshots"]].map(node));
+    let mut found = Vec::new();
+    all.iter().flat_map(Ran::lines).for_each(|line| times(&line, &mut found));
+    assert!(found.len() > 25, "{found:?}");
+    for (name, time) in &found {
+        let time = time.as_str().unwrap_or_else(|| panic!("{name}: {time}"));
+        let is_good = time.len() >= 20 && time.ends_with('Z') && time.as_bytes()[10] == b'T';
+        assert!(is_good && time.starts_with("20"), "{name}: {time}");
+    }
+}

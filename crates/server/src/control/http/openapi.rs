@@ -22,7 +22,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
 #[openapi(
     info(
         title = "Icecore",
-        description = "The API of an Icecore server. Times are seconds since 1970, sizes are bytes. Whatever is no success has the body `Failure`.",
+        description = "The API of an Icecore server. Times are RFC 3339 in UTC, sizes are bytes. Whatever is no success has the body `Failure`.",
         license(name = "Apache-2.0")
     ),
     paths(
