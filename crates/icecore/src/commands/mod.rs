@@ -15,6 +15,7 @@ pub(crate) mod forget;
 mod groups;
 pub(crate) mod init;
 pub(crate) mod key;
+mod keyless;
 pub(crate) mod ls;
 pub(crate) mod map;
 pub(crate) mod net;

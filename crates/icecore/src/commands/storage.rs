@@ -4,11 +4,13 @@ mod governing;
 mod run;
 
 use crate::codes::Code;
+use crate::commands::keyless::{self, Reclaiming};
 use crate::commands::token_given::TokenGiven;
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use access::blocking;
 use access::storage::Storage as Identity;
+use api::Name;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
 use serde::Serialize;
@@ -48,6 +50,32 @@ enum Action {
     /// Show what this machine is to its server. Asks nobody.
     #[command(after_help = "Example:\n  icecore storage status --json")]
     Status,
+    Check(Check),
+    Reclaim(Reclaim),
+}
+
+/// Check a domain that lies here, without its keys: checksums, and that nothing is missing.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example:\n  icecore storage check web-01\n\nThe storage server may run or not. Whether what is sealed is what it should be, only a node with the key can say:\nicecore check"
+)]
+struct Check {
+    /// The domain.
+    #[arg(id = "of", value_name = "DOMAIN")]
+    domain: Name,
+}
+
+/// Give back the space of what was forgotten in a domain that lies here, without its keys.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore storage reclaim web-01 --dry-run\n  icecore storage reclaim web-01 --wait 10m\n\nThe storage server may run or not; while a node backs up to the domain, it is refused, or waits with --wait. When a\nsnapshot that nobody forgot has lost its file, nothing is removed."
+)]
+struct Reclaim {
+    /// The domain.
+    #[arg(id = "of", value_name = "DOMAIN")]
+    domain: Name,
+    #[command(flatten)]
+    how: Reclaiming,
 }
 
 /// Become a storage server. The line to type is printed by: icecore server token NAME --storage
@@ -88,12 +116,27 @@ impl Storage {
                 self.show(context)
             }
             Some(Action::Status) => self.show(context),
+            Some(Action::Check(check)) => keyless::check(context, &self.folder(&check.domain)?),
+            Some(Action::Reclaim(reclaim)) => {
+                reclaim.how.run(context, &self.folder(&reclaim.domain)?)
+            }
         }
     }
 
     fn data(&self) -> PathBuf {
         let given = self.data.clone().filter(|path| !path.as_os_str().is_empty());
         given.unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
+    }
+
+    /// Where the repository of a domain lies.
+    fn folder(&self, domain: &Name) -> Result<PathBuf> {
+        let folder = self.data().join("pool/domains").join(domain.as_str());
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let message = format!("there is no domain '{domain}' here ({})", folder.display());
+        let hint = "On the server, which domain lies where: icecore server domains";
+        Err(Failure::new(Code::NoRepository, message).hint(hint))
     }
 
     fn enroll(&self, enroll: &Enroll) -> Result<()> {

@@ -1,7 +1,8 @@
 //! What the host of a server does with a domain whose keys it does not have.
 
 use crate::governed::{agent, govern, start, token};
-use crate::machine::{Machine, ended, length, random};
+use crate::machine::{Machine, Ran, ended, length, random};
+use crate::storing::Site;
 
 #[test]
 fn a_domain_is_checked_and_reclaimed_without_its_keys() {
@@ -65,4 +66,55 @@ fn a_domain_is_checked_and_reclaimed_without_its_keys() {
     assert_eq!(told.code, 14, "{}", told.text());
     let audit = govern(&machine, &["audit", "--json"]).ends(0).text();
     assert!(audit.contains("domain.reclaim") && audit.contains("domain.check"), "{audit}");
+}
+
+/// On the machine of the storage server, which runs.
+fn there(site: &Site, words: &[&str]) -> Ran {
+    let data = site.folder("disk");
+    site.machine.run(["storage", "--data", &data].iter().chain(words).copied())
+}
+
+#[test]
+fn a_domain_on_a_storage_server_is_checked_and_reclaimed_there() {
+    let site = Site::new();
+    site.enrol("web", &["--keys", "client"]);
+    let source = site.folder("source");
+    site.machine.write("gone", &random(3 << 20));
+    site.node("web", &["backup", &source]).ends(0);
+    std::fs::remove_file(site.machine.source().join("gone")).unwrap();
+    site.node("web", &["backup", &source]).ends(0);
+    // What the governing server is asked says where to type it, and that is what helps.
+    for word in ["check", "reclaim"] {
+        let said = site.govern(&[word, "web"]).ends(2).stderr;
+        let (_, typed) = said.split_once("On that machine: icecore storage ").unwrap();
+        there(&site, &typed.split_whitespace().collect::<Vec<_>>()).ends(0);
+    }
+    let told = there(&site, &["check", "web", "--json"]).ends(0).last();
+    assert_eq!((told["snapshots"].as_u64(), told["damaged"].as_u64()), (Some(2), Some(0)));
+    site.govern(&["allow-forget", "web"]).ends(0);
+    site.node("web", &["forget", "--keep-last", "1"]).ends(0);
+    let words = ["reclaim", "web", "--max-waste", "0%", "--dry-run", "--json"];
+    let told = there(&site, &words).ends(0).last();
+    assert!(told["dry_run"] == true && told["bytes_freed"].as_u64().unwrap() > 1 << 20, "{told}");
+    let told = there(&site, &["reclaim", "web", "--max-waste", "0%", "--json"]).ends(0).last();
+    assert!(told["bytes_freed"].as_u64().unwrap() > 1 << 20, "{told}");
+    there(&site, &["check", "web"]).ends(0);
+    site.restores("web", &[]);
+    site.node("web", &["check", "--read-data"]).ends(0);
+    let said = there(&site, &["check", "nobody"]).ends(10).stderr;
+    assert!(said.contains("icecore server domains"), "{said}");
+}
+
+/// Who writes has the repository, and whoever reclaims waits for it.
+#[test]
+fn a_reclaim_on_a_storage_server_waits_for_the_backup_that_runs() {
+    let site = Site::new();
+    site.enrol("web", &[]);
+    let mut backup = site.begin_backup("web");
+    let refused = there(&site, &["reclaim", "web"]).ends(11).stderr;
+    assert!(refused.contains("--wait 10m"), "{refused}");
+    there(&site, &["check", "web"]).ends(0);
+    there(&site, &["reclaim", "web", "--wait", "2m"]).ends(0);
+    assert_eq!(backup.ends_within(60), Some(0), "{}", site.said("web"));
+    site.restores("web", &[]);
 }

@@ -65,6 +65,14 @@ pub enum Error {
     /// The server knows no key of this domain.
     #[error("only nodes know the keys of the domain '{0}'")]
     NoKeys(String),
+    /// The repository of a domain lies on a storage server.
+    #[error("the domain '{domain}' lies on the storage server '{storage}'")]
+    OnStorage {
+        /// The domain.
+        domain: String,
+        /// The storage server.
+        storage: String,
+    },
     /// Who may sign in a domain is not known.
     #[error(
         "the list of signers (keys/signers) of a domain is missing or damaged, and so is its copy: on its machine, icecore rebuild with a full key makes it anew"

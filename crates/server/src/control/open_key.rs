@@ -35,7 +35,7 @@ impl Control {
     /// server whose files lie in `folder` may run or not. It is noted in the audit log.
     ///
     /// # Errors
-    /// As [`Control::domain_key`]; [`Error::Usage`] also when it lies on a storage server.
+    /// As [`Control::domain_key`]; [`Error::OnStorage`].
     pub fn open_to_forget(folder: &Path, domain: &Name) -> Result<(PathBuf, Zeroizing<[u8; 32]>)> {
         let folder = Folder::look(folder)?;
         let catalog = Catalog::open(&folder.catalog()?)?;
@@ -43,9 +43,7 @@ impl Control {
         let known = known.ok_or_else(|| Error::Usage(format!("there is no domain '{domain}'")))?;
         let sealed = known.sealed.ok_or_else(|| Error::NoKeys(domain.to_string()))?;
         if let Some(storage) = known.storage {
-            return Err(Error::Usage(format!(
-                "the domain '{domain}' lies on the storage server '{storage}'; print its key here: icecore server key {domain}; and use it there: icecore forget --repo DATA/pool/domains/{domain} --keep-daily 7 --dry-run"
-            )));
+            return Err(on_storage(domain, &storage));
         }
         let secret = open_master(&folder, &catalog)?.open(domain.as_str(), &sealed)?;
         let by = By { who: READER, now_secs: now_secs() };
@@ -59,21 +57,23 @@ impl Control {
     /// may run or not. `action` is noted in the audit log.
     ///
     /// # Errors
-    /// [`Error::Usage`] when there is no such domain, or it lies on a storage server; [`Error::File`],
-    /// [`Error::Catalog`].
+    /// [`Error::Usage`] when there is no such domain; [`Error::OnStorage`]; [`Error::File`], [`Error::Catalog`].
     pub fn domain_folder(folder: &Path, domain: &Name, action: &str) -> Result<PathBuf> {
         let folder = Folder::look(folder)?;
         let catalog = Catalog::open(&folder.catalog()?)?;
         let known = catalog.domain(domain)?;
         let known = known.ok_or_else(|| Error::Usage(format!("there is no domain '{domain}'")))?;
         if let Some(storage) = known.storage {
-            let why = format!("the domain '{domain}' lies on the storage server '{storage}'");
-            return Err(Error::Usage(why));
+            return Err(on_storage(domain, &storage));
         }
         let by = By { who: READER, now_secs: now_secs() };
         catalog.audit_note(by, action, domain.as_str(), "without keys")?;
         Ok(folder.domain(domain))
     }
+}
+
+fn on_storage(domain: &Name, storage: &Name) -> Error {
+    Error::OnStorage { domain: domain.to_string(), storage: storage.to_string() }
 }
 
 fn now_secs() -> i64 {

@@ -1,0 +1,118 @@
+//! What the host of a server or storage server does with a repository whose keys it does not have: `icecore server check`,
+//! `reclaim`, and the same of `icecore storage`.
+
+use super::check::parse_percent;
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result, quoted};
+use crate::wait::Wait;
+use crate::{escape, units};
+use client::keyless;
+use repository::Repository;
+use repository::local::LocalStorage;
+use repository::reclaim::Options;
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How to reclaim.
+#[derive(clap::Args, Debug)]
+pub(super) struct Reclaiming {
+    /// Say what would be done, and do nothing.
+    #[arg(short = 'n', long)]
+    pub(super) dry_run: bool,
+    /// Dead bytes that may stay: less means more copying.
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
+    max_waste: f64,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+#[derive(Serialize)]
+struct Freed {
+    dry_run: bool,
+    bytes: u64,
+    bytes_freed: u64,
+    containers_removed: u64,
+    containers_rewritten: u64,
+    dead_objects: u64,
+}
+
+/// Checks the repository in `folder`.
+pub(super) fn check(context: &Context, folder: &Path) -> Result<Code> {
+    let repository = opened(folder)?;
+    let report = keyless::check(&repository).map_err(|error| context.failure(error))?;
+    for damage in &report.damages {
+        context.out.note(&escape::text(damage));
+    }
+    context.out.line(&format!(
+        "{}, {} with {} ({}): {}",
+        units::many(report.snapshots, "snapshot"),
+        units::many(report.containers, "container"),
+        units::many(report.records, "record"),
+        units::bytes(report.bytes),
+        if report.damaged == 0 {
+            "no damage".into()
+        } else {
+            units::many(report.damaged, "damage")
+        }
+    ))?;
+    let code = if report.damaged == 0 { Code::Complete } else { Code::Damage };
+    context.out.summary(code, &report)
+}
+
+impl Reclaiming {
+    /// Reclaims in the repository in `folder`.
+    pub(super) fn run(&self, context: &Context, folder: &Path) -> Result<Code> {
+        let repository = opened(folder)?;
+        let options = Options {
+            max_waste_percent: self.max_waste,
+            dry_run: self.dry_run,
+            accept_damage: false,
+        };
+        let reclaim = || keyless::reclaim(&repository, "reclaim without keys", options);
+        let done = self.wait.patiently(context, reclaim);
+        let done = done.map_err(|error| failed(context, error, folder))?;
+        context.out.line(&format!(
+            "{} {} of {}: {} containers removed, {} rewritten",
+            if self.dry_run { "would free" } else { "freed" },
+            units::bytes(done.bytes_freed),
+            units::bytes(done.bytes),
+            units::count(done.containers_removed),
+            units::count(done.containers_rewritten),
+        ))?;
+        let freed = Freed {
+            dry_run: self.dry_run,
+            bytes: done.bytes,
+            bytes_freed: done.bytes_freed,
+            containers_removed: done.containers_removed,
+            containers_rewritten: done.containers_rewritten,
+            dead_objects: done.dead_objects,
+        };
+        context.out.summary(Code::Complete, &freed)
+    }
+}
+
+/// A snapshot that is missed is brought back by who has a key.
+fn failed(context: &Context, error: client::Error, folder: &Path) -> Failure {
+    let place = folder.display().to_string();
+    if matches!(error, client::Error::Usage(_)) {
+        return Failure::new(Code::Damage, error.to_string()).hint(format!(
+            "With a key of the domain, on this machine: icecore rebuild --repo {} --password-file FILE",
+            quoted(&place)
+        ));
+    }
+    match error {
+        client::Error::Repository(repository::Error::InUse { .. }) => {
+            Failure::from(error).at(&place)
+        }
+        error => context.failure(error),
+    }
+}
+
+fn opened(folder: &Path) -> Result<Repository> {
+    let place = folder.display().to_string();
+    let storage = LocalStorage::open(folder)
+        .map_err(|error| Failure::from(repository::Error::from(error)).at(&place))?;
+    Repository::open(Arc::new(storage)).map_err(|error| Failure::from(error).at(&place))
+}
