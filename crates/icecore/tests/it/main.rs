@@ -29,4 +29,5 @@ mod storing;
 mod streams;
 mod trusting;
 mod unheard;
+mod units;
 mod wishes;
