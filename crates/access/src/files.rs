@@ -43,7 +43,7 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Durably removes a file, if it is there.
-pub(crate) fn remove(path: &Path) -> Result<()> {
+pub fn remove(path: &Path) -> Result<()> {
     remove_if_there(path).and_then(|()| sync_parent(path)).map_err(file(path))
 }
 

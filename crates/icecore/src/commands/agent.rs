@@ -3,6 +3,7 @@
 mod allow;
 mod daemon;
 mod orders;
+mod recovery;
 
 use crate::codes::Code;
 use crate::commands::init::Privacy;
@@ -50,6 +51,7 @@ enum Action {
     /// Show what this machine is to its server. Asks nobody.
     #[command(after_help = "Example:\n  icecore agent status --json")]
     Status,
+    Recovery(recovery::Recovery),
     /// Get the next certificate now. The agent does it by itself in time.
     #[command(after_help = "Examples:\n  icecore agent renew\n  icecore agent renew --if-due")]
     Renew {
@@ -65,6 +67,8 @@ struct Shown<'a> {
     agent: &'a access::identity::Agent,
     certificate_expires: String,
     folder: String,
+    /// Whether the recovery key of the domain lies there.
+    holds_recovery_key: bool,
 }
 
 #[derive(Serialize)]
@@ -92,8 +96,12 @@ impl Agent {
             Some(Action::Status) => {
                 let identity = Identity::load(&context.agent_folder())?;
                 lines(&identity).iter().try_for_each(|line| context.out.print(line))?;
+                if let Some(warning) = recovery::warning(&context.agent_folder())? {
+                    context.out.remark(&warning);
+                }
                 self.show(context)
             }
+            Some(Action::Recovery(recovery)) => recovery.run(context),
             Some(Action::Renew { if_due }) => renew(*if_due, context),
         }
     }
@@ -104,6 +112,7 @@ impl Agent {
         let shown = Shown {
             agent: &identity.agent,
             certificate_expires: json(identity.certificate.not_after_secs),
+            holds_recovery_key: keys::waiting_recovery(&folder)?.is_some(),
             folder: folder.display().to_string(),
         };
         context.out.summary(Code::Complete, &shown)
@@ -118,12 +127,7 @@ fn tell_recovery(context: &Context) -> Result<()> {
         return Ok(());
     };
     node.open(context, remote::Purpose::Look)?;
-    if let Some((path, key)) = keys::waiting_recovery(&node.folder)? {
-        context.out.line("only this machine and this recovery key can read its backups:")?;
-        context.out.line(&format!("  {}", *key))?;
-        context.out.line(&format!("put it away, then remove {}", path.display()))?;
-    }
-    Ok(())
+    recovery::tell(context, &node.folder)
 }
 
 fn renew(if_due: bool, context: &Context) -> Result<Code> {

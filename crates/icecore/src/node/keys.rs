@@ -59,6 +59,11 @@ fn options(settings: Settings) -> InitOptions {
     InitOptions { privacy: super::privacy_of(privacy), parity_percent, ..InitOptions::default() }
 }
 
+/// Removes it from this machine.
+pub(crate) fn remove_recovery(folder: &Path) -> Result<()> {
+    Ok(access::files::remove(&folder.join(RECOVERY))?)
+}
+
 fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> Result<New> {
     let surroundings = Surroundings::default();
     let material = client::archive::new_material(&surroundings, options)?;

@@ -158,3 +158,49 @@ fn a_repository_that_is_gone_is_not_made_again_and_its_recovery_key_stays() {
     fs::rename(machine.path("elsewhere"), machine.path("data/pool/domains/own")).unwrap();
     node(&machine, "own", &["backup", source.to_str().unwrap()]).ends(0);
 }
+
+/// Review finding S17: it stayed on the disk of the node, next to what it opens.
+#[test]
+fn a_recovery_key_is_put_away_once_a_copy_of_it_is_shown() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, first] = token(&machine, &["own", "--keys", "client", "--write-only"]);
+    let told = agent(&machine, "own", &["enroll", &url, &first]).ends(0).text();
+    let file = machine.path("own/recovery.key");
+    let key = fs::read_to_string(&file).unwrap();
+    assert!(told.contains(&key) && told.contains("agent recovery --put-away"), "{told}");
+    let status = agent(&machine, "own", &["status"]).ends(0);
+    assert!(status.stderr.contains("still lies in"), "{}", status.stderr);
+    let holds = || {
+        agent(&machine, "own", &["status", "--json"]).ends(0).last()["holds_recovery_key"].clone()
+    };
+    assert_eq!(holds(), true);
+    let shown = agent(&machine, "own", &["recovery"]).ends(0);
+    assert_eq!(shown.text(), format!("{key}\n"));
+    let copy = machine.path("copy");
+    let put_away = ["recovery", "--put-away", "--copy", copy.to_str().unwrap()];
+    let other = crypto::recovery_to_text(&[7; 32]);
+    for wrong in ["", "no key", &other, &key[1..]] {
+        fs::write(&copy, wrong).unwrap();
+        let refused = agent(&machine, "own", &put_away).ends(12);
+        assert!(refused.stderr.contains("nothing was removed"), "{}", refused.stderr);
+        assert!(file.exists());
+    }
+    // As somebody types it from paper.
+    fs::write(&copy, key.to_lowercase().replace('-', " ")).unwrap();
+    agent(&machine, "own", &put_away).ends(0);
+    assert!(!file.exists());
+    assert_eq!(holds(), false);
+    assert_eq!(agent(&machine, "own", &["status"]).ends(0).stderr, "");
+    let gone = agent(&machine, "own", &["recovery"]).ends(1);
+    assert!(gone.stderr.contains("It was put away"), "{}", gone.stderr);
+    node(&machine, "own", &["backup", machine.source().to_str().unwrap()]).ends(0);
+    // The copy opens what it is for.
+    let repository = machine.path("data/pool/domains/own");
+    let words = ["check", "--read-data", "--repo", repository.to_str().unwrap()];
+    ended(machine.command(words).env("ICECORE_PASSWORD", fs::read_to_string(&copy).unwrap()))
+        .ends(0);
+    let [_, managed] = token(&machine, &["managed"]);
+    agent(&machine, "managed", &["enroll", &url, &managed]).ends(0);
+    agent(&machine, "managed", &["recovery"]).ends(1);
+}

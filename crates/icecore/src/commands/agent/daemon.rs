@@ -23,6 +23,9 @@ const DONE_MAX: usize = 4096;
 /// Waits for orders until it is told to stop.
 pub(super) fn run(context: &Context) -> Result<Code> {
     Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
+    if let Some(warning) = super::recovery::warning(&context.agent_folder())? {
+        context.out.note(&warning);
+    }
     context.listen_for_signals();
     let (mut done, mut pause) = (BTreeSet::new(), PAUSE_FIRST);
     while !context.is_cancelled() {

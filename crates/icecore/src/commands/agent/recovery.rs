@@ -1,0 +1,100 @@
+//! `icecore agent recovery`: the recovery key of a domain whose keys only its nodes know lies in the agent's folder until a
+//! person has it elsewhere. Who reads it reads every backup of the domain.
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::node::keys;
+use crate::secret::{self, Ask};
+use crypto::SlotSecret;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// What `agent enroll` and `agent recovery` advise.
+const PUT_AWAY: &str = "icecore agent recovery --put-away";
+
+/// Show the recovery key that lies in the agent's folder, or remove it from there.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore agent recovery              (prints it: write it down, or print it)\n  icecore agent recovery --put-away   (asks for it once more, from your copy, then removes the file)\n  icecore agent recovery --put-away --copy /media/stick/recovery-key.txt\n\nOnly domains with client keys have one. While it lies on this machine, whoever breaks into it reads all backups of the\ndomain; when it is nowhere, a lost machine takes its backups with it."
+)]
+pub(super) struct Recovery {
+    /// Remove it from this machine. First your copy is compared with it.
+    #[arg(long)]
+    put_away: bool,
+    /// Read the copy from this file instead of asking.
+    #[arg(long, value_name = "FILE", requires = "put_away")]
+    copy: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    file: String,
+    is_put_away: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovery_key: Option<&'a str>,
+}
+
+impl Recovery {
+    pub(super) fn run(&self, context: &Context) -> Result<Code> {
+        let folder = context.agent_folder();
+        let (path, key) = keys::waiting_recovery(&folder)?.ok_or_else(|| nothing_there(&folder))?;
+        let file = path.display().to_string();
+        if !self.put_away {
+            context.out.print(&key)?;
+            context.out.remark(&format!(
+                "Put it where this machine is not, then remove it from here: {PUT_AWAY}"
+            ));
+            let told = Told { file, is_put_away: false, recovery_key: Some(&key) };
+            return context.out.summary(Code::Complete, &told);
+        }
+        self.compare(&key, &file)?;
+        keys::remove_recovery(&folder)?;
+        context.out.line(&format!("your copy is good; {file} is removed"))?;
+        let told = Told { file, is_put_away: true, recovery_key: None };
+        context.out.summary(Code::Complete, &told)
+    }
+
+    /// Who has a copy with a typing error has none.
+    fn compare(&self, key: &str, file: &str) -> Result<()> {
+        let copy = match &self.copy {
+            Some(copy) => secret::from_file(copy)?,
+            None => secret::prompt("Recovery key, from your copy", Ask::Once)?,
+        };
+        let known = crypto::recovery_from_text(key).map_err(client::Error::from)?;
+        if matches!(copy.slot(), SlotSecret::Recovery(typed) if typed == known) {
+            return Ok(());
+        }
+        let message = format!("the copy is not the recovery key in {file}; nothing was removed");
+        Err(Failure::new(Code::WrongKey, message).hint("Make a new copy: icecore agent recovery"))
+    }
+}
+
+fn nothing_there(folder: &Path) -> Failure {
+    let message = format!("no recovery key lies in {}", folder.display());
+    Failure::new(Code::Failed, message).hint(
+        "It was put away, or the server manages the keys of this domain (icecore agent status). A further one, where the repository lies: icecore key recovery",
+    )
+}
+
+/// That the key lies there, for people; nothing when it does not.
+pub(super) fn warning(folder: &Path) -> Result<Option<String>> {
+    let waiting = keys::waiting_recovery(folder)?;
+    Ok(waiting.map(|(path, _)| {
+        format!(
+            "the recovery key of this domain still lies in {}: whoever reads it reads every backup. Copy it, then: {PUT_AWAY}",
+            path.display()
+        )
+    }))
+}
+
+/// What is said when it was just made.
+pub(super) fn tell(context: &Context, folder: &Path) -> Result<()> {
+    let Some((path, key)) = keys::waiting_recovery(folder)? else { return Ok(()) };
+    context.out.line("only this machine and this recovery key can read its backups:")?;
+    context.out.line(&format!("  {}", *key))?;
+    context.out.line(&format!(
+        "Put it where this machine is not. It also lies in {} until you remove it: {PUT_AWAY}",
+        path.display()
+    ))
+}
