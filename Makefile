@@ -97,12 +97,16 @@ crash-smoke: fast
 	@if [ "$$(id -u)" = 0 ] && losetup --find >/dev/null 2>&1; then \
 	    cargo proof crash --shut-down ext4 --runs 100 --seconds 20 --binary $(FAST); \
 	    cargo proof device --seconds 25 --binary $(FAST); \
+	    cargo proof device --target --seconds 15 --binary $(FAST); \
 	    echo "== the same without syncs must fail"; \
 	    ICECORE_BINARY=$(FAST) .ci/must-fail $(LOST) cargo proof device --seconds 20 --binary proof/testdata/icecore-without-sync; \
+	    ICECORE_BINARY=$(FAST) .ci/must-fail $(LOST_TARGET) cargo proof device --target --seconds 20 --binary proof/testdata/icecore-without-sync; \
 	else .ci/skip "file systems shut down, power cuts" "need root and loop devices"; fi
 
 # How `proof device` says that a cut cost something.
 LOST := 'FAILED: power cut at request .*(was acknowledged and is not there|restores otherwise|icecore (check|restore|backup|snapshots).* ended with)'
+# The same of a target.
+LOST_TARGET := 'FAILED: power cut at request .*(reported done, and snapshot|nothing says that the restore was cut short)'
 
 # Real file systems, full disks, frozen processes, little memory, servers cut off: a slice of each.
 rigs-smoke: fast

@@ -35,7 +35,7 @@ const fn whole(name: &'static str, words: &'static [&'static str]) -> Part {
 const WITHOUT_END: &str = "1000000000";
 
 /// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 20] = [
+const PARTS: [Part; 21] = [
     whole("sabotage", &["make", "--quiet", "sabotage"]),
     whole("damage matrix", &["make", "--quiet", "damage"]),
     whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
@@ -46,8 +46,9 @@ const PARTS: [Part; 20] = [
     Part { name: "kill -9", share: 12, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
     shut_down("shut down, ext4", &["crash", "--runs", WITHOUT_END, "--shut-down", "ext4"]),
     shut_down("shut down, xfs", &["crash", "--runs", WITHOUT_END, "--shut-down", "xfs"]),
-    Part { name: "power cut, ext4", share: 7, what: What::Rig(&["device"]) },
-    Part { name: "power cut, xfs", share: 5, what: What::Rig(&["device", "--file-system", "xfs"]) },
+    Part { name: "power cut, ext4", share: 6, what: What::Rig(&["device"]) },
+    Part { name: "power cut of a restore", share: 2, what: What::Rig(&["device", "--target"]) },
+    Part { name: "power cut, xfs", share: 4, what: What::Rig(&["device", "--file-system", "xfs"]) },
     Part {
         name: "power cut, btrfs",
         share: 5,

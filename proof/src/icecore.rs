@@ -1,7 +1,9 @@
 //! Running the real binary: to its end, or until it is killed.
 
 use crate::volume::Volume;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -60,8 +62,10 @@ impl Icecore {
         delay: Duration,
     ) -> Result<Ended, String> {
         let start = Instant::now();
+        // Its children too: what stands in for the binary may run it as one.
         let mut child = self
             .command(arguments)
+            .process_group(0)
             .spawn()
             .map_err(|error| format!("cannot start icecore: {error}"))?;
         while start.elapsed() < delay {
@@ -76,7 +80,8 @@ impl Icecore {
         match &self.volume {
             Some(volume) => shut_down(volume, child, start),
             None => {
-                child.kill().map_err(|error| error.to_string())?;
+                let group = Pid::from_child(&child);
+                kill_process_group(group, Signal::KILL).map_err(|error| error.to_string())?;
                 child.wait().map_err(|error| error.to_string())?;
                 Ok(Ended::Killed)
             }

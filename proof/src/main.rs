@@ -52,7 +52,8 @@ cargo proof cuts [OPTIONS]    a server and its nodes: kill -9 of the server and 
 cargo proof device [OPTIONS]  a disk that logs writes and flushes; the power cut at every flush, with
                               none, all, or torn parts of what was written since; as root
     --file-system FS   ext4 (default), xfs or btrfs
-    --commands N    commands that are logged (default 16)
+    --commands N    commands that are logged (default 16; 6 restores)
+    --target        not the repository lies on that disk, but what is restored
     --seconds S     some of the flushes, as many as the time allows
     --seed N        repeat a run
     --binary PATH   the icecore that writes (default target/release/icecore)

@@ -20,8 +20,8 @@ pub(crate) fn binary(profile: &str) -> PathBuf {
 /// This program as it runs: its file is another one once it was built with other features.
 pub(crate) const THIS: &str = "/proc/self/exe";
 
-/// A word that has no value.
-const FLAGS: [&str; 1] = ["--keep"];
+/// Words that have no value.
+const FLAGS: [&str; 2] = ["--keep", "--target"];
 
 /// What was asked of a rig.
 pub(crate) struct Asked(Vec<(String, String)>);

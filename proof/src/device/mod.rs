@@ -1,21 +1,20 @@
-//! A repository on a disk that logs every write and every flush, and the power cut at each flush:
-//! the log is replayed to it, with none, all, or torn parts of what was written since.
+//! A disk that logs every write and every flush, and the power cut at each flush: the log is replayed
+//! to it, with none, all, or torn parts of what was written since. The file system's own journal brings itself back.
 //!
-//! The file system's own journal brings itself back; behind it `check` finds nothing, every
-//! snapshot that was acknowledged before the cut restores as it was, and the next backup works.
+//! On the disk lies a repository ([`repository`]), or with `--target` what is restored ([`target`]).
 
 mod fuse;
 mod log;
+mod repository;
 mod script;
+mod target;
 
 use crate::failed;
-use crate::icecore::{Icecore, acknowledged, told};
 use crate::mounted::{be_alone, can_make};
 use crate::options::Asked;
-use crate::snapshot::{restores_as_it_was, same};
 use crate::volume::Volume;
 use log::{Cache, Replay};
-use script::{Recorded, Snapshot};
+use script::Recorded;
 use simulation::Random;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -23,10 +22,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Commands that are logged.
-const COMMANDS: u64 = 16;
-/// Every so many cuts all that was acknowledged is restored, and a backup made.
-const WHOLE_EVERY: u64 = 5;
+/// Commands that are logged: of a repository, and restores.
+const COMMANDS: [u64; 2] = [16, 6];
 /// Holes of an image are found in steps of this.
 const BLOCK_BYTES: usize = 64 << 10;
 
@@ -37,6 +34,8 @@ pub(super) struct Options {
     seed: u64,
     /// Commands that are logged.
     commands: u64,
+    /// The target of restores lies on the disk, and no repository.
+    is_target: bool,
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
@@ -53,13 +52,15 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let asked = Asked::parse(arguments, &["--file-system", "--commands"])?;
+    let asked = Asked::parse(arguments, &["--file-system", "--commands", "--target"])?;
+    let is_target = asked.has("--target");
     Ok(Options {
         binary: asked.binary(),
         file_system: asked.text("--file-system").unwrap_or("ext4").to_owned(),
         limit: asked.limit()?,
         seed: asked.seed()?,
-        commands: asked.number("--commands")?.unwrap_or(COMMANDS).max(1),
+        commands: asked.number("--commands")?.unwrap_or(COMMANDS[usize::from(is_target)]).max(1),
+        is_target,
     })
 }
 
@@ -69,51 +70,44 @@ fn run(options: &Options) -> Result<String, String> {
     std::fs::create_dir_all(&work).map_err(failed("make the working directory"))?;
     println!("seed {}, {}", options.seed, options.file_system);
     let told = |error| format!("{error}\nseed {}; left as it is: {}", options.seed, work.display());
-    let recorded = script::record(options, &work).map_err(told)?;
-    let (commands, flushes) = (options.commands, recorded.flushes.len());
-    let mut cuts = Cuts::new(options, &work, recorded);
-    cuts.all(options.limit.map(|limit| begun + limit)).map_err(told)?;
+    let until = options.limit.map(|limit| begun + limit);
+    let line = match options.is_target {
+        true => target::prove(options, &work, until),
+        false => repository::prove(options, &work, until),
+    };
+    let line = line.map_err(told)?;
     std::fs::remove_dir_all(&work).map_err(failed("remove the working directory"))?;
-    let Cuts { made, restored, .. } = cuts;
-    let (secs, kind) = (begun.elapsed().as_secs(), &options.file_system);
-    Ok(format!(
-        "{made} power cuts at {flushes} flushes of {commands} commands on {kind}: all checks clean, {restored} snapshots restored as they were, {secs} s"
-    ))
+    Ok(format!("{line}, {} s", begun.elapsed().as_secs()))
+}
+
+/// What must hold after a power cut.
+trait Judge {
+    /// Looks at what is mounted, after a cut at that request; `number` cuts were before.
+    fn verify(&mut self, moment: usize, number: u64) -> Result<(), String>;
 }
 
 /// The power cuts, one after the other.
-struct Cuts {
-    icecore: Icecore,
+struct Cuts<J> {
     work: PathBuf,
-    source: PathBuf,
-    snapshots: Vec<Snapshot>,
     flushes: Vec<usize>,
     end: usize,
     replay: Replay,
     random: Random,
     made: u64,
-    restored: u64,
+    judge: J,
 }
 
-impl Cuts {
-    fn new(options: &Options, work: &Path, recorded: Recorded) -> Self {
-        let Recorded { requests, bytes, flushes, snapshots, source } = recorded;
-        let icecore = Icecore {
-            binary: options.binary.clone(),
-            repository: work.join("mount").join(script::REPOSITORY),
-            volume: None,
-        };
+impl<J: Judge> Cuts<J> {
+    fn new<T>(options: &Options, work: &Path, recorded: Recorded<T>, judge: J) -> Self {
+        let Recorded { requests, bytes, flushes, end, .. } = recorded;
         Self {
-            icecore,
             work: work.to_owned(),
-            source,
-            snapshots,
             flushes,
-            end: requests.len(),
+            end,
             replay: Replay::new(requests, bytes),
             random: Random::new(options.seed),
             made: 0,
-            restored: 0,
+            judge,
         }
     }
 
@@ -157,39 +151,10 @@ impl Cuts {
         let bytes = self.replay.image(since, cache, &mut self.random);
         write_sparse(&image, &bytes).map_err(failed("write an image"))?;
         let volume = Volume::open(&image, &self.work.join("mount"))?;
-        let result = self.verify(moment);
+        let result = self.judge.verify(moment, self.made);
         drop(volume);
         self.made += 1;
         result
-    }
-
-    fn verify(&mut self, moment: usize) -> Result<(), String> {
-        let whole = self.made.is_multiple_of(WHOLE_EVERY);
-        self.icecore.run(if whole { &["check", "--read-data"][..] } else { &["check"] })?;
-        let listed = self.icecore.snapshots()?;
-        let due: Vec<&Snapshot> =
-            self.snapshots.iter().filter(|snapshot| snapshot.is_due(moment)).collect();
-        for snapshot in &due {
-            if !listed.iter().any(|id| same(id, &snapshot.id)) {
-                return Err(format!("{} was acknowledged and is not there", snapshot.id));
-            }
-        }
-        let restored = if whole { &due[..] } else { due.split_at(due.len().saturating_sub(1)).1 };
-        for snapshot in restored {
-            let target = self.work.join("restored");
-            restores_as_it_was(&self.icecore, &snapshot.id, &snapshot.was, &target)?;
-            self.restored += 1;
-        }
-        if whole { self.goes_on() } else { Ok(()) }
-    }
-
-    fn goes_on(&self) -> Result<(), String> {
-        let arguments = ["backup", &self.source.to_string_lossy(), "--json"];
-        let output = self.icecore.command(&arguments).output();
-        let output = output.map_err(failed("start icecore"))?;
-        acknowledged(&output).ok_or_else(|| told(&arguments, &output))?;
-        self.icecore.run(&["reclaim"])?;
-        self.icecore.run(&["check"]).map(|_| ())
     }
 }
 

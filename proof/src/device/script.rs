@@ -1,4 +1,4 @@
-//! Commands on the logged disk, and what they acknowledged when.
+//! Commands on the logged disk, and what those on a repository acknowledged when.
 
 use super::Options;
 use super::fuse::{self, NAME, Shared};
@@ -12,21 +12,24 @@ use std::path::{Path, PathBuf};
 
 /// Folder of the repository on the volume.
 pub(super) const REPOSITORY: &str = "repository";
+/// The tree that is backed up, beside the volume.
+pub(super) const SOURCE: &str = "source";
 /// Snapshots that `forget` keeps.
 const KEEP: usize = 3;
 const EXT4_BYTES: usize = 96 << 20;
 /// The least that xfs and btrfs are made with.
 const OTHER_BYTES: usize = 320 << 20;
 
-/// What a run of the script left.
-pub(super) struct Recorded {
+/// What a run of commands left.
+pub(super) struct Recorded<T> {
     pub(super) requests: Vec<Request>,
     pub(super) bytes: u64,
-    /// Flushes since the repository was there.
+    /// Flushes since that was ready which must outlive them.
     pub(super) flushes: Vec<usize>,
-    pub(super) snapshots: Vec<Snapshot>,
-    /// The source as it is now.
-    pub(super) source: PathBuf,
+    /// Requests before the disk was given up.
+    pub(super) end: usize,
+    /// What the commands did.
+    pub(super) done: Vec<T>,
 }
 
 /// A snapshot that was acknowledged.
@@ -54,33 +57,42 @@ struct Script<'a> {
     snapshots: Vec<Snapshot>,
 }
 
-/// Runs commands at random on a new repository on a new file system on a new disk.
-pub(super) fn record(options: &Options, work: &Path) -> Result<Recorded, String> {
+/// Runs `commands` on a new file system on a new disk. They say what they did, and at which request they began.
+pub(super) fn record<T>(
+    options: &Options,
+    work: &Path,
+    commands: impl FnOnce(&Options, &Shared, &Path, &Path) -> Result<(Vec<T>, usize), String>,
+) -> Result<Recorded<T>, String> {
     let bytes = if options.file_system == "ext4" { EXT4_BYTES } else { OTHER_BYTES };
     let log = Shared::new(Log::new(bytes));
     let (disk, mount) = (work.join("disk"), work.join("mount"));
     std::fs::create_dir_all(&disk).map_err(failed("make the mount point"))?;
     let session = fuse::mount(&log, &disk)?;
-    let result = commands(options, &log, work, &disk.join(NAME), &mount);
+    let volume = Volume::format(&options.file_system, &disk.join(NAME), &mount);
+    // Not to the end of the unmounting: a torn superblock says nothing of what we wrote.
+    let result = volume.and_then(|_volume| {
+        let (done, begun) = commands(options, &log, work, &mount)?;
+        Ok((done, begun, log.lock().len()))
+    });
     session.umount_and_join().map_err(failed("unmount the logged disk"))?;
-    let (snapshots, begun, source) = result?;
+    let (done, begun, end) = result?;
     let log = log.take().ok_or("the logged disk is still in use")?;
     let (bytes, flushes) = (log.bytes(), log.flushes());
-    let flushes = flushes.into_iter().filter(|flush| *flush >= begun).collect();
-    Ok(Recorded { requests: log.into_requests(), bytes, flushes, snapshots, source })
+    // One cut point more than flushes: who never flushes is cut, too.
+    let first = begun.saturating_sub(1);
+    let flushes = flushes.into_iter().filter(|flush| (begun..end).contains(flush));
+    let flushes = [first].into_iter().chain(flushes).collect();
+    Ok(Recorded { requests: log.into_requests(), bytes, flushes, end, done })
 }
 
-type Done = (Vec<Snapshot>, usize, PathBuf);
-
-fn commands(
+/// Commands at random on a new repository.
+pub(super) fn commands(
     options: &Options,
     log: &Shared,
     work: &Path,
-    disk: &Path,
     mount: &Path,
-) -> Result<Done, String> {
-    let volume = Volume::format(&options.file_system, disk, mount)?;
-    let source = work.join("source");
+) -> Result<(Vec<Snapshot>, usize), String> {
+    let source = work.join(SOURCE);
     let mut random = Random::new(options.seed);
     tree::create(&source, &mut random).map_err(failed("make the tree"))?;
     let repository = mount.join(REPOSITORY);
@@ -92,8 +104,7 @@ fn commands(
     for _ in 0..options.commands {
         script.one()?;
     }
-    drop(volume);
-    Ok((script.snapshots, begun, script.source))
+    Ok((script.snapshots, begun))
 }
 
 impl Script<'_> {
