@@ -49,6 +49,15 @@ pub struct FoundManifest {
 /// Makes the index anew from all containers, reading every byte: what is damaged is left out, so
 /// that the next backup stores it again.
 pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, Lease, Rebuilt)> {
+    rebuild_in_parts(storage, holder, PLACED_MAX)
+}
+
+/// The same with memory for `placed_max` ids, so that a test with little data meets what else takes much.
+pub fn rebuild_in_parts(
+    storage: &Arc<dyn Storage>,
+    holder: &str,
+    placed_max: usize,
+) -> Result<(Repository, Lease, Rebuilt)> {
     let config = Config::read(&**storage)?;
     let lease = Lease::acquire(storage, holder)?;
     let mut state = last_state(&**storage);
@@ -77,7 +86,7 @@ pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, 
     let mut placed = FxHashMap::default();
     for file in files {
         read_container(&repository, &lease, file, &keys, &mut placed, &mut found)?;
-        if placed.len() >= PLACED_MAX {
+        if placed.len() >= placed_max {
             runs.write(&**storage, &mut placed)?;
         }
     }

@@ -23,6 +23,7 @@ use repository::storage::{StorageError, StorageResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Number of a process.
 pub type Process = u32;
@@ -57,6 +58,14 @@ type Guest = Box<dyn FnMut() + Send>;
 pub struct Disk {
     state: Mutex<State>,
     guest: Mutex<Option<Guest>>,
+    open: Open,
+}
+
+/// Files that are open.
+#[derive(Default)]
+struct Open {
+    now: AtomicUsize,
+    most: AtomicUsize,
 }
 
 struct State {
@@ -117,6 +126,7 @@ impl Disk {
                 free_bytes: ROOMY,
             }),
             guest: Mutex::new(None),
+            open: Open::default(),
         })
     }
 
@@ -258,6 +268,12 @@ impl Disk {
     /// All locks are given up, as a network file system does to who was away for long.
     pub fn lose_locks(&self) {
         self.state.lock().locks.clear();
+    }
+
+    /// Most files that were open at a time since the last call.
+    pub fn most_open(&self) -> usize {
+        let now = self.open.now.load(Ordering::Relaxed);
+        self.open.most.swap(now, Ordering::Relaxed)
     }
 
     /// Operations so far.

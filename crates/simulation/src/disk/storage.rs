@@ -10,6 +10,7 @@ use repository::storage::{
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The disk of one process.
 #[derive(Clone)]
@@ -34,6 +35,9 @@ impl SimStorage {
     }
 
     fn handle(&self, file: FileNo, name: &str) -> Handle {
+        let open = &self.disk.open;
+        let now = open.now.fetch_add(1, Ordering::Relaxed) + 1;
+        open.most.fetch_max(now, Ordering::Relaxed);
         Handle { storage: self.clone(), file, name: name.to_owned() }
     }
 
@@ -197,6 +201,12 @@ struct Handle {
     storage: SimStorage,
     file: FileNo,
     name: String,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.storage.disk.open.now.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Handle {

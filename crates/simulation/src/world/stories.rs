@@ -3,7 +3,7 @@
 
 use super::backup::Base;
 use super::model::Violation;
-use super::task::{Running, Shared, Task, rebuild};
+use super::task::{Running, Shared, Task, rebuild, rebuild_in_parts};
 use super::tree::Tree;
 use super::{init, no_leftovers};
 use crate::disk::{Disk, Fault, Faults, LeftOut, Rot};
@@ -54,6 +54,7 @@ macro_rules! all_stories {
             a_receipt_that_reclaim_copies
             a_write_that_takes_a_part
             a_copy_of_a_repository_that_is_written
+            a_rebuild_that_writes_very_many_runs
         }
     };
 }
@@ -67,6 +68,8 @@ macro_rules! table {
 
 all_stories!(table);
 
+/// Files that a rebuild may keep open: the runs of a level and of the next, and a few.
+const OPEN_MAX: usize = 90;
 /// For stories in which something rare has to happen.
 const ROUNDS: u64 = 16;
 
@@ -625,4 +628,25 @@ pub fn a_copy_of_a_repository_that_is_written(lab: &mut Lab) {
     lab.needs("to forget", lab.forget(&running, &lab.kept()[..1]));
     lab.needs("to reclaim", lab.reclaim(&running));
     lab.disk().dismiss();
+}
+
+/// A rebuild has room for few ids in memory, as with very many objects: it writes many runs, and keeps few files
+/// open.
+pub fn a_rebuild_that_writes_very_many_runs(lab: &mut Lab) {
+    if !lab.step.is_multiple_of(40) {
+        return; // It has no fates: nothing goes wrong.
+    }
+    lab.containers_of(1);
+    let Some(running) = lab.start() else { return };
+    for number in 0..30 {
+        lab.needs("a backup", lab.backup(&running, number));
+    }
+    lab.end(running);
+    lab.disk().most_open();
+    lab.needs("a rebuild", rebuild_in_parts(lab.disk(), 1));
+    let (most, files) = (lab.disk().most_open(), lab.disk().files());
+    let containers = files.iter().filter(|name| name.starts_with("containers/")).count();
+    if containers < 3 * OPEN_MAX / 2 || most > OPEN_MAX {
+        lab.shared.is_wrong(format!("{most} files were open for {containers} containers"));
+    }
 }

@@ -263,11 +263,20 @@ fn reclaim(running: &Running, max_waste_percent: f64, accept_damage: bool) -> Re
     }
 }
 
+/// Ids that a rebuild keeps in memory: so few that it writes several runs.
+const REBUILD_IDS: usize = 20;
+
 /// Makes index and snapshots anew, as a client with keys does it. Says whether anything was found
 /// damaged.
 pub(super) fn rebuild(disk: &Arc<Disk>) -> Result<bool> {
+    rebuild_in_parts(disk, REBUILD_IDS)
+}
+
+/// The same with memory for `placed_max` ids.
+pub(super) fn rebuild_in_parts(disk: &Arc<Disk>, placed_max: usize) -> Result<bool> {
     let storage: Arc<dyn Storage> = Arc::new(disk.process());
-    let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
+    let rebuilt = repository::rebuild::rebuild_in_parts(&storage, "rebuild", placed_max);
+    let (repository, lease, found) = rebuilt?;
     let gone = found.tombstones.iter().flat_map(|clear| dead(clear)).collect();
     bring_back(&repository, &lease, &found.manifests, &gone)?;
     repository.settle_snapshot_numbers(&lease)?;
