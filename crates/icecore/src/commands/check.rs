@@ -14,7 +14,7 @@ use serde::Serialize;
 /// Look for damage; the exit code is 14 when there is some.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n\nWithout --read-data the structure is checked: that every snapshot has all it needs. On a node of a server it checks\nwhat can be seen from there, and says what its host has to check.\n--repair needs a repository that was made with `icecore init --parity`; nothing else may write meanwhile."
+    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n\nWithout --read-data the structure is checked: that every snapshot has all it needs. On a node of a server it checks what can be seen from there, and says what its host has to check.\n\n--repair needs a repository that was made with `icecore init --parity`; nothing else may write meanwhile."
 )]
 pub(crate) struct Check {
     /// Also read and verify the data: all of it, or this share of the containers, chosen at random.

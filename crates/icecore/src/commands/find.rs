@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Look for a file in all snapshots: every version once, file first, then time.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash speaks of names, one with a slash of whole paths.\nExit code 1: nothing was found."
+    after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash speaks of names, one with a slash of whole paths.\n\nExit code 1: nothing was found."
 )]
 pub(crate) struct Find {
     /// Name or path, with *, ?, [a-z] and ** (across directories).

@@ -27,10 +27,12 @@ const EXAMPLES: &str = "Examples:
   icecore forget 3fa9c1d2
   icecore forget --damaged 3fa9c1d2   (what `icecore check` says is damaged beyond reading)
 
-Policies look at each source (node and paths) by itself, or at each group of --group-by; of each the newest complete
-snapshot stays. Without any, `keep` of the config
-file holds, for what this node (and the profile's paths) backed up. The space comes back with `icecore reclaim`, or at
-once with --prune. On a node of a server it needs a full key of a domain whose keys only its nodes know, and an
+A policy is applied to each source (node and paths), or to each group of --group-by. The newest \
+complete snapshot of each always stays. Without a policy on the command line, `keep` of the config file \
+applies to what this node (and the profile's paths) backed up. `icecore reclaim` gives the space back, \
+--prune does so at once.
+
+On a node of a server this needs a full key of a domain whose keys only its nodes know, and an \
 administrator who allowed it: icecore server allow-forget NODE.";
 
 /// Digits of an id that are asked for when nobody can see whose it is.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Make a new repository.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity costs its share of the space and some time of each backup. With 3 every stretch of 8 MiB may lose\n62 sectors (248 KiB in a row): restores go on, and `icecore check --repair` writes them as they were. It is\nno second copy: a disk that is gone is gone."
+    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity costs its share of the space and some time of each backup. With 3 every stretch of 8 MiB may lose 62 sectors (248 KiB in a row): restores go on, and `icecore check --repair` writes them as they were. It is no second copy: a disk that is gone is gone."
 )]
 pub(crate) struct Init {
     /// What sizes of chunks may tell an observer; `hardened` cuts so that nothing of the key leaks.

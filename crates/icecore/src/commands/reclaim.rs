@@ -12,7 +12,7 @@ use client::reclaim::{self, Options, Report};
 /// Give back the space of what no snapshot needs.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted from then on. It works on a full disk too,\nstep by step.\n\n--accept-damage goes on where something of a snapshot is lost already: it keeps all that can still be\nread and that a snapshot needs, gives up what only lost pages would lead to, and writes containers with\ndamaged records anew without these. It reads every byte. First: icecore rebuild, and a new backup."
+    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted from then on. It works on a full disk too, step by step.\n\n--accept-damage goes on where something of a snapshot is lost already: it keeps all that can still be read and that a snapshot needs, gives up what only lost pages would lead to, and writes containers with damaged records anew without these. It reads every byte. First: icecore rebuild, and a new backup."
 )]
 pub(crate) struct Reclaim {
     /// Say what would be done, and do nothing.

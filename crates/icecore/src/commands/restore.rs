@@ -26,14 +26,16 @@ const EXAMPLES: &str = "Examples:
   icecore restore latest:/srv/site --target ~/copy --no-owner
   icecore restore latest:/home/me --target /home/me --overwrite if-newer
 
-The content of a named directory lands in the target itself. What is there and equal stays, so a
-restore that was interrupted goes on where it was. Exit code 3: parts could not be restored.
+The content of a named directory goes into the target itself. Files that are already there and equal \
+stay, so that an interrupted restore continues where it stopped. Exit code 3: parts could not be restored.
 
---delete removes, and names, what the snapshot does not have, below the paths that were backed up:
-once all is restored, and nothing at all when parts of the snapshot are lost. Look first: --dry-run.
-While a restore runs, a file .icecore-restore-... stands in the target. One that is left of a restore
-that was cut short tells the next one to compare contents. With --no-sync nobody waits for the disk:
-after a power cut soon afterwards, restore again with --overwrite always.";
+--delete removes, and lists, what the snapshot does not have, below the paths that were backed up. It \
+does so after everything is restored, and removes nothing when parts of the snapshot are lost. Try it \
+with --dry-run first.
+
+While a restore runs, the target has a file named .icecore-restore-... If a restore was interrupted, \
+this file tells the next one to compare contents. With --no-sync the restore does not wait for the \
+disk: after a power failure soon afterwards, restore again with --overwrite always.";
 
 /// Bring back a snapshot or a part of it.
 #[derive(clap::Args, Debug)]

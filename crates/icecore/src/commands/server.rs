@@ -25,7 +25,7 @@ use format::entry::Time;
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = false,
-    after_help = "Examples:\n  icecore server --data /srv/icecore --name backup.example.com\n  icecore server token web-01\n  icecore server sessions\n  icecore server revoke web-01\n\nThe other commands find the server by --data or ICECORE_DATA on its machine (as who may read its files), or by\n--server URL --ca FILE and ICECORE_ADMIN_TOKEN from elsewhere."
+    after_help = "Examples:\n  icecore server --data /srv/icecore --name backup.example.com\n  icecore server token web-01\n  icecore server sessions\n  icecore server revoke web-01\n\nThe other commands find the server by --data or ICECORE_DATA on its machine (as who may read its files), or by --server URL --ca FILE and ICECORE_ADMIN_TOKEN from elsewhere."
 )]
 pub(crate) struct Server {
     #[command(flatten)]

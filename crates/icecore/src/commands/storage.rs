@@ -57,7 +57,7 @@ enum Action {
 /// Check a domain that lies here, without its keys: checksums, and that nothing is missing.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore storage check web-01\n\nThe storage server may run or not. Whether what is sealed is what it should be, only a node with the key can say:\nicecore check"
+    after_help = "Example:\n  icecore storage check web-01\n\nThe storage server may run or not. Whether what is sealed is what it should be, only a node with the key can say: icecore check"
 )]
 struct Check {
     /// The domain.
@@ -68,7 +68,7 @@ struct Check {
 /// Give back the space of what was forgotten in a domain that lies here, without its keys.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore storage reclaim web-01 --dry-run\n  icecore storage reclaim web-01 --wait 10m\n\nThe storage server may run or not; while a node backs up to the domain, it is refused, or waits with --wait. When a\nsnapshot that nobody forgot has lost its file, nothing is removed."
+    after_help = "Examples:\n  icecore storage reclaim web-01 --dry-run\n  icecore storage reclaim web-01 --wait 10m\n\nThe storage server may run or not; while a node backs up to the domain, it is refused, or waits with --wait. When a snapshot that nobody forgot has lost its file, nothing is removed."
 )]
 struct Reclaim {
     /// The domain.

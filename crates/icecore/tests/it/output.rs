@@ -121,6 +121,39 @@ fn quiet_commands_say_nothing_when_all_is_well() {
     }
 }
 
+/// Broken by hand and by the terminal's width, a paragraph has lines of one word.
+#[test]
+fn paragraphs_of_help_are_filled() {
+    let machine = Machine::new();
+    let commands: [&[&str]; 12] = [
+        &["backup"],
+        &["restore"],
+        &["forget"],
+        &["reclaim"],
+        &["check"],
+        &["init"],
+        &["find"],
+        &["agent", "enroll"],
+        &["server", "token"],
+        &["server", "limit"],
+        &["server", "grant"],
+        &["server", "reclaim"],
+    ];
+    for command in commands {
+        let help = machine.run(command.iter().chain(&["--help"])).ends(0).text();
+        let lines: Vec<_> = help.lines().collect();
+        for pair in lines.windows(2).filter(|pair| is_prose(pair[0]) && is_prose(pair[1])) {
+            let word = pair[1].split(' ').next().unwrap();
+            let would_fit = pair[0].len() + 1 + word.len() <= 100;
+            assert!(!would_fit, "{command:?}: '{word}' fits behind: {}", pair[0]);
+        }
+    }
+}
+
+fn is_prose(line: &str) -> bool {
+    !line.is_empty() && !line.starts_with(' ') && !line.ends_with(':')
+}
+
 #[test]
 fn every_command_has_help_with_examples_and_a_manual_page() {
     let machine = Machine::bare();

@@ -21,8 +21,9 @@ const EXAMPLES: &str = "Examples:
   mysqldump shop | icecore backup --stdin shop.sql
   icecore backup --command shop.dump -- pg_dump -Fc shop
 
-A command that fails makes no snapshot, and one that runs ends when icecore does. It has no
+A command that fails makes no snapshot, and one that is running ends when icecore does. It has no \
 terminal: give it passwords by file. The repository itself is always left out.
+
 Exit code 3: stored, but parts could not be read.";
 
 /// Store files, or what a program prints, in a new snapshot.

@@ -125,7 +125,7 @@ impl Grants {
 /// Let a node read a domain that is not its own: to restore another machine's files onto it.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server grant web-02 web-01 --for 1d\n  icecore server ungrant web-02 web-01\n\nThe node can read everything in that domain. Where the server manages the keys it makes one for the node, and\nremoves it when the grant ends; what was read until then stays read."
+    after_help = "Examples:\n  icecore server grant web-02 web-01 --for 1d\n  icecore server ungrant web-02 web-01\n\nThe node can read everything in that domain. Where the server manages the keys it makes one for the node, and removes it when the grant ends; what was read until then stays read."
 )]
 pub(crate) struct GrantArgs {
     /// The node that may read.

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// Limits of bandwidth.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server limit add --network 10.8.0.0/16 --days mon-fri --hours 08:00-18:00 --up 2M\n  icecore server limit add --node laptop-7 --up 1M --down 4M\n  icecore server limit list\n  icecore server limit remove 3\n\nOne for a node goes before one for a network, a smaller network before a larger one, and one with hours before one\nwithout. Hours are by the server's clock and may pass midnight."
+    after_help = "Examples:\n  icecore server limit add --network 10.8.0.0/16 --days mon-fri --hours 08:00-18:00 --up 2M\n  icecore server limit add --node laptop-7 --up 1M --down 4M\n  icecore server limit list\n  icecore server limit remove 3\n\nOne for a node goes before one for a network, a smaller network before a larger one, and one with hours before one without. Hours are by the server's clock and may pass midnight."
 )]
 pub(crate) struct LimitArgs {
     #[command(subcommand)]

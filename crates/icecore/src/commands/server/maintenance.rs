@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Check a domain without its keys: checksums, and that nothing is missing. Reads the server's own files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore server check web-01\n\nThe server may run or not. Whether what is sealed is what it should be, only a node with the key can say:\nicecore check"
+    after_help = "Example:\n  icecore server check web-01\n\nThe server may run or not. Whether what is sealed is what it should be, only a node with the key can say: icecore check"
 )]
 pub(crate) struct Check {
     /// The domain.
@@ -27,7 +27,7 @@ pub(crate) struct Check {
 /// Give back the space of what was forgotten in a domain, without its keys. Works on the server's own files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server reclaim web-01 --dry-run\n  icecore server reclaim web-01 --wait 10m\n\nThe server may run or not; while a node backs up to the domain, it is refused, or waits with --wait. When a snapshot that nobody forgot\nhas lost its file, nothing is removed."
+    after_help = "Examples:\n  icecore server reclaim web-01 --dry-run\n  icecore server reclaim web-01 --wait 10m\n\nThe server may run or not; while a node backs up to the domain, it is refused, or waits with --wait. When a snapshot that nobody forgot has lost its file, nothing is removed."
 )]
 pub(crate) struct Reclaim {
     /// The domain.
@@ -40,7 +40,7 @@ pub(crate) struct Reclaim {
 /// Forget snapshots of a domain whose keys the server manages, with the server's own key. Works on the server's own files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server forget web-01 --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run\n  icecore server forget web-01 --keep-within 90d --prune --wait 10m\n\nThe rules are those of: icecore forget --help. The server may run or not; while a node backs up to the domain, it is\nrefused."
+    after_help = "Examples:\n  icecore server forget web-01 --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run\n  icecore server forget web-01 --keep-within 90d --prune --wait 10m\n\nThe rules are those of: icecore forget --help. The server may run or not; while a node backs up to the domain, it is refused."
 )]
 pub(crate) struct ForgetIn {
     /// The domain.
