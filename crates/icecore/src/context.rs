@@ -21,7 +21,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What every command works with.
 pub(crate) struct Context {
@@ -32,6 +32,9 @@ pub(crate) struct Context {
     signalled: Signalled,
     remote: OnceLock<Arc<Remote>>,
     streams: OnceLock<u8>,
+    /// What the server shows that is older or other than what this machine remembers; for a command that tells it in
+    /// its own way.
+    doubts: OnceLock<Mutex<Vec<String>>>,
 }
 
 /// The flag that a signal sets.
@@ -48,8 +51,9 @@ impl Context {
         let name = global.profile.as_deref().filter(|name| !name.is_empty());
         let profile = Profile::load(name)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
-        let (remote, streams) = Default::default();
-        Ok(Self { global, profile, out: out.clone(), progress, signalled, remote, streams })
+        let (remote, streams, doubts) = Default::default();
+        let out = out.clone();
+        Ok(Self { global, profile, out, progress, signalled, remote, streams, doubts })
     }
 
     /// The repository's directory.
@@ -96,6 +100,25 @@ impl Context {
             Some(named) => self.refuse_domain_beside(&named).map(|()| None),
             None => Node::find(self),
         }
+    }
+
+    /// From now on doubts are kept for [`Context::doubts`].
+    pub(crate) fn keep_doubts(&self) {
+        self.doubts.get_or_init(Mutex::default);
+    }
+
+    /// The server shows what is older or other than what this machine remembers.
+    pub(crate) fn doubt(&self, text: String) {
+        match self.doubts.get() {
+            Some(kept) => kept.lock().unwrap_or_else(PoisonError::into_inner).push(text),
+            None => self.out.note(&text),
+        }
+    }
+
+    /// The doubts that were kept.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let Some(kept) = self.doubts.get() else { return Vec::new() };
+        std::mem::take(&mut kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A command's own wish for the number of streams; `--streams` comes first.

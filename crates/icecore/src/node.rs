@@ -126,9 +126,8 @@ impl Node {
             self.check_repository(&archive)?;
         }
         receipt_keys::believe(&self.folder, &remote, &context.out)?;
-        for doubt in Memory::load(&self.folder, &archive).doubts(&archive)? {
-            context.out.note(&doubt);
-        }
+        let doubts = Memory::load(&self.folder, &archive).doubts(&archive)?;
+        doubts.into_iter().for_each(|doubt| context.doubt(doubt));
         Ok((archive, remote))
     }
 

@@ -344,6 +344,48 @@ async fn is_refused(stream: &mut TlsStream<TcpStream>) -> bool {
     refused(&Packet::decode(header.kind, body).unwrap())
 }
 
+/// It may not ask whether a node may forget elsewhere: what it asks stands in the audit list.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_server_forgets_nothing_in_domains_elsewhere() {
+    let rig = Rig::start().await;
+    start(&rig).await;
+    let keys = api::enrol::KeyMode::Client;
+    let here = node(&rig, NewToken { keys, ..new_token("here") }).await;
+    let there = node(&rig, NewToken { keys, ..on_disk("there") }).await;
+    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let asked = |node: &Identity, domain: &str| api::storages::AskForget {
+        serial: node.certificate.serial.clone(),
+        node: node.agent.node.clone(),
+        domain: domain.parse().unwrap(),
+        count: 1,
+        ids: vec!["ab".repeat(16)],
+        are_own: true,
+    };
+    let scope = api::nodes::ForgetScope::Own;
+    for node in ["here", "there"] {
+        let path = format!("/nodes/{node}/forget");
+        let _: Done = rig.admin().post(&path, &api::nodes::MayForget { scope }).await.unwrap();
+    }
+    for (node, domain) in [(&here, "here"), (&there, "here"), (&here, "there"), (&there, "no")] {
+        said_no(disk.post::<Done>("/storage/forget", &asked(node, domain)).await);
+    }
+    let other = api::storages::AskForget { are_own: false, ..asked(&there, "there") };
+    said_no(disk.post::<Done>("/storage/forget", &other).await);
+    for id in ["", "ab", "no id at all", "zz zz"] {
+        let other = api::storages::AskForget { ids: vec![id.into()], ..asked(&there, "there") };
+        said_no(disk.post::<Done>("/storage/forget", &other).await);
+    }
+    let strange = api::storages::AskForget { serial: "00".into(), ..asked(&there, "there") };
+    said_no(disk.post::<Done>("/storage/forget", &strange).await);
+    let forgotten = async || {
+        let audit: api::status::Audit = rig.admin().get("/audit?limit=1000").await.unwrap();
+        audit.entries.iter().filter(|entry| entry.action == "snapshot.forget").count()
+    };
+    assert_eq!(forgotten().await, 0);
+    let _: Done = disk.post("/storage/forget", &asked(&there, "there")).await.unwrap();
+    assert_eq!(forgotten().await, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_storage_server_learns_of_no_grants_to_domains_elsewhere() {
     let rig = Rig::start().await;

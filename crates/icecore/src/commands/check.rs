@@ -49,6 +49,7 @@ struct Told<'a> {
 
 impl Check {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        context.keep_doubts();
         let archive = context.open_cancellable(remote::Purpose::Look)?;
         let threads = self.threads.map_or(0, usize::from);
         if self.repair && archive.store.config().parity_percent() == 0 {
@@ -65,7 +66,8 @@ impl Check {
         let report =
             self.wait.patiently(context, || check::run(&archive, &options, &context.progress));
         drop(shown);
-        let report = report.map_err(|error| context.failure(error))?;
+        let mut report = report.map_err(|error| context.failure(error))?;
+        report.damages.extend(context.doubts().into_iter().map(doubt));
         for repaired in &report.repaired {
             context.out.line(&format!("repaired: {}", escape::text(repaired)))?;
         }
@@ -126,7 +128,7 @@ fn advice_from_afar(report: &Report, domain: &str) -> Option<String> {
 fn remembered(context: &Context, archive: &client::Archive) -> Result<Code> {
     let Some(node) = context.node()? else { return Err(crate::node::not_enrolled(context)) };
     let memory = crate::node::memory::Memory::load(&node.folder, archive);
-    let damages: Vec<_> = memory.doubts(archive)?.into_iter().map(doubt).collect();
+    let damages: Vec<_> = context.doubts().into_iter().map(doubt).collect();
     damages.iter().try_for_each(|damage| tell(context, damage))?;
     let left_out =
         vec!["content", "older snapshots", "other sources", "containers", "parity", "index"];

@@ -254,8 +254,10 @@ impl Forget {
         self.refuse_from_afar(context)?;
         let archive = context.open()?;
         let reclaim = match context.remote() {
-            Some(remote) => format!("on the server, icecore server reclaim {}", remote.names().1),
-            None => "icecore reclaim".to_owned(),
+            Some(remote) => {
+                format!("on the server with: icecore server reclaim {}", remote.names().1)
+            }
+            None => "with: icecore reclaim".to_owned(),
         };
         self.forget(context, &archive, (&policy, &filter), &reclaim)
     }
@@ -335,7 +337,7 @@ impl Forget {
         let verb = if self.dry_run { "would forget" } else { "forgot" };
         let how = match self.prune {
             true => String::new(),
-            false => format!("; the space comes back with: {reclaim}"),
+            false => format!("; the space comes back {reclaim}"),
         };
         context.out.line(&format!("{verb} {}{how}", units::many(removed as u64, "snapshot")))?;
         if !self.prune {

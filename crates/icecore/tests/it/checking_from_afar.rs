@@ -71,6 +71,15 @@ fn a_node_checks_its_history_and_every_byte_and_says_what_it_cannot_see() {
     govern(&web.machine, &["forget", "web", "latest~1"]).ends(0);
     assert_eq!(web.types(&["check", "--json"]).ends(0).last()["gaps"], 1);
     govern(&web.machine, &["check", "web"]).ends(0);
+    // An older state than this machine remembers.
+    let newest = web.snapshots().pop().unwrap();
+    let kept = std::fs::read(&newest).unwrap();
+    std::fs::remove_file(&newest).unwrap();
+    let told = web.types(&["check"]).ends(14);
+    assert!(told.text().contains("does not show snapshot"), "{}", told.text());
+    assert!(!told.stderr.contains("does not show snapshot"), "told twice: {}", told.stderr);
+    std::fs::write(newest, kept).unwrap();
+    web.types(&["check"]).ends(0);
     // A flipped bit is found, and who follows the advice is told the same by the host.
     let container = web.largest_container();
     let mut bytes = std::fs::read(&container).unwrap();

@@ -8,6 +8,7 @@ use api::Name;
 use api::enrol::{KeyMode, Role};
 use api::nodes::ForgetScope;
 use api::storages::AskForget;
+use ids::SnapshotId;
 
 /// Ids of snapshots that an entry of the audit list names; the number of all is told.
 pub(crate) const NAMED_MAX: usize = 64;
@@ -86,7 +87,13 @@ impl Control {
         }
         self.can_forget(&node)?;
         may(&node, asked.are_own)?;
-        let named: Vec<_> = ids.iter().take(NAMED_MAX).map(String::as_str).collect();
+        // What a storage server says stands in the list only when it is what it should be.
+        let is_id = |id: &&String| SnapshotId::from_hex(id).is_some();
+        let named: Vec<_> =
+            ids.iter().take(NAMED_MAX).take_while(is_id).map(String::as_str).collect();
+        if named.len() < ids.len().min(NAMED_MAX) {
+            return Err(Error::Usage("the ids of snapshots are 32 hex digits".to_owned()));
+        }
         let more = count.saturating_sub(named.len() as u64);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let detail = format!("{count}: {}{more}", named.join(" "));
