@@ -120,7 +120,13 @@ impl World {
         match made {
             Err(what) if !has_fired => Err(what),
             Err(_) if Repository::open(Arc::new(disk.process())).is_err() => init(&disk),
-            _ => Ok(()),
+            // It is there, and nobody said so: that holds from the first writer on.
+            Err(_) => {
+                let started = self.shared.start().map_err(|error| format!("no start: {error}"))?;
+                disk.kill(started.storage.process());
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
     }
 
