@@ -190,14 +190,36 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
     async fn noise(&mut self, request: u32, bytes: u64) -> Result<()> {
         let mut noise = vec![0; NOISE_BYTES];
         let _ = getrandom::fill(&mut noise);
-        // An honest one asks again and again: so a connection is looked after between two.
-        let mut left = bytes.min(NOISE_BYTES_MAX);
-        while left > 0 {
-            let length = left.min(NOISE_BYTES as u64) as usize;
+        for length in pieces(bytes) {
             let packet = Packet::Noise { noise: noise[..length].to_vec() };
             self.send(&packet, request).await?;
-            left -= length as u64;
         }
         self.send(&Packet::Done {}, request).await
+    }
+}
+
+/// Lengths of the packets that answer a question for so many bytes of noise. An honest one asks again and
+/// again: so a connection is looked after between two.
+fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
+    let bytes = bytes.min(NOISE_BYTES_MAX);
+    let whole = (bytes / NOISE_BYTES as u64) as usize;
+    let rest = (bytes % NOISE_BYTES as u64) as usize;
+    std::iter::repeat_n(NOISE_BYTES, whole).chain((rest > 0).then_some(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_for_more_noise_than_four_gib_gets_four_gib() {
+        let sum = |bytes| pieces(bytes).map(|length| length as u64).sum::<u64>();
+        for bytes in [0, 1, NOISE_BYTES as u64, NOISE_BYTES as u64 + 1, NOISE_BYTES_MAX] {
+            assert_eq!(sum(bytes), bytes);
+        }
+        for bytes in [NOISE_BYTES_MAX + 1, u64::MAX] {
+            assert_eq!(sum(bytes), 4 << 30);
+        }
+        assert!(pieces(u64::MAX).all(|length| (1..=NOISE_BYTES).contains(&length)));
     }
 }
