@@ -1,5 +1,6 @@
-//! A promise that no test keeps is a wish: where documents promise, each row names its tests. That they
-//! exist is for `tidy` to see.
+//! A promise that no test keeps is a wish: where documents promise, each row of a table, each item of a list and each
+//! paragraph names its tests. That they exist is for `tidy` to see. In prose that users read, the names may stand in
+//! a comment (`<!-- kept by ... -->`), which only the source shows.
 
 use crate::files;
 
@@ -10,6 +11,25 @@ const TABLES: [(&str, &str); 4] = [
     ("docs/GUIDE-ONE-MACHINE.md", "| promise | test |"),
     ("docs/GUIDE-SERVER.md", "| promise | test |"),
 ];
+
+/// Documents, and the heading of a chapter in them whose numbered list promises.
+const LISTS: [(&str, &str); 3] = [
+    ("docs/THREATS.md", "## Rules that follow"),
+    ("docs/LOCKING.md", "## Mechanics"),
+    ("README.md", "## What it promises, in this order"),
+];
+
+/// Documents whose prose is read, and the chapter in each that says what is not promised.
+const PROSE: [(&str, &str); 5] = [
+    ("README.md", ""),
+    ("docs/THREATS.md", "## What does not hold"),
+    ("docs/LOCKING.md", ""),
+    ("docs/GUIDE-ONE-MACHINE.md", ""),
+    ("docs/GUIDE-SERVER.md", ""),
+];
+/// Who says one of these words promises something.
+const WORDS: [&str; 2] = ["never", "always"];
+
 /// Promises without a test.
 pub(crate) fn problems() -> Vec<String> {
     TABLES
@@ -18,7 +38,85 @@ pub(crate) fn problems() -> Vec<String> {
             in_document(path, &files::read(path).unwrap_or_default(), heading)
         })
         .chain(numbered("docs/CRYPTO.md"))
+        .chain(LISTS.iter().flat_map(|(path, chapter)| in_list(path, chapter)))
+        .chain(PROSE.iter().flat_map(|(path, but)| in_prose(path, but)))
         .collect()
+}
+
+/// Items of the numbered list below `chapter` that name no test.
+fn in_list(path: &str, chapter: &str) -> Vec<String> {
+    let text = files::read(path).unwrap_or_default();
+    let items: Vec<Block> =
+        blocks(&text).into_iter().filter(|it| it.chapter == chapter && it.is_item()).collect();
+    if items.is_empty() {
+        return vec![format!("{path} has no numbered list below `{chapter}`")];
+    }
+    unkept(path, items.into_iter())
+}
+
+/// Paragraphs, items and rows that promise by their words, and name no test.
+fn in_prose(path: &str, but: &str) -> Vec<String> {
+    let text = files::read(path).unwrap_or_default();
+    unkept(path, blocks(&text).into_iter().filter(|it| it.promises() && it.chapter != but))
+}
+
+fn unkept(path: &str, blocks: impl Iterator<Item = Block>) -> Vec<String> {
+    let without = blocks.filter(|block| !names_a_test(&block.text));
+    without.map(|block| format!("{path} promises without naming a test: {}", block.text)).collect()
+}
+
+/// A paragraph, an item of a list or a row of a table.
+struct Block {
+    /// The heading of its chapter.
+    chapter: String,
+    text: String,
+}
+
+impl Block {
+    /// Whether it is of a numbered list.
+    fn is_item(&self) -> bool {
+        self.text.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+    }
+
+    /// Whether a word of its prose promises: what stands between backticks is code.
+    fn promises(&self) -> bool {
+        let prose: String = self.text.split('`').step_by(2).collect();
+        let mut words = prose.split(|letter: char| !letter.is_alphabetic());
+        words.any(|word| WORDS.contains(&word.to_lowercase().as_str()))
+    }
+}
+
+/// The blocks of a document, without its headings and its code.
+fn blocks(text: &str) -> Vec<Block> {
+    let (mut blocks, mut chapter, mut is_code) = (Vec::<Block>::new(), String::new(), false);
+    let mut is_open = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            (is_code, is_open) = (!is_code, false);
+        } else if is_code || line.trim().is_empty() {
+            is_open = false;
+        } else if line.starts_with('#') {
+            is_open = false;
+            if line.starts_with("## ") {
+                chapter = line.to_owned();
+            }
+        } else if let Some(block) = blocks.last_mut().filter(|_| is_open && !begins(line)) {
+            block.text.push(' ');
+            block.text.push_str(line.trim());
+        } else {
+            blocks.push(Block { chapter: chapter.clone(), text: line.to_owned() });
+            is_open = true;
+        }
+    }
+    blocks
+}
+
+/// Whether a line begins an item or a row.
+fn begins(line: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    line.starts_with("- ")
+        || line.starts_with('|')
+        || line.split_once(". ").is_some_and(|(first, _)| is_number(first))
 }
 
 fn in_document(path: &str, text: &str, heading: &str) -> Vec<String> {
@@ -94,6 +192,31 @@ mod tests {
         assert_eq!(of("| it holds | |").len(), 1);
         assert_eq!(of("| it holds |").len(), 1);
         assert_eq!(in_document("a.md", "nothing", heading).len(), 1);
+    }
+
+    #[test]
+    fn a_promise_in_prose_without_a_test_is_found() {
+        let promising = |text: &str| {
+            let found = blocks(text).into_iter().filter(Block::promises);
+            found.filter(|block| !names_a_test(&block.text)).count()
+        };
+        assert_eq!(promising("It is never\nlost.\n\nIt may be.\n"), 1);
+        assert_eq!(promising("It is\nnever lost (`what_it_says_is_so`).\n"), 0);
+        assert_eq!(promising("Never. <!-- kept by `what_it_says_is_so` -->\n"), 0);
+        assert_eq!(promising("- It always is.\n- It never is (`what_it_says_is_so`).\n"), 1);
+        assert_eq!(
+            promising("`--overwrite always`\n```\nnever\n```\n# Always\nNevertheless.\n"),
+            0
+        );
+    }
+
+    #[test]
+    fn items_of_a_list_and_their_chapters_are_told_apart() {
+        let text =
+            "1. None.\n## One\nText.\n\n1. First\n   goes on.\n2. Second.\n## Two\n1. Third.\n";
+        let items = blocks(text).into_iter().filter(|it| it.is_item() && it.chapter == "## One");
+        let texts: Vec<_> = items.map(|block| block.text).collect();
+        assert_eq!(texts, ["1. First goes on.", "2. Second."]);
     }
 
     #[test]
