@@ -218,3 +218,33 @@ async fn a_server_that_dies_while_it_forgets_is_asked_again() {
     };
     assert_eq!(tokio::task::spawn_blocking(rebuilt).await.unwrap(), 1);
 }
+
+/// A command on the server's machine has the repository: the node is told so, and nothing is forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_forgets_while_another_process_writes_is_told_to_wait() {
+    let vault = Vault::set().await;
+    let one = backed_up(&vault.db).await;
+    vault.allow("db", ForgetScope::Own).await;
+    let (writer, ring) = ring(&vault.db, FULL).await;
+    let folder = vault.server.folder("data/pool/domains/vault");
+    let storage = repository::local::LocalStorage::open(&folder).unwrap();
+    let other = repository::Repository::open(std::sync::Arc::new(storage)).unwrap();
+    let mut lease = None;
+    // The session of the backup has its lease until it has ended.
+    for _ in 0..100 {
+        lease = other.lease("a command").ok();
+        if lease.is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let lease = lease.expect("the backup has ended");
+    let forget = Forged { ring: &ring, writer, repository: vault.repository, names: vec![one.id] };
+    let mut raw = Raw::opened(&vault.db).await;
+    let said = raw.is_refused(&forget.packet(), Code::InUse).await;
+    assert!(said.contains("a command"), "{said}");
+    assert_eq!(vault.listed().len(), 1);
+    drop(lease);
+    assert_eq!(raw.ask(&forget.packet()).await, Packet::Forgotten { count: 1 });
+    assert_eq!(vault.audit().await.len(), 1, "what has to wait is not noted each time");
+}

@@ -31,7 +31,7 @@ pub(super) struct Found {
 }
 
 /// Ids that are asked for at once, of a repository that is far away.
-const AT_ONCE: usize = 4096;
+const AT_ONCE: usize = 16 << 10;
 
 /// Where chunks lie, as a repository that is far away says.
 pub(super) struct Located<'a> {

@@ -1,6 +1,7 @@
 //! A file system that really is full. Needs root, to mount one; is skipped without, and said so.
 
-use crate::machine::{Machine, random};
+use crate::governed::{agent, govern, start, token};
+use crate::machine::{Machine, ended, random};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -115,6 +116,39 @@ fn a_full_repository_can_be_made_smaller() {
     machine.run(["check", "--read-data"]).ends(0);
     drop(rest);
     machine.backup();
+}
+
+/// The same from afar: the node forgets, the server gives the space back.
+#[test]
+fn a_node_forgets_on_a_server_whose_disk_is_full() {
+    let machine = Machine::bare();
+    let domain = machine.path("data/pool/domains/web");
+    let _server = start(&machine);
+    let Some(_disk) = Small::mount(domain.clone(), "32m") else { return };
+    let [url, token] = token(&machine, &["web", "--keys", "client"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    let node = |words: &[&str]| {
+        let mut command = machine.command(words);
+        command.arg("--agent-dir").arg(machine.path("agent"));
+        ended(command.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD"))
+    };
+    let source = machine.source();
+    let backup = ["backup", source.to_str().unwrap()];
+    machine.write("more", &random(20 << 20));
+    node(&backup).ends(0);
+    std::fs::remove_file(source.join("more")).unwrap();
+    node(&backup).ends(0);
+    let rest = std::fs::File::create(domain.join("filler")).unwrap();
+    while std::io::Write::write_all(&mut &rest, &[1; 4096]).is_ok() {}
+    machine.write("hello.txt", b"another day");
+    node(&backup).ends(15);
+    govern(&machine, &["allow-forget", "web"]).ends(0);
+    node(&["forget", "--keep-last", "1"]).ends(0);
+    let told = govern(&machine, &["reclaim", "web", "--json"]).ends(0).last();
+    assert!(told["bytes_freed"].as_u64().unwrap() > 16 << 20, "{told}");
+    drop(rest);
+    node(&backup).ends(0);
+    node(&["check", "--read-data"]).ends(0);
 }
 
 /// What lives (12 MiB) is more than the room that is kept: container after container is rewritten.

@@ -129,15 +129,20 @@ impl Domain {
         self.repository.remove_key_slot(&*self.lease()?, id)
     }
 
+    /// The right to write, to give space back: on a full disk there is room for that.
+    pub(super) fn lease_to_free(&self) -> Result<Arc<Lease>> {
+        self.lease_for(Purpose::Free)
+    }
+
     /// Forgets snapshots: see [`Repository::forget`]. On a full disk it has the room that is kept for it.
     pub(super) fn forget(
         &self,
+        lease: &Lease,
         names: &[SnapshotRef],
         session: &SealedRecord,
         tombstone: &SealedRecord,
     ) -> Result<()> {
-        let lease = self.lease_for(Purpose::Free)?;
-        let forget = || self.repository.forget(&lease, names, session, tombstone);
+        let forget = || self.repository.forget(lease, names, session, tombstone);
         let done = match forget() {
             Err(error) if error.is_full() && self.repository.release_reserve()? => forget(),
             done => done,

@@ -78,12 +78,14 @@ impl Tombstone {
         if listed.is_empty() {
             return Ok(0);
         }
+        // First of all: who has to wait and comes again has done nothing yet that is to be noted.
+        let lease = domain.lease_to_free().map_err(|error| faults::of_engine(&error))?;
         let snapshots: Vec<_> = listed.iter().map(|name| name.id).collect();
         let are_own = are_of(repository, &node.name, &listed, keys)
             .map_err(|error| faults::of_engine(&error))?;
         let asked = Forgetting { domain: name, snapshots: &snapshots, are_own };
         authority.forgets(node, &asked).map_err(|refusal| faults::of_refusal(&refusal))?;
-        let forgotten = domain.forget(&listed, &self.session, &self.record);
+        let forgotten = domain.forget(&lease, &listed, &self.session, &self.record);
         forgotten.map_err(|error| faults::of_engine(&error))?;
         Ok(listed.len())
     }
