@@ -31,7 +31,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench fast second-reader crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash fleet fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench fast second-reader crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk prove price
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -141,6 +141,11 @@ prove-crash: build ## kill -9 10,000 times, and file systems shut down 2,000 tim
 	        cargo proof crash --shut-down $$kind --runs $(SHUT_DOWNS) --verify-every 25 --binary $(ICECORE); \
 	    else .ci/skip "$$kind shut down" "needs mkfs.$$kind"; fi; \
 	done
+
+# In `nightly`: a run and what is looked at behind it for each call and each of seven faults.
+inject-whole: build ## a fault at every system call of backup and restore
+	cargo proof inject --only backup --binary $(ICECORE)
+	cargo proof inject --only restore --binary $(ICECORE)
 
 fleet: build ## a thousand nodes at once, ten thousand agents that wait, and strangers, at one server
 	cargo proof fleet --binary $(ICECORE)

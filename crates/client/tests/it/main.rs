@@ -21,6 +21,7 @@ mod interrupted;
 mod keys;
 mod large_attributes;
 mod limits;
+mod opening;
 mod parity;
 mod power;
 mod racer;
