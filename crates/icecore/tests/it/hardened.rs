@@ -2,6 +2,7 @@
 
 use crate::governed::{agent, govern, start, token};
 use crate::machine::{Machine, Ran, ended, random};
+use crate::storing::Site;
 use std::fs;
 
 /// A command on the node whose folder is `folder`.
@@ -57,6 +58,30 @@ fn a_domain_is_made_as_the_token_says_and_shows_it() {
     }
     let text = govern(&machine, &["domains"]).ends(0).text();
     assert_eq!(text.matches("hardened     3 %").count(), 2, "{text}");
+}
+
+#[test]
+fn a_domain_on_a_storage_server_is_made_as_the_token_says() {
+    let site = Site::new();
+    site.machine.write("noise", &random(500_000));
+    for (node, keys) in [("web", "managed"), ("own", "client")] {
+        site.enrol(node, &["--keys", keys, "--privacy", "hardened", "--parity", "3"]);
+        site.node(node, &["backup", &site.folder("source")]).ends(0);
+        site.restores(node, &["--verify"]);
+        let config = site.machine.path("disk/pool/domains").join(node).join("config");
+        let config = fs::read(config).unwrap();
+        assert_eq!((config[48], config[25]), (2, 3), "{node}");
+        // As a node that would make another one than the governing server wants.
+        if keys == "client" {
+            fs::remove_dir_all(site.machine.path("disk/pool/domains/own")).unwrap();
+            let file = site.machine.path("own/agent.toml");
+            let text = fs::read_to_string(&file).unwrap().replace("\"hardened\"", "\"standard\"");
+            let lines = text.lines().filter(|line| !line.starts_with("repository"));
+            fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+            let refused = site.node(node, &["backup", &site.folder("source")]).ends(13);
+            assert!(refused.stderr.contains("privacy and parity"), "{}", refused.stderr);
+        }
+    }
 }
 
 #[test]
