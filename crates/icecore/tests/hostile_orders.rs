@@ -49,7 +49,9 @@ fn orders(outside: &str) -> Vec<Vec<u8>> {
         json!([1, 2]),
     ];
     let order = |(at, task): (usize, Value)| {
-        let order = json!({"id": at + 1, "task": task, "made": 0, "state": "pending"});
+        let order = json!({
+            "id": at + 1, "task": task, "made": "1970-01-01T00:00:00Z", "state": "pending"
+        });
         serde_json::to_vec(&order).unwrap()
     };
     let mut all: Vec<Vec<u8>> = tasks.into_iter().enumerate().map(order).collect();

@@ -250,8 +250,8 @@ mod tests {
 
     fn running() -> Job {
         serde_json::from_value(serde_json::json!({
-            "id": 1, "node": "web", "domain": "web", "kind": "backup", "what": "", "begun": 0,
-            "state": "running", "progress": Progress::default(), "cancelled": false
+            "id": 1, "node": "web", "domain": "web", "kind": "backup", "what": "",
+            "begun": "1970-01-01T00:00:00Z", "state": "running", "progress": Progress::default(), "cancelled": false
         }))
         .unwrap()
     }
