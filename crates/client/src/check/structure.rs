@@ -162,6 +162,8 @@ impl Walk<'_, '_> {
                 continue;
             }
             cancelled(progress)?;
+            let later = stack.iter().rev().filter(|id| !self.pages.contains(id));
+            pages.soon(std::iter::once(&id).chain(later).copied())?;
             let page = match pages.get(&id).and_then(understood) {
                 Ok(page) => page,
                 Err(error) if error.is_of_the_way() => return Err(error),

@@ -64,12 +64,32 @@ fn a_good_repository_is_good_from_afar_and_all_that_is_read_was_sent_for() {
     let report = check::run(&archive, &options, &Progress::default()).unwrap();
     assert_eq!(report.damages, []);
     assert!(report.bytes_read > 900_000, "{}", report.bytes_read);
-    // Pages are found and fetched one after the other; each record of chunks was sent for.
     assert_eq!(far.left(), 0);
     assert!(far.reads.load(Ordering::Relaxed) > 2);
     assert!(
         check::run(&archive, &Options { repair: true, ..options }, &Progress::default()).is_err()
     );
+}
+
+/// No content: all that is read is pages, of long names that have nothing in common.
+#[test]
+fn pages_are_sent_for_and_a_check_waits_for_few_answers() {
+    let place = Place::new();
+    for number in 0..12_000u64 {
+        let name: String = noise(number, 100).iter().map(|byte| format!("{byte:02x}")).collect();
+        place.write(&format!("empty{}/{name}", number % 90), b"");
+    }
+    let archive = place.init();
+    place.backup(&archive);
+    place.write("one more", b"");
+    place.backup(&archive);
+    let (far, archive) = Far::of(&place);
+    far.trips();
+    let report = check::run(&archive, &Options::default(), &Progress::default()).unwrap();
+    let (trips, reads) = (far.trips(), far.reads.load(Ordering::Relaxed));
+    assert_eq!((report.damages.len(), far.left()), (0, 0));
+    assert!(report.pages > 50 && reads > 0, "{report:?}");
+    assert!(trips < 20, "{trips} round trips for {} pages in {reads} records", report.pages);
 }
 
 #[test]

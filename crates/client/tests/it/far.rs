@@ -45,7 +45,7 @@ impl Far {
         &*self.near
     }
 
-    fn trips(&self) -> usize {
+    pub(crate) fn trips(&self) -> usize {
         self.trips.swap(0, Ordering::Relaxed)
     }
 
