@@ -22,7 +22,7 @@ fn good() -> &'static [u8] {
         let material = KeyMaterial::generate(&mut random);
         create_slot(
             &material,
-            &NewSlot::new(Role::Full, "fuzz", 0),
+            &NewSlot::new(Role::Full, "fuzz", 0, ids::KeyEpoch(0)),
             SECRET,
             KdfParams::default(),
             &mut random,

@@ -259,13 +259,13 @@ class Golden(unittest.TestCase):
         expected = self.backup(password="other")
         [writer] = [m.writer for m, _ in self.read().snapshots()]
         self.run_icecore("key", "remove", writer.hex())
-        for name in ("config", "keys/signers"):
+        for name in ("config", "keys/list"):
             (self.repo / name).chmod(0o600)
             (self.repo / name).write_bytes(b"rotten")
         repository = self.read()
         [(manifest, _)] = list(repository.snapshots())
         self.assertNotIn(manifest.writer, repository.slots)
-        self.assertEqual(repository.signers.of(manifest.writer)["last"], manifest.sequence)
+        self.assertEqual(repository.key_list.of(manifest.writer)["last"], manifest.sequence)
         self.compare(repository, manifest, expected)
 
     def test_a_password_that_costs_more_opens(self):
@@ -276,6 +276,42 @@ class Golden(unittest.TestCase):
         self.assertEqual(slot.cost, [32 << 10, 3, 1])
         with self.assertRaises(Damaged):
             self.read(b"another password")
+
+    def add_key(self, name, *options):
+        (self.folder / name).write_bytes(name.encode())
+        self.run_icecore("key", "add", *options, "--new-password-file", name, "--label", name)
+        return next(path for path in self.repo.glob("keys/" + "[0-9a-f]" * 16)
+                    if name.encode() in path.read_bytes())
+
+    def test_keys_that_stay_read_every_key_epoch(self):
+        """Three key epochs: read with a full key, a recovery key, and keys that a delivery reached."""
+        self.run_icecore("init")
+        self.add_key("drill", "--read-only")
+        self.add_key("laptop", "--read-write")
+        writer = "timer"
+        self.add_key(writer, "--write-only")
+        gone = [self.add_key("gone one", "--read-only"), self.add_key("gone two", "--read-write")]
+        recovery = self.run_icecore("key", "recovery").strip().encode()
+        write(self.source / "file", noise(40, 400_000))
+        trees, kept = [self.backup()], [path.read_bytes() for path in gone]
+        for epoch, path in enumerate(gone, 1):
+            told = self.run_icecore("key", "remove", path.name)
+            self.assertIn("cannot read new backups", told)
+            write(self.source / f"after {epoch}", noise(40 + epoch, 300_000))
+            trees.append(self.backup(password=writer))
+        self.add_key("young", "--read-only")
+        for secret in (PASSWORD, recovery, b"drill", b"laptop", b"young"):
+            repository = self.read(secret)
+            self.assertEqual(repository.key_list.epoch, 2)
+            for (manifest, _), expected in zip(repository.snapshots(), trees, strict=True):
+                self.compare(repository, manifest, expected)
+            shutil.rmtree(self.folder / "restored")
+        self.assertEqual(len(repository.key_list.deliveries), 2)
+        for path, slot in zip(gone, kept):
+            path.write_bytes(slot)
+        for secret in (b"gone one", b"gone two"):
+            with self.assertRaisesRegex(Damaged, "later key epoch"):
+                list(self.read(secret).snapshots())
 
     def test_a_write_only_key_writes_what_a_full_key_reads(self):
         (self.folder / "writer").write_bytes(b"writes only")
@@ -380,7 +416,7 @@ class Golden(unittest.TestCase):
             self.assertEqual(manifest.receipt.node, "web")
             self.assertLessEqual(manifest.receipt.session_began, manifest.receipt.taken)
             self.assertLess(abs(manifest.receipt.taken - time.time()), 600)
-            signer = repository.signers.of(manifest.writer)
+            signer = repository.key_list.of(manifest.writer)
             self.assertEqual((signer["label"], signer["is_bound"]), ("web", True))
             self.compare(repository, manifest, expected)
         chunk_index.check(repository)

@@ -21,7 +21,7 @@ from cryptography.exceptions import InvalidTag
 
 import objects
 import parity
-from keys import Config, Keys, Signers, Slot, either, verify
+from keys import Config, KeyList, Keys, Slot, either, verify
 from wire import Damaged, Reader, checksum, need
 
 KINDS = {1: "data", 2: "pages", 3: "session", 4: "manifest", 5: "tombstone", 6: "receipt"}
@@ -180,7 +180,7 @@ class Repository:
     def __init__(self, folder):
         self.folder = Path(folder)
         self.config = either(self.folder, "config", Config)
-        self.signers = either(self.folder / "keys", "signers", lambda it: Signers(it, self.config))
+        self.key_list = either(self.folder / "keys", "list", lambda it: KeyList(it, self.config))
         self.slots = {}
         for path in sorted((self.folder / "keys").glob("[0-9a-f]" * 16)):
             slot = Slot(path.read_bytes(), self.config, path.name)
@@ -195,7 +195,7 @@ class Repository:
         if slot.role == Slot.WRITE_ONLY:
             raise Damaged("a write-only key reads nothing")
         self.config.verify(slot)
-        self.keys = Keys(slot, secrets, self.config)
+        self.keys = Keys(slot, secrets, self.config, self.key_list)
 
     @cached_property
     def containers(self):
@@ -252,7 +252,7 @@ class Repository:
         """Manifest and body of a snapshot."""
         self.learn(session)
         manifest = Manifest(record.clear)
-        signer = self.signers.of(manifest.writer)
+        signer = self.key_list.of(manifest.writer)
         last = signer["last"]
         need(last is None or manifest.sequence <= last, "a snapshot of a removed key")
         message = b"icecore 2026 manifest v2" + self.config.repository + manifest.signed
@@ -299,7 +299,7 @@ class Repository:
         for _, _, record in self.records("tombstone"):
             signed, signature = record.clear[:-64], record.clear[-64:]
             message = b"icecore 2026 tombstone v1" + self.config.repository + signed
-            verify(self.signers.of(signed[:8])["verify_key"], signature, message, "a tombstone")
+            verify(self.key_list.of(signed[:8])["verify_key"], signature, message, "a tombstone")
             yield from (signed[at:at + 16] for at in range(8, len(signed), 16))
 
     def rebuilt(self):

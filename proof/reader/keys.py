@@ -1,4 +1,4 @@
-"""Keys (docs/CRYPTO.md): the config, slots, the list of signers, and what opens sessions."""
+"""Keys (docs/CRYPTO.md): the config, slots, the key list, and what opens sessions."""
 
 from argon2.low_level import Type, hash_secret_raw
 from blake3 import blake3
@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from wire import Damaged, Reader, checksum, need
 
 CIPHERS = {1: AESGCM, 2: ChaCha20Poly1305}
+LAST_EPOCH = 16383
 BASE32 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -74,34 +75,52 @@ class Config:
         verify(slot.root, self.signature, b"icecore 2026 config v2" + self.signed, "the config")
 
 
-class Signers:
-    """Whose signature counts."""
+def key_epoch(reader):
+    number = reader.u32()
+    need(number <= LAST_EPOCH, "a key epoch")
+    return number
+
+
+class KeyList:
+    """Every key, the key epoch, and the secret of it for the keys that stay."""
+
+    BOUND, REMOVED, DELIVERED = 1, 2, 4
 
     def __init__(self, data, config):
-        need(checksum(data[:-16]) == data[-16:], "checksum of the signers")
+        need(checksum(data[:-16]) == data[-16:], "checksum of the key list")
         signed, signature = data[:-80], data[-80:-16]
-        verify(config.root_key, signature, b"icecore 2026 signer list v1" + signed, "the signers")
-        reader = Reader(signed, "signers")
-        reader.magic(b"ICESIGN1")
-        need(reader.take(16) == config.repository, "signers of another repository")
+        verify(config.root_key, signature, b"icecore 2026 key list v1" + signed, "the key list")
+        reader = Reader(signed, "key list")
+        reader.magic(b"ICEKLST1")
+        need(reader.take(16) == config.repository, "key list of another repository")
         _version, _made = reader.u64(), reader.i64()
+        self.epoch, self.recipient = key_epoch(reader), reader.take(32)
+        self.ephemeral = reader.take(32)
         found = [self.entry(reader) for _ in range(reader.u32())]
+        self.deliveries = {one["id"]: reader.take(48) for one in found if one["is_delivered"]}
         reader.end()
-        need(all(one["id"] < two["id"] for one, two in zip(found, found[1:])), "order of signers")
+        need(all(one["id"] < two["id"] for one, two in zip(found, found[1:])), "order of keys")
+        need(all(one["epoch"] <= self.epoch for one in found), "epochs of keys")
+        need(bool(self.deliveries) == any(self.ephemeral), "ephemeral key of deliveries")
         self.by_id = {one["id"]: one for one in found}
 
-    @staticmethod
-    def entry(reader):
+    def entry(self, reader):
         entry = {"id": reader.take(8), "verify_key": reader.take(32), "role": reader.u8()}
-        flags, last, length = reader.u8(), reader.u64(), reader.u8()
-        label = reader.take(64)
-        need(entry["role"] in (1, 2, 4) and flags < 4 and length <= 64, "a signer")
-        return entry | {"is_bound": bool(flags & 1), "last": last if flags & 2 else None,
+        flags, last, epoch, length = reader.u8(), reader.u64(), key_epoch(reader), reader.u8()
+        label, is_live = reader.take(64), not flags & self.REMOVED
+        needs = entry["role"] in (Slot.READ_ONLY, Slot.READ_WRITE) and is_live
+        need(1 <= entry["role"] <= 4 and flags < 8 and length <= 64, "a key of the list")
+        need(any(entry["verify_key"]) == (entry["role"] != Slot.READ_ONLY), "a verify key")
+        need(not flags & self.DELIVERED or needs and epoch < self.epoch, "a delivery to nobody")
+        return entry | {"is_bound": bool(flags & self.BOUND), "last": None if is_live else last,
+                        "epoch": epoch, "is_delivered": bool(flags & self.DELIVERED),
                         "label": label[:length].decode()}
 
     def of(self, name):
-        need(name in self.by_id, "signed by a key that nobody knows")
-        return self.by_id[name]
+        """Who signed under this name."""
+        known = self.by_id.get(name)
+        need(known and known["role"] != Slot.READ_ONLY, "signed by a key that nobody knows")
+        return known
 
 
 class Slot:
@@ -110,21 +129,22 @@ class Slot:
     FULL, WRITE_ONLY, READ_ONLY, READ_WRITE = 1, 2, 3, 4
 
     def __init__(self, data, config, name):
-        need(len(data) == 464 and derive("slot checksum v1", data[:448])[:16] == data[448:], "slot")
+        need(len(data) == 496 and derive("slot checksum v1", data[:480])[:16] == data[480:], "slot")
         reader = Reader(data, "slot")
-        reader.magic(b"ICEKEYS2")
-        need(reader.u8() == 2, "version of a slot")
+        reader.magic(b"ICEKEYS3")
+        need(reader.u8() == 3, "version of a slot")
         self.role, self.derivation, self.privacy = reader.u8(), reader.u8(), reader.u8()
         self.cost, self.made = [reader.u32() for _ in range(3)], reader.i64()
         self.id, self.repository, self.salt = reader.take(8), reader.take(16), reader.take(16)
         self.root, self.verify_key = reader.take(32), reader.take(32)
-        self.label = data[137:137 + reader.u8()].decode()
-        self.is_bound = data[201]
-        need(1 <= self.role <= 4 and self.is_bound < 2 and not any(data[202:208]), "slot")
+        self.delivery = reader.take(32)
+        self.label = data[169:169 + reader.u8()].decode()
+        _label, self.is_bound, self.epoch = reader.take(64), reader.u8(), key_epoch(reader)
+        need(1 <= self.role <= 4 and self.is_bound < 2 and not any(data[238:240]), "slot")
         need(self.id.hex() == name and self.root == config.root_key, "slot of another name or root")
         need(self.repository == config.repository, "slot of another repository")
-        verify(self.root, data[208:272], b"icecore 2026 slot certificate v1" + data[:208], "a slot")
-        self.bound, self.commitment, self.sealed = data[:272], data[272:304], data[304:448]
+        verify(self.root, data[240:304], b"icecore 2026 slot certificate v1" + data[:240], "a slot")
+        self.bound, self.commitment, self.sealed = data[:304], data[304:336], data[336:480]
 
     def open(self, secret):
         """The 128 bytes of secrets, or None when `secret` is not this slot's."""
@@ -142,21 +162,33 @@ class Slot:
             seed = plain[64:96] if self.role == self.FULL else plain[96:]
             signing = Ed25519PrivateKey.from_private_bytes(seed)
             need(public_bytes(signing) == self.verify_key, "signing key of a slot")
+        if self.role in (self.READ_ONLY, self.READ_WRITE):
+            need(public_bytes(delivery_key(plain)) == self.delivery, "delivery key of a slot")
         return plain
 
 
-class Keys:
-    """What a key that reads knows."""
+def delivery_key(secrets):
+    return X25519PrivateKey.from_private_bytes(derive("delivery key v1", secrets[96:]))
 
-    def __init__(self, slot, secrets, config):
+
+class Keys:
+    """What a key that reads knows: the secret of one key epoch, and so those of all before it."""
+
+    def __init__(self, slot, secrets, config, key_list):
         self.repository = config.repository
-        seed, recipient = secrets[:32], secrets[64:96]
+        seed, self.newest, self.secret = secrets[:32], slot.epoch, secrets[64:96]
         if slot.role == Slot.FULL:
-            domain, recipient = secrets[:32], secrets[32:64]
+            domain = secrets[:32]
+            self.newest, self.secret = LAST_EPOCH, derive("last key epoch v1", domain)
             root = Ed25519PrivateKey.from_private_bytes(derive("root signing v1", domain))
             need(public_bytes(root) == config.root_key, "root key")
             seed = derive("object id v1", domain)
-        self.recipient = X25519PrivateKey.from_private_bytes(recipient)
+        elif slot.id in key_list.deliveries:
+            self.follow(slot, secrets, key_list)
+        need(slot.epoch <= key_list.epoch, "a key list older than the slot")
+        self.recipients = {}
+        if self.newest >= key_list.epoch:
+            need(public_bytes(self.recipient(key_list.epoch)) == key_list.recipient, "recipient")
         self.chunk_key, self.page_key = derive("chunk id v1", seed), derive("page id v1", seed)
 
     def chunk_id(self, plain):
@@ -168,12 +200,38 @@ class Keys:
         name = blake3(head + payload, key=self.page_key).digest()[:24]
         return name[:23] + bytes([name[23] | 1])
 
+    def follow(self, slot, secrets, key_list):
+        """Takes the secret of the list's epoch, when it leads back to the slot's own."""
+        own, ephemeral = delivery_key(secrets), key_list.ephemeral
+        shared = own.exchange(X25519PublicKey.from_public_bytes(ephemeral))
+        epoch = key_list.epoch.to_bytes(4, "little")
+        key = derive("delivery v1", shared, ephemeral, slot.delivery, self.repository, epoch, slot.id)
+        before = self.secret
+        self.secret = AESGCM(key).decrypt(bytes(12), key_list.deliveries[slot.id], b"")
+        self.newest = key_list.epoch
+        need(self.secret_of(slot.epoch) == before, "a delivery of another repository")
+
+    def secret_of(self, epoch):
+        need(epoch <= self.newest, "stored in a later key epoch than this key reads")
+        secret = self.secret
+        for _ in range(self.newest - epoch):
+            secret = derive("earlier key epoch v1", secret)
+        return secret
+
+    def recipient(self, epoch):
+        if epoch not in self.recipients:
+            secret = derive("recipient v1", self.secret_of(epoch))
+            self.recipients[epoch] = X25519PrivateKey.from_private_bytes(secret)
+        return self.recipients[epoch]
+
     def session(self, sealed):
         """Id and cipher of a sealed session."""
-        ephemeral = sealed[17:49]
-        shared = self.recipient.exchange(X25519PublicKey.from_public_bytes(ephemeral))
-        own = public_bytes(self.recipient)
+        need(len(sealed) == 101, "length of a sealed session")
+        ephemeral = sealed[21:53]
+        recipient = self.recipient(int.from_bytes(sealed[17:21], "little"))
+        shared = recipient.exchange(X25519PublicKey.from_public_bytes(ephemeral))
+        own = public_bytes(recipient)
         key = derive("session sealing v1", shared, ephemeral, own, self.repository)
-        random = AESGCM(key).decrypt(bytes(12), sealed[49:], sealed[:17])
+        random = AESGCM(key).decrypt(bytes(12), sealed[53:], sealed[:21])
         cipher = CIPHERS[sealed[16]]
         return sealed[:16], cipher(derive("session key v1", random, sealed[:16], sealed[16:17]))

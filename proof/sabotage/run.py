@@ -138,6 +138,23 @@ SABOTAGES = {
         "crates/client/src/signers.rs", "self.valid_up_to.is_none_or(|last| number <= last)",
         "self.valid_up_to.is_none_or(|last| number <= last || true)",
         test("client", "what_a_removed_or_unknown_key_signs_counts_for_nothing")),
+    "a removal of a key that reads begins a key epoch": (
+        "crates/crypto/src/key_list.rs", "reads |= entry.is_live() && entry.role.reads();",
+        "reads |= entry.is_live() && entry.role.reads() && false;",
+        test("client", "a_removed_key_reads_what_was_stored_before_and_nothing_after")),
+    "secrets of key epochs go to keys in use": (
+        "crates/crypto/src/key_list.rs",
+        "entry.is_live() && entry.role.needs_deliveries() && entry.epoch < self.epoch",
+        "entry.role.needs_deliveries() && entry.epoch < self.epoch",
+        test("client", "a_removed_slot_that_is_put_back_gets_no_secret_at_the_next_removal")),
+    "numbers of key epochs are believed of what opens": (
+        "crates/client/src/rebuild.rs", "blocks.opener().learn(sealed).is_ok()",
+        "blocks.opener().learn(sealed).is_ok() || true",
+        test("client", "numbers_that_the_storage_writes_into_records_are_not_believed")),
+    "a server takes no session of an old key epoch": (
+        "crates/server/src/data/key_list.rs", "Some(list) if list.epoch() != sealed =>",
+        "Some(list) if list.epoch() != sealed && false =>",
+        test("server", "a_session_of_an_old_key_epoch_is_refused_and_begun_again")),
     "a bound key signs for its node": (
         "crates/client/src/signers.rs", "!self.is_bound || self.label == name",
         "!self.is_bound || self.label == name || true",

@@ -103,7 +103,7 @@ impl Catalog {
     pub fn add_granted_key(&self, by: By<'_>, new: &GrantedKey) -> Result<()> {
         self.change(|change| {
             change.execute(
-                "INSERT INTO granted_keys VALUES (?1, ?2, ?3)",
+                "INSERT OR REPLACE INTO granted_keys VALUES (?1, ?2, ?3)",
                 (&new.key, Word(&new.node), Word(&new.domain)),
             )?;
             let subject = format!("{} reads {}", new.node, new.domain);

@@ -1,14 +1,14 @@
 //! A repository with keys: what every command opens.
 
 use crate::blocks::BlockCache;
-use crate::keyring::Vouched;
+use crate::key_list::Vouched;
 use crate::surroundings::Surroundings;
 use crate::{Error, Result};
 use crypto::{
-    KdfParams, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role, RootVerifyKey, SignerList,
+    KdfParams, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role, RootVerifyKey,
     SlotInfo, SlotSecret,
 };
-use ids::KeyId;
+use ids::{KeyEpoch, KeyId};
 use repository::Repository;
 use repository::config::Config;
 use repository::keys::Keys;
@@ -32,8 +32,8 @@ pub struct Archive {
     pub(crate) surroundings: Surroundings,
     /// Opened records, for who may read.
     pub(crate) blocks: Option<BlockCache>,
-    /// Who may sign.
-    pub(crate) vouched: Vouched,
+    /// Which keys there are, and the key epoch.
+    pub(crate) vouched: Arc<Vouched>,
 }
 
 /// What `init` may choose.
@@ -78,11 +78,11 @@ impl Archive {
         surroundings: Surroundings,
     ) -> Result<Self> {
         let material = new_material(&surroundings, options)?;
-        let new = NewSlot::new(Role::Full, "first key", surroundings.now_secs());
+        let new = NewSlot::new(Role::Full, "first key", surroundings.now_secs(), KeyEpoch(0));
         let first = new_slot(&material, &new, secret, options.kdf, &surroundings)?;
         let (slot, keys) = crypto::open_slot(&first.1, secret)?;
         let config = config_of(&material, options, surroundings.now_secs());
-        let first = keys_of(&material, vec![first], surroundings.now_secs())?;
+        let first = keys_of(&material, vec![first], &surroundings)?;
         let repository = Repository::init(storage, config, &first)?;
         Ok(Self::assemble(repository, slot, keys).within(surroundings))
     }
@@ -148,9 +148,10 @@ impl Archive {
         slot: SlotInfo,
         keys: KeyRing,
     ) -> Self {
-        let blocks =
-            keys.reader.clone().map(|keys| BlockCache::new(store.clone(), Opener::new(keys)));
-        let (surroundings, vouched) = Default::default();
+        let vouched = Arc::new(Vouched::new(store.clone(), &slot));
+        let cache = |keys| BlockCache::new(store.clone(), Opener::new(keys), vouched.clone());
+        let blocks = keys.reader.clone().map(cache);
+        let surroundings = Surroundings::default();
         Self { store, local, keys, slot, surroundings, blocks, vouched }
     }
 
@@ -234,10 +235,11 @@ impl Archive {
 
     /// A session's sealer with fresh keys; an error when what it makes could not be signed.
     pub(crate) fn sealer(&self) -> Result<seal::Sealer> {
-        self.assert_signs()?;
+        let recipient = self.recipient()?;
         let mut random = [0; 80];
         self.surroundings.fill(&mut random)?;
-        Ok(seal::Sealer::new(&self.keys.writer, random, self.surroundings.cipher))
+        let (writer, cipher) = (&self.keys.writer, self.surroundings.cipher);
+        Ok(seal::Sealer::sealed_to(&recipient, writer, random, cipher))
     }
 
     /// The key slots, those that are certified.
@@ -274,16 +276,17 @@ pub fn new_slot(
     Ok((crypto::slot_info(&slot)?, slot))
 }
 
-/// The keys of a new repository: its first slots, and the list of those that sign.
+/// The keys of a new repository: its first slots, and the list of them.
 pub fn keys_of(
     material: &KeyMaterial,
     slots: Vec<(SlotInfo, Vec<u8>)>,
-    now_secs: i64,
+    surroundings: &Surroundings,
 ) -> Result<Keys> {
-    let signers = slots.iter().filter_map(|(info, _)| info.signer());
-    let list = SignerList::new(material.repository).with(signers, now_secs)?;
-    let slots = slots.into_iter().map(|(info, slot)| (info.id, slot)).collect();
-    Ok(Keys { slots, signers: list.sign(material) })
+    let entries = slots.iter().map(|(info, _)| info.entry());
+    let list = KeyList::new(material.repository).with(entries, surroundings.now_secs())?;
+    let slots: Vec<_> = slots.into_iter().map(|(info, slot)| (info.id, slot)).collect();
+    let key_list = surroundings.with_random(|random| list.sign(material, &slots, random))??;
+    Ok(Keys { slots, key_list })
 }
 
 /// The settings of a new repository.

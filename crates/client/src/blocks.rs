@@ -1,6 +1,7 @@
 //! Opened records, the latest of them kept: pages and small chunks share records, and who wants
 //! one mostly wants its neighbours next.
 
+use crate::key_list::Vouched;
 use crate::{Error, Result};
 use format::record;
 use ids::{ContainerNo, ObjectId, Place, SessionId};
@@ -16,6 +17,8 @@ const CACHE_BYTES: usize = 24 << 20;
 pub(crate) struct BlockCache {
     store: Arc<dyn Store>,
     opener: Opener,
+    /// Where secrets of later key epochs come from.
+    vouched: Arc<Vouched>,
     kept: Mutex<Kept>,
     /// Plaintext that may be kept.
     bytes_max: usize,
@@ -42,8 +45,8 @@ impl Scratch {
 }
 
 impl BlockCache {
-    pub(crate) fn new(store: Arc<dyn Store>, opener: Opener) -> Self {
-        Self { store, opener, kept: Mutex::default(), bytes_max: CACHE_BYTES }
+    pub(crate) fn new(store: Arc<dyn Store>, opener: Opener, vouched: Arc<Vouched>) -> Self {
+        Self { store, opener, vouched, kept: Mutex::default(), bytes_max: CACHE_BYTES }
     }
 
     /// The same with room for so much plaintext.
@@ -154,8 +157,13 @@ impl BlockCache {
         self.learn_from(&self.store.session_keys(container, false)?)
     }
 
+    /// Learns the key of a session from the clear part of its record.
+    pub(crate) fn learn_key(&self, sealed: &[u8]) -> Result<()> {
+        self.vouched.learn(&self.opener, sealed)
+    }
+
     fn learn_from(&self, keys: &[Vec<u8>]) -> Result<()> {
-        let learned: Vec<Result<()>> = keys.iter().map(|key| Ok(self.opener.learn(key)?)).collect();
+        let learned: Vec<Result<()>> = keys.iter().map(|key| self.learn_key(key)).collect();
         // Each stands twice: one that is damaged costs nothing while the other is not.
         if learned.iter().any(Result::is_ok) {
             return Ok(());
@@ -173,7 +181,7 @@ impl BlockCache {
         for stored in self.store.snapshots()?.chunks(64).flat_map(|some| self.store.several(some)) {
             let Ok(stored) = stored else { continue };
             if record::split(&stored.record)?.header.session == *session {
-                return Ok(self.opener.learn(&stored.session)?);
+                return self.learn_key(&stored.session);
             }
         }
         here

@@ -105,6 +105,7 @@ pub fn run(archive: &Archive, options: &Options, progress: &Progress) -> Result<
     keys::check(archive, &mut report)?;
     let found = structure::check(archive, progress, &mut report)?;
     let seen = data::check(archive, options, progress, &mut report)?;
+    keys::check_epoch(archive, &mut report)?;
     history::check(archive, &found, &seen, &mut report)?;
     damage::attribute(archive, &found, &seen, &mut report)?;
     report.elapsed_secs = begun.elapsed().as_secs_f64();

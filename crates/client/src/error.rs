@@ -1,6 +1,6 @@
 //! What can go wrong above the engine.
 
-use ids::{KeyId, ObjectId, SnapshotId};
+use ids::{KeyEpoch, KeyId, ObjectId, SnapshotId};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -39,9 +39,29 @@ pub enum Error {
     /// The key of this process signs nothing any more.
     #[error("the key {0} was removed from this repository: what it signs counts for nothing")]
     KeyRemoved(KeyId),
-    /// Nobody can say who may sign.
-    #[error("the list of signers (keys/signers) is missing or damaged, and so is its copy")]
-    NoSigners,
+    /// What was stored after the key was removed.
+    #[error(
+        "this was stored in key epoch {epoch}, and this key reads up to epoch {newest}: it was removed before, or the key list has no delivery for it"
+    )]
+    LaterEpoch {
+        /// The epoch in which it was stored.
+        epoch: KeyEpoch,
+        /// The newest epoch that the key reads.
+        newest: KeyEpoch,
+    },
+    /// The storage shows a key list of the past.
+    #[error(
+        "the key list (keys/list) is of key epoch {epoch}, and this key was made in epoch {made_in}: the storage shows an old list"
+    )]
+    OldKeyList {
+        /// The epoch of the list.
+        epoch: KeyEpoch,
+        /// The epoch in which the key was made.
+        made_in: KeyEpoch,
+    },
+    /// Nobody can say which keys count.
+    #[error("the key list (keys/list) is missing or damaged, and so is its copy")]
+    NoKeyList,
     /// The settings are not those that were made with the repository.
     #[error("the settings of the repository (config) are not signed by its root key")]
     ForgedConfig,

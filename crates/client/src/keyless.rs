@@ -5,7 +5,7 @@ use crate::manifest::MANIFEST_CONTEXT;
 use crate::manifest::TOMBSTONE_CONTEXT;
 use crate::unlisted::{self, Told};
 use crate::{Error, Result};
-use crypto::{RootVerifyKey, SignerList, VerifyKey};
+use crypto::{RootVerifyKey, SignedKeyList, VerifyKey};
 use format::manifest::{Head, SIGNATURE_BYTES};
 use format::record;
 use ids::{ContainerNo, KeyId, Place, SnapshotId};
@@ -171,7 +171,7 @@ fn missed(repository: &Repository) -> Result<Vec<SnapshotId>> {
     Ok(missed)
 }
 
-/// What the tombstones name that a key of the list of signers signed, be it removed since. Of a stranger none is
+/// What the tombstones name that a key of the key list signed, be it removed since. Of a stranger none is
 /// believed, as when a snapshot is brought back with keys.
 fn forgotten(
     repository: &Repository,
@@ -198,10 +198,11 @@ fn forgotten(
 fn verify_keys(repository: &Repository) -> Result<FxHashMap<KeyId, VerifyKey>> {
     let config = repository.config();
     let root = RootVerifyKey::from_bytes(config.root_key);
-    let bytes = repository.signers()?.ok_or(Error::NoSigners)?;
+    let bytes = repository.key_list()?.ok_or(Error::NoKeyList)?;
     let list =
-        SignerList::verify(&bytes, &root, config.repository).map_err(|_| Error::NoSigners)?;
-    Ok(list.signers().iter().map(|signer| (signer.id, signer.verify_key)).collect())
+        SignedKeyList::verify(&bytes, &root, config.repository).map_err(|_| Error::NoKeyList)?;
+    let signers = list.entries().iter().filter(|entry| entry.role.writes());
+    Ok(signers.map(|entry| (entry.id, entry.verify_key)).collect())
 }
 
 fn signed(repository: &Repository, context: &[u8], message: &[u8]) -> Vec<u8> {

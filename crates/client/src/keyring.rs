@@ -1,91 +1,28 @@
-//! Who may sign, and adding and removing keys.
+//! Adding and removing keys.
 //!
-//! The list of signers is signed by the root key and stands beside the slots. It is written before a
-//! slot is added and before one is removed: a slot that opens and may not sign tells so, and a key
-//! that was removed never signs again, whenever the power goes.
+//! The key list is signed by the root key and stands beside the slots. It is written before a slot is
+//! added and before one is removed: a slot that opens and may not sign tells so, and a key that was
+//! removed never signs again, whenever the power goes. The list that ends a key that reads begins a
+//! key epoch: both are there, or neither is.
 
 use crate::archive::{Archive, new_slot};
 use crate::{Error, Result};
-use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SignerInfo, SignerList, SlotSecret};
-use ids::KeyId;
-use parking_lot::Mutex;
+use crypto::{KdfParams, KeyList, KeyMaterial, NewSlot, Role, SlotSecret};
+use ids::{KeyEpoch, KeyId};
 use repository::lease::Lease;
-use rustc_hash::FxHashSet;
-use std::sync::Arc;
 
-/// Keys that are in no list, and were looked for: of more it is said without another look.
-const STRANGERS_MAX: usize = 1024;
-
-/// The list of signers, as far as it was read.
-#[derive(Default)]
-pub(crate) struct Vouched(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    list: Option<Arc<SignerList>>,
-    strangers: FxHashSet<KeyId>,
+/// What came of removing a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// What its holder could do; `None` where its slot is damaged and the list does not know it.
+    pub role: Option<Role>,
+    /// The key epoch that begins with it; `None` when none does.
+    pub begins: Option<KeyEpoch>,
+    /// It reads, and there are no more epochs: who knew it can read what is stored from now on.
+    pub is_read_on: bool,
 }
 
 impl Archive {
-    /// All who sign or did, as the root key vouches for them.
-    ///
-    /// # Errors
-    /// [`Error::NoSigners`] when no good list is there.
-    pub fn signers(&self) -> Result<Arc<SignerList>> {
-        let mut state = self.vouched.0.lock();
-        if state.list.is_none() {
-            state.list = Some(Arc::new(self.read_signers(false)?));
-        }
-        state.list.clone().ok_or(Error::NoSigners)
-    }
-
-    /// The same, read again: another process may have changed it. An older list than one that was
-    /// seen is not believed.
-    pub(crate) fn signers_anew(&self) -> Result<Arc<SignerList>> {
-        let new = Arc::new(self.read_signers(true)?);
-        let mut state = self.vouched.0.lock();
-        let newest = match state.list.take().filter(|old| old.version() > new.version()) {
-            Some(old) => old,
-            None => new,
-        };
-        state.list = Some(newest.clone());
-        Ok(newest)
-    }
-
-    /// What the repository vouches for of the key `id`; `None` is a stranger, whose signature is
-    /// nobody's.
-    pub fn known_signer(&self, id: KeyId) -> Result<Option<SignerInfo>> {
-        if let Some(signer) = self.signers()?.find(id) {
-            return Ok(Some(signer.clone()));
-        }
-        // It may have been added since the list was read.
-        let is_new = {
-            let strangers = &mut self.vouched.0.lock().strangers;
-            strangers.len() < STRANGERS_MAX && strangers.insert(id)
-        };
-        if !is_new {
-            return Ok(None);
-        }
-        Ok(self.signers_anew()?.find(id).cloned())
-    }
-
-    fn read_signers(&self, anew: bool) -> Result<SignerList> {
-        let bytes = self.store.signers(anew)?.ok_or(Error::NoSigners)?;
-        let repository = self.store.config().repository;
-        SignerList::verify(&bytes, &self.slot.root, repository).map_err(|_| Error::NoSigners)
-    }
-
-    /// Fails when what this key signs would count for nothing.
-    pub(crate) fn assert_signs(&self) -> Result<()> {
-        if !self.slot.role.writes() {
-            return Err(Error::ReadOnly);
-        }
-        // Far away the server looks when it publishes.
-        let list = if self.local().is_ok() { self.signers_anew() } else { self.signers() }?;
-        let is_live = list.find(self.slot.id).is_some_and(SignerInfo::is_live);
-        if is_live { Ok(()) } else { Err(Error::KeyRemoved(self.slot.id)) }
-    }
-
     /// What certifies others; an error for all but full keys.
     pub fn certifier(&self) -> Result<&KeyMaterial> {
         self.keys.certifier.as_ref().ok_or(Error::NotFull)
@@ -99,7 +36,7 @@ impl Archive {
         kdf: KdfParams,
         label: &str,
     ) -> Result<KeyId> {
-        self.add(&NewSlot::new(role, label, self.now_secs()), secret, kdf)
+        self.add(|epoch| NewSlot::new(role, label, self.now_secs(), epoch), secret, kdf)
     }
 
     /// Adds a key slot that is bound to a node: its holder signs for that one alone.
@@ -110,61 +47,83 @@ impl Archive {
         kdf: KdfParams,
         node: &str,
     ) -> Result<KeyId> {
-        self.add(&NewSlot::new(role, node, self.now_secs()).bound(), secret, kdf)
+        self.add(|epoch| NewSlot::new(role, node, self.now_secs(), epoch).bound(), secret, kdf)
     }
 
-    fn add(&self, new: &NewSlot<'_>, secret: SlotSecret<'_>, kdf: KdfParams) -> Result<KeyId> {
+    fn add<'a>(
+        &self,
+        new: impl FnOnce(KeyEpoch) -> NewSlot<'a>,
+        secret: SlotSecret<'_>,
+        kdf: KdfParams,
+    ) -> Result<KeyId> {
         let material = self.certifier()?;
-        // First: who waits for somebody else does not pay for a password each time.
+        // First: the epoch is that of the list which names the key, and who waits does not pay for a password each time.
         let lease = self.lease("key add")?;
-        let (info, slot) = new_slot(material, new, secret, kdf, &self.surroundings)?;
-        if let Some(signer) = info.signer() {
-            let next = SignerList::clone(&*self.signers_anew()?).with([signer], self.now_secs())?;
-            self.put_signers(&lease, next, material)?;
-        }
+        let list = self.key_list_anew()?;
+        let (info, slot) = new_slot(material, &new(list.epoch()), secret, kdf, &self.surroundings)?;
+        let next = KeyList::clone(&list).with([info.entry()], self.now_secs())?;
+        self.put_key_list(&lease, &next, material)?;
         self.local()?.put_key_slot(&lease, info.id, &slot)?;
         Ok(info.id)
     }
 
-    /// Removes a key: its slot opens nothing any more, and what it signs from now on is nobody's.
-    /// Never the last full one. A slot that is damaged goes like any other.
-    pub fn remove_key(&self, id: KeyId) -> Result<()> {
+    /// Removes a key: its slot opens nothing any more, what it signs from now on is nobody's, and it
+    /// cannot read what is stored from now on, unless it is a full one. Never the last full one. A slot
+    /// that is damaged goes like any other.
+    pub fn remove_key(&self, id: KeyId) -> Result<Removed> {
         let material = self.certifier()?;
         // First, so that nobody else removes another one meanwhile.
         let lease = self.lease("key remove")?;
-        let (slots, list) = (self.slots()?, self.signers_anew()?);
-        let signs = list.find(id).is_some_and(SignerInfo::is_live);
-        if !signs && !self.key_ids()?.contains(&id) {
+        let (slots, list) = (self.slots()?, self.key_list_anew()?);
+        let is_live = list.is_live(id);
+        if !is_live && !self.key_ids()?.contains(&id) {
             return Err(Error::NoKey(id));
         }
+        let slot = slots.iter().find(|(other, _)| *other == id).map(|(_, info)| info.role);
+        let role = list.find(id).map(|entry| entry.role).or(slot);
         let mut others = slots.iter().filter(|(other, _)| *other != id);
-        if !others.any(|(_, info)| info.role.certifies()) {
+        if !others.any(|(other, info)| info.role.certifies() && list.is_live(*other)) {
             return Err(Error::Usage(
                 "this is the last full key, which adds and removes others: add another one first: icecore key add".into(),
             ));
         }
-        if signs {
-            let last = self.last_number()?;
-            let next = SignerList::clone(&list).without(id, last, self.now_secs());
-            self.put_signers(&lease, next, material)?;
+        let mut next = KeyList::clone(&list);
+        if is_live {
+            next = next.without(&[id], self.last_number()?, self.now_secs());
+            self.put_key_list(&lease, &next, material)?;
         }
-        Ok(self.local()?.remove_key_slot(&lease, id)?)
+        self.local()?.remove_key_slot(&lease, id)?;
+        let begins = (next.epoch() > list.epoch()).then_some(next.epoch());
+        let is_read_on = is_live && role.is_some_and(Role::reads) && begins.is_none();
+        Ok(Removed { role, begins, is_read_on })
     }
 
-    /// The ids by which keys can be removed: those of all slots, damaged or not, and of those who may sign and have none.
+    /// The ids by which keys can be removed: those of all slots, damaged or not, and of those in use that have none.
     pub fn key_ids(&self) -> Result<Vec<KeyId>> {
         let mut ids: Vec<_> = self.store.key_slots()?.into_iter().map(|(id, _)| id).collect();
-        let list = self.signers_anew()?;
-        ids.extend(list.signers().iter().filter(|it| it.is_live()).map(|it| it.id));
+        let list = self.key_list_anew()?;
+        ids.extend(list.entries().iter().filter(|it| it.is_live()).map(|it| it.id));
         ids.sort_unstable();
         ids.dedup();
         Ok(ids)
     }
 
-    fn put_signers(&self, lease: &Lease, next: SignerList, material: &KeyMaterial) -> Result<()> {
-        self.local()?.put_signers(lease, &next.sign(material))?;
-        self.vouched.0.lock().list = Some(Arc::new(next));
+    fn put_key_list(&self, lease: &Lease, next: &KeyList, material: &KeyMaterial) -> Result<()> {
+        let bytes = self.sign_key_list(next, material)?;
+        self.local()?.put_key_list(lease, &bytes)?;
+        self.vouched.replace(self.vouched.verified(&bytes)?);
         Ok(())
+    }
+
+    /// The file of `list`, with deliveries to the slots that are there.
+    fn sign_key_list(&self, list: &KeyList, material: &KeyMaterial) -> Result<Vec<u8>> {
+        // Each under its name: a list of the folder may be of the past.
+        let repository = self.local()?;
+        let slot = |id| Ok(repository.key_slot(id)?.map(|slot| (id, slot)));
+        let slots = list.due().filter_map(|id| slot(id).transpose());
+        let slots: Vec<_> = slots.collect::<Result<_>>()?;
+        let sign = |random: &mut dyn FnMut(&mut [u8])| list.sign(material, &slots, random);
+        Ok(self.surroundings.with_random(sign)??)
     }
 
     /// The number of the newest snapshot that is there.
@@ -173,18 +132,34 @@ impl Archive {
         Ok(names.iter().map(|name| name.sequence).max().unwrap_or_default())
     }
 
-    /// Makes a lost list of signers anew from the slots that are there. Its version is beyond any
-    /// that was given. Whether that was needed.
-    pub(crate) fn restore_signers(&self, lease: &Lease) -> Result<bool> {
-        match self.signers_anew() {
-            Err(Error::NoSigners | Error::Repository(repository::Error::Damaged { .. })) => {}
-            list => return list.map(|_| false),
-        }
+    /// Makes a lost key list anew from the slots that are there, and one that is of an earlier epoch
+    /// than `stored`, in which something was stored. Its version and epoch are beyond any that were
+    /// given, so that no key that was removed reads what comes. Whether that was needed.
+    pub(crate) fn restore_key_list(&self, lease: &Lease, stored: Option<KeyEpoch>) -> Result<bool> {
+        let known = match self.key_list_anew() {
+            Ok(list) if stored.is_none_or(|stored| stored <= list.epoch()) => return Ok(false),
+            Ok(list) => Some(list),
+            Err(Error::NoKeyList | Error::OldKeyList { .. }) => None,
+            Err(Error::Repository(repository::Error::Damaged { .. })) => None,
+            Err(error) => return Err(error),
+        };
         let material = self.certifier()?;
-        let first = SignerList::new(material.repository).after(lease.generation() << VERSION_SHIFT);
-        let signers = self.slots()?.into_iter().filter_map(|(_, info)| info.signer());
-        let list = first.with(signers, self.now_secs())?;
-        self.local()?.replace_signers(lease, &list.sign(material))?;
+        let slots = self.slots()?;
+        let made_in = slots.iter().map(|(_, info)| info.epoch);
+        let newest = made_in.chain(stored).chain([self.slot.epoch]).max();
+        let epoch = KeyEpoch(newest.unwrap_or_default().0.saturating_add(1));
+        let version = lease.generation() << VERSION_SHIFT;
+        let first = match known {
+            Some(list) => KeyList::clone(&list).after(version.max(list.version()), epoch),
+            None => KeyList::new(material.repository).after(version, epoch),
+        };
+        // A key that a known list says was removed stays so.
+        let entries = slots.into_iter().map(|(_, info)| info.entry());
+        let new: Vec<_> = entries.filter(|entry| first.find(entry.id).is_none()).collect();
+        let list = first.with(new, self.now_secs())?;
+        let bytes = self.sign_key_list(&list, material)?;
+        self.local()?.replace_key_list(lease, &bytes)?;
+        self.vouched.replace(self.vouched.verified(&bytes)?);
         Ok(true)
     }
 }

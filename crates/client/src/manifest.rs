@@ -226,13 +226,14 @@ impl<'a> ManifestReader<'a> {
 
     /// What is sealed in `stored`, if that is what its head means.
     fn body(&mut self, stored: &Stored) -> Result<Body> {
-        let opener = self.archive.blocks()?.opener();
+        let blocks = self.archive.blocks()?;
+        let opener = blocks.opener();
         let mut bytes = stored.record.clone();
         if record::split(&bytes)?.header.plain_bytes as usize > MANIFEST_BODY_MAX {
             return Err(format::Error::Invalid { what: "manifest body" }.into());
         }
         if !opener.knows(&record::split(&bytes)?.header.session) {
-            opener.learn(&stored.session)?;
+            blocks.learn_key(&stored.session)?;
         }
         let plain = opener.open_single(&mut bytes, &mut self.unpacker)?;
         let root = stored.head.root;
@@ -244,7 +245,7 @@ impl<'a> ManifestReader<'a> {
             .map_err(|_| format::Error::Invalid { what: "manifest body" })?)
     }
 
-    /// Who signed it; also possible with a write-only key. Nobody did whom no list of signers has.
+    /// Who signed it; also possible with a write-only key. Nobody did whom no key list has.
     pub fn check_signature(&self, stored: &Stored) -> Result<Signer> {
         let signed = self.signers.of_head(record::split(&stored.record)?.clear)?;
         let signed = signed.map(|(_, signer)| signer);

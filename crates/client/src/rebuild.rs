@@ -6,10 +6,13 @@ use crate::archive::Archive;
 use crate::signers::Signers;
 use crate::unlisted::{forgotten, opens, signed_head};
 use crypto::SlotSecret;
-use ids::SnapshotId;
+use crypto::session::epoch_of;
+use ids::{KeyEpoch, SnapshotId};
 use repository::check::Damage;
+use repository::rebuild::Rebuilt;
 use repository::storage::Storage;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,8 +33,8 @@ pub struct Report {
     /// Manifests of which something is missing, left alone unless asked for. A backup that failed
     /// in its last step leaves one, and a reclaim may have taken what it needs.
     pub incomplete: u64,
-    /// Whether the list of signers was lost, and made anew from the key slots.
-    pub signers_restored: bool,
+    /// Whether the key list was lost or of the past, and made anew with the key slots.
+    pub key_list_restored: bool,
     /// What is damaged.
     pub damages: Vec<String>,
     /// Wall time.
@@ -50,14 +53,14 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     )?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let archive = Archive::with(repository, secret)?;
-    let signers_restored = archive.restore_signers(&lease)?;
+    let key_list_restored = archive.restore_key_list(&lease, latest_epoch(&archive, &found)?)?;
     let signers = Signers::new(&archive);
     let dead = forgotten(&signers, &found.tombstones)?;
     let present = readable(&archive)?;
     let mut report = Report {
         containers: found.containers,
         objects: found.objects,
-        signers_restored,
+        key_list_restored,
         ..Report::default()
     };
     for manifest in &found.manifests {
@@ -81,6 +84,19 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     report.damages = found.damages.iter().map(tell).collect();
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// The latest key epoch in which something was stored, by what opens: anybody could write a number.
+/// (Who may only write opens nothing, and changes no keys.)
+fn latest_epoch(archive: &Archive, found: &Rebuilt) -> Result<Option<KeyEpoch>> {
+    let Some(blocks) = &archive.blocks else { return Ok(None) };
+    let snapshots = archive.local()?.snapshots_now()?.into_iter();
+    let stored = snapshots.filter_map(|name| archive.local().ok()?.snapshot(name).ok());
+    let mut sessions: Vec<_> = stored.map(|stored| stored.session).collect();
+    sessions.extend_from_slice(&found.sessions);
+    sessions.sort_by_cached_key(|sealed| Reverse(epoch_of(sealed)));
+    let opens = |sealed: &&Vec<u8>| blocks.opener().learn(sealed).is_ok();
+    Ok(sessions.iter().find(opens).and_then(|sealed| epoch_of(sealed)))
 }
 
 fn tell(damage: &Damage) -> String {

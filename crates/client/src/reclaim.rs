@@ -200,7 +200,7 @@ impl Repacker for Keyed<'_> {
     }
 
     fn learn(&mut self, session: &[u8]) -> repository::Result<()> {
-        let result = self.blocks.opener().learn(session).map_err(crate::Error::from);
+        let result = self.blocks.learn_key(session);
         self.doubt(result)
     }
 }

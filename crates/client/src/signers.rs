@@ -36,7 +36,7 @@ impl Signer {
 impl Archive {
     /// The key `id`, as far as the repository vouches for it; `None` is a stranger.
     pub fn signer(&self, id: KeyId) -> Result<Option<Signer>> {
-        let signer = |known: crypto::SignerInfo| Signer {
+        let signer = |known: crypto::KeyEntry| Signer {
             verify_key: known.verify_key,
             label: known.label,
             is_bound: known.bound,

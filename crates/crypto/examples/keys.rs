@@ -25,7 +25,7 @@ fn open_a_slot() {
     let secret = SlotSecret::Password(b"password");
     let slot = create_slot(
         &material,
-        &NewSlot::new(Role::Full, "", 0),
+        &NewSlot::new(Role::Full, "", 0, ids::KeyEpoch(0)),
         secret,
         KdfParams::DEFAULT,
         random,

@@ -14,6 +14,16 @@ pub const PAGE_ID: &str = "icecore 2026 page id v1";
 pub const CHUNKER: &str = "icecore 2026 chunker v1";
 /// Domain secret → seed of the root signing key.
 pub const ROOT_SIGNING: &str = "icecore 2026 root signing v1";
+/// Domain secret → secret of the last key epoch that there can be.
+pub const LAST_EPOCH: &str = "icecore 2026 last key epoch v1";
+/// Secret of a key epoch → secret of the epoch before.
+pub const EARLIER_EPOCH: &str = "icecore 2026 earlier key epoch v1";
+/// Secret of a key epoch → X25519 secret of its recipient.
+pub const RECIPIENT: &str = "icecore 2026 recipient v1";
+/// Seed of a key that reads → X25519 secret that its deliveries are sealed to.
+pub const DELIVERY_KEY: &str = "icecore 2026 delivery key v1";
+/// Shared secret ‖ ephemeral ‖ delivery key ‖ repository ‖ epoch ‖ key id → key that seals a delivery.
+pub const DELIVERY: &str = "icecore 2026 delivery v1";
 /// Session randomness ‖ session id ‖ cipher → AEAD key of the session's records.
 pub const SESSION_KEY: &str = "icecore 2026 session key v1";
 /// Shared secret ‖ ephemeral ‖ recipient ‖ repository → key that seals a session.
@@ -26,8 +36,8 @@ pub const SLOT_SEALING: &str = "icecore 2026 slot sealing v1";
 pub const SLOT_COMMITMENT: &str = "icecore 2026 slot commitment v1";
 /// Prefix of what the root key signs in a slot.
 pub const SLOT_CERTIFICATE: &str = "icecore 2026 slot certificate v1";
-/// Prefix of what the root key signs in a list of signers.
-pub const SIGNER_LIST: &str = "icecore 2026 signer list v1";
+/// Prefix of what the root key signs in a key list.
+pub const KEY_LIST: &str = "icecore 2026 key list v1";
 /// Prefix of what the root key signs in a repository's settings.
 pub const CONFIG: &str = "icecore 2026 config v2";
 /// Slot bytes → checksum (unkeyed: finds damage, not forgery).
@@ -36,19 +46,24 @@ pub const SLOT_CHECKSUM: &str = "icecore 2026 slot checksum v1";
 pub const RECOVERY_CHECKSUM: &str = "icecore 2026 recovery checksum v1";
 
 /// All context strings, for the test against the document.
-pub const ALL: [&str; 15] = [
+pub const ALL: [&str; 20] = [
     OBJECT_ID,
     CHUNK_ID,
     PAGE_ID,
     CHUNKER,
     ROOT_SIGNING,
+    LAST_EPOCH,
+    EARLIER_EPOCH,
+    RECIPIENT,
+    DELIVERY_KEY,
+    DELIVERY,
     SESSION_KEY,
     SESSION_SEALING,
     RECOVERY_KEK,
     SLOT_SEALING,
     SLOT_COMMITMENT,
     SLOT_CERTIFICATE,
-    SIGNER_LIST,
+    KEY_LIST,
     CONFIG,
     SLOT_CHECKSUM,
     RECOVERY_CHECKSUM,

@@ -1,12 +1,16 @@
 //! The secrets a repository starts from. Only a full key holds them.
 
+use std::sync::Arc;
+
 use ids::RepositoryId;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::context::{self, derive};
-use crate::{ChunkerKey, IdKey, Random, RecipientSecret, RootVerifyKey, Signer};
+use crate::epoch::{EpochSecret, EpochSecrets, LAST_KEY_EPOCH};
+use crate::{ChunkerKey, IdKey, Random, RootVerifyKey, Signer};
 
-/// The secret of a dedup domain: ids, cut points and the root signing key derive from it.
+/// The secret of a dedup domain: ids, cut points, the root
+/// signing key and the secrets of all key epochs derive from it.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct DomainSecret([u8; 32]);
 
@@ -60,8 +64,8 @@ impl Privacy {
 pub struct KeyMaterial {
     /// The domain's secret.
     pub domain: DomainSecret,
-    /// Opens the sessions that writers seal.
-    pub recipient: RecipientSecret,
+    /// The secrets of all key epochs: they open the sessions that writers seal.
+    pub epochs: Arc<EpochSecrets>,
     /// The repository all this belongs to.
     pub repository: RepositoryId,
     /// How files are cut.
@@ -72,9 +76,14 @@ impl KeyMaterial {
     /// A new domain in a new repository, `Privacy::Standard`.
     pub fn generate(random: Random<'_>) -> Self {
         let repository = RepositoryId(draw(random));
-        let domain = DomainSecret::from_bytes(draw(random));
-        let recipient = RecipientSecret::from_bytes(draw(random));
-        Self { domain, recipient, repository, privacy: Privacy::Standard }
+        Self::new(DomainSecret::from_bytes(draw(random)), repository, Privacy::Standard)
+    }
+
+    /// All that follows from the secret of a domain.
+    pub(crate) fn new(domain: DomainSecret, repository: RepositoryId, privacy: Privacy) -> Self {
+        let last = EpochSecret::last(&domain.0);
+        let epochs = Arc::new(EpochSecrets::up_to(LAST_KEY_EPOCH, last));
+        Self { domain, epochs, repository, privacy }
     }
 
     /// The same secrets with another privacy level. Only for a repository that is being made:
@@ -131,7 +140,8 @@ mod tests {
     #[test]
     fn generated_parts_differ_from_each_other() {
         let material = KeyMaterial::generate(&mut counting_random(1));
-        assert_ne!(material.domain.as_bytes(), material.recipient.as_bytes());
+        assert_ne!(material.domain.as_bytes()[..16], material.repository.0);
+        assert_eq!(material.epochs.newest(), LAST_KEY_EPOCH);
         assert_eq!(material.privacy, Privacy::Standard);
     }
 }

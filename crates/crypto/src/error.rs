@@ -1,5 +1,7 @@
 //! What can go wrong, with the facts a caller needs to tell the user what to do next.
 
+use ids::KeyEpoch;
+
 /// Every failure of this crate. None of them carries secret bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -21,9 +23,25 @@ pub enum Error {
     /// The key signs nothing: it only reads.
     #[error("this key can read and sign nothing")]
     CannotSign,
-    /// There are more signers than a list holds.
-    #[error("the list of signers is full: {count}")]
-    TooManySigners {
+    /// Something was sealed in a later key epoch than these keys know.
+    #[error("it was stored in key epoch {epoch}, and this key reads up to epoch {newest}")]
+    LaterEpoch {
+        /// The epoch of the session.
+        epoch: KeyEpoch,
+        /// The newest epoch that the keys know.
+        newest: KeyEpoch,
+    },
+    /// A key list of an earlier epoch than the key that looks at it.
+    #[error("the key list is of epoch {epoch}, and this key was made in epoch {made_in}")]
+    OldKeyList {
+        /// The epoch of the list.
+        epoch: KeyEpoch,
+        /// The epoch in which the key was made.
+        made_in: KeyEpoch,
+    },
+    /// There are more keys than a list holds.
+    #[error("the key list is full: {count} keys")]
+    TooManyKeys {
         /// How many there are.
         count: usize,
     },

@@ -2,15 +2,19 @@
 //!
 //! Read in this order: [`domain`] (the secrets a repository starts from), [`ring`] (what a writer
 //! and a reader hold), [`object_id`] (names of chunks and pages), [`session`] (sealing of records),
-//! [`slot`] (how a password opens all this). Why each choice was made, what is promised to whom and
+//! [`epoch`] and [`delivery`] (who can read what is stored after a key was removed), [`slot`] (how a
+//! password opens all this), [`key_list`] (whose keys count). Why each choice was made, what is promised to whom and
 //! every byte layout: `docs/CRYPTO.md`.
 //!
 //! Nothing here reads a file, a clock or a random source: the caller passes random bytes in, so
 //! that every output can be fixed in a test.
 
 pub mod context;
+pub mod delivery;
 pub mod domain;
+pub mod epoch;
 mod error;
+pub mod key_list;
 pub mod nonce;
 pub mod object_id;
 pub mod padding;
@@ -19,13 +23,14 @@ pub mod recovery;
 pub mod ring;
 pub mod session;
 pub mod sign;
-pub mod signers;
 pub mod slot;
 #[cfg(test)]
 mod testing;
 
 pub use domain::{DomainSecret, KeyMaterial, Privacy};
+pub use epoch::{EpochSecrets, KEY_EPOCHS_MAX, LAST_KEY_EPOCH, Recipient};
 pub use error::Error;
+pub use key_list::{KeyEntry, KeyList, SignedKeyList};
 pub use nonce::{Nonce, NonceCounter};
 pub use object_id::IdKey;
 pub use recipient::{RecipientPublic, RecipientSecret};
@@ -33,7 +38,6 @@ pub use recovery::{recovery_from_text, recovery_to_text};
 pub use ring::{ChunkerKey, KeyRing, ReaderKeys, WriterKeys};
 pub use session::{Cipher, SealedSession, SessionKey, TAG_LEN};
 pub use sign::{RootVerifyKey, SIGNATURE_LEN, Signer, VerifyKey};
-pub use signers::{SignerInfo, SignerList};
 pub use slot::{
     KdfParams, NewSlot, Role, SlotInfo, SlotSecret, create_slot, open_slot, slot_info,
     verify_slot_certificate,

@@ -11,12 +11,12 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use crate::context::{self, derive};
 use crate::{Error, error::damaged};
 
-/// Whom sessions are sealed to; every writer holds it.
+/// The public half of a recipient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecipientPublic([u8; 32]);
 
 impl RecipientPublic {
-    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
+    pub(crate) const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
@@ -26,18 +26,19 @@ impl RecipientPublic {
     }
 }
 
-/// Opens sealed sessions; only a full key holds it.
+/// Opens the sealed sessions of one key epoch; who reads computes it (`crate::epoch`).
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct RecipientSecret([u8; 32]);
 
 impl RecipientSecret {
-    /// A secret from 32 random bytes.
+    /// A secret from 32 bytes that nobody can guess.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for a key slot.
-    pub fn as_bytes(&self) -> &[u8; 32] {
+    /// The bytes.
+    #[cfg(test)]
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
@@ -79,7 +80,11 @@ fn private(secret: &RecipientSecret) -> PrivateKey {
     PrivateKey::from_private_key(&X25519, &secret.0).expect("32 bytes are an X25519 key")
 }
 
-fn exchange(own: &RecipientSecret, other: &RecipientPublic) -> Result<Zeroizing<[u8; 32]>, Error> {
+/// The shared secret of two keys; an error when it would be known to everybody.
+pub(crate) fn exchange(
+    own: &RecipientSecret,
+    other: &RecipientPublic,
+) -> Result<Zeroizing<[u8; 32]>, Error> {
     let weak = damaged("a public key without strength");
     agree(&private(own), UnparsedPublicKey::new(&X25519, other.0), weak.clone(), |shared| {
         let bytes: [u8; 32] = shared.try_into().map_err(|_| weak.clone())?;

@@ -2,14 +2,17 @@
 //!
 //! The power is in the type: code that gets only [`WriterKeys`] cannot read, whatever it does.
 
-use ids::RepositoryId;
+use std::sync::Arc;
+
+use ids::{KeyEpoch, KeyId, RepositoryId};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::delivery::{self, Purpose};
+use crate::epoch::{EpochSecrets, Recipient};
+use crate::error::damaged;
+use crate::key_list::SignedKeyList;
 use crate::sign::SIGNATURE_LEN;
-use crate::{
-    Error, IdKey, KeyMaterial, Privacy, RecipientPublic, RecipientSecret, SessionKey, Signer,
-    session,
-};
+use crate::{Error, IdKey, KeyMaterial, Privacy, RecipientSecret, SessionKey, Signer, session};
 
 /// Seed of the chunker: decides where files are cut.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -21,8 +24,8 @@ pub struct WriterKeys {
     pub ids: IdKey,
     /// Cuts files.
     pub chunker: ChunkerKey,
-    /// Whom sessions are sealed to.
-    pub recipient: RecipientPublic,
+    /// Whom sessions were sealed to when the key was made; the key list tells whom now.
+    pub recipient: Recipient,
     /// Signs manifests; `None` for who only reads.
     pub signer: Option<Signer>,
     /// The repository the keys belong to.
@@ -39,22 +42,70 @@ impl WriterKeys {
     pub fn sign(&self, message: &[u8]) -> Result<[u8; SIGNATURE_LEN], Error> {
         Ok(self.signer.as_ref().ok_or(Error::CannotSign)?.sign(message))
     }
+
+    /// Whom sessions are sealed to by `list`.
+    ///
+    /// # Errors
+    /// [`Error::OldKeyList`] for a list of an earlier epoch than that in which the key was made;
+    /// [`Error::Damaged`] for one that names another recipient for that epoch.
+    pub fn recipient_in(&self, list: &SignedKeyList) -> Result<Recipient, Error> {
+        let (own, listed) = (self.recipient, list.recipient());
+        if listed.epoch < own.epoch {
+            return Err(Error::OldKeyList { epoch: listed.epoch, made_in: own.epoch });
+        }
+        if listed.epoch == own.epoch && listed != own {
+            return Err(damaged("the recipient in the key list"));
+        }
+        Ok(listed)
+    }
 }
 
 /// What a reader holds in addition: it opens sessions, and cannot certify anybody.
 #[derive(Clone)]
 pub struct ReaderKeys {
-    pub(crate) recipient: RecipientSecret,
+    pub(crate) id: KeyId,
+    pub(crate) epochs: Arc<EpochSecrets>,
+    /// What opens deliveries; a full key needs none.
+    pub(crate) delivery: Option<RecipientSecret>,
     pub(crate) repository: RepositoryId,
 }
 
 impl ReaderKeys {
+    /// The newest key epoch that they read.
+    pub fn newest(&self) -> KeyEpoch {
+        self.epochs.newest()
+    }
+
     /// The key of a session that a writer of this repository sealed.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when the bytes are not a session sealed to this recipient here.
+    /// [`Error::LaterEpoch`] when it was sealed in a key epoch that these keys do not read;
+    /// [`Error::Damaged`] when the bytes are not a session sealed to its recipient here.
     pub fn open_session(&self, sealed: &[u8]) -> Result<SessionKey, Error> {
-        session::open_sealed(sealed, &self.recipient, self.repository)
+        session::open_sealed(sealed, &self.epochs, self.repository)
+    }
+
+    /// The keys for all epochs up to that of `list`; `None` when these read as much, or when the list
+    /// has no delivery for them.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when what was delivered is not the secret that follows the own one.
+    pub fn following(&self, list: &SignedKeyList) -> Result<Option<Self>, Error> {
+        let (Some(own), Some(sealed)) = (&self.delivery, list.delivery(self.id)) else {
+            return Ok(None);
+        };
+        if list.epoch() <= self.newest() {
+            return Ok(None);
+        }
+        let purpose = Purpose { repository: self.repository, epoch: list.epoch(), key: self.id };
+        let secret = delivery::open(sealed, own, list.ephemeral(), purpose)?;
+        let epochs = EpochSecrets::up_to(list.epoch(), secret);
+        let before = epochs.secret(self.newest()).zip(self.epochs.secret(self.newest()));
+        let is_next = before.is_some_and(|(one, other)| one.as_bytes() == other.as_bytes());
+        if !is_next || epochs.recipient(list.epoch()) != Some(list.recipient()) {
+            return Err(damaged("a delivery"));
+        }
+        Ok(Some(Self { epochs: Arc::new(epochs), ..self.clone() }))
     }
 }
 
@@ -69,18 +120,24 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// The ring of somebody who holds all secrets and signs with `signer`.
-    pub(crate) fn full(material: KeyMaterial, signer: Signer) -> Self {
+    /// The ring of somebody who holds all secrets and signs with `signer`; the slot `id` was made in
+    /// the epoch of `recipient`.
+    pub(crate) fn full(
+        material: KeyMaterial,
+        signer: Signer,
+        id: KeyId,
+        recipient: Recipient,
+    ) -> Self {
+        let (epochs, repository) = (material.epochs.clone(), material.repository);
         let writer = WriterKeys {
             ids: material.domain.id_key(),
             chunker: material.domain.chunker_key(),
-            recipient: material.recipient.public(),
+            recipient,
             signer: Some(signer),
-            repository: material.repository,
+            repository,
             privacy: material.privacy,
         };
-        let reader =
-            ReaderKeys { recipient: material.recipient.clone(), repository: material.repository };
+        let reader = ReaderKeys { id, epochs, delivery: None, repository };
         Self { writer, reader: Some(reader), certifier: Some(material) }
     }
 }

@@ -4,10 +4,11 @@
 //! its records with it. A reader opens the sealed session first, then the records.
 
 use aws_lc_rs::aead::{self, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, UnboundKey};
-use ids::{RepositoryId, SessionId};
+use ids::{KeyEpoch, RepositoryId, SessionId};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::context::{self, derive};
+use crate::epoch::{EpochSecrets, KEY_EPOCHS_MAX, Recipient};
 use crate::nonce::nonce_bytes;
 use crate::recipient::{receiving, sending};
 use crate::{Error, Nonce, RecipientPublic, RecipientSecret, error::damaged};
@@ -90,23 +91,26 @@ impl SessionKey {
     /// be fresh for each call.
     pub fn seal_for(
         &self,
-        recipient: &RecipientPublic,
+        recipient: &Recipient,
         repository: RepositoryId,
         ephemeral_random: [u8; 32],
     ) -> SealedSession {
         let ephemeral = RecipientSecret::from_bytes(ephemeral_random);
-        // A recipient comes out of an authenticated slot, never from the storage.
-        let key = sending(&ephemeral, recipient, repository).expect("the recipient's key is sound");
+        // A recipient comes out of an authenticated slot or list, never from the storage.
+        let key = sending(&ephemeral, &recipient.public, repository);
+        let key = key.expect("the recipient's key is sound");
+        let header = self.header(recipient.epoch);
         let mut secret = Vec::with_capacity(32 + TAG_LEN);
         secret.extend_from_slice(&self.random[..]);
-        key.seal(&self.header(), &mut secret);
-        SealedSession::join(&self.header(), &ephemeral.public(), &secret)
+        key.seal(&header, &mut secret);
+        SealedSession::join(&header, &ephemeral.public(), &secret)
     }
 
-    fn header(&self) -> [u8; HEADER_LEN] {
+    fn header(&self, epoch: KeyEpoch) -> [u8; HEADER_LEN] {
         let mut header = [0; HEADER_LEN];
         header[..SessionId::LEN].copy_from_slice(&self.session.0);
         header[SessionId::LEN] = self.cipher as u8;
+        header[EPOCH_AT..].copy_from_slice(&epoch.0.to_le_bytes());
         header
     }
 
@@ -140,11 +144,12 @@ fn library_nonce(counter: u64) -> aead::Nonce {
     aead::Nonce::assume_unique_for_key(nonce_bytes(counter))
 }
 
-const HEADER_LEN: usize = SessionId::LEN + 1;
+const EPOCH_AT: usize = SessionId::LEN + 1;
+const HEADER_LEN: usize = EPOCH_AT + 4;
 const KEY_END: usize = HEADER_LEN + 32;
 
-/// A session key on disk: session id (16) ‖ cipher (1) ‖ ephemeral public key (32) ‖ sealed random
-/// bytes (32) ‖ tag (16).
+/// A session key on disk: session id (16) ‖ cipher (1) ‖ key epoch (4) ‖ ephemeral public key (32) ‖
+/// sealed random bytes (32) ‖ tag (16).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SealedSession(pub [u8; SealedSession::LEN]);
 
@@ -166,20 +171,31 @@ impl SealedSession {
     }
 }
 
+/// The key epoch in whose recipient's name `sealed` says it was sealed; `None` for no sealed session.
+/// Only who opens it knows whether that is so.
+pub fn epoch_of(sealed: &[u8]) -> Option<KeyEpoch> {
+    let sealed = <&[u8; SealedSession::LEN]>::try_from(sealed).ok()?;
+    let epoch = u32::from_le_bytes(*sealed.get(EPOCH_AT..)?.first_chunk()?);
+    (epoch < KEY_EPOCHS_MAX).then_some(KeyEpoch(epoch))
+}
+
 /// Opens what [`SessionKey::seal_for`] made.
 pub(crate) fn open_sealed(
     sealed: &[u8],
-    own: &RecipientSecret,
+    own: &EpochSecrets,
     repository: RepositoryId,
 ) -> Result<SessionKey, Error> {
     let wrong = || damaged("a sealed session");
+    let epoch = epoch_of(sealed).ok_or_else(wrong)?;
+    let later = || Error::LaterEpoch { epoch, newest: own.newest() };
+    let own = own.recipient_secret(epoch).ok_or_else(later)?;
     let mut bytes = <[u8; SealedSession::LEN]>::try_from(sealed).map_err(|_| wrong())?;
     let (clear, secret) = bytes.split_at_mut(KEY_END);
     let (header, ephemeral) = clear.split_at(HEADER_LEN);
     let ephemeral = ephemeral.try_into().map_err(|_| wrong())?;
     let cipher = Cipher::from_byte(header[SessionId::LEN]).ok_or_else(wrong)?;
     let session = SessionId::from_slice(&header[..SessionId::LEN]).ok_or_else(wrong)?;
-    let key = receiving(own, &RecipientPublic::from_bytes(ephemeral), repository)?;
+    let key = receiving(&own, &RecipientPublic::from_bytes(ephemeral), repository)?;
     let random = key.open(header, secret).ok_or_else(wrong)?;
     let key = SessionKey::new(session, (&*random).try_into().map_err(|_| wrong())?, cipher);
     random.zeroize();

@@ -11,14 +11,15 @@ mod payload;
 mod tests;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use ids::{KeyId, RepositoryId};
+use ids::{KeyEpoch, KeyId, RepositoryId};
 use zeroize::Zeroizing;
 
 use crate::context::{self, derive};
+use crate::delivery::DeliveryKey;
 use crate::domain::draw;
 use crate::recipient::SingleUseKey;
 use crate::{
-    Error, KeyMaterial, KeyRing, Privacy, Random, RootVerifyKey, SignerInfo, VerifyKey,
+    Error, KeyEntry, KeyMaterial, KeyRing, Privacy, Random, RootVerifyKey, VerifyKey,
     error::damaged,
 };
 use kdf::Kdf;
@@ -55,6 +56,12 @@ impl Role {
     /// Whether its holder can back up: what it signs counts.
     pub fn writes(self) -> bool {
         self != Self::Reader
+    }
+
+    /// Whether the secrets of later key epochs have to be delivered to its holder: it reads, and
+    /// cannot compute them.
+    pub fn needs_deliveries(self) -> bool {
+        self.reads() && !self.certifies()
     }
 
     /// Whether its holder can make and remove keys.
@@ -105,14 +112,18 @@ pub struct SlotInfo {
     pub repository: RepositoryId,
     /// How its repository cuts files.
     pub privacy: Privacy,
+    /// The key epoch in which it was made.
+    pub epoch: KeyEpoch,
+    /// Whom secrets of later epochs are sealed to.
+    pub delivery: DeliveryKey,
 }
 
 impl SlotInfo {
-    /// What a list of signers says of its holder; `None` for who signs nothing.
-    pub fn signer(&self) -> Option<SignerInfo> {
+    /// What the key list says of it as long as it is in use.
+    pub fn entry(&self) -> KeyEntry {
         let (id, verify_key, role, bound) = (self.id, self.verify_key, self.role, self.bound);
-        let (label, valid_up_to) = (self.label.clone(), None);
-        role.writes().then_some(SignerInfo { id, verify_key, role, bound, label, valid_up_to })
+        let (label, epoch, valid_up_to) = (self.label.clone(), self.epoch, None);
+        KeyEntry { id, verify_key, role, bound, label, epoch, valid_up_to }
     }
 }
 
@@ -127,12 +138,21 @@ pub struct NewSlot<'a> {
     pub bound: bool,
     /// Now, in seconds since 1970.
     pub created_secs: i64,
+    /// The key epoch of now.
+    pub epoch: KeyEpoch,
+    /// The slot in whose place it comes: the key stays, and something else opens it. `None` for a new key.
+    pub replaces: Option<KeyId>,
 }
 
 impl<'a> NewSlot<'a> {
     /// A slot that is bound to no node.
-    pub fn new(role: Role, label: &'a str, created_secs: i64) -> Self {
-        Self { role, label, bound: false, created_secs }
+    pub fn new(role: Role, label: &'a str, created_secs: i64, epoch: KeyEpoch) -> Self {
+        Self { role, label, bound: false, created_secs, epoch, replaces: None }
+    }
+
+    /// The same in the place of `slot`, if there is one.
+    pub fn replacing(self, slot: Option<KeyId>) -> Self {
+        Self { replaces: slot, ..self }
     }
 
     /// The same, for the node of the label's name alone.
@@ -144,7 +164,8 @@ impl<'a> NewSlot<'a> {
 /// A new slot of [`SLOT_LEN`] bytes, with a signing key of its own.
 ///
 /// # Errors
-/// [`Error::EmptyPassword`], [`Error::BadLabel`], [`Error::KdfLimits`], [`Error::OutOfMemory`].
+/// [`Error::EmptyPassword`], [`Error::BadLabel`], [`Error::KdfLimits`], [`Error::OutOfMemory`];
+/// [`Error::LaterEpoch`] for an epoch beyond the last one.
 pub fn create_slot(
     material: &KeyMaterial,
     new: &NewSlot<'_>,
@@ -152,7 +173,7 @@ pub fn create_slot(
     params: KdfParams,
     random: Random<'_>,
 ) -> Result<Vec<u8>, Error> {
-    let (id, salt) = (KeyId(draw(random)), draw(random));
+    let (id, salt) = (new.replaces.unwrap_or(KeyId(draw(random))), draw(random));
     let seed = Zeroizing::new(draw::<32>(random));
     let root = material.domain.root_signer();
     let clear = Clear {
@@ -166,6 +187,8 @@ pub fn create_slot(
         salt,
         root: RootVerifyKey(root.public()),
         verify_key: payload::verify_key(new.role, &seed),
+        delivery: payload::delivery_key(new.role, &seed),
+        epoch: new.epoch,
         label: Label::new(new.label)?,
     };
     if clear.bound && new.label.is_empty() {
@@ -173,7 +196,7 @@ pub fn create_slot(
     }
     let certified = Certified::sign(clear, &root);
     let kek = certified.clear.kdf.kek(&secret, &salt)?;
-    let mut sealed = payload::encode(material, new.role, &seed);
+    let mut sealed = payload::encode(material, new.role, new.epoch, &seed)?;
     sealing_key(&kek).seal(&certified.encode(), &mut sealed);
     Ok(Slot::join(certified, *commitment(&kek), &sealed).encode())
 }

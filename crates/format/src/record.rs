@@ -181,7 +181,7 @@ impl SealedRecord {
 }
 
 /// Length of a sealed session, the clear part of a session record.
-pub const SEALED_SESSION_BYTES: usize = 97;
+pub const SEALED_SESSION_BYTES: usize = 101;
 
 /// The record of the key of `session`, sealed to the readers.
 pub fn session_record(session: SessionId, sealed: &[u8; SEALED_SESSION_BYTES]) -> SealedRecord {

@@ -167,7 +167,11 @@ impl From<Error> for Failure {
                 .hint("Use the first password or a recovery key, where the repository lies; the list: icecore key list"),
             Error::KeyRemoved(_) => Self::new(Code::NotAllowed, message)
                 .hint("Ask for a new one: icecore key add, with a full key"),
-            Error::NoSigners => Self::new(Code::Damage, message)
+            Error::LaterEpoch { .. } => Self::new(Code::NotAllowed, message)
+                .hint("Ask for a new one: icecore key add, with a full key"),
+            Error::OldKeyList { .. } => Self::new(Code::Damage, message)
+                .hint("With a full key, make it anew: icecore rebuild"),
+            Error::NoKeyList => Self::new(Code::Damage, message)
                 .hint("Make it anew from the key slots, with a full key: icecore rebuild"),
             Error::ForgedConfig => Self::new(Code::Damage, message)
                 .hint("Somebody changed it: bring config and config.copy back from a copy of the repository."),
@@ -264,6 +268,7 @@ fn of_crypto(error: &crypto::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ids::KeyEpoch;
     use std::io::Error as Io;
 
     #[test]
@@ -282,7 +287,9 @@ mod tests {
             (Error::WriteOnly, Code::NotAllowed),
             (Error::ReadOnly, Code::NotAllowed),
             (Error::NotFull, Code::NotAllowed),
-            (Error::NoSigners, Code::Damage),
+            (Error::NoKeyList, Code::Damage),
+            (Error::LaterEpoch { epoch: KeyEpoch(1), newest: KeyEpoch(0) }, Code::NotAllowed),
+            (Error::OldKeyList { epoch: KeyEpoch(0), made_in: KeyEpoch(1) }, Code::Damage),
             (Error::ForgedConfig, Code::Damage),
             (Error::Cancelled, Code::Cancelled),
             (Error::Usage("x".into()), Code::Usage),

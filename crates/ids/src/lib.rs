@@ -86,6 +86,16 @@ impl fmt::Display for ContainerNo {
     }
 }
 
+/// Number of a key epoch: a session that is sealed in one opens with the keys of that epoch and later ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct KeyEpoch(pub u32);
+
+impl fmt::Display for KeyEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Where a record lies: container, first byte, length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {

@@ -42,11 +42,13 @@ pub enum Code {
     ShuttingDown = 17,
     /// It failed otherwise.
     Failed = 18,
+    /// The keys of the domain have changed since they were looked at: read the key list again.
+    KeysChanged = 19,
 }
 
 impl Code {
     /// All of them, by number.
-    pub const ALL: [Code; 18] = [
+    pub const ALL: [Code; 19] = [
         Code::Protocol,
         Code::Version,
         Code::NotAllowed,
@@ -65,6 +67,7 @@ impl Code {
         Code::Cancelled,
         Code::ShuttingDown,
         Code::Failed,
+        Code::KeysChanged,
     ];
 
     /// The code with this number; an unknown one is a failure like others.

@@ -16,8 +16,8 @@ pub const SNAPSHOTS_MAX: usize = 2048;
 pub const SLOTS_MAX: usize = 64;
 /// Longest body that says which snapshots are to be forgotten: a tombstone of 4,096 ids, and room.
 pub const FORGET_BYTES_MAX: usize = 128 << 10;
-/// Longest list of signers.
-pub const SIGNERS_BYTES_MAX: usize = 8 << 20;
+/// Longest key list.
+pub const KEY_LIST_BYTES_MAX: usize = 12 << 20;
 /// Longest text, and longest key slot.
 pub const TEXT_BYTES_MAX: usize = 8 << 10;
 /// Longest string of bytes: a path in a progress message, settings, a session record.

@@ -3,7 +3,7 @@
 use crate::field::Field;
 pub use crate::field::{PathBytes, Slot, SnapshotName};
 use crate::limits::{
-    FORGET_BYTES_MAX, JSON_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SIGNERS_BYTES_MAX, SMALL_BYTES_MAX,
+    FORGET_BYTES_MAX, JSON_BYTES_MAX, KEY_LIST_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SMALL_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
 };
 use crate::{Error, Result, limits};
@@ -156,12 +156,12 @@ packets! {
         purpose: u8,
     }
     /// Makes the repository of the domain.
-    3 Init Client SIGNERS_BYTES_MAX + SMALL_BYTES_MAX, {
+    3 Init Client KEY_LIST_BYTES_MAX + SMALL_BYTES_MAX, {
         /// Its settings, as the file `config` has them.
         config: PathBytes,
         /// Its first key slots.
         slots: Vec<Slot>,
-    } tail signers
+    } tail key_list
     /// Asks for names of snapshots, in the order made.
     4 ListSnapshots Client SMALL_BYTES_MAX, {
         /// Only those with a higher number.
@@ -290,8 +290,8 @@ packets! {
         /// The key.
         id: KeyId,
     }
-    /// Replaces the list of signers by the next one: from the governing server to a storage server.
-    29 PutSigners Client SIGNERS_BYTES_MAX + 64, {} tail signers
+    /// Replaces the key list by the next one: from the governing server to a storage server.
+    29 PutKeyList Client KEY_LIST_BYTES_MAX + 64, {} tail key_list
     /// Forgets the snapshots that a tombstone names, which a full key of the domain has signed.
     30 Forget Client FORGET_BYTES_MAX, {
         /// The session record of the key that sealed the tombstone, as a container has it.
@@ -347,12 +347,12 @@ packets! {
     /// There is nothing.
     134 Nothing Server SMALL_BYTES_MAX, {}
     /// Answers `ListSlots`.
-    135 SlotList Server SIGNERS_BYTES_MAX + SMALL_BYTES_MAX, {
+    135 SlotList Server KEY_LIST_BYTES_MAX + SMALL_BYTES_MAX, {
         /// Some of the slots.
         slots: Vec<Slot>,
         /// Whether there are more.
         more: bool,
-    } tail signers
+    } tail key_list
     /// Answers `Locate`.
     136 Places Server IDS_BYTES_MAX, {
         /// In the order of the question.

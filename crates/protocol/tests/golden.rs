@@ -131,7 +131,7 @@ fn of_clients() -> Vec<Packet> {
     vec![
         Packet::Hello { oldest: 1, newest: 2, program: text("icecore 0.1.0") },
         Packet::Open { domain: text("web"), purpose: 1 },
-        Packet::Init { config: bytes(b"settings"), slots: slots(), signers: b"signers".to_vec() },
+        Packet::Init { config: bytes(b"settings"), slots: slots(), key_list: b"signers".to_vec() },
         Packet::ListSnapshots { after: 41 },
         Packet::GetSnapshot { name },
         Packet::GetNewest { source: id(3) },
@@ -163,7 +163,7 @@ fn of_clients() -> Vec<Packet> {
         Packet::OrderDone { order: 16, is_complete: false, report: b"no".to_vec() },
         Packet::PutSlot { slot: Slot { id: KeyId([29; 8]), bytes: vec![30; 3] } },
         Packet::RemoveSlot { id: KeyId([31; 8]) },
-        Packet::PutSigners { signers: b"signers".to_vec() },
+        Packet::PutKeyList { key_list: b"signers".to_vec() },
         Packet::Forget { session: bytes(b"session"), tombstone: b"a tombstone".to_vec() },
     ]
 }
@@ -192,7 +192,7 @@ fn of_servers() -> Vec<Packet> {
         Packet::SnapshotList { names: vec![name], more: true },
         Packet::Snapshot { name, file: b"a snapshot file".to_vec() },
         Packet::Nothing {},
-        Packet::SlotList { slots: slots(), more: true, signers: b"signers".to_vec() },
+        Packet::SlotList { slots: slots(), more: true, key_list: b"signers".to_vec() },
         Packet::Places { places: vec![Some(place), None] },
         Packet::Record { place, record: b"a record".to_vec() },
         Packet::Keys { keys: vec![bytes(b"one"), bytes(b"two")] },

@@ -93,8 +93,8 @@ pub struct Remote {
     pub(crate) slots: OnceLock<Vec<(KeyId, Vec<u8>)>>,
     /// The keys for receipts that are believed, where that was said.
     pub(crate) believed: OnceLock<Vec<ReceiptKey>>,
-    /// The list of signers, which comes with the slots.
-    pub(crate) signers: Mutex<Option<Vec<u8>>>,
+    /// The key list, which comes with the slots.
+    pub(crate) key_list: Mutex<Option<Vec<u8>>>,
     /// Last: dropped after all that uses it.
     runtime: Runtime,
 }
@@ -331,10 +331,10 @@ impl Unmade {
     }
 
     fn init(&mut self, config: Config, keys: Keys) -> Result<()> {
-        let Keys { slots, signers } = keys;
+        let Keys { slots, key_list } = keys;
         let slots = slots.into_iter().map(|(id, bytes)| Slot { id, bytes }).collect();
         let config = PathBytes(config.encode());
-        match self.stream.call(&Packet::Init { config, slots, signers })? {
+        match self.stream.call(&Packet::Init { config, slots, key_list })? {
             Packet::Opened { config, damage_epoch, .. } => {
                 self.opened.config = config.0;
                 self.opened.damage_epoch = damage_epoch;
@@ -364,7 +364,7 @@ impl Unmade {
             listed: Mutex::default(),
             slots: OnceLock::new(),
             believed: OnceLock::new(),
-            signers: Mutex::default(),
+            key_list: Mutex::default(),
             runtime,
         };
         remote.ask_first()?;

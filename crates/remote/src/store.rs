@@ -85,13 +85,13 @@ impl Store for Remote {
     }
 
     /// It comes with the first slots, which everybody asks for.
-    fn signers(&self, anew: bool) -> Result<Option<Vec<u8>>> {
+    fn key_list(&self, anew: bool) -> Result<Option<Vec<u8>>> {
         if anew {
             self.slots_after(None)?;
         } else {
             self.key_slots()?;
         }
-        Ok(self.signers.lock().clone())
+        Ok(self.key_list.lock().clone())
     }
 
     fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
@@ -218,12 +218,12 @@ impl Remote {
         }
     }
 
-    /// Some slots, and whether there are more. The list of signers is with the first.
+    /// Some slots, and whether there are more. The key list is with the first.
     fn slots_after(&self, after: Option<KeyId>) -> Result<(Vec<Slot>, bool)> {
         match self.first.call(&Packet::ListSlots { after })? {
-            Packet::SlotList { slots, more, signers } => {
+            Packet::SlotList { slots, more, key_list } => {
                 if after.is_none() {
-                    *self.signers.lock() = Some(signers).filter(|signers| !signers.is_empty());
+                    *self.key_list.lock() = Some(key_list).filter(|key_list| !key_list.is_empty());
                 }
                 Ok((slots, more))
             }

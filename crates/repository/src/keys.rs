@@ -1,4 +1,4 @@
-//! Key slots and the list of signers, as they lie: the engine opens and signs none.
+//! Key slots and the key list, as they lie: the engine opens and signs none.
 
 use crate::lease::Lease;
 use crate::storage::{Storage, read_small};
@@ -9,30 +9,30 @@ use ids::KeyId;
 
 pub(crate) const DIRECTORY: &str = "keys";
 const BYTES_MAX: usize = 64 << 10;
-/// The two names of the list of signers.
-pub const SIGNERS: [&str; 2] = ["keys/signers", "keys/signers.copy"];
-/// Longest list of signers in bytes: 65,536 of them.
-pub const SIGNERS_BYTES_MAX: usize = 8 << 20;
+/// The two names of the key list.
+pub const KEY_LIST: [&str; 2] = ["keys/list", "keys/list.copy"];
+/// Longest key list in bytes: 65,536 keys, each with a delivery.
+pub const KEY_LIST_BYTES_MAX: usize = 12 << 20;
 /// Where a list has its version (`docs/CRYPTO.md`).
 const VERSION_AT: usize = 24;
 const CHECKSUM_BYTES: usize = 16;
 const FILES: Twin =
-    Twin { name: SIGNERS[0], copy: SIGNERS[1], bytes_max: SIGNERS_BYTES_MAX, is_good: is_list };
+    Twin { name: KEY_LIST[0], copy: KEY_LIST[1], bytes_max: KEY_LIST_BYTES_MAX, is_good: is_list };
 
 /// The keys of a new repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
     /// Its first slots.
     pub slots: Vec<(KeyId, Vec<u8>)>,
-    /// Its list of signers; empty for none, then nobody can sign.
-    pub signers: Vec<u8>,
+    /// Its key list; empty for none, then nobody can sign.
+    pub key_list: Vec<u8>,
 }
 
 impl Keys {
     /// Durably writes them. The list first: a slot of a signer that no list knows would sign in vain.
     pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
-        if !self.signers.is_empty() {
-            FILES.write(storage, &self.signers)?;
+        if !self.key_list.is_empty() {
+            FILES.write(storage, &self.key_list)?;
         }
         let mut slots = self.slots.iter();
         Ok(slots.try_for_each(|(id, slot)| storage.put(&format!("{DIRECTORY}/{id}"), slot))?)
@@ -50,50 +50,50 @@ impl Repository {
         read_slot(&*self.storage, id)
     }
 
-    /// Durably adds or replaces a key slot. Of a signer the list of signers comes before.
+    /// Durably adds or replaces a key slot. Of a signer the key list comes before.
     pub fn put_key_slot(&self, lease: &Lease, id: KeyId, slot: &[u8]) -> Result<()> {
         lease.verify()?;
         Ok(self.storage.put(&format!("{DIRECTORY}/{id}"), slot)?)
     }
 
-    /// Durably removes a key slot. Of a signer the list of signers comes before.
+    /// Durably removes a key slot. Of a signer the key list comes before.
     pub fn remove_key_slot(&self, lease: &Lease, id: KeyId) -> Result<()> {
         lease.verify()?;
         Ok(self.storage.remove(&format!("{DIRECTORY}/{id}"))?)
     }
 
-    /// The list of signers, if there is one.
-    pub fn signers(&self) -> Result<Option<Vec<u8>>> {
-        signers(&*self.storage)
+    /// The key list, if there is one.
+    pub fn key_list(&self) -> Result<Option<Vec<u8>>> {
+        key_list(&*self.storage)
     }
 
-    /// Durably replaces the list of signers by the next one.
+    /// Durably replaces the key list by the next one.
     ///
     /// # Errors
     /// [`Error::KeysChanged`] when there is another one than that which `list` follows.
-    pub fn put_signers(&self, lease: &Lease, list: &[u8]) -> Result<()> {
-        let before = self.signers()?.as_deref().and_then(version).unwrap_or_default();
+    pub fn put_key_list(&self, lease: &Lease, list: &[u8]) -> Result<()> {
+        let before = self.key_list()?.as_deref().and_then(version).unwrap_or_default();
         if version(list).is_none_or(|version| version != before.saturating_add(1)) {
             return Err(Error::KeysChanged);
         }
-        self.replace_signers(lease, list)
+        self.replace_key_list(lease, list)
     }
 
-    /// Durably writes a list of signers, whatever there was: for who makes a lost one anew.
-    pub fn replace_signers(&self, lease: &Lease, list: &[u8]) -> Result<()> {
-        is_list(list).map_err(|reason| Error::damaged("the new list of signers", reason))?;
+    /// Durably writes a key list, whatever there was: for who makes a lost one anew.
+    pub fn replace_key_list(&self, lease: &Lease, list: &[u8]) -> Result<()> {
+        is_list(list).map_err(|reason| Error::damaged("the new key list", reason))?;
         lease.verify()?;
         Ok(FILES.write(&*self.storage, list)?)
     }
 
-    /// What is wrong with either file of the list of signers: its name, and why.
-    pub fn ills_of_signers(&self) -> Result<Vec<(&'static str, String)>> {
+    /// What is wrong with either file of the key list: its name, and why.
+    pub fn ills_of_key_list(&self) -> Result<Vec<(&'static str, String)>> {
         FILES.ills(&*self.storage)
     }
 }
 
-/// The list of signers in `storage`; of its copy when it is lost or damaged.
-pub fn signers(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
+/// The key list in `storage`; of its copy when it is lost or damaged.
+pub fn key_list(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
     FILES.read(storage)
 }
 
@@ -101,9 +101,9 @@ pub fn signers(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
 fn is_list(bytes: &[u8]) -> format::Result<()> {
     let (covered, sum) = bytes
         .split_last_chunk::<CHECKSUM_BYTES>()
-        .ok_or(format::Error::Truncated { what: "list of signers" })?;
+        .ok_or(format::Error::Truncated { what: "key list" })?;
     let is_good = *sum == checksum(&[covered]) && version(bytes).is_some();
-    if is_good { Ok(()) } else { Err(format::Error::Checksum { what: "list of signers" }) }
+    if is_good { Ok(()) } else { Err(format::Error::Checksum { what: "key list" }) }
 }
 
 fn version(list: &[u8]) -> Option<u64> {

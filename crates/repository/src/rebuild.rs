@@ -33,6 +33,8 @@ pub struct Rebuilt {
     pub manifests: Vec<FoundManifest>,
     /// Clear parts of the tombstones found.
     pub tombstones: Vec<Vec<u8>>,
+    /// Clear parts of the session records found: each says its key epoch.
+    pub sessions: Vec<Vec<u8>>,
 }
 
 /// A manifest that lies in a container.
@@ -315,6 +317,8 @@ impl Scan {
     fn settle(self, placed: &mut FxHashMap<Prefix, Place>, found: &mut Rebuilt) {
         self.placed.into_values().for_each(|some| placed.extend(some));
         found.tombstones.extend(self.tombstones);
+        let sealed = |whole: &Vec<u8>| Some(record::split(whole).ok()?.clear.to_vec());
+        found.sessions.extend(self.sessions.values().filter_map(sealed));
         for (session, clear, manifest) in self.manifests {
             if let Some(key) = self.sessions.get(&session) {
                 let id = manifest::snapshot_id(&clear);

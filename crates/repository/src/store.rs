@@ -44,8 +44,8 @@ pub trait Store: Send + Sync {
     /// The key slots.
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>>;
 
-    /// The list of signers, if there is one; `anew` when one that came before does not do.
-    fn signers(&self, anew: bool) -> Result<Option<Vec<u8>>>;
+    /// The key list, if there is one; `anew` when one that came before does not do.
+    fn key_list(&self, anew: bool) -> Result<Option<Vec<u8>>>;
 
     /// Keys with which servers signed receipts here.
     fn receipt_keys(&self) -> Result<Vec<ReceiptKey>>;
@@ -188,8 +188,8 @@ impl Store for Repository {
         Self::key_slots(self)
     }
 
-    fn signers(&self, _anew: bool) -> Result<Option<Vec<u8>>> {
-        Self::signers(self)
+    fn key_list(&self, _anew: bool) -> Result<Option<Vec<u8>>> {
+        Self::key_list(self)
     }
 
     fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {

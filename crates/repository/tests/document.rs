@@ -47,7 +47,7 @@ fn config() -> Config {
 fn made() -> (tempfile::TempDir, Arc<dyn Storage>) {
     let folder = tempfile::tempdir().expect("a folder");
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).expect("a storage"));
-    let keys = Keys { slots: vec![(KeyId([0xab; 8]), vec![1, 2, 3])], signers: Vec::new() };
+    let keys = Keys { slots: vec![(KeyId([0xab; 8]), vec![1, 2, 3])], key_list: Vec::new() };
     drop(Repository::init(storage.clone(), config(), &keys).expect("a repository"));
     (folder, storage)
 }

@@ -45,7 +45,7 @@ fn record(kind: RecordKind, ids: Vec<ObjectId>, clear: Vec<u8>, sealed: Vec<u8>)
     SealedRecord { kind, ids, associated, sealed }
 }
 fn session_record() -> SealedRecord {
-    record(RecordKind::Session, vec![], vec![1; 97], vec![])
+    record(RecordKind::Session, vec![], vec![1; 101], vec![])
 }
 fn data(n: u16, bytes: usize) -> SealedRecord {
     record(RecordKind::Data, vec![chunk(n)], chunk(n).0.to_vec(), vec![n as u8; bytes])

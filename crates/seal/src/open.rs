@@ -3,20 +3,24 @@
 
 use crate::sealer::PACKED_LENGTH_BYTES;
 use crate::{Error, Result};
-use crypto::{ReaderKeys, SessionKey};
+use crypto::{ReaderKeys, SessionKey, SignedKeyList};
 use format::page::PageKind;
 use format::record::{self, Codec, Header, Record, RecordKind};
-use ids::{ObjectId, SessionId};
+use ids::{KeyEpoch, ObjectId, SessionId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Session keys kept; a repository of many small backups has many.
 const SESSIONS_MAX: usize = 4096;
 
 /// Opens records. Used by many threads.
 pub struct Opener {
-    keys: ReaderKeys,
+    /// They read more once a key list with a delivery was seen.
+    keys: Mutex<ReaderKeys>,
     sessions: Mutex<HashMap<SessionId, Arc<SessionKey>>>,
+    /// The latest key epoch of a session that opened.
+    latest: AtomicU32,
 }
 
 /// The plaintext of a record.
@@ -60,12 +64,26 @@ impl Opened {
 impl Opener {
     /// An opener with `keys`.
     pub fn new(keys: ReaderKeys) -> Self {
-        Self { keys, sessions: Mutex::default() }
+        Self { keys: Mutex::new(keys), sessions: Mutex::default(), latest: AtomicU32::new(0) }
     }
 
-    /// The keys.
-    pub fn keys(&self) -> &ReaderKeys {
-        &self.keys
+    /// The newest key epoch that it reads.
+    pub fn newest(&self) -> KeyEpoch {
+        self.keys().newest()
+    }
+
+    /// Reads what is stored in the key epoch of `list` too, if the list has its secret for these keys.
+    pub fn follow(&self, list: &SignedKeyList) -> Result<()> {
+        let next = self.keys().following(list)?;
+        if let Some(next) = next {
+            *self.keys() = next;
+        }
+        Ok(())
+    }
+
+    /// The latest key epoch in which something was sealed that it opened.
+    pub fn latest(&self) -> KeyEpoch {
+        KeyEpoch(self.latest.load(Ordering::Relaxed))
     }
 
     /// Whether the key of `session` is known already.
@@ -75,7 +93,11 @@ impl Opener {
 
     /// Learns a session key from the clear part of a session record.
     pub fn learn(&self, sealed: &[u8]) -> Result<()> {
-        let key = self.keys.open_session(sealed)?;
+        let keys = self.keys().clone();
+        let key = keys.open_session(sealed)?;
+        // It opened, so it is what it says: nobody else knows whom to seal to in a later epoch.
+        let epoch = crypto::session::epoch_of(sealed).unwrap_or_default();
+        self.latest.fetch_max(epoch.0, Ordering::Relaxed);
         let mut sessions = self.lock();
         if sessions.len() >= SESSIONS_MAX {
             sessions.clear();
@@ -112,9 +134,14 @@ impl Opener {
         Ok(self.open(bytes, unpacker)?.plain)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Arc<SessionKey>>> {
+    fn keys(&self) -> MutexGuard<'_, ReaderKeys> {
+        // A panic elsewhere leaves them whole: they are only ever replaced.
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<SessionKey>>> {
         // A panic elsewhere leaves the map whole: it is only ever inserted into or cleared.
-        self.sessions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::block::{Block, Likeness, Packer};
 use crate::{Error, Result};
 use crypto::padding::{padme, seven_bits};
-use crypto::{Cipher, NonceCounter, Privacy, SealedSession, SessionKey, TAG_LEN, WriterKeys};
+use crypto::{
+    Cipher, NonceCounter, Privacy, Recipient, SealedSession, SessionKey, TAG_LEN, WriterKeys,
+};
 use format::record::{Codec, HEADER_BYTES, Header, RecordKind, SealedRecord};
 use ids::{ObjectId, SessionId};
 
@@ -19,15 +21,25 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// A session with the never used random bytes `random`: 16 for its name, 32 for its key, 32
-    /// to seal that key to the readers.
+    /// A session that is sealed to the recipient of the epoch in which `keys` were made.
     pub fn new(keys: &WriterKeys, random: [u8; 80], cipher: Cipher) -> Self {
+        Self::sealed_to(&keys.recipient, keys, random, cipher)
+    }
+
+    /// A session with the never used random bytes `random`: 16 for its name, 32 for its key, 32
+    /// to seal that key to `recipient`.
+    pub fn sealed_to(
+        recipient: &Recipient,
+        keys: &WriterKeys,
+        random: [u8; 80],
+        cipher: Cipher,
+    ) -> Self {
         let (mut id, mut key_bytes, mut ephemeral) = ([0; 16], [0; 32], [0; 32]);
         id.copy_from_slice(&random[..16]);
         key_bytes.copy_from_slice(&random[16..48]);
         ephemeral.copy_from_slice(&random[48..]);
         let key = SessionKey::new(SessionId(id), key_bytes, cipher);
-        let sealed = key.seal_for(&keys.recipient, keys.repository, ephemeral);
+        let sealed = key.seal_for(recipient, keys.repository, ephemeral);
         let padded = match keys.privacy {
             Privacy::Standard => seven_bits,
             Privacy::Hardened => padme,

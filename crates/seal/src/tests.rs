@@ -19,7 +19,7 @@ fn ring() -> KeyRing {
     let secret = SlotSecret::Recovery([7; 32]);
     let slot = create_slot(
         &material,
-        &NewSlot::new(Role::Full, "test", 0),
+        &NewSlot::new(Role::Full, "test", 0, ids::KeyEpoch(0)),
         secret,
         KdfParams::default(),
         &mut random,

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "hostile/raw.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
 mod raw;
 #[path = "hostile/server.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
@@ -156,7 +157,7 @@ async fn the_repository_is_not_made_again_and_settings_stay() {
     let scene = Scene::set().await;
     let mut raw = Raw::opened(&scene.robbed).await;
     let Packet::Opened { config, .. } = raw_config(&scene).await else { panic!() };
-    let init = Packet::Init { config, slots: Vec::new(), signers: Vec::new() };
+    let init = Packet::Init { config, slots: Vec::new(), key_list: Vec::new() };
     raw.is_refused(&init, Code::NotAllowed).await;
     // And nothing is open after that.
     raw.is_refused(&begin_of(&scene).await, Code::NoRepository).await;

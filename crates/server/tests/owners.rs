@@ -16,7 +16,7 @@ use api::status::Done;
 use ids::ObjectId;
 use protocol::Packet;
 use protocol::fault::Code;
-use raw::{Forged, NOBODYS, Raw, sealer, stolen_keys};
+use raw::{Forged, NOBODYS, Raw, sealer_of_now, stolen_keys};
 use server::{Machine, Whole};
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Forger {
     async fn new(machine: &Machine) -> Self {
         let mut raw = Raw::opened(machine).await;
         let (key, ring) = stolen_keys(machine, &mut raw).await;
-        let sealer = sealer(&ring);
+        let sealer = sealer_of_now(&mut raw, &ring).await;
         raw.begin(&sealer).await;
         let text = machine.identity.agent.repository.clone().unwrap();
         let repository = data_encoding::HEXLOWER.decode(text.as_bytes()).unwrap();
@@ -156,10 +156,10 @@ async fn the_source_of_a_node_that_is_gone_is_nobodys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_signers_that_cannot_be_read_is_told_as_such() {
+async fn a_key_list_that_cannot_be_read_is_told_as_such() {
     let scene = Scene::set().await;
     let mut forger = Forger::new(&scene.web).await;
-    for name in ["signers", "signers.copy"] {
+    for name in ["list", "list.copy"] {
         let list = scene.server.folder("data/pool/domains/team/keys").join(name);
         std::fs::remove_file(&list).unwrap();
         std::fs::create_dir(&list).unwrap();

@@ -161,8 +161,8 @@ async fn a_node_cannot_do_what_the_governing_server_does() {
     for packet in [
         Packet::PutSlot { slot: Slot { id, bytes: vec![1; 64] } },
         Packet::RemoveSlot { id: own },
-        Packet::PutSigners { signers: vec![1; 64] },
-        Packet::Init { config: PathBytes(vec![0; 64]), slots: Vec::new(), signers: Vec::new() },
+        Packet::PutKeyList { key_list: vec![1; 64] },
+        Packet::Init { config: PathBytes(vec![0; 64]), slots: Vec::new(), key_list: Vec::new() },
     ] {
         let words = [&greeting("")[..], std::slice::from_ref(&packet)].concat();
         let answers = say(port, web.tls(protocol::ALPN).unwrap(), &words).await;

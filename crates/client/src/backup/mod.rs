@@ -181,6 +181,11 @@ pub fn run(
                 progress.start_again();
                 begun = Begun { clock: begun.clock, ..Begun::of(archive, options) };
             }
+            // A key was removed since the key list was read: what is stored now is sealed in a new epoch.
+            Err(Error::Repository(repository::Error::KeysChanged)) => {
+                archive.key_list_anew()?;
+                progress.start_again();
+            }
             done => return done,
         }
     }

@@ -10,6 +10,8 @@ use crate::manifest::{self, NewManifest};
 use crate::pages::PageWriter;
 use crate::{Archive, Error, Result};
 use format::entry::{Attributes, Content, Entry, Kind};
+use repository::store::{Sink, Writer};
+use seal::Sealer;
 use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,8 +36,7 @@ pub fn run_stream(
     archive.writing("backup", |writer| {
         let source = manifest::source_id(archive, &options.node, &options.paths);
         let previous = super::newest(archive, options, monitor)?;
-        let sealer = archive.sealer()?;
-        let session = writer.begin(None, sealer.session_record())?;
+        let (sealer, session) = begin(archive, writer)?;
         let pages = PageWriter::new(&*session, &sealer, &archive.keys.writer.ids, None)?;
         let shared = Shared::new(archive, options, progress, monitor, &*session, &sealer, &pages)?;
         let (content, size, mut tally) = store(&shared, input)?;
@@ -62,6 +63,20 @@ pub fn run_stream(
         };
         finish(archive, options, session, &sealer, manifest, tally, &begun)
     })
+}
+
+/// A session, begun once more when a key was removed since the key list was read.
+fn begin(archive: &Archive, writer: &dyn Writer) -> Result<(Sealer, Box<dyn Sink>)> {
+    let sealer = archive.sealer()?;
+    match writer.begin(None, sealer.session_record()) {
+        Err(repository::Error::KeysChanged) => {
+            archive.key_list_anew()?;
+            let sealer = archive.sealer()?;
+            let session = writer.begin(None, sealer.session_record())?;
+            Ok((sealer, session))
+        }
+        session => Ok((sealer, session?)),
+    }
 }
 
 /// Stores the stream with helpers that seal while it is read.

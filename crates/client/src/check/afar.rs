@@ -31,7 +31,7 @@ pub(super) fn run(
     }
     report.left_out = LEFT_OUT.to_vec();
     // Without it nobody can say what is forged.
-    archive.signers_anew()?;
+    archive.key_list_anew()?;
     let mut located = Located::new(&*archive.store, options.read_data_percent.is_some());
     let found = structure::check_with(archive, Some(&mut located), progress, report)?;
     history(&found, &archive.store.snapshots()?, report);

@@ -1,16 +1,16 @@
-//! Key slots, the list of signers and the settings: each is as its maker made it, lies under its own
+//! Key slots, the key list and the settings: each is as its maker made it, lies under its own
 //! name, and what stands twice does so.
 
 use super::{Damage, Report};
 use crate::{Archive, Result};
-use crypto::{SignerInfo, SignerList, SlotInfo};
+use crypto::{KeyEntry, LAST_KEY_EPOCH};
 use ids::KeyId;
 use repository::config::Config;
 
 /// What stands twice and is lost or damaged in one place.
 fn ills(archive: &Archive) -> Result<Vec<(&'static str, String)>> {
     let mut ills = Config::ills(&**archive.local()?.storage())?;
-    ills.extend(archive.local()?.ills_of_signers()?);
+    ills.extend(archive.local()?.ills_of_key_list()?);
     Ok(ills)
 }
 
@@ -18,7 +18,7 @@ pub(super) fn check(archive: &Archive, report: &mut Report) -> Result<()> {
     let damages = &mut report.damages;
     let mut tell = |what, healable| damages.push(Damage { what, healable, ..Damage::default() });
     // Without it nobody can say what is forged: `rebuild` makes it anew.
-    let list = archive.signers_anew()?;
+    let list = archive.key_list_anew()?;
     for (name, why) in ills(archive)? {
         tell(format!("{why} ({name}, which stands twice)"), true);
     }
@@ -28,7 +28,7 @@ pub(super) fn check(archive: &Archive, report: &mut Report) -> Result<()> {
                 tell(unusable(id, &format!("it is the slot of key {}", info.id)), false);
                 report.damaged_keys.push(id.to_string());
             }
-            Ok(info) if is_known(&list, &info) => {}
+            Ok(_) if list.is_live(id) => {}
             // A removal that was cut off, or somebody put it back: it signs nothing either way.
             Ok(_) => report.notes.push(Damage { what: left(id), ..Damage::default() }),
             Err(error) => {
@@ -37,7 +37,37 @@ pub(super) fn check(archive: &Archive, report: &mut Report) -> Result<()> {
             }
         }
     }
+    for entry in list.undelivered() {
+        report.notes.push(Damage { what: undelivered(entry), ..Damage::default() });
+    }
+    if list.epoch() == LAST_KEY_EPOCH {
+        report.notes.push(Damage { what: LAST.to_owned(), ..Damage::default() });
+    }
     Ok(())
+}
+
+/// Said once there are no more key epochs.
+const LAST: &str = "this is the last key epoch: whoever holds a key that is removed from now on can read what is stored later. Make a new repository: icecore init";
+
+/// The list is at least of the epoch in which everything was stored that opened.
+pub(super) fn check_epoch(archive: &Archive, report: &mut Report) -> Result<()> {
+    let (list, latest) = (archive.key_list()?, archive.blocks()?.opener().latest());
+    if latest > list.epoch() {
+        let what = format!(
+            "the key list is of key epoch {}, and something was stored in epoch {latest}: the list is an old one, and removed keys look valid; with a full key: icecore rebuild",
+            list.epoch()
+        );
+        report.damages.push(Damage { what, ..Damage::default() });
+    }
+    Ok(())
+}
+
+fn undelivered(entry: &KeyEntry) -> String {
+    let id = entry.id;
+    format!(
+        "key {id} ({}) cannot read what is stored now: its slot was not there when the key epoch began. If it is there again, any change of keys gives it the secret; else: icecore key remove {id}",
+        entry.label
+    )
 }
 
 fn unusable(id: KeyId, reason: &str) -> String {
@@ -48,10 +78,6 @@ fn left(id: KeyId) -> String {
     format!("key {id} was removed, and its slot is there: icecore key remove {id}")
 }
 
-fn is_known(list: &SignerList, info: &SlotInfo) -> bool {
-    !info.role.writes() || list.find(info.id).is_some_and(SignerInfo::is_live)
-}
-
 /// Writes again what stands twice and is ill in one place.
 pub(super) fn repair(
     archive: &Archive,
@@ -59,16 +85,16 @@ pub(super) fn repair(
     report: &mut Report,
 ) -> Result<()> {
     // Only one that the root key signed is copied.
-    archive.signers_anew()?;
+    archive.key_list_anew()?;
     let ills = ills(archive)?;
     if ills.iter().any(|(name, _)| !name.starts_with("keys/")) {
         lease.verify()?;
         archive.local()?.config().write(&**archive.local()?.storage())?;
     }
     if ills.iter().any(|(name, _)| name.starts_with("keys/"))
-        && let Some(list) = archive.local()?.signers()?
+        && let Some(list) = archive.local()?.key_list()?
     {
-        archive.local()?.replace_signers(lease, &list)?;
+        archive.local()?.replace_key_list(lease, &list)?;
     }
     report.repaired.extend(ills.into_iter().map(|(name, why)| format!("{name}: {why}")));
     Ok(())

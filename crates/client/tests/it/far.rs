@@ -79,8 +79,8 @@ impl Store for Far {
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
         self.near.key_slots()
     }
-    fn signers(&self, anew: bool) -> Result<Option<Vec<u8>>> {
-        self.near.signers(anew)
+    fn key_list(&self, anew: bool) -> Result<Option<Vec<u8>>> {
+        self.near.key_list(anew)
     }
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<At>>> {
         self.trip().locate(ids)

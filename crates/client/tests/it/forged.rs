@@ -187,7 +187,7 @@ fn a_slot_with_keys_of_somebody_else_opens_nothing() {
     material.repository = lab.owner.local().unwrap().config().repository;
     let slot = crypto::create_slot(
         &material,
-        &crypto::NewSlot::new(Role::Full, "evil", 0),
+        &crypto::NewSlot::new(Role::Full, "evil", 0, ids::KeyEpoch(0)),
         PASSWORD,
         CHEAP,
         &mut random,

@@ -9,6 +9,7 @@ mod damage;
 mod damage_matrix;
 mod deleting;
 mod doubts;
+mod epochs;
 mod far;
 mod faults;
 mod fences;

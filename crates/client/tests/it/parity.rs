@@ -266,7 +266,7 @@ fn reclaim_drops_nothing_that_a_repair_would_bring_back() {
     let place = lab.place.copied();
     let mut bytes = victim.good.clone();
     // Behind the header of the container, the key record and the header of the first record: ids.
-    let key_record = 48 + 97 + 16;
+    let key_record = 48 + 101 + 16;
     bytes[64 + key_record + 48 + 3] ^= 1;
     std::fs::write(place.repository().join(&victim.name), bytes).unwrap();
     let archive = place.open();

@@ -6,7 +6,7 @@ use crate::testkit::{CHEAP, PASSWORD, Place, assert_clean, checked, rebuilt, rep
 use client::{Archive, Error};
 use crypto::{Role, SlotSecret};
 use ids::KeyId;
-use repository::keys::SIGNERS;
+use repository::keys::KEY_LIST;
 use std::path::PathBuf;
 
 const OTHER: SlotSecret<'static> = SlotSecret::Password(b"other");
@@ -122,21 +122,21 @@ fn a_key_that_a_running_process_holds_signs_nothing_once_it_was_removed() {
 #[test]
 fn an_older_list_is_not_believed_by_who_has_seen_a_newer_one() {
     let lab = Lab::new(Role::ReadWrite);
-    let old: Vec<_> = SIGNERS.map(|name| std::fs::read(lab.file(name)).unwrap()).into();
+    let old: Vec<_> = KEY_LIST.map(|name| std::fs::read(lab.file(name)).unwrap()).into();
     lab.owner.remove_key(lab.other).unwrap();
     let seen = lab.place.open();
-    let version = seen.signers().unwrap().version();
-    SIGNERS.iter().zip(old).for_each(|(name, list)| std::fs::write(lab.file(name), list).unwrap());
+    let version = seen.key_list().unwrap().version();
+    KEY_LIST.iter().zip(old).for_each(|(name, list)| std::fs::write(lab.file(name), list).unwrap());
     assert_eq!(seen.known_signer(KeyId([7; 8])).unwrap(), None, "looks again");
     assert!(!seen.known_signer(lab.other).unwrap().unwrap().is_live());
-    assert_eq!(seen.signers().unwrap().version(), version);
-    let fresh = lab.place.open().signers().unwrap().version();
+    assert_eq!(seen.key_list().unwrap().version(), version);
+    let fresh = lab.place.open().key_list().unwrap().version();
     assert_eq!(fresh, version - 1, "who remembers nothing cannot tell: docs/CRYPTO.md says so");
 }
 
 #[test]
 fn one_lost_or_damaged_file_of_those_that_stand_twice_costs_nothing_and_is_written_again() {
-    for name in [SIGNERS[0], SIGNERS[1], "config", "config.copy"] {
+    for name in [KEY_LIST[0], KEY_LIST[1], "config", "config.copy"] {
         for is_lost in [true, false] {
             let lab = Lab::new(Role::ReadWrite);
             let good = std::fs::read(lab.file(name)).unwrap();
@@ -159,18 +159,18 @@ fn one_lost_or_damaged_file_of_those_that_stand_twice_costs_nothing_and_is_writt
 fn without_any_list_nobody_signs_until_a_full_key_makes_it_anew() {
     let lab = Lab::new(Role::ReadWrite);
     let done = lab.place.backup(&lab.open().unwrap());
-    let version = lab.owner.signers().unwrap().version();
-    SIGNERS.iter().for_each(|name| std::fs::remove_file(lab.file(name)).unwrap());
-    assert!(matches!(lab.place.try_backup(&lab.open().unwrap()), Err(Error::NoSigners)));
-    assert!(matches!(lab.place.open().known_signer(lab.other), Err(Error::NoSigners)));
-    assert!(matches!(checked(&lab.place.open()), Err(Error::NoSigners)));
-    assert!(matches!(repaired(&lab.place.open()), Err(Error::NoSigners)), "nothing to copy");
+    let version = lab.owner.key_list().unwrap().version();
+    KEY_LIST.iter().for_each(|name| std::fs::remove_file(lab.file(name)).unwrap());
+    assert!(matches!(lab.place.try_backup(&lab.open().unwrap()), Err(Error::NoKeyList)));
+    assert!(matches!(lab.place.open().known_signer(lab.other), Err(Error::NoKeyList)));
+    assert!(matches!(checked(&lab.place.open()), Err(Error::NoKeyList)));
+    assert!(matches!(repaired(&lab.place.open()), Err(Error::NoKeyList)), "nothing to copy");
     let denied = client::rebuild::run(lab.place.storage(), OTHER, false);
     assert!(matches!(denied, Err(Error::NotFull)), "{denied:?}");
-    assert!(rebuilt(&lab.place).signers_restored);
-    assert!(!rebuilt(&lab.place).signers_restored);
+    assert!(rebuilt(&lab.place).key_list_restored);
+    assert!(!rebuilt(&lab.place).key_list_restored);
     let now = lab.place.open();
-    assert!(now.signers().unwrap().version() > version, "an old list is older than it");
+    assert!(now.key_list().unwrap().version() > version, "an old list is older than it");
     lab.place.assert_restores(&now, done.snapshot, &lab.place.state());
     lab.place.backup(&lab.open().unwrap());
     assert_clean(&lab.place.open());
@@ -180,11 +180,11 @@ fn without_any_list_nobody_signs_until_a_full_key_makes_it_anew() {
 #[test]
 fn a_list_of_another_repository_vouches_for_nobody() {
     let (lab, stranger) = (Lab::new(Role::ReadWrite), Lab::new(Role::ReadWrite));
-    for name in SIGNERS {
+    for name in KEY_LIST {
         std::fs::copy(stranger.file(name), lab.file(name)).unwrap();
     }
-    assert!(matches!(lab.place.open().known_signer(lab.other), Err(Error::NoSigners)));
-    assert!(matches!(lab.place.open().known_signer(stranger.other), Err(Error::NoSigners)));
+    assert!(matches!(lab.place.open().known_signer(lab.other), Err(Error::NoKeyList)));
+    assert!(matches!(lab.place.open().known_signer(stranger.other), Err(Error::NoKeyList)));
 }
 
 #[test]

@@ -146,7 +146,7 @@ const COMMANDS: [Command; 7] = [
         run: |_, disk| {
             let (archive, secret) = (open(disk)?, SlotSecret::Password(b"another"));
             let id = archive.add_key(Role::Full, secret, CHEAP, "another")?;
-            archive.remove_key(id).map(|()| None)
+            archive.remove_key(id).map(|_| None)
         },
     },
     Command {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{hex, material};
+use crate::testing::{counting_random, hex, material};
 use crate::{KeyMaterial, NonceCounter, ReaderKeys};
 
 const SESSION: SessionId = SessionId([0x5e; 16]);
@@ -19,12 +19,16 @@ fn sealed(key: &SessionKey, counter: &NonceCounter, aad: &[u8], text: &[u8]) -> 
 }
 
 fn reader(material: KeyMaterial) -> ReaderKeys {
-    ReaderKeys { recipient: material.recipient.clone(), repository: material.repository }
+    let (id, epochs, delivery) = (ids::KeyId([0; 8]), material.epochs.clone(), None);
+    ReaderKeys { id, epochs, delivery, repository: material.repository }
+}
+
+fn recipient() -> Recipient {
+    material().epochs.recipient(KeyEpoch(0x0201)).expect("an epoch")
 }
 
 fn sealed_session() -> SealedSession {
-    let (public, repository) = (material().recipient.public(), material().repository);
-    key(Cipher::Aes256Gcm).seal_for(&public, repository, [0x77; 32])
+    key(Cipher::Aes256Gcm).seal_for(&recipient(), material().repository, [0x77; 32])
 }
 
 #[test]
@@ -39,7 +43,7 @@ fn sealed_bytes_of_fixed_keys_are_fixed() {
 fn a_sealed_session_of_fixed_keys_is_fixed() {
     assert_eq!(
         hex(sealed_session().as_bytes()),
-        "5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e011cf579aba45a10ba1d1ef06d91fca2aa9ed0a1150515653155405d0b18cb9a6749f6cc3c8b973688831c483843033b203181bf19ae65c71a00331126706391b12925d8377c39f512b58d5cbbdb034da8"
+        "5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e01010200001cf579aba45a10ba1d1ef06d91fca2aa9ed0a1150515653155405d0b18cb9a67ecb28aef7c83bb4db40d3ca1bdb880690866a65517f9fec9ea9d6c77ee6760ff43a9714054a5353b8d0988667ea5027d"
     );
 }
 
@@ -110,8 +114,8 @@ fn another_recipient_or_repository_cannot_open_a_session() {
     let sealed = sealed_session();
     let mut elsewhere = material();
     elsewhere.repository = RepositoryId([9; 16]);
-    let mut stranger = material();
-    stranger.recipient = RecipientSecret::from_bytes([4; 32]);
+    let mut stranger = KeyMaterial::generate(&mut counting_random(4));
+    stranger.repository = material().repository;
     assert!(reader(elsewhere).open_session(sealed.as_bytes()).is_err());
     assert!(reader(stranger).open_session(sealed.as_bytes()).is_err());
 }
@@ -128,9 +132,21 @@ fn every_flipped_byte_and_every_truncation_of_a_sealed_session_is_refused() {
 }
 
 #[test]
+fn a_sealed_session_says_its_epoch_and_opens_in_no_other() {
+    assert_eq!(epoch_of(sealed_session().as_bytes()), Some(KeyEpoch(0x0201)));
+    for epoch in [0, 0x0200, 0x0202, KEY_EPOCHS_MAX - 1, KEY_EPOCHS_MAX, u32::MAX] {
+        let mut moved = sealed_session();
+        moved.0[EPOCH_AT..EPOCH_AT + 4].copy_from_slice(&u32::to_le_bytes(epoch));
+        assert!(reader(material()).open_session(moved.as_bytes()).is_err(), "{epoch}");
+        let known = (epoch < KEY_EPOCHS_MAX).then_some(KeyEpoch(epoch));
+        assert_eq!(epoch_of(moved.as_bytes()), known);
+    }
+    assert_eq!(epoch_of(&sealed_session().0[1..]), None);
+}
+
+#[test]
 fn fresh_ephemeral_bytes_give_other_sealed_bytes() {
-    let (public, repository) = (material().recipient.public(), material().repository);
-    let again = key(Cipher::Aes256Gcm).seal_for(&public, repository, [0x78; 32]);
+    let again = key(Cipher::Aes256Gcm).seal_for(&recipient(), material().repository, [0x78; 32]);
     assert_ne!(again, sealed_session());
 }
 
@@ -155,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_no_session(bytes in proptest::collection::vec(any::<u8>(), 90..105)) {
+    fn random_bytes_are_no_session(bytes in proptest::collection::vec(any::<u8>(), 94..109)) {
         prop_assert!(reader(material()).open_session(&bytes).is_err());
     }
 }

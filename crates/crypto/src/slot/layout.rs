@@ -2,31 +2,33 @@
 //! lengths to be lied to about.
 //!
 //! ```text
-//! ┌───────────── clear, 208 ─────────────┬ certificate, 64 ┬ commitment, 32 ┬ sealed, 144 ┬ checksum, 16 ┐
+//! ┌───────────── clear, 240 ─────────────┬ certificate, 64 ┬ commitment, 32 ┬ sealed, 144 ┬ checksum, 16 ┐
 //! └── signed by the root ────────────────┘                 │                │             │              │
 //! └── associated data of the sealed part ──────────────────┘                │             │              │
 //! └── covered by the checksum ────────────────────────────────────────────────────────────┘              │
 //! ```
 //! All numbers are little-endian. The table of the clear part stands in `docs/CRYPTO.md`.
 
-use ids::{KeyId, RepositoryId};
+use ids::{KeyEpoch, KeyId, RepositoryId};
 
 use super::kdf::{Kdf, KdfParams, SALT_LEN};
 use super::payload::PAYLOAD_LEN;
 use super::{Role, SlotInfo};
 use crate::context::{self, derive};
+use crate::delivery::DeliveryKey;
+use crate::epoch::KEY_EPOCHS_MAX;
 use crate::error::damaged;
 use crate::{Error, Privacy, RootVerifyKey, SIGNATURE_LEN, Signer, TAG_LEN, VerifyKey};
 
-const MAGIC: &[u8; 8] = b"ICEKEYS2";
-const VERSION: u8 = 2;
+const MAGIC: &[u8; 8] = b"ICEKEYS3";
+const VERSION: u8 = 3;
 const KDF_ARGON2ID: u8 = 1;
 const KDF_RECOVERY: u8 = 2;
 /// Longest label in bytes.
 pub const MAX_LABEL_LEN: usize = 64;
-const RESERVED_LEN: usize = 6;
+const RESERVED_LEN: usize = 2;
 const CLEAR_LEN: usize =
-    8 + 4 + 3 * 4 + 8 + 8 + 16 + SALT_LEN + 32 + 32 + 1 + MAX_LABEL_LEN + 1 + RESERVED_LEN;
+    8 + 4 + 3 * 4 + 8 + 8 + 16 + SALT_LEN + 3 * 32 + 1 + MAX_LABEL_LEN + 1 + 4 + RESERVED_LEN;
 const COMMITMENT_LEN: usize = 32;
 const SEALED_LEN: usize = PAYLOAD_LEN + TAG_LEN;
 const CHECKSUM_LEN: usize = 16;
@@ -62,6 +64,8 @@ pub(super) struct Clear {
     pub(super) salt: [u8; SALT_LEN],
     pub(super) root: RootVerifyKey,
     pub(super) verify_key: VerifyKey,
+    pub(super) delivery: DeliveryKey,
+    pub(super) epoch: KeyEpoch,
     pub(super) label: Label,
 }
 
@@ -78,6 +82,8 @@ impl Clear {
             root: self.root,
             repository: self.repository,
             privacy: self.privacy,
+            epoch: self.epoch,
+            delivery: self.delivery,
         }
     }
 
@@ -98,10 +104,12 @@ impl Clear {
         out.extend_from_slice(&self.salt);
         out.extend_from_slice(self.root.as_bytes());
         out.extend_from_slice(self.verify_key.as_bytes());
+        out.extend_from_slice(&self.delivery.0);
         out.push(self.label.0.len() as u8); // at most 64, `Label` sees to it
         out.extend_from_slice(self.label.0.as_bytes());
-        out.resize(CLEAR_LEN - RESERVED_LEN - 1, 0);
+        out.resize(CLEAR_LEN - RESERVED_LEN - 4 - 1, 0);
         out.push(u8::from(self.bound));
+        out.extend_from_slice(&self.epoch.0.to_le_bytes());
         out.resize(CLEAR_LEN, 0);
         out
     }
@@ -120,8 +128,10 @@ impl Clear {
             salt: reader.take()?,
             root: RootVerifyKey::from_bytes(reader.take()?),
             verify_key: VerifyKey::from_bytes(reader.take()?),
+            delivery: DeliveryKey(reader.take()?),
             label: decode_label(reader)?,
             bound: decode_bound(reader)?,
+            epoch: decode_epoch(reader)?,
         };
         reader.expect(&[0; RESERVED_LEN], "a slot's reserved bytes")?;
         Ok(clear)
@@ -157,6 +167,13 @@ fn decode_bound(reader: &mut Reader<'_>) -> Result<bool, Error> {
         [0] => Ok(false),
         [1] => Ok(true),
         _ => Err(damaged("a slot's flags")),
+    }
+}
+
+fn decode_epoch(reader: &mut Reader<'_>) -> Result<KeyEpoch, Error> {
+    match u32::from_le_bytes(reader.take()?) {
+        epoch @ ..KEY_EPOCHS_MAX => Ok(KeyEpoch(epoch)),
+        _ => Err(damaged("a slot's key epoch")),
     }
 }
 

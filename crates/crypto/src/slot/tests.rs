@@ -10,17 +10,23 @@ use crate::{Cipher, SessionKey};
 const PASSWORD: SlotSecret<'_> = SlotSecret::Password(b"correct horse");
 const RECOVERY: SlotSecret<'_> = SlotSecret::Recovery([0x3c; 32]);
 const CREATED_SECS: i64 = 1_795_000_000;
+const EPOCH: KeyEpoch = KeyEpoch(3);
 
 fn slot(role: Role, secret: SlotSecret<'_>) -> Vec<u8> {
     let mut random = counting_random(100);
     create_slot(
         &material(),
-        &NewSlot::new(role, "laptop", CREATED_SECS),
+        &NewSlot::new(role, "laptop", CREATED_SECS, EPOCH),
         secret,
         CHEAP,
         &mut random,
     )
     .expect("fits")
+}
+
+/// Whom is sealed to in the epoch of all these slots.
+fn recipient() -> crate::Recipient {
+    material().epochs.recipient(EPOCH).expect("an epoch")
 }
 
 /// `bytes` after somebody who knows the format changed them.
@@ -57,7 +63,7 @@ fn a_full_slot_gives_back_all_secrets() {
         assert!(ring.reader.is_some(), "a full key reads");
         let all = ring.certifier.expect("a full key certifies");
         assert_eq!(all.domain.as_bytes(), material().domain.as_bytes());
-        assert_eq!(all.recipient.as_bytes(), material().recipient.as_bytes());
+        assert_eq!(ring.writer.recipient, recipient());
         assert_eq!(ring.writer.signer.map(|signer| signer.public()), Some(info.verify_key));
     }
 }
@@ -69,7 +75,7 @@ fn a_write_only_slot_names_and_cuts_alike_and_reads_nothing() {
     assert!(ring.reader.is_none());
     assert_eq!(ring.writer.ids.chunk_id(b"x"), material().domain.id_key().chunk_id(b"x"));
     assert_eq!(ring.writer.chunker.0, material().domain.chunker_key().0);
-    assert_eq!(ring.writer.recipient, material().recipient.public());
+    assert_eq!(ring.writer.recipient, recipient());
 }
 
 /// What each role is for, and nothing beyond.
@@ -86,7 +92,7 @@ fn a_role_opens_what_it_needs_and_no_more() {
         assert_eq!(got, (reads, writes, certifies), "{role:?}");
         assert_eq!((role.reads(), role.writes(), role.certifies()), (reads, writes, certifies));
         assert_eq!(ring.writer.sign(b"x").is_ok(), writes, "{role:?}");
-        assert_eq!(ring.writer.recipient, material().recipient.public());
+        assert_eq!(ring.writer.recipient, recipient());
         assert_eq!(ring.writer.ids.chunk_id(b"x"), material().domain.id_key().chunk_id(b"x"));
     }
 }
@@ -98,7 +104,7 @@ fn who_only_reads_has_no_verify_key_and_no_chunker() {
     let info = slot_info(&bytes).expect("intact");
     assert_eq!(info.verify_key.as_bytes(), &[0; 32]);
     assert_ne!(info.verify_key, crate::Signer::from_seed([0; 32]).public());
-    assert_eq!(info.signer(), None);
+    assert_eq!(info.entry().role, Role::Reader);
     let (_, ring) = open_slot(&bytes, PASSWORD).expect("opens");
     assert_eq!(ring.writer.chunker.0, [0; 32]);
 }
@@ -106,9 +112,49 @@ fn who_only_reads_has_no_verify_key_and_no_chunker() {
 #[test]
 fn no_slot_but_a_full_one_holds_the_domain_secret() {
     for role in [Role::WriteOnly, Role::Reader, Role::ReadWrite] {
-        let payload = payload::encode(&material(), role, &[0; 32]);
+        let payload = payload::encode(&material(), role, EPOCH, &[0; 32]).expect("an epoch");
         let domain = *material().domain.as_bytes();
         assert!(!payload.windows(32).any(|window| window == domain), "{role:?}");
+    }
+}
+
+/// Who could compute them needs no deliveries, and who may not read gets none.
+#[test]
+fn a_slot_has_a_delivery_key_where_it_reads_and_is_not_full() {
+    let of = |role| slot_info(&slot(role, PASSWORD)).expect("intact").delivery;
+    assert_eq!([of(Role::Full), of(Role::WriteOnly)], [DeliveryKey::NONE; 2]);
+    for role in [Role::Reader, Role::ReadWrite] {
+        let (_, ring) = open_slot(&slot(role, PASSWORD), PASSWORD).expect("opens");
+        let secret = ring.reader.expect("reads").delivery.expect("not full");
+        assert_eq!(secret.public().as_bytes(), &of(role).0, "{role:?}");
+    }
+}
+
+#[test]
+fn a_key_reads_the_epoch_in_which_it_was_made_and_those_before() {
+    let session = |epoch| {
+        let key = SessionKey::new(ids::SessionId([1; 16]), [2; 32], Cipher::fastest());
+        let to = material().epochs.recipient(KeyEpoch(epoch)).expect("an epoch");
+        key.seal_for(&to, material().repository, [3; 32])
+    };
+    for role in [Role::Reader, Role::ReadWrite, Role::Full] {
+        let (_, ring) = open_slot(&slot(role, PASSWORD), PASSWORD).expect("opens");
+        let reader = ring.reader.expect("reads");
+        for epoch in 0..=EPOCH.0 {
+            assert!(reader.open_session(session(epoch).as_bytes()).is_ok(), "{role:?} {epoch}");
+        }
+        let later = reader.open_session(session(EPOCH.0 + 1).as_bytes()).map(|_| ());
+        let denied = Error::LaterEpoch { epoch: KeyEpoch(EPOCH.0 + 1), newest: EPOCH };
+        assert_eq!(later, if role == Role::Full { Ok(()) } else { Err(denied) });
+    }
+}
+
+#[test]
+fn no_slot_is_made_beyond_the_last_epoch() {
+    for (epoch, is_good) in [(crate::LAST_KEY_EPOCH.0, true), (crate::KEY_EPOCHS_MAX, false)] {
+        let new = NewSlot::new(Role::Reader, "", 0, KeyEpoch(epoch));
+        let made = create_slot(&material(), &new, RECOVERY, CHEAP, &mut counting_random(0));
+        assert_eq!(made.is_ok(), is_good, "{epoch}");
     }
 }
 
@@ -116,7 +162,7 @@ fn no_slot_but_a_full_one_holds_the_domain_secret() {
 fn a_slot_is_bound_to_a_node_by_its_certificate() {
     let create = |label| {
         let (new, mut random) =
-            (NewSlot::new(Role::ReadWrite, label, 0).bound(), counting_random(0));
+            (NewSlot::new(Role::ReadWrite, label, 0, EPOCH).bound(), counting_random(0));
         create_slot(&material(), &new, RECOVERY, CHEAP, &mut random)
     };
     let bytes = create("web").expect("fits");
@@ -124,7 +170,7 @@ fn a_slot_is_bound_to_a_node_by_its_certificate() {
     let info = verify_slot_certificate(&bytes, &root).expect("certified");
     assert_eq!((info.bound, info.label.as_str()), (true, "web"));
     let mut free = bytes.clone();
-    free[201] = 0;
+    free[233] = 0;
     let freed = verify_slot_certificate(&with_new_checksum(free), &root);
     assert_eq!(freed, Err(Error::BadSignature));
     assert_eq!(create(""), Err(Error::BadLabel), "bound to nobody");
@@ -132,8 +178,11 @@ fn a_slot_is_bound_to_a_node_by_its_certificate() {
 
 #[test]
 fn the_payload_of_a_write_only_slot_holds_no_secret_of_a_reader() {
-    let payload = payload::encode(&material(), Role::WriteOnly, &[0; 32]);
-    for secret in [material().domain.as_bytes(), material().recipient.as_bytes()] {
+    let payload = payload::encode(&material(), Role::WriteOnly, EPOCH, &[0; 32]);
+    let payload = payload.expect("an epoch");
+    let secret = material().epochs.secret(EPOCH).expect("an epoch");
+    let recipient = secret.recipient();
+    for secret in [material().domain.as_bytes(), secret.as_bytes(), recipient.as_bytes()] {
         assert!(!payload.windows(32).any(|window| window == secret));
     }
 }
@@ -219,7 +268,7 @@ fn a_slot_certified_by_a_root_of_its_own_is_not_trusted() {
     thief.domain = crate::DomainSecret::from_bytes([0xee; 32]);
     let mut random = counting_random(1);
     let forged =
-        create_slot(&thief, &NewSlot::new(Role::Full, "", 0), PASSWORD, CHEAP, &mut random)
+        create_slot(&thief, &NewSlot::new(Role::Full, "", 0, EPOCH), PASSWORD, CHEAP, &mut random)
             .expect("fits");
     let verified = verify_slot_certificate(&forged, &material().root_verify_key());
     assert_eq!(verified, Err(Error::BadSignature));
@@ -236,8 +285,14 @@ fn slots_of_all_roles_have_one_length() {
 fn labels_that_are_long_or_talk_to_the_terminal_are_refused() {
     let create = |label: &str| {
         let mut random = counting_random(0);
-        create_slot(&material(), &NewSlot::new(Role::Full, label, 0), RECOVERY, CHEAP, &mut random)
-            .map(|_| ())
+        create_slot(
+            &material(),
+            &NewSlot::new(Role::Full, label, 0, EPOCH),
+            RECOVERY,
+            CHEAP,
+            &mut random,
+        )
+        .map(|_| ())
     };
     assert_eq!(create(&"x".repeat(64)), Ok(()));
     assert_eq!(create(&"x".repeat(65)), Err(Error::BadLabel));
@@ -248,8 +303,13 @@ fn labels_that_are_long_or_talk_to_the_terminal_are_refused() {
 fn an_empty_password_is_refused() {
     let mut random = counting_random(0);
     let empty = SlotSecret::Password(b"");
-    let made =
-        create_slot(&material(), &NewSlot::new(Role::Full, "", 0), empty, CHEAP, &mut random);
+    let made = create_slot(
+        &material(),
+        &NewSlot::new(Role::Full, "", 0, EPOCH),
+        empty,
+        CHEAP,
+        &mut random,
+    );
     assert_eq!(made, Err(Error::EmptyPassword));
 }
 
@@ -257,8 +317,13 @@ fn an_empty_password_is_refused() {
 fn privacy_survives_in_the_slot() {
     let material = material().with_privacy(Privacy::Hardened);
     let mut random = counting_random(0);
-    let bytes =
-        create_slot(&material, &NewSlot::new(Role::WriteOnly, "", 0), RECOVERY, CHEAP, &mut random);
+    let bytes = create_slot(
+        &material,
+        &NewSlot::new(Role::WriteOnly, "", 0, EPOCH),
+        RECOVERY,
+        CHEAP,
+        &mut random,
+    );
     let (_, ring) = open_slot(&bytes.expect("fits"), RECOVERY).expect("opens");
     assert_eq!(ring.writer.privacy, Privacy::Hardened);
 }

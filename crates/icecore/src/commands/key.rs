@@ -8,6 +8,7 @@ use crate::secret::{self, Ask, Secret};
 use crate::wait::Wait;
 use crate::{escape, time};
 use client::Archive;
+use client::keyring::Removed;
 use crypto::{KdfParams, Role, SlotInfo, SlotSecret};
 use format::entry::Time;
 use ids::KeyId;
@@ -111,6 +112,7 @@ struct Shown<'a> {
     password_cost: Option<Cost>,
     label: &'a str,
     created: String,
+    key_epoch: u32,
     is_current: bool,
 }
 
@@ -137,6 +139,7 @@ impl<'a> Shown<'a> {
             password_cost: info.kdf.map(Cost::from),
             label: &info.label,
             created: time::json(created(info)),
+            key_epoch: info.epoch.0,
             is_current: id == current,
         }
     }
@@ -162,6 +165,8 @@ fn created(info: &SlotInfo) -> Time {
 #[derive(Serialize)]
 struct Count {
     keys: usize,
+    /// The one that new backups are sealed in; `None` where the key list is lost.
+    key_epoch: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -266,7 +271,9 @@ fn list(context: &Context, archive: &Archive) -> Result<Code> {
             "the slot of the key {id} is damaged and opens nothing: icecore key remove {id}"
         ));
     }
-    context.out.summary(Code::Complete, &Count { keys: slots.len() })
+    // Without a key list, slots can be listed all the same.
+    let epoch = archive.key_list().map(|list| list.epoch().0).ok();
+    context.out.summary(Code::Complete, &Count { keys: slots.len(), key_epoch: epoch })
 }
 
 /// Slots that nobody vouches for as they are.
@@ -293,11 +300,26 @@ fn remove(context: &Context, archive: &Archive, prefix: &str, wait: Wait) -> Res
         }
     };
     let removed = wait.patiently(context, || archive.remove_key(id));
-    removed.map_err(|error| context.failure(error))?;
-    context.out.line(&format!(
-        "removed the key {id}; who knew it and copied the repository can still read that copy"
-    ))?;
+    let removed = removed.map_err(|error| context.failure(error))?;
+    context.out.line(&format!("removed the key {id}. {}", after(&removed)))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
+}
+
+/// What whoever knew the removed key can do still.
+fn after(removed: &Removed) -> &'static str {
+    match removed {
+        Removed { role: None, .. } => "Its slot was damaged and opened nothing.",
+        Removed { role: Some(Role::WriteOnly), .. } => "It could not read backups.",
+        Removed { role: Some(Role::Full), .. } => {
+            "Whoever knew it and can reach the storage can still read all backups, new ones too: it was a full key. To prevent that, make a new repository: icecore init"
+        }
+        Removed { is_read_on: true, .. } => {
+            "Whoever knew it and can reach the storage can still read new backups: there are no more key epochs. To prevent that, make a new repository: icecore init"
+        }
+        _ => {
+            "Whoever knew it cannot read new backups, but can read earlier ones where they reach the storage or a copy."
+        }
+    }
 }
 
 fn recovery(context: &Context, archive: &Archive, label: &str, wait: Wait) -> Result<Code> {

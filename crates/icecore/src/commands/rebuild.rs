@@ -52,6 +52,11 @@ impl Rebuild {
                 units::many(report.incomplete, "snapshot"),
             ))?;
         }
+        if report.key_list_restored {
+            context.out.line(
+                "the key list was lost or out of date and was made anew from the key slots; check that every key belongs there: icecore key list",
+            )?;
+        }
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
         context.out.summary(code, &report)
     }

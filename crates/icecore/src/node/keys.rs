@@ -5,6 +5,7 @@ use api::domains::Settings;
 use client::archive::InitOptions;
 use client::surroundings::Surroundings;
 use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SlotInfo, SlotSecret};
+use ids::KeyEpoch;
 use repository::config::Config;
 use repository::keys::Keys;
 use std::path::{Path, PathBuf};
@@ -78,7 +79,7 @@ fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> 
     ];
     let now_secs = surroundings.now_secs();
     let config = client::archive::config_of(&material, options, now_secs);
-    Ok((config, client::archive::keys_of(&material, slots, now_secs)?))
+    Ok((config, client::archive::keys_of(&material, slots, &surroundings)?))
 }
 
 fn slot(
@@ -89,7 +90,7 @@ fn slot(
     surroundings: &Surroundings,
 ) -> Result<(SlotInfo, Vec<u8>)> {
     let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
-    let new = NewSlot::new(role, label, surroundings.now_secs());
+    let new = NewSlot::new(role, label, surroundings.now_secs(), KeyEpoch(0));
     Ok(client::archive::new_slot(material, &new, secret, kdf, surroundings)?)
 }
 

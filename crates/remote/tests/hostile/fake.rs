@@ -223,8 +223,8 @@ impl Backend {
             Packet::ListSlots { .. } => {
                 let slots = store.key_slots()?.into_iter();
                 let slots = slots.map(|(id, bytes)| Slot { id, bytes }).collect();
-                let signers = store.signers(true)?.unwrap_or_default();
-                Packet::SlotList { slots, more: false, signers }
+                let key_list = store.key_list(true)?.unwrap_or_default();
+                Packet::SlotList { slots, more: false, key_list }
             }
             Packet::Locate { ids } => Packet::Places { places: store.locate(ids)? },
             Packet::Read { place } => {

@@ -124,7 +124,7 @@ fn places_and_keys_that_are_wrong_lead_nowhere() {
         }),
         ("no slots", |packet| match packet {
             Packet::ListSlots { .. } => {
-                Some(Packet::SlotList { slots: vec![], more: false, signers: vec![] })
+                Some(Packet::SlotList { slots: vec![], more: false, key_list: vec![] })
             }
             _ => None,
         }),

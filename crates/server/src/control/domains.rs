@@ -4,7 +4,6 @@
 //! slot in the repository, and neither is of use without the other and `master.key`.
 
 use super::held::Held;
-use super::repositories::Slot;
 use super::{Control, Error, Result, random};
 use api::Name;
 use api::domains::{Privacy, Settings, WantedSettings};
@@ -12,10 +11,10 @@ use api::enrol::{KeyMode, Role};
 use catalog::By;
 use catalog::domains::Domain;
 use crypto::{
-    KdfParams, KeyMaterial, KeyRing, NewSlot, RootVerifyKey, SignerInfo, SignerList, SlotInfo,
-    SlotSecret,
+    KdfParams, KeyEntry, KeyList, KeyMaterial, KeyRing, LAST_KEY_EPOCH, NewSlot, RootVerifyKey,
+    SignedKeyList, SlotInfo, SlotSecret,
 };
-use ids::{KeyId, RepositoryId};
+use ids::{KeyEpoch, KeyId, RepositoryId};
 use repository::config::Config;
 use repository::keys::Keys;
 
@@ -77,7 +76,7 @@ impl Control {
         let secret = self.own_secret(domain)?;
         let material = with_random(|random| KeyMaterial::generate(random))?;
         let material = material.with_privacy(privacy_of(domain.settings.privacy));
-        let new = NewSlot::new(crypto::Role::Full, OWN_LABEL, self.now_secs());
+        let new = NewSlot::new(crypto::Role::Full, OWN_LABEL, self.now_secs(), KeyEpoch(0));
         let (own, slot) = new_slot(&material, &new, &secret)?;
         let (chunks, root_key) = (chunker::Params::DEFAULT, *material.root_verify_key().as_bytes());
         let chunk_bytes = [chunks.min, chunks.average, chunks.max];
@@ -85,8 +84,9 @@ impl Control {
         let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
         let config = config.with_parity(domain.settings.parity_percent);
         let config = config.signed(|settings| material.sign_config(settings));
-        let list = SignerList::new(material.repository).with(own.signer(), now_secs)?;
-        let keys = Keys { slots: vec![(own.id, slot)], signers: list.sign(&material) };
+        let list = KeyList::new(material.repository).with([own.entry()], now_secs)?;
+        let key_list = with_random(|random| list.sign(&material, &[], random))??;
+        let keys = Keys { slots: vec![(own.id, slot)], key_list };
         held.init(&config, &keys)?;
         Ok(config)
     }
@@ -103,45 +103,67 @@ impl Control {
     ) -> Result<KeyId> {
         let held = self.held(&domain.name, domain.storage.as_ref())?;
         let material = self.material(domain, &held)?;
-        let list = signers_of(&held, &material)?;
+        let list = key_list_of(&held, &material)?;
         if let Some(id) = slot_of(&held, &list, role, secret, label)? {
             return Ok(id);
         }
-        let new = NewSlot::new(role_of_node(role), label, self.now_secs()).bound();
+        let (role, now_secs) = (role_of_node(role), self.now_secs());
+        let new = NewSlot::new(role, label, now_secs, list.epoch()).bound();
         let (info, slot) = new_slot(&material, &new, secret)?;
-        let next = list.with(info.signer(), self.now_secs())?;
-        held.put_signers(&next.sign(&material))?;
+        put_key_list(&held, &material, &list.with([info.entry()], now_secs)?)?;
         held.put_key_slot(info.id, &slot)?;
         Ok(info.id)
     }
 
-    /// A slot that reads and does nothing else, not yet stored.
-    pub(crate) fn make_reader(
+    /// A slot that reads and does nothing else. When `before` is such a key in use, it stays that key, and another
+    /// secret opens it: nobody loses a right, so no key epoch begins. `note` is told its id before anything is stored.
+    pub(crate) fn add_reader(
         &self,
         domain: &Domain,
         secret: &[u8; 32],
         label: &str,
-    ) -> Result<Slot> {
+        before: Option<KeyId>,
+        note: impl FnOnce(KeyId) -> Result<()>,
+    ) -> Result<KeyId> {
         let held = self.held(&domain.name, domain.storage.as_ref())?;
         let material = self.material(domain, &held)?;
-        let new = NewSlot::new(crypto::Role::Reader, label, self.now_secs());
-        let (info, slot) = new_slot(&material, &new, secret)?;
-        Ok((info.id, slot))
+        let (list, now_secs) = (key_list_of(&held, &material)?, self.now_secs());
+        let is_reader = |entry: &KeyEntry| entry.is_live() && entry.role == crypto::Role::Reader;
+        let before = before.filter(|id| list.find(*id).is_some_and(is_reader));
+        let new = NewSlot::new(crypto::Role::Reader, label, now_secs, list.epoch());
+        let (info, slot) = new_slot(&material, &new.replacing(before), secret)?;
+        note(info.id)?;
+        if list.find(info.id) != Some(&info.entry()) {
+            put_key_list(&held, &material, &list.with([info.entry()], now_secs)?)?;
+        }
+        held.put_key_slot(info.id, &slot)?;
+        Ok(info.id)
     }
 
-    /// Removes the slot of a node that is none any more; what it signs from now on counts for nothing.
-    pub(crate) fn remove_slot(&self, domain: &Domain, id: KeyId) -> Result<()> {
+    /// Removes slots of who may no longer have them: what they sign from now on counts for nothing, and what is stored
+    /// from now on they cannot read. One key epoch begins for all of them.
+    pub(crate) fn remove_slots(&self, domain: &Domain, ids: &[KeyId]) -> Result<()> {
         let held = self.held(&domain.name, domain.storage.as_ref())?;
         if held.config()?.is_none() {
             return Ok(());
         }
-        let material = self.material(domain, &held)?;
-        let list = signers_of(&held, &material)?;
-        if list.find(id).is_some_and(SignerInfo::is_live) {
-            let next = list.without(id, held.last_number()?, self.now_secs());
-            held.put_signers(&next.sign(&material))?;
+        // The list first. When it cannot be made (the server's own slot is gone), the slots go all the same.
+        let ended = self.end_keys(domain, &held, ids);
+        ids.iter().try_for_each(|id| held.remove_key_slot(*id))?;
+        ended
+    }
+
+    fn end_keys(&self, domain: &Domain, held: &Held, ids: &[KeyId]) -> Result<()> {
+        let material = self.material(domain, held)?;
+        let list = key_list_of(held, &material)?;
+        if !ids.iter().any(|id| list.is_live(*id)) {
+            return Ok(());
         }
-        held.remove_key_slot(id)
+        let next = list.without(ids, held.last_number()?, self.now_secs());
+        if next.epoch() == LAST_KEY_EPOCH {
+            tracing::error!(domain = %domain.name, "this is the last key epoch: removed keys can read what is stored from now on; use a new domain");
+        }
+        put_key_list(held, &material, &next)
     }
 
     /// All secrets of a managed domain.
@@ -190,12 +212,12 @@ impl Control {
 /// The slot of a node with this role and label that `secret` opens, and that may still sign.
 fn slot_of(
     held: &Held,
-    list: &SignerList,
+    list: &KeyList,
     role: Role,
     secret: &[u8; 32],
     label: &str,
 ) -> Result<Option<KeyId>> {
-    let is_alike = |signer: &SignerInfo| {
+    let is_alike = |signer: &KeyEntry| {
         let is_of_node = signer.bound && signer.label == label;
         is_of_node && signer.is_live() && signer.role == role_of_node(role)
     };
@@ -206,11 +228,19 @@ fn slot_of(
     Ok(found.map(|(id, _)| id))
 }
 
-/// The list of signers of a domain whose secrets are `material`.
-fn signers_of(held: &Held, material: &KeyMaterial) -> Result<SignerList> {
-    let list = held.signers()?.ok_or(Error::NoSigners)?;
-    let list = SignerList::verify(&list, &material.root_verify_key(), material.repository);
-    list.map_err(|_| Error::NoSigners)
+/// The key list of a domain whose secrets are `material`.
+fn key_list_of(held: &Held, material: &KeyMaterial) -> Result<KeyList> {
+    let list = held.key_list()?.ok_or(Error::NoKeyList)?;
+    let list = SignedKeyList::verify(&list, &material.root_verify_key(), material.repository);
+    let list = list.map_err(|_| Error::NoKeyList)?;
+    Ok(KeyList::clone(&list))
+}
+
+/// Durably replaces the key list by `next`, with deliveries to the slots that are there.
+fn put_key_list(held: &Held, material: &KeyMaterial, next: &KeyList) -> Result<()> {
+    let is_due = next.due().next().is_some();
+    let slots = if is_due { held.key_slots()? } else { Vec::new() };
+    held.put_key_list(&with_random(|random| next.sign(material, &slots, random))??)
 }
 
 /// A slot that the 32 bytes `secret` open.

@@ -24,7 +24,7 @@ use transport::rate::Rate;
 /// In the certificate by which a storage server knows the governing server. No node can have this name.
 pub const GOVERNING: &str = "icecore:server";
 
-/// The first version with packets for the list of signers.
+/// The first version with packets for the key list.
 const VERSION_SLOTS: u16 = 3;
 /// More key slots than any domain has.
 const SLOTS_MAX: usize = 64 << 10;
@@ -79,8 +79,8 @@ impl Elsewhere {
     pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
         let slots = keys.slots.iter();
         let slots = slots.map(|(id, bytes)| SlotPacket { id: *id, bytes: bytes.clone() }).collect();
-        let (config, signers) = (PathBytes(config.encode()), keys.signers.clone());
-        self.ask(Packet::Init { config, slots, signers }).map(drop)
+        let (config, key_list) = (PathBytes(config.encode()), keys.key_list.clone());
+        self.ask(Packet::Init { config, slots, key_list }).map(drop)
     }
 
     /// The key slots.
@@ -101,12 +101,12 @@ impl Elsewhere {
         })
     }
 
-    /// The list of signers.
-    pub(crate) fn signers(&self) -> Result<Option<Vec<u8>>> {
+    /// The key list.
+    pub(crate) fn key_list(&self) -> Result<Option<Vec<u8>>> {
         self.wait(async {
             let (mut talk, _) = self.connect().await?;
-            let (_, _, signers) = self.slots_after(&mut talk, None).await?;
-            Ok(Some(signers).filter(|signers| !signers.is_empty()))
+            let (_, _, key_list) = self.slots_after(&mut talk, None).await?;
+            Ok(Some(key_list).filter(|key_list| !key_list.is_empty()))
         })
     }
 
@@ -117,16 +117,16 @@ impl Elsewhere {
     ) -> Result<(Vec<Slot>, bool, Vec<u8>)> {
         self.send(talk, &[Packet::ListSlots { after }]).await?;
         match self.done(self.receive(talk).await?)? {
-            Packet::SlotList { slots, more, signers } => {
-                Ok((slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect(), more, signers))
+            Packet::SlotList { slots, more, key_list } => {
+                Ok((slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect(), more, key_list))
             }
             other => Err(self.nonsense(&other)),
         }
     }
 
-    /// Durably replaces the list of signers by the next one.
-    pub(crate) fn put_signers(&self, list: &[u8]) -> Result<()> {
-        self.ask(Packet::PutSigners { signers: list.to_vec() }).map(drop)
+    /// Durably replaces the key list by the next one.
+    pub(crate) fn put_key_list(&self, list: &[u8]) -> Result<()> {
+        self.ask(Packet::PutKeyList { key_list: list.to_vec() }).map(drop)
     }
 
     /// The names of the snapshots, oldest first.

@@ -75,9 +75,9 @@ pub enum Error {
     },
     /// Who may sign in a domain is not known.
     #[error(
-        "the list of signers (keys/signers) of a domain is missing or damaged, and so is its copy: on its machine, icecore rebuild with a full key makes it anew"
+        "the key list (keys/list) of a domain is missing or damaged, and so is its copy: on its machine, icecore rebuild with a full key makes it anew"
     )]
-    NoSigners,
+    NoKeyList,
     /// A storage server cannot be reached, or could not do it.
     #[error("the storage server '{storage}' ({place}): {why}")]
     Elsewhere {

@@ -9,6 +9,7 @@ use api::domains::{Grant, Grants};
 use api::enrol::{KeyMade, NewKey, Role};
 use catalog::grants::GrantedKey;
 use ids::KeyId;
+use std::collections::BTreeMap;
 
 impl Control {
     /// Lets a node read a domain.
@@ -87,43 +88,30 @@ impl Control {
         let until = self.may_read(&name, &new.domain)?.and_then(|grant| grant.until);
         let missing = || no(format!("there is no domain '{}'", new.domain), "");
         let domain = self.catalog.domain(&new.domain)?.ok_or_else(missing)?;
-        self.remove_keys_of(&name, &new.domain)?;
-        let (id, slot) = self.make_reader(&domain, secret, &label(&name, until))?;
-        let noted = GrantedKey { key: id.to_string(), node: name, domain: new.domain.clone() };
-        self.catalog.add_granted_key(self.by(&format!("node {}", node.name)), &noted)?;
-        self.held(&new.domain, domain.storage.as_ref())?.put_key_slot(id, &slot)?;
+        let by = format!("node {}", node.name);
+        // A grant has one key at a time.
+        let mut before = self.catalog.granted_keys(&name, &new.domain)?;
+        let kept = before.pop().and_then(|key| KeyId::from_hex(&key.key));
+        self.remove_together(before, |key| self.catalog.remove_granted_key(self.by(SERVER), key))?;
+        let note = |id: KeyId| {
+            let noted =
+                GrantedKey { key: id.to_string(), node: name.clone(), domain: new.domain.clone() };
+            Ok(self.catalog.add_granted_key(self.by(&by), &noted)?)
+        };
+        let id = self.add_reader(&domain, secret, &label(&name, until), kept, note)?;
         let repository = domain.repository.unwrap_or_default();
         Ok(KeyMade { key: id.to_string(), repository, until })
-    }
-
-    /// A grant has one key at a time: the repository has room for so many.
-    fn remove_keys_of(&self, node: &Name, domain: &Name) -> Result<()> {
-        let before = self.catalog.granted_keys(node, domain)?;
-        before.iter().try_for_each(|key| self.remove_key(key))
     }
 
     /// Removes the keys of nodes that are none any more, if `which` says so of the node. What fails is tried again with the
     /// next upkeep.
     pub(crate) fn remove_old_keys(&self, which: impl Fn(&Name) -> bool) {
-        let old = self.catalog.old_keys().unwrap_or_else(|error| {
+        let mut old = self.catalog.old_keys().unwrap_or_else(|error| {
             tracing::error!(%error, "the keys of nodes that are gone cannot be listed");
             Vec::new()
         });
-        for key in old.into_iter().filter(|old| which(&old.node)) {
-            let removed = self.keys.take(&key.domain, || self.remove_old_key(&key));
-            if let Err(error) = removed {
-                tracing::warn!(%error, key = key.key, "the key of a node that is gone stays for now");
-            }
-        }
-    }
-
-    fn remove_old_key(&self, old: &GrantedKey) -> Result<()> {
-        if let (Some(id), Some(domain)) =
-            (KeyId::from_hex(&old.key), self.catalog.domain(&old.domain)?)
-        {
-            self.remove_slot(&domain, id)?;
-        }
-        Ok(self.catalog.remove_old_key(self.by(SERVER), old)?)
+        old.retain(|old| which(&old.node));
+        self.remove_in_turn(old, |key| self.catalog.remove_old_key(self.by(SERVER), key));
     }
 
     /// Removes the keys of grants that ended, and of nodes that are gone. What fails is tried again with the next upkeep.
@@ -133,19 +121,40 @@ impl Control {
             tracing::error!(%error, "the keys of ended grants cannot be listed");
             Vec::new()
         });
-        for key in stale {
-            let removed = self.keys.take(&key.domain, || self.remove_key(&key));
+        self.remove_in_turn(stale, |key| self.catalog.remove_granted_key(self.by(SERVER), key));
+    }
+
+    /// Removes `keys`, those of each domain together and when it is its turn, and notes each that is gone.
+    fn remove_in_turn(
+        &self,
+        keys: Vec<GrantedKey>,
+        note: impl Fn(&GrantedKey) -> catalog::Result<()>,
+    ) {
+        let mut domains: BTreeMap<String, Vec<GrantedKey>> = BTreeMap::new();
+        for key in keys {
+            domains.entry(key.domain.to_string()).or_default().push(key);
+        }
+        for (domain, keys) in domains {
+            let Some(name) = keys.first().map(|key| key.domain.clone()) else { continue };
+            let removed = self.keys.take(&name, || self.remove_together(keys, &note));
             if let Err(error) = removed {
-                tracing::warn!(%error, key = key.key, "a key of an ended grant stays for now");
+                tracing::warn!(%error, domain, "keys that are to be removed stay for now");
             }
         }
     }
 
-    fn remove_key(&self, stale: &GrantedKey) -> Result<()> {
-        if let Some(id) = KeyId::from_hex(&stale.key) {
-            self.held_by_name(&stale.domain)?.remove_key_slot(id)?;
+    /// Removes keys of one domain: one key epoch begins for all of them.
+    fn remove_together(
+        &self,
+        keys: Vec<GrantedKey>,
+        note: impl Fn(&GrantedKey) -> catalog::Result<()>,
+    ) -> Result<()> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let ids: Vec<_> = keys.iter().filter_map(|key| KeyId::from_hex(&key.key)).collect();
+        if let Some(domain) = self.catalog.domain(&first.domain)? {
+            self.remove_slots(&domain, &ids)?;
         }
-        Ok(self.catalog.remove_granted_key(self.by(SERVER), stale)?)
+        Ok(keys.iter().try_for_each(note)?)
     }
 }
 

@@ -70,19 +70,19 @@ impl Held {
         }
     }
 
-    /// Its list of signers.
-    pub(crate) fn signers(&self) -> Result<Option<Vec<u8>>> {
+    /// Its key list.
+    pub(crate) fn key_list(&self) -> Result<Option<Vec<u8>>> {
         match self {
-            Self::Here(folder, _) => Ok(repositories::signers(folder)?),
-            Self::There(there) => there.signers(),
+            Self::Here(folder, _) => Ok(repositories::key_list(folder)?),
+            Self::There(there) => there.key_list(),
         }
     }
 
-    /// Durably replaces its list of signers by the next one.
-    pub(crate) fn put_signers(&self, list: &[u8]) -> Result<()> {
+    /// Durably replaces its key list by the next one.
+    pub(crate) fn put_key_list(&self, list: &[u8]) -> Result<()> {
         match self {
-            Self::Here(folder, here) => Ok(here.put_signers(folder, list)?),
-            Self::There(there) => there.put_signers(list),
+            Self::Here(folder, here) => Ok(here.put_key_list(folder, list)?),
+            Self::There(there) => there.put_key_list(list),
         }
     }
 

@@ -21,11 +21,11 @@ pub trait Repositories: Send + Sync {
     /// Those of [`Repository::init`].
     fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()>;
 
-    /// Durably replaces the list of signers by the next one.
+    /// Durably replaces the key list by the next one.
     ///
     /// # Errors
-    /// Those of [`Repository::put_signers`].
-    fn put_signers(&self, folder: &Path, list: &[u8]) -> Result<()>;
+    /// Those of [`Repository::put_key_list`].
+    fn put_key_list(&self, folder: &Path, list: &[u8]) -> Result<()>;
 
     /// Durably adds a key slot.
     ///
@@ -57,10 +57,10 @@ impl Repositories for Direct {
         Repository::init(storage, config, keys).map(drop)
     }
 
-    fn put_signers(&self, folder: &Path, list: &[u8]) -> Result<()> {
+    fn put_key_list(&self, folder: &Path, list: &[u8]) -> Result<()> {
         let repository = Repository::open(storage(folder)?)?;
         let lease = repository.lease(HOLDER)?;
-        repository.put_signers(&lease, list)
+        repository.put_key_list(&lease, list)
     }
 
     fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()> {
@@ -97,9 +97,9 @@ pub(crate) fn key_slots(folder: &Path) -> Result<Vec<Slot>> {
     keys::key_slots(&*storage(folder)?)
 }
 
-/// The list of signers of the repository in `folder`.
-pub(crate) fn signers(folder: &Path) -> Result<Option<Vec<u8>>> {
-    keys::signers(&*storage(folder)?)
+/// The key list of the repository in `folder`.
+pub(crate) fn key_list(folder: &Path) -> Result<Option<Vec<u8>>> {
+    keys::key_list(&*storage(folder)?)
 }
 
 /// What of a snapshot lies in the clear.

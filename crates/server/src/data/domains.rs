@@ -59,8 +59,8 @@ impl Repositories for Domains {
         Repository::init(storage, config, keys).map(drop)
     }
 
-    fn put_signers(&self, folder: &Path, list: &[u8]) -> Result<()> {
-        self.open(folder)?.put_signers(list)
+    fn put_key_list(&self, folder: &Path, list: &[u8]) -> Result<()> {
+        self.open(folder)?.put_key_list(list)
     }
 
     fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()> {
@@ -114,9 +114,9 @@ impl Domain {
         self.repository.begin(&lease, base, record)
     }
 
-    /// Durably replaces the list of signers by the next one.
-    pub fn put_signers(&self, list: &[u8]) -> Result<()> {
-        self.repository.put_signers(&*self.lease()?, list)
+    /// Durably replaces the key list by the next one.
+    pub fn put_key_list(&self, list: &[u8]) -> Result<()> {
+        self.repository.put_key_list(&*self.lease()?, list)
     }
 
     /// Durably adds a key slot.

@@ -3,6 +3,7 @@
 use super::hub::NODE_CONNECTIONS_MAX;
 use super::sessions::NODE_SESSIONS_MAX;
 use crate::authority::Refusal;
+use ids::KeyEpoch;
 use protocol::Packet;
 use protocol::fault::{Code, fault};
 use repository::Error;
@@ -17,6 +18,7 @@ pub(super) fn of_engine(error: &Error) -> Packet {
     match error {
         Error::NoRepository { .. } => fault(Code::NoRepository, &text, "", &[]),
         Error::Exists { .. } => fault(Code::Exists, &text, "", &[]),
+        Error::KeysChanged => fault(Code::KeysChanged, &text, "", &[]),
         Error::InUse { .. } | Error::LeaseLost { .. } => {
             fault(Code::InUse, &text, "Wait until it is done and try again.", &[])
         }
@@ -124,6 +126,14 @@ pub(super) fn forget_unsigned() -> Packet {
     let text = "what is to be forgotten is not signed by a full key of this domain";
     let hint = "Use a full key that was not removed: icecore key list";
     fault(Code::NotAllowed, text, hint, &[])
+}
+
+/// A session that is sealed in another key epoch than the key list names.
+pub(super) fn other_epoch(sealed: KeyEpoch, epoch: KeyEpoch) -> Packet {
+    let text = format!(
+        "a key was removed: new backups are sealed in key epoch {epoch}, and this one in epoch {sealed}"
+    );
+    fault(Code::KeysChanged, &text, "Start the backup again.", &[])
 }
 
 /// Something that this end may not be asked in this way.

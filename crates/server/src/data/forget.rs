@@ -3,9 +3,10 @@
 
 use super::domains::Domain;
 use super::faults;
+use super::key_list::key_list;
 use super::work::session_record;
 use crate::authority::{Authority, Forgetting, Node};
-use crypto::{Role, RootVerifyKey, SignerList, VerifyKey};
+use crypto::{Role, VerifyKey};
 use format::manifest::{SIGNATURE_BYTES, TOMBSTONE_CONTEXT};
 use format::receipt::{RECEIPT_CONTEXT, Receipt};
 use format::record::{self, RecordKind, SealedRecord};
@@ -99,12 +100,9 @@ fn is_signed(
     message: &[u8],
     signature: &[u8; SIGNATURE_BYTES],
 ) -> repository::Result<bool> {
-    let config = repository.config();
-    let Some(list) = repository.signers()? else { return Ok(false) };
-    let root = RootVerifyKey::from_bytes(config.root_key);
-    let Ok(list) = SignerList::verify(&list, &root, config.repository) else { return Ok(false) };
-    let Some(signer) = list.find(writer) else { return Ok(false) };
-    let message = [TOMBSTONE_CONTEXT, &config.repository.0, message].concat();
+    let Some(list) = key_list(repository)? else { return Ok(false) };
+    let Some(signer) = list.signer(writer) else { return Ok(false) };
+    let message = [TOMBSTONE_CONTEXT, &repository.config().repository.0, message].concat();
     let may = signer.is_live() && signer.role == Role::Full;
     Ok(may && signer.verify_key.verify(&message, signature).is_ok())
 }

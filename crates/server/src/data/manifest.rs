@@ -2,7 +2,6 @@
 //! that it was given, and go on with no source of another node.
 
 use crate::authority::{Access, Signer};
-use crypto::{RootVerifyKey, SignerList};
 use format::manifest::{self, Head, MANIFEST_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::Packet;
@@ -10,6 +9,7 @@ use repository::Repository;
 use repository::store::Store;
 
 use super::faults;
+use super::key_list::key_list;
 
 /// The manifest in `bytes` as a record, with its head, if it is the node's own and next one.
 pub(super) fn accept(
@@ -66,12 +66,9 @@ fn is_signed(
     unsigned: &[u8],
     signature: &[u8; 64],
 ) -> repository::Result<bool> {
-    let config = repository.config();
-    let Some(list) = repository.signers()? else { return Ok(false) };
-    let root = RootVerifyKey::from_bytes(config.root_key);
-    let Ok(list) = SignerList::verify(&list, &root, config.repository) else { return Ok(false) };
-    let Some(signer) = list.find(head.writer) else { return Ok(false) };
-    let message = [MANIFEST_CONTEXT, &config.repository.0, unsigned].concat();
+    let Some(list) = key_list(repository)? else { return Ok(false) };
+    let Some(signer) = list.signer(head.writer) else { return Ok(false) };
+    let message = [MANIFEST_CONTEXT, &repository.config().repository.0, unsigned].concat();
     Ok(signer.is_live() && signer.verify_key.verify(&message, signature).is_ok())
 }
 

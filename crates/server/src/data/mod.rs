@@ -15,6 +15,7 @@ mod farewell;
 mod faults;
 mod forget;
 pub mod hub;
+mod key_list;
 mod manifest;
 mod random;
 mod reading;

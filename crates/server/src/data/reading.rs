@@ -55,7 +55,7 @@ fn snapshot(repository: &dyn Store, name: SnapshotName) -> Result<Packet> {
     Ok(Packet::Snapshot { name, file: stored.to_bytes() })
 }
 
-/// Slots behind `after`, and before the first of them the list of signers: that is public.
+/// Slots behind `after`, and before the first of them the key list: that is public.
 fn slots(repository: &dyn Store, access: &Access, after: Option<KeyId>) -> Result<Packet> {
     let mut slots = repository.key_slots()?;
     slots.retain(|(id, slot)| after.is_none_or(|after| *id > after) && may_see(access, *id, slot));
@@ -63,11 +63,11 @@ fn slots(repository: &dyn Store, access: &Access, after: Option<KeyId>) -> Resul
     let more = slots.len() > SLOTS_MAX;
     let some = slots.into_iter().take(SLOTS_MAX);
     let slots = some.map(|(id, bytes)| Slot { id, bytes }).collect();
-    let signers = match after {
-        None => repository.signers(true)?.unwrap_or_default(),
+    let key_list = match after {
+        None => repository.key_list(true)?.unwrap_or_default(),
         Some(_) => Vec::new(),
     };
-    Ok(Packet::SlotList { slots, more, signers })
+    Ok(Packet::SlotList { slots, more, key_list })
 }
 
 /// Whose key is known here sees its own slot and no other. Where only nodes know keys, who may only

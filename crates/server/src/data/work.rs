@@ -5,7 +5,7 @@ use super::domains::Domain;
 use super::forget::Tombstone;
 use super::receipts::Receipts;
 use super::session::{Hold, Session};
-use super::{Shared, faults, random, reading};
+use super::{Shared, faults, key_list, random, reading};
 use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
 use crate::control::Repositories;
 use api::domains::{Privacy, Settings};
@@ -101,9 +101,9 @@ impl Visit {
         match packet {
             Packet::Hello { oldest, newest, .. } => self.hello(oldest, newest),
             Packet::Open { domain, purpose } => self.open(&domain, purpose),
-            Packet::Init { config, slots, signers } => {
+            Packet::Init { config, slots, key_list } => {
                 let slots = slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect();
-                self.init(&config, &Keys { slots, signers })
+                self.init(&config, &Keys { slots, key_list })
             }
             Packet::Begin { base, what, record } => self.begin(base, &what, &record.0),
             Packet::Attach { session, secret, stream } => self.attach(session, secret, stream),
@@ -128,7 +128,7 @@ impl Visit {
                 Ok(Some(Packet::Done {}))
             }
             Packet::PutSlot { slot } => self.govern(|domain| domain.put_slot(slot.id, &slot.bytes)),
-            Packet::PutSigners { signers } => self.govern(|domain| domain.put_signers(&signers)),
+            Packet::PutKeyList { key_list } => self.govern(|domain| domain.put_key_list(&key_list)),
             Packet::RemoveSlot { id } => self.govern(|domain| domain.remove_slot(id)),
             Packet::Forget { session, tombstone } => self.forget(&session.0, &tombstone),
             Packet::Ping {} => Ok(Some(Packet::Pong {})),
@@ -304,6 +304,7 @@ impl Visit {
             return Ok(None);
         };
         let record = session_record(record).map_err(|error| faults::of_engine(&error))?;
+        key_list::accept(&domain.repository, &record)?;
         let base = base.map(|name| SnapshotRef { sequence: name.sequence, id: name.id });
         let is_empty = domain.is_empty();
         let engine = domain.begin(base, record).map_err(|error| faults::of_engine(&error))?;

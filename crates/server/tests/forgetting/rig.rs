@@ -8,7 +8,7 @@ use client::Archive;
 use client::archive::InitOptions;
 use client::backup::{self, Progress};
 use client::surroundings::Surroundings;
-use crypto::{KdfParams, KeyMaterial, KeyRing, NewSlot, SignerList, SlotSecret};
+use crypto::{KdfParams, KeyMaterial, KeyRing, NewSlot, SignedKeyList, SlotSecret};
 use format::manifest::TOMBSTONE_CONTEXT;
 use format::record::RecordKind;
 use ids::{KeyId, SnapshotId};
@@ -46,11 +46,12 @@ impl Vault {
         let list = {
             use repository::store::Store;
             let domain = server.shared.domains.open(&folder).unwrap();
-            let list = Store::signers(&*domain.repository, true).unwrap().unwrap();
-            SignerList::verify(&list, &made.0.root_verify_key(), made.0.repository).unwrap()
+            let list = Store::key_list(&*domain.repository, true).unwrap().unwrap();
+            SignedKeyList::verify(&list, &made.0.root_verify_key(), made.0.repository).unwrap()
         };
-        let list = list.without(made.1, 0, 9).sign(&made.0);
-        server.shared.domains.open(&folder).unwrap().put_signers(&list).unwrap();
+        let list = crypto::KeyList::clone(&list).without(&[made.1], 0, 9);
+        let list = list.sign(&made.0, &[], &mut |bytes| bytes.fill(7)).unwrap();
+        server.shared.domains.open(&folder).unwrap().put_key_list(&list).unwrap();
         Self { server, db, peer, repository: made.0.repository.0 }
     }
 
@@ -85,7 +86,7 @@ fn make(target: &remote::Target) -> (KeyMaterial, KeyId) {
     let surroundings = Surroundings::default();
     let material = client::archive::new_material(&surroundings, InitOptions::default()).unwrap();
     let slot = |role, secret: &[u8; 32]| {
-        let new = NewSlot::new(role, "a key", 1);
+        let new = NewSlot::new(role, "a key", 1, ids::KeyEpoch(0));
         let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
         client::archive::new_slot(&material, &new, secret, kdf, &surroundings).unwrap()
     };
@@ -97,7 +98,7 @@ fn make(target: &remote::Target) -> (KeyMaterial, KeyId) {
     ];
     let removed = slots[1].0.id;
     let config = client::archive::config_of(&material, InitOptions::default(), 1);
-    let keys = client::archive::keys_of(&material, slots, 1).unwrap();
+    let keys = client::archive::keys_of(&material, slots, &surroundings).unwrap();
     Remote::connect_to_make(target, Purpose::Backup, || Ok((config, keys))).unwrap();
     (material, removed)
 }

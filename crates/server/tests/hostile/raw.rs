@@ -2,7 +2,7 @@
 //! the keys of a node.
 
 use crate::server::Machine;
-use crypto::{Cipher, KeyRing, SlotSecret};
+use crypto::{Cipher, KeyRing, SignedKeyList, SlotSecret};
 use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::record::{RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
@@ -149,6 +149,17 @@ pub(crate) fn sealer(ring: &KeyRing) -> Sealer {
     let mut random = [0; 80];
     getrandom::fill(&mut random).unwrap();
     Sealer::new(&ring.writer, random, Cipher::fastest())
+}
+
+/// The same, sealed to whom the key list names now.
+pub(crate) async fn sealer_of_now(raw: &mut Raw, ring: &KeyRing) -> Sealer {
+    let asked = raw.ask(&Packet::ListSlots { after: None }).await;
+    let Packet::SlotList { slots, key_list, .. } = asked else { panic!() };
+    let root = crypto::slot_info(&slots[0].bytes).unwrap().root;
+    let list = SignedKeyList::verify(&key_list, &root, ring.writer.repository).unwrap();
+    let mut random = [0; 80];
+    getrandom::fill(&mut random).unwrap();
+    Sealer::sealed_to(&list.recipient(), &ring.writer, random, Cipher::fastest())
 }
 
 /// A record with one chunk under this name.

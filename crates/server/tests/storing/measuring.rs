@@ -38,7 +38,7 @@ async fn a_storage_server_measures_the_way_to_the_governing_server_and_opens_not
     let answers = say(port, tls(), &[hello.clone(), attach]).await;
     assert!(matches!(answers[1], Packet::Fault { code: 15, .. }), "{answers:?}");
     let init =
-        Packet::Init { config: PathBytes(Vec::new()), slots: Vec::new(), signers: Vec::new() };
+        Packet::Init { config: PathBytes(Vec::new()), slots: Vec::new(), key_list: Vec::new() };
     let answers = say(port, tls(), &[hello.clone(), init]).await;
     assert!(matches!(answers[1], Packet::Fault { code: 1, .. }), "out of its time: {answers:?}");
 }

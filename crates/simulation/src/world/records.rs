@@ -10,7 +10,7 @@ use ids::{KeyId, ObjectId, SessionId, SnapshotId};
 
 const WRITER: KeyId = KeyId([6; 8]);
 /// Length of what a session record shows in the clear.
-const SESSION_BYTES: usize = 97;
+const SESSION_BYTES: usize = 101;
 const RECEIPT_BYTES: u64 = 200;
 const OBJECT_BYTES_MAX: u64 = 1500;
 

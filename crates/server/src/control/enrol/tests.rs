@@ -38,8 +38,8 @@ impl Repositories for Failing {
         self.step(|| Direct.init(folder, config, keys))
     }
 
-    fn put_signers(&self, folder: &Path, list: &[u8]) -> repository::Result<()> {
-        self.step(|| Direct.put_signers(folder, list))
+    fn put_key_list(&self, folder: &Path, list: &[u8]) -> repository::Result<()> {
+        self.step(|| Direct.put_key_list(folder, list))
     }
 
     fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> repository::Result<()> {
