@@ -516,8 +516,8 @@ pub fn a_start_that_lists_the_past(lab: &mut Lab) {
     lab.rebuild();
 }
 
-/// It lists a repository as it was before anything was in it, and its config is lost: an init
-/// leaves the keys that open what is there.
+/// It lists a repository as it was before anything was in it, and its config is lost in both places: an
+/// init leaves the keys that open what is there.
 pub fn an_init_that_lists_the_past(lab: &mut Lab) {
     lab.disk().make_remote();
     let Some(running) = lab.start() else { return };
@@ -525,7 +525,9 @@ pub fn an_init_that_lists_the_past(lab: &mut Lab) {
     lab.needs("a key", running.repository.put_key_slot(&running.lease, id, b"slot"));
     lab.needs("a backup", lab.backup(&running, 1));
     lab.end(running);
-    lab.disk().take_away("config");
+    for name in repository::config::NAMES {
+        lab.disk().take_away(name);
+    }
     lab.disk().show_the_past();
     let _ = init(lab.disk());
     lab.disk().disarm();
