@@ -34,6 +34,38 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a receipt lies in the container of its manifest": (
+        "crates/repository/src/session.rs", "            && kind != RecordKind::Manifest\n", "",
+        test("simulation", "a_receipt_at_the_end")),
+    "and where reclaim copies it": (
+        "crates/repository/src/reclaim/copy.rs", "if self.is_full() && kind != RecordKind::Receipt {",
+        "if self.is_full() {",
+        test("simulation", "a_receipt_that_reclaim_copies")),
+    "half of an init goes": (
+        "crates/repository/src/recover.rs", "    remove_half_of_an_init(repository, lease)\n}",
+        "    let _ = remove_half_of_an_init;\n    Ok(())\n}",
+        test("simulation", "an_init_that_is_killed")),
+    "a short write goes on": (
+        "crates/repository/src/storage.rs", "Ok(count) => written += count,",
+        "Ok(_) => written = total,",
+        test("repository", "a_write_that_takes_a_part")),
+    "runs of a rebuild are merged on the way": (
+        "crates/repository/src/rebuild.rs", "const RUNS_A_LEVEL: usize = 64;",
+        "const RUNS_A_LEVEL: usize = 1 << 20;",
+        test("simulation", "a_rebuild_that_writes_very_many_runs")),
+    "promises of a node are bounded": (
+        "crates/server/src/data/session.rs", "PROMISES_MAX.min(NODE_PROMISES_MAX - of_others)",
+        "PROMISES_MAX.max(of_others)",
+        test("server", "promises_of_all_sessions")),
+    "keys for receipts are remembered": (
+        "crates/icecore/src/node.rs",
+        "        receipt_keys::believe(&self.folder, &remote, &context.out)?;\n",
+        "        let _ = receipt_keys::believe;\n",
+        test("icecore", "a_node_remembers_its_servers_keys")),
+    "a server tells its own key first": (
+        "crates/server/src/data/work.rs", "[own].into_iter().chain(others)",
+        "others.chain([own])",
+        test("server", "a_key_for_receipts_that_the_files_name")),
     "sync of a file": (
         "crates/repository/src/local.rs", "fs::fdatasync(&self.file)",
         "rustix::io::Result::Ok(())", SYNC),
