@@ -338,3 +338,25 @@ fn recovery(context: &Context, archive: &Archive, label: &str, wait: Wait) -> Re
     context.out.note(&format!("key {id}: print it and keep it away from this machine; it opens the repository like a password"));
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: Some(&text) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::KeyEpoch;
+
+    #[test]
+    fn after_a_removal_it_is_said_who_can_read_on() {
+        let said = |role, begins, is_read_on| after(&Removed { role, begins, is_read_on });
+        let next = Some(KeyEpoch(1));
+        for role in [Role::Reader, Role::ReadWrite] {
+            assert!(said(Some(role), next, false).contains("cannot read new backups"));
+            assert!(said(Some(role), None, true).contains("there are no more key epochs"));
+        }
+        for begins in [next, None] {
+            let full = said(Some(Role::Full), begins, begins.is_none());
+            assert!(full.contains("still read all backups") && full.contains("icecore init"));
+        }
+        assert!(said(Some(Role::WriteOnly), None, false).contains("could not read"));
+        assert!(said(None, None, false).contains("damaged"));
+    }
+}
