@@ -170,6 +170,7 @@ pub fn run(
 ) -> Result<Done> {
     check_names(options)?;
     let mut begun = Begun::of(archive, options);
+    let mut last = repository::Error::SessionLost;
     for _ in 0..SESSIONS_MAX {
         let done = archive
             .writing("backup", |writer| write(archive, writer, options, progress, monitor, &begun));
@@ -185,11 +186,12 @@ pub fn run(
             Err(Error::Repository(repository::Error::KeysChanged)) => {
                 archive.key_list_anew()?;
                 progress.start_again();
+                last = repository::Error::KeysChanged;
             }
             done => return done,
         }
     }
-    Err(repository::Error::SessionLost.into())
+    Err(last.into())
 }
 
 fn write(
