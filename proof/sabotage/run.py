@@ -666,6 +666,13 @@ def main():
     if sys.argv[1:] == ["--check"]:
         found = list(misfits())
         sys.exit("\n".join(found) or 0)
+    if unknown := [word for word in sys.argv[1:2] if word.startswith("-")]:
+        asked = unknown[0] in ("-h", "--help")
+        print(__doc__ if asked else f"sabotage: there is no option {unknown[0]}; see --help",
+              file=sys.stdout if asked else sys.stderr)
+        sys.exit(0 if asked else 2)
+    if unknown := [name for name in sys.argv[2:] if name not in SABOTAGES]:
+        sys.exit(f"sabotage: no row has the name '{unknown[0]}'")
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="icecore-sabotage-"))
     only = sys.argv[2:]
     copy = folder / "sources"

@@ -20,9 +20,10 @@ const LISTS: [(&str, &str); 3] = [
 ];
 
 /// Documents whose prose is read, and the chapter in each that says what is not promised.
-const PROSE: [(&str, &str); 5] = [
+const PROSE: [(&str, &str); 6] = [
     ("README.md", ""),
     ("docs/THREATS.md", "## What does not hold"),
+    ("docs/CRYPTO.md", "## What is not promised"),
     ("docs/LOCKING.md", ""),
     ("docs/GUIDE-ONE-MACHINE.md", ""),
     ("docs/GUIDE-SERVER.md", ""),
