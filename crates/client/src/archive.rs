@@ -116,15 +116,16 @@ impl Archive {
         Ok(Self::with_store(store, None, slot, keys))
     }
 
-    /// Opens the first slot that `secret` fits, and believes the settings when they are those of its
-    /// root. A damaged slot does not keep another from opening.
+    /// Opens the slot that `secret` fits, of several the one that may most, and believes the settings
+    /// when they are those of its root. A damaged slot does not keep another from opening.
     pub(crate) fn unlock(
         config: &Config,
-        slots: Vec<(KeyId, Vec<u8>)>,
+        mut slots: Vec<(KeyId, Vec<u8>)>,
         secret: SlotSecret<'_>,
     ) -> Result<(SlotInfo, KeyRing)> {
         let root = RootVerifyKey::from_bytes(config.root_key);
         let mut damaged = None;
+        slots.sort_by_cached_key(|(_, slot)| turn_of(slot));
         for (_, slot) in slots {
             match open_slot(&slot, &root, secret) {
                 Ok((info, keys)) if info.repository == config.repository => {
@@ -274,6 +275,17 @@ pub fn new_slot(
     let slot = surroundings
         .with_random(|random| crypto::create_slot(material, new, secret, kdf, random))??;
     Ok((crypto::slot_info(&slot)?, slot))
+}
+
+/// When it is a slot's turn to be tried: by what it may, so that ids, which are random, decide nothing.
+fn turn_of(slot: &[u8]) -> u8 {
+    match crypto::slot_info(slot).map(|info| info.role) {
+        Ok(Role::Full) => 0,
+        Ok(Role::ReadWrite) => 1,
+        Ok(Role::Reader) => 2,
+        Ok(Role::WriteOnly) => 3,
+        Err(_) => 4,
+    }
 }
 
 /// The keys of a new repository: its first slots, and the list of them.

@@ -212,6 +212,19 @@ fn what_a_password_costs_is_chosen_kept_and_shown() {
     machine.backup();
 }
 
+/// Ids of keys are random: which one opened was a matter of luck.
+#[test]
+fn a_password_of_several_keys_opens_the_one_that_may_most() {
+    let machine = Machine::new();
+    let file = machine.path("same");
+    let file = file.to_str().unwrap();
+    std::fs::write(file, PASSWORD).unwrap();
+    for _ in 0..5 {
+        machine.run(["key", "add", "--write-only", "--new-password-file", file]).ends(0);
+    }
+    machine.run(["key", "recovery"]).ends(0);
+}
+
 #[test]
 fn commands_on_keys_wait_for_who_writes() {
     let machine = Machine::new();
