@@ -144,8 +144,7 @@ SABOTAGES = {
         "if bytes.len() != length as usize && false {",
         test("client", "of_another_length_is_not_printed")),
     "name of an object, in a check": (
-        "crates/client/src/check/data.rs", "            if name != *id {",
-        "            if name != *id && false {",
+        "crates/client/src/blocks.rs", "        name == *id\n", "        name == *id || true\n",
         test("client", "poison", "a_bit_lost_before_sealing")),
     "looking again before storing": (
         "crates/client/src/backup/content.rs",

@@ -3,6 +3,7 @@
 
 use crate::key_list::Vouched;
 use crate::{Error, Result};
+use crypto::IdKey;
 use format::record;
 use ids::{ContainerNo, ObjectId, Place, SessionId};
 use repository::store::Store;
@@ -210,4 +211,18 @@ impl BlockCache {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The objects of a record whose content is another than their names say.
+pub(crate) fn misnamed(ids: &IdKey, opened: &Opened) -> impl Iterator<Item = ObjectId> {
+    let is_named = |at: usize, id: &ObjectId| {
+        let payload = opened.payload(at);
+        let name = match opened.page_head(at) {
+            Some((kind, refs)) => ids.page_id(kind as u8, refs, payload),
+            None => ids.chunk_id(payload),
+        };
+        name == *id
+    };
+    let named = opened.ids.iter().enumerate();
+    named.filter(move |(at, id)| !is_named(*at, id)).map(|(_, id)| *id)
 }

@@ -5,7 +5,7 @@ use super::data::choose;
 use super::structure::{Found, Located};
 use super::{Damage, Options, Report, cancelled, damage, structure};
 use crate::backup::Progress;
-use crate::blocks::Scratch;
+use crate::blocks::{Scratch, misnamed};
 use crate::receipts::Received;
 use crate::{Archive, Error, Result};
 use ids::{ContainerNo, ObjectId, Place, SnapshotId};
@@ -141,16 +141,8 @@ impl<'a> Data<'a> {
         }
         let blocks = self.archive.blocks()?;
         let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
-        let ids = &self.archive.keys.writer.ids;
-        for (at, id) in opened.ids.iter().enumerate() {
-            let payload = opened.payload(at);
-            let name = match opened.page_head(at) {
-                Some((kind, refs)) => ids.page_id(kind as u8, refs, payload),
-                None => ids.chunk_id(payload),
-            };
-            if name != *id {
-                return Err(Error::WrongContent(*id));
-            }
+        if let Some(id) = misnamed(&self.archive.keys.writer.ids, &opened).next() {
+            return Err(Error::WrongContent(id));
         }
         let is_in = |id: &ObjectId| opened.ids.contains(id);
         match objects.iter().find(|(_, id)| !is_in(id)) {

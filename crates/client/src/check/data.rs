@@ -4,7 +4,7 @@
 
 use super::{Options, Report, cancelled};
 use crate::backup::Progress;
-use crate::blocks::Scratch;
+use crate::blocks::{Scratch, misnamed};
 use crate::{Archive, Error, Result};
 use format::container::Row;
 use format::record::{self, RecordKind};
@@ -224,20 +224,12 @@ impl Look<'_> {
         }
         let Ok(blocks) = self.archive.blocks() else { return Ok(()) };
         let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
-        let ids = &self.archive.keys.writer.ids;
-        for (at, id) in opened.ids.iter().enumerate() {
-            let payload = opened.payload(at);
-            let name = match opened.page_head(at) {
-                Some((kind, refs)) => ids.page_id(kind as u8, refs, payload),
-                None => ids.chunk_id(payload),
-            };
-            if name != *id {
-                let range = Some((place.offset.into(), place.length.into()));
-                let reason = format!("object {id} has other content than its name says");
-                let damage = ContainerDamage::whole(place.container, reason);
-                seen.damages.push(ContainerDamage { range, ..damage });
-                seen.wrong.insert((place, Wanted::new(id)));
-            }
+        for id in misnamed(&self.archive.keys.writer.ids, &opened) {
+            let range = Some((place.offset.into(), place.length.into()));
+            let reason = format!("object {id} has other content than its name says");
+            let damage = ContainerDamage::whole(place.container, reason);
+            seen.damages.push(ContainerDamage { range, ..damage });
+            seen.wrong.insert((place, Wanted::new(&id)));
         }
         Ok(())
     }
