@@ -18,11 +18,11 @@ import sys
 import time
 from pathlib import Path
 
-import datasets
-import machine
-from measure import stored_bytes
-from pin import Pinned
+from runs import machine
+from sets import datasets
 from settings import MIB, WORK
+from tools.measure import stored_bytes
+from tools.pin import Pinned
 
 FOLDER = WORK / "against"
 TARGET = FOLDER / "target"

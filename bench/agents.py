@@ -15,21 +15,17 @@ Results: bench/results/<date>-network. Environment: BENCH_DIR, ICECORE_BIN, ROUN
 import argparse
 import sys
 
-import blobs
-import copies
-import firstdata
-import machine
-import netreport
 import network
-import served
-import target
-from crowd import Crowd, Sources
-from pin import Pinned
-from repository import ToolFailed, delete
-from run import words
-from service import end_cleanly
-from settings import KIB, MIB, WORK, env_int
-from ways import Loopback
+from report import netreport
+from runs import copies, firstdata, machine
+from runs.crowd import Crowd, Sources
+from sets import blobs
+from settings import KIB, MIB, WORK, env_int, words
+from tools import served, target
+from tools.pin import Pinned
+from tools.repository import ToolFailed, delete
+from tools.service import end_cleanly
+from tools.ways import Loopback
 
 SIZES = {"100k": 100 * KIB, "1m": MIB, "10m": 10 * MIB, "100m": 100 * MIB}
 HOME = WORK / "agents"

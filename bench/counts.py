@@ -9,10 +9,10 @@ import argparse
 import shlex
 import sys
 
-import datasets
-import peers
-from repository import Repository
+from sets import datasets
 from settings import GIB
+from tools import peers
+from tools.repository import Repository
 
 WIDTH = 6                    # calls that are shown by name
 

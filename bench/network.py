@@ -11,20 +11,17 @@ Environment: BENCH_DIR, ICECORE_BIN, ROUNDS, QUICK=1 (one round).
 import argparse
 import sys
 
-import commands
-import datasets
-import machine
-import netreport
-import peers
-import served
-import target
-from deployment import ServedRepository
-from repository import Repository
-from rounds import Round
-from run import line, words
-from service import end_cleanly
-from settings import env_flag, env_int
-from ways import Loopback
+from report import netreport
+from report.page import line
+from runs import machine
+from runs.rounds import Round
+from sets import datasets
+from settings import env_flag, env_int, words
+from tools import commands, peers, served, target
+from tools.deployment import ServedRepository
+from tools.repository import Repository
+from tools.service import end_cleanly
+from tools.ways import Loopback
 
 OPERATIONS = ["first", "second", "restore"]
 LOCAL = ["icecore"]

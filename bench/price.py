@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import datasets
-import machine
-import measure
+from runs import machine
+from sets import datasets
 from settings import WORK
+from tools import measure
 
 ROOT = Path(__file__).resolve().parent.parent
 PASSWORD = {"ICECORE_PASSWORD": "price"}

@@ -15,16 +15,13 @@ import json
 import sys
 from pathlib import Path
 
-import claims
-import commands
-import datasets
-import machine
-import peers
-import report
-import target
-from figures import Figures
-from rounds import Round
-from settings import RESULTS, env_flag, env_int
+from report import claims, page
+from report.figures import Figures
+from runs import machine
+from runs.rounds import Round
+from sets import datasets
+from settings import RESULTS, env_flag, env_int, words
+from tools import commands, peers, target
 
 SETS = ["small", "middle", "large", "versions", "tree5m"]
 OPERATIONS = ["first", "second", "changed", "restore", "restore-synced", "check", "open", "reclaim",
@@ -68,10 +65,6 @@ def parse():
     return parser.parse_args()
 
 
-def words(text):
-    return [word for word in text.split(",") if word]
-
-
 def measure(arguments):
     if not arguments.no_install:
         peers.install_missing(arguments.tools)
@@ -92,7 +85,7 @@ def measure(arguments):
 def one_round(name, tools, number, arguments, results):
     def record(facts):
         results["runs"].append(facts)
-        print(line(facts), flush=True)
+        print(page.line(facts), flush=True)
         # After every run, so that a bench that is broken off keeps what it has.
         save(results, arguments.out)
 
@@ -115,14 +108,6 @@ def operations_of(name, wanted):
     if name == "tree5m":
         return [o for o in wanted if o in TREE5M]
     return [o for o in wanted if name == "small" or o not in ONLY_SMALL]
-
-
-def line(facts):
-    stored = f"{facts['repo_mib']:8.0f} MiB stored" if "repo_mib" in facts else ""
-    state = "" if facts["ok"] else " FAILED"
-    return (f"{facts['round']} {facts['set']:8} {facts['operation']:11} {facts['tool']:9}"
-            f"{facts['wall_s']:8.2f} s {facts['peak_mib']:7.0f} MiB peak "
-            f"{facts['foreign_cpu_s']:6.1f} s of others {stored}{state}")
 
 
 def save(results, out):
@@ -149,7 +134,7 @@ def join(files):
 def show(results, arguments):
     """Exit code 1: a claim is broken, or could not be judged."""
     save(results, arguments.out)
-    report.write(results, arguments.out)
+    page.write(results, arguments.out)
     verdicts = [v for v in claims.judge(results) if arguments.claim in (None, v.claim)]
     print(claims.table(verdicts))
     return int(any(v.state != "PASS" for v in verdicts))

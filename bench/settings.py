@@ -37,3 +37,8 @@ def env_int(name, default):
 
 def env_flag(name):
     return os.environ.get(name, "") not in ("", "0")
+
+
+def words(text):
+    """The words of a list like "a,b"."""
+    return [word for word in text.split(",") if word]

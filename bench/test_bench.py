@@ -12,19 +12,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import against
-import claims
-import compare
 import counts
-import measure
-import netreport
-import repository
-import rounds
 import run
-import served
-import textlike
 import wan
-import zoo
-from figures import Figures
+from report import claims, netreport
+from report.figures import Figures
+from runs import compare, rounds
+from sets import textlike, zoo
+from tools import measure, repository, served
 
 
 def result(tool, wall, round_=1, **more):

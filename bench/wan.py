@@ -18,18 +18,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-import compare
-import machine
-import netreport
-import peers
-import served
-import textlike
-from deployment import ServedRepository
-from repository import ToolFailed, delete
-from run import words
-from service import Service, end_cleanly
-from settings import LOGS, MIB, SEED, WORK, env_int
-from ways import Wan
+from report import netreport
+from runs import compare, machine
+from sets import textlike
+from settings import LOGS, MIB, SEED, WORK, env_int, words
+from tools import peers, served
+from tools.deployment import ServedRepository
+from tools.repository import ToolFailed, delete
+from tools.service import Service, end_cleanly
+from tools.ways import Wan
 
 FILES = 8
 IPERF_PORT = 5201

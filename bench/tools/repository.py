@@ -5,11 +5,8 @@ import shutil
 import time
 from pathlib import Path
 
-import commands
-import measure
-import peers
-import target
 from settings import TARGETS, WORK
+from tools import commands, measure, peers, target
 
 MANY_INODES = 20_000         # fewer are stepped over in no time
 INODE_REST_S = 62            # RECENTCY_MIN of ext4, and a little

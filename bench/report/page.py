@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import claims
-import commands
-import plot
-from figures import TITLES, Figures
+from report import claims, plot
+from report.figures import Figures, TITLES
+from tools import commands
 
 def write(results, out):
     figures = Figures(results)
@@ -130,3 +129,11 @@ def lines(results):
         body = "".join(f"{what + ':':9}{text}\n" for what, text in spec.lines.items())
         parts.append(f"### {name}\n\n```\n{env}{body}```\n")
     return "## Commands\n\n" + "\n".join(parts)
+
+
+def line(facts):
+    stored = f"{facts['repo_mib']:8.0f} MiB stored" if "repo_mib" in facts else ""
+    state = "" if facts["ok"] else " FAILED"
+    return (f"{facts['round']} {facts['set']:8} {facts['operation']:11} {facts['tool']:9}"
+            f"{facts['wall_s']:8.2f} s {facts['peak_mib']:7.0f} MiB peak "
+            f"{facts['foreign_cpu_s']:6.1f} s of others {stored}{state}")

@@ -3,7 +3,7 @@
 
 One plain TCP connection carries all bytes of all files; the server keeps them in one file for
 each client and gives them back. No encryption, nothing is saved twice or checked.
-    ICECORE_BIN=bench/standin.py python3 bench/wan.py --rounds 1
+    ICECORE_BIN=bench/tools/standin.py python3 bench/wan.py --rounds 1
 """
 
 import argparse

@@ -2,10 +2,10 @@
 
 import shutil
 
-import measure
-from repository import Repository, ToolFailed, environment
-from service import Service, ports
 from settings import GIB, MIB
+from tools import measure
+from tools.repository import Repository, ToolFailed, environment
+from tools.service import Service, ports
 
 SPARE = 4 * GIB              # others use the disk, too: a bench never takes the last of it
 

@@ -3,8 +3,7 @@
 import os
 import shutil
 
-import aptsource
-import zoo
+from sets import aptsource, zoo
 
 # Trees of different languages, and of LibreOffice only the translations, whose larger
 # files bring the mean to 16 KiB; together about 333,000 files and 5.5 GB.

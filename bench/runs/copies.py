@@ -7,8 +7,8 @@ doing, and a restore that falls further does the rest itself.
 import subprocess
 from types import SimpleNamespace
 
-from crowd import Crowd
-from repository import delete
+from runs.crowd import Crowd
+from tools.repository import delete
 
 TOOL = "cp"
 # On the disk at the end, as a restore is.

@@ -4,11 +4,11 @@ import subprocess
 import threading
 import time
 
-import served
-import tree5m
-from deployment import ServedRepository
-from repository import ToolFailed, delete
+from sets import tree5m
 from settings import KIB
+from tools import served
+from tools.deployment import ServedRepository
+from tools.repository import ToolFailed, delete
 
 # More than certificates and control messages take; less than one container of data.
 DATA_BYTES = 64 * KIB

@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-import trees
+from sets import trees
 
 MAX_REPORTED = 20
 READ_BYTES = 2**20

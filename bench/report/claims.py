@@ -7,8 +7,8 @@ fails: a claim that nobody could break does not hold.
 
 from dataclasses import dataclass
 
-import commands
-from figures import Figures
+from report.figures import Figures
+from tools import commands
 
 US = "icecore"
 PEERS = ["restic", "rustic", "borg", "bupstash", "kopia"]

@@ -7,14 +7,12 @@ the machine meets them all; every round starts with another tool.
 import sys
 from contextlib import ExitStack
 
-import commands
-import compare
-import datasets
-import measure
-import mutate
-from pin import Pinned
-from repository import Repository, ToolFailed, delete
+from runs import compare
+from sets import datasets, mutate
 from settings import MIB, WORK
+from tools import commands, measure
+from tools.pin import Pinned
+from tools.repository import Repository, ToolFailed, delete
 
 RECLAIM_SNAPSHOTS = 10       # the claim: forget 9 of 10
 # Of the others sizes count and not times, or they have too many files to map.

@@ -11,7 +11,8 @@ import resource
 import subprocess
 import sys
 
-import trees
+from sets import trees
+from settings import HERE
 
 # Each file is one mapping, and a process may have vm.max_map_count (65,530) of them.
 FILES_PER_PROCESS = 50_000
@@ -28,7 +29,7 @@ class Pinned:
     """`with Pinned(folder):` the files below the folder stay in memory."""
 
     def __init__(self, folder):
-        self.folder = folder
+        self.folder = os.path.abspath(folder)
         self.helpers = []
 
     def __enter__(self):
@@ -51,8 +52,8 @@ class Pinned:
 
 def start_helper(names):
     """A helper ends by itself when its standard input is closed, even by a crash."""
-    helper = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE)
+    helper = subprocess.Popen([sys.executable, "-m", "tools.pin"], cwd=HERE,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     helper.stdin.write(b"\0".join(os.fsencode(name) for name in names) + b"\0\0")
     helper.stdin.flush()
     return helper

@@ -2,8 +2,7 @@
 
 import random
 
-import textlike
-import trees
+from sets import textlike, trees
 from settings import GIB, KIB, MIB, SEED, SETS
 
 TEXT_FILE_ENDING = ".rst"    # prose with some code

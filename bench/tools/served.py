@@ -7,7 +7,7 @@ $SERVER_BIN the server's program, $ADDRESS and $PORT where it listens.
 
 from dataclasses import dataclass
 
-from commands import BORG, BUPSTASH, ICECORE, KOPIA, PASSWORD, RESTIC, Tool
+from tools.commands import BORG, BUPSTASH, ICECORE, KOPIA, PASSWORD, RESTIC, Tool
 
 TLS = "TLS"
 PIPES = "pipes, without encryption of the way: the server's command was started here, not by ssh"

@@ -15,8 +15,8 @@ import shutil
 import subprocess
 import sys
 
-import commands
 from settings import ICECORE_BIN, LOGS, PINS, TOOLS
+from tools import commands
 
 APT_PACKAGES = ["libsodium-dev", "pkg-config", "libacl1-dev", "libssl-dev", "liblz4-dev",
                 "libzstd-dev", "libxxhash-dev", "restic", "time", "zstd", "dpkg-dev",

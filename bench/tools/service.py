@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 
-import measure
-from repository import ToolFailed
+from tools import measure
+from tools.repository import ToolFailed
 
 START_S = 30                 # certificates and databases are made meanwhile
 STOP_S = 20

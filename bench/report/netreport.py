@@ -5,10 +5,9 @@ import json
 from pathlib import Path
 from statistics import median
 
-import commands
-import served
-from figures import TITLES, Figures
+from report.figures import Figures, TITLES
 from settings import RESULTS
+from tools import commands, served
 
 
 DIFFERENCES_SHOWN = 5        # of each restore; the file with all runs has more

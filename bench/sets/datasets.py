@@ -9,10 +9,7 @@ import shutil
 import sys
 from contextlib import contextmanager
 
-import blobs
-import sourcesets
-import tree5m
-import trees
+from sets import blobs, sourcesets, tree5m, trees
 from settings import SETS
 
 MAKERS = {
@@ -50,6 +47,8 @@ def manifest(name):
 
 def ensure(name):
     """Makes the set unless it is there; returns its manifest."""
+    if name not in MAKERS:
+        sys.exit(f"bench: no data set {name}; there are {', '.join(MAKERS)}")
     if manifest(name):
         return manifest(name)
     if name in NEEDS_SMALL:

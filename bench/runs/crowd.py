@@ -4,13 +4,11 @@ import random
 import subprocess
 import time
 
-import measure
-import served
-import target
-import textlike
-from deployment import Server
-from repository import ToolFailed, delete, environment
+from sets import textlike
 from settings import MIB, SEED
+from tools import measure, served, target
+from tools.deployment import Server
+from tools.repository import ToolFailed, delete, environment
 
 # With more clients each gets half of the data: disks are finite.
 FEW = 4

@@ -2,7 +2,7 @@
 
 from xml.sax.saxutils import escape
 
-from figures import TITLES
+from report.figures import TITLES
 
 BAR, GAP, GROUP_GAP = 16, 4, 34
 LEFT, WIDTH, RIGHT = 110, 560, 150

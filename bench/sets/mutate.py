@@ -7,8 +7,7 @@ change is the same on every machine that holds the same set; n is kept beside th
 import os
 import random
 
-import datasets
-import trees
+from sets import datasets, trees
 from settings import SEED, SETS
 
 SHARE = 0.01
