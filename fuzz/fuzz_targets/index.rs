@@ -8,7 +8,7 @@ use icecore_fuzz::summed;
 use ids::ObjectId;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use repository::Repository;
-use repository::check::{Wanted, containers_in_index, missing};
+use repository::check::{IdPrefix, containers_in_index, missing_ids};
 use repository::config::Config;
 
 #[derive(Arbitrary, Debug)]
@@ -75,5 +75,5 @@ libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
         assert_eq!(many[..], [Some(*place); 2]);
     }
     let _ = containers_in_index(&repository);
-    let _ = missing(&repository, &[Wanted::new(&id)]);
+    let _ = missing_ids(&repository, &[IdPrefix::new(&id)]);
 });

@@ -101,7 +101,7 @@ impl Storage for Memory {
         Ok(names)
     }
 
-    fn lists_are_fresh(&self) -> bool {
+    fn has_consistent_listing(&self) -> bool {
         true
     }
 

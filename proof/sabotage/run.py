@@ -115,7 +115,7 @@ SABOTAGES = {
         "crates/client/src/restore/work.rs", "if !is_as_long ||", "let _ = is_as_long;\n    if",
         test("client", "a_chunk_of_another_length_than_its_run_is_refused")),
     "records are sent for before they are read": (
-        "crates/client/src/restore/plan.rs", "            self.shared.archive.store.want(*place)?;",
+        "crates/client/src/restore/plan.rs", "            self.shared.archive.store.prefetch(*place)?;",
         "            let _ = place;", test("client", "a_restore_waits_for_few_answers")),
     "pages are sent for before they are read": (
         "crates/client/src/restore/entries.rs", "                self.send_for_pages()?;",
@@ -192,8 +192,8 @@ SABOTAGES = {
         test("client", "a_bound_key_signs_for_its_node_alone")),
     "settings are signed": (
         "crates/client/src/archive.rs",
-        "let signed = slot.root.verify_config(&config.to_sign(), &config.signature);",
-        "let signed = slot.root.verify_config(&config.to_sign(), &config.signature)"
+        "let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature);",
+        "let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature)"
         ".or(Ok::<(), crypto::Error>(()));",
         test("client", "settings_that_the_root_key_did_not_sign_are_not_believed")),
     "paths stay below the target": (
@@ -408,11 +408,11 @@ SABOTAGES = {
         "                rewriter.pardon(&stages.spared(&stage, rewriter.is_as_before));\n", "",
         test("repository", "what_a_reclaim_would_have_moved")),
     "room is kept for a full disk": (
-        "crates/client/src/archive.rs", "        writer.done();\n", "",
+        "crates/client/src/archive.rs", "        writer.finish();\n", "",
         test("icecore", "a_full_repository")),
     "a lease to give space back uses that room": (
-        "crates/repository/src/lease.rs", "Purpose::Free => reserve::with(&**storage, put)?,",
-        "Purpose::Free => put()?,",
+        "crates/repository/src/lease.rs", "LeasePurpose::Reclaim => reserve::with(&**storage, put)?,",
+        "LeasePurpose::Reclaim => put()?,",
         test("icecore", "a_full_repository")),
     "what a copy without room left is forgotten": (
         "crates/repository/src/reclaim/rewrite.rs", "            repacker.forget();",
@@ -420,8 +420,8 @@ SABOTAGES = {
         test("client", "stores_nothing_twice")),
     "what was promised must be stored": (
         "crates/repository/src/session.rs",
-        "if let Some(count) = self.unkept_promises() {",
-        "if let Some(count) = self.unkept_promises().filter(|_| false) {",
+        "if let Some(count) = self.missing_objects() {",
+        "if let Some(count) = self.missing_objects().filter(|_| false) {",
         test("server", "what_was_promised_and_not_stored")),
     "a stream is of its last connection": (
         "crates/server/src/data/session.rs", "if stream.generation != hold.generation {",
@@ -480,18 +480,18 @@ SABOTAGES = {
         "let is_clean = path.is_absolute() && path.components().all(is_plain);",
         "let is_clean = path.is_absolute() && is_plain(Component::RootDir);",
         test("icecore", "a_restore_goes_only_where")),
-    "an error of the way there is no damage": (
+    "an unreachable storage is no damage": (
         "crates/repository/src/error.rs",
-        "Self::Storage(error) => error.is_of_the_way(),",
-        "Self::Storage(error) => error.is_of_the_way() && false,",
-        test("client", "a_way_to_the_storage")),
+        "Self::Storage(error) => error.is_unreachable(),",
+        "Self::Storage(error) => error.is_unreachable() && false,",
+        test("client", "a_storage_that_cannot_be_reached")),
     "the root of a snapshot is a page": (
         "crates/repository/src/reclaim/live.rs", "        if !root.is_page() {",
         "        if !root.is_page() && false {",
         test("repository", "whose_root_is_no_page")),
     "a container that is gone stops a reclaim": (
         "crates/repository/src/reclaim/plan.rs",
-        "            return Err(Error::ContainerMissing(row.place.container));\n", "",
+        "            return Err(Error::ContainerMissing(row.location.container));\n", "",
         test("repository", "a_container_of_chunks_that_is_gone")),
     "checksum of a page that reclaim marks by": (
         "crates/repository/src/reading.rs", "if let Err(reason) = verify(buffer)",

@@ -1,6 +1,6 @@
 //! One protection taken out after the other: the simulation must find each.
 
-use simulation::sabotage::{Sabotage, first_victim};
+use simulation::sabotage::{Sabotage, first_detection};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 
 fn is_seen(sabotage: Sabotage, seeds: u64) -> bool {
     let begun = Instant::now();
-    let found = first_victim(sabotage, 0..seeds);
+    let found = first_detection(sabotage, 0..seeds);
     let said = found.as_deref().unwrap_or("NOT SEEN");
     println!("{:<32} {:>6.1} s  {said}", sabotage.name(), begun.elapsed().as_secs_f64());
     found.is_some()

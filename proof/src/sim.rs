@@ -55,7 +55,7 @@ impl Options {
 }
 
 fn print_log(seed: u64) -> ExitCode {
-    match world::run(seed, true).and_then(|_| world::rot::run(seed, true)) {
+    match world::run(seed, true).and_then(|_| world::corruption::run(seed, true)) {
         Ok(outcome) => {
             println!("seed {seed}: {outcome:?}");
             ExitCode::SUCCESS
@@ -102,7 +102,7 @@ fn one(options: &Options, next: &AtomicU64, totals: &Mutex<Totals>) -> bool {
     }
     // Once with faults that may not cost anything, once with damage.
     let result = world::run(seed, false).and_then(|outcome| {
-        let rotten = world::rot::run(seed, false)?;
+        let rotten = world::corruption::run(seed, false)?;
         Ok(outcome.and(&rotten))
     });
     let Ok(mut totals) = totals.lock() else { return false };

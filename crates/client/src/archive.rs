@@ -12,9 +12,9 @@ use ids::{KeyEpoch, KeyId};
 use repository::Repository;
 use repository::config::Config;
 use repository::keys::Keys;
-use repository::lease::{Lease, Purpose};
+use repository::lease::{Lease, LeasePurpose};
 use repository::storage::Storage;
-use repository::store::{Store, Writer};
+use repository::store::{Store, WriteLease};
 use seal::Opener;
 use std::sync::Arc;
 
@@ -158,7 +158,7 @@ impl Archive {
 
     /// The engine, for what can only be done where the repository lies.
     pub fn local(&self) -> Result<&Arc<Repository>> {
-        Ok(self.local.as_ref().ok_or(repository::Error::NotHere)?)
+        Ok(self.local.as_ref().ok_or(repository::Error::LocalOnly)?)
     }
 
     /// Opened records; an error for write-only keys.
@@ -186,11 +186,11 @@ impl Archive {
     pub(crate) fn writing<T>(
         &self,
         purpose: &str,
-        work: impl FnOnce(&dyn Writer) -> Result<T>,
+        work: impl FnOnce(&dyn WriteLease) -> Result<T>,
     ) -> Result<T> {
-        let writer = self.store.clone().writer(&holder(purpose))?;
+        let writer = self.store.clone().write_lease(&holder(purpose))?;
         let done = work(&*writer).map_err(|error| lost(writer.verify(), error))?;
-        writer.done();
+        writer.finish();
         Ok(done)
     }
 
@@ -201,7 +201,7 @@ impl Archive {
         mut work: impl FnMut(&Arc<Lease>) -> Result<T>,
     ) -> Result<T> {
         let repository = self.local()?;
-        let lease = repository.lease_for(&holder(purpose), Purpose::Free)?;
+        let lease = repository.lease_for(&holder(purpose), LeasePurpose::Reclaim)?;
         let mut done = work(&lease);
         if matches!(&done, Err(Error::Repository(error)) if error.is_full())
             && repository.release_reserve()?
@@ -312,7 +312,7 @@ pub fn config_of(material: &KeyMaterial, options: InitOptions, now_secs: i64) ->
 /// Settings count when the root key of the slot that was opened signed them: chunk sizes and parity
 /// are not the storage's to choose. Privacy stands in both, and must be the same.
 fn believe(config: &Config, slot: &SlotInfo) -> Result<()> {
-    let signed = slot.root.verify_config(&config.to_sign(), &config.signature);
+    let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature);
     let is_good = signed.is_ok() && config.privacy == slot.privacy as u8;
     if is_good { Ok(()) } else { Err(Error::ForgedConfig) }
 }

@@ -5,7 +5,7 @@ use crate::key_list::Vouched;
 use crate::{Error, Result};
 use crypto::IdKey;
 use format::record;
-use ids::{ContainerNo, ObjectId, Place, SessionId};
+use ids::{ContainerNo, ObjectId, RecordLocation, SessionId};
 use repository::store::Store;
 use seal::{Opened, Opener};
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ pub(crate) struct BlockCache {
 #[derive(Default)]
 struct Kept {
     /// Latest first.
-    blocks: VecDeque<(Place, Arc<Opened>)>,
+    blocks: VecDeque<(RecordLocation, Arc<Opened>)>,
     bytes: usize,
 }
 
@@ -83,13 +83,17 @@ impl BlockCache {
     }
 
     /// Reads and opens the record at `place`; nothing is kept.
-    pub(crate) fn open_at(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
+    pub(crate) fn open_at(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<Opened> {
         self.store.read(place, &mut scratch.bytes)?;
         self.open_or_heal(place, scratch)
     }
 
     /// The same; it is kept.
-    pub(crate) fn keep_at(&self, place: Place, scratch: &mut Scratch) -> Result<Arc<Opened>> {
+    pub(crate) fn keep_at(
+        &self,
+        place: RecordLocation,
+        scratch: &mut Scratch,
+    ) -> Result<Arc<Opened>> {
         let opened = Arc::new(self.open_at(place, scratch)?);
         self.keep(place, &opened);
         Ok(opened)
@@ -101,7 +105,7 @@ impl BlockCache {
     }
 
     /// Whether the record at `place` is one of those kept.
-    pub(crate) fn keeps(&self, place: Place) -> bool {
+    pub(crate) fn keeps(&self, place: RecordLocation) -> bool {
         self.lock().blocks.iter().any(|(other, _)| *other == place)
     }
 
@@ -117,7 +121,7 @@ impl BlockCache {
 
     /// Opens the record that was read from `place`; when it does not open, its container may have
     /// parity that makes it good.
-    fn open_or_heal(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
+    fn open_or_heal(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<Opened> {
         match self.open_fetched(place, scratch) {
             Err(_) if self.store.heal(place, &mut scratch.bytes) => {
                 self.open_fetched(place, scratch)
@@ -145,7 +149,7 @@ impl BlockCache {
         Ok(self.opener.open(bytes, &mut scratch.unpacker)?)
     }
 
-    fn open_fetched(&self, place: Place, scratch: &mut Scratch) -> Result<Opened> {
+    fn open_fetched(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<Opened> {
         let session = record::split(&scratch.bytes)?.header.session;
         if !self.opener.knows(&session) {
             self.learn(&session, place.container)?;
@@ -179,7 +183,9 @@ impl BlockCache {
         if self.opener.knows(session) || self.learn_healed(session, container)? {
             return Ok(());
         }
-        for stored in self.store.snapshots()?.chunks(64).flat_map(|some| self.store.several(some)) {
+        for stored in
+            self.store.snapshots()?.chunks(64).flat_map(|some| self.store.read_snapshots(some))
+        {
             let Ok(stored) = stored else { continue };
             if record::split(&stored.record)?.header.session == *session {
                 return self.learn_key(&stored.session);
@@ -194,7 +200,7 @@ impl BlockCache {
         Ok(self.opener.knows(session))
     }
 
-    fn keep(&self, place: Place, opened: &Arc<Opened>) {
+    fn keep(&self, place: RecordLocation, opened: &Arc<Opened>) {
         if self.keeps(place) {
             return;
         }

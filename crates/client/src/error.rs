@@ -141,7 +141,7 @@ impl Error {
     }
 
     /// Whether it is the way to the storage that failed: it says nothing of the data.
-    pub(crate) fn is_of_the_way(&self) -> bool {
-        matches!(self, Self::Repository(error) if error.is_of_the_way())
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Repository(error) if error.is_unreachable())
     }
 }

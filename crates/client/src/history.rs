@@ -39,7 +39,7 @@ pub fn totals(archive: &Archive) -> Result<Totals> {
                 totals.containers += 1;
                 totals.container_bytes += length;
             }
-            Err(error) if error.is_gone() => {} // reclaimed meanwhile
+            Err(error) if error.is_container_missing() => {} // reclaimed meanwhile
             Err(error) => return Err(error.into()),
         }
     }

@@ -8,11 +8,11 @@ use crate::{Error, Result};
 use crypto::{RootVerifyKey, SignedKeyList, VerifyKey};
 use format::manifest::{Head, SIGNATURE_BYTES};
 use format::record;
-use ids::{ContainerNo, KeyId, Place, SnapshotId};
+use ids::{ContainerNo, KeyId, RecordLocation, SnapshotId};
 use repository::Repository;
-use repository::check::{Damage, containers_in_index, open};
-use repository::lease::Purpose;
-use repository::reclaim::{self, Options, Outcome};
+use repository::check::{ContainerDamage, containers_in_index, open_container};
+use repository::lease::LeasePurpose;
+use repository::reclaim::{self, ReclaimOptions, ReclaimOutcome};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ impl Report {
 /// the index. Whether what is sealed is what it should be, only who has a key can say.
 pub fn check(repository: &Repository) -> Result<Report> {
     let mut report = Report::default();
-    for name in repository.snapshots_now()? {
+    for name in repository.current_snapshots()? {
         report.snapshots += 1;
         match repository.snapshot(name) {
             Ok(stored) if repository.is_complete(stored.head.root)? => {}
@@ -60,11 +60,11 @@ pub fn check(repository: &Repository) -> Result<Report> {
                 report.damage(format!("snapshot {}: something that it needs is missing", name.id))
             }
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
-            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => report.damage(format!("snapshot {}: {error}", name.id)),
         }
     }
-    let there = repository.containers_now()?;
+    let there = repository.current_containers()?;
     let mut all: BTreeSet<ContainerNo> = containers_in_index(repository)?.into_iter().collect();
     all.extend(there.iter().filter(|file| file.finished).map(|file| file.number));
     for number in all {
@@ -79,7 +79,7 @@ pub fn check(repository: &Repository) -> Result<Report> {
 fn history(repository: &Repository, report: &mut Report) -> Result<()> {
     let missed: FxHashSet<_> = match missed(repository) {
         Ok(missed) => missed.into_iter().collect(),
-        Err(error) if error.is_of_the_way() => return Err(error),
+        Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => {
             report.damage(format!("whether a snapshot was lost cannot be said: {error}"));
             return Ok(());
@@ -98,8 +98,8 @@ fn history(repository: &Repository, report: &mut Report) -> Result<()> {
 }
 
 fn container(repository: &Repository, number: ContainerNo, report: &mut Report) -> Result<()> {
-    let mut damages: Vec<Damage> = Vec::new();
-    let opened = open(repository, number, &mut damages)?;
+    let mut damages: Vec<ContainerDamage> = Vec::new();
+    let opened = open_container(repository, number, &mut damages)?;
     for damage in damages {
         report.damage(format!("container {}: {}", number.0, damage.reason));
     }
@@ -107,9 +107,9 @@ fn container(repository: &Repository, number: ContainerNo, report: &mut Report) 
     report.containers += 1;
     let mut bytes = Vec::new();
     for row in &opened.rows {
-        let place = Place { container: number, offset: row.offset, length: row.length };
+        let place = RecordLocation { container: number, offset: row.offset, length: row.length };
         match opened.reader.read(place, &mut bytes) {
-            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => report.damage(format!("container {}: {error}", number.0)),
             Ok(()) => {
                 (report.records, report.bytes) =
@@ -129,8 +129,12 @@ fn container(repository: &Repository, number: ContainerNo, report: &mut Report) 
 ///
 /// # Errors
 /// [`Error::Usage`] in that case; those of the engine.
-pub fn reclaim(repository: &Repository, holder: &str, options: Options) -> Result<Outcome> {
-    let lease = repository.lease_for(holder, Purpose::Free)?;
+pub fn reclaim(
+    repository: &Repository,
+    holder: &str,
+    options: ReclaimOptions,
+) -> Result<ReclaimOutcome> {
+    let lease = repository.lease_for(holder, LeasePurpose::Reclaim)?;
     let missed = missed(repository)?;
     if !missed.is_empty() {
         let names: Vec<_> = missed.iter().take(NAMED_MAX).map(ToString::to_string).collect();
@@ -153,7 +157,7 @@ fn missed(repository: &Repository) -> Result<Vec<SnapshotId>> {
     let told: Told = unlisted::look(repository, false)?;
     let keys = verify_keys(repository)?;
     let dead = forgotten(repository, &keys, &told.tombstones);
-    let listed: FxHashSet<_> = repository.snapshots_now()?.iter().map(|name| name.id).collect();
+    let listed: FxHashSet<_> = repository.current_snapshots()?.iter().map(|name| name.id).collect();
     let mut missed = Vec::new();
     for manifest in told.manifests {
         if listed.contains(&manifest.id) || dead.contains(&manifest.id) {

@@ -128,7 +128,7 @@ impl Archive {
 
     /// The number of the newest snapshot that is there.
     fn last_number(&self) -> Result<u64> {
-        let names = self.local()?.snapshots_now()?;
+        let names = self.local()?.current_snapshots()?;
         Ok(names.iter().map(|name| name.sequence).max().unwrap_or_default())
     }
 

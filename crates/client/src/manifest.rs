@@ -13,9 +13,9 @@ use format::manifest::{Head, PARTIAL, REMADE};
 pub(crate) use format::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
-use repository::session::Committed;
-use repository::snapshots::{SnapshotRef, Stored};
-use repository::store::Sink;
+use repository::session::CommittedSnapshot;
+use repository::snapshots::{SnapshotRef, StoredSnapshot};
+use repository::store::WriteSession;
 use seal::{Level, Packer, Sealer};
 use serde::{Deserialize, Serialize};
 use tree::Root;
@@ -109,11 +109,11 @@ impl NewManifest {
 /// Signs a manifest and publishes the session's snapshot with it.
 pub(crate) fn commit(
     archive: &Archive,
-    session: Box<dyn Sink>,
+    session: Box<dyn WriteSession>,
     sealer: &Sealer,
     new: NewManifest,
     body: &Body,
-) -> Result<Committed> {
+) -> Result<CommittedSnapshot> {
     let sequence = session.next_snapshot()?;
     Ok(session.commit(&sealed(archive, sequence, sealer, new, body)?)?)
 }
@@ -211,7 +211,7 @@ impl<'a> ManifestReader<'a> {
     }
 
     /// The snapshot that was fetched as `stored`, checked in the same way.
-    pub(crate) fn open(&mut self, stored: Stored) -> Result<Snapshot> {
+    pub(crate) fn open(&mut self, stored: StoredSnapshot) -> Result<Snapshot> {
         let signer = self.check_signature(&stored)?;
         let (name, head, received) = (stored.name, stored.head, self.receipts.of(&stored));
         let body = Body { partial: head.is_partial(), ..self.body(&stored)? };
@@ -225,7 +225,7 @@ impl<'a> ManifestReader<'a> {
     }
 
     /// What is sealed in `stored`, if that is what its head means.
-    fn body(&mut self, stored: &Stored) -> Result<Body> {
+    fn body(&mut self, stored: &StoredSnapshot) -> Result<Body> {
         let blocks = self.archive.blocks()?;
         let opener = blocks.opener();
         let mut bytes = stored.record.clone();
@@ -246,20 +246,20 @@ impl<'a> ManifestReader<'a> {
     }
 
     /// Who signed it; also possible with a write-only key. Nobody did whom no key list has.
-    pub fn check_signature(&self, stored: &Stored) -> Result<Signer> {
+    pub fn check_signature(&self, stored: &StoredSnapshot) -> Result<Signer> {
         let signed = self.signers.of_head(record::split(&stored.record)?.clear)?;
         let signed = signed.map(|(_, signer)| signer);
         signed.map_err(|why| Error::NotTrusted { id: stored.name.id, why })
     }
 
     /// What the server's receipt of `stored` says.
-    pub(crate) fn received(&self, stored: &Stored) -> Received {
+    pub(crate) fn received(&self, stored: &StoredSnapshot) -> Received {
         self.receipts.of(stored)
     }
 
     /// Whether `stored` may count for the source of `node` that its head names, as far as the clear
     /// tells: also possible with a write-only key.
-    pub(crate) fn check_clear(&self, stored: &Stored, node: &str) -> Result<()> {
+    pub(crate) fn check_clear(&self, stored: &StoredSnapshot, node: &str) -> Result<()> {
         self.receipts.of(stored).check_node(stored, node)?;
         may_be(&self.check_signature(stored)?, stored.name, node)
     }
@@ -271,7 +271,7 @@ impl<'a> ManifestReader<'a> {
         for (name, stored) in fetched(self.archive, &names) {
             match stored.map_err(Error::from).and_then(|stored| self.open(stored)) {
                 Ok(snapshot) => all.push(snapshot),
-                Err(error) if error.is_of_the_way() => return Err(error),
+                Err(error) if error.is_unreachable() => return Err(error),
                 // Forgotten meanwhile.
                 Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {}
                 Err(error) => damaged(name, error),
@@ -297,9 +297,9 @@ const AT_ONCE: usize = 128;
 pub(crate) fn fetched(
     archive: &Archive,
     names: &[SnapshotRef],
-) -> impl Iterator<Item = (SnapshotRef, repository::Result<Stored>)> {
+) -> impl Iterator<Item = (SnapshotRef, repository::Result<StoredSnapshot>)> {
     let store = &archive.store;
-    names.chunks(AT_ONCE).flat_map(|some| some.iter().copied().zip(store.several(some)))
+    names.chunks(AT_ONCE).flat_map(|some| some.iter().copied().zip(store.read_snapshots(some)))
 }
 
 /// The newest snapshot of the source of `node` that may count: for the chain and for change
@@ -309,8 +309,8 @@ pub(crate) fn newest_of(
     source: &ObjectId,
     node: &str,
     note: &mut dyn FnMut(&str),
-) -> Result<Option<Stored>> {
-    let Some(newest) = archive.store.newest(source)? else { return Ok(None) };
+) -> Result<Option<StoredSnapshot>> {
+    let Some(newest) = archive.store.latest_snapshot(source)? else { return Ok(None) };
     let reader = ManifestReader::new(archive)?;
     match reader.check_clear(&newest, node) {
         Ok(()) => Ok(Some(newest)),
@@ -330,8 +330,8 @@ fn newest_trusted(
     reader: &ManifestReader<'_>,
     source: &ObjectId,
     node: &str,
-) -> Result<Option<Stored>> {
-    if archive.reader_keys().is_err() && archive.store.is_far() {
+) -> Result<Option<StoredSnapshot>> {
+    if archive.reader_keys().is_err() && archive.store.is_remote() {
         return Ok(None); // who may only write is shown no list
     }
     let mut names = archive.store.snapshots()?;
@@ -344,7 +344,7 @@ fn newest_trusted(
                     checked => return checked.map(|()| Some(stored)),
                 }
             }
-            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            Err(error) if error.is_unreachable() => return Err(error.into()),
             _ => {}
         }
     }

@@ -8,8 +8,8 @@ use crate::{Archive, Error, Result};
 use crypto::IdKey;
 use format::page::{Page, PageKind};
 use format::record::{RecordKind, SealedRecord};
-use ids::{ObjectId, Place};
-use repository::store::{Claim, Sink};
+use ids::{ObjectId, RecordLocation};
+use repository::store::{Claim, WriteSession};
 use rustc_hash::{FxHashMap, FxHashSet};
 use seal::{Block, Level, Opened, Packer, Sealer};
 use std::collections::VecDeque;
@@ -42,9 +42,9 @@ struct State {
     scratch: Scratch,
     latest: VecDeque<(ObjectId, Arc<PageData>)>,
     /// Where pages lie that come soon.
-    coming: FxHashMap<ObjectId, Place>,
+    coming: FxHashMap<ObjectId, RecordLocation>,
     /// Records that were sent for and not read yet, and their bytes.
-    sent_for: FxHashSet<Place>,
+    sent_for: FxHashSet<RecordLocation>,
     sent_bytes: usize,
 }
 
@@ -67,7 +67,7 @@ impl<'a> PageReader<'a> {
     /// Says that the pages `ids` will be read next, in this order. Those that lie behind a network are
     /// sent for, some at a time; who reads one after the other says it before each.
     pub(crate) fn soon(&self, ids: impl Iterator<Item = ObjectId>) -> Result<()> {
-        let Some(blocks) = self.blocks.filter(|blocks| blocks.store().is_far()) else {
+        let Some(blocks) = self.blocks.filter(|blocks| blocks.store().is_remote()) else {
             return Ok(());
         };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +122,7 @@ impl State {
             self.coming.insert(*id, place);
             if !blocks.keeps(place) && self.sent_for.insert(place) {
                 self.sent_bytes += place.length as usize;
-                blocks.store().want(place)?;
+                blocks.store().prefetch(place)?;
             }
             if self.sent_bytes >= AHEAD_BYTES_MAX {
                 break;
@@ -192,7 +192,7 @@ impl std::fmt::Display for Lost {
 
 /// Writes pages that are new. Shared by the threads of a backup.
 pub(crate) struct PageWriter<'a> {
-    session: &'a dyn Sink,
+    session: &'a dyn WriteSession,
     sealer: &'a Sealer,
     ids: &'a IdKey,
     cache: Option<&'a ChunkCache>,
@@ -209,7 +209,7 @@ struct WriterState {
 
 impl<'a> PageWriter<'a> {
     pub(crate) fn new(
-        session: &'a dyn Sink,
+        session: &'a dyn WriteSession,
         sealer: &'a Sealer,
         ids: &'a IdKey,
         cache: Option<&'a ChunkCache>,
@@ -232,7 +232,7 @@ impl<'a> PageWriter<'a> {
             cache.put(id, page.kind, &page.refs, &page.payload);
         }
         match self.session.claim(&id)? {
-            Claim::Known => {}
+            Claim::Duplicate => {}
             Claim::New => {
                 format::check::page(page)?;
                 let mut state = self.lock();
@@ -242,7 +242,7 @@ impl<'a> PageWriter<'a> {
                 state.plain_bytes += bytes as u64;
                 state.block.push_page(id, page);
             }
-            Claim::Unsure => {
+            Claim::Unknown => {
                 format::check::page(page)?;
                 let mut state = self.lock();
                 state.unsure.push(self.session, bytes, (), |block| block.push_page(id, page))?;

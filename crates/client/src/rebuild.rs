@@ -8,8 +8,8 @@ use crate::unlisted::{forgotten, opens, signed_head};
 use crypto::SlotSecret;
 use crypto::session::epoch_of;
 use ids::{KeyEpoch, SnapshotId};
-use repository::check::Damage;
-use repository::rebuild::Rebuilt;
+use repository::check::ContainerDamage;
+use repository::rebuild::RebuildOutcome;
 use repository::storage::Storage;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -80,7 +80,7 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
         report.snapshots_restored += 1;
     }
     archive.local()?.settle_snapshot_numbers(&lease)?;
-    report.snapshots = archive.local()?.snapshots_now()?.len() as u64;
+    report.snapshots = archive.local()?.current_snapshots()?.len() as u64;
     report.damages = found.damages.iter().map(tell).collect();
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
@@ -88,9 +88,9 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
 
 /// The latest key epoch in which something was stored, by what opens: anybody could write a number.
 /// (Who may only write opens nothing, and changes no keys.)
-fn latest_epoch(archive: &Archive, found: &Rebuilt) -> Result<Option<KeyEpoch>> {
+fn latest_epoch(archive: &Archive, found: &RebuildOutcome) -> Result<Option<KeyEpoch>> {
     let Some(blocks) = &archive.blocks else { return Ok(None) };
-    let snapshots = archive.local()?.snapshots_now()?.into_iter();
+    let snapshots = archive.local()?.current_snapshots()?.into_iter();
     let stored = snapshots.filter_map(|name| archive.local().ok()?.snapshot(name).ok());
     let mut sessions: Vec<_> = stored.map(|stored| stored.session).collect();
     sessions.extend_from_slice(&found.sessions);
@@ -99,7 +99,7 @@ fn latest_epoch(archive: &Archive, found: &Rebuilt) -> Result<Option<KeyEpoch>> 
     Ok(sessions.iter().find(opens).and_then(|sealed| epoch_of(sealed)))
 }
 
-fn tell(damage: &Damage) -> String {
+fn tell(damage: &ContainerDamage) -> String {
     let way =
         if damage.is_healable { " (its parity makes it good: icecore check --repair)" } else { "" };
     format!("container {}: {}{way}", damage.container, damage.reason)
@@ -108,7 +108,7 @@ fn tell(damage: &Damage) -> String {
 /// The snapshots whose files are whole. One that is damaged is written anew from its container.
 fn readable(archive: &Archive) -> Result<HashSet<SnapshotId>> {
     let mut ids = HashSet::new();
-    for name in archive.local()?.snapshots_now()? {
+    for name in archive.local()?.current_snapshots()? {
         match archive.local()?.snapshot(name) {
             Ok(_) => ids.insert(name.id),
             Err(repository::Error::Damaged { .. }) => false,

@@ -7,7 +7,7 @@ use crypto::VerifyKey;
 use format::entry::Time;
 use format::receipt::{DOUBTFUL, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
 use repository::receipts::ReceiptKey;
-use repository::snapshots::Stored;
+use repository::snapshots::StoredSnapshot;
 
 /// What is known of when a snapshot reached a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl<'a> Receipts<'a> {
     }
 
     /// What the receipt of `stored` says.
-    pub(crate) fn of(&self, stored: &Stored) -> Received {
+    pub(crate) fn of(&self, stored: &StoredSnapshot) -> Received {
         let Some(clear) = &stored.receipt else { return Received::Never };
         let Some(receipt) =
             self.verified(clear).filter(|it| it.is_of(stored.name.id, &stored.head))
@@ -69,7 +69,7 @@ impl<'a> Receipts<'a> {
 
 impl Received {
     /// Fails when a server received it from another node than `node`, which it names.
-    pub(crate) fn check_node(&self, stored: &Stored, node: &str) -> Result<()> {
+    pub(crate) fn check_node(&self, stored: &StoredSnapshot, node: &str) -> Result<()> {
         match self {
             Self::By { node: sender, .. } if sender != node => {
                 let why = format!("the server received it from '{sender}', and it names '{node}'");

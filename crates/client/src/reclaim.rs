@@ -20,7 +20,7 @@ pub struct Options {
     pub max_waste_percent: f64,
     /// Only say what would be done.
     pub dry_run: bool,
-    /// Give up what is lost already: see `repository::reclaim::Options`.
+    /// Give up what is lost already: see `repository::reclaim::ReclaimOptions`.
     pub accept_damage: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Report {
 /// Gives back the space of what no snapshot reaches.
 pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
     let begun = Instant::now();
-    let engine = repository::reclaim::Options {
+    let engine = repository::reclaim::ReclaimOptions {
         max_waste_percent: options.max_waste_percent,
         dry_run: options.dry_run,
         accept_damage: options.accept_damage,
@@ -168,7 +168,7 @@ impl<'a> Keyed<'a> {
     /// The engine knows no keys: what went wrong with them is a doubt to it.
     fn doubt<T>(&mut self, result: Result<T>) -> repository::Result<T> {
         result.map_err(|error| {
-            let doubt = repository::Error::Doubt(error.to_string());
+            let doubt = repository::Error::UncertainData(error.to_string());
             self.failed = Some(error);
             doubt
         })

@@ -13,7 +13,7 @@ use crate::{Archive, Error, Result};
 use format::entry::Time;
 use format::manifest::Head;
 use ids::ObjectId;
-use repository::snapshots::{SnapshotRef, Stored};
+use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use rustc_hash::FxHashSet;
 
 /// Longest id in hexadecimal digits.
@@ -156,7 +156,7 @@ struct Search<'a> {
     fits: Fits<'a>,
     note: &'a mut dyn FnMut(&str),
     /// The newest one that may be meant: it need not be fetched again.
-    kept: Option<Stored>,
+    kept: Option<StoredSnapshot>,
 }
 
 impl Search<'_> {
@@ -182,8 +182,9 @@ impl Search<'_> {
     }
 
     /// Keeps it when it is newer than what is kept, and old enough.
-    fn keep(&mut self, new: Stored) {
-        let is_newer = |old: &Stored| standing::place(&old.head) < standing::place(&new.head);
+    fn keep(&mut self, new: StoredSnapshot) {
+        let is_newer =
+            |old: &StoredSnapshot| standing::place(&old.head) < standing::place(&new.head);
         let is_old_enough = match self.selector.when {
             When::AtOrBefore(time) => standing::time(&new.head) <= time,
             _ => true,
@@ -266,7 +267,7 @@ impl Search<'_> {
         match browse::entry(&pages, snapshot, self.fits.path) {
             Ok(_) => Ok(true),
             Err(Error::NoPath(_)) => Ok(false),
-            Err(error) if error.is_of_the_way() => Err(error),
+            Err(error) if error.is_unreachable() => Err(error),
             // Damaged pages are told by who reads them.
             Err(_) => Ok(true),
         }

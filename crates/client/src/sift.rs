@@ -4,7 +4,7 @@
 
 use crate::Result;
 use format::record::RecordKind;
-use repository::store::{Answers, Sink};
+use repository::store::{PendingReply, WriteSession};
 use seal::Block;
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(crate) struct Sifter<T> {
 struct Asked<T> {
     block: Block,
     tags: Vec<T>,
-    answers: Box<dyn Answers>,
+    answers: Box<dyn PendingReply>,
 }
 
 /// What an answer left: the objects that must be stored, and what was said of each.
@@ -41,7 +41,7 @@ impl<T> Sifter<T> {
     /// Adds an object of `bytes`, which `push` puts into the block.
     pub(crate) fn push(
         &mut self,
-        sink: &dyn Sink,
+        sink: &dyn WriteSession,
         bytes: usize,
         tag: T,
         push: impl FnOnce(&mut Block),
@@ -55,13 +55,13 @@ impl<T> Sifter<T> {
     }
 
     /// Asks for what was gathered.
-    pub(crate) fn ask(&mut self, sink: &dyn Sink) -> Result<()> {
+    pub(crate) fn ask(&mut self, sink: &dyn WriteSession) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());
         }
         let next = self.gathered.successor();
         let block = std::mem::replace(&mut self.gathered, next);
-        let answers = sink.ask(block.ids())?;
+        let answers = sink.query(block.ids())?;
         self.asked.push_back(Asked { block, tags: std::mem::take(&mut self.tags), answers });
         Ok(())
     }
@@ -69,7 +69,7 @@ impl<T> Sifter<T> {
     /// The next block that is answered, if there is one; with `wait`, the next one in any case.
     pub(crate) fn answered(&mut self, wait: bool) -> Result<Option<Sifted<T>>> {
         let is_due = |front: &Asked<T>, under_way: usize| {
-            wait || under_way > ASKED_MAX || front.answers.are_ready()
+            wait || under_way > ASKED_MAX || front.answers.is_ready()
         };
         let under_way = self.asked.len();
         let front = self.asked.pop_front_if(|front| is_due(front, under_way));
@@ -99,15 +99,15 @@ pub(crate) fn join(gathered: &mut Block, mut sifted: Block, target_bytes: usize)
 mod tests {
     use super::*;
     use ids::ObjectId;
-    use repository::session::Committed;
+    use repository::session::CommittedSnapshot;
     use repository::store::Claim;
 
     struct Odd;
 
     struct Said(Vec<bool>);
 
-    impl Answers for Said {
-        fn are_ready(&self) -> bool {
+    impl PendingReply for Said {
+        fn is_ready(&self) -> bool {
             false
         }
         fn wait(self: Box<Self>) -> repository::Result<Vec<bool>> {
@@ -116,14 +116,14 @@ mod tests {
     }
 
     /// Wants what has an odd first byte.
-    impl Sink for Odd {
+    impl WriteSession for Odd {
         fn claim(&self, _: &ObjectId) -> repository::Result<Claim> {
-            Ok(Claim::Unsure)
+            Ok(Claim::Unknown)
         }
-        fn ask(&self, ids: &[ObjectId]) -> repository::Result<Box<dyn Answers>> {
+        fn query(&self, ids: &[ObjectId]) -> repository::Result<Box<dyn PendingReply>> {
             Ok(Box::new(Said(ids.iter().map(|id| id.0[0] & 1 == 1).collect())))
         }
-        fn holds(&self, ids: &[ObjectId]) -> repository::Result<Vec<bool>> {
+        fn are_stored(&self, ids: &[ObjectId]) -> repository::Result<Vec<bool>> {
             Ok(vec![false; ids.len()])
         }
         fn append(&self, _: &format::record::SealedRecord) -> repository::Result<()> {
@@ -138,8 +138,8 @@ mod tests {
         fn commit(
             self: Box<Self>,
             _: &format::record::SealedRecord,
-        ) -> repository::Result<Committed> {
-            Err(repository::Error::NotHere)
+        ) -> repository::Result<CommittedSnapshot> {
+            Err(repository::Error::LocalOnly)
         }
     }
 

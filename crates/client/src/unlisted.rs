@@ -7,7 +7,7 @@ use crate::signers::Signers;
 use crate::{Archive, Error, Result};
 use format::manifest::{self, Head, SIGNATURE_BYTES};
 use format::record::{self, RecordKind};
-use ids::{KeyId, Place, SessionId, SnapshotId};
+use ids::{KeyId, RecordLocation, SessionId, SnapshotId};
 use repository::Repository;
 use repository::container::read::ContainerReader;
 use repository::rebuild::FoundManifest;
@@ -55,7 +55,7 @@ pub(crate) fn bring_back(
     let found = look(archive.local()?, accept_damage)?;
     let signers = Signers::new(archive);
     let dead = forgotten(&signers, &found.tombstones)?;
-    let listed = archive.local()?.snapshots_now()?;
+    let listed = archive.local()?.current_snapshots()?;
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let mut back = 0;
     for manifest in &found.manifests {
@@ -95,7 +95,7 @@ pub(crate) fn opens(archive: &Archive, head: Head, manifest: &FoundManifest) -> 
 pub(crate) fn look(repository: &Repository, accept_damage: bool) -> Result<Told> {
     let storage = &**repository.storage();
     let mut told = Told::default();
-    for file in repository.containers_now()?.iter().filter(|file| file.finished) {
+    for file in repository.current_containers()?.iter().filter(|file| file.finished) {
         let looked = ContainerReader::open(storage, file.number)
             .map_err(Error::from)
             .and_then(|reader| look_into(&reader, &mut told));
@@ -119,7 +119,8 @@ fn look_into(reader: &ContainerReader, told: &mut Told) -> Result<()> {
     let mut receipts: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
     for row in rows.iter().filter(|row| kinds.iter().any(|kind| row.is(*kind))) {
         let mut bytes = Vec::new();
-        let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+        let place =
+            RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
         reader.read(place, &mut bytes)?;
         let Ok(record) = record::verify(&bytes) else { continue };
         match record.header.kind {

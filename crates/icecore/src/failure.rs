@@ -2,7 +2,7 @@
 
 use crate::codes::Code;
 use client::Error;
-use repository::storage::{StorageError, is_unreachable};
+use repository::storage::{StorageError, is_connection_error};
 use serde::Serialize;
 use std::io::{self, ErrorKind};
 
@@ -216,7 +216,7 @@ fn of_repository(error: &repository::Error) -> Failure {
             let failure = Failure::new(Code::Damage, error.to_string());
             return failure.hint("It can be made anew from the containers: icecore rebuild");
         }
-        Damaged { .. } | ContainerMissing(_) | ObjectMissing(_) | Doubt(_) => Code::Damage,
+        Damaged { .. } | ContainerMissing(_) | ObjectMissing(_) | UncertainData(_) => Code::Damage,
         Exists { .. } => {
             let failure = Failure::new(Code::Failed, error.to_string());
             return failure.hint("Use it: icecore backup PATH, or give another place with --repo");
@@ -225,12 +225,12 @@ fn of_repository(error: &repository::Error) -> Failure {
             let failure = Failure::new(Code::NotAllowed, message);
             return if hint.is_empty() { failure } else { failure.hint(hint) };
         }
-        NotHere => {
+        LocalOnly => {
             return Failure::new(Code::NotAllowed, error.to_string())
                 .hint("There: icecore COMMAND --repo DATA/pool/domains/DOMAIN, with the key of: icecore server key DOMAIN");
         }
         SessionLost => Code::Unreachable,
-        DamagedThere(_) => Code::Damage,
+        DamagedOnServer(_) => Code::Damage,
         UnknownFeatures(_) => {
             return Failure::new(Code::Failed, error.to_string()).hint("Use a newer icecore.");
         }
@@ -248,7 +248,7 @@ fn of_io(error: &io::Error, message: String) -> Failure {
     let code = match error.kind() {
         PermissionDenied | ReadOnlyFilesystem => Code::NotAllowed,
         StorageFull | QuotaExceeded => Code::NoSpace,
-        kind if is_unreachable(kind) => Code::Unreachable,
+        kind if is_connection_error(kind) => Code::Unreachable,
         _ => Code::Failed,
     };
     Failure::new(code, message)

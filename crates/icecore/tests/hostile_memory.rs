@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use protocol::Packet;
 use protocol::packet::{PathBytes, SnapshotName};
 use repository::local::LocalStorage;
-use repository::snapshots::Stored;
+use repository::snapshots::StoredSnapshot;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl Lab {
     }
 
     /// The snapshots of a repository, oldest first.
-    fn snapshots(&self, repository: &str) -> Vec<Stored> {
+    fn snapshots(&self, repository: &str) -> Vec<StoredSnapshot> {
         let archive = open(&self.path(repository));
         let names = archive.store.snapshots().unwrap();
         names.into_iter().map(|name| archive.store.snapshot(name).unwrap()).collect()
@@ -147,13 +147,16 @@ fn copy(from: &Path, to: &Path) {
     assert!(done.success());
 }
 
-fn packet(stored: &Stored) -> Packet {
+fn packet(stored: &StoredSnapshot) -> Packet {
     let name = SnapshotName { sequence: stored.name.sequence, id: stored.name.id };
     Packet::Snapshot { name, file: stored.to_bytes() }
 }
 
 /// `stored` with another head or signature, under the name that fits: all that a server can make without a key.
-fn forged(stored: &Stored, change: impl FnOnce(&mut Head, &mut [u8; SIGNATURE_BYTES])) -> Packet {
+fn forged(
+    stored: &StoredSnapshot,
+    change: impl FnOnce(&mut Head, &mut [u8; SIGNATURE_BYTES]),
+) -> Packet {
     let file = stored.to_bytes();
     let (session, manifest) = file.split_at(file.len() - stored.record.len());
     let manifest = record::verify(manifest).unwrap();

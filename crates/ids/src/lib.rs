@@ -98,7 +98,7 @@ impl fmt::Display for KeyEpoch {
 
 /// Where a record lies: container, first byte, length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
+pub struct RecordLocation {
     /// The container.
     pub container: ContainerNo,
     /// Offset of the record's first byte in the container.

@@ -2,7 +2,7 @@
 
 use crate::limits::{IDS_MAX, KEYS_MAX, PATH_BYTES_MAX, SLOTS_MAX, SNAPSHOTS_MAX, TEXT_BYTES_MAX};
 use format::wire::{Reader, put_string, put_varint};
-use ids::{ContainerNo, KeyId, ObjectId, Place, SnapshotId};
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation, SnapshotId};
 
 /// Something that a packet is made of.
 pub(crate) trait Field: Sized {
@@ -97,7 +97,7 @@ impl Field for ContainerNo {
     }
 }
 
-impl Field for Place {
+impl Field for RecordLocation {
     fn put(&self, out: &mut Vec<u8>) {
         self.container.put(out);
         self.offset.put(out);
@@ -168,7 +168,7 @@ pub(crate) trait Item: Field {
 impl Item for ObjectId {
     const COUNT_MAX: usize = IDS_MAX;
 }
-impl Item for Option<Place> {
+impl Item for Option<RecordLocation> {
     const COUNT_MAX: usize = IDS_MAX;
 }
 impl Item for SnapshotName {

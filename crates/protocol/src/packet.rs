@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::{Error, Result, limits};
 use format::wire::Reader;
-use ids::{ContainerNo, KeyId, ObjectId, Place};
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +190,7 @@ packets! {
     /// Asks for a record.
     9 Read Client SMALL_BYTES_MAX, {
         /// Where it lies.
-        place: Place,
+        place: RecordLocation,
     }
     /// Asks for the record that holds an object.
     10 Fetch Client SMALL_BYTES_MAX, {
@@ -207,7 +207,7 @@ packets! {
     /// Asks for a record that has rotted, from parity.
     12 Heal Client SMALL_BYTES_MAX, {
         /// Where it lies.
-        place: Place,
+        place: RecordLocation,
     }
     /// Begins a session.
     13 Begin Client SMALL_BYTES_MAX, {
@@ -356,12 +356,12 @@ packets! {
     /// Answers `Locate`.
     136 Places Server IDS_BYTES_MAX, {
         /// In the order of the question.
-        places: Vec<Option<Place>>,
+        places: Vec<Option<RecordLocation>>,
     }
     /// A record. Answers `Read`, `Fetch` and `Heal`.
     137 Record Server RECORD_PACKET_BYTES_MAX, {
         /// Where it lies.
-        place: Place,
+        place: RecordLocation,
     } tail record
     /// Answers `GetKeys`.
     138 Keys Server SLOTS_BYTES_MAX, {

@@ -3,7 +3,7 @@
 //! A packet that is missing in the file is added by
 //! `ICECORE_GOLDEN=write cargo test -p protocol --test golden`; one that is there is never changed.
 
-use ids::{ContainerNo, KeyId, ObjectId, Place, SnapshotId};
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation, SnapshotId};
 use protocol::Packet;
 use protocol::frame::{HEADER_BYTES, Header};
 use protocol::packet::{PathBytes, RULES, Slot, SnapshotName, rule};
@@ -114,7 +114,8 @@ fn packets() -> Vec<Packet> {
     [of_clients(), of_servers()].concat()
 }
 
-const PLACE: Place = Place { container: ContainerNo(7), offset: 64, length: 0x0102_0304 };
+const PLACE: RecordLocation =
+    RecordLocation { container: ContainerNo(7), offset: 64, length: 0x0102_0304 };
 const NAME: SnapshotName = SnapshotName { sequence: 42, id: SnapshotId([0x5a; 16]) };
 
 fn bytes(bytes: &[u8]) -> PathBytes {

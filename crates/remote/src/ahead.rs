@@ -3,7 +3,7 @@
 
 use crate::figures::Figures;
 use crate::stream::{Pending, Stream};
-use ids::{ContainerNo, Place};
+use ids::{ContainerNo, RecordLocation};
 use parking_lot::Mutex;
 use protocol::Packet;
 use repository::Result;
@@ -30,11 +30,11 @@ pub(crate) struct Ahead {
 #[derive(Default)]
 struct Wanted {
     /// On their way, or here.
-    sent_for: FxHashMap<Place, VecDeque<Pending>>,
+    sent_for: FxHashMap<RecordLocation, VecDeque<Pending>>,
     requests: usize,
     bytes: usize,
     /// Not sent for yet, for want of room.
-    wishes: VecDeque<Place>,
+    wishes: VecDeque<RecordLocation>,
     /// Keys of each container that a record was wanted of, until they are taken.
     keys: FxHashMap<ContainerNo, Option<Pending>>,
 }
@@ -45,14 +45,18 @@ impl Ahead {
     }
 
     /// The record at `place` will be read, after all those that were wanted before.
-    pub(crate) fn want(&self, stream: &Arc<Stream>, place: Place) -> Result<()> {
+    pub(crate) fn want(&self, stream: &Arc<Stream>, place: RecordLocation) -> Result<()> {
         let mut wanted = self.wanted.lock();
         wanted.wishes.push_back(place);
         wanted.send_for(stream, self.room())
     }
 
     /// The answer that is on its way for `place`, if it was wanted.
-    pub(crate) fn take(&self, stream: &Arc<Stream>, place: Place) -> Result<Option<Pending>> {
+    pub(crate) fn take(
+        &self,
+        stream: &Arc<Stream>,
+        place: RecordLocation,
+    ) -> Result<Option<Pending>> {
         let mut wanted = self.wanted.lock();
         let Some(waiting) = wanted.sent_for.get_mut(&place) else {
             // Read sooner than its turn: it is asked for like any other.
@@ -127,7 +131,7 @@ mod tests {
             Self { stream, ahead: Ahead::new(Arc::default()) }
         }
 
-        fn want(&self, place: Place) {
+        fn want(&self, place: RecordLocation) {
             self.ahead.want(&self.stream, place).unwrap();
         }
 
@@ -143,8 +147,8 @@ mod tests {
         }
     }
 
-    fn place(container: u64, number: u32, length: u32) -> Place {
-        Place { container: ContainerNo(container), offset: number * length, length }
+    fn place(container: u64, number: u32, length: u32) -> RecordLocation {
+        RecordLocation { container: ContainerNo(container), offset: number * length, length }
     }
 
     #[test]

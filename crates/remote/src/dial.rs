@@ -109,7 +109,7 @@ fn stranger(target: &Target, error: &io::Error) -> Failure {
 /// A kind that says: the server cannot be reached.
 fn kind_of(error: &io::Error) -> ErrorKind {
     match error.kind() {
-        kind if repository::storage::is_unreachable(kind) => kind,
+        kind if repository::storage::is_connection_error(kind) => kind,
         _ => ErrorKind::NotConnected,
     }
 }

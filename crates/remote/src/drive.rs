@@ -396,7 +396,9 @@ impl Drive {
         let kind = match &error {
             Error::Protocol(error) => return Failure::Nonsense(error.to_string()),
             Error::Io(error) if is_ended(error) => return ended(),
-            Error::Io(error) if repository::storage::is_unreachable(error.kind()) => error.kind(),
+            Error::Io(error) if repository::storage::is_connection_error(error.kind()) => {
+                error.kind()
+            }
             Error::TooSlow { .. } => ErrorKind::TimedOut,
             Error::Io(_) | Error::Closed => ErrorKind::ConnectionReset,
         };

@@ -114,7 +114,7 @@ fn of_fault(code: Code, message: String, hint: String, about: &[u8]) -> Error {
         (_, Code::Busy | Code::ShuttingDown) => storage(ErrorKind::ConnectionRefused).into(),
         (_, Code::KeysChanged) => Error::KeysChanged,
         (_, Code::NoSession) => Error::SessionLost,
-        (_, Code::Damaged) => Error::DamagedThere(message),
+        (_, Code::Damaged) => Error::DamagedOnServer(message),
         _ => Error::Refused { message, hint },
     }
 }

@@ -13,9 +13,9 @@ use protocol::limits::IDS_MAX;
 use protocol::packet::{PathBytes, SnapshotName};
 use protocol::{Packet, answers};
 use repository::Result;
-use repository::session::Committed;
+use repository::session::CommittedSnapshot;
 use repository::snapshots::SnapshotRef;
-use repository::store::{Answers, Claim, Sink};
+use repository::store::{Claim, PendingReply, WriteSession};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -138,16 +138,16 @@ impl RemoteSink {
     }
 }
 
-impl Sink for RemoteSink {
+impl WriteSession for RemoteSink {
     fn claim(&self, id: &ObjectId) -> Result<Claim> {
         let mut seen = self.seen.lock();
         if seen.see(id) {
-            return Ok(Claim::Known);
+            return Ok(Claim::Duplicate);
         }
-        Ok(if self.is_empty && !seen.is_partial { Claim::New } else { Claim::Unsure })
+        Ok(if self.is_empty && !seen.is_partial { Claim::New } else { Claim::Unknown })
     }
 
-    fn ask(&self, ids: &[ObjectId]) -> Result<Box<dyn Answers>> {
+    fn query(&self, ids: &[ObjectId]) -> Result<Box<dyn PendingReply>> {
         let ask = |ids: &[ObjectId]| {
             let claim = Packet::Claim { ids: ids.to_vec() };
             let pending = self.remote.first.request_in(self.epoch, &claim)?;
@@ -156,7 +156,7 @@ impl Sink for RemoteSink {
         Ok(Box::new(Asked(ids.chunks(IDS_MAX).map(ask).collect::<Result<_>>()?)))
     }
 
-    fn holds(&self, ids: &[ObjectId]) -> Result<Vec<bool>> {
+    fn are_stored(&self, ids: &[ObjectId]) -> Result<Vec<bool>> {
         let mut all = Vec::with_capacity(ids.len());
         for ids in ids.chunks(IDS_MAX) {
             let holds = Packet::Holds { ids: ids.to_vec() };
@@ -186,16 +186,16 @@ impl Sink for RemoteSink {
         streams.iter().map(|stream| stream.stored_bytes()).max().unwrap_or(0)
     }
 
-    fn settled_bytes(&self) -> Result<u64> {
+    fn acknowledged_bytes(&self) -> Result<u64> {
         self.drain()?;
         Ok(self.stored_bytes())
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 
-    fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
+    fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<CommittedSnapshot> {
         self.drain()?;
         let own = own_name(manifest)?;
         let manifest = manifest.to_bytes();
@@ -204,7 +204,7 @@ impl Sink for RemoteSink {
                 self.committed.store(true, Ordering::Relaxed);
                 self.remote.leave_session();
                 let snapshot = SnapshotRef { sequence: name.sequence, id: name.id };
-                Ok(Committed { snapshot, stored_bytes })
+                Ok(CommittedSnapshot { snapshot, stored_bytes })
             }
             _ => Err(nonsense("Commit")),
         }
@@ -245,8 +245,8 @@ fn append_frame(record: &SealedRecord) -> Vec<u8> {
 /// Questions whose answers are on their way.
 struct Asked(Vec<(usize, Pending)>);
 
-impl Answers for Asked {
-    fn are_ready(&self) -> bool {
+impl PendingReply for Asked {
+    fn is_ready(&self) -> bool {
         self.0.iter().all(|(_, pending)| pending.is_ready())
     }
 

@@ -4,14 +4,14 @@ use crate::sink::RemoteSink;
 use crate::stream::Pending;
 use crate::{Failure, Purpose, Remote};
 use format::record::SealedRecord;
-use ids::{ContainerNo, KeyId, ObjectId, Place};
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use protocol::Packet;
 use protocol::limits::IDS_MAX;
 use protocol::packet::{PathBytes, Slot, SnapshotName};
 use repository::config::Config;
 use repository::receipts::ReceiptKey;
-use repository::snapshots::{self, SnapshotRef, Stored};
-use repository::store::{Sink, Store, Writer};
+use repository::snapshots::{self, SnapshotRef, StoredSnapshot};
+use repository::store::{Store, WriteLease, WriteSession};
 use repository::{Error, Result};
 use std::sync::Arc;
 
@@ -52,25 +52,25 @@ impl Store for Remote {
         }
     }
 
-    fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
+    fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot> {
         snapshot_in(name, self.send_for_snapshot(name)?)
     }
 
-    fn several(&self, names: &[SnapshotRef]) -> Vec<Result<Stored>> {
+    fn read_snapshots(&self, names: &[SnapshotRef]) -> Vec<Result<StoredSnapshot>> {
         let asked: Vec<_> = names.iter().map(|name| self.send_for_snapshot(*name)).collect();
         let both = names.iter().zip(asked);
         both.map(|(name, pending)| snapshot_in(*name, pending?)).collect()
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 
-    fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
+    fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
         newest_in(source, self.first.request(&Packet::GetNewest { source: *source })?)
     }
 
-    fn newest_of(&self, sources: &[ObjectId]) -> Vec<Result<Option<Stored>>> {
+    fn latest_snapshots(&self, sources: &[ObjectId]) -> Vec<Result<Option<StoredSnapshot>>> {
         let ask = |source: &ObjectId| self.first.request(&Packet::GetNewest { source: *source });
         let asked: Vec<_> = sources.iter().map(ask).collect();
         sources.iter().zip(asked).map(|(source, pending)| newest_in(source, pending?)).collect()
@@ -98,7 +98,7 @@ impl Store for Remote {
         Ok(self.believed.get().unwrap_or(&self.opened.receipt_keys).clone())
     }
 
-    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {
+    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
         let asked: Result<Vec<_>> = ids
             .chunks(IDS_MAX)
             .map(|ids| Ok((ids.len(), self.first.request(&Packet::Locate { ids: ids.to_vec() })?)))
@@ -113,11 +113,11 @@ impl Store for Remote {
         Ok(all)
     }
 
-    fn want(&self, place: Place) -> Result<()> {
+    fn prefetch(&self, place: RecordLocation) -> Result<()> {
         self.ahead.want(&self.first, place)
     }
 
-    fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
+    fn read(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
         let pending = match self.ahead.take(&self.first, place)? {
             Some(pending) => pending,
             None => self.first.request(&Packet::Read { place })?,
@@ -133,7 +133,7 @@ impl Store for Remote {
         }
     }
 
-    fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
+    fn heal(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> bool {
         match self.first.call(&Packet::Heal { place }) {
             Ok(Packet::Record { place: said, record }) if said == place => {
                 *buffer = record;
@@ -143,12 +143,12 @@ impl Store for Remote {
         }
     }
 
-    fn healed(&self) -> Vec<Place> {
+    fn healed(&self) -> Vec<RecordLocation> {
         // The server heals what it reads, and tells its administrator.
         Vec::new()
     }
 
-    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<Place> {
+    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<RecordLocation> {
         match self.first.call(&Packet::Fetch { id: *id })? {
             Packet::Record { place, record } => {
                 *buffer = record;
@@ -181,8 +181,8 @@ impl Store for Remote {
         }
     }
 
-    fn writer(self: Arc<Self>, _holder: &str) -> Result<Box<dyn Writer>> {
-        Ok(Box::new(RemoteWriter(self)))
+    fn write_lease(self: Arc<Self>, _holder: &str) -> Result<Box<dyn WriteLease>> {
+        Ok(Box::new(RemoteWriteLease(self)))
     }
 }
 
@@ -232,7 +232,7 @@ impl Remote {
     }
 }
 
-fn newest_in(source: &ObjectId, pending: Pending) -> Result<Option<Stored>> {
+fn newest_in(source: &ObjectId, pending: Pending) -> Result<Option<StoredSnapshot>> {
     match pending.wait()? {
         Packet::Nothing {} => Ok(None),
         Packet::Snapshot { name, file } => {
@@ -244,7 +244,7 @@ fn newest_in(source: &ObjectId, pending: Pending) -> Result<Option<Stored>> {
     }
 }
 
-fn snapshot_in(name: SnapshotRef, pending: Pending) -> Result<Stored> {
+fn snapshot_in(name: SnapshotRef, pending: Pending) -> Result<StoredSnapshot> {
     match pending.wait()? {
         Packet::Snapshot { file, .. } => snapshots::decode(name, &file),
         _ => Err(nonsense("GetSnapshot")),
@@ -252,14 +252,14 @@ fn snapshot_in(name: SnapshotRef, pending: Pending) -> Result<Stored> {
 }
 
 /// The right to write is the server's to give, session by session.
-struct RemoteWriter(Arc<Remote>);
+struct RemoteWriteLease(Arc<Remote>);
 
-impl Writer for RemoteWriter {
+impl WriteLease for RemoteWriteLease {
     fn begin(
         &self,
         base: Option<SnapshotRef>,
         session_record: SealedRecord,
-    ) -> Result<Box<dyn Sink>> {
+    ) -> Result<Box<dyn WriteSession>> {
         Ok(Box::new(RemoteSink::begin(self.0.clone(), base, &session_record)?))
     }
 
@@ -267,7 +267,7 @@ impl Writer for RemoteWriter {
         Ok(())
     }
 
-    fn done(&self) {}
+    fn finish(&self) {}
 }
 
 fn reference(name: SnapshotName) -> SnapshotRef {

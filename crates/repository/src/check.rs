@@ -6,11 +6,11 @@ use crate::index::run::Prefix;
 use crate::parity::inspect;
 use crate::{Repository, Result};
 use format::container::Row;
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, ObjectId, RecordLocation};
 
 /// What is wrong with one container.
 #[derive(Clone, Debug)]
-pub struct Damage {
+pub struct ContainerDamage {
     /// The container.
     pub container: ContainerNo,
     /// Offset and length in bytes of what is damaged; `None` when it is the container as a whole.
@@ -22,7 +22,7 @@ pub struct Damage {
 }
 
 /// A container that is open for a check, with its records.
-pub struct Opened {
+pub struct OpenContainer {
     /// The container as it lies there.
     pub reader: ContainerReader,
     /// Its records.
@@ -31,15 +31,15 @@ pub struct Opened {
 
 /// Opens a container and reads its list of records; falls back on walking it when the list is
 /// damaged, which is damage too. An error when it is the way there that failed.
-pub fn open(
+pub fn open_container(
     repository: &Repository,
     number: ContainerNo,
-    damages: &mut Vec<Damage>,
-) -> Result<Option<Opened>> {
-    let whole = |reason: String| Damage::whole(number, reason);
+    damages: &mut Vec<ContainerDamage>,
+) -> Result<Option<OpenContainer>> {
+    let whole = |reason: String| ContainerDamage::of_container(number, reason);
     let reader = match ContainerReader::open(&*repository.storage, number) {
         Ok(reader) => reader,
-        Err(error) if error.is_of_the_way() => return Err(error),
+        Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => {
             damages.push(whole(error.to_string()));
             return Ok(None);
@@ -49,32 +49,32 @@ pub fn open(
     // Looked for only when something is wrong: it reads 8 MiB.
     let healed = || reader.healed().ok().flatten();
     if let Err(error) = reader.header(name) {
-        if error.is_of_the_way() {
+        if error.is_unreachable() {
             return Err(error);
         }
         let is_healable = healed().is_some_and(|healed| healed.header(name).is_ok());
-        damages.push(Damage { is_healable, ..whole(error.to_string()) });
+        damages.push(ContainerDamage { is_healable, ..whole(error.to_string()) });
     }
     if repository.config.parity_percent() > 0 {
         let parity = reader.parity().ok().flatten();
         let ends_well = parity.is_some_and(|parity| parity.has_end);
         let is_healable = parity.is_some() || has_lost_only_parity(&reader);
         let reason = "its parity does not end as it should".to_owned();
-        damages.extend((!ends_well).then(|| Damage { is_healable, ..whole(reason) }));
+        damages.extend((!ends_well).then(|| ContainerDamage { is_healable, ..whole(reason) }));
     }
     let rows = reader.rows().or_else(|error| {
-        if error.is_of_the_way() {
+        if error.is_unreachable() {
             return Err(error);
         }
         let rows = healed().and_then(|healed| healed.rows().ok());
         let is_healable = rows.is_some()
             || repository.config.parity_percent() > 0 && has_lost_only_parity(&reader);
-        damages.push(Damage { is_healable, ..whole(error.to_string()) });
+        damages.push(ContainerDamage { is_healable, ..whole(error.to_string()) });
         rows.map_or_else(|| reader.walk(|_, _| ()).map(|walk| walk.rows), Ok)
     });
     match rows {
-        Err(error) if error.is_of_the_way() => Err(error),
-        rows => Ok(rows.ok().map(|rows| Opened { reader, rows })),
+        Err(error) if error.is_unreachable() => Err(error),
+        rows => Ok(rows.ok().map(|rows| OpenContainer { reader, rows })),
     }
 }
 
@@ -85,35 +85,41 @@ fn has_lost_only_parity(reader: &ContainerReader) -> bool {
 }
 
 /// What of the parity of an open container has rotted while nobody needed it.
-pub fn parity(repository: &Repository, reader: &ContainerReader) -> Result<Option<Damage>> {
+pub fn check_parity(
+    repository: &Repository,
+    reader: &ContainerReader,
+) -> Result<Option<ContainerDamage>> {
     let number = reader.number();
     match inspect(reader, repository.config.parity_percent()) {
-        Ok(rot) if rot.is_none() => Ok(None),
-        Ok(rot) => {
-            let is_healable = rot.groups_beyond == 0;
-            Ok(Some(Damage { is_healable, ..Damage::whole(number, rot.to_string()) }))
+        Ok(damage) if damage.is_none() => Ok(None),
+        Ok(damage) => {
+            let is_healable = damage.groups_beyond_repair == 0;
+            Ok(Some(ContainerDamage {
+                is_healable,
+                ..ContainerDamage::of_container(number, damage.to_string())
+            }))
         }
-        Err(error) if error.is_of_the_way() => Err(error),
-        Err(error) => Ok(Some(Damage::whole(number, error.to_string()))),
+        Err(error) if error.is_unreachable() => Err(error),
+        Err(error) => Ok(Some(ContainerDamage::of_container(number, error.to_string()))),
     }
 }
 
-impl Damage {
+impl ContainerDamage {
     /// Damage to the container `number` as a whole.
-    pub fn whole(number: ContainerNo, reason: String) -> Self {
+    pub fn of_container(number: ContainerNo, reason: String) -> Self {
         Self { container: number, range: None, reason, is_healable: false }
     }
 }
 
 /// Which of the sorted `prefixes` the index does not have, in one pass over both.
-pub fn missing(repository: &Repository, wanted: &[Wanted]) -> Result<Vec<Wanted>> {
-    let mut left = wanted.iter().peekable();
+pub fn missing_ids(repository: &Repository, ids: &[IdPrefix]) -> Result<Vec<IdPrefix>> {
+    let mut left = ids.iter().peekable();
     let mut missing = Vec::new();
     repository.index().visit(|row| {
-        while let Some(gone) = left.next_if(|want| want.0 < row.prefix) {
+        while let Some(gone) = left.next_if(|id| id.0 < row.prefix) {
             missing.push(*gone);
         }
-        while left.next_if(|want| want.0 == row.prefix).is_some() {}
+        while left.next_if(|id| id.0 == row.prefix).is_some() {}
         Ok(())
     })?;
     missing.extend(left);
@@ -124,12 +130,12 @@ pub fn missing(repository: &Repository, wanted: &[Wanted]) -> Result<Vec<Wanted>
 /// are not there.
 pub fn lost_objects(
     repository: &Repository,
-    is_lost: impl Fn(Place, Wanted) -> bool,
-) -> Result<Vec<Wanted>> {
+    is_lost: impl Fn(RecordLocation, IdPrefix) -> bool,
+) -> Result<Vec<IdPrefix>> {
     let mut objects = Vec::new();
     repository.index().visit(|row| {
-        let wanted = Wanted(row.prefix);
-        objects.extend(is_lost(row.place, wanted).then_some(wanted));
+        let ids = IdPrefix(row.prefix);
+        objects.extend(is_lost(row.location, ids).then_some(ids));
         Ok(())
     })?;
     Ok(objects)
@@ -137,9 +143,9 @@ pub fn lost_objects(
 
 /// The beginning of an id that somebody looks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Wanted(pub(crate) Prefix);
+pub struct IdPrefix(pub(crate) Prefix);
 
-impl Wanted {
+impl IdPrefix {
     /// Looks for `id`.
     pub fn new(id: &ObjectId) -> Self {
         Self(prefix_of(id))
@@ -150,7 +156,7 @@ impl Wanted {
 pub fn containers_in_index(repository: &Repository) -> Result<Vec<ContainerNo>> {
     let mut numbers = std::collections::BTreeSet::new();
     repository.index().visit(|row| {
-        numbers.insert(row.place.container);
+        numbers.insert(row.location.container);
         Ok(())
     })?;
     Ok(numbers.into_iter().collect())

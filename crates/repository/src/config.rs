@@ -1,8 +1,8 @@
 //! The file `config`: what a repository is. Written once, at `init`, and twice: `config.copy` is the
 //! same. The root key signs it; who has no key can check its checksum alone.
 
+use crate::duplicated_file::DuplicatedFile;
 use crate::storage::Storage;
-use crate::twin::Twin;
 use crate::{Error, Result};
 use format::limits::PARITY_PERCENT_MAX;
 use format::wire::{Reader, checksum};
@@ -19,7 +19,7 @@ pub const EXTENSION_BYTES: usize = 64;
 const SIGNED_BYTES: usize = 8 + 16 + 8 + 8 + 8 + 1 + 12 + 32 + EXTENSION_BYTES;
 const SIGNATURE_BYTES: usize = 64;
 const BYTES: usize = SIGNED_BYTES + SIGNATURE_BYTES + 16;
-const FILES: Twin = Twin {
+const FILES: DuplicatedFile = DuplicatedFile {
     name: NAMES[0],
     copy: NAMES[1],
     bytes_max: BYTES,
@@ -84,7 +84,7 @@ impl Config {
 
     /// This with the signature that `sign` makes.
     pub fn signed(self, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_BYTES]) -> Self {
-        Self { signature: sign(&self.to_sign()), ..self }
+        Self { signature: sign(&self.signed_bytes()), ..self }
     }
 
     /// Parity of the containers in per cent; 0 for none.
@@ -124,12 +124,12 @@ impl Config {
     }
 
     /// What is wrong with either of both files: its name, and why.
-    pub fn ills(storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
-        FILES.ills(storage)
+    pub fn problems(storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
+        FILES.problems(storage)
     }
 
     /// What the root key signs.
-    pub fn to_sign(&self) -> Vec<u8> {
+    pub fn signed_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.repository.0);
@@ -145,7 +145,7 @@ impl Config {
 
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.to_sign();
+        let mut out = self.signed_bytes();
         out.extend_from_slice(&self.signature);
         let sum = checksum(&[&out]);
         out.extend_from_slice(&sum);
@@ -210,8 +210,8 @@ mod tests {
         });
         assert!(some.knows_features().is_ok());
         assert_eq!(Config::decode(&some.encode()), Ok(some));
-        assert_eq!(signed, some.to_sign());
-        assert_ne!(signed, config().to_sign());
+        assert_eq!(signed, some.signed_bytes());
+        assert_ne!(signed, config().signed_bytes());
     }
 
     #[test]
@@ -236,11 +236,11 @@ mod tests {
             let (path, good) = (folder.path().join(name), config().encode());
             std::fs::write(&path, &good[1..]).unwrap();
             assert_eq!(Config::read(&storage).unwrap(), config());
-            assert_eq!(Config::ills(&storage).unwrap()[0].0, name);
+            assert_eq!(Config::problems(&storage).unwrap()[0].0, name);
             std::fs::remove_file(&path).unwrap();
             assert_eq!(Config::read(&storage).unwrap(), config());
             std::fs::write(&path, &good).unwrap();
-            assert!(Config::ills(&storage).unwrap().is_empty());
+            assert!(Config::problems(&storage).unwrap().is_empty());
         }
     }
 }

@@ -36,7 +36,7 @@ pub enum Error {
         "locks at {location} keep nobody out: two writers would spoil each other's work. On a network \
          file system, mount it with locks that its server knows (NFS: without local_lock and nolock)"
     )]
-    NoLocks {
+    LockingUnsupported {
         /// Where was looked.
         location: String,
     },
@@ -91,10 +91,10 @@ pub enum Error {
     SessionLost,
     /// Bytes on the server are damaged.
     #[error("on the server: {0}")]
-    DamagedThere(String),
+    DamagedOnServer(String),
     /// This can only be done where the repository lies.
     #[error("this can only be done where the repository lies: on the server")]
-    NotHere,
+    LocalOnly,
     /// The repository needs a feature that this program does not have.
     #[error("the repository uses features {0:#x} that this program does not know")]
     UnknownFeatures(u64),
@@ -104,12 +104,12 @@ pub enum Error {
     /// Reclaim saw something it does not understand and so deleted nothing more. On a nearly full
     /// disk an earlier stage may have.
     #[error("reclaim stopped and deleted nothing that it doubts: {0}")]
-    Doubt(String),
+    UncertainData(String),
     /// A network file system lists a directory as it was a while ago, again and again.
     #[error(
         "the list of {directory} is of the past, as a network file system has it in its cache: nothing was done; wait a minute and try again"
     )]
-    StaleList {
+    StaleListing {
         /// The directory.
         directory: String,
     },
@@ -118,7 +118,7 @@ pub enum Error {
     ParityCode,
     /// A thread of the session died; a bug.
     #[error("the container writer stopped")]
-    WriterGone,
+    WriterStopped,
 }
 
 impl Error {
@@ -133,9 +133,9 @@ impl Error {
     }
 
     /// Whether it is the way to the storage that failed: it says nothing of the data.
-    pub fn is_of_the_way(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         match self {
-            Self::Storage(error) => error.is_of_the_way(),
+            Self::Storage(error) => error.is_unreachable(),
             Self::SessionLost => true,
             _ => false,
         }
@@ -144,15 +144,15 @@ impl Error {
     /// Whether it says that stored bytes are lost or spoilt.
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Storage(error) => !error.is_of_the_way() && !error.is_full(),
-            Self::IndexDamaged { .. } | Self::Damaged { .. } | Self::DamagedThere(_) => true,
+            Self::Storage(error) => !error.is_unreachable() && !error.is_full(),
+            Self::IndexDamaged { .. } | Self::Damaged { .. } | Self::DamagedOnServer(_) => true,
             Self::ContainerMissing(_) | Self::ObjectMissing(_) | Self::SnapshotMissing(_) => true,
             _ => false,
         }
     }
 
     /// Whether a container is gone: the index may be older than a reclaim.
-    pub fn is_gone(&self) -> bool {
+    pub fn is_container_missing(&self) -> bool {
         matches!(self, Self::ContainerMissing(_))
     }
 }

@@ -1,8 +1,8 @@
 //! Key slots and the key list, as they lie: the engine opens and signs none.
 
+use crate::duplicated_file::DuplicatedFile;
 use crate::lease::Lease;
 use crate::storage::{Storage, read_small};
-use crate::twin::Twin;
 use crate::{Error, Repository, Result};
 use format::wire::checksum;
 use ids::KeyId;
@@ -16,8 +16,12 @@ pub const KEY_LIST_BYTES_MAX: usize = 12 << 20;
 /// Where a list has its version (`docs/CRYPTO.md`).
 const VERSION_AT: usize = 24;
 const CHECKSUM_BYTES: usize = 16;
-const FILES: Twin =
-    Twin { name: KEY_LIST[0], copy: KEY_LIST[1], bytes_max: KEY_LIST_BYTES_MAX, is_good: is_list };
+const FILES: DuplicatedFile = DuplicatedFile {
+    name: KEY_LIST[0],
+    copy: KEY_LIST[1],
+    bytes_max: KEY_LIST_BYTES_MAX,
+    is_good: is_list,
+};
 
 /// The keys of a new repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,8 +91,8 @@ impl Repository {
     }
 
     /// What is wrong with either file of the key list: its name, and why.
-    pub fn ills_of_key_list(&self) -> Result<Vec<(&'static str, String)>> {
-        FILES.ills(&*self.storage)
+    pub fn key_list_problems(&self) -> Result<Vec<(&'static str, String)>> {
+        FILES.problems(&*self.storage)
     }
 }
 

@@ -2,7 +2,7 @@
 //! that fences out who lost it without noticing.
 
 use crate::container::{self, read::ContainerReader};
-use crate::sabotage::{Point, is_out};
+use crate::guard::{Guard, guarded};
 use crate::storage::{LockGuard, Storage, StorageError, read_small};
 use crate::{Error, Result, reserve};
 use format::wire::{Reader, checksum};
@@ -18,11 +18,11 @@ const HOLDER_BYTES_MAX: usize = 1024;
 
 /// What a lease is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum LeasePurpose {
     /// To store something.
     Store,
     /// To give space back: on a full disk it may use the room that is kept for that.
-    Free,
+    Reclaim,
 }
 
 /// The right to write, until it is dropped.
@@ -37,13 +37,17 @@ impl Lease {
     /// Takes the lease to store something for `holder` (host, process, what it does); an error says
     /// who has it.
     pub fn acquire(storage: &Arc<dyn Storage>, holder: &str) -> Result<Self> {
-        Self::acquire_for(storage, holder, Purpose::Store)
+        Self::acquire_for(storage, holder, LeasePurpose::Store)
     }
 
     /// Takes the lease for a purpose.
-    pub fn acquire_for(storage: &Arc<dyn Storage>, holder: &str, purpose: Purpose) -> Result<Self> {
+    pub fn acquire_for(
+        storage: &Arc<dyn Storage>,
+        holder: &str,
+        purpose: LeasePurpose,
+    ) -> Result<Self> {
         if !storage.locks_are_shared() {
-            return Err(Error::NoLocks { location: storage.describe() });
+            return Err(Error::LockingUnsupported { location: storage.describe() });
         }
         let Some(lock) = storage.try_lock(LOCK)? else {
             let current = read(&**storage).ok().flatten();
@@ -55,8 +59,8 @@ impl Lease {
         let holder = holder[..end].to_owned();
         let put = || put(&**storage, &encode(generation, &holder));
         match purpose {
-            Purpose::Store => put()?,
-            Purpose::Free => reserve::with(&**storage, put)?,
+            LeasePurpose::Store => put()?,
+            LeasePurpose::Reclaim => reserve::with(&**storage, put)?,
         }
         Ok(Self { storage: storage.clone(), _lock: lock, generation, holder })
     }
@@ -74,7 +78,7 @@ impl Lease {
 
     /// Fails when somebody has taken the lease since: asked before anything is published.
     pub fn verify(&self) -> Result<()> {
-        if is_out(Point::LeaseCheck) {
+        if !guarded(Guard::LeaseCheck) {
             return Ok(());
         }
         match read(&*self.storage)? {
@@ -93,13 +97,13 @@ impl Lease {
 /// do nothing.
 pub(crate) fn lock_alone(storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
     if !storage.locks_are_shared() {
-        return Err(Error::NoLocks { location: storage.describe() });
+        return Err(Error::LockingUnsupported { location: storage.describe() });
     }
     let Some(lock) = storage.try_lock(LOCK)? else {
         return Err(Error::InUse { holder: "another process".into() });
     };
     match storage.try_lock(LOCK)? {
-        Some(_) => Err(Error::NoLocks { location: storage.describe() }),
+        Some(_) => Err(Error::LockingUnsupported { location: storage.describe() }),
         None => Ok(lock),
     }
 }
@@ -107,7 +111,7 @@ pub(crate) fn lock_alone(storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
 fn put(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
     match storage.put(NAME, bytes) {
         // Somebody else writes the same file: the lock was lost at this moment.
-        Err(error) if error.is_not_found() || error.exists_already() => {
+        Err(error) if error.is_not_found() || error.already_exists() => {
             Err(Error::LeaseLost { holder: "another process".into() })
         }
         put => Ok(put?),

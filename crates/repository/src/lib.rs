@@ -9,16 +9,17 @@
 pub mod check;
 pub mod config;
 pub mod container;
+mod container_numbers;
+mod duplicated_file;
 mod error;
-mod fresh;
+pub mod guard;
 pub mod index;
 pub mod keys;
 pub mod lease;
-mod lists;
+mod listing;
+mod listing_markers;
 pub mod local;
 mod mount;
-mod numbers;
-mod orphans;
 pub mod parity;
 mod pins;
 mod reading;
@@ -30,15 +31,14 @@ mod recover;
 #[allow(clippy::module_inception, reason = "the crate's main noun")]
 pub mod repository;
 mod reserve;
-pub mod sabotage;
 pub mod session;
+mod snapshot_keys;
 pub mod snapshots;
 mod sources;
 pub mod storage;
 pub mod store;
 mod syncer;
 mod system;
-mod twin;
 
 pub use error::{Error, Result};
 pub use repository::Repository;

@@ -154,7 +154,7 @@ impl Storage for LocalStorage {
         Ok(names)
     }
 
-    fn lists_are_fresh(&self) -> bool {
+    fn has_consistent_listing(&self) -> bool {
         self.is_local
     }
 
@@ -354,7 +354,7 @@ mod tests {
     fn a_file_is_made_once() {
         let (_directory, storage) = storage();
         drop(storage.create("x.part").unwrap());
-        assert!(storage.create("x.part").err().unwrap().exists_already());
+        assert!(storage.create("x.part").err().unwrap().already_exists());
     }
 
     /// Who may put links there reads and writes nothing elsewhere through us.
@@ -402,7 +402,7 @@ mod tests {
         }
         // Opening it fails, and not since it is not there.
         std::os::unix::fs::symlink("there", directory.path().join("odd")).unwrap();
-        assert!(storage.look_and_rename("from", "there").unwrap_err().exists_already());
+        assert!(storage.look_and_rename("from", "there").unwrap_err().already_exists());
         assert!(!storage.look_and_rename("from", "odd").unwrap_err().is_not_found());
         assert_eq!(storage.list(".").unwrap(), ["from", "odd", "there"]);
         storage.look_and_rename("from", "to").unwrap();

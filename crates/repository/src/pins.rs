@@ -3,7 +3,7 @@
 //! Pins are kept per container: a session that was told "it is there" of anything in a container
 //! keeps the whole of it. Snapshots that a session builds on are pinned as roots.
 
-use crate::sabotage::{Point, is_out};
+use crate::guard::{Guard, guarded};
 use ids::{ContainerNo, ObjectId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -52,10 +52,10 @@ impl Pins {
 
     /// Pins `container` for `session`; `false` when it is condemned and so counts as gone.
     pub(crate) fn pin(&mut self, session: SessionNo, container: ContainerNo) -> bool {
-        if self.condemned.contains(&container) && !is_out(Point::Condemned) {
+        if self.condemned.contains(&container) && guarded(Guard::Condemned) {
             return false;
         }
-        if !is_out(Point::Pin) {
+        if guarded(Guard::Pin) {
             self.sessions.entry(session).or_default().containers.insert(container);
         }
         true
@@ -70,7 +70,7 @@ impl Pins {
     /// The lowest container number that is not settled: written by a session other than `but`,
     /// or left behind by one.
     pub(crate) fn first_unsettled(&self, but: Option<SessionNo>) -> Option<u64> {
-        if is_out(Point::Unsettled) {
+        if !guarded(Guard::UnfinishedContainers) {
             return None;
         }
         let others = self.sessions.iter().filter(|(number, _)| Some(**number) != but);
@@ -80,7 +80,7 @@ impl Pins {
     /// Trees that sessions build on.
     pub(crate) fn roots(&self) -> Vec<ObjectId> {
         let roots = self.sessions.values().filter_map(|pinned| pinned.root);
-        roots.filter(|_| !is_out(Point::BasePin)).collect()
+        roots.filter(|_| guarded(Guard::BasePin)).collect()
     }
 
     /// Condemns those of `candidates` that nobody pinned, and returns them. From now on no

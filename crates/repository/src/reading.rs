@@ -3,7 +3,7 @@
 use crate::container::read::ContainerReader;
 use crate::{Error, Repository, Result, container};
 use format::record::verify;
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, ObjectId, RecordLocation};
 use std::sync::Arc;
 
 /// Containers kept open for reading.
@@ -12,54 +12,62 @@ const OPEN_CONTAINERS_MAX: usize = 64;
 pub(crate) const REFRESH_MAX: usize = 8;
 
 impl Repository {
-    /// Reads the record at `place`. Whether it is good is for who opens its seal; when it is not,
+    /// Reads the record at `location`. Whether it is good is for who opens its seal; when it is not,
     /// [`Repository::heal`] may help.
-    pub fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
-        match self.container(place.container)?.read(place, buffer) {
-            Err(_) if self.heal(place, buffer) => Ok(()),
+    pub fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
+        match self.container(location.container)?.read(location, buffer) {
+            Err(_) if self.heal(location, buffer) => Ok(()),
             result => result,
         }
     }
 
-    /// Reads the record at `place`, from parity when its checksum does not fit.
-    pub(crate) fn read_good(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
-        self.read(place, buffer)?;
+    /// Reads the record at `location`, from parity when its checksum does not fit.
+    pub(crate) fn read_good(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
+        self.read(location, buffer)?;
         if let Err(reason) = verify(buffer)
-            && !self.heal(place, buffer)
+            && !self.heal(location, buffer)
         {
-            return Err(Error::damaged(&container::name(place.container), reason));
+            return Err(Error::damaged(&container::name(location.container), reason));
         }
         Ok(())
     }
 
-    /// Makes the record at `place` good from the parity of its container. Whether that was done:
+    /// Makes the record at `location` good from the parity of its container. Whether that was done:
     /// not when nothing was wrong with it.
-    pub fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
-        if self.healed.lock().get(&place) == Some(&false) {
+    pub fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
+        if self.healed.lock().get(&location) == Some(&false) {
             return false;
         }
-        let is_healed = self.container(place.container).is_ok_and(|it| it.heal(place, buffer));
-        self.healed.lock().insert(place, is_healed);
+        let is_healed =
+            self.container(location.container).is_ok_and(|it| it.heal(location, buffer));
+        self.healed.lock().insert(location, is_healed);
         is_healed
     }
 
-    /// Notes that the record at `place` was read from parity.
-    pub fn note_healed(&self, place: Place) {
-        self.healed.lock().insert(place, true);
+    /// Notes that the record at `location` was read from parity.
+    pub fn note_healed(&self, location: RecordLocation) {
+        self.healed.lock().insert(location, true);
     }
 
     /// Records that were read from parity so far, sorted.
-    pub fn healed(&self) -> Vec<Place> {
-        self.healed.lock().iter().filter(|(_, healed)| **healed).map(|(place, _)| *place).collect()
+    pub fn healed(&self) -> Vec<RecordLocation> {
+        self.healed
+            .lock()
+            .iter()
+            .filter(|(_, healed)| **healed)
+            .map(|(location, _)| *location)
+            .collect()
     }
 
     /// Finds and reads the record that holds `id`, even while reclaim moves it.
-    pub fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<Place> {
+    pub fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<RecordLocation> {
         for _ in 0..REFRESH_MAX {
-            let Some(place) = self.index().find_many(&[*id])?[0] else { break };
-            match self.read(place, buffer) {
-                Err(error) if error.is_gone() => self.refresh_after(place.container)?,
-                result => return result.map(|()| place),
+            let Some(location) = self.index().find_many(&[*id])?[0] else { break };
+            match self.read(location, buffer) {
+                Err(error) if error.is_container_missing() => {
+                    self.refresh_after(location.container)?
+                }
+                result => return result.map(|()| location),
             }
         }
         Err(Error::ObjectMissing(*id))

@@ -1,34 +1,34 @@
 //! Making the index and the list of snapshots from the containers alone.
 
-use crate::check::Damage;
+use crate::check::ContainerDamage;
 use crate::config::Config;
-use crate::container::Found;
-use crate::container::read::{ContainerReader, Walk};
+use crate::container::ContainerFile;
+use crate::container::read::{ContainerReader, ContainerWalk};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
 use crate::index::{Index, merge_runs, prefix_of};
 use crate::lease::Lease;
-use crate::orphans::SnapshotKeys;
 use crate::recover::{after, make_names_durable, remove_strays, settle};
 use crate::session::{add_runs, write_run};
+use crate::snapshot_keys::SnapshotKeys;
 use crate::storage::Storage;
 use crate::{Error, Repository, Result, snapshots};
 use format::manifest::{self, Head};
 use format::record::{self, RecordKind};
-use ids::{Place, SessionId, SnapshotId};
+use ids::{RecordLocation, SessionId, SnapshotId};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a rebuild found.
 #[derive(Debug, Default)]
-pub struct Rebuilt {
+pub struct RebuildOutcome {
     /// Containers read.
     pub containers: u64,
     /// Ids now in the index.
     pub objects: u64,
     /// Stretches of containers that are no good record.
-    pub damages: Vec<crate::check::Damage>,
+    pub damages: Vec<crate::check::ContainerDamage>,
     /// Manifests found, each with the key record of its session.
     pub manifests: Vec<FoundManifest>,
     /// Clear parts of the tombstones found.
@@ -50,16 +50,19 @@ pub struct FoundManifest {
 
 /// Makes the index anew from all containers, reading every byte: what is damaged is left out, so
 /// that the next backup stores it again.
-pub fn rebuild(storage: &Arc<dyn Storage>, holder: &str) -> Result<(Repository, Lease, Rebuilt)> {
-    rebuild_in_parts(storage, holder, PLACED_MAX)
+pub fn rebuild(
+    storage: &Arc<dyn Storage>,
+    holder: &str,
+) -> Result<(Repository, Lease, RebuildOutcome)> {
+    rebuild_in_parts(storage, holder, IDS_IN_MEMORY_MAX)
 }
 
-/// The same with memory for `placed_max` ids, so that a test with little data meets what else takes much.
+/// The same with memory for `ids_max` ids, so that a test with little data meets what else takes much.
 pub fn rebuild_in_parts(
     storage: &Arc<dyn Storage>,
     holder: &str,
-    placed_max: usize,
-) -> Result<(Repository, Lease, Rebuilt)> {
+    ids_max: usize,
+) -> Result<(Repository, Lease, RebuildOutcome)> {
     let config = Config::read(&**storage)?;
     let lease = Lease::acquire(storage, holder)?;
     let mut state = last_state(&**storage);
@@ -77,18 +80,18 @@ pub fn rebuild_in_parts(
     };
     let index = Index::open(&**storage, state.clone())?;
     let repository = Repository::assemble(storage.clone(), config, index);
-    repository.marks.take_over(lease.generation());
-    let files = repository.containers_now()?;
+    repository.listing_markers.take_over(lease.generation());
+    let files = repository.current_containers()?;
     make_names_durable(&**storage, &files)?;
     let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
     repository.next_container.fetch_max(known.max(last), Ordering::Relaxed);
-    let mut found = Rebuilt::default();
+    let mut found = RebuildOutcome::default();
     let mut runs = Spills::default();
     let keys = SnapshotKeys::new(&repository);
     let mut placed = FxHashMap::default();
     for file in files {
         read_container(&repository, &lease, file, &keys, &mut placed, &mut found)?;
-        if placed.len() >= placed_max {
+        if placed.len() >= ids_max {
             runs.write(&**storage, &mut placed)?;
         }
     }
@@ -139,7 +142,7 @@ impl Repository {
 
     /// Makes sure that no snapshot number is used twice.
     pub fn settle_snapshot_numbers(&self, lease: &Lease) -> Result<()> {
-        let last = self.snapshots_now()?.last().map_or(0, |name| name.sequence);
+        let last = self.current_snapshots()?.last().map_or(0, |name| name.sequence);
         let mut state = self.index().state.clone();
         state.next_snapshot = state.next_snapshot.max(after(last));
         self.next_snapshot.fetch_max(state.next_snapshot, Ordering::Relaxed);
@@ -148,7 +151,7 @@ impl Repository {
 }
 
 /// Ids kept in memory before they are written as a run.
-const PLACED_MAX: usize = 1 << 18;
+const IDS_IN_MEMORY_MAX: usize = 1 << 18;
 
 /// Runs of one level that are open at a time, each with a descriptor; as many become one of the
 /// next level.
@@ -167,7 +170,7 @@ impl Spills {
     fn write(
         &mut self,
         storage: &dyn Storage,
-        placed: &mut FxHashMap<Prefix, Place>,
+        placed: &mut FxHashMap<Prefix, RecordLocation>,
     ) -> Result<()> {
         let name = self.name();
         write_run(storage, &name, placed)?;
@@ -211,34 +214,37 @@ fn highest_run(storage: &dyn Storage) -> Result<u64> {
 fn read_container(
     repository: &Repository,
     lease: &Lease,
-    file: Found,
+    file: ContainerFile,
     keys: &SnapshotKeys<'_>,
-    placed: &mut FxHashMap<Prefix, Place>,
-    found: &mut Rebuilt,
+    placed: &mut FxHashMap<Prefix, RecordLocation>,
+    found: &mut RebuildOutcome,
 ) -> Result<()> {
     if !file.finished {
         return settle(repository, lease, file, placed);
     }
     found.containers += 1;
-    let damage = |range, reason: String| Damage { range, ..Damage::whole(file.number, reason) };
+    let damage = |range, reason: String| ContainerDamage {
+        range,
+        ..ContainerDamage::of_container(file.number, reason)
+    };
     // A disk that fails once is asked again: what is left out here is stored anew.
     let open = || ContainerReader::open(&*repository.storage, file.number);
     let reader = match open().or_else(|_| open()) {
         Ok(reader) => reader,
         // What is left out here is not in the index any more: only for want of the data.
-        Err(error) if error.is_of_the_way() => return Err(error),
+        Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => {
             found.damages.push(damage(None, error.to_string()));
             return Ok(());
         }
     };
     let mut scan = Scan::default();
-    let walk = reader.walk(|place, record| scan.record(place, record));
+    let walk = reader.walk(|location, record| scan.record(location, record));
     let mut damages: Vec<_> = match walk {
-        Ok(Walk { damaged, .. }) => {
+        Ok(ContainerWalk { damaged, .. }) => {
             damaged.iter().map(|range| damage(Some(*range), "no good record".into())).collect()
         }
-        Err(error) if error.is_of_the_way() => return Err(error),
+        Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => vec![damage(None, error.to_string())],
     };
     if !damages.is_empty() {
@@ -260,16 +266,16 @@ struct Scan {
     receipts: FxHashMap<SessionId, Vec<u8>>,
     tombstones: Vec<Vec<u8>>,
     /// Objects, by the session that sealed them.
-    placed: FxHashMap<SessionId, FxHashMap<Prefix, Place>>,
+    placed: FxHashMap<SessionId, FxHashMap<Prefix, RecordLocation>>,
 }
 
 impl Scan {
-    fn record(&mut self, place: Place, record: &record::Record<'_>) {
+    fn record(&mut self, location: RecordLocation, record: &record::Record<'_>) {
         match record.header.kind {
             RecordKind::Data | RecordKind::Pages => {
                 let ids = record::object_ids(record).unwrap_or_default();
                 let placed = self.placed.entry(record.header.session).or_default();
-                placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+                placed.extend(ids.iter().map(|id| (prefix_of(id), location)));
             }
             RecordKind::Session => {
                 self.sessions.insert(record.header.session, whole(record));
@@ -291,7 +297,7 @@ impl Scan {
         let Some(healed) = reader.healed()? else { return Ok(false) };
         let mut scan = Self::default();
         // What nothing makes good and the disk does not give ends it; then the first look counts.
-        let Ok(walk) = healed.walk(|place, record| scan.record(place, record)) else {
+        let Ok(walk) = healed.walk(|location, record| scan.record(location, record)) else {
             return Ok(false);
         };
         *self = scan;
@@ -314,7 +320,7 @@ impl Scan {
         Ok(reasons)
     }
 
-    fn settle(self, placed: &mut FxHashMap<Prefix, Place>, found: &mut Rebuilt) {
+    fn settle(self, placed: &mut FxHashMap<Prefix, RecordLocation>, found: &mut RebuildOutcome) {
         self.placed.into_values().for_each(|some| placed.extend(some));
         found.tombstones.extend(self.tombstones);
         let sealed = |whole: &Vec<u8>| Some(record::split(whole).ok()?.clear.to_vec());

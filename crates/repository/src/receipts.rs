@@ -28,7 +28,7 @@ impl Repository {
     }
 
     /// Durably notes a key for receipts, if it is not known yet. A damaged file is written anew.
-    pub fn note_receipt_key(&self, lease: &Lease, key: ReceiptKey) -> Result<()> {
+    pub fn add_receipt_key(&self, lease: &Lease, key: ReceiptKey) -> Result<()> {
         let mut keys = match self.receipt_keys() {
             Err(Error::Damaged { .. }) => Vec::new(),
             keys => keys?,

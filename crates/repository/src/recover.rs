@@ -3,18 +3,18 @@
 
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
-use crate::container::{self, Found, part_name};
+use crate::container::{self, ContainerFile, part_name};
+use crate::guard::{Guard, guarded};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::{prefix_of, run_name};
 use crate::lease::Lease;
-use crate::sabotage::{Point, is_out};
 use crate::session::{add_runs, remove_runs, write_run};
 use crate::storage::{PUT_SUFFIX, Storage};
 use crate::{Error, Repository, Result, config, keys, readme, receipts, snapshots};
 use format::container::Row;
 use format::manifest::Head;
 use format::record::{self, Header, RecordKind};
-use ids::{ContainerNo, Place, SessionId};
+use ids::{ContainerNo, RecordLocation, SessionId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,8 +23,12 @@ use std::sync::atomic::Ordering;
 /// saved as far as their records are good. So an interrupted backup costs nothing twice.
 pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     let index = repository.index();
-    let left = container::list_now(repository, index.state.first_unknown(), Point::FreshLeft)?;
-    if !is_out(Point::NamesOfTheDead) {
+    let first = index.state.first_unknown();
+    let left = match guarded(Guard::LeftoverListing) {
+        true => container::list_current(repository, first)?,
+        false => container::list(&*repository.storage, first)?,
+    };
+    if guarded(Guard::LeftoverNames) {
         make_names_durable(&*repository.storage, &left)?;
     }
     if left.is_empty() {
@@ -60,40 +64,40 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
 /// killed has copied it as well, but nobody has looked at the copy since.
 fn leave_out_what_is_known(
     repository: &Repository,
-    placed: &mut FxHashMap<Prefix, Place>,
+    placed: &mut FxHashMap<Prefix, RecordLocation>,
 ) -> Result<()> {
-    if placed.is_empty() || is_out(Point::KnownPlaces) {
+    if placed.is_empty() || !guarded(Guard::KnownLocations) {
         return Ok(());
     }
     let mut there = FxHashMap::default();
     repository.index().visit(|row| {
-        if placed.contains_key(&row.prefix) && is_there(repository, &mut there, row.place)? {
+        if placed.contains_key(&row.prefix) && is_there(repository, &mut there, row.location)? {
             placed.remove(&row.prefix);
         }
         Ok(())
     })
 }
 
-/// Whether the container of `place` is there; each is looked for once.
+/// Whether the container of `location` is there; each is looked for once.
 fn is_there(
     repository: &Repository,
     known: &mut FxHashMap<ContainerNo, bool>,
-    place: Place,
+    location: RecordLocation,
 ) -> Result<bool> {
-    if let Some(is_there) = known.get(&place.container) {
+    if let Some(is_there) = known.get(&location.container) {
         return Ok(*is_there);
     }
-    let is_there = match ContainerReader::open(&*repository.storage, place.container) {
+    let is_there = match ContainerReader::open(&*repository.storage, location.container) {
         Err(Error::ContainerMissing(_)) => false,
         opened => opened.map(|_| true)?,
     };
-    known.insert(place.container, is_there);
+    known.insert(location.container, is_there);
     Ok(is_there)
 }
 
 /// A writer that was killed may have given or taken names that are seen and not yet durable: what
 /// builds on them now must not outlive them.
-pub(crate) fn make_names_durable(storage: &dyn Storage, left: &[Found]) -> Result<()> {
+pub(crate) fn make_names_durable(storage: &dyn Storage, left: &[ContainerFile]) -> Result<()> {
     let mut directories = vec![snapshots::DIRECTORY.to_owned()];
     directories.extend(left.iter().map(|file| container::shard(file.number)));
     directories.dedup();
@@ -102,7 +106,7 @@ pub(crate) fn make_names_durable(storage: &dyn Storage, left: &[Found]) -> Resul
 
 /// The number after those of the manifests in `file`. A backup that failed between its containers
 /// and the index has used its number up: a rebuild may bring its snapshot back.
-fn after_manifests(repository: &Repository, file: Found) -> Result<u64> {
+fn after_manifests(repository: &Repository, file: ContainerFile) -> Result<u64> {
     if !file.finished {
         // Manifests in there are not saved.
         return Ok(0);
@@ -140,7 +144,7 @@ pub(crate) fn remove_strays(repository: &Repository, lease: &Lease) -> Result<()
         let strays = strays(repository, directory)?;
         // The state that does not name them may be of a dead writer, and be seen but not durable:
         // the one before it names them.
-        if !strays.is_empty() && !is_out(Point::StateOfTheDead) {
+        if !strays.is_empty() && guarded(Guard::LeftoverState) {
             repository.storage.sync_directory(directory)?;
         }
         for path in strays {
@@ -187,8 +191,8 @@ fn is_stray_run(repository: &Repository, path: &str) -> bool {
 pub(crate) fn settle(
     repository: &Repository,
     lease: &Lease,
-    file: Found,
-    placed: &mut FxHashMap<Prefix, Place>,
+    file: ContainerFile,
+    placed: &mut FxHashMap<Prefix, RecordLocation>,
 ) -> Result<()> {
     if file.finished {
         let reader = ContainerReader::open(&*repository.storage, file.number)?;
@@ -215,16 +219,16 @@ pub(crate) fn settle(
 /// key at the end is there as well.
 fn openable(reader: &ContainerReader) -> Result<Vec<Row>> {
     let (mut known, mut keys, mut rest) = (FxHashSet::default(), Vec::new(), Vec::new());
-    reader.walk(|place, record| {
+    reader.walk(|location, record| {
         let Header { kind, session, .. } = record.header;
-        let row = Row { kind: kind as u8, offset: place.offset, length: place.length };
+        let row = Row { kind: kind as u8, offset: location.offset, length: location.length };
         if kind != RecordKind::Session {
             rest.push((session, row));
         } else if known.insert(session) {
             keys.push(row);
         }
     })?;
-    let is_known = |session: &SessionId| known.contains(session) || is_out(Point::TornKey);
+    let is_known = |session: &SessionId| known.contains(session) || !guarded(Guard::TornKey);
     keys.extend(rest.into_iter().filter(|(session, _)| is_known(session)).map(|(_, row)| row));
     Ok(keys)
 }
@@ -251,12 +255,13 @@ fn save(
 fn copy_good(source: &ContainerReader, rows: &[Row], writer: &mut ContainerWriter) -> Result<()> {
     let mut buffer = Vec::new();
     for row in rows {
-        let place = Place { container: source.number(), offset: row.offset, length: row.length };
-        source.read(place, &mut buffer)?;
+        let location =
+            RecordLocation { container: source.number(), offset: row.offset, length: row.length };
+        source.read(location, &mut buffer)?;
         let record =
             record::verify(&buffer).map_err(|reason| Error::damaged("container", reason))?;
         // A manifest here was never acknowledged, and what it needs may be lost.
-        if record.header.kind != RecordKind::Manifest || is_out(Point::UnfinishedManifest) {
+        if record.header.kind != RecordKind::Manifest || !guarded(Guard::UnfinishedManifest) {
             writer.append(record.header.kind, &[&buffer])?;
         }
     }
@@ -267,7 +272,7 @@ fn copy_good(source: &ContainerReader, rows: &[Row], writer: &mut ContainerWrite
 /// damaged.
 pub(crate) fn index_container(
     reader: &ContainerReader,
-    placed: &mut FxHashMap<Prefix, Place>,
+    placed: &mut FxHashMap<Prefix, RecordLocation>,
 ) -> Result<()> {
     let Ok(rows) = reader.rows() else { return index_damaged(reader, placed) };
     for row in rows {
@@ -275,19 +280,23 @@ pub(crate) fn index_container(
             continue;
         }
         let Ok(associated) = reader.associated(&row) else { return index_damaged(reader, placed) };
-        let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+        let location =
+            RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
         let ids = record::head_only(&associated).and_then(|record| record::object_ids(&record));
         let Ok(ids) = ids else { return index_damaged(reader, placed) };
-        placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+        placed.extend(ids.iter().map(|id| (prefix_of(id), location)));
     }
     Ok(())
 }
 
-fn index_damaged(reader: &ContainerReader, placed: &mut FxHashMap<Prefix, Place>) -> Result<()> {
+fn index_damaged(
+    reader: &ContainerReader,
+    placed: &mut FxHashMap<Prefix, RecordLocation>,
+) -> Result<()> {
     let healed = reader.healed()?;
-    healed.as_ref().unwrap_or(reader).walk(|place, record| {
+    healed.as_ref().unwrap_or(reader).walk(|location, record| {
         let ids = record::object_ids(record).unwrap_or_default();
-        placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
+        placed.extend(ids.iter().map(|id| (prefix_of(id), location)));
     })?;
     Ok(())
 }

@@ -3,23 +3,23 @@
 use crate::config::Config;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
-use crate::fresh::Marks;
+use crate::container_numbers::ContainerNumbers;
+use crate::guard::{Guard, guarded};
 use crate::index::Index;
 use crate::index::state::State;
 use crate::keys::Keys;
-use crate::lease::{Lease, Purpose};
-use crate::numbers::Numbers;
+use crate::lease::{Lease, LeasePurpose};
+use crate::listing_markers::ListingMarkers;
 use crate::pins::{Pins, SessionNo};
 use crate::reading::REFRESH_MAX;
-use crate::sabotage::{Point, is_out};
 use crate::session::Session;
-use crate::snapshots::{self, SnapshotRef, Stored};
+use crate::snapshots::{self, SnapshotRef, StoredSnapshot};
 use crate::sources::Sources;
 use crate::storage::Storage;
 use crate::{Error, Result, container, keys, lease, readme, reserve};
 use format::container::Header;
 use format::record::SealedRecord;
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, ObjectId, RecordLocation};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -38,11 +38,11 @@ pub struct Repository {
     pub(crate) next_container: AtomicU64,
     pub(crate) next_snapshot: AtomicU64,
     next_run: AtomicU64,
-    pub(crate) marks: Marks,
+    pub(crate) listing_markers: ListingMarkers,
     pub(crate) open: Mutex<VecDeque<Arc<ContainerReader>>>,
     /// Records that were read from parity, and those that could not be: nobody tries them again
     /// for each of their chunks.
-    pub(crate) healed: Mutex<BTreeMap<Place, bool>>,
+    pub(crate) healed: Mutex<BTreeMap<RecordLocation, bool>>,
     pub(crate) sources: Sources,
     /// Size in bytes at which a container is finished.
     container_bytes: AtomicU64,
@@ -51,7 +51,7 @@ pub struct Repository {
 /// Key slots of an `init` that was interrupted: they open nothing, and would look damaged. Where
 /// there is anything that they may open, it is the config that was lost, and they stay.
 fn remove_slots_that_open_nothing(storage: &dyn Storage) -> Result<()> {
-    let is_new = State::is_of_nothing(storage)
+    let is_new = State::has_stored_nothing(storage)
         && container::list(storage, ContainerNo(0))?.is_empty()
         && storage.list(snapshots::DIRECTORY)?.is_empty();
     if is_new {
@@ -103,7 +103,7 @@ impl Repository {
             pins: Mutex::default(),
             commit: Mutex::new(()),
             reclaiming: Mutex::new(()),
-            marks: Marks::default(),
+            listing_markers: ListingMarkers::default(),
             open: Mutex::default(),
             healed: Mutex::default(),
             sources: Sources::default(),
@@ -144,21 +144,21 @@ impl Repository {
     /// Takes the lease to store something; sees what other processes did, and settles what a dead
     /// one left behind.
     pub fn lease(&self, holder: &str) -> Result<Arc<Lease>> {
-        self.lease_for(holder, Purpose::Store)
+        self.lease_for(holder, LeasePurpose::Store)
     }
 
     /// [`Repository::lease`] for a purpose.
-    pub fn lease_for(&self, holder: &str, purpose: Purpose) -> Result<Arc<Lease>> {
+    pub fn lease_for(&self, holder: &str, purpose: LeasePurpose) -> Result<Arc<Lease>> {
         let lease = Lease::acquire_for(&self.storage, holder, purpose)?;
-        self.marks.take_over(lease.generation());
+        self.listing_markers.take_over(lease.generation());
         let settle = || {
             self.refresh()?;
             self.next_run.fetch_max(lease.first_run(), Ordering::Relaxed);
             crate::recover::recover(self, &lease)
         };
         let settled = match purpose {
-            Purpose::Store => settle(),
-            Purpose::Free => reserve::with(&*self.storage, settle),
+            LeasePurpose::Store => settle(),
+            LeasePurpose::Reclaim => reserve::with(&*self.storage, settle),
         };
         // Who was robbed meanwhile finds what another one is changing.
         if let Err(error) = settled {
@@ -188,7 +188,7 @@ impl Repository {
     /// The root of a snapshot to build on.
     fn base(&self, name: SnapshotRef) -> Result<Option<ObjectId>> {
         match self.snapshot(name) {
-            Err(Error::SnapshotMissing(_)) if is_out(Point::BaseCheck) => Ok(None),
+            Err(Error::SnapshotMissing(_)) if !guarded(Guard::BaseCheck) => Ok(None),
             stored => Ok(Some(stored?.head.root)),
         }
     }
@@ -219,7 +219,7 @@ impl Repository {
     }
 
     /// One snapshot.
-    pub fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
+    pub fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot> {
         snapshots::read(&*self.storage, name)
     }
 
@@ -234,7 +234,7 @@ impl Repository {
         tombstone: &SealedRecord,
     ) -> Result<()> {
         let _commit = self.commit.lock();
-        let numbers = Numbers::new(self);
+        let numbers = ContainerNumbers::new(self);
         let mut writer = self.new_container(lease, || numbers.next())?;
         for record in [session_record, tombstone] {
             let sum = record.checksum();
@@ -282,7 +282,7 @@ impl Repository {
             let header = Header { repository, number: next(), generation };
             match ContainerWriter::create(&*self.storage, header, self.config.parity_percent()) {
                 // Of a writer that was fenced out while it slept: reclaim removes it.
-                Err(Error::Storage(error)) if error.exists_already() => {}
+                Err(Error::Storage(error)) if error.already_exists() => {}
                 writer => return writer,
             }
         }

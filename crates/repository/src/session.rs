@@ -4,18 +4,18 @@
 //! their own, so that nobody waits for the disk before it is full.
 
 use crate::container::write::ContainerWriter;
+use crate::guard::{Guard, guarded};
 use crate::index::run::{Prefix, Row, RunReader, RunWriter};
 use crate::index::{merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::pins::SessionNo;
-use crate::sabotage::{Point, is_out};
 use crate::snapshots::{self, SnapshotRef};
 use crate::storage::Storage;
 use crate::syncer::{Renumbered, Syncer, UNFINISHED_MAX};
 use crate::{Error, Repository, Result};
 use format::manifest::Head;
 use format::record::{RecordKind, SealedRecord, head_only, object_ids, verify};
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, ObjectId, RecordLocation};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Ids kept in memory before they are written as a run: about 16 MB.
-const FRESH_MAX: usize = 1 << 18;
+const IDS_IN_MEMORY_MAX: usize = 1 << 18;
 
 /// A session. Dropped without a commit it publishes nothing; what it stored is found and used by
 /// the next one.
@@ -32,12 +32,12 @@ pub struct Session {
     lease: Arc<Lease>,
     number: SessionNo,
     session_record: SealedRecord,
-    fresh: Mutex<Fresh>,
+    objects: Mutex<SessionObjects>,
     seen: Mutex<FxHashSet<ContainerNo>>,
     current: Mutex<Option<ContainerWriter>>,
     syncer: Mutex<Option<Syncer>>,
     /// The last containers that were begun: one of them may be unfinished.
-    begun: Mutex<VecDeque<ContainerNo>>,
+    recent_containers: Mutex<VecDeque<ContainerNo>>,
     stored_bytes: std::sync::atomic::AtomicU64,
     committed: std::sync::atomic::AtomicBool,
     /// The disk took no more.
@@ -46,17 +46,17 @@ pub struct Session {
 
 /// What this session itself stored.
 #[derive(Default)]
-struct Fresh {
+struct SessionObjects {
     /// Promised by a caller, not yet appended.
     claimed: FxHashSet<Prefix>,
-    placed: FxHashMap<Prefix, Place>,
+    placed: FxHashMap<Prefix, RecordLocation>,
     /// Sorted runs that did not fit the memory.
     spilled: Vec<(String, Arc<RunReader>)>,
 }
 
 /// What a session did.
 #[derive(Clone, Copy, Debug)]
-pub struct Committed {
+pub struct CommittedSnapshot {
     /// The snapshot.
     pub snapshot: SnapshotRef,
     /// Bytes that were appended to containers.
@@ -75,11 +75,11 @@ impl Session {
             lease,
             number,
             session_record,
-            fresh: Mutex::default(),
+            objects: Mutex::default(),
             seen: Mutex::default(),
             current: Mutex::new(None),
             syncer: Mutex::new(None),
-            begun: Mutex::default(),
+            recent_containers: Mutex::default(),
             stored_bytes: Default::default(),
             committed: Default::default(),
             is_full: Default::default(),
@@ -89,11 +89,11 @@ impl Session {
     /// Whether `id` has to be stored. After a `true` the caller must append it: nobody else will.
     pub fn claim(&self, id: &ObjectId) -> Result<bool> {
         let prefix = prefix_of(id);
-        let mut fresh = self.fresh.lock();
-        if fresh.placed.contains_key(&prefix) || fresh.claimed.contains(&prefix) {
+        let mut objects = self.objects.lock();
+        if objects.placed.contains_key(&prefix) || objects.claimed.contains(&prefix) {
             return Ok(false);
         }
-        for (_, run) in &fresh.spilled {
+        for (_, run) in &objects.spilled {
             if run.may_contain(&prefix)? && run.find(&prefix)?.is_some() {
                 return Ok(false);
             }
@@ -101,24 +101,19 @@ impl Session {
         if self.is_stored(id)? {
             return Ok(false);
         }
-        fresh.claimed.insert(prefix);
+        objects.claimed.insert(prefix);
         Ok(true)
-    }
-
-    /// Whether `id` is stored already and will go on to be: for who cites it without storing.
-    pub fn holds(&self, id: &ObjectId) -> Result<bool> {
-        self.is_stored(id)
     }
 
     /// Appends a record, each of whose ids was claimed.
     pub fn append(&self, record: &SealedRecord) -> Result<()> {
-        let fresh = self.fresh.lock();
-        if let Some(id) = record.ids.iter().find(|id| !fresh.claimed.contains(&prefix_of(id))) {
+        let objects = self.objects.lock();
+        if let Some(id) = record.ids.iter().find(|id| !objects.claimed.contains(&prefix_of(id))) {
             return Err(Error::NotClaimed(*id));
         }
-        drop(fresh);
+        drop(objects);
         let sum = record.checksum();
-        self.place(record.kind, &record.ids, &[&record.associated, &record.sealed, &sum])
+        self.store(record.kind, &record.ids, &[&record.associated, &record.sealed, &sum])
     }
 
     /// Appends the bytes of a record that came from elsewhere: it must be whole, of this session,
@@ -138,25 +133,25 @@ impl Session {
         let mut ids = object_ids(&record).map_err(foreign)?;
         let mut failed = None;
         ids.retain(|id| {
-            let is_ours = self.fresh.lock().claimed.contains(&prefix_of(id));
+            let is_ours = self.objects.lock().claimed.contains(&prefix_of(id));
             is_ours || self.claim(id).unwrap_or_else(|error| failed.replace(error).is_none())
         });
         match failed {
             Some(error) => Err(error),
-            None => self.place(record.header.kind, &ids, &[bytes]),
+            None => self.store(record.header.kind, &ids, &[bytes]),
         }
     }
 
-    fn place(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<()> {
-        let place = self.write(kind, parts)?;
-        let mut fresh = self.fresh.lock();
+    fn store(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<()> {
+        let location = self.write(kind, parts)?;
+        let mut objects = self.objects.lock();
         for id in ids {
             let prefix = prefix_of(id);
-            fresh.claimed.remove(&prefix);
-            fresh.placed.insert(prefix, place);
+            objects.claimed.remove(&prefix);
+            objects.placed.insert(prefix, location);
         }
-        if fresh.placed.len() >= FRESH_MAX {
-            self.spill(&mut fresh)?;
+        if objects.placed.len() >= IDS_IN_MEMORY_MAX {
+            self.spill(&mut objects)?;
         }
         Ok(())
     }
@@ -172,7 +167,7 @@ impl Session {
     }
 
     /// Publishes all that was appended as the snapshot of `manifest`.
-    pub fn commit(self, manifest: &SealedRecord) -> Result<Committed> {
+    pub fn commit(self, manifest: &SealedRecord) -> Result<CommittedSnapshot> {
         self.commit_received(manifest, None)
     }
 
@@ -181,9 +176,9 @@ impl Session {
         self,
         manifest: &SealedRecord,
         receipt: Option<&[u8]>,
-    ) -> Result<Committed> {
+    ) -> Result<CommittedSnapshot> {
         let receipt = receipt.map(|clear| self.receipt(clear)).transpose()?;
-        if let Some(count) = self.unkept_promises() {
+        if let Some(count) = self.missing_objects() {
             return Err(Error::NotStored(count));
         }
         self.check_root(manifest)?;
@@ -206,7 +201,7 @@ impl Session {
             receipt.as_ref(),
         )?;
         self.committed.store(true, Ordering::Relaxed);
-        Ok(Committed { snapshot, stored_bytes: self.stored_bytes() })
+        Ok(CommittedSnapshot { snapshot, stored_bytes: self.stored_bytes() })
     }
 
     /// A snapshot whose root is nowhere could neither be read nor marked: it is not published.
@@ -226,16 +221,16 @@ impl Session {
     /// Whether this session or one before it stored `id`.
     fn has_stored(&self, id: &ObjectId) -> Result<bool> {
         let prefix = prefix_of(id);
-        let fresh = self.fresh.lock();
-        if fresh.placed.contains_key(&prefix) {
+        let objects = self.objects.lock();
+        if objects.placed.contains_key(&prefix) {
             return Ok(true);
         }
-        for (_, run) in &fresh.spilled {
+        for (_, run) in &objects.spilled {
             if run.may_contain(&prefix)? && run.find(&prefix)?.is_some() {
                 return Ok(true);
             }
         }
-        drop(fresh);
+        drop(objects);
         self.is_stored(id)
     }
 
@@ -246,43 +241,45 @@ impl Session {
     }
 
     /// Objects that were claimed and not appended yet.
-    pub fn promises(&self) -> usize {
-        self.fresh.lock().claimed.len()
+    pub fn promised_objects(&self) -> usize {
+        self.objects.lock().claimed.len()
     }
 
     /// Objects that were claimed and never appended: a snapshot may cite them.
-    fn unkept_promises(&self) -> Option<usize> {
-        let count = self.fresh.lock().claimed.len();
+    fn missing_objects(&self) -> Option<usize> {
+        let count = self.objects.lock().claimed.len();
         (count > 0).then_some(count)
     }
 
-    /// Whether a published container holds `id` and will go on to.
-    fn is_stored(&self, id: &ObjectId) -> Result<bool> {
-        let Some(place) = self.repository.index().find(id)? else { return Ok(false) };
-        let was_seen = self.seen.lock().contains(&place.container) || is_out(Point::Exists);
-        if !was_seen && !self.exists(place)? {
+    /// Whether a published container holds `id`. It stays there while this session runs, so that the
+    /// session may cite it without storing it.
+    pub fn is_stored(&self, id: &ObjectId) -> Result<bool> {
+        let Some(location) = self.repository.index().find(id)? else { return Ok(false) };
+        let was_seen =
+            self.seen.lock().contains(&location.container) || !guarded(Guard::ContainerExists);
+        if !was_seen && !self.exists(location)? {
             return Ok(false);
         }
-        Ok(self.repository.pins.lock().pin(self.number, place.container))
+        Ok(self.repository.pins.lock().pin(self.number, location.container))
     }
 
     /// An index may be older than the containers: nothing is promised before its container was
     /// looked at once.
-    fn exists(&self, place: Place) -> Result<bool> {
-        let reader = match self.repository.container(place.container) {
+    fn exists(&self, location: RecordLocation) -> Result<bool> {
+        let reader = match self.repository.container(location.container) {
             Err(Error::ContainerMissing(_)) => return Ok(false),
             result => result?,
         };
-        let end = u64::from(place.offset) + u64::from(place.length);
+        let end = u64::from(location.offset) + u64::from(location.length);
         let whole =
             reader.header(self.repository.config.repository).is_ok() && reader.length()? >= end;
         if whole {
-            self.seen.lock().insert(place.container);
+            self.seen.lock().insert(location.container);
         }
         Ok(whole)
     }
 
-    fn write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
+    fn write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {
         let written = self.try_write(kind, parts);
         self.note_full(&written);
         written
@@ -294,14 +291,14 @@ impl Session {
         }
     }
 
-    fn try_write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
+    fn try_write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {
         let mut current = self.current.lock();
         let writer = match &mut *current {
             Some(writer) => writer,
             none => none.insert(self.start_container()?),
         };
-        let place = writer.append(kind, parts)?;
-        self.stored_bytes.fetch_add(place.length.into(), Ordering::Relaxed);
+        let location = writer.append(kind, parts)?;
+        self.stored_bytes.fetch_add(location.length.into(), Ordering::Relaxed);
         // Behind a manifest comes its receipt, or nothing: the commit finishes the container.
         let is_full = writer.length() >= self.repository.container_bytes();
         if is_full
@@ -310,7 +307,7 @@ impl Session {
         {
             self.send_to_sync(full)?;
         }
-        Ok(place)
+        Ok(location)
     }
 
     fn start_container(&self) -> Result<ContainerWriter> {
@@ -323,10 +320,10 @@ impl Session {
 
     /// Before its file is made: that may be what fails.
     fn note_begun(&self, number: ContainerNo) -> ContainerNo {
-        let mut begun = self.begun.lock();
-        begun.push_back(number);
-        if begun.len() > UNFINISHED_MAX {
-            begun.pop_front();
+        let mut recent_containers = self.recent_containers.lock();
+        recent_containers.push_back(number);
+        if recent_containers.len() > UNFINISHED_MAX {
+            recent_containers.pop_front();
         }
         number
     }
@@ -338,7 +335,7 @@ impl Session {
         if self.lease.verify().is_err() {
             return;
         }
-        for number in self.begun.lock().iter() {
+        for number in self.recent_containers.lock().iter() {
             let _ = self.repository.storage.remove(&crate::container::part_name(*number));
         }
     }
@@ -367,22 +364,22 @@ impl Session {
 
     /// Writes what is in memory as a run of this session's own. It stays in memory until it can be
     /// read there: a commit must not publish what no index knows.
-    fn spill(&self, fresh: &mut Fresh) -> Result<()> {
-        let (generation, number) = (self.lease.generation(), fresh.spilled.len());
+    fn spill(&self, objects: &mut SessionObjects) -> Result<()> {
+        let (generation, number) = (self.lease.generation(), objects.spilled.len());
         let name = format!("index/spill-{generation:x}-{:x}-{number:x}", self.number);
-        write_run(&*self.repository.storage, &name, &fresh.placed)?;
+        write_run(&*self.repository.storage, &name, &objects.placed)?;
         let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
-        fresh.spilled.push((name, run));
-        fresh.placed.clear();
+        objects.spilled.push((name, run));
+        objects.placed.clear();
         Ok(())
     }
 
     /// Adds what this session stored to the index. The commit lock is held.
     fn publish_index(&self, renumbered: &Renumbered) -> Result<()> {
         let storage = &*self.repository.storage;
-        let mut fresh = self.fresh.lock();
-        if !fresh.placed.is_empty() {
-            self.spill(&mut fresh)?;
+        let mut objects = self.objects.lock();
+        if !objects.placed.is_empty() {
+            self.spill(&mut objects)?;
         }
         let index = self.repository.index();
         let mut state = index.state.clone();
@@ -390,18 +387,18 @@ impl Session {
         let allocated = self.repository.next_container.load(Ordering::Relaxed);
         state.next_container = unsettled.unwrap_or(allocated).min(allocated);
         state.next_snapshot = self.repository.next_snapshot.load(Ordering::Relaxed);
-        let renumber = |place: Place| {
-            let container = *renumbered.get(&place.container).unwrap_or(&place.container);
-            Some(Place { container, ..place })
+        let renumber = |location: RecordLocation| {
+            let container = *renumbered.get(&location.container).unwrap_or(&location.container);
+            Some(RecordLocation { container, ..location })
         };
-        let mine: Vec<_> = fresh.spilled.iter().map(|(_, run)| run.clone()).collect();
+        let mine: Vec<_> = objects.spilled.iter().map(|(_, run)| run.clone()).collect();
         if !mine.is_empty() {
             add_runs(&self.repository, &index, &mut state, mine, renumber)?;
         }
         let old = index.state.runs.clone();
         self.repository.publish_index(&self.lease, state.clone())?;
         remove_runs(storage, &self.lease, old.iter().filter(|run| !state.runs.contains(run)))?;
-        fresh.spilled.drain(..).try_for_each(|(name, _)| Ok(storage.remove(&name)?))
+        objects.spilled.drain(..).try_for_each(|(name, _)| Ok(storage.remove(&name)?))
     }
 }
 
@@ -425,7 +422,7 @@ pub(crate) fn add_runs(
     index: &crate::index::Index,
     state: &mut crate::index::state::State,
     mine: Vec<Arc<RunReader>>,
-    place: impl FnMut(Place) -> Option<Place>,
+    location: impl FnMut(RecordLocation) -> Option<RecordLocation>,
 ) -> Result<()> {
     let added = mine.iter().max_by_key(|run| run.entries()).cloned();
     let Some(added) = added else { return Ok(()) };
@@ -434,7 +431,7 @@ pub(crate) fn add_runs(
     merged.extend(mine);
     let number = repository.allocate_run(state);
     state.runs = keep;
-    if merge_runs(&*repository.storage, &run_name(number), &merged, place)? {
+    if merge_runs(&*repository.storage, &run_name(number), &merged, location)? {
         state.runs.push(number);
     }
     Ok(())
@@ -454,9 +451,12 @@ pub(crate) fn remove_runs<'a>(
 pub(crate) fn write_run(
     storage: &dyn Storage,
     name: &str,
-    placed: &FxHashMap<Prefix, Place>,
+    placed: &FxHashMap<Prefix, RecordLocation>,
 ) -> Result<()> {
-    let row = |(prefix, place): (&Prefix, &Place)| Row { prefix: *prefix, place: *place };
+    let row = |(prefix, location): (&Prefix, &RecordLocation)| Row {
+        prefix: *prefix,
+        location: *location,
+    };
     let mut rows: Vec<Row> = placed.iter().map(row).collect();
     rows.sort_unstable_by_key(|row| row.prefix);
     storage.remove(name)?;

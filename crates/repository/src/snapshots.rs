@@ -21,7 +21,7 @@ pub struct SnapshotRef {
 
 /// A stored snapshot: what lies in the clear, and the sealed manifest.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredSnapshot {
     /// Its name.
     pub name: SnapshotRef,
     /// Its head; the signature is not verified here.
@@ -40,7 +40,7 @@ pub struct Stored {
     receipt_record: Vec<u8>,
 }
 
-impl Stored {
+impl StoredSnapshot {
     /// The bytes of its file.
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.session_record[..], &self.record, &self.receipt_record].concat()
@@ -65,7 +65,7 @@ pub(crate) fn parse_all(names: &[String]) -> Vec<SnapshotRef> {
 }
 
 /// Reads one snapshot; damage and a content that is not its name's are errors.
-pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<Stored> {
+pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<StoredSnapshot> {
     let bytes = read_small(storage, &file_name(name), BYTES_MAX).map_err(|error| {
         if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error.into() }
     })?;
@@ -73,7 +73,7 @@ pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<Stored> {
 }
 
 /// The snapshot `name` in the bytes of its file.
-pub fn decode(name: SnapshotRef, bytes: &[u8]) -> Result<Stored> {
+pub fn decode(name: SnapshotRef, bytes: &[u8]) -> Result<StoredSnapshot> {
     stored(name, bytes).map_err(|reason| Error::damaged(&file_name(name), reason))
 }
 
@@ -117,7 +117,7 @@ fn parse(name: &str) -> Option<SnapshotRef> {
     Some(SnapshotRef { sequence, id: SnapshotId::from_hex(id)? })
 }
 
-fn stored(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
+fn stored(name: SnapshotRef, bytes: &[u8]) -> format::Result<StoredSnapshot> {
     let session = record::verify(bytes)?;
     let rest = bytes.get(session.header.record_bytes()..).unwrap_or_default();
     let manifest = record::verify(rest)?;
@@ -132,7 +132,16 @@ fn stored(name: SnapshotRef, bytes: &[u8]) -> format::Result<Stored> {
     let receipt = receipt(&receipt_record, &manifest.header)?;
     let session_record = bytes[..bytes.len() - rest.len()].to_vec();
     let session = session.clear.to_vec();
-    Ok(Stored { name, head, signature, session, record, receipt, session_record, receipt_record })
+    Ok(StoredSnapshot {
+        name,
+        head,
+        signature,
+        session,
+        record,
+        receipt,
+        session_record,
+        receipt_record,
+    })
 }
 
 /// The clear part of the receipt behind a manifest. Nothing else may follow.

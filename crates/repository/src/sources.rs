@@ -1,7 +1,7 @@
 //! Which source a snapshot is of. Looked up once: who has many sources in one repository would else read every
 //! snapshot file to find that a new source has none.
 
-use crate::snapshots::{SnapshotRef, Stored};
+use crate::snapshots::{SnapshotRef, StoredSnapshot};
 use crate::{Error, Repository, Result};
 use ids::ObjectId;
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ impl Sources {
 
 impl Repository {
     /// The newest snapshot of `source`, as far as the clear tells; damaged ones are passed over.
-    pub(crate) fn newest_of_source(&self, source: &ObjectId) -> Result<Option<Stored>> {
+    pub(crate) fn latest_of_source(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
         let names = self.snapshots()?;
         self.sources.keep(&names);
         for name in names.into_iter().rev() {

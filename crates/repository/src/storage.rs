@@ -42,12 +42,12 @@ impl StorageError {
     }
 
     /// Whether there is a file of that name.
-    pub fn exists_already(&self) -> bool {
+    pub fn already_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
     /// Whether it is the way there that failed, or this machine: it says nothing of the data.
-    pub fn is_of_the_way(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         use io::ErrorKind::{Interrupted, OutOfMemory, PermissionDenied, WouldBlock};
         let errno = rustix::io::Errno::from_io_error(&self.source);
         let too_many_files = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
@@ -56,7 +56,7 @@ impl StorageError {
                 self.source.kind(),
                 PermissionDenied | OutOfMemory | Interrupted | WouldBlock
             )
-            || is_unreachable(self.source.kind())
+            || is_connection_error(self.source.kind())
     }
 
     /// Whether the storage is full.
@@ -67,7 +67,7 @@ impl StorageError {
 }
 
 /// Whether errors of this kind say that the place cannot be reached.
-pub fn is_unreachable(kind: io::ErrorKind) -> bool {
+pub fn is_connection_error(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::*;
     matches!(
         kind,
@@ -143,7 +143,7 @@ pub trait Storage: Send + Sync {
     fn list(&self, directory: &str) -> StorageResult<Vec<String>>;
 
     /// Whether [`Storage::list`] always shows the directory as it is at this moment.
-    fn lists_are_fresh(&self) -> bool {
+    fn has_consistent_listing(&self) -> bool {
         false
     }
 

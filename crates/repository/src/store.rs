@@ -1,17 +1,17 @@
 //! What pipelines ask of a repository, wherever it lies: [`Repository`] itself, or one behind a
 //! server (the crate `remote`).
 //!
-//! Who writes gets a [`Writer`] first (for a local repository, the lease), then begins sessions with
+//! Who writes gets a [`WriteLease`] first (for a local repository, the lease), then begins sessions with
 //! it. Questions whose answer is far away come in two steps: ask now, wait later.
 
 use crate::config::Config;
 use crate::lease::Lease;
 use crate::receipts::ReceiptKey;
-use crate::session::{Committed, Session};
-use crate::snapshots::{SnapshotRef, Stored};
+use crate::session::{CommittedSnapshot, Session};
+use crate::snapshots::{SnapshotRef, StoredSnapshot};
 use crate::{Error, Repository, Result};
 use format::record::{RecordKind, SealedRecord};
-use ids::{ContainerNo, KeyId, ObjectId, Place};
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use std::sync::Arc;
 
 /// A repository as pipelines use it.
@@ -26,55 +26,55 @@ pub trait Store: Send + Sync {
     fn snapshots(&self) -> Result<Vec<SnapshotRef>>;
 
     /// One snapshot.
-    fn snapshot(&self, name: SnapshotRef) -> Result<Stored>;
+    fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot>;
 
     /// Several snapshots. Who has them far away sends for all at once.
-    fn several(&self, names: &[SnapshotRef]) -> Vec<Result<Stored>> {
+    fn read_snapshots(&self, names: &[SnapshotRef]) -> Vec<Result<StoredSnapshot>> {
         names.iter().map(|name| self.snapshot(*name)).collect()
     }
 
     /// The newest snapshot of `source`, as far as the clear tells.
-    fn newest(&self, source: &ObjectId) -> Result<Option<Stored>>;
+    fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>>;
 
     /// The same of several sources. Who has them far away asks for all at once.
-    fn newest_of(&self, sources: &[ObjectId]) -> Vec<Result<Option<Stored>>> {
-        sources.iter().map(|source| self.newest(source)).collect()
+    fn latest_snapshots(&self, sources: &[ObjectId]) -> Vec<Result<Option<StoredSnapshot>>> {
+        sources.iter().map(|source| self.latest_snapshot(source)).collect()
     }
 
     /// The key slots.
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>>;
 
-    /// The key list, if there is one; `anew` when one that came before does not do.
-    fn key_list(&self, anew: bool) -> Result<Option<Vec<u8>>>;
+    /// The key list, if there is one; `refresh` when one that came before does not do.
+    fn key_list(&self, refresh: bool) -> Result<Option<Vec<u8>>>;
 
     /// Keys with which servers signed receipts here.
     fn receipt_keys(&self) -> Result<Vec<ReceiptKey>>;
 
     /// Where the records of `ids` lie.
-    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>>;
+    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>>;
 
-    /// Says that the record at `place` will be read soon, in this order: who has it far away sends
+    /// Says that the record at `location` will be read soon, in this order: who has it far away sends
     /// for it. Waits when too much is under way.
-    fn want(&self, _place: Place) -> Result<()> {
+    fn prefetch(&self, _place: RecordLocation) -> Result<()> {
         Ok(())
     }
 
     /// Whether it lies behind a network, where each question costs a round trip.
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
 
-    /// Reads the record at `place`. Whether it is good is for who opens its seal.
-    fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()>;
+    /// Reads the record at `location`. Whether it is good is for who opens its seal.
+    fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()>;
 
-    /// Makes the record at `place` good from parity. Whether that was done.
-    fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool;
+    /// Makes the record at `location` good from parity. Whether that was done.
+    fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool;
 
     /// Records that were read from parity so far.
-    fn healed(&self) -> Vec<Place>;
+    fn healed(&self) -> Vec<RecordLocation>;
 
     /// Finds and reads the record that holds `id`, even while reclaim moves it.
-    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<Place>;
+    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<RecordLocation>;
 
     /// The container `number` is gone: looks again where things lie.
     fn refresh_after(&self, gone: ContainerNo) -> Result<()>;
@@ -85,28 +85,28 @@ pub trait Store: Send + Sync {
     /// Forgets the snapshots that `tombstone` names: for who has the repository far away. How many were listed until now.
     /// The right to write is taken and given back there.
     fn forget(&self, _session: &SealedRecord, _tombstone: &SealedRecord) -> Result<u64> {
-        Err(Error::NotHere)
+        Err(Error::LocalOnly)
     }
 
     /// The right to write; `holder` is for people.
-    fn writer(self: Arc<Self>, holder: &str) -> Result<Box<dyn Writer>>;
+    fn write_lease(self: Arc<Self>, holder: &str) -> Result<Box<dyn WriteLease>>;
 }
 
 /// The right to write.
-pub trait Writer: Send + Sync {
+pub trait WriteLease: Send + Sync {
     /// Begins a session that builds on the snapshot `base` and whose key `session_record` holds.
     /// [`Error::SnapshotMissing`] when `base` was forgotten meanwhile: look for another one.
     fn begin(
         &self,
         base: Option<SnapshotRef>,
         session_record: SealedRecord,
-    ) -> Result<Box<dyn Sink>>;
+    ) -> Result<Box<dyn WriteSession>>;
 
     /// Fails when the right was lost.
     fn verify(&self) -> Result<()>;
 
     /// The work went well.
-    fn done(&self);
+    fn finish(&self);
 }
 
 /// What is known of an id at once.
@@ -115,30 +115,30 @@ pub enum Claim {
     /// It has to be stored, by who asked.
     New,
     /// It is stored, or somebody else of this session stores it.
-    Known,
-    /// It has to be asked for with [`Sink::ask`].
-    Unsure,
+    Duplicate,
+    /// It has to be asked for with [`WriteSession::ask`].
+    Unknown,
 }
 
 /// Answers that are on their way.
-pub trait Answers: Send {
+pub trait PendingReply: Send {
     /// Whether they are there.
-    fn are_ready(&self) -> bool;
+    fn is_ready(&self) -> bool;
 
     /// For each id whether it has to be stored, by who asked. Waits.
     fn wait(self: Box<Self>) -> Result<Vec<bool>>;
 }
 
 /// A session, as pipelines use it. Dropped without a commit it publishes nothing.
-pub trait Sink: Send + Sync {
+pub trait WriteSession: Send + Sync {
     /// What is known of `id`. After [`Claim::New`] the caller must append it: nobody else will.
     fn claim(&self, id: &ObjectId) -> Result<Claim>;
 
-    /// Asks for ids that [`Sink::claim`] was unsure of.
-    fn ask(&self, ids: &[ObjectId]) -> Result<Box<dyn Answers>>;
+    /// Asks for ids that [`WriteSession::claim`] was unsure of.
+    fn query(&self, ids: &[ObjectId]) -> Result<Box<dyn PendingReply>>;
 
     /// For each id whether it is stored already and will go on to be.
-    fn holds(&self, ids: &[ObjectId]) -> Result<Vec<bool>>;
+    fn are_stored(&self, ids: &[ObjectId]) -> Result<Vec<bool>>;
 
     /// Appends a record, each of whose ids was claimed.
     fn append(&self, record: &SealedRecord) -> Result<()>;
@@ -150,17 +150,17 @@ pub trait Sink: Send + Sync {
     fn stored_bytes(&self) -> u64;
 
     /// The same once all that was appended has arrived: what a report may say.
-    fn settled_bytes(&self) -> Result<u64> {
+    fn acknowledged_bytes(&self) -> Result<u64> {
         Ok(self.stored_bytes())
     }
 
     /// Whether it lies behind a network, where bytes may be dearer than time.
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
 
     /// Publishes all that was appended as the snapshot of `manifest`.
-    fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed>;
+    fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<CommittedSnapshot>;
 }
 
 impl Store for Repository {
@@ -176,19 +176,19 @@ impl Store for Repository {
         Self::snapshots(self)
     }
 
-    fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
+    fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot> {
         Self::snapshot(self, name)
     }
 
-    fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
-        self.newest_of_source(source)
+    fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
+        self.latest_of_source(source)
     }
 
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
         Self::key_slots(self)
     }
 
-    fn key_list(&self, _anew: bool) -> Result<Option<Vec<u8>>> {
+    fn key_list(&self, _refresh: bool) -> Result<Option<Vec<u8>>> {
         Self::key_list(self)
     }
 
@@ -196,23 +196,23 @@ impl Store for Repository {
         Self::receipt_keys(self)
     }
 
-    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {
+    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
         self.index().find_many(ids)
     }
 
-    fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
-        Self::read(self, place, buffer)
+    fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
+        Self::read(self, location, buffer)
     }
 
-    fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
-        Self::heal(self, place, buffer)
+    fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
+        Self::heal(self, location, buffer)
     }
 
-    fn healed(&self) -> Vec<Place> {
+    fn healed(&self) -> Vec<RecordLocation> {
         Self::healed(self)
     }
 
-    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<Place> {
+    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<RecordLocation> {
         Self::fetch(self, id, buffer)
     }
 
@@ -228,14 +228,14 @@ impl Store for Repository {
         let Some(healed) = reader.healed()? else { return Ok(Vec::new()) };
         let keys = keys_in(&healed)?;
         if let Some(row) = healed.rows()?.iter().find(|row| row.is(RecordKind::Session)) {
-            self.note_healed(Place { container, offset: row.offset, length: row.length });
+            self.note_healed(RecordLocation { container, offset: row.offset, length: row.length });
         }
         Ok(keys)
     }
 
-    fn writer(self: Arc<Self>, holder: &str) -> Result<Box<dyn Writer>> {
+    fn write_lease(self: Arc<Self>, holder: &str) -> Result<Box<dyn WriteLease>> {
         let lease = self.lease(holder)?;
-        Ok(Box::new(LocalWriter { repository: self, lease }))
+        Ok(Box::new(LocalWriteLease { repository: self, lease }))
     }
 }
 
@@ -267,17 +267,17 @@ fn clear_of(associated: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 /// The right to write to a repository in this process.
-struct LocalWriter {
+struct LocalWriteLease {
     repository: Arc<Repository>,
     lease: Arc<Lease>,
 }
 
-impl Writer for LocalWriter {
+impl WriteLease for LocalWriteLease {
     fn begin(
         &self,
         base: Option<SnapshotRef>,
         session_record: SealedRecord,
-    ) -> Result<Box<dyn Sink>> {
+    ) -> Result<Box<dyn WriteSession>> {
         Ok(Box::new(self.repository.begin(&self.lease, base, session_record)?))
     }
 
@@ -285,7 +285,7 @@ impl Writer for LocalWriter {
         self.lease.verify()
     }
 
-    fn done(&self) {
+    fn finish(&self) {
         self.repository.fill_reserve();
     }
 }
@@ -293,8 +293,8 @@ impl Writer for LocalWriter {
 /// Answers that are there already.
 struct Given(Vec<bool>);
 
-impl Answers for Given {
-    fn are_ready(&self) -> bool {
+impl PendingReply for Given {
+    fn is_ready(&self) -> bool {
         true
     }
 
@@ -303,18 +303,18 @@ impl Answers for Given {
     }
 }
 
-impl Sink for Session {
+impl WriteSession for Session {
     fn claim(&self, id: &ObjectId) -> Result<Claim> {
-        Ok(if Self::claim(self, id)? { Claim::New } else { Claim::Known })
+        Ok(if Self::claim(self, id)? { Claim::New } else { Claim::Duplicate })
     }
 
-    fn ask(&self, ids: &[ObjectId]) -> Result<Box<dyn Answers>> {
+    fn query(&self, ids: &[ObjectId]) -> Result<Box<dyn PendingReply>> {
         let answers = ids.iter().map(|id| Self::claim(self, id)).collect::<Result<_>>()?;
         Ok(Box::new(Given(answers)))
     }
 
-    fn holds(&self, ids: &[ObjectId]) -> Result<Vec<bool>> {
-        ids.iter().map(|id| Self::holds(self, id)).collect()
+    fn are_stored(&self, ids: &[ObjectId]) -> Result<Vec<bool>> {
+        ids.iter().map(|id| Self::is_stored(self, id)).collect()
     }
 
     fn append(&self, record: &SealedRecord) -> Result<()> {
@@ -329,7 +329,7 @@ impl Sink for Session {
         Self::stored_bytes(self)
     }
 
-    fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<Committed> {
+    fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<CommittedSnapshot> {
         Self::commit(*self, manifest)
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
+use crate::guard::{Guard, guarded};
 use crate::lease::Lease;
-use crate::sabotage::{Point, is_out};
 use crate::{Error, Repository, Result};
 use format::container::Row;
 use format::record::verify;
-use ids::{ContainerNo, Place};
+use ids::{ContainerNo, RecordLocation};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ impl Syncer {
 
     pub(crate) fn send(&self, full: ContainerWriter) -> Result<()> {
         match self {
-            Self::Thread { queue, .. } => queue.send(full).map_err(|_| Error::WriterGone),
+            Self::Thread { queue, .. } => queue.send(full).map_err(|_| Error::WriterStopped),
             Self::InTurn(turns) => turns.lock().send(full),
         }
     }
@@ -54,7 +54,7 @@ impl Syncer {
         match self {
             Self::Thread { queue, thread } => {
                 drop(queue);
-                thread.join().unwrap_or(Err(Error::WriterGone))
+                thread.join().unwrap_or(Err(Error::WriterStopped))
             }
             Self::InTurn(turns) => turns.into_inner().finish(),
         }
@@ -79,7 +79,7 @@ impl InTurn {
 
     fn send(&mut self, full: ContainerWriter) -> Result<()> {
         if self.failed.is_some() {
-            return Err(Error::WriterGone);
+            return Err(Error::WriterStopped);
         }
         self.waiting.push_back(full);
         // The thread has one in its hands besides those that wait.
@@ -120,7 +120,7 @@ fn sync(
     renumbered: &mut Renumbered,
 ) -> Result<()> {
     let number = writer.number();
-    if writer.sync().is_ok() || is_out(Point::FailedSync) {
+    if writer.sync().is_ok() || !guarded(Guard::FailedSync) {
         lease.verify()?;
         return writer.publish(&*repository.storage).map(|_| ());
     }
@@ -142,8 +142,8 @@ fn write_again(
     let mut copy = repository.new_container(lease, || repository.allocate_container())?;
     let mut buffer = Vec::new();
     for row in rows {
-        let place = Place { container: lost, offset: row.offset, length: row.length };
-        source.read(place, &mut buffer)?;
+        let location = RecordLocation { container: lost, offset: row.offset, length: row.length };
+        source.read(location, &mut buffer)?;
         let record = verify(&buffer)
             .map_err(|reason| Error::damaged(&crate::container::part_name(lost), reason))?;
         copy.append(record.header.kind, &[&buffer])?;

@@ -8,7 +8,7 @@ use repository::config::Config;
 use repository::lease::Lease;
 use repository::local::LocalStorage;
 use repository::rebuild::FoundManifest;
-use repository::reclaim::{self, Options};
+use repository::reclaim::{self, ReclaimOptions};
 use repository::snapshots::SnapshotRef;
 use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
 use repository::{Repository, container};
@@ -111,7 +111,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found.sort();
     found
 }
-const OPTIONS: Options = Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+const OPTIONS: ReclaimOptions =
+    ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
 fn tombstone() -> SealedRecord {
     record(RecordKind::Tombstone, vec![], vec![0; 88], vec![0; 40])
 }
@@ -148,7 +149,7 @@ fn a_lost_page_ends_reclaim_unless_it_is_given_up() {
     repository.forget(&lease, &[dead], &session_record(), &tombstone()).unwrap();
     let refused = reclaim::run(&repository, &lease, OPTIONS, None).err().unwrap();
     assert!(matches!(refused, repository::Error::ObjectMissing(_)), "{refused}");
-    let accepting = Options { accept_damage: true, ..OPTIONS };
+    let accepting = ReclaimOptions { accept_damage: true, ..OPTIONS };
     let done = reclaim::run(&repository, &lease, accepting, None).unwrap();
     assert!(done.bytes_freed >= 9 << 20 && done.lost_objects == 1, "{done:?}");
     assert_eq!(repository.snapshots().unwrap(), [lost, kept], "nothing is forgotten by itself");
@@ -232,7 +233,7 @@ fn a_damaged_fence_is_an_error_and_not_a_missing_object() {
     std::fs::write(&run, &bad).unwrap();
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
     let Ok(fresh) = Repository::open(storage) else { return };
-    let wrong = (0..400).filter(|k| matches!(fresh.index().find_many(&[chunk(3000 + k)]), Ok(places) if places[0].is_none())).count();
+    let wrong = (0..400).filter(|k| matches!(fresh.index().find_many(&[chunk(3000 + k)]), Ok(locations) if locations[0].is_none())).count();
     assert_eq!(wrong, 0, "objects said to be missing");
 }
 
@@ -400,8 +401,8 @@ impl Storage for Hooked {
         self.meets("list", directory);
         self.inner.list(directory)
     }
-    fn lists_are_fresh(&self) -> bool {
-        self.inner.lists_are_fresh()
+    fn has_consistent_listing(&self) -> bool {
+        self.inner.has_consistent_listing()
     }
 
     fn create_directory(&self, name: &str) -> StorageResult<()> {

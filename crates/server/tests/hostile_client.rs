@@ -14,7 +14,7 @@ mod server;
 use api::enrol::Role;
 use api::status::Done;
 use format::limits::RECORD_BYTES_MAX;
-use ids::{ContainerNo, KeyId, ObjectId, Place, SnapshotId};
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation, SnapshotId};
 use protocol::Packet;
 use protocol::fault::Code;
 use protocol::frame::Header;
@@ -64,7 +64,7 @@ impl Scene {
 }
 
 fn everything_that_reads(name: SnapshotName) -> Vec<Packet> {
-    let place = Place { container: ContainerNo(1), offset: 64, length: 1024 };
+    let place = RecordLocation { container: ContainerNo(1), offset: 64, length: 1024 };
     let id = ObjectId([1; 24]);
     vec![
         Packet::ListSnapshots { after: 0 },
@@ -501,7 +501,7 @@ async fn numbers_and_names_that_do_not_exist_are_told_so() {
     let scene = Scene::set().await;
     let mut raw = Raw::opened(&scene.owner).await;
     let place = |container, offset, length| Packet::Read {
-        place: Place { container: ContainerNo(container), offset, length },
+        place: RecordLocation { container: ContainerNo(container), offset, length },
     };
     for packet in [
         place(0, 0, 0),

@@ -354,7 +354,7 @@ impl Scene {
         let storage = Arc::new(LocalStorage::open(&folder).unwrap());
         let repository = Repository::open(storage).unwrap();
         let lease = repository.lease("evil").unwrap();
-        repository.note_receipt_key(&lease, key).unwrap();
+        repository.add_receipt_key(&lease, key).unwrap();
         let stored = repository.snapshot(name).unwrap();
         let clear = stored.receipt.clone().unwrap();
         let receipt = Receipt {

@@ -22,7 +22,7 @@ fn nothing_that_was_acknowledged_is_lost() {
 #[test]
 fn a_disk_that_damages_what_it_holds_costs_no_more_than_that() {
     for seed in 0..SEEDS {
-        if let Err(failure) = world::rot::run(seed, false) {
+        if let Err(failure) = world::corruption::run(seed, false) {
             panic!("seed {seed}: {}\ncargo proof sim --first {seed} --log", failure.what)
         }
     }
@@ -33,8 +33,8 @@ fn the_same_seed_does_the_same() {
     for seed in 0..20 {
         let first = world::run(seed, false).unwrap();
         assert_eq!(first, world::run(seed, false).unwrap(), "seed {seed}");
-        let rotten = world::rot::run(seed, false).unwrap();
-        assert_eq!(rotten, world::rot::run(seed, false).unwrap(), "seed {seed}");
+        let rotten = world::corruption::run(seed, false).unwrap();
+        assert_eq!(rotten, world::corruption::run(seed, false).unwrap(), "seed {seed}");
         assert_ne!(first.trace, world::run(seed + 1000, false).unwrap().trace);
     }
 }

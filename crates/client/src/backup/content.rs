@@ -115,7 +115,7 @@ impl<'a> ChunkWriter<'a> {
         self.tally.report.chunks_total += 1;
         self.tally.report.bytes_before_dedup += bytes.len() as u64;
         match claim {
-            Claim::Known => stored.known(false),
+            Claim::Duplicate => stored.known(false),
             Claim::New => {
                 stored.known(true);
                 self.tally.count_new(bytes.len());
@@ -126,7 +126,7 @@ impl<'a> ChunkWriter<'a> {
                 let bytes = &*super::lies::through_memory(bytes);
                 self.block.push_chunk(id, bytes);
             }
-            Claim::Unsure => {
+            Claim::Unknown => {
                 let tag = (stored.unsure(), bytes.len());
                 let length = bytes.len();
                 self.unsure.push(session, length, tag, |block| block.push_chunk(id, bytes))?;
@@ -187,7 +187,7 @@ impl<'a> ChunkWriter<'a> {
             timed(&mut stages.store_secs, || Ok(shared.session.append(&press.record)?))
         });
         shared.presses.give_back(press);
-        if shared.session.is_far() {
+        if shared.session.is_remote() {
             let spent = |now: f64, before: f64| Duration::from_secs_f64((now - before).max(0.0));
             let working = spent(stages.compress_secs, before.0);
             shared.effort.note(working, spent(stages.store_secs, before.1));

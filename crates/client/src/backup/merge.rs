@@ -17,7 +17,7 @@ use format::entry::{
 use format::inner::Child;
 use format::manifest::Head;
 use ids::ObjectId;
-use repository::store::Sink;
+use repository::store::WriteSession;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ pub(super) struct Merge<'a> {
     ignore_inode: bool,
     previous: Option<Previous<'a>>,
     /// Set when what the snapshot before cites may be lost: asked for every chunk.
-    distrust: Option<&'a dyn Sink>,
+    distrust: Option<&'a dyn WriteSession>,
     /// Of the current page: chunks that are not there any more.
     missing: FxHashSet<ObjectId>,
     owners: OwnerNames,
@@ -65,7 +65,7 @@ impl<'a> Merge<'a> {
         options: &Options,
         pages: Option<&'a PageReader<'a>>,
         head: Option<Head>,
-        distrust: Option<&'a dyn Sink>,
+        distrust: Option<&'a dyn WriteSession>,
     ) -> Self {
         let previous = pages.zip(head).map(|(pages, head)| Previous {
             cursor: Cursor::new(pages, head.root, head.level),
@@ -195,7 +195,7 @@ impl<'a> Merge<'a> {
                 previous.matched = Some(Vec::new());
             }
             Err(Error::Cancelled) => return Err(Error::Cancelled),
-            Err(error) if error.is_of_the_way() => return Err(error),
+            Err(error) if error.is_unreachable() => return Err(error),
             Err(error) => {
                 // The old tree is damaged: go on without it. All that follows is read again, and
                 // what is missing is stored again.
@@ -348,7 +348,7 @@ impl<'a> Merge<'a> {
 
 /// Chunks of these entries that are not stored any more, asked for a page at a time.
 fn missing_of(
-    distrust: Option<&dyn Sink>,
+    distrust: Option<&dyn WriteSession>,
     entries: &VecDeque<Entry>,
 ) -> Result<FxHashSet<ObjectId>> {
     let Some(session) = distrust else { return Ok(FxHashSet::default()) };
@@ -358,7 +358,7 @@ fn missing_of(
     };
     let of_xattrs = entries.iter().flat_map(|entry| ids_of(&entry.attributes.xattr_runs));
     let ids: Vec<_> = entries.iter().flat_map(chunks).chain(of_xattrs).collect();
-    let held = session.holds(&ids)?;
+    let held = session.are_stored(&ids)?;
     Ok(ids.into_iter().zip(held).filter(|(_, held)| !held).map(|(id, _)| id).collect())
 }
 

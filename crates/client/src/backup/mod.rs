@@ -40,8 +40,8 @@ use format::limits::MANIFEST_BODY_MAX;
 use merge::Merge;
 use order::Order;
 use queue::Queue;
-use repository::snapshots::{SnapshotRef, Stored};
-use repository::store::{Sink, Writer};
+use repository::snapshots::{SnapshotRef, StoredSnapshot};
+use repository::store::{WriteLease, WriteSession};
 use seal::Sealer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -196,7 +196,7 @@ pub fn run(
 
 fn write(
     archive: &Archive,
-    writer: &dyn Writer,
+    writer: &dyn WriteLease,
     options: &Options,
     progress: &Progress,
     monitor: &dyn Monitor,
@@ -243,20 +243,24 @@ fn write(
 }
 
 /// The newest snapshot of the source of `options` that may be built upon.
-fn newest(archive: &Archive, options: &Options, monitor: &dyn Monitor) -> Result<Option<Stored>> {
+fn newest(
+    archive: &Archive,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Option<StoredSnapshot>> {
     let source = manifest::source_id(archive, &options.node, &options.paths);
     manifest::newest_of(archive, &source, &options.node, &mut |text| monitor.note(text))
 }
 
 /// Whether a new snapshot would be the `previous` one once more: the same tree, nothing of which had to be stored, and both
 /// complete.
-fn is_same(previous: &Stored, root: &tree::Root, report: &Report) -> bool {
+fn is_same(previous: &StoredSnapshot, root: &tree::Root, report: &Report) -> bool {
     let is_new = report.chunks_new > 0 || report.bytes_of_pages > 0;
     let is_partial = report.objects_failed > 0 || report.objects_incomplete > 0;
     !is_new && !is_partial && root.id == previous.head.root && !previous.head.is_partial()
 }
 
-fn skipped(previous: &Stored, tally: Tally, begun: &Begun) -> Done {
+fn skipped(previous: &StoredSnapshot, tally: Tally, begun: &Begun) -> Done {
     let mut report = tally.report;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
@@ -267,11 +271,11 @@ fn skipped(previous: &Stored, tally: Tally, begun: &Begun) -> Done {
 /// A session on the newest snapshot of the source, if there is one.
 fn begin(
     archive: &Archive,
-    writer: &dyn Writer,
+    writer: &dyn WriteLease,
     options: &Options,
     sealer: &Sealer,
     monitor: &dyn Monitor,
-) -> Result<(Option<Stored>, Box<dyn Sink>)> {
+) -> Result<(Option<StoredSnapshot>, Box<dyn WriteSession>)> {
     loop {
         let previous = newest(archive, options, monitor)?;
         let base = previous.as_ref().map(|stored| stored.name);
@@ -307,14 +311,14 @@ impl Begun {
 fn finish(
     archive: &Archive,
     options: &Options,
-    session: Box<dyn Sink>,
+    session: Box<dyn WriteSession>,
     sealer: &Sealer,
     manifest: NewManifest,
     tally: Tally,
     begun: &Begun,
 ) -> Result<Done> {
     let mut report = tally.report;
-    report.bytes_transferred = session.settled_bytes()?;
+    report.bytes_transferred = session.acknowledged_bytes()?;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
     let is_unread = report.objects_failed > 0 || report.objects_incomplete > 0;
@@ -341,7 +345,7 @@ fn finish(
 fn previous_pages<'a>(
     archive: &'a Archive,
     options: &'a Options,
-    previous: Option<&Stored>,
+    previous: Option<&StoredSnapshot>,
     monitor: &dyn Monitor,
 ) -> Result<Option<PageReader<'a>>> {
     let Some(previous) = previous.filter(|_| !options.full) else { return Ok(None) };
@@ -360,7 +364,7 @@ fn distrusts(
     archive: &Archive,
     options: &Options,
     reads: bool,
-    previous: Option<&Stored>,
+    previous: Option<&StoredSnapshot>,
 ) -> Result<bool> {
     let Some(previous) = previous.filter(|_| reads) else { return Ok(false) };
     if archive.reader_keys().is_err() {

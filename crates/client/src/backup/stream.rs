@@ -10,7 +10,7 @@ use crate::manifest::{self, NewManifest};
 use crate::pages::PageWriter;
 use crate::{Archive, Error, Result};
 use format::entry::{Attributes, Content, Entry, Kind};
-use repository::store::{Sink, Writer};
+use repository::store::{WriteLease, WriteSession};
 use seal::Sealer;
 use std::io::{ErrorKind, Read};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub fn run_stream(
 }
 
 /// A session, begun once more when a key was removed since the key list was read.
-fn begin(archive: &Archive, writer: &dyn Writer) -> Result<(Sealer, Box<dyn Sink>)> {
+fn begin(archive: &Archive, writer: &dyn WriteLease) -> Result<(Sealer, Box<dyn WriteSession>)> {
     let sealer = archive.sealer()?;
     match writer.begin(None, sealer.session_record()) {
         Err(repository::Error::KeysChanged) => {

@@ -18,7 +18,7 @@ use chunker::Chunker;
 use crypto::IdKey;
 use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, Segment};
 use format::xattrs::INLINE_BYTES_MAX as XATTRS_INLINE_BYTES_MAX;
-use repository::store::Sink;
+use repository::store::WriteSession;
 use rustix::io::Errno;
 use seal::Sealer;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) struct Shared<'a> {
     pub(super) options: &'a Options,
     pub(super) progress: &'a Progress,
     pub(super) monitor: &'a dyn Monitor,
-    pub(super) session: &'a dyn Sink,
+    pub(super) session: &'a dyn WriteSession,
     pub(super) sealer: &'a Sealer,
     pub(super) pages: &'a PageWriter<'a>,
     pub(super) ids: &'a IdKey,
@@ -53,7 +53,7 @@ impl<'a> Shared<'a> {
         options: &'a Options,
         progress: &'a Progress,
         monitor: &'a dyn Monitor,
-        session: &'a dyn Sink,
+        session: &'a dyn WriteSession,
         sealer: &'a Sealer,
         pages: &'a PageWriter<'a>,
     ) -> Result<Self> {

@@ -8,8 +8,8 @@ use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
 use crate::receipts::Received;
 use crate::{Archive, Error, Result};
-use ids::{ContainerNo, ObjectId, Place, SnapshotId};
-use repository::check::Wanted;
+use ids::{ContainerNo, ObjectId, RecordLocation, SnapshotId};
+use repository::check::IdPrefix;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ pub(super) fn run(
     report: &mut Report,
 ) -> Result<()> {
     if options.repair {
-        return Err(repository::Error::NotHere.into());
+        return Err(repository::Error::LocalOnly.into());
     }
     report.left_out = LEFT_OUT.to_vec();
     // Without it nobody can say what is forged.
@@ -73,11 +73,11 @@ struct Data<'a> {
     progress: &'a Progress,
     scratch: Scratch,
     buffer: Vec<u8>,
-    lost: FxHashSet<Wanted>,
+    lost: FxHashSet<IdPrefix>,
 }
 
 /// An object, and where it lies.
-type At = (Place, ObjectId);
+type At = (RecordLocation, ObjectId);
 
 impl<'a> Data<'a> {
     fn new(archive: &'a Archive, report: &'a mut Report, progress: &'a Progress) -> Result<Self> {
@@ -99,13 +99,13 @@ impl<'a> Data<'a> {
         let records: Vec<_> = objects.chunk_by(|one, next| one.0 == next.0).collect();
         let mut ahead = records.iter().map(|record| record[0].0);
         for place in ahead.by_ref().take(AHEAD) {
-            self.archive.store.want(place)?;
+            self.archive.store.prefetch(place)?;
         }
         for record in &records {
             cancelled(self.progress)?;
             self.record(record)?;
             if let Some(place) = ahead.next() {
-                self.archive.store.want(place)?;
+                self.archive.store.prefetch(place)?;
             }
         }
         Ok(())
@@ -115,7 +115,7 @@ impl<'a> Data<'a> {
     fn record(&mut self, objects: &[At]) -> Result<()> {
         let place = objects[0].0;
         let Err(error) = self.holds(place, objects, true) else { return Ok(()) };
-        if error.is_of_the_way() {
+        if error.is_unreachable() {
             return Err(error);
         }
         if self.moved(objects)? {
@@ -127,13 +127,13 @@ impl<'a> Data<'a> {
         let what = format!("container {number} at {offset} (+{length}): {error}");
         self.report.damages.push(Damage { what, healable: is_healable, ..Damage::default() });
         if !is_healable {
-            self.lost.extend(objects.iter().map(|(_, id)| Wanted::new(id)));
+            self.lost.extend(objects.iter().map(|(_, id)| IdPrefix::new(id)));
         }
         Ok(())
     }
 
     /// Whether the record at `place` holds all of these as their names say. It is read first, or in the buffer already.
-    fn holds(&mut self, place: Place, objects: &[At], read: bool) -> Result<()> {
+    fn holds(&mut self, place: RecordLocation, objects: &[At], read: bool) -> Result<()> {
         if read {
             self.archive.store.read(place, &mut self.buffer)?;
             self.report.bytes_read += self.buffer.len() as u64;
@@ -169,7 +169,7 @@ impl<'a> Data<'a> {
         now.sort_unstable();
         for record in now.chunk_by(|one, next| one.0 == next.0) {
             match self.holds(record[0].0, record, true) {
-                Err(error) if error.is_of_the_way() => return Err(error),
+                Err(error) if error.is_unreachable() => return Err(error),
                 Err(_) => return Ok(false),
                 Ok(()) => {}
             }

@@ -7,8 +7,8 @@ use crate::manifest::Snapshot;
 use crate::pages::{Lost, PageReader};
 use crate::{Archive, Result};
 use format::entry::{Content, Entry, Segment};
-use ids::{ObjectId, Place};
-use repository::check::{Damage as ContainerDamage, Wanted, lost_objects};
+use ids::{ObjectId, RecordLocation};
+use repository::check::{ContainerDamage, IdPrefix, lost_objects};
 use rustc_hash::FxHashSet;
 use tree::{Cursor, PageSource};
 
@@ -53,7 +53,7 @@ pub(super) fn attribute(
 pub(super) fn search(
     archive: &Archive,
     found: &Found,
-    wanted: &FxHashSet<Wanted>,
+    wanted: &FxHashSet<IdPrefix>,
     report: &mut Report,
 ) -> Result<()> {
     let search = Search { wanted, bad_pages: &found.bad_pages };
@@ -66,10 +66,10 @@ pub(super) fn search(
 
 /// What could only be read by its parity while the structure was checked, and is not said yet.
 fn healed(archive: &Archive, seen: &Seen) -> Vec<ContainerDamage> {
-    let damage = |place: Place| ContainerDamage {
+    let damage = |place: RecordLocation| ContainerDamage {
         range: Some((place.offset.into(), place.length.into())),
         is_healable: true,
-        ..ContainerDamage::whole(place.container, "it was read from parity".into())
+        ..ContainerDamage::of_container(place.container, "it was read from parity".into())
     };
     let said: FxHashSet<_> = seen.damages.iter().map(|it| (it.container, it.range)).collect();
     let healed = archive.store.healed().into_iter().map(damage);
@@ -77,7 +77,7 @@ fn healed(archive: &Archive, seen: &Seen) -> Vec<ContainerDamage> {
 }
 
 struct Search<'a> {
-    wanted: &'a FxHashSet<Wanted>,
+    wanted: &'a FxHashSet<IdPrefix>,
     bad_pages: &'a FxHashSet<ObjectId>,
 }
 
@@ -144,6 +144,6 @@ impl Search<'_> {
     }
 
     fn is_bad(&self, id: &ObjectId) -> bool {
-        self.wanted.contains(&Wanted::new(id)) || self.bad_pages.contains(id)
+        self.wanted.contains(&IdPrefix::new(id)) || self.bad_pages.contains(id)
     }
 }

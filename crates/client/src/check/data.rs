@@ -8,10 +8,10 @@ use crate::blocks::{Scratch, misnamed};
 use crate::{Archive, Error, Result};
 use format::container::Row;
 use format::record::{self, RecordKind};
-use ids::{ContainerNo, Place};
+use ids::{ContainerNo, RecordLocation};
 use parking_lot::Mutex;
 use repository::check::{
-    Damage as ContainerDamage, Opened, Wanted, containers_in_index, open, parity,
+    ContainerDamage, IdPrefix, OpenContainer, check_parity, containers_in_index, open_container,
 };
 use repository::container::read::ContainerReader;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -23,12 +23,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(super) struct Seen {
     pub(super) damages: Vec<ContainerDamage>,
     /// Places of records that are damaged.
-    pub(super) bad: Vec<Place>,
+    pub(super) bad: Vec<RecordLocation>,
     /// Objects that are not what their names say, in records that are good.
-    pub(super) wrong: FxHashSet<(Place, Wanted)>,
+    pub(super) wrong: FxHashSet<(RecordLocation, IdPrefix)>,
     /// Containers that are not what they should be: the objects that are there, with the offsets
     /// of their records. None where nothing can be read.
-    pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, Wanted)>>,
+    pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, IdPrefix)>>,
     /// Whether a container that the index does not name holds objects.
     pub(super) has_unnamed: bool,
     /// Clear parts of the manifests.
@@ -49,7 +49,7 @@ impl Seen {
     }
 
     /// Whether `id` cannot be had from `place`, where the index says it lies.
-    pub(super) fn is_lost(&self, place: Place, id: Wanted) -> bool {
+    pub(super) fn is_lost(&self, place: RecordLocation, id: IdPrefix) -> bool {
         let there = self.partly.get(&place.container);
         there.is_some_and(|there| !there.contains(&(place.offset, id)))
             || self.bad.contains(&place)
@@ -156,8 +156,8 @@ impl Look<'_> {
         progress: &Progress,
     ) -> Result<(Seen, u64)> {
         let mut seen = Seen::default();
-        let opened = open(self.archive.local()?, number, &mut seen.damages)?;
-        let Some(Opened { reader, rows }) = opened else {
+        let opened = open_container(self.archive.local()?, number, &mut seen.damages)?;
+        let Some(OpenContainer { reader, rows }) = opened else {
             // One that nobody names may be removed at this moment.
             if !is_named {
                 seen.damages.clear();
@@ -179,23 +179,24 @@ impl Look<'_> {
         }
         // What is known to be damaged is said once.
         if chosen && seen.damages.is_empty() {
-            seen.damages.extend(parity(self.archive.local()?, &reader)?);
+            seen.damages.extend(check_parity(self.archive.local()?, &reader)?);
         }
         let bytes = rows.iter().map(|row| u64::from(row.length)).sum();
         Ok((seen, if chosen { bytes } else { 0 }))
     }
 
     fn row(&mut self, reader: &ContainerReader, row: &Row, seen: &mut Seen) -> Result<()> {
-        let place = Place { container: reader.number(), offset: row.offset, length: row.length };
+        let place =
+            RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
         let read = reader.read(place, &mut self.buffer).map_err(Error::from);
         let reason = match read.and_then(|()| self.record(place, seen)) {
             Ok(()) => return Ok(()),
-            Err(error) if error.is_of_the_way() => return Err(error),
+            Err(error) if error.is_unreachable() => return Err(error),
             Err(error) => error.to_string(),
         };
         let is_healable = reader.heal(place, &mut self.buffer);
         let range = Some((row.offset.into(), row.length.into()));
-        let damage = ContainerDamage::whole(place.container, reason);
+        let damage = ContainerDamage::of_container(place.container, reason);
         seen.damages.push(ContainerDamage { range, is_healable, ..damage });
         if !is_healable || self.record(place, seen).is_err() {
             seen.bad.push(place);
@@ -204,7 +205,7 @@ impl Look<'_> {
     }
 
     /// Looks into the record that was read from `place`.
-    fn record(&mut self, place: Place, seen: &mut Seen) -> Result<()> {
+    fn record(&mut self, place: RecordLocation, seen: &mut Seen) -> Result<()> {
         let record = record::verify(&self.buffer)?;
         match record.header.kind {
             RecordKind::Session | RecordKind::Receipt => return Ok(()),
@@ -220,16 +221,16 @@ impl Look<'_> {
         }
         if let Some(there) = seen.partly.get_mut(&place.container) {
             let ids = record::object_ids(&record).unwrap_or_default();
-            there.extend(ids.iter().map(|id| (place.offset, Wanted::new(id))));
+            there.extend(ids.iter().map(|id| (place.offset, IdPrefix::new(id))));
         }
         let Ok(blocks) = self.archive.blocks() else { return Ok(()) };
         let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
         for id in misnamed(&self.archive.keys.writer.ids, &opened) {
             let range = Some((place.offset.into(), place.length.into()));
             let reason = format!("object {id} has other content than its name says");
-            let damage = ContainerDamage::whole(place.container, reason);
+            let damage = ContainerDamage::of_container(place.container, reason);
             seen.damages.push(ContainerDamage { range, ..damage });
-            seen.wrong.insert((place, Wanted::new(&id)));
+            seen.wrong.insert((place, IdPrefix::new(&id)));
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ fn listed(
         let name = SnapshotRef { sequence: head.sequence, id: *id };
         match archive.local()?.snapshot(name) {
             Err(repository::Error::SnapshotMissing(_)) => {}
-            Err(error) if error.is_of_the_way() => return Err(error.into()),
+            Err(error) if error.is_unreachable() => return Err(error.into()),
             _ => drop(listed.insert(*id)),
         }
     }

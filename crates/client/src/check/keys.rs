@@ -9,8 +9,8 @@ use repository::config::Config;
 
 /// What stands twice and is lost or damaged in one place.
 fn ills(archive: &Archive) -> Result<Vec<(&'static str, String)>> {
-    let mut ills = Config::ills(&**archive.local()?.storage())?;
-    ills.extend(archive.local()?.ills_of_key_list()?);
+    let mut ills = Config::problems(&**archive.local()?.storage())?;
+    ills.extend(archive.local()?.key_list_problems()?);
     Ok(ills)
 }
 

@@ -3,7 +3,7 @@
 use super::{Report, cancelled};
 use crate::backup::Progress;
 use crate::{Archive, Result};
-use repository::parity::{Repair, remove_unfinished, repair};
+use repository::parity::{RepairOutcome, remove_unfinished, repair};
 
 /// Repairs what can be. What cannot is left alone: the check that follows names it, and whom it
 /// concerns.
@@ -12,11 +12,11 @@ pub(super) fn run(archive: &Archive, progress: &Progress, report: &mut Report) -
     let lease = archive.lease("check --repair")?;
     super::keys::repair(archive, &lease, report)?;
     remove_unfinished(repository, &lease)?;
-    let files = repository.containers_now()?;
+    let files = repository.current_containers()?;
     for file in files.iter().filter(|file| file.finished) {
         cancelled(progress)?;
-        if let Repair::Repaired(rot) = repair(repository, &lease, file.number)? {
-            report.repaired.push(format!("container {}: {rot}", file.number));
+        if let RepairOutcome::Repaired(damage) = repair(repository, &lease, file.number)? {
+            report.repaired.push(format!("container {}: {damage}", file.number));
         }
     }
     Ok(())

@@ -9,8 +9,8 @@ use crate::{Archive, Error, Result};
 use format::leaf::LeafReader;
 use format::page::PageKind;
 use format::{inner, list};
-use ids::{ObjectId, Place, SnapshotId};
-use repository::check::{Wanted, missing};
+use ids::{ObjectId, RecordLocation, SnapshotId};
+use repository::check::{IdPrefix, missing_ids};
 use repository::store::Store;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Found {
     /// Pages that cannot be read.
     pub(super) bad_pages: FxHashSet<ObjectId>,
     /// Chunks that the index does not have.
-    pub(super) missing: FxHashSet<Wanted>,
+    pub(super) missing: FxHashSet<IdPrefix>,
 }
 
 /// Ids that are asked for at once, of a repository that is far away.
@@ -37,11 +37,11 @@ const AT_ONCE: usize = 16 << 10;
 pub(super) struct Located<'a> {
     store: &'a dyn Store,
     batch: Vec<ObjectId>,
-    seen: FxHashSet<Wanted>,
+    seen: FxHashSet<IdPrefix>,
     /// Chunks that it does not have.
-    pub(super) missing: FxHashSet<Wanted>,
+    pub(super) missing: FxHashSet<IdPrefix>,
     /// Where the others lie, when they are to be read.
-    pub(super) places: Vec<(Place, ObjectId)>,
+    pub(super) places: Vec<(RecordLocation, ObjectId)>,
     is_kept: bool,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Located<'a> {
     }
 
     fn add(&mut self, id: &ObjectId) -> Result<()> {
-        if self.seen.insert(Wanted::new(id)) {
+        if self.seen.insert(IdPrefix::new(id)) {
             self.batch.push(*id);
         }
         if self.batch.len() >= AT_ONCE { self.ask() } else { Ok(()) }
@@ -64,7 +64,7 @@ impl<'a> Located<'a> {
             match place {
                 Some(place) if self.is_kept => self.places.push((place, id)),
                 Some(_) => {}
-                None => drop(self.missing.insert(Wanted::new(&id))),
+                None => drop(self.missing.insert(IdPrefix::new(&id))),
             }
         }
         Ok(())
@@ -77,7 +77,7 @@ struct Walk<'a, 'b> {
     located: Option<&'b mut Located<'a>>,
     pages: FxHashSet<ObjectId>,
     bad_pages: FxHashSet<ObjectId>,
-    chunks: Vec<Wanted>,
+    chunks: Vec<IdPrefix>,
     sorted: usize,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn check_with(
     report.chunks = walk.count() as u64;
     let missing = match is_far {
         true => FxHashSet::default(),
-        false => missing(archive.local()?, &walk.chunks)?.into_iter().collect(),
+        false => missing_ids(archive.local()?, &walk.chunks)?.into_iter().collect(),
     };
     Ok(Found { snapshots, unreadable, bad_pages: walk.bad_pages, missing })
 }
@@ -166,7 +166,7 @@ impl Walk<'_, '_> {
             pages.soon(std::iter::once(&id).chain(later).copied())?;
             let page = match pages.get(&id).and_then(understood) {
                 Ok(page) => page,
-                Err(error) if error.is_of_the_way() => return Err(error),
+                Err(error) if error.is_unreachable() => return Err(error),
                 Err(error) => {
                     self.bad_pages.insert(id);
                     let what = format!("page {id}: {error}");
@@ -190,7 +190,7 @@ impl Walk<'_, '_> {
         if let Some(located) = &mut self.located {
             return located.add(id);
         }
-        self.chunks.push(Wanted::new(id));
+        self.chunks.push(IdPrefix::new(id));
         if self.chunks.len() - self.sorted >= COMPACT_EVERY.max(self.sorted) {
             self.compact();
         }

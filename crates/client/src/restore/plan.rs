@@ -12,7 +12,7 @@ use crossbeam_channel::Sender;
 use format::entry::{Content, Entry, Kind, LinkGroup, Segment};
 use format::list;
 use format::page::PageKind;
-use ids::{ObjectId, Place};
+use ids::{ObjectId, RecordLocation};
 use restore::{Overwrite, Sameness};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
@@ -228,7 +228,7 @@ impl<'a> Planner<'a> {
         }
         let ids: Vec<_> = uses.iter().map(|used| used.id).collect();
         let places = self.shared.archive.store.locate(&ids)?;
-        let mut placed: Vec<(Place, Use)> = Vec::with_capacity(uses.len());
+        let mut placed: Vec<(RecordLocation, Use)> = Vec::with_capacity(uses.len());
         for (used, place) in uses.into_iter().zip(places) {
             match place {
                 Some(place) => placed.push((place, used)),
@@ -241,7 +241,7 @@ impl<'a> Planner<'a> {
         let records = by_record(placed);
         // All of the window, before a worker gets the first: a long way never runs dry within it.
         for (place, _) in &records {
-            self.shared.archive.store.want(*place)?;
+            self.shared.archive.store.prefetch(*place)?;
         }
         records.into_iter().try_for_each(|(place, uses)| self.send(Task::Record(place, uses)))
     }
@@ -252,8 +252,8 @@ impl<'a> Planner<'a> {
 }
 
 /// Sorted uses, gathered by the record that holds them.
-fn by_record(placed: Vec<(Place, Use)>) -> Vec<(Place, Vec<Use>)> {
-    let mut records: Vec<(Place, Vec<Use>)> = Vec::new();
+fn by_record(placed: Vec<(RecordLocation, Use)>) -> Vec<(RecordLocation, Vec<Use>)> {
+    let mut records: Vec<(RecordLocation, Vec<Use>)> = Vec::new();
     for (place, used) in placed {
         match records.last_mut() {
             Some((last, uses)) if *last == place => uses.push(used),

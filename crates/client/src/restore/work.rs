@@ -8,7 +8,7 @@ use crate::pages::Lost;
 use crate::{Archive, Error, Result, xattrs};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
-use ids::{ObjectId, Place};
+use ids::{ObjectId, RecordLocation};
 use parking_lot::Mutex;
 use restore::{Cause, Outcome, Problem, Target};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
@@ -60,7 +60,7 @@ pub(super) enum Task {
     /// Objects that need no chunk.
     Plain(Vec<Entry>),
     /// A record, and what is in it that is needed.
-    Record(Place, Vec<Use>),
+    Record(RecordLocation, Vec<Use>),
 }
 
 /// A chunk that a file needs.
@@ -118,7 +118,12 @@ pub(super) fn plain(shared: &Shared<'_>, entry: &Entry) {
     }
 }
 
-fn record(shared: &Shared<'_>, place: Place, uses: &[Use], scratch: &mut Scratch) -> Result<()> {
+fn record(
+    shared: &Shared<'_>,
+    place: RecordLocation,
+    uses: &[Use],
+    scratch: &mut Scratch,
+) -> Result<()> {
     match shared.blocks.open_at(place, scratch) {
         Ok(opened) => {
             let at: FxHashMap<_, _> =
@@ -129,7 +134,7 @@ fn record(shared: &Shared<'_>, place: Place, uses: &[Use], scratch: &mut Scratch
         // Reclaim may have moved it meanwhile, or it is damaged: one by one then.
         Err(error) => {
             if let Error::Repository(error) = &error
-                && error.is_gone()
+                && error.is_container_missing()
             {
                 let _ = shared.archive.store.refresh_after(place.container);
             }

@@ -280,7 +280,7 @@ fn a_removal_that_is_cut_off_at_any_step_removes_wholly_or_not_at_all() {
     owner.add_key(Role::Reader, secret(2), CHEAP, "stays").unwrap();
     drop(owner);
     let open = |disk: &Arc<Disk>, secret| Archive::open(Arc::new(disk.process()), secret);
-    for fault in [Fault::Kill, Fault::PowerCut, Fault::Error, Fault::Full] {
+    for fault in [Fault::Kill, Fault::PowerCut, Fault::IoError, Fault::DiskFull] {
         for k in 0.. {
             let copy = disk.copy(Random::new(k));
             copy.arm(Faults::after(k, fault));

@@ -7,12 +7,12 @@ use crate::testkit::{
 use client::cache::ChunkCache;
 use client::manifest::ManifestReader;
 use client::{Archive, restore};
-use ids::{ContainerNo, KeyId, ObjectId, Place as At};
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use parking_lot::Mutex;
 use repository::Result;
 use repository::config::Config;
-use repository::snapshots::{SnapshotRef, Stored};
-use repository::store::{Store, Writer};
+use repository::snapshots::{SnapshotRef, StoredSnapshot};
+use repository::store::{Store, WriteLease};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,9 +24,9 @@ pub(crate) struct Far {
     trips: AtomicUsize,
     pub(crate) reads: AtomicUsize,
     /// Records that were wanted and not read yet, and how often.
-    pub(crate) wanted: Mutex<HashMap<At, usize>>,
+    pub(crate) wanted: Mutex<HashMap<RecordLocation, usize>>,
     /// What is read in the place of others.
-    pub(crate) instead: Mutex<HashMap<At, At>>,
+    pub(crate) instead: Mutex<HashMap<RecordLocation, RecordLocation>>,
     /// Records that were read unasked.
     unasked: AtomicUsize,
 }
@@ -64,14 +64,14 @@ impl Store for Far {
     fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
         self.trip().snapshots()
     }
-    fn snapshot(&self, name: SnapshotRef) -> Result<Stored> {
+    fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot> {
         self.trip().snapshot(name)
     }
-    fn several(&self, names: &[SnapshotRef]) -> Vec<Result<Stored>> {
-        self.trip().several(names)
+    fn read_snapshots(&self, names: &[SnapshotRef]) -> Vec<Result<StoredSnapshot>> {
+        self.trip().read_snapshots(names)
     }
-    fn newest(&self, source: &ObjectId) -> Result<Option<Stored>> {
-        self.trip().newest(source)
+    fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
+        self.trip().latest_snapshot(source)
     }
     fn receipt_keys(&self) -> Result<Vec<[u8; 32]>> {
         self.near.receipt_keys()
@@ -82,17 +82,17 @@ impl Store for Far {
     fn key_list(&self, anew: bool) -> Result<Option<Vec<u8>>> {
         self.near.key_list(anew)
     }
-    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<At>>> {
+    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
         self.trip().locate(ids)
     }
-    fn want(&self, place: At) -> Result<()> {
+    fn prefetch(&self, place: RecordLocation) -> Result<()> {
         *self.wanted.lock().entry(place).or_default() += 1;
         Ok(())
     }
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
-    fn read(&self, place: At, buffer: &mut Vec<u8>) -> Result<()> {
+    fn read(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         match self.wanted.lock().get_mut(&place) {
             Some(count) if *count > 0 => *count -= 1,
@@ -103,13 +103,13 @@ impl Store for Far {
         let place = self.instead.lock().get(&place).copied().unwrap_or(place);
         self.near.read(place, buffer)
     }
-    fn heal(&self, place: At, buffer: &mut Vec<u8>) -> bool {
+    fn heal(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> bool {
         self.trip().heal(place, buffer)
     }
-    fn healed(&self) -> Vec<At> {
+    fn healed(&self) -> Vec<RecordLocation> {
         Vec::new()
     }
-    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<At> {
+    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<RecordLocation> {
         self.trip().fetch(id, buffer)
     }
     fn refresh_after(&self, gone: ContainerNo) -> Result<()> {
@@ -119,8 +119,8 @@ impl Store for Far {
         // They come before the first wanted record of their container.
         self.near.session_keys(container, healed)
     }
-    fn writer(self: Arc<Self>, holder: &str) -> Result<Box<dyn Writer>> {
-        self.near.clone().writer(holder)
+    fn write_lease(self: Arc<Self>, holder: &str) -> Result<Box<dyn WriteLease>> {
+        self.near.clone().write_lease(holder)
     }
 }
 

@@ -172,7 +172,7 @@ fn after_a_full_disk_was_made_larger_no_leftovers_stay() {
 /// A network that fails says nothing of the data: a check that calls it damage frightens, and a
 /// rebuild that leaves out what it cannot reach loses.
 #[test]
-fn a_way_to_the_storage_that_fails_is_no_damage() {
+fn a_storage_that_cannot_be_reached_is_no_damage() {
     let lab = Lab::new();
     let looked = |copy: &Place, plan: &Arc<Plan>| {
         let archive = Archive::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;

@@ -83,7 +83,7 @@ fn a_tombstone_that_somebody_else_signed_buries_nothing() {
 fn without_keys_a_tombstone_of_a_stranger_gives_nothing_up() {
     let lab = Lab::new();
     bury(&lab, KeyId([9; 8]));
-    let options = repository::reclaim::Options {
+    let options = repository::reclaim::ReclaimOptions {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,

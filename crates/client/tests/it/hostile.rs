@@ -493,7 +493,7 @@ fn reclaim_seals_nothing_anew_under_the_name_of_another() {
             accept_damage: false,
         };
         let refused = client::reclaim::run(&lab.archive, &options);
-        let Err(client::Error::Repository(repository::Error::Doubt(why))) = &refused else {
+        let Err(client::Error::Repository(repository::Error::UncertainData(why))) = &refused else {
             panic!("{refused:?}")
         };
         assert!(why.contains("other content"), "{why}");

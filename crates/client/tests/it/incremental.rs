@@ -267,7 +267,7 @@ fn a_snapshot_is_read_once_to_find_of_which_source_it_is() {
         let calls = plan.calls().into_iter();
         calls.filter(|call| call.verb == "open" && call.name.starts_with("snapshots/")).count()
     };
-    let newest = |source| archive.store.newest(&source).unwrap().map(|stored| stored.name);
+    let newest = |source| archive.store.latest_snapshot(&source).unwrap().map(|stored| stored.name);
     // No source has the name of a page.
     assert_eq!((newest(root), reads()), (None, 2));
     assert_eq!((newest(root), reads()), (None, 2));

@@ -10,10 +10,10 @@ use client::{Archive, check};
 use format::parity::{Geometry, SHARD_BYTES};
 use ids::ContainerNo;
 use repository::container;
-use repository::parity::{Rot, inspect};
+use repository::parity::{ShardDamage, inspect};
 use repository::snapshots::SnapshotRef;
 use simulation::Random;
-use simulation::disk::{self, Disk, Fault as SimFault, Faults, LeftOut};
+use simulation::disk::{self, Disk, Fault as SimFault, Faults, SkippedSync};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn assert_repairs(place: &Place, victim: &Victim, what: &str) {
 }
 
 /// What every container of a repository says of itself.
-fn rot(place: &Place) -> Vec<Rot> {
+fn rot(place: &Place) -> Vec<ShardDamage> {
     let archive = place.open();
     let storage = archive.local().unwrap().storage();
     let files = container::list(&**storage, ContainerNo(0)).unwrap();
@@ -247,7 +247,7 @@ fn a_rebuild_loses_nothing_that_parity_makes_good() {
 #[test]
 fn copies_of_reclaim_and_of_recovery_have_parity_too() {
     let lab = Lab::new();
-    assert_eq!(rot(&lab.place), vec![Rot::default(); containers(&lab.place).len()]);
+    assert_eq!(rot(&lab.place), vec![ShardDamage::default(); containers(&lab.place).len()]);
     let archive = lab.place.open();
     lab.place.write("large", &noise(10, 300_000));
     let third = lab.place.backup(&archive).snapshot;
@@ -255,7 +255,7 @@ fn copies_of_reclaim_and_of_recovery_have_parity_too() {
     archive.forget(&[lab.made[0].0, lab.made[1].0]).unwrap();
     assert!(reclaimed(&archive).containers_rewritten > 0);
     lab.place.assert_restores(&archive, third, &tree);
-    assert_eq!(rot(&lab.place), vec![Rot::default(); containers(&lab.place).len()]);
+    assert_eq!(rot(&lab.place), vec![ShardDamage::default(); containers(&lab.place).len()]);
 }
 
 /// An id in the clear that lost a bit looks dead: what is healable must not be dropped for it.
@@ -300,7 +300,7 @@ fn what_an_interrupted_backup_left_gets_its_parity_when_it_is_saved() {
             let before = containers(&copy).len();
             drop(copy.open().lease("next").unwrap());
             saved += containers(&copy).len() - before;
-            assert_eq!(rot(&copy), vec![Rot::default(); containers(&copy).len()], "{at}");
+            assert_eq!(rot(&copy), vec![ShardDamage::default(); containers(&copy).len()], "{at}");
             lab.assert_restores(&copy);
             if !plan.fired() {
                 break;
@@ -377,11 +377,11 @@ fn repair_ends_at_every_step(fault: SimFault) {
         };
         let tree = place.state();
         let victim = disk.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
-        (0..32).for_each(|at| disk.rot(&victim, &disk::Rot::Flip(5_000 + at * 100, 3)));
+        (0..32).for_each(|at| disk.corrupt(&victim, &disk::Corruption::Flip(5_000 + at * 100, 3)));
         disk.arm(Faults::after(step, fault));
         let result = open().and_then(|archive| repaired(&archive));
         let has_fired = disk.disarm();
-        disk.cut_power();
+        disk.lose_power();
         place.assert_restores(&open().unwrap(), first, &tree);
         let again = repaired(&open().unwrap()).unwrap();
         assert_eq!(again.damages, [], "step {step}: {result:?}");
@@ -406,11 +406,11 @@ fn the_sync_of_a_repair_is_needed() {
         place.backup(&archive);
         drop(archive);
         let victim = disk.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
-        disk.rot(&victim, &disk::Rot::Flip(5_000, 3));
-        disk.leave_out(Some(LeftOut { verb: "sync", names: "containers/*" }));
+        disk.corrupt(&victim, &disk::Corruption::Flip(5_000, 3));
+        disk.skip_sync(Some(SkippedSync { verb: "sync", names: "containers/*" }));
         let open = || Archive::open(Arc::new(disk.process()), PASSWORD).unwrap();
         assert_eq!(repaired(&open()).unwrap().repaired.len(), 1);
-        disk.cut_power();
+        disk.lose_power();
         checked(&open()).unwrap().damages.iter().any(|damage| !damage.healable)
     };
     assert!((0..20).any(is_lost), "a sync that nobody needs");

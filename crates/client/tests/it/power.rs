@@ -63,7 +63,7 @@ fn at_every_step(fault: Fault) {
         lab.disk.arm(Faults::after(step * STEP, fault));
         let result = lab.backup();
         let has_fired = lab.disk.disarm();
-        lab.disk.cut_power();
+        lab.disk.lose_power();
         lab.assert_sound(result.as_ref().ok().copied());
         if !has_fired {
             assert!(result.is_ok() && step > 4, "step {step}: {result:?}");
@@ -84,7 +84,7 @@ fn a_kill_at_every_step_and_a_power_cut_afterwards_lose_nothing() {
 
 #[test]
 fn a_sync_that_is_forgotten_loses_nothing() {
-    at_every_step(Fault::Sync);
+    at_every_step(Fault::FailedSync);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_power_cut_at_every_step_of_forget_and_reclaim_loses_nothing() {
             client::reclaim::run(&archive, &options)
         });
         let has_fired = lab.disk.disarm();
-        lab.disk.cut_power();
+        lab.disk.lose_power();
         let archive = lab.open().unwrap();
         assert_clean(&archive);
         lab.place.assert_restores(&archive, second, &lab.now);
@@ -121,7 +121,7 @@ fn a_power_cut_at_every_step_of_forget_and_reclaim_loses_nothing() {
 fn a_restore_asks_for_nothing_that_writes() {
     let lab = Lab::new(0);
     let archive = lab.open().unwrap();
-    lab.disk.arm(Faults::after(0, Fault::Full));
+    lab.disk.arm(Faults::after(0, Fault::DiskFull));
     let target = tempfile::tempdir().unwrap();
     let report = restore_to(&archive, lab.first.0, target.path()).unwrap();
     assert_eq!(report.failed, 0);

@@ -211,7 +211,7 @@ fn gc_versus_running_backup_keeps_what_was_promised() {
 
     let names: Vec<_> = lab.made.drain(..).map(|(name, _)| name).collect();
     forget_under(&lab.archive, &lease, &names);
-    let options = repository::reclaim::Options {
+    let options = repository::reclaim::ReclaimOptions {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
@@ -255,7 +255,7 @@ fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
     let record = sealer(&lab.archive).session_record();
     let session = repository.begin(&lease, Some(name), record).unwrap();
     forget_under(&lab.archive, &lease, &[name]);
-    let options = repository::reclaim::Options {
+    let options = repository::reclaim::ReclaimOptions {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
@@ -264,7 +264,7 @@ fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
     let mut bytes = Vec::new();
     assert!(repository.fetch(&root, &mut bytes).is_ok());
     assert!(repository.fetch(&chunk, &mut bytes).is_ok());
-    assert!(session.holds(&chunk).unwrap());
+    assert!(session.is_stored(&chunk).unwrap());
 }
 
 /// Between the choice of a snapshot to build on and the beginning, it may be forgotten, and what it
@@ -290,7 +290,7 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
     let repository = lab.archive.local().unwrap().clone();
     let session = repository.begin(&lease, None, sealer(&lab.archive).session_record()).unwrap();
     forget_under(&lab.archive, &lease, &[name]);
-    let options = repository::reclaim::Options {
+    let options = repository::reclaim::ReclaimOptions {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,

@@ -50,7 +50,7 @@ impl Lab {
     fn rots_at(&self, k: u64, fate: u64) -> (bool, bool) {
         let (disk, target) = (self.disk.copy(Random::new(fate)), self.target());
         let archive = Archive::open(Arc::new(disk.process()), PASSWORD).unwrap().keeping(0);
-        disk.arm(Faults::after(k, Fault::Rot));
+        disk.arm(Faults::after(k, Fault::BitRot));
         let options = Options { delete: true, ..Options::default() };
         let restored = restore_with(&archive, self.name, b"", &target, &options);
         let has_fired = disk.disarm();

@@ -37,7 +37,7 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let (place, disk) = (Place::new(), Disk::new(Random::new(1), false));
-        disk.make_remote();
+        disk.make_network_file_system();
         drop(init(Arc::new(disk.process()), SMALL_CHUNKS));
         let mut lab = Self { now: place.state(), place, disk, snapshots: Vec::new() };
         for number in 0..2 {
@@ -227,21 +227,21 @@ macro_rules! tests {
 }
 
 tests! {
-    one_error_at_any_operation_of_any_command_loses_nothing: Error;
-    a_full_disk_at_any_operation_of_any_command_loses_nothing: Full;
+    one_error_at_any_operation_of_any_command_loses_nothing: IoError;
+    a_full_disk_at_any_operation_of_any_command_loses_nothing: DiskFull;
     a_power_cut_at_any_operation_of_any_command_loses_nothing: PowerCut;
     a_kill_at_any_operation_of_any_command_loses_nothing: Kill;
-    a_failed_sync_of_any_command_loses_nothing: Sync;
-    a_short_write_of_any_command_loses_nothing: Short;
+    a_failed_sync_of_any_command_loses_nothing: FailedSync;
+    a_short_write_of_any_command_loses_nothing: ShortWrite;
 }
 
 /// A network file system lists what directories were some changes ago.
 #[test]
-fn lists_of_the_past_lose_nothing_in_any_command() {
+fn stale_listings_lose_nothing_in_any_command() {
     let (lab, fates) = (Lab::new(), if is_all() { 300 } else { 8 });
     for command in &COMMANDS {
         for fate in 0..fates {
-            let (disk, done, _) = command.on_a_copy(&lab, fate, Disk::show_the_past);
+            let (disk, done, _) = command.on_a_copy(&lab, fate, Disk::serve_stale_listings);
             lab.assert_sound(&disk, &done, &format!("{}, fate {fate}", command.name));
         }
     }
@@ -249,10 +249,10 @@ fn lists_of_the_past_lose_nothing_in_any_command() {
 
 /// Who only looks has no way to see a list of now; but what a list lacks can be looked for.
 #[test]
-fn a_check_calls_no_list_of_the_past_damage() {
+fn a_check_calls_no_stale_listing_damage() {
     for fate in 0..if is_all() { 400 } else { 12 } {
         let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
-        disk.make_remote();
+        disk.make_network_file_system();
         drop(init(Arc::new(disk.process()), SMALL_CHUNKS));
         let generation = |number: u64| {
             small_tree(&place.source(), number);
@@ -263,7 +263,7 @@ fn a_check_calls_no_list_of_the_past_damage() {
         open(&disk).unwrap().forget(&[first]).unwrap();
         generation(3);
         let archive = open(&disk).unwrap();
-        disk.show_the_past();
+        disk.serve_stale_listings();
         let report = check::run(&archive, &check::Options::default(), &Progress::default());
         disk.disarm();
         let report = report.unwrap();
@@ -277,7 +277,7 @@ fn a_check_calls_no_list_of_the_past_damage() {
 fn what_a_new_key_signed_is_believed_although_no_list_has_it() {
     for fate in 0..20 {
         let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
-        disk.make_remote();
+        disk.make_network_file_system();
         let secret = SlotSecret::Password(b"new");
         small_tree(&place.source(), 1);
         let archive = init(Arc::new(disk.process()), SMALL_CHUNKS);
@@ -285,12 +285,12 @@ fn what_a_new_key_signed_is_believed_although_no_list_has_it() {
         let newer = Archive::open(Arc::new(disk.process()), secret).unwrap();
         let (name, tree) = (place.backup(&newer).snapshot, place.state());
         let file = disk.files().into_iter().find(|file| file.starts_with("snapshots/")).unwrap();
-        disk.take_away(&file);
-        disk.show_the_past();
+        disk.hide_file(&file);
+        disk.serve_stale_listings();
         let result = client::reclaim::run(&archive, &no_waste());
         disk.disarm();
         let is_stale = |error: &client::Error| {
-            matches!(error, client::Error::Repository(repository::Error::StaleList { .. }))
+            matches!(error, client::Error::Repository(repository::Error::StaleListing { .. }))
         };
         assert!(result.as_ref().map_or_else(is_stale, |_| true), "{result:?}");
         reclaimed(&open(&disk).unwrap());

@@ -10,7 +10,7 @@ use crate::{escape, units};
 use client::keyless;
 use repository::Repository;
 use repository::local::LocalStorage;
-use repository::reclaim::Options;
+use repository::reclaim::ReclaimOptions;
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Reclaiming {
     /// Reclaims in the repository in `folder`.
     pub(super) fn run(&self, context: &Context, folder: &Path) -> Result<Code> {
         let repository = opened(folder)?;
-        let options = Options {
+        let options = ReclaimOptions {
             max_waste_percent: self.max_waste,
             dry_run: self.dry_run,
             accept_damage: false,

@@ -7,7 +7,7 @@ use client::Archive;
 use client::backup::Done;
 use client::manifest::ManifestReader;
 use ids::ObjectId;
-use repository::snapshots::Stored;
+use repository::snapshots::StoredSnapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Memory {
         let known = known.filter_map(|(source, last)| Some((ObjectId::from_hex(source)?, last)));
         let (sources, lasts): (Vec<_>, Vec<_>) = known.unzip();
         let mut doubts = Vec::new();
-        for (newest, last) in archive.store.newest_of(&sources).into_iter().zip(lasts) {
+        for (newest, last) in archive.store.latest_snapshots(&sources).into_iter().zip(lasts) {
             doubts.extend(doubt(archive, newest.map_err(client::Error::from)?, last)?);
         }
         Ok(doubts)
@@ -65,7 +65,7 @@ impl Memory {
     }
 }
 
-fn doubt(archive: &Archive, newest: Option<Stored>, last: &Last) -> Result<Option<String>> {
+fn doubt(archive: &Archive, newest: Option<StoredSnapshot>, last: &Last) -> Result<Option<String>> {
     let missing = format!(
         "the server does not show snapshot {}, which this machine has made: it was forgotten, or the server shows an older state. See who did it: icecore server audit",
         last.id.get(..8).unwrap_or(&last.id)
@@ -85,7 +85,7 @@ fn doubt(archive: &Archive, newest: Option<Stored>, last: &Last) -> Result<Optio
 }
 
 /// Whether a key that is known here has signed it.
-fn is_signed(archive: &Archive, stored: &Stored) -> Result<bool> {
+fn is_signed(archive: &Archive, stored: &StoredSnapshot) -> Result<bool> {
     match ManifestReader::new(archive)?.check_signature(stored) {
         Err(client::Error::NotTrusted { .. }) => Ok(false),
         checked => checked.map(|_| true).map_err(Into::into),

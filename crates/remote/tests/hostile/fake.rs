@@ -202,7 +202,7 @@ impl Backend {
 
     fn of_repository(&mut self, packet: &Packet) -> repository::Result<Packet> {
         let repository = self.repository.clone();
-        let repository = repository.ok_or(repository::Error::NotHere)?;
+        let repository = repository.ok_or(repository::Error::LocalOnly)?;
         let store: &dyn Store = &*repository;
         Ok(match packet {
             Packet::ListSnapshots { after } => {
@@ -214,7 +214,7 @@ impl Backend {
                     store.snapshot(SnapshotRef { sequence: name.sequence, id: name.id })?;
                 Packet::Snapshot { name: *name, file: stored.to_bytes() }
             }
-            Packet::GetNewest { source } => match store.newest(source)? {
+            Packet::GetNewest { source } => match store.latest_snapshot(source)? {
                 Some(stored) => {
                     Packet::Snapshot { name: name_of(stored.name), file: stored.to_bytes() }
                 }
@@ -272,7 +272,7 @@ impl Backend {
                 answers::pack(&new?)
             }
             Packet::Holds { ids } => {
-                let held: Result<Vec<_>, _> = ids.iter().map(|id| session.holds(id)).collect();
+                let held: Result<Vec<_>, _> = ids.iter().map(|id| session.is_stored(id)).collect();
                 answers::pack(&held?)
             }
             Packet::Append { record } => {

@@ -6,7 +6,7 @@ use crate::lab::{Lab, dial, ends, is_refused, open};
 use crate::testkit;
 use crate::testkit::forge::{Forge, directory, file, symlink};
 use format::entry::Entry;
-use ids::{ContainerNo, Place as At};
+use ids::{ContainerNo, RecordLocation};
 use protocol::Packet;
 use protocol::fault::{Code, fault};
 use remote::Purpose;
@@ -22,7 +22,7 @@ fn an_honest_one_serves() {
 }
 
 /// Makes another packet of a record and its place.
-type Wrong = fn(At, Vec<u8>) -> Packet;
+type Wrong = fn(RecordLocation, Vec<u8>) -> Packet;
 
 /// What is said instead of a record.
 fn wrong_records() -> Vec<(&'static str, Wrong)> {
@@ -43,7 +43,7 @@ fn wrong_records() -> Vec<(&'static str, Wrong)> {
         }),
         ("zeros", |place, record| Packet::Record { place, record: vec![0; record.len()] }),
         ("of another place", |place, record| {
-            let place = At { container: ContainerNo(place.container.0 + 1), ..place };
+            let place = RecordLocation { container: ContainerNo(place.container.0 + 1), ..place };
             Packet::Record { place, record }
         }),
         ("nothing", |_, _| Packet::Nothing {}),
@@ -110,8 +110,11 @@ fn places_and_keys_that_are_wrong_lead_nowhere() {
         }),
         ("places far away", |packet| match packet {
             Packet::Locate { ids } => {
-                let place =
-                    At { container: ContainerNo(u64::MAX), offset: u32::MAX, length: u32::MAX };
+                let place = RecordLocation {
+                    container: ContainerNo(u64::MAX),
+                    offset: u32::MAX,
+                    length: u32::MAX,
+                };
                 Some(Packet::Places { places: vec![Some(place); ids.len()] })
             }
             Packet::Fetch { .. } => Some(fault(Code::ObjectMissing, "gone", "", &[])),

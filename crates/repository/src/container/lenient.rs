@@ -34,7 +34,7 @@ impl<'a> Lenient<'a> {
             return Ok(());
         }
         let Err(error) = self.file.read_exact_at(buffer, at) else { return Ok(()) };
-        if error.is_of_the_way() {
+        if error.is_unreachable() {
             return Err(error);
         }
         let Some((piece, smaller)) = pieces.split_first() else {

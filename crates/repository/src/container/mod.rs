@@ -4,7 +4,6 @@ pub(crate) mod lenient;
 pub mod read;
 pub(crate) mod write;
 
-use crate::sabotage::Point;
 use crate::storage::{PUT_SUFFIX, Storage};
 use crate::{Repository, Result};
 use ids::ContainerNo;
@@ -40,7 +39,7 @@ pub(crate) fn shard(number: ContainerNo) -> String {
 
 /// A file found among the containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct ContainerFile {
     /// Its number.
     pub number: ContainerNo,
     /// Whether it was finished.
@@ -49,20 +48,22 @@ pub struct Found {
 
 /// All containers with numbers from `first` on, in order. On a network file system this may be of
 /// the past: what cannot be opened was removed meanwhile, and the newest may be missing.
-pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<Found>> {
+pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<ContainerFile>> {
     list_by(first, |directory| Ok(storage.list(directory)?))
 }
 
 /// The same as of now, for who holds the lease.
-pub(crate) fn list_now(
+pub(crate) fn list_current(
     repository: &Repository,
     first: ContainerNo,
-    point: Point,
-) -> Result<Vec<Found>> {
-    list_by(first, |directory| repository.marks.list(&*repository.storage, directory, point))
+) -> Result<Vec<ContainerFile>> {
+    list_by(first, |directory| repository.listing_markers.list(&*repository.storage, directory))
 }
 
-fn list_by(first: ContainerNo, list: impl Fn(&str) -> Result<Vec<String>>) -> Result<Vec<Found>> {
+fn list_by(
+    first: ContainerNo,
+    list: impl Fn(&str) -> Result<Vec<String>>,
+) -> Result<Vec<ContainerFile>> {
     let first_shard = format!("{:08x}", first.0 >> SHARD_BITS);
     let mut found = Vec::new();
     for shard in shards(list(DIRECTORY)?).filter(|shard| *shard >= first_shard) {
@@ -92,14 +93,14 @@ fn shards(names: Vec<String>) -> impl Iterator<Item = String> {
     names.into_iter().filter(is_shard)
 }
 
-fn parse(name: &str) -> Option<Found> {
+fn parse(name: &str) -> Option<ContainerFile> {
     let (digits, finished) = match (name.strip_suffix(SUFFIX), name.strip_suffix(PART_SUFFIX)) {
         (Some(digits), _) => (digits, true),
         (None, Some(digits)) => (digits, false),
         (None, None) => return None,
     };
     let number = ContainerNo(u64::from_str_radix(digits, 16).ok()?);
-    Some(Found { number, finished })
+    Some(ContainerFile { number, finished })
 }
 
 #[cfg(test)]
@@ -110,8 +111,8 @@ mod tests {
     fn names_are_read_back() {
         let number = ContainerNo(0x1234);
         assert_eq!(name(number), "containers/00000012/0000001234.ice");
-        assert_eq!(parse("0000001234.ice"), Some(Found { number, finished: true }));
-        assert_eq!(parse("0000001234.part"), Some(Found { number, finished: false }));
+        assert_eq!(parse("0000001234.ice"), Some(ContainerFile { number, finished: true }));
+        assert_eq!(parse("0000001234.part"), Some(ContainerFile { number, finished: false }));
         assert_eq!(parse("lost+found"), None);
         let healed = healed_name(number);
         assert_eq!(parse(healed.rsplit('/').next().unwrap()), None, "nobody reads it");

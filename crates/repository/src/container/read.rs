@@ -3,12 +3,12 @@
 
 use crate::container::lenient::Lenient;
 use crate::container::{healed_name, name, part_name};
-use crate::parity::{HealedFile, Located, locate};
+use crate::parity::{HealedFile, ParitySection, locate};
 use crate::storage::{FileReader, Storage, StorageError};
 use crate::{Error, Result};
 use format::container::{self, HEADER_BYTES, Header, Row, TRAILER_BYTES};
 use format::record::{self, MAGIC};
-use ids::{ContainerNo, Place, RepositoryId};
+use ids::{ContainerNo, RecordLocation, RepositoryId};
 use std::sync::{Arc, OnceLock};
 
 /// An open container.
@@ -17,12 +17,12 @@ pub struct ContainerReader {
     name: String,
     number: ContainerNo,
     /// Looked for once: no container gets or loses its parity while it is open.
-    parity: OnceLock<Option<Located>>,
+    parity: OnceLock<Option<ParitySection>>,
 }
 
 /// What a walk over a container found.
 #[derive(Default, Debug)]
-pub struct Walk {
+pub struct ContainerWalk {
     /// Records whose checksum is good.
     pub rows: Vec<Row>,
     /// Stretches that are no good record: offset and length in bytes.
@@ -59,36 +59,36 @@ impl ContainerReader {
     }
 
     /// The parity section, if there is one.
-    pub fn parity(&self) -> Result<Option<Located>> {
+    pub fn parity(&self) -> Result<Option<ParitySection>> {
         if let Some(known) = self.parity.get() {
             return Ok(*known);
         }
-        let located = locate(&*self.file)?;
-        Ok(*self.parity.get_or_init(|| located))
+        let section = locate(&*self.file)?;
+        Ok(*self.parity.get_or_init(|| section))
     }
 
     /// This container as it was before it rotted, as far as its parity can make it good. It reads
     /// and checks 8 MiB for the first byte: only for who met damage.
     pub fn healed(&self) -> Result<Option<Self>> {
-        let Some(located) = self.parity()? else { return Ok(None) };
-        let file = Arc::new(HealedFile::new(self.file.clone(), located.geometry));
+        let Some(section) = self.parity()? else { return Ok(None) };
+        let file = Arc::new(HealedFile::new(self.file.clone(), section.geometry));
         let parity = OnceLock::from(None);
         Ok(Some(Self { file, name: self.name.clone(), number: self.number, parity }))
     }
 
-    /// Makes the record at `place` good, when it is not and can be. Whether that was done: nothing
+    /// Makes the record at `location` good, when it is not and can be. Whether that was done: nothing
     /// is given that does not fit the record's own checksum.
-    pub fn heal(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
-        if self.has_good(place, buffer) {
+    pub fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
+        if self.has_good(location, buffer) {
             return false;
         }
-        matches!(self.healed(), Ok(Some(healed)) if healed.has_good(place, buffer))
+        matches!(self.healed(), Ok(Some(healed)) if healed.has_good(location, buffer))
     }
 
-    /// Whether a good record lies at `place`; it is in `buffer` then.
-    fn has_good(&self, place: Place, buffer: &mut Vec<u8>) -> bool {
-        let is_read = self.read(place, buffer).is_ok();
-        is_read && record::verify(buffer).is_ok_and(|record| is_at(&record, place))
+    /// Whether a good record lies at `location`; it is in `buffer` then.
+    fn has_good(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
+        let is_read = self.read(location, buffer).is_ok();
+        is_read && record::verify(buffer).is_ok_and(|record| is_at(&record, location))
     }
 
     /// Its number.
@@ -104,16 +104,16 @@ impl ContainerReader {
     /// Its length in bytes without parity: where its trailer ends.
     fn content_bytes(&self) -> Result<u64> {
         match self.parity()? {
-            Some(located) => Ok(located.geometry.protected()),
+            Some(section) => Ok(section.geometry.protected()),
             None => self.length(),
         }
     }
 
-    /// Reads the bytes at `place` into `buffer`.
-    pub fn read(&self, place: Place, buffer: &mut Vec<u8>) -> Result<()> {
+    /// Reads the bytes at `location` into `buffer`.
+    pub fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
-        buffer.resize(place.length as usize, 0);
-        Ok(self.file.read_exact_at(buffer, place.offset.into())?)
+        buffer.resize(location.length as usize, 0);
+        Ok(self.file.read_exact_at(buffer, location.offset.into())?)
     }
 
     /// Whether the container is whole at both ends and is the one of `repository`.
@@ -182,21 +182,28 @@ impl ContainerReader {
 
     /// Walks over all bytes, footer or not, and says which records are good. `visit` gets each
     /// good record. A few sectors that cannot be read are damage like any other.
-    pub fn walk(&self, mut visit: impl FnMut(Place, &record::Record<'_>)) -> Result<Walk> {
+    pub fn walk(
+        &self,
+        mut visit: impl FnMut(RecordLocation, &record::Record<'_>),
+    ) -> Result<ContainerWalk> {
         let mut file = Lenient::new(&*self.file);
         let length = self.content_bytes().or_else(|_| self.content_bytes())?;
-        let mut walk = Walk::default();
+        let mut walk = ContainerWalk::default();
         let mut buffer = Vec::new();
         let mut offset = HEADER_BYTES as u64;
         while offset < length {
             match good_record(&mut file, offset, length, &mut buffer)? {
                 Some(header) => {
                     let bytes = header.record_bytes() as u32;
-                    let place =
-                        Place { container: self.number, offset: offset as u32, length: bytes };
-                    let row = Row { kind: header.kind as u8, offset: place.offset, length: bytes };
+                    let location = RecordLocation {
+                        container: self.number,
+                        offset: offset as u32,
+                        length: bytes,
+                    };
+                    let row =
+                        Row { kind: header.kind as u8, offset: location.offset, length: bytes };
                     if let Ok(record) = record::split(&buffer) {
-                        visit(place, &record);
+                        visit(location, &record);
                     }
                     walk.rows.push(row);
                     offset += u64::from(bytes);
@@ -277,8 +284,8 @@ fn next_good(
 }
 
 /// Whether `record` is as long as its place says.
-fn is_at(record: &record::Record<'_>, place: Place) -> bool {
-    record.header.record_bytes() == place.length as usize
+fn is_at(record: &record::Record<'_>, location: RecordLocation) -> bool {
+    record.header.record_bytes() == location.length as usize
 }
 
 const EARLY: format::Error = format::Error::Truncated { what: "container" };

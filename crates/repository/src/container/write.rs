@@ -6,7 +6,7 @@ use crate::parity::Encoder;
 use crate::storage::{FileWriter, Storage};
 use format::container::{Header, Row, encode_footer};
 use format::record::RecordKind;
-use ids::{ContainerNo, Place};
+use ids::{ContainerNo, RecordLocation};
 
 /// A container under construction.
 pub(crate) struct ContainerWriter {
@@ -47,19 +47,19 @@ impl ContainerWriter {
     }
 
     /// Appends a record of `kind` given in `parts`.
-    pub(crate) fn append(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
+    pub(crate) fn append(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {
         if kind == RecordKind::Session {
             self.sessions.push(parts.concat());
         }
         self.append_once(kind, parts)
     }
 
-    fn append_once(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<Place> {
+    fn append_once(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {
         let length = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
         let offset = self.length as u32;
         self.write(parts)?;
         self.rows.push(Row { kind: kind as u8, offset, length });
-        Ok(Place { container: self.number(), offset, length })
+        Ok(RecordLocation { container: self.number(), offset, length })
     }
 
     fn write(&mut self, parts: &[&[u8]]) -> Result<()> {

@@ -9,7 +9,7 @@ pub(crate) mod state;
 
 use crate::Result;
 use crate::storage::Storage;
-use ids::{ObjectId, Place};
+use ids::{ObjectId, RecordLocation};
 use run::{Prefix, Row, RunReader, RunWriter};
 use state::State;
 use std::sync::Arc;
@@ -43,13 +43,13 @@ impl Index {
     }
 
     /// Whether and where `id` lies. Asks the filters first: for ids that mostly are new.
-    pub fn find(&self, id: &ObjectId) -> Result<Option<Place>> {
+    pub fn find(&self, id: &ObjectId) -> Result<Option<RecordLocation>> {
         let prefix = prefix_of(id);
         for run in self.runs.iter().rev() {
             if run.may_contain(&prefix)?
-                && let Some(place) = run.find(&prefix)?
+                && let Some(location) = run.find(&prefix)?
             {
-                return Ok(Some(place));
+                return Ok(Some(location));
             }
         }
         Ok(None)
@@ -57,20 +57,20 @@ impl Index {
 
     /// Where each of `ids` lies, in their order. Reads every page of the index at most once: for
     /// many ids that mostly exist.
-    pub fn find_many(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>> {
+    pub fn find_many(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
         let mut order: Vec<u32> = (0..ids.len() as u32).collect();
         order.sort_unstable_by_key(|at| ids[*at as usize]);
-        let mut places = vec![None; ids.len()];
+        let mut locations = vec![None; ids.len()];
         for run in self.runs.iter().rev() {
             let mut cursor = run.cursor();
             for at in &order {
                 let at = *at as usize;
-                if places[at].is_none() {
-                    places[at] = cursor.find(&prefix_of(&ids[at]))?;
+                if locations[at].is_none() {
+                    locations[at] = cursor.find(&prefix_of(&ids[at]))?;
                 }
             }
         }
-        Ok(places)
+        Ok(locations)
     }
 
     /// Calls `visit` with every row, sorted by prefix; newest first where runs hold it twice.
@@ -105,7 +105,7 @@ pub(crate) fn merge_runs(
     storage: &dyn Storage,
     name: &str,
     runs: &[Arc<RunReader>],
-    mut keep: impl FnMut(Place) -> Option<Place>,
+    mut keep: impl FnMut(RecordLocation) -> Option<RecordLocation>,
 ) -> Result<bool> {
     let total = runs.iter().map(|run| run.entries()).sum();
     let mut before = None;
@@ -114,10 +114,10 @@ pub(crate) fn merge_runs(
             if before == Some(row.prefix) {
                 return Ok(());
             }
-            match keep(row.place) {
-                Some(place) => {
+            match keep(row.location) {
+                Some(location) => {
                     before = Some(row.prefix);
-                    writer.push(Row { prefix: row.prefix, place })
+                    writer.push(Row { prefix: row.prefix, location })
                 }
                 None => Ok(()),
             }

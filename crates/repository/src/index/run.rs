@@ -10,7 +10,7 @@ use crate::storage::{FileReader, FileWriter, Storage};
 use crate::{Error, Result};
 use format::limits::RECORD_BYTES_MAX;
 use format::wire::{Reader, checksum};
-use ids::{ContainerNo, Place};
+use ids::{ContainerNo, RecordLocation};
 
 /// Bytes of an id that the index keeps.
 pub(crate) const PREFIX_BYTES: usize = 12;
@@ -40,15 +40,15 @@ const _: () = assert!(RECORD_BYTES_MAX < 1 << 24);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) prefix: Prefix,
-    pub(crate) place: Place,
+    pub(crate) location: RecordLocation,
 }
 
 impl Row {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.prefix);
-        out.extend_from_slice(&self.place.container.0.to_le_bytes()[..5]);
-        out.extend_from_slice(&self.place.offset.to_le_bytes());
-        out.extend_from_slice(&self.place.length.to_le_bytes()[..3]);
+        out.extend_from_slice(&self.location.container.0.to_le_bytes()[..5]);
+        out.extend_from_slice(&self.location.offset.to_le_bytes());
+        out.extend_from_slice(&self.location.length.to_le_bytes()[..3]);
     }
 
     fn decode(row: &[u8; ROW_BYTES]) -> Self {
@@ -57,12 +57,12 @@ impl Row {
         let number = |bytes: &[u8]| {
             bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
         };
-        let place = Place {
+        let location = RecordLocation {
             container: ContainerNo(number(&row[12..17])),
             offset: number(&row[17..21]) as u32,
             length: number(&row[21..24]) as u32,
         };
-        Self { prefix, place }
+        Self { prefix, location }
     }
 }
 
@@ -254,7 +254,7 @@ impl RunReader {
     }
 
     /// Where `prefix` lies.
-    pub(crate) fn find(&self, prefix: &Prefix) -> Result<Option<Place>> {
+    pub(crate) fn find(&self, prefix: &Prefix) -> Result<Option<RecordLocation>> {
         self.cursor().find(prefix)
     }
 
@@ -299,7 +299,7 @@ pub(crate) struct Cursor<'a> {
 
 impl Cursor<'_> {
     /// Where `prefix` lies. Cheap when it is in the page of the call before.
-    pub(crate) fn find(&mut self, prefix: &Prefix) -> Result<Option<Place>> {
+    pub(crate) fn find(&mut self, prefix: &Prefix) -> Result<Option<RecordLocation>> {
         let mut first = [0; 8];
         first.copy_from_slice(&prefix[..8]);
         let first = u64::from_be_bytes(first);
@@ -310,7 +310,7 @@ impl Cursor<'_> {
         for page in start..end.max(start + 1) {
             self.load(page)?;
             if let Ok(at) = self.page.binary_search_by_key(prefix, |row| row.prefix) {
-                return Ok(Some(self.page[at].place));
+                return Ok(Some(self.page[at].location));
             }
         }
         Ok(None)
@@ -397,8 +397,9 @@ mod tests {
         let mut prefix = [0; PREFIX_BYTES];
         let hash = checksum(&[&number.to_le_bytes()]);
         prefix.copy_from_slice(&hash[..PREFIX_BYTES]);
-        let place = Place { container: ContainerNo(number), offset: 5, length: 0xff_ffff };
-        Row { prefix, place }
+        let location =
+            RecordLocation { container: ContainerNo(number), offset: 5, length: 0xff_ffff };
+        Row { prefix, location }
     }
 
     fn run_of(count: u64) -> (tempfile::TempDir, LocalStorage, Vec<Row>) {
@@ -418,7 +419,7 @@ mod tests {
         let run = RunReader::open(&storage, "run").unwrap();
         for row in &rows {
             assert!(run.may_contain(&row.prefix).unwrap());
-            assert_eq!(run.find(&row.prefix).unwrap(), Some(row.place));
+            assert_eq!(run.find(&row.prefix).unwrap(), Some(row.location));
         }
         let others = (10_000..20_000).map(row);
         let maybe = others.filter(|row| run.may_contain(&row.prefix).unwrap()).count();
@@ -460,7 +461,7 @@ mod tests {
             let Ok(run) = RunReader::open(&storage, "run") else { continue };
             let all_right = rows.iter().all(|row| {
                 match (run.may_contain(&row.prefix), run.find(&row.prefix)) {
-                    (Ok(maybe), Ok(found)) => maybe && found == Some(row.place),
+                    (Ok(maybe), Ok(found)) => maybe && found == Some(row.location),
                     _ => true,
                 }
             });

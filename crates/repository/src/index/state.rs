@@ -1,7 +1,7 @@
 //! `index/state`: which runs are the index, and which numbers were given out. Replaced as a
 //! whole, so that a reader sees one moment.
 
-use crate::sabotage::{Point, is_out};
+use crate::guard::{Guard, guarded};
 use crate::storage::{Storage, read_small};
 use crate::{Error, Result};
 use format::wire::{Reader, checksum};
@@ -39,9 +39,9 @@ impl State {
     }
 
     /// Whether nothing was ever stored, as far as the state says.
-    pub(crate) fn is_of_nothing(storage: &dyn Storage) -> bool {
+    pub(crate) fn has_stored_nothing(storage: &dyn Storage) -> bool {
         match Self::read(storage) {
-            _ if is_out(Point::FreshInit) => true,
+            _ if !guarded(Guard::InitListing) => true,
             Ok(state) => state.next_container <= 1 && state.next_snapshot <= 1,
             Err(Error::Storage(error)) => error.is_not_found(),
             Err(_) => false,

@@ -1,7 +1,7 @@
 //! What of a container has rotted, by its own checksums of shards.
 
 use super::group::Shards;
-use super::locate::{Located, head_at};
+use super::locate::{ParitySection, head_at};
 use crate::Result;
 use crate::container::lenient::read_what_can_be;
 use crate::container::read::ContainerReader;
@@ -11,40 +11,40 @@ use std::fmt;
 
 /// What has rotted of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rot {
+pub struct ShardDamage {
     /// Shards of data.
     pub data_shards: u64,
     /// Shards of parity.
     pub parity_shards: u64,
     /// Groups that have lost more than their parity can make good.
-    pub groups_beyond: u64,
+    pub groups_beyond_repair: u64,
     /// Whether something beside the shards is not as it was written: what tells how to heal.
-    pub in_frame: bool,
+    pub in_metadata: bool,
     /// There is no parity, and there should be.
-    pub is_bare: bool,
+    pub has_no_parity: bool,
 }
 
-impl Rot {
+impl ShardDamage {
     /// Whether all is as it was written.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-impl fmt::Display for Rot {
+impl fmt::Display for ShardDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { data_shards, parity_shards, groups_beyond, .. } = self;
-        if self.is_bare {
+        let Self { data_shards, parity_shards, groups_beyond_repair, .. } = self;
+        if self.has_no_parity {
             return write!(f, "it has no parity");
         }
         write!(f, "{data_shards} sectors of data and {parity_shards} of parity have rotted")?;
-        if self.in_frame {
+        if self.in_metadata {
             write!(f, ", and what tells how to heal")?;
         }
-        if *groups_beyond > 0 {
+        if *groups_beyond_repair > 0 {
             write!(
                 f,
-                "; {groups_beyond} stretches of 8 MiB have lost more than parity makes good"
+                "; {groups_beyond_repair} stretches of 8 MiB have lost more than parity makes good"
             )?;
         }
         Ok(())
@@ -53,23 +53,26 @@ impl fmt::Display for Rot {
 
 /// What has rotted of the container in `reader`, which was written with `percent` of parity.
 /// Reads all of it.
-pub fn inspect(reader: &ContainerReader, percent: u32) -> Result<Rot> {
-    let Some(located) = reader.parity()? else {
-        return Ok(Rot { is_bare: percent > 0, ..Rot::default() });
+pub fn inspect(reader: &ContainerReader, percent: u32) -> Result<ShardDamage> {
+    let Some(section) = reader.parity()? else {
+        return Ok(ShardDamage { has_no_parity: percent > 0, ..ShardDamage::default() });
     };
     let file = &**reader.file();
-    let Located { geometry, has_end } = located;
-    let mut rot = Rot { in_frame: !has_end || !frame_is_whole(file, &geometry), ..Rot::default() };
+    let ParitySection { geometry, has_end } = section;
+    let mut damage = ShardDamage {
+        in_metadata: !has_end || !frame_is_whole(file, &geometry),
+        ..ShardDamage::default()
+    };
     for number in 0..geometry.groups() {
         let Some(group) = geometry.group(number) else { break };
         let shards = Shards::read(file, group);
         let [data, parity] = shards.bad();
-        rot.data_shards += data;
-        rot.parity_shards += parity;
-        rot.in_frame |= !shards.sums_agree;
-        rot.groups_beyond += u64::from(data > 0 && !shards.can_heal());
+        damage.data_shards += data;
+        damage.parity_shards += parity;
+        damage.in_metadata |= !shards.sums_agree;
+        damage.groups_beyond_repair += u64::from(data > 0 && !shards.can_heal());
     }
-    Ok(rot)
+    Ok(damage)
 }
 
 /// Whether the first head and the zeros around it are as written. Nobody needs them while the rest

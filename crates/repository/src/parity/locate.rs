@@ -10,7 +10,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 
 /// A parity section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Located {
+pub struct ParitySection {
     /// What it says.
     pub geometry: Geometry,
     /// Whether it ends where it should with its second head.
@@ -19,13 +19,13 @@ pub struct Located {
 
 /// The parity section of `file`, if it has one. A container that ends in a trailer of its own has
 /// none; only when its end says neither, the first head is searched for.
-pub fn locate(file: &dyn FileReader) -> StorageResult<Option<Located>> {
+pub fn locate(file: &dyn FileReader) -> StorageResult<Option<ParitySection>> {
     let length = file.length()?;
     let end = length.saturating_sub(HEAD_BYTES as u64);
     if let Some(geometry) = head_at(file, end)
         && geometry.end() == length
     {
-        return Ok(Some(Located { geometry, has_end: true }));
+        return Ok(Some(ParitySection { geometry, has_end: true }));
     }
     let mut trailer = [0; TRAILER_BYTES];
     let at = length.saturating_sub(TRAILER_BYTES as u64);
@@ -33,7 +33,7 @@ pub fn locate(file: &dyn FileReader) -> StorageResult<Option<Located>> {
         return Ok(None);
     }
     let geometry = search(file, length);
-    Ok(geometry.map(|geometry| Located { geometry, has_end: false }))
+    Ok(geometry.map(|geometry| ParitySection { geometry, has_end: false }))
 }
 
 pub(super) fn head_at(file: &dyn FileReader, at: u64) -> Option<Geometry> {

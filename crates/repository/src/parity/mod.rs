@@ -15,9 +15,9 @@ mod repair;
 
 pub use encode::Encoder;
 pub use healed::HealedFile;
-pub use inspect::{Rot, inspect};
-pub use locate::{Located, locate};
-pub use repair::{Repair, remove_unfinished, repair};
+pub use inspect::{ShardDamage, inspect};
+pub use locate::{ParitySection, locate};
+pub use repair::{RepairOutcome, remove_unfinished, repair};
 
 #[cfg(test)]
 mod tests;

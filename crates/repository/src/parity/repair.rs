@@ -4,8 +4,8 @@
 
 use super::encode::Encoder;
 use super::healed::HealedFile;
-use super::inspect::{Rot, inspect};
-use super::locate::Located;
+use super::inspect::{ShardDamage, inspect};
+use super::locate::ParitySection;
 use crate::container::read::ContainerReader;
 use crate::container::{self, healed_name, name};
 use crate::lease::Lease;
@@ -19,42 +19,46 @@ const COPY_BYTES: u64 = 1 << 20;
 
 /// What became of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repair {
+pub enum RepairOutcome {
     /// Nothing had rotted.
-    Sound,
+    Intact,
     /// It is as it was written.
-    Repaired(Rot),
+    Repaired(ShardDamage),
     /// It was left alone: too much has rotted.
-    Beyond(Rot),
+    BeyondRepair(ShardDamage),
 }
 
 /// Repairs the container `number`, if it has to be and can be. [`Error::InUse`] while a reclaim
 /// runs: what that removes must not come back.
-pub fn repair(repository: &Repository, lease: &Lease, number: ContainerNo) -> Result<Repair> {
+pub fn repair(
+    repository: &Repository,
+    lease: &Lease,
+    number: ContainerNo,
+) -> Result<RepairOutcome> {
     let only = repository.reclaiming.try_lock();
     if only.is_none() {
         return Err(Error::InUse { holder: "reclaim of this process".into() });
     }
     let percent = repository.config.parity_percent();
     let reader = ContainerReader::open(&*repository.storage, number)?;
-    let rot = inspect(&reader, percent)?;
-    if rot.is_none() {
-        return Ok(Repair::Sound);
+    let damage = inspect(&reader, percent)?;
+    if damage.is_none() {
+        return Ok(RepairOutcome::Intact);
     }
     let beside = healed_name(number);
-    let source = if rot.groups_beyond == 0 { source(&reader, percent)? } else { None };
+    let source = if damage.groups_beyond_repair == 0 { source(&reader, percent)? } else { None };
     let is_written = match source {
         Some(source) => write_healed(repository, &source, number)?,
         None => false,
     };
     if !is_written {
         repository.storage.remove(&beside)?;
-        return Ok(Repair::Beyond(rot));
+        return Ok(RepairOutcome::BeyondRepair(damage));
     }
     lease.verify()?;
     repository.storage.replace(&beside, &name(number))?;
     repository.close(&[number]);
-    Ok(Repair::Repaired(rot))
+    Ok(RepairOutcome::Repaired(damage))
 }
 
 /// What is written anew.
@@ -68,7 +72,7 @@ struct Source {
 /// The container as it was, without its parity: healed, or as it lies when only the parity is lost.
 fn source(reader: &ContainerReader, percent: u32) -> Result<Option<Source>> {
     let file = reader.file().clone();
-    if let Some(Located { geometry, .. }) = reader.parity()? {
+    if let Some(ParitySection { geometry, .. }) = reader.parity()? {
         let (length, percent) = (geometry.protected(), geometry.percent());
         return Ok(Some(Source {
             file: Arc::new(HealedFile::new(file, geometry)),

@@ -1,7 +1,7 @@
 //! Containers with parity, and all that can rot of them.
 
 use super::group::Shards;
-use super::{Rot, inspect, locate};
+use super::{ShardDamage, inspect, locate};
 use crate::container::name;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
@@ -10,7 +10,7 @@ use crate::storage::{FileReader, StorageError, StorageResult};
 use format::container::{Header, Row};
 use format::parity::SHARD_BYTES;
 use format::record::{self, Codec, RecordKind, SealedRecord};
-use ids::{ContainerNo, Place, RepositoryId, SessionId};
+use ids::{ContainerNo, RecordLocation, RepositoryId, SessionId};
 use std::path::PathBuf;
 
 const NUMBER: ContainerNo = ContainerNo(7);
@@ -80,10 +80,11 @@ impl Lab {
     fn readable(&self, reader: &ContainerReader) -> usize {
         let mut buffer = Vec::new();
         let had = self.rows.iter().filter(|row| {
-            let place = Place { container: NUMBER, offset: row.offset, length: row.length };
+            let location =
+                RecordLocation { container: NUMBER, offset: row.offset, length: row.length };
             let is_good =
-                reader.read(place, &mut buffer).is_ok() && record::verify(&buffer).is_ok();
-            let is_had = is_good || reader.heal(place, &mut buffer);
+                reader.read(location, &mut buffer).is_ok() && record::verify(&buffer).is_ok();
+            let is_had = is_good || reader.heal(location, &mut buffer);
             let start = row.offset as usize;
             assert!(!is_had || buffer == self.good[start..start + row.length as usize]);
             is_had
@@ -92,7 +93,7 @@ impl Lab {
     }
 }
 
-fn rot(reader: &ContainerReader) -> Rot {
+fn damage(reader: &ContainerReader) -> ShardDamage {
     inspect(reader, PERCENT).unwrap()
 }
 
@@ -102,7 +103,7 @@ fn what_is_whole_has_not_rotted() {
     {
         let lab = Lab::new(lengths);
         let reader = lab.with(&lab.good);
-        assert_eq!(rot(&reader), Rot::default());
+        assert_eq!(damage(&reader), ShardDamage::default());
         assert!(reader.parity().unwrap().unwrap().has_end);
         assert_eq!(lab.rows.len(), lengths.len() + 1, "the session record stands twice");
         let healed = reader.healed().unwrap().unwrap();
@@ -124,8 +125,8 @@ fn a_flip_of_any_byte_is_found_and_costs_nothing() {
         let mut bytes = lab.good.clone();
         bytes[at] ^= 1 << (at % 8);
         let reader = lab.with(&bytes);
-        assert!(!rot(&reader).is_none(), "a flip at {at} was not found");
-        assert_eq!(rot(&reader).groups_beyond, 0, "{at}");
+        assert!(!damage(&reader).is_none(), "a flip at {at} was not found");
+        assert_eq!(damage(&reader).groups_beyond_repair, 0, "{at}");
         assert_eq!(lab.readable(&reader), lab.rows.len(), "{at}");
         assert_eq!(reader.healed().unwrap().unwrap().rows().unwrap(), lab.rows, "{at}");
     }
@@ -137,7 +138,7 @@ fn a_truncation_never_gives_other_bytes() {
     let parity = lab.with(&lab.good).parity().unwrap().unwrap().geometry.parity_at() as usize;
     for end in (0..lab.good.len()).step_by(37) {
         let reader = lab.with(&lab.good[..end]);
-        assert!(!rot(&reader).is_none(), "{end}");
+        assert!(!damage(&reader).is_none(), "{end}");
         let count = lab.readable(&reader);
         // With its first table whole the container itself is.
         assert!(end < parity || count == lab.rows.len(), "{end}");
@@ -155,7 +156,7 @@ fn every_sector_of_a_container_of_two_groups_can_be_lost() {
         let end = bytes.len().min(start + SHARD_BYTES);
         bytes[start..end].fill(0);
         let reader = lab.with(&bytes);
-        assert!(!rot(&reader).is_none(), "sector {sector} was not missed");
+        assert!(!damage(&reader).is_none(), "sector {sector} was not missed");
         assert_eq!(lab.readable(&reader), lab.rows.len(), "sector {sector}");
     }
 }
@@ -172,7 +173,7 @@ fn any_two_sectors_of_a_small_container_can_be_lost() {
             bytes[sector * SHARD_BYTES..end].fill(0x77);
         }
         let reader = lab.with(&bytes);
-        assert!(!rot(&reader).is_none(), "{one} {other}");
+        assert!(!damage(&reader).is_none(), "{one} {other}");
         assert_eq!(lab.readable(&reader), lab.rows.len(), "sectors {one} and {other}");
     }
 }
@@ -189,13 +190,13 @@ fn a_burst_heals_up_to_the_parity_and_not_beyond() {
     };
     for first in [0, 100, 2048 - SHARDS] {
         let reader = burst(first, SHARDS);
-        let expected = Rot { data_shards: SHARDS as u64, ..Rot::default() };
-        assert_eq!(rot(&reader), expected);
+        let expected = ShardDamage { data_shards: SHARDS as u64, ..ShardDamage::default() };
+        assert_eq!(damage(&reader), expected);
         assert_eq!(lab.readable(&reader), lab.rows.len());
         let reader = burst(first, SHARDS + 1);
         // The last one begins in this group and ends in the next, which has parity of its own.
         let beyond = u64::from(first + SHARDS < 2048);
-        assert_eq!(rot(&reader).groups_beyond, beyond);
+        assert_eq!(damage(&reader).groups_beyond_repair, beyond);
         assert_eq!(lab.readable(&reader) < lab.rows.len(), beyond == 1, "from {first}");
     }
 }
@@ -252,7 +253,7 @@ fn without_both_heads_it_is_a_container_without_parity() {
     bytes[length - 1] ^= 1;
     let reader = lab.with(&bytes);
     assert_eq!(reader.parity().unwrap(), None);
-    assert!(rot(&reader).is_bare);
+    assert!(damage(&reader).has_no_parity);
     assert_eq!(lab.readable(&reader), lab.rows.len());
     let walk = reader.walk(|_, _| ()).unwrap();
     assert!(lab.rows.iter().all(|row| walk.rows.contains(row)));

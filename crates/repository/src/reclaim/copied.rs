@@ -1,14 +1,14 @@
 //! What was copied, and how the index comes to point there.
 
 use crate::container::{self, part_name};
+use crate::container_numbers::ContainerNumbers;
 use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
 use crate::index::{merge_runs, run_name};
 use crate::lease::Lease;
-use crate::numbers::Numbers;
 use crate::session::{remove_runs, write_run};
 use crate::{Repository, Result};
-use ids::{ContainerNo, Place};
+use ids::{ContainerNo, RecordLocation};
 use parking_lot::MutexGuard;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -44,7 +44,7 @@ impl Copied {
         &mut self,
         repository: &Repository,
         lease: &Lease,
-        placed: &mut FxHashMap<Prefix, Place>,
+        placed: &mut FxHashMap<Prefix, RecordLocation>,
     ) -> Result<()> {
         let (generation, number) = (lease.generation(), self.runs.len());
         let name = format!("index/spill-{generation:x}-reclaim-{number:x}");
@@ -58,7 +58,7 @@ impl Copied {
     pub(super) fn ready<'a>(
         &self,
         repository: &'a Repository,
-        numbers: &Numbers<'_>,
+        numbers: &ContainerNumbers<'_>,
         condemned: &[ContainerNo],
     ) -> Result<Ready<'a>> {
         let commit = repository.commit.lock();
@@ -68,7 +68,9 @@ impl Copied {
         let number = repository.allocate_run(&mut state);
         let mut runs = index.runs().to_vec();
         runs.extend(self.runs.iter().map(|(_, run)| run.clone()));
-        let keep = |place: Place| (!condemned.contains(&place.container)).then_some(place);
+        let keep = |location: RecordLocation| {
+            (!condemned.contains(&location.container)).then_some(location)
+        };
         let written = merge_runs(&*repository.storage, &run_name(number), &runs, keep)?;
         state.runs = if written { vec![number] } else { Vec::new() };
         let allocated = repository.next_container.load(Ordering::Relaxed);

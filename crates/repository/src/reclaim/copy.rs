@@ -4,34 +4,34 @@
 use super::batch::Batch;
 use super::copied::Copied;
 use super::scan::good_rows;
-use super::{Live, Repacker};
+use super::{LiveSet, Repacker};
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
+use crate::container_numbers::ContainerNumbers;
+use crate::guard::{Guard, guarded};
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::lease::Lease;
-use crate::numbers::Numbers;
-use crate::orphans::SnapshotKeys;
 use crate::parity::inspect;
-use crate::sabotage::{Point, is_out};
+use crate::snapshot_keys::SnapshotKeys;
 use crate::{Error, Repository, Result};
 use format::container::Row;
 use format::manifest;
 use format::record::{self, Record, RecordKind, SealedRecord};
-use ids::{ContainerNo, ObjectId, Place, SessionId, SnapshotId};
+use ids::{ContainerNo, ObjectId, RecordLocation, SessionId, SnapshotId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A record is repacked when less of it than this lives, in per cent of its objects.
 const REPACK_BELOW_PERCENT: usize = 80;
 /// Ids kept in memory before they are written as a run.
-const PLACED_MAX: usize = 1 << 18;
+const IDS_IN_MEMORY_MAX: usize = 1 << 18;
 
 /// Copies records.
 pub(super) struct Copier<'a, 'r> {
     repository: &'a Repository,
     lease: &'a Lease,
-    live: &'a Live,
-    numbers: &'a Numbers<'a>,
+    live: &'a LiveSet,
+    numbers: &'a ContainerNumbers<'a>,
     repacker: Option<&'r mut dyn Repacker>,
     writer: Option<ContainerWriter>,
     /// Sessions whose key record is in the current output container.
@@ -43,7 +43,7 @@ pub(super) struct Copier<'a, 'r> {
     snapshots: Option<FxHashSet<SnapshotId>>,
     /// Session of the manifest that was copied last.
     kept: Option<SessionId>,
-    placed: FxHashMap<Prefix, Place>,
+    placed: FxHashMap<Prefix, RecordLocation>,
     copied: &'a mut Copied,
 }
 
@@ -51,8 +51,8 @@ impl<'a, 'r> Copier<'a, 'r> {
     pub(super) fn new(
         repository: &'a Repository,
         lease: &'a Lease,
-        live: &'a Live,
-        numbers: &'a Numbers<'a>,
+        live: &'a LiveSet,
+        numbers: &'a ContainerNumbers<'a>,
         repacker: Option<&'r mut dyn Repacker>,
         copied: &'a mut Copied,
     ) -> Self {
@@ -117,12 +117,14 @@ impl<'a, 'r> Copier<'a, 'r> {
         if percent == 0 {
             return Ok(());
         }
-        let rot = inspect(reader, percent)?;
-        if rot.is_none() || rot.groups_beyond > 0 {
+        let damage = inspect(reader, percent)?;
+        if damage.is_none() || damage.groups_beyond_repair > 0 {
             return Ok(());
         }
         let number = reader.number();
-        Err(Error::Doubt(format!("container {number} has rotted: first icecore check --repair")))
+        Err(Error::UncertainData(format!(
+            "container {number} has rotted: first icecore check --repair"
+        )))
     }
 
     /// Learns a key record; each stands twice, and one that is damaged costs nothing.
@@ -211,20 +213,22 @@ impl<'a, 'r> Copier<'a, 'r> {
 
     /// Which of `ids` live here: what a later copy elsewhere holds as well may die here.
     fn lives(&self, ids: &[ObjectId], here: ContainerNo) -> Result<Vec<bool>> {
-        let places = self.repository.index().find_many(ids)?;
-        let both = ids.iter().zip(places);
-        both.map(|(id, place)| match place {
+        let locations = self.repository.index().find_many(ids)?;
+        let both = ids.iter().zip(locations);
+        both.map(|(id, location)| match location {
             _ if !self.live.contains(id) => Ok(false),
-            Some(place) => Ok(place.container == here),
-            None if self.live.accepts_loss || is_out(Point::Doubt) => Ok(false),
-            None => Err(Error::Doubt(format!("object {id} lives, but the index does not have it"))),
+            Some(location) => Ok(location.container == here),
+            None if self.live.accepts_loss || !guarded(Guard::UncertainData) => Ok(false),
+            None => Err(Error::UncertainData(format!(
+                "object {id} lives, but the index does not have it"
+            ))),
         })
         .collect()
     }
 
     fn is_snapshot(&mut self, record: &Record<'_>) -> Result<bool> {
         if self.snapshots.is_none() {
-            let names = self.repository.snapshots_now()?;
+            let names = self.repository.current_snapshots()?;
             self.snapshots = Some(names.into_iter().map(|name| name.id).collect());
         }
         let id = manifest::snapshot_id(record.clear);
@@ -254,7 +258,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         let session = record.header.session;
         let key_record = self.session_records.get(&session).cloned();
         let key_record = key_record.ok_or_else(|| {
-            Error::Doubt(format!("the key of session {session} is not in its container"))
+            Error::UncertainData(format!("the key of session {session} is not in its container"))
         })?;
         self.append(session, Some(&key_record), record.header.kind, &[bytes], ids)
     }
@@ -301,9 +305,9 @@ impl<'a, 'r> Copier<'a, 'r> {
         {
             writer.append(RecordKind::Session, &[key_record])?;
         }
-        let place = writer.append(kind, parts)?;
-        self.placed.extend(ids.iter().map(|id| (prefix_of(id), place)));
-        if self.placed.len() >= PLACED_MAX { self.spill() } else { Ok(()) }
+        let location = writer.append(kind, parts)?;
+        self.placed.extend(ids.iter().map(|id| (prefix_of(id), location)));
+        if self.placed.len() >= IDS_IN_MEMORY_MAX { self.spill() } else { Ok(()) }
     }
 
     fn is_full(&self) -> bool {
@@ -327,8 +331,9 @@ impl<'a, 'r> Copier<'a, 'r> {
 
 fn read_good(reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let place = Place { container: reader.number(), offset: row.offset, length: row.length };
-    reader.read(place, &mut bytes)?;
+    let location =
+        RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
+    reader.read(location, &mut bytes)?;
     Ok(bytes)
 }
 

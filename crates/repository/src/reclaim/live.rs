@@ -2,14 +2,14 @@
 //! clear.
 
 use super::scan::is_of_data;
-use crate::check::Wanted;
+use crate::check::IdPrefix;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::snapshots::SnapshotRef;
 use crate::{Error, Repository, Result};
 use format::page::heads;
 use format::record;
-use ids::{ContainerNo, ObjectId, Place};
+use ids::{ContainerNo, ObjectId, RecordLocation};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const COMPACT_EVERY: usize = 1 << 20;
 
 /// The objects that are reached.
 #[derive(Default)]
-pub(super) struct Live {
+pub(super) struct LiveSet {
     pages: FxHashSet<Prefix>,
     chunks: Vec<Prefix>,
     sorted: usize,
@@ -29,9 +29,9 @@ pub(super) struct Live {
     pub(super) accepts_loss: bool,
 }
 
-impl Live {
+impl LiveSet {
     /// Nothing yet; whether what is lost may be given up.
-    pub(super) fn accepting(accepts_loss: bool) -> Self {
+    pub(super) fn accepting_damage(accepts_loss: bool) -> Self {
         Self { accepts_loss, ..Self::default() }
     }
 
@@ -84,10 +84,10 @@ impl Live {
 
 /// Marks everything that the snapshots of now and the running sessions reach. Returns these
 /// snapshots. Any error is an error of the whole: an object that cannot be seen is not dead.
-pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<SnapshotRef>> {
+pub(super) fn mark(repository: &Repository, live: &mut LiveSet) -> Result<Vec<SnapshotRef>> {
     let mut snapshots = Vec::new();
     let mut roots = repository.pins.lock().roots();
-    for name in repository.snapshots_now()? {
+    for name in repository.current_snapshots()? {
         match repository.snapshot(name) {
             // Forgotten at this moment: not one of those that are returned.
             Err(Error::SnapshotMissing(_)) => continue,
@@ -100,7 +100,7 @@ pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<Snaps
     let mut reader = HeadReader { repository, latest: VecDeque::new() };
     for root in roots {
         if !root.is_page() {
-            return Err(Error::Doubt("the root of a snapshot is no page".into()));
+            return Err(Error::UncertainData("the root of a snapshot is no page".into()));
         }
         mark_tree(&mut reader, root, live)?;
     }
@@ -110,12 +110,14 @@ pub(super) fn mark(repository: &Repository, live: &mut Live) -> Result<Vec<Snaps
 
 fn unreadable(name: SnapshotRef) -> Error {
     let id = name.id;
-    Error::Doubt(format!("snapshot {id} cannot be read: first icecore forget --damaged {id}"))
+    Error::UncertainData(format!(
+        "snapshot {id} cannot be read: first icecore forget --damaged {id}"
+    ))
 }
 
 /// Whether all that the tree `root` reaches is in the index, as far as its pages can be read.
 pub(super) fn is_complete(repository: &Repository, root: ObjectId) -> Result<bool> {
-    let mut live = Live::default();
+    let mut live = LiveSet::default();
     let mut reader = HeadReader { repository, latest: VecDeque::new() };
     match mark_tree(&mut reader, root, &mut live) {
         Err(Error::ObjectMissing(_) | Error::ContainerMissing(_) | Error::Damaged { .. }) => {
@@ -124,11 +126,11 @@ pub(super) fn is_complete(repository: &Repository, root: ObjectId) -> Result<boo
         marked => marked?,
     }
     live.compact();
-    let wanted: Vec<_> = live.sorted().into_iter().map(Wanted).collect();
-    Ok(crate::check::missing(repository, &wanted)?.is_empty())
+    let wanted: Vec<_> = live.sorted().into_iter().map(IdPrefix).collect();
+    Ok(crate::check::missing_ids(repository, &wanted)?.is_empty())
 }
 
-fn mark_tree(reader: &mut HeadReader<'_>, root: ObjectId, live: &mut Live) -> Result<()> {
+fn mark_tree(reader: &mut HeadReader<'_>, root: ObjectId, live: &mut LiveSet) -> Result<()> {
     let mut stack = vec![root];
     while let Some(page) = stack.pop() {
         if !live.pages.insert(prefix_of(&page)) {
@@ -154,7 +156,7 @@ type Heads = FxHashMap<ObjectId, Arc<[ObjectId]>>;
 /// Reads what pages refer to.
 struct HeadReader<'a> {
     repository: &'a Repository,
-    latest: VecDeque<(Place, Arc<Heads>)>,
+    latest: VecDeque<(RecordLocation, Arc<Heads>)>,
 }
 
 impl HeadReader<'_> {
@@ -163,21 +165,21 @@ impl HeadReader<'_> {
         if let Some(refs) = known {
             return Ok(refs.clone());
         }
-        let place = self.repository.index().find_many(&[*page])?[0];
-        let place = place.ok_or(Error::ObjectMissing(*page))?;
-        let heads = Arc::new(self.read(place)?);
+        let location = self.repository.index().find_many(&[*page])?[0];
+        let location = location.ok_or(Error::ObjectMissing(*page))?;
+        let heads = Arc::new(self.read(location)?);
         let refs = heads.get(page).cloned().ok_or(Error::ObjectMissing(*page))?;
-        self.latest.push_front((place, heads));
+        self.latest.push_front((location, heads));
         self.latest.truncate(RECORDS_MAX);
         Ok(refs)
     }
 
     /// The heads of a record whose checksum is good: a reference that lost a bit would let the
     /// object that it named die.
-    fn read(&self, place: Place) -> Result<Heads> {
+    fn read(&self, location: RecordLocation) -> Result<Heads> {
         let mut bytes = Vec::new();
-        self.repository.read_good(place, &mut bytes)?;
-        let name = container_name(place.container);
+        self.repository.read_good(location, &mut bytes)?;
+        let name = container_name(location.container);
         let damaged = |reason| Error::damaged(&name, reason);
         let record = record::split(&bytes).map_err(damaged)?;
         let heads = heads(&record).map_err(damaged)?;

@@ -15,12 +15,12 @@ mod rewrite;
 mod scan;
 mod stages;
 
+use crate::guard::{Guard, guarded};
 use crate::lease::Lease;
-use crate::sabotage::{Point, is_out};
 use crate::{Error, Repository, Result, container, parity, snapshots};
 use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId};
-use live::Live;
+use live::LiveSet;
 use plan::Plan;
 use rewrite::Rewriter;
 
@@ -29,7 +29,7 @@ const PLANS_MAX: usize = 3;
 
 /// What reclaim may do.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ReclaimOptions {
     /// Dead bytes that may stay, in per cent of all.
     pub max_waste_percent: f64,
     /// Say what would be done, and do nothing.
@@ -60,7 +60,7 @@ pub trait Repacker {
 
 /// What reclaim did, or would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct ReclaimOutcome {
     /// Containers before.
     pub containers: u64,
     /// Bytes in them.
@@ -91,31 +91,31 @@ pub struct Outcome {
 pub fn run(
     repository: &Repository,
     lease: &Lease,
-    options: Options,
+    options: ReclaimOptions,
     repacker: Option<&mut dyn Repacker>,
-) -> Result<Outcome> {
+) -> Result<ReclaimOutcome> {
     let only = repository.reclaiming.try_lock();
-    if only.is_none() && !is_out(Point::OneReclaim) {
+    if only.is_none() && guarded(Guard::SingleReclaim) {
         return Err(Error::InUse { holder: "reclaim of this process".into() });
     }
-    let from_parts = take_parts(repository, lease, options.dry_run)?;
+    let from_unfinished = remove_unfinished_containers(repository, lease, options.dry_run)?;
     if !options.dry_run {
         parity::remove_unfinished(repository, lease)?;
     }
-    let mut live = Live::accepting(options.accept_damage);
+    let mut live = LiveSet::accepting_damage(options.accept_damage);
     let (plan, condemned) = decide(repository, &mut live, options)?;
     if options.dry_run || condemned.is_empty() {
-        return Ok(plan.outcome().with_freed(from_parts));
+        return Ok(plan.outcome().with_freed(from_unfinished));
     }
     // A snapshot whose removal is not durable would come back without its data.
-    if !is_out(Point::Removals) {
+    if guarded(Guard::RemovalSync) {
         repository.storage.sync_directory(snapshots::DIRECTORY)?;
     }
     let mut rewriter = Rewriter::new(repository, lease, &live, repacker, options.accept_damage);
-    Ok(stages::run(&mut rewriter, &plan, &condemned)?.with_freed(from_parts))
+    Ok(stages::run(&mut rewriter, &plan, &condemned)?.with_freed(from_unfinished))
 }
 
-impl Outcome {
+impl ReclaimOutcome {
     /// This, after more bytes came back.
     fn with_freed(self, bytes: u64) -> Self {
         Self { bytes_freed: self.bytes_freed.saturating_add(bytes), ..self }
@@ -125,15 +125,15 @@ impl Outcome {
 impl Repository {
     /// Whether all that the snapshot of `root` needs is in the index.
     pub fn is_complete(&self, root: ObjectId) -> Result<bool> {
-        Ok(is_out(Point::Incomplete) || live::is_complete(self, root)?)
+        Ok(!guarded(Guard::CompleteManifest) || live::is_complete(self, root)?)
     }
 }
 
 /// Marks, plans and condemns. Backups may end while this marks: then it marks what they added.
 fn decide(
     repository: &Repository,
-    live: &mut Live,
-    options: Options,
+    live: &mut LiveSet,
+    options: ReclaimOptions,
 ) -> Result<(Plan, Vec<ContainerNo>)> {
     for attempt in 1.. {
         let snapshots = live::mark(repository, live)?;
@@ -141,15 +141,15 @@ fn decide(
         let plan = Plan::new(repository, live, options, &scans)?;
         let _commit = repository.commit.lock();
         let has_roots = live.has_roots(&repository.pins.lock().roots());
-        let changed = repository.snapshots_now()? != snapshots || !has_roots;
-        if changed && !is_out(Point::MarkAgain) {
+        let changed = repository.current_snapshots()? != snapshots || !has_roots;
+        if changed && guarded(Guard::Remark) {
             if attempt < PLANS_MAX {
                 continue;
             }
             // Nobody can commit now: what is marked stays true.
             let snapshots = live::mark(repository, live)?;
-            if repository.snapshots_now()? != snapshots {
-                return Err(Error::Doubt(
+            if repository.current_snapshots()? != snapshots {
+                return Err(Error::UncertainData(
                     "the list of snapshots names one that is not there".into(),
                 ));
             }
@@ -160,10 +160,10 @@ fn decide(
         let condemned = condemn(repository, &plan, options);
         return Ok((plan, condemned));
     }
-    Err(Error::Doubt("no plan could be made".into()))
+    Err(Error::UncertainData("no plan could be made".into()))
 }
 
-fn condemn(repository: &Repository, plan: &Plan, options: Options) -> Vec<ContainerNo> {
+fn condemn(repository: &Repository, plan: &Plan, options: ReclaimOptions) -> Vec<ContainerNo> {
     if options.dry_run {
         return Vec::new();
     }
@@ -172,7 +172,11 @@ fn condemn(repository: &Repository, plan: &Plan, options: Options) -> Vec<Contai
 
 /// Removes unfinished containers that nobody will finish: of a writer that was fenced out while it
 /// slept, or had no more room. How many bytes they took.
-fn take_parts(repository: &Repository, lease: &Lease, dry_run: bool) -> Result<u64> {
+fn remove_unfinished_containers(
+    repository: &Repository,
+    lease: &Lease,
+    dry_run: bool,
+) -> Result<u64> {
     let first_unsettled = plan::first_unsettled(repository);
     let files = container::list(&*repository.storage, ContainerNo(0))?;
     let mut bytes = 0_u64;

@@ -1,9 +1,9 @@
 //! Planning: which containers are worth rewriting.
 
 use super::scan::{self, Scans};
-use super::{Live, Options, Outcome};
+use super::{LiveSet, ReclaimOptions, ReclaimOutcome};
 use crate::container;
-use crate::sabotage::{Point, is_out};
+use crate::guard::{Guard, guarded};
 use crate::{Error, Repository, Result};
 use format::record::RecordKind;
 use ids::ContainerNo;
@@ -45,15 +45,15 @@ pub(super) struct Plan {
     candidates: Vec<ContainerNo>,
     /// Below this a container is small.
     small_bytes: u64,
-    outcome: Outcome,
+    outcome: ReclaimOutcome,
 }
 
 impl Plan {
     /// Plans so that at most `max_waste_percent` of the bytes are dead afterwards.
     pub(super) fn new(
         repository: &Repository,
-        live: &Live,
-        options: Options,
+        live: &LiveSet,
+        options: ReclaimOptions,
         scans: &Scans,
     ) -> Result<Self> {
         let first_unsettled = first_unsettled(repository);
@@ -61,10 +61,10 @@ impl Plan {
         usage.iter_mut().for_each(|(number, usage)| usage.is_damaged = scans.has(*number));
         let counted = count(repository, live, &mut usage, first_unsettled, scans)?;
         find_orphans(repository, &mut usage)?;
-        let outcome = Outcome {
+        let outcome = ReclaimOutcome {
             lost_objects: counted.lost,
             damaged_containers: scans.count(),
-            ..Outcome::default()
+            ..ReclaimOutcome::default()
         };
         let small_bytes = repository.container_bytes() / SMALL_PART;
         let mut plan = Self { usage, candidates: Vec::new(), small_bytes, outcome };
@@ -79,7 +79,7 @@ impl Plan {
     }
 
     /// What would come of it.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> ReclaimOutcome {
         self.outcome
     }
 
@@ -95,13 +95,13 @@ impl Plan {
     }
 
     /// What came of it: `done` was rewritten, and so much copied.
-    pub(super) fn outcome_of(&self, done: &[ContainerNo], bytes_copied: u64) -> Outcome {
+    pub(super) fn outcome_of(&self, done: &[ContainerNo], bytes_copied: u64) -> ReclaimOutcome {
         let of = |numbers: &[ContainerNo], bytes: fn(&Usage) -> u64| -> u64 {
             numbers.iter().filter_map(|number| self.usage.get(number)).map(bytes).sum()
         };
         let left = self.candidates.iter().copied().filter(|number| !done.contains(number));
         let left: Vec<_> = left.collect();
-        Outcome {
+        ReclaimOutcome {
             bytes_copied,
             bytes_freed: of(done, |usage| usage.bytes).saturating_sub(bytes_copied),
             bytes_wasted: self.outcome.bytes_wasted + of(&left, Usage::dead_bytes),
@@ -140,7 +140,7 @@ impl Plan {
     }
 
     fn summarize(&mut self, live_objects: u64, dead_objects: u64) {
-        self.outcome = Outcome {
+        self.outcome = ReclaimOutcome {
             containers: self.usage.len() as u64,
             bytes: self.usage.values().map(|usage| usage.bytes).sum(),
             live_objects,
@@ -151,11 +151,11 @@ impl Plan {
     }
 
     /// What comes of rewriting `numbers`.
-    fn outcome_for(&self, numbers: &[ContainerNo]) -> Outcome {
+    fn outcome_for(&self, numbers: &[ContainerNo]) -> ReclaimOutcome {
         let usages = numbers.iter().filter_map(|number| self.usage.get(number));
         let (removed, rewritten): (Vec<&Usage>, Vec<&Usage>) =
             usages.partition(|usage| usage.live == 0);
-        Outcome {
+        ReclaimOutcome {
             containers_removed: removed.len() as u64,
             containers_rewritten: rewritten.len() as u64,
             bytes_freed: removed
@@ -181,7 +181,7 @@ fn containers(
     first_unsettled: u64,
 ) -> Result<FxHashMap<ContainerNo, Usage>> {
     let mut usage = FxHashMap::default();
-    for file in repository.containers_now()? {
+    for file in repository.current_containers()? {
         if file.finished && file.number.0 < first_unsettled {
             let bytes = repository.storage.open(&container::name(file.number))?.length()?;
             usage.insert(file.number, Usage { bytes, ..Usage::default() });
@@ -213,44 +213,44 @@ struct Counted {
 /// does. An object that lives and is nowhere is a doubt, unless it is given up.
 fn count(
     repository: &Repository,
-    live: &Live,
+    live: &LiveSet,
     usage: &mut FxHashMap<ContainerNo, Usage>,
     first_unsettled: u64,
     scans: &Scans,
 ) -> Result<Counted> {
     let sorted = live.sorted();
-    let mut marks = sorted.iter().peekable();
+    let mut listing_markers = sorted.iter().peekable();
     let mut counted = Counted::default();
     repository.index().visit(|row| {
-        while marks.next_if(|mark| **mark < row.prefix).is_some() {
+        while listing_markers.next_if(|mark| **mark < row.prefix).is_some() {
             counted.lose(live)?;
         }
-        let lives = marks.next_if(|mark| **mark == row.prefix).is_some();
+        let lives = listing_markers.next_if(|mark| **mark == row.prefix).is_some();
         counted.live += u64::from(lives);
         counted.dead += u64::from(!lives);
-        if lives && scans.is_damaged(row.place) {
-            return Err(scan::doubt(row.place.container));
+        if lives && scans.is_damaged(row.location) {
+            return Err(scan::doubt(row.location.container));
         }
-        if let Some(usage) = usage.get_mut(&row.place.container) {
+        if let Some(usage) = usage.get_mut(&row.location.container) {
             usage.objects += 1;
             usage.live += u64::from(lives);
-        } else if lives && row.place.container.0 < first_unsettled {
-            return Err(Error::ContainerMissing(row.place.container));
+        } else if lives && row.location.container.0 < first_unsettled {
+            return Err(Error::ContainerMissing(row.location.container));
         }
         Ok(())
     })?;
-    marks.try_for_each(|_| counted.lose(live))?;
+    listing_markers.try_for_each(|_| counted.lose(live))?;
     Ok(counted)
 }
 
 impl Counted {
     /// An object of a snapshot is in no container.
-    fn lose(&mut self, live: &Live) -> Result<()> {
+    fn lose(&mut self, live: &LiveSet) -> Result<()> {
         self.lost += 1;
-        if live.accepts_loss || is_out(Point::Doubt) {
+        if live.accepts_loss || !guarded(Guard::UncertainData) {
             return Ok(());
         }
-        Err(Error::Doubt(
+        Err(Error::UncertainData(
             "an object of a snapshot is in no container; see icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage".into(),
         ))
     }

@@ -3,9 +3,9 @@
 
 use super::copied::Copied;
 use super::copy::Copier;
-use super::{Live, Repacker};
+use super::{LiveSet, Repacker};
+use crate::container_numbers::ContainerNumbers;
 use crate::lease::Lease;
-use crate::numbers::Numbers;
 use crate::{Repository, Result, container, reserve};
 use ids::ContainerNo;
 
@@ -13,7 +13,7 @@ use ids::ContainerNo;
 pub(super) struct Rewriter<'a, 'r> {
     pub(super) repository: &'a Repository,
     lease: &'a Lease,
-    live: &'a Live,
+    live: &'a LiveSet,
     repacker: Option<&'r mut dyn Repacker>,
     /// Damaged records are left out.
     accept_damage: bool,
@@ -25,7 +25,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
     pub(super) fn new(
         repository: &'a Repository,
         lease: &'a Lease,
-        live: &'a Live,
+        live: &'a LiveSet,
         repacker: Option<&'r mut dyn Repacker>,
         accept_damage: bool,
     ) -> Self {
@@ -36,7 +36,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
     pub(super) fn rewrite(&mut self, condemned: &[ContainerNo]) -> Result<u64> {
         let repository = self.repository;
         self.is_as_before = true;
-        let numbers = Numbers::new(repository);
+        let numbers = ContainerNumbers::new(repository);
         let mut copied = Copied::default();
         let ready = self.copy(&mut copied, &numbers, condemned);
         let ready = ready.and_then(|()| copied.ready(repository, &numbers, condemned));
@@ -77,7 +77,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
     fn copy(
         &mut self,
         copied: &mut Copied,
-        numbers: &Numbers<'_>,
+        numbers: &ContainerNumbers<'_>,
         condemned: &[ContainerNo],
     ) -> Result<()> {
         let mut repacker =

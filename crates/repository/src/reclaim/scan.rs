@@ -1,15 +1,15 @@
 //! Reading all containers for damaged records, when somebody gives up what is lost: what nobody can
 //! read is left out, and the container written anew without it.
 
-use super::Live;
+use super::LiveSet;
 use super::plan::first_unsettled;
-use crate::check::{self, Wanted};
-use crate::container::read::{ContainerReader, Walk};
-use crate::orphans::SnapshotKeys;
+use crate::check::{self, IdPrefix};
+use crate::container::read::{ContainerReader, ContainerWalk};
+use crate::snapshot_keys::SnapshotKeys;
 use crate::{Error, Repository, Result, container};
 use format::container::Row;
 use format::record::{self, Record, RecordKind};
-use ids::{ContainerNo, Place, SessionId};
+use ids::{ContainerNo, RecordLocation, SessionId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The containers with damage, and which of their bytes that is.
@@ -18,14 +18,14 @@ pub(super) struct Scans(FxHashMap<ContainerNo, Vec<(u64, u64)>>);
 
 /// Reads every settled container, if damage is accepted. A doubt when one holds what is taken for
 /// lost: the index is not all that there is.
-pub(super) fn run(repository: &Repository, live: &Live) -> Result<Scans> {
+pub(super) fn run(repository: &Repository, live: &LiveSet) -> Result<Scans> {
     let mut scans = Scans::default();
     if !live.accepts_loss {
         return Ok(scans);
     }
     let lost = lost(repository, live)?;
     let (first_unsettled, keys) = (first_unsettled(repository), SnapshotKeys::new(repository));
-    for file in repository.containers_now()? {
+    for file in repository.current_containers()? {
         if file.finished && file.number.0 < first_unsettled {
             let damaged = damage(repository, file.number, &lost, &keys)?;
             scans.0.extend(damaged.map(|ranges| (file.number, ranges)));
@@ -35,9 +35,9 @@ pub(super) fn run(repository: &Repository, live: &Live) -> Result<Scans> {
 }
 
 /// What lives and is not in the index.
-fn lost(repository: &Repository, live: &Live) -> Result<FxHashSet<Wanted>> {
-    let wanted: Vec<_> = live.sorted().into_iter().map(Wanted).collect();
-    Ok(check::missing(repository, &wanted)?.into_iter().collect())
+fn lost(repository: &Repository, live: &LiveSet) -> Result<FxHashSet<IdPrefix>> {
+    let wanted: Vec<_> = live.sorted().into_iter().map(IdPrefix).collect();
+    Ok(check::missing_ids(repository, &wanted)?.into_iter().collect())
 }
 
 impl Scans {
@@ -49,12 +49,12 @@ impl Scans {
         self.0.contains_key(&number)
     }
 
-    /// Whether the record at `place` is damaged.
-    pub(super) fn is_damaged(&self, place: Place) -> bool {
+    /// Whether the record at `location` is damaged.
+    pub(super) fn is_damaged(&self, location: RecordLocation) -> bool {
         let (from, to) =
-            (u64::from(place.offset), u64::from(place.offset) + u64::from(place.length));
+            (u64::from(location.offset), u64::from(location.offset) + u64::from(location.length));
         let touches = |(offset, length): &(u64, u64)| from < offset + length && *offset < to;
-        self.0.get(&place.container).is_some_and(|ranges| ranges.iter().any(touches))
+        self.0.get(&location.container).is_some_and(|ranges| ranges.iter().any(touches))
     }
 }
 
@@ -62,7 +62,7 @@ impl Scans {
 fn damage(
     repository: &Repository,
     number: ContainerNo,
-    lost: &FxHashSet<Wanted>,
+    lost: &FxHashSet<IdPrefix>,
     keys: &SnapshotKeys<'_>,
 ) -> Result<Option<Vec<(u64, u64)>>> {
     let reader = match ContainerReader::open(&*repository.storage, number) {
@@ -72,14 +72,14 @@ fn damage(
     };
     let is_whole = reader.header(repository.config.repository).is_ok() && reader.rows().is_ok();
     let mut seen = Seen::default();
-    let walk = reader.walk(|place, record| seen.record(place, record, lost));
+    let walk = reader.walk(|location, record| seen.record(location, record, lost));
     let nobodys = seen.nobodys(keys)?;
     if seen.has_lost.iter().any(|session| !nobodys.contains(session)) {
         return Err(doubt(number));
     }
     match walk.map(|walk| seen.with_records_of(&nobodys, walk)) {
-        Ok(Walk { damaged, .. }) if damaged.is_empty() && is_whole => Ok(None),
-        Ok(Walk { damaged, .. }) => Ok(Some(damaged)),
+        Ok(ContainerWalk { damaged, .. }) if damaged.is_empty() && is_whole => Ok(None),
+        Ok(ContainerWalk { damaged, .. }) => Ok(Some(damaged)),
         Err(error) if is_of_data(&error) => Ok(Some(vec![(0, u64::MAX)])),
         Err(error) => Err(error),
     }
@@ -97,15 +97,20 @@ struct Seen {
 }
 
 impl Seen {
-    fn record(&mut self, place: Place, record: &Record<'_>, lost: &FxHashSet<Wanted>) {
+    fn record(
+        &mut self,
+        location: RecordLocation,
+        record: &Record<'_>,
+        lost: &FxHashSet<IdPrefix>,
+    ) {
         let session = record.header.session;
         match record.header.kind {
             RecordKind::Session => drop(self.known.insert(session)),
             RecordKind::Data | RecordKind::Pages => {
-                let range = (place.offset.into(), place.length.into());
+                let range = (location.offset.into(), location.length.into());
                 self.objects.entry(session).or_default().push(range);
                 let ids = record::object_ids(record).unwrap_or_default();
-                if ids.iter().any(|id| lost.contains(&Wanted::new(id))) {
+                if ids.iter().any(|id| lost.contains(&IdPrefix::new(id))) {
                     self.has_lost.insert(session);
                 }
             }
@@ -125,7 +130,11 @@ impl Seen {
     }
 
     /// Records that nobody can open are as good as damaged.
-    fn with_records_of(&self, nobodys: &FxHashSet<SessionId>, mut walk: Walk) -> Walk {
+    fn with_records_of(
+        &self,
+        nobodys: &FxHashSet<SessionId>,
+        mut walk: ContainerWalk,
+    ) -> ContainerWalk {
         let ranges = nobodys.iter().filter_map(|session| self.objects.get(session)).flatten();
         walk.damaged.extend(ranges);
         walk
@@ -143,7 +152,7 @@ pub(super) fn good_rows(repository: &Repository, number: ContainerNo) -> Result<
     let rows = ContainerReader::open(&*repository.storage, number)
         .and_then(|reader| reader.walk(|_, _| ()));
     match rows {
-        Ok(Walk { rows, .. }) => Ok(rows),
+        Ok(ContainerWalk { rows, .. }) => Ok(rows),
         Err(error) if is_of_data(&error) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
@@ -152,5 +161,5 @@ pub(super) fn good_rows(repository: &Repository, number: ContainerNo) -> Result<
 /// The name of a container, for errors.
 pub(super) fn doubt(number: ContainerNo) -> Error {
     let name = container::name(number);
-    Error::Doubt(format!("the index does not know {name} as it is: first icecore rebuild"))
+    Error::UncertainData(format!("the index does not know {name} as it is: first icecore rebuild"))
 }

@@ -1,7 +1,7 @@
 //! In which order containers are rewritten. Mostly all at once; on a disk that is nearly full those
 //! in which nothing lives come first, and what they give back makes room for the others.
 
-use super::Outcome;
+use super::ReclaimOutcome;
 use super::plan::Plan;
 use super::rewrite::Rewriter;
 use crate::{Error, Result};
@@ -30,7 +30,7 @@ pub(super) fn run(
     rewriter: &mut Rewriter<'_, '_>,
     plan: &Plan,
     condemned: &[ContainerNo],
-) -> Result<Outcome> {
+) -> Result<ReclaimOutcome> {
     let (mut done, mut copied) = (Vec::new(), 0);
     let left = plan.by_life(condemned);
     let mut stages = Stages { pace: pace(rewriter, &left)?, left };
@@ -53,7 +53,7 @@ pub(super) fn run(
         }
     }
     let containers_left = stages.left.len() as u64;
-    Ok(Outcome { containers_left, ..plan.outcome_of(&done, copied) })
+    Ok(ReclaimOutcome { containers_left, ..plan.outcome_of(&done, copied) })
 }
 
 /// Whether there seems to be room for everything at once.

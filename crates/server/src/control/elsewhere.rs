@@ -10,7 +10,7 @@ use protocol::packet::{End, PathBytes, Slot as SlotPacket, SnapshotName};
 use protocol::{Packet, VERSION_NEWEST};
 use repository::config::Config;
 use repository::keys::Keys;
-use repository::snapshots::{SnapshotRef, Stored, decode};
+use repository::snapshots::{SnapshotRef, StoredSnapshot, decode};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,7 +150,9 @@ impl Elsewhere {
     }
 
     /// The snapshots, oldest first; those that cannot be read as their names.
-    pub(crate) fn snapshots(&self) -> Result<Vec<std::result::Result<Stored, SnapshotRef>>> {
+    pub(crate) fn snapshots(
+        &self,
+    ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
         self.wait(async {
             let (mut talk, config) = self.connect().await?;
             let mut found = Vec::new();
@@ -180,7 +182,7 @@ impl Elsewhere {
         talk: &mut Talk,
         name: SnapshotRef,
         bytes: &mut usize,
-    ) -> Result<Option<std::result::Result<Stored, SnapshotRef>>> {
+    ) -> Result<Option<std::result::Result<StoredSnapshot, SnapshotRef>>> {
         match self.receive(talk).await? {
             Packet::Snapshot { file, .. } => {
                 *bytes += file.len();

@@ -7,7 +7,7 @@ use api::Name;
 use ids::KeyId;
 use repository::config::Config;
 use repository::keys::Keys;
-use repository::snapshots::{SnapshotRef, Stored};
+use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -120,7 +120,9 @@ impl Held {
     }
 
     /// Its snapshots, oldest first; those that cannot be read as their names.
-    pub(crate) fn snapshots(&self) -> Result<Vec<std::result::Result<Stored, SnapshotRef>>> {
+    pub(crate) fn snapshots(
+        &self,
+    ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
         let (folder, here) = match self {
             Self::Here(folder, here) => (folder, here),
             Self::There(there) => return there.snapshots(),

@@ -4,7 +4,7 @@ use ids::KeyId;
 use repository::config::Config;
 use repository::keys::Keys;
 use repository::local::LocalStorage;
-use repository::snapshots::{SnapshotRef, Stored};
+use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use repository::storage::Storage;
 use repository::{Repository, Result, keys};
 use std::path::Path;
@@ -103,6 +103,6 @@ pub(crate) fn key_list(folder: &Path) -> Result<Option<Vec<u8>>> {
 }
 
 /// What of a snapshot lies in the clear.
-pub(crate) fn head(folder: &Path, name: SnapshotRef) -> Result<Stored> {
+pub(crate) fn head(folder: &Path, name: SnapshotRef) -> Result<StoredSnapshot> {
     repository::snapshots::read(&*storage(folder)?, name)
 }

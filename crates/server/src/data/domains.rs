@@ -8,7 +8,7 @@ use ids::{KeyId, ObjectId};
 use parking_lot::{Mutex, MutexGuard};
 use repository::config::Config;
 use repository::keys::Keys;
-use repository::lease::{Lease, Purpose};
+use repository::lease::{Lease, LeasePurpose};
 use repository::local::LocalStorage;
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
@@ -90,10 +90,10 @@ impl Domain {
 
     /// The right to write, shared with all others in this process.
     pub fn lease(&self) -> Result<Arc<Lease>> {
-        self.lease_for(Purpose::Store)
+        self.lease_for(LeasePurpose::Store)
     }
 
-    fn lease_for(&self, purpose: Purpose) -> Result<Arc<Lease>> {
+    fn lease_for(&self, purpose: LeasePurpose) -> Result<Arc<Lease>> {
         let mut lease = self.lease.lock();
         if let Some(held) = lease.upgrade() {
             return Ok(held);
@@ -131,7 +131,7 @@ impl Domain {
 
     /// The right to write, to give space back: on a full disk there is room for that.
     pub(super) fn lease_to_free(&self) -> Result<Arc<Lease>> {
-        self.lease_for(Purpose::Free)
+        self.lease_for(LeasePurpose::Reclaim)
     }
 
     /// Forgets snapshots: see [`Repository::forget`]. On a full disk it has the room that is kept for it.

@@ -27,7 +27,7 @@ pub(super) fn of_engine(error: &Error) -> Packet {
         Error::ContainerMissing(number) => {
             fault(Code::ContainerMissing, &text, "", &number.0.to_le_bytes())
         }
-        Error::Damaged { .. } | Error::IndexDamaged { .. } | Error::Doubt(_) => {
+        Error::Damaged { .. } | Error::IndexDamaged { .. } | Error::UncertainData(_) => {
             fault(Code::Damaged, &text, "On the server: icecore check", &[])
         }
         error if error.is_full() => fault(

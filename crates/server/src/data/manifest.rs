@@ -83,7 +83,7 @@ fn owner<'a>(
     if others.is_empty() {
         return Ok(None);
     }
-    let newest = Store::newest(repository, &head.source)?;
+    let newest = Store::latest_snapshot(repository, &head.source)?;
     let writer = newest.map(|newest| newest.head.writer).filter(|writer| *writer != head.writer);
     Ok(writer.and_then(|writer| others.iter().find(|other| other.key == writer.0)))
 }

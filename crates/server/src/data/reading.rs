@@ -4,7 +4,7 @@ use super::domains::Domain;
 use super::faults;
 use crate::authority::Access;
 use format::limits::RECORD_BYTES_MAX;
-use ids::{ContainerNo, KeyId, ObjectId, Place};
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use protocol::Packet;
 use protocol::limits::{SLOTS_MAX, SNAPSHOTS_MAX};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
@@ -32,7 +32,7 @@ pub(super) fn answer(domain: &Domain, access: &Access, packet: &Packet) -> Packe
 }
 
 fn newest(repository: &dyn Store, source: &ObjectId) -> Result<Packet> {
-    match repository.newest(source)? {
+    match repository.latest_snapshot(source)? {
         // The engine has it decoded; what is sent is what lies there.
         Some(stored) => {
             let name = SnapshotName { sequence: stored.name.sequence, id: stored.name.id };
@@ -81,7 +81,7 @@ fn may_see(access: &Access, id: KeyId, slot: &[u8]) -> bool {
     }
 }
 
-fn read(repository: &dyn Store, place: Place) -> Result<Packet> {
+fn read(repository: &dyn Store, place: RecordLocation) -> Result<Packet> {
     if place.length as usize > RECORD_BYTES_MAX {
         let reason = format::Error::Invalid { what: "length of a record" };
         return Err(Error::damaged("the request", reason));
@@ -97,7 +97,7 @@ fn fetch(repository: &dyn Store, id: &ObjectId) -> Result<Packet> {
     Ok(Packet::Record { place, record })
 }
 
-fn heal(repository: &dyn Store, place: Place) -> Packet {
+fn heal(repository: &dyn Store, place: RecordLocation) -> Packet {
     let mut record = Vec::new();
     match repository.heal(place, &mut record) {
         true => Packet::Record { place, record },

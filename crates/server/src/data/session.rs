@@ -166,8 +166,10 @@ impl Session {
     /// Which of `ids` have to be stored.
     pub(super) fn claim(&self, hold: Hold, request: u32, ids: &[ids::ObjectId]) -> Packet {
         self.on_stream(hold, |stream, engine| {
-            let of_others = self.promises_of_others(engine.promises());
-            if engine.promises() + ids.len() > PROMISES_MAX.min(NODE_PROMISES_MAX - of_others) {
+            let of_others = self.promises_of_others(engine.promised_objects());
+            if engine.promised_objects() + ids.len()
+                > PROMISES_MAX.min(NODE_PROMISES_MAX - of_others)
+            {
                 return Ok(faults::not_allowed("too much was promised and not stored"));
             }
             if let Some((_, said)) = stream.claims.iter().find(|(other, _)| *other == request) {
@@ -175,7 +177,7 @@ impl Session {
             }
             let is_new: Result<Vec<bool>, _> = ids.iter().map(|id| engine.claim(id)).collect();
             let answer = answers::pack(&is_new?);
-            self.promises_of_others(engine.promises());
+            self.promises_of_others(engine.promised_objects());
             stream.claims.push_back((request, answer.clone()));
             if stream.claims.len() > REQUESTS_MAX {
                 stream.claims.pop_front();
@@ -196,7 +198,7 @@ impl Session {
     /// Which of `ids` are stored and will go on to be.
     pub(super) fn holds(&self, hold: Hold, ids: &[ids::ObjectId]) -> Packet {
         self.on_stream(hold, |_, engine| {
-            let held: Result<Vec<bool>, _> = ids.iter().map(|id| engine.holds(id)).collect();
+            let held: Result<Vec<bool>, _> = ids.iter().map(|id| engine.is_stored(id)).collect();
             Ok(answers::pack(&held?))
         })
     }
@@ -262,7 +264,7 @@ impl Session {
         head: &Head,
     ) -> repository::Result<Vec<u8>> {
         let repository = &self.domain.repository;
-        repository.note_receipt_key(&*self.domain.lease()?, receipts.key())?;
+        repository.add_receipt_key(&*self.domain.lease()?, receipts.key())?;
         let clear = record.associated.get(HEADER_BYTES..).unwrap_or_default();
         let taken = Taken {
             repository: repository.config().repository,

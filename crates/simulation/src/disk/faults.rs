@@ -11,22 +11,22 @@ pub enum Fault {
     /// The process is killed; the cache stays.
     Kill,
     /// One operation fails.
-    Error,
+    IoError,
     /// It and all after it fail.
-    Dead,
+    DiskFailure,
     /// From now on nothing can be written.
-    Full,
+    DiskFull,
     /// One write takes a part of what it gets and says so, or is interrupted, and goes on; or it ends there, for
     /// want of room or with an error.
-    Short,
+    ShortWrite,
     /// One sync fails, and what it should have written is never written.
-    Sync,
+    FailedSync,
     /// One write is reported done, and zeros are there.
     LostWrite,
     /// One write is reported done, and lies in another file.
-    Misdirected,
+    MisdirectedWrite,
     /// Of the sectors of containers many are zeros from now on.
-    Rot,
+    BitRot,
 }
 
 /// A fault at a certain operation.
@@ -62,9 +62,9 @@ impl Faults {
     pub(super) fn next(&mut self, verb: &str, name: &str) -> Option<Fault> {
         let fault = self.fault?;
         let concerned = match fault {
-            Fault::Full => WRITING.contains(&verb),
-            Fault::Sync => verb == "sync" || verb == "sync directory",
-            Fault::LostWrite | Fault::Misdirected | Fault::Short => verb == "append",
+            Fault::DiskFull => WRITING.contains(&verb),
+            Fault::FailedSync => verb == "sync" || verb == "sync directory",
+            Fault::LostWrite | Fault::MisdirectedWrite | Fault::ShortWrite => verb == "append",
             _ => true,
         };
         let is_other = |only: (&str, &str)| verb != only.0 || !name.starts_with(only.1);
@@ -76,7 +76,7 @@ impl Faults {
             return None;
         }
         self.has_fired = true;
-        if !matches!(fault, Fault::Dead | Fault::Full) {
+        if !matches!(fault, Fault::DiskFailure | Fault::DiskFull) {
             self.fault = None;
         }
         Some(fault)
@@ -91,7 +91,7 @@ pub(super) struct Accepted {
 
 impl State {
     /// What a write of `bytes` takes: all of it, unless it is short.
-    pub(super) fn takes(&mut self, bytes: usize) -> Accepted {
+    pub(super) fn accept_write(&mut self, bytes: usize) -> Accepted {
         if !std::mem::take(&mut self.is_short) || bytes == 0 {
             return Accepted { bytes, then: Ok(()) };
         }

@@ -5,13 +5,13 @@
 //! `storage` how the engine sees it.
 
 mod content;
+mod corruption;
 mod faults;
 mod names;
-mod rot;
 mod storage;
 
+pub use corruption::Corruption;
 pub use faults::{Fault, Faults};
-pub use rot::Rot;
 pub use storage::SimStorage;
 
 use crate::random::Random;
@@ -31,14 +31,14 @@ pub type Process = u32;
 type FileNo = usize;
 /// A sync that is left out, as if nobody had written it: a test shows that it is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LeftOut {
+pub struct SkippedSync {
     /// `sync` or `sync directory`.
     pub verb: &'static str,
     /// Name of the file or directory; with a star at the end all that begin so.
     pub names: &'static str,
 }
 
-impl LeftOut {
+impl SkippedSync {
     fn is(&self, verb: &str, name: &str) -> bool {
         let fits = match self.names.strip_suffix('*') {
             Some(start) => name.starts_with(start),
@@ -49,15 +49,15 @@ impl LeftOut {
 }
 
 /// A file that was taken away.
-pub struct Taken(FileNo);
+pub struct HiddenFile(FileNo);
 
 /// What runs beside an operation, before it.
-type Guest = Box<dyn FnMut() + Send>;
+type Interleaved = Box<dyn FnMut() + Send>;
 
 /// A disk and the processes that use it.
 pub struct Disk {
     state: Mutex<State>,
-    guest: Mutex<Option<Guest>>,
+    interleaved: Mutex<Option<Interleaved>>,
     open: Open,
 }
 
@@ -80,9 +80,9 @@ struct State {
     /// Sum over all operations so far.
     trace: [u8; 16],
     log: Option<Vec<String>>,
-    left_out: Option<LeftOut>,
+    skipped_sync: Option<SkippedSync>,
     /// What happens to the write under way.
-    lies: Option<Fault>,
+    write_fault: Option<Fault>,
     /// The write under way takes not all.
     is_short: bool,
     stale: Stale,
@@ -100,9 +100,9 @@ struct Stale {
 }
 
 /// Free bytes of a disk with room for everything.
-pub const ROOMY: u64 = 1 << 40;
+pub const AMPLE_BYTES: u64 = 1 << 40;
 /// While lists are stale, one of so many is not.
-const FRESH_ONE_IN: u64 = 3;
+const CURRENT_ONE_IN: u64 = 3;
 
 impl Disk {
     /// An empty disk. With `logged` it writes down what was asked of it.
@@ -119,13 +119,13 @@ impl Disk {
                 operations: 0,
                 trace: [0; 16],
                 log: logged.then(Vec::new),
-                left_out: None,
-                lies: None,
+                skipped_sync: None,
+                write_fault: None,
                 is_short: false,
                 stale: Stale::default(),
-                free_bytes: ROOMY,
+                free_bytes: AMPLE_BYTES,
             }),
-            guest: Mutex::new(None),
+            interleaved: Mutex::new(None),
             open: Open::default(),
         })
     }
@@ -150,13 +150,13 @@ impl Disk {
         new.names = state.names.copied();
         new.stale.is_possible = state.stale.is_possible;
         new.free_bytes = state.free_bytes;
-        new.left_out = state.left_out;
+        new.skipped_sync = state.skipped_sync;
         drop(new);
         copy
     }
 
     /// What was asked of `old` so far belongs to what happens here.
-    pub fn takes_over(&self, old: &Self) {
+    pub fn continue_log_of(&self, old: &Self) {
         let (mut state, old) = (self.state.lock(), old.state.lock());
         state.operations = old.operations;
         state.trace = old.trace;
@@ -178,10 +178,10 @@ impl Disk {
     }
 
     /// Makes a network file system of it.
-    pub fn make_remote(&self) {
+    pub fn make_network_file_system(&self) {
         let mut state = self.state.lock();
         state.stale.is_possible = true;
-        state.names.keep_past();
+        state.names.keep_history();
     }
 
     /// Whether it is a network file system.
@@ -191,29 +191,29 @@ impl Disk {
 
     /// Until [`Disk::disarm`] most lists show what a directory was some changes ago. Only a
     /// network file system does so.
-    pub fn show_the_past(&self) {
+    pub fn serve_stale_listings(&self) {
         let stale = &mut self.state.lock().stale;
         stale.is_on = stale.is_possible;
     }
 
     /// Says from now on that so many bytes can be written; how many really can is for
-    /// [`Fault::Full`].
-    pub fn tell_free_bytes(&self, free_bytes: u64) {
+    /// [`Fault::DiskFull`].
+    pub fn set_free_bytes(&self, free_bytes: u64) {
         self.state.lock().free_bytes = free_bytes;
     }
 
     /// Whether it says that there is little room.
     pub fn is_short(&self) -> bool {
-        self.state.lock().free_bytes < ROOMY
+        self.state.lock().free_bytes < AMPLE_BYTES
     }
 
     /// Leaves a sync out from now on.
-    pub fn leave_out(&self, sync: Option<LeftOut>) {
-        self.state.lock().left_out = sync;
+    pub fn skip_sync(&self, sync: Option<SkippedSync>) {
+        self.state.lock().skipped_sync = sync;
     }
 
-    fn is_left_out(&self, verb: &str, name: &str) -> bool {
-        self.state.lock().left_out.is_some_and(|sync| sync.is(verb, name))
+    fn is_skipped(&self, verb: &str, name: &str) -> bool {
+        self.state.lock().skipped_sync.is_some_and(|sync| sync.is(verb, name))
     }
 
     /// What goes wrong from now on; counted from here.
@@ -231,14 +231,14 @@ impl Disk {
     }
 
     /// Runs `action` without faults and without a guest.
-    pub fn undisturbed<T>(&self, action: impl FnOnce() -> T) -> T {
+    pub fn without_faults<T>(&self, action: impl FnOnce() -> T) -> T {
         let (faults, stale) = self.calm();
-        let guest = self.guest.lock().take();
+        let interleaved = self.interleaved.lock().take();
         let result = action();
         let mut state = self.state.lock();
         (state.faults, state.stale) = (faults, stale);
         drop(state);
-        *self.guest.lock() = guest;
+        *self.interleaved.lock() = interleaved;
         result
     }
 
@@ -250,14 +250,14 @@ impl Disk {
         (std::mem::replace(&mut state.faults, Faults::none()), stale)
     }
 
-    /// Lets `guest` run before every operation that others do, until [`Disk::dismiss`].
-    pub fn invite(&self, guest: Guest) {
-        *self.guest.lock() = Some(guest);
+    /// Lets `interleaved` run before every operation that others do, until [`Disk::stop_interleaving`].
+    pub fn interleave(&self, interleaved: Interleaved) {
+        *self.interleaved.lock() = Some(interleaved);
     }
 
     /// Nobody runs beside the others any more.
-    pub fn dismiss(&self) {
-        *self.guest.lock() = None;
+    pub fn stop_interleaving(&self) {
+        *self.interleaved.lock() = None;
     }
 
     /// kill -9: what it wrote stays in the cache.
@@ -271,7 +271,7 @@ impl Disk {
     }
 
     /// Most files that were open at a time since the last call.
-    pub fn most_open(&self) -> usize {
+    pub fn max_open_files(&self) -> usize {
         let now = self.open.now.load(Ordering::Relaxed);
         self.open.most.swap(now, Ordering::Relaxed)
     }
@@ -307,23 +307,23 @@ impl Disk {
     }
 
     /// The power goes.
-    pub fn cut_power(&self) {
+    pub fn lose_power(&self) {
         self.state.lock().lose_power();
     }
 
     /// A file is gone, by hand, or because what it lies on is not mounted.
-    pub fn take_away(&self, name: &str) -> Option<Taken> {
+    pub fn hide_file(&self, name: &str) -> Option<HiddenFile> {
         let mut state = self.state.lock();
         let file = state.names.file(name)?;
         state.names.unset(name);
         state.names.sync(names::parent(name));
-        Some(Taken(file))
+        Some(HiddenFile(file))
     }
 
     /// It is there again.
-    pub fn give_back(&self, name: &str, taken: Taken) {
+    pub fn restore_file(&self, name: &str, hidden: HiddenFile) {
         let mut state = self.state.lock();
-        state.names.set(name, Node::File(taken.0));
+        state.names.set(name, Node::File(hidden.0));
         state.names.sync(names::parent(name));
     }
 
@@ -341,51 +341,51 @@ impl Disk {
         name: &str,
         length: usize,
     ) -> StorageResult<()> {
-        self.let_guest_run();
+        self.run_interleaved();
         let mut state = self.state.lock();
         state.operations += 1;
         state.write_down(process, verb, name, length);
         let fault = state.faults.next(verb, name);
         if let Some(fault) = fault {
-            state.happens(fault, process);
+            state.apply_fault(fault, process);
         }
         if !state.alive.contains(&process) {
             return Err(failed(verb, name, "the process is dead"));
         }
         match fault {
-            Some(Fault::Full) => Err(StorageError::new(verb, name, io::ErrorKind::StorageFull)),
-            Some(Fault::Error | Fault::Dead | Fault::Sync) => {
+            Some(Fault::DiskFull) => Err(StorageError::new(verb, name, io::ErrorKind::StorageFull)),
+            Some(Fault::IoError | Fault::DiskFailure | Fault::FailedSync) => {
                 Err(failed(verb, name, "input/output error"))
             }
             Some(
                 Fault::PowerCut
                 | Fault::Kill
-                | Fault::Short
+                | Fault::ShortWrite
                 | Fault::LostWrite
-                | Fault::Misdirected
-                | Fault::Rot,
+                | Fault::MisdirectedWrite
+                | Fault::BitRot,
             )
             | None => Ok(()),
         }
     }
 
-    fn let_guest_run(&self) {
+    fn run_interleaved(&self) {
         // Taken out, so that what it does itself has no guest.
-        let Some(mut guest) = self.guest.lock().take() else { return };
-        guest();
-        self.guest.lock().get_or_insert(guest);
+        let Some(mut interleaved) = self.interleaved.lock().take() else { return };
+        interleaved();
+        self.interleaved.lock().get_or_insert(interleaved);
     }
 }
 
 impl State {
-    fn happens(&mut self, fault: Fault, process: Process) {
+    fn apply_fault(&mut self, fault: Fault, process: Process) {
         match fault {
             Fault::PowerCut => self.lose_power(),
             Fault::Kill => self.kill(process),
-            Fault::LostWrite | Fault::Misdirected => self.lies = Some(fault),
-            Fault::Short => self.is_short = true,
-            Fault::Rot => self.rot_containers(),
-            Fault::Error | Fault::Dead | Fault::Full | Fault::Sync => {}
+            Fault::LostWrite | Fault::MisdirectedWrite => self.write_fault = Some(fault),
+            Fault::ShortWrite => self.is_short = true,
+            Fault::BitRot => self.corrupt_containers(),
+            Fault::IoError | Fault::DiskFailure | Fault::DiskFull | Fault::FailedSync => {}
         }
         if let Some(log) = &mut self.log {
             log.push(format!("*** {fault:?}"));
@@ -398,14 +398,14 @@ impl State {
     }
 
     fn list(&mut self, directory: &str) -> Vec<String> {
-        if !self.stale.is_on || self.random.one_in(FRESH_ONE_IN) {
+        if !self.stale.is_on || self.random.one_in(CURRENT_ONE_IN) {
             return self.names.list(directory);
         }
         self.stale.has_happened = true;
         if let Some(log) = &mut self.log {
             log.push("*** of the past".into());
         }
-        self.names.list_of_the_past(directory, &mut self.random)
+        self.names.stale_listing(directory, &mut self.random)
     }
 
     fn lose_power(&mut self) {

@@ -5,7 +5,7 @@ use crate::random::Random;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Earlier states of a directory that a stale list may show.
-const PAST_MAX: usize = 16;
+const HISTORY_MAX: usize = 16;
 
 /// What has a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Names {
     /// Not yet durable, in order, each with its directory.
     pending: Vec<(String, Change)>,
     /// What each directory was, newest first; kept for a network only.
-    past: Option<BTreeMap<String, VecDeque<Vec<String>>>>,
+    history: Option<BTreeMap<String, VecDeque<Vec<String>>>>,
 }
 
 /// The directory of `name`.
@@ -42,8 +42,8 @@ pub(super) fn parent(name: &str) -> &str {
 impl Names {
     /// The same names on another disk, durable there.
     pub(super) fn copied(&self) -> Self {
-        let (seen, past) = (self.seen.clone(), self.past.as_ref().map(|_| BTreeMap::new()));
-        Self { durable: seen.clone(), seen, pending: Vec::new(), past }
+        let (seen, history) = (self.seen.clone(), self.history.as_ref().map(|_| BTreeMap::new()));
+        Self { durable: seen.clone(), seen, pending: Vec::new(), history }
     }
 
     pub(super) fn file(&self, name: &str) -> Option<FileNo> {
@@ -85,25 +85,25 @@ impl Names {
     }
 
     /// Remembers from now on what directories were.
-    pub(super) fn keep_past(&mut self) {
-        self.past.get_or_insert_default();
+    pub(super) fn keep_history(&mut self) {
+        self.history.get_or_insert_default();
     }
 
     /// Names in `directory` as they were some changes ago.
-    pub(super) fn list_of_the_past(&self, directory: &str, random: &mut Random) -> Vec<String> {
-        let past = self.past.as_ref().and_then(|past| past.get(directory));
-        match past.filter(|past| !past.is_empty()) {
-            Some(past) => past[random.index(past.len())].clone(),
+    pub(super) fn stale_listing(&self, directory: &str, random: &mut Random) -> Vec<String> {
+        let history = self.history.as_ref().and_then(|history| history.get(directory));
+        match history.filter(|history| !history.is_empty()) {
+            Some(history) => history[random.index(history.len())].clone(),
             None => self.list(directory),
         }
     }
 
     fn remember(&mut self, directory: &str) {
         let now = self.list(directory);
-        let Some(past) = &mut self.past else { return };
-        let past = past.entry(directory.to_owned()).or_default();
-        past.push_front(now);
-        past.truncate(PAST_MAX);
+        let Some(history) = &mut self.history else { return };
+        let history = history.entry(directory.to_owned()).or_default();
+        history.push_front(now);
+        history.truncate(HISTORY_MAX);
     }
 
     pub(super) fn set(&mut self, name: &str, node: Node) {
@@ -119,7 +119,7 @@ impl Names {
     }
 
     fn change(&mut self, name: &str, change: Change) {
-        if self.past.is_some() {
+        if self.history.is_some() {
             self.remember(parent(name));
         }
         apply(&mut self.seen, &change);
@@ -152,8 +152,8 @@ impl Names {
             }
         }
         self.seen.clone_from(&self.durable);
-        if let Some(past) = &mut self.past {
-            past.clear();
+        if let Some(history) = &mut self.history {
+            history.clear();
         }
     }
 }
@@ -201,14 +201,14 @@ mod tests {
     #[test]
     fn a_stale_list_is_a_true_one_of_before() {
         let mut names = Names::default();
-        names.keep_past();
+        names.keep_history();
         names.set("a", Node::Directory);
         names.set("a/one", Node::File(1));
         names.set("a/two", Node::File(2));
         names.unset("a/one");
         assert_eq!(names.list("a"), ["two"]);
         let mut random = Random::new(1);
-        let mut seen: Vec<_> = (0..50).map(|_| names.list_of_the_past("a", &mut random)).collect();
+        let mut seen: Vec<_> = (0..50).map(|_| names.stale_listing("a", &mut random)).collect();
         seen.sort();
         seen.dedup();
         assert_eq!(seen, [vec![], vec!["one"], vec!["one", "two"]]);

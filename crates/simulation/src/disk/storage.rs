@@ -123,7 +123,7 @@ impl Storage for SimStorage {
         Ok(state.list(directory))
     }
 
-    fn lists_are_fresh(&self) -> bool {
+    fn has_consistent_listing(&self) -> bool {
         !self.disk.is_remote()
     }
 
@@ -148,7 +148,7 @@ impl Storage for SimStorage {
     }
 
     fn sync_directory(&self, name: &str) -> StorageResult<()> {
-        if self.disk.is_left_out("sync directory", name) {
+        if self.disk.is_skipped("sync directory", name) {
             return Ok(());
         }
         self.step("sync directory", name, 0)?;
@@ -218,16 +218,16 @@ impl Handle {
             return result.map(|()| 0).map_err(|error| error.source);
         }
         let mut state = disk.state.lock();
-        let taken = match result {
-            Ok(()) => state.takes(bytes.len()),
+        let hidden = match result {
+            Ok(()) => state.accept_write(bytes.len()),
             Err(error) => {
                 Accepted { bytes: state.random.index(bytes.len() + 1), then: Err(error.source) }
             }
         };
-        bytes.truncate(taken.bytes);
+        bytes.truncate(hidden.bytes);
         let bytes = state.written(self.file, bytes);
         state.files[self.file].append(&bytes);
-        taken.then.map(|()| bytes.len())
+        hidden.then.map(|()| bytes.len())
     }
 }
 
@@ -243,7 +243,7 @@ impl FileWriter for Handle {
 
     fn sync(&mut self) -> StorageResult<()> {
         let disk = &self.storage.disk;
-        if disk.is_left_out("sync", &self.name) {
+        if disk.is_skipped("sync", &self.name) {
             return Ok(());
         }
         let result = self.storage.step("sync", &self.name, 0);

@@ -1,8 +1,8 @@
 //! A backup, step by step, as a client makes it: chunks, then the pages that refer to them, then
 //! the commit. What its base holds it cites without storing it.
 
-use super::model::Known;
-use super::records::{Seals, receipt};
+use super::model::KnownTree;
+use super::records::{SessionSeals, receipt};
 use super::tree::Tree;
 use ids::{ObjectId, SnapshotId};
 use repository::lease::Lease;
@@ -26,7 +26,7 @@ enum Step {
 
 impl Step {
     /// Whether it stores this leaf or what is below it.
-    fn is_of(&self, leaf: &ObjectId) -> bool {
+    fn stores(&self, leaf: &ObjectId) -> bool {
         matches!(self, Self::Chunks(id, _) | Self::Page(id, _) if id == leaf)
     }
 }
@@ -35,14 +35,14 @@ impl Step {
 #[derive(Clone)]
 pub(super) struct Base {
     pub(super) name: SnapshotRef,
-    pub(super) known: Known,
+    pub(super) known: KnownTree,
 }
 
 /// A backup under way.
 pub(super) struct Backup {
     repository: Arc<Repository>,
     lease: Arc<Lease>,
-    seals: Seals,
+    seals: SessionSeals,
     tree: Tree,
     base: Option<Base>,
     session: Option<Session>,
@@ -63,7 +63,7 @@ impl Backup {
         Self {
             repository: repository.clone(),
             lease: lease.clone(),
-            seals: Seals::new(number),
+            seals: SessionSeals::new(number),
             steps: steps(&tree),
             tree,
             base,
@@ -73,12 +73,12 @@ impl Backup {
     }
 
     /// Whether the next step waits for nobody who commits.
-    pub(super) fn is_free(&self) -> bool {
+    pub(super) fn can_interleave(&self) -> bool {
         matches!(self.steps.front(), Some(Step::Chunks(..) | Step::Page(..)))
     }
 
     /// Goes on by one step. `Some` when it is done.
-    pub(super) fn go_on(&mut self) -> Result<Option<SnapshotRef>> {
+    pub(super) fn advance(&mut self) -> Result<Option<SnapshotRef>> {
         match self.steps.pop_front() {
             Some(Step::Begin) => self.begin()?,
             Some(Step::Chunks(_, ids)) => self.store_chunks(ids)?,
@@ -90,8 +90,8 @@ impl Backup {
     }
 
     /// What it will have backed up.
-    pub(super) fn known(&self) -> Known {
-        Known { tree: self.tree.clone(), epoch: self.epoch }
+    pub(super) fn known(&self) -> KnownTree {
+        KnownTree { tree: self.tree.clone(), epoch: self.epoch }
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -106,16 +106,16 @@ impl Backup {
             begun => begun?,
         });
         self.epoch = self.repository.damage_epoch();
-        self.leave_out_what_is_there()
+        self.skip_stored_objects()
     }
 
     /// What the base holds is cited; it is looked for when something may have been lost since.
-    fn leave_out_what_is_there(&mut self) -> Result<()> {
+    fn skip_stored_objects(&mut self) -> Result<()> {
         let Some(base) = &self.base else { return Ok(()) };
         let trusted = base.known.epoch == self.epoch;
         for (leaf, chunks) in base.known.tree.leaves() {
             if trusted || self.holds(leaf, chunks)? {
-                self.steps.retain(|step| !step.is_of(&leaf));
+                self.steps.retain(|step| !step.stores(&leaf));
             }
         }
         Ok(())
@@ -124,7 +124,7 @@ impl Backup {
     fn holds(&self, leaf: ObjectId, chunks: &[ObjectId]) -> Result<bool> {
         let Some(session) = &self.session else { return Ok(false) };
         for id in chunks.iter().chain([&leaf]) {
-            if !session.holds(id)? {
+            if !session.is_stored(id)? {
                 return Ok(false);
             }
         }
@@ -148,7 +148,7 @@ impl Backup {
     }
 
     fn commit(&mut self) -> Result<SnapshotRef> {
-        let Some(session) = self.session.take() else { return Err(Error::WriterGone) };
+        let Some(session) = self.session.take() else { return Err(Error::WriterStopped) };
         let none = SnapshotId([0; SnapshotId::LEN]);
         let number = session.next_snapshot();
         let manifest = self.seals.manifest(self.tree.root(), number, none);

@@ -2,14 +2,14 @@
 //! it, after any fault at any moment; what was forgotten is not; and nobody has to repair by hand.
 
 mod backup;
+pub mod corruption;
 mod model;
 mod records;
-pub mod rot;
-pub mod stories;
+pub mod scenarios;
 mod task;
 mod tree;
 
-use crate::disk::{Disk, Fault, Faults, LeftOut, ROOMY};
+use crate::disk::{AMPLE_BYTES, Disk, Fault, Faults, SkippedSync};
 use crate::random::Random;
 use ids::RepositoryId;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use repository::config::Config;
 use repository::container;
 use repository::container::read::ContainerReader;
 use std::sync::Arc;
-use task::{Guest, Running, Shared, Task, rebuild};
+use task::{Interleaved, Shared, Task, WriterProcess, rebuild};
 
 /// Longest distance of a fault from the beginning of an episode, in operations.
 const REACH: [u64; 3] = [12, 60, 240];
@@ -70,15 +70,15 @@ pub fn run(seed: u64, logged: bool) -> Result<Outcome, Failure> {
 }
 
 /// The same without one of the syncs.
-pub fn run_without(sync: Option<LeftOut>, seed: u64, logged: bool) -> Result<Outcome, Failure> {
+pub fn run_without(sync: Option<SkippedSync>, seed: u64, logged: bool) -> Result<Outcome, Failure> {
     let mut random = Random::new(seed);
     let disk = Disk::new(Random::new(random.next()), logged);
-    disk.leave_out(sync);
+    disk.skip_sync(sync);
     if random.one_in(2) {
-        disk.make_remote();
+        disk.make_network_file_system();
     }
     let mut world = World::new(disk.clone(), random);
-    let result = world.live();
+    let result = world.run_episodes();
     // The last of those that it lived on.
     let disk = world.shared.disk.clone();
     let failure = |what| Failure { what, log: disk.log() };
@@ -89,7 +89,7 @@ pub fn run_without(sync: Option<LeftOut>, seed: u64, logged: bool) -> Result<Out
 struct World {
     shared: Shared,
     random: Random,
-    running: Option<Running>,
+    running: Option<WriterProcess>,
     /// A rebuild was broken off, or met a fault: it has to be run once more.
     is_rebuilding: bool,
     outcome: Outcome,
@@ -97,11 +97,11 @@ struct World {
 
 impl World {
     fn new(disk: Arc<Disk>, mut random: Random) -> Self {
-        let shared = Shared::of_any_size(disk, &mut random);
+        let shared = Shared::with_random_container_size(disk, &mut random);
         Self { shared, random, running: None, is_rebuilding: false, outcome: Outcome::default() }
     }
 
-    fn live(&mut self) -> Result<(), String> {
+    fn run_episodes(&mut self) -> Result<(), String> {
         self.init()?;
         for _ in 0..EPISODES_MIN + self.random.below(EPISODES_MORE) {
             self.episode()?;
@@ -116,7 +116,7 @@ impl World {
         let made = init(&disk);
         let has_fired = disk.disarm();
         self.outcome.faults += u64::from(has_fired);
-        disk.tell_free_bytes(ROOMY);
+        disk.set_free_bytes(AMPLE_BYTES);
         match made {
             Err(what) if !has_fired => Err(what),
             Err(_) if Repository::open(Arc::new(disk.process())).is_err() => init(&disk),
@@ -146,7 +146,7 @@ impl World {
                 return Err(format!("without any fault: {error}"));
             }
         }
-        self.leave(result.is_err());
+        self.maybe_end_process(result.is_err());
         if self.random.one_in(16) {
             self.move_to_a_copy();
         }
@@ -154,11 +154,22 @@ impl World {
     }
 
     fn arm(&mut self) {
-        use Fault::{Dead, Error, Full, Kill, PowerCut, Short, Sync};
-        let faults = [PowerCut, PowerCut, PowerCut, Kill, Kill, Error, Dead, Full, Sync, Short];
+        use Fault::{DiskFailure, DiskFull, FailedSync, IoError, Kill, PowerCut, ShortWrite};
+        let faults = [
+            PowerCut,
+            PowerCut,
+            PowerCut,
+            Kill,
+            Kill,
+            IoError,
+            DiskFailure,
+            DiskFull,
+            FailedSync,
+            ShortWrite,
+        ];
         let fault = *self.random.pick(&faults);
         let reach = *self.random.pick(&REACH);
-        let left = self.random.below(if fault == Sync { reach / 8 + 1 } else { reach });
+        let left = self.random.below(if fault == FailedSync { reach / 8 + 1 } else { reach });
         let faults = match self.random.below(8) {
             0 | 1 => Faults::none(),
             // When names are seen and not durable.
@@ -167,13 +178,13 @@ impl World {
         };
         self.shared.disk.arm(faults);
         if self.random.one_in(2) {
-            self.shared.disk.show_the_past();
+            self.shared.disk.serve_stale_listings();
         }
-        self.shared.disk.tell_free_bytes(free_bytes(&mut self.random));
+        self.shared.disk.set_free_bytes(free_bytes(&mut self.random));
     }
 
     /// Whether a process goes on after it: the dead do not.
-    fn leave(&mut self, failed: bool) {
+    fn maybe_end_process(&mut self, failed: bool) {
         let Some(running) = &self.running else { return };
         let process = running.storage.process();
         let ends = self.random.one_in(if failed { 2 } else { 4 });
@@ -191,7 +202,7 @@ impl World {
         let (old, seed) = (self.shared.disk.clone(), self.random.next());
         old.note("--- moves to a copy");
         self.shared.disk = old.copy_of_files(Random::new(seed));
-        self.shared.disk.takes_over(&old);
+        self.shared.disk.continue_log_of(&old);
     }
 
     fn act(&mut self) -> repository::Result<()> {
@@ -207,30 +218,30 @@ impl World {
         }
         self.running = Some(running.clone());
         if self.random.one_in(16) {
-            return self.robbed(&running);
+            return self.lose_lease_asleep(&running);
         }
-        let host = self.task(&running);
+        let main_task = self.task(&running);
         if self.random.one_in(2) {
-            return self.alone(host, &running);
+            return self.run_alone(main_task, &running);
         }
-        let looks = self.random.one_in(4) && !self.is_rebuilding;
-        let guest = match looks {
-            true => self.looker(),
+        let reads = self.random.one_in(4) && !self.is_rebuilding;
+        let interleaved = match reads {
+            true => self.reader_task(),
             false => self.task(&running),
         };
-        self.together(host, guest, &running)
+        self.run_together(main_task, interleaved, &running)
     }
 
     /// Somebody who changes nothing.
-    fn looker(&mut self) -> Task {
+    fn reader_task(&mut self) -> Task {
         match self.random.below(3) {
-            0 => Task::Look,
-            1 => Task::Glance,
+            0 => Task::Read,
+            1 => Task::StaleRead,
             _ => Task::Copy,
         }
     }
 
-    fn task(&mut self, running: &Running) -> Task {
+    fn task(&mut self, running: &WriterProcess) -> Task {
         match self.random.below(12) {
             // Who gives space back after a rebuild that could not read everything?
             _ if self.is_rebuilding && self.random.one_in(2) => Task::reclaim(&mut self.random),
@@ -241,51 +252,61 @@ impl World {
         }
     }
 
-    fn alone(&mut self, mut task: Task, running: &Running) -> repository::Result<()> {
+    fn run_alone(&mut self, mut task: Task, running: &WriterProcess) -> repository::Result<()> {
         self.shared.disk.note(format!("--- {}", task.name()));
-        while !task.go_on(running, &self.shared)? {}
+        while !task.advance(running, &self.shared)? {}
         self.outcome.backups += u64::from(task.name() == "backup");
         Ok(())
     }
 
     /// One runs, and between its operations the other one does.
-    fn together(&mut self, host: Task, guest: Task, running: &Running) -> repository::Result<()> {
-        self.shared.disk.note(format!("--- {} beside", guest.name()));
+    fn run_together(
+        &mut self,
+        main_task: Task,
+        interleaved: Task,
+        running: &WriterProcess,
+    ) -> repository::Result<()> {
+        self.shared.disk.note(format!("--- {} beside", interleaved.name()));
         let random = Random::new(self.random.next());
-        let guest = Arc::new(Mutex::new(Guest { task: guest, random, ended: None }));
-        let (turn, beside, shared) = (guest.clone(), running.clone(), self.shared.clone());
-        self.shared.disk.invite(Box::new(move || turn.lock().turn(&beside, &shared)));
-        let result = self.alone(host, running);
-        self.shared.disk.dismiss();
-        let mut guest = guest.lock();
-        guest.finish(running, &self.shared);
-        result.and(guest.ended.take().unwrap_or(Ok(())))
+        let interleaved =
+            Arc::new(Mutex::new(Interleaved { task: interleaved, random, ended: None }));
+        let (turn, beside, shared) = (interleaved.clone(), running.clone(), self.shared.clone());
+        self.shared.disk.interleave(Box::new(move || turn.lock().turn(&beside, &shared)));
+        let result = self.run_alone(main_task, running);
+        self.shared.disk.stop_interleaving();
+        let mut interleaved = interleaved.lock();
+        interleaved.finish(running, &self.shared);
+        result.and(interleaved.ended.take().unwrap_or(Ok(())))
     }
 
     /// A process sleeps in the middle of its work, its lock is given to another one, and it wakes.
-    fn robbed(&mut self, sleeper: &Running) -> repository::Result<()> {
+    fn lose_lease_asleep(&mut self, sleeper: &WriterProcess) -> repository::Result<()> {
         let mut asleep = Task::backup(sleeper, &self.shared, &mut self.random);
         for _ in 0..self.random.below(6) {
-            if asleep.go_on(sleeper, &self.shared)? {
+            if asleep.advance(sleeper, &self.shared)? {
                 return Ok(());
             }
         }
         self.shared.disk.note("--- robbed");
         self.shared.disk.lose_locks();
         self.running = None;
-        let result = self.wakes_late(sleeper, asleep);
+        let result = self.wake_without_lease(sleeper, asleep);
         self.shared.disk.kill(sleeper.storage.process());
         result
     }
 
-    fn wakes_late(&mut self, sleeper: &Running, mut asleep: Task) -> repository::Result<()> {
-        let thief = self.shared.start()?;
-        self.running = Some(thief.clone());
-        let task = self.task(&thief);
-        self.alone(task, &thief)?;
-        while let Ok(is_done) = asleep.go_on(sleeper, &self.shared) {
+    fn wake_without_lease(
+        &mut self,
+        sleeper: &WriterProcess,
+        mut asleep: Task,
+    ) -> repository::Result<()> {
+        let successor = self.shared.start()?;
+        self.running = Some(successor.clone());
+        let task = self.task(&successor);
+        self.run_alone(task, &successor)?;
+        while let Ok(is_done) = asleep.advance(sleeper, &self.shared) {
             if is_done {
-                self.shared.is_wrong("published without the lease".into());
+                self.shared.violation("published without the lease".into());
                 break;
             }
         }
@@ -301,7 +322,7 @@ impl World {
         self.is_rebuilding = rebuild(&self.shared.disk)?;
         if self.is_rebuilding {
             // It may not have been able to read what says that they were forgotten.
-            self.shared.model.lock().may_have_again();
+            self.shared.model.lock().allow_forgotten();
         }
         Ok(())
     }
@@ -315,13 +336,13 @@ impl World {
                 return Err("a rebuild finds damage where there is none".into());
             }
         }
-        self.shared.look();
+        self.shared.read_all();
         self.shared.wrong.lock().take().map_or(Ok(()), Err)
     }
 
     /// The end: a last writer settles everything, and the repository is as good as new.
     fn settle(&mut self) -> Result<(), String> {
-        self.shared.disk.tell_free_bytes(ROOMY);
+        self.shared.disk.set_free_bytes(AMPLE_BYTES);
         self.verify()?;
         if let Some(running) = self.running.take() {
             self.shared.disk.kill(running.storage.process());
@@ -329,7 +350,7 @@ impl World {
         let failed = |error: repository::Error| format!("at the end: {error}");
         let running = self.shared.start().map_err(failed)?;
         for task in [Task::backup(&running, &self.shared, &mut self.random), Task::Reclaim(0.0)] {
-            self.alone(task, &running).map_err(failed)?;
+            self.run_alone(task, &running).map_err(failed)?;
             self.verify()?;
         }
         whole(&running.repository)?;
@@ -342,7 +363,7 @@ fn free_bytes(random: &mut Random) -> u64 {
     match random.below(8) {
         0 => 0,
         1 | 2 => random.below(1 << 16),
-        _ => ROOMY,
+        _ => AMPLE_BYTES,
     }
 }
 

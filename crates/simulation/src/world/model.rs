@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A tree that was backed up.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownTree {
     pub(super) tree: Tree,
     /// Of the repository when it was backed up.
     pub(super) epoch: u64,
@@ -20,13 +20,13 @@ pub(super) struct Known {
 #[derive(Clone, Default)]
 pub(super) struct Model {
     /// Reported done and not forgotten.
-    kept: BTreeMap<SnapshotRef, Known>,
+    live: BTreeMap<SnapshotRef, KnownTree>,
     /// Whose forgetting was begun and not reported done: they may be there.
-    doubtful: BTreeMap<SnapshotRef, Known>,
+    uncertain: BTreeMap<SnapshotRef, KnownTree>,
     /// Reported forgotten.
     forgotten: BTreeSet<SnapshotId>,
     /// Every tree that was ever to be backed up, by its root.
-    tried: BTreeMap<[u8; ObjectId::LEN], Tree>,
+    attempted: BTreeMap<[u8; ObjectId::LEN], Tree>,
     /// Numbers that were seen, each with its snapshot.
     numbers: BTreeMap<u64, SnapshotId>,
 }
@@ -36,55 +36,55 @@ pub(super) type Violation = String;
 
 /// What was acknowledged and cannot be had.
 #[derive(Clone, Default)]
-pub(super) struct Lost {
+pub(super) struct LostObjects {
     pub(super) objects: BTreeSet<ObjectId>,
     /// What can.
-    pub(super) had: BTreeSet<ObjectId>,
+    pub(super) readable: BTreeSet<ObjectId>,
     /// Numbers of snapshots that are not listed, or cannot be read.
     pub(super) snapshots: BTreeSet<u64>,
 }
 
 impl Model {
-    pub(super) fn kept(&self) -> Vec<SnapshotRef> {
-        self.kept.keys().copied().collect()
+    pub(super) fn live_snapshots(&self) -> Vec<SnapshotRef> {
+        self.live.keys().copied().collect()
     }
 
-    pub(super) fn known(&self, name: SnapshotRef) -> Option<&Known> {
-        self.kept.get(&name)
+    pub(super) fn known(&self, name: SnapshotRef) -> Option<&KnownTree> {
+        self.live.get(&name)
     }
 
     /// A backup of `tree` begins.
-    pub(super) fn tries(&mut self, tree: &Tree) {
-        self.tried.insert(tree.root().0, tree.clone());
+    pub(super) fn begin_backup(&mut self, tree: &Tree) {
+        self.attempted.insert(tree.root().0, tree.clone());
     }
 
     /// A backup was reported done.
-    pub(super) fn acknowledges(&mut self, name: SnapshotRef, known: Known) {
-        self.kept.insert(name, known);
+    pub(super) fn acknowledge_backup(&mut self, name: SnapshotRef, known: KnownTree) {
+        self.live.insert(name, known);
     }
 
     /// Somebody begins to forget `names`.
-    pub(super) fn may_forget(&mut self, names: &[SnapshotRef]) {
+    pub(super) fn begin_forget(&mut self, names: &[SnapshotRef]) {
         for name in names {
-            self.doubtful.extend(self.kept.remove(name).map(|known| (*name, known)));
+            self.uncertain.extend(self.live.remove(name).map(|known| (*name, known)));
         }
     }
 
     /// It was reported done.
-    pub(super) fn forgets(&mut self, names: &[SnapshotRef]) {
-        self.doubtful.retain(|name, _| !names.contains(name));
+    pub(super) fn acknowledge_forget(&mut self, names: &[SnapshotRef]) {
+        self.uncertain.retain(|name, _| !names.contains(name));
         self.forgotten.extend(names.iter().map(|name| name.id));
     }
 
     /// What was forgotten may be back.
-    pub(super) fn may_have_again(&mut self) {
+    pub(super) fn allow_forgotten(&mut self) {
         self.forgotten.clear();
     }
 
     /// Everything that was promised is there, and nothing else.
     pub(super) fn verify(&mut self, repository: &Repository) -> Result<(), Violation> {
         let found = repository.snapshots().map_err(|error| format!("no list: {error}"))?;
-        if let Some(lost) = self.kept.keys().find(|name| !found.contains(name)) {
+        if let Some(lost) = self.live.keys().find(|name| !found.contains(name)) {
             return Err(format!("snapshot {} was reported done and is not there", lost.sequence));
         }
         for name in found {
@@ -106,16 +106,16 @@ impl Model {
     }
 
     /// What of the kept snapshots cannot be had. A wrong byte is a violation.
-    pub(super) fn lost(&self, repository: &Repository) -> Result<Lost, Violation> {
-        let mut lost = Lost::default();
-        for (name, known) in &self.kept {
+    pub(super) fn lost(&self, repository: &Repository) -> Result<LostObjects, Violation> {
+        let mut lost = LostObjects::default();
+        for (name, known) in &self.live {
             if repository.snapshot(*name).is_err() {
                 lost.snapshots.insert(name.sequence);
             }
             for id in known.tree.objects() {
                 let found = is_there(repository, &id)?;
                 if found {
-                    lost.had.insert(id)
+                    lost.readable.insert(id)
                 } else {
                     lost.objects.insert(id)
                 };
@@ -126,7 +126,7 @@ impl Model {
 
     /// Trees of all kept snapshots.
     pub(super) fn trees(&self) -> Vec<Tree> {
-        self.kept.values().map(|known| known.tree.clone()).collect()
+        self.live.values().map(|known| known.tree.clone()).collect()
     }
 
     /// One snapshot is whole.
@@ -147,7 +147,8 @@ impl Model {
         if stored.receipt != records::receipt(number) {
             return Err(format!("snapshot {number} has lost its receipt, or has another one's"));
         }
-        let tree = self.tried.get(&stored.head.root.0).ok_or("a snapshot of nothing is there")?;
+        let tree =
+            self.attempted.get(&stored.head.root.0).ok_or("a snapshot of nothing is there")?;
         restores(repository, tree).map_err(|reason| format!("snapshot {number}: {reason}"))
     }
 }

@@ -42,11 +42,11 @@ fn payload(id: &ObjectId) -> Vec<u8> {
 }
 
 /// The seals of one session.
-pub(super) struct Seals {
+pub(super) struct SessionSeals {
     session: SessionId,
 }
 
-impl Seals {
+impl SessionSeals {
     /// Of session number `number`.
     pub(super) fn new(number: u64) -> Self {
         Self { session: SessionId(checksum(&[b"session", &number.to_le_bytes()])) }

@@ -2,9 +2,9 @@
 
 use super::backup::{Backup, Base};
 use super::model::{Model, Violation};
-use super::records::{Seals, dead};
+use super::records::{SessionSeals, dead};
 use super::tree::Tree;
-use crate::disk::{Disk, ROOMY, SimStorage};
+use crate::disk::{AMPLE_BYTES, Disk, SimStorage};
 use crate::random::Random;
 use format::manifest::{self, Head};
 use format::record::{Record, RecordKind};
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use repository::container::read::ContainerReader;
 use repository::lease::Lease;
 use repository::rebuild::FoundManifest;
-use repository::reclaim::{self, Options};
+use repository::reclaim::{self, ReclaimOptions};
 use repository::snapshots::SnapshotRef;
 use repository::storage::Storage;
 use repository::{Error, Repository, Result};
@@ -44,12 +44,12 @@ impl Shared {
     }
 
     /// With containers of any size.
-    pub(super) fn of_any_size(disk: Arc<Disk>, random: &mut Random) -> Self {
+    pub(super) fn with_random_container_size(disk: Arc<Disk>, random: &mut Random) -> Self {
         Self { container_bytes: *random.pick(&CONTAINER_BYTES), ..Self::new(disk) }
     }
 
     /// The same with containers of `bytes`.
-    pub(super) fn with_containers_of(self, bytes: u64) -> Self {
+    pub(super) fn with_container_bytes(self, bytes: u64) -> Self {
         Self { container_bytes: Some(bytes), ..self }
     }
 
@@ -60,34 +60,35 @@ impl Shared {
     }
 
     /// A process that opens the repository and takes the lease.
-    pub(super) fn start(&self) -> Result<Running> {
+    pub(super) fn start(&self) -> Result<WriterProcess> {
         let storage = self.disk.process();
         let repository = Arc::new(Repository::open(Arc::new(storage.clone()))?);
         if let Some(bytes) = self.container_bytes {
             repository.make_containers_small(bytes);
         }
         let lease = repository.lease("simulation")?;
-        Ok(Running { storage, repository, lease })
+        Ok(WriterProcess { storage, repository, lease })
     }
 
     pub(super) fn next_session(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn is_wrong(&self, what: Violation) {
+    pub(super) fn violation(&self, what: Violation) {
         self.wrong.lock().get_or_insert(what);
     }
 
     /// A reader that needs no lock looks whether everything is there.
-    pub(super) fn look(&self) {
-        self.disk.undisturbed(|| self.see(|repository| self.model.lock().verify(repository)));
+    pub(super) fn read_all(&self) {
+        self.disk
+            .without_faults(|| self.with_reader(|repository| self.model.lock().verify(repository)));
     }
 
     /// What a reader sees that lists the past: not all, but nothing that is wrong.
-    pub(super) fn glance(&self) {
-        self.disk.undisturbed(|| {
-            self.disk.show_the_past();
-            self.see(|repository| self.model.lock().verify_some(repository));
+    pub(super) fn read_stale(&self) {
+        self.disk.without_faults(|| {
+            self.disk.serve_stale_listings();
+            self.with_reader(|repository| self.model.lock().verify_some(repository));
         });
     }
 
@@ -96,39 +97,39 @@ impl Shared {
     pub(super) fn copy(&self) {
         let operations = self.disk.operations();
         let copy = self.on(self.disk.copy_of_files(Random::new(operations)));
-        copy.disk.tell_free_bytes(ROOMY);
-        copy.look();
-        let failed = |error: Error| self.is_wrong(format!("a copy does not go on: {error}"));
-        if let Err(error) = copy.go_on_with(operations) {
+        copy.disk.set_free_bytes(AMPLE_BYTES);
+        copy.read_all();
+        let failed = |error: Error| self.violation(format!("a copy does not go on: {error}"));
+        if let Err(error) = copy.continue_with(operations) {
             failed(error);
         }
-        copy.look();
+        copy.read_all();
     }
 
-    fn go_on_with(&self, seed: u64) -> Result<()> {
+    fn continue_with(&self, seed: u64) -> Result<()> {
         let running = self.start()?;
         let mut random = Random::new(seed);
         for mut task in [Task::backup(&running, self, &mut random), Task::Reclaim(0.0)] {
-            while !task.go_on(&running, self)? {}
+            while !task.advance(&running, self)? {}
         }
         Ok(())
     }
 
-    fn see(&self, what: impl FnOnce(&Repository) -> std::result::Result<(), Violation>) {
+    fn with_reader(&self, what: impl FnOnce(&Repository) -> std::result::Result<(), Violation>) {
         let storage = self.disk.process();
         let process = storage.process();
         let opened = Repository::open(Arc::new(storage)).map_err(|error| error.to_string());
         let seen = opened.and_then(|repository| what(&repository));
         self.disk.kill(process);
         if let Err(what) = seen {
-            self.is_wrong(what);
+            self.violation(what);
         }
     }
 }
 
 /// A process that may write.
 #[derive(Clone)]
-pub(super) struct Running {
+pub(super) struct WriterProcess {
     pub(super) storage: SimStorage,
     pub(super) repository: Arc<Repository>,
     pub(super) lease: Arc<Lease>,
@@ -136,8 +137,13 @@ pub(super) struct Running {
 
 impl Shared {
     /// A backup of `tree` on `base`.
-    pub(super) fn backup_of(&self, running: &Running, tree: Tree, base: Option<Base>) -> Task {
-        self.model.lock().tries(&tree);
+    pub(super) fn backup_of(
+        &self,
+        running: &WriterProcess,
+        tree: Tree,
+        base: Option<Base>,
+    ) -> Task {
+        self.model.lock().begin_backup(&tree);
         let number = self.next_session();
         let backup = Backup::new(&running.repository, &running.lease, tree, base, number);
         Task::Backup(Box::new(backup))
@@ -150,22 +156,22 @@ pub(super) enum Task {
     Forget(Vec<SnapshotRef>),
     Reclaim(f64),
     /// The same, giving up what is lost.
-    GiveUp,
+    ReclaimAcceptingDamage,
     /// Forgets, and gives the space back at once.
-    Clean(Vec<SnapshotRef>),
+    ForgetAndReclaim(Vec<SnapshotRef>),
     /// Somebody without a lease reads everything.
-    Look,
+    Read,
     /// The same with lists of the past.
-    Glance,
+    StaleRead,
     /// Somebody copies all files at once, and goes on with the copy.
     Copy,
 }
 
 impl Task {
     /// A backup of something new, or of what the newest snapshot became.
-    pub(super) fn backup(running: &Running, shared: &Shared, random: &mut Random) -> Self {
+    pub(super) fn backup(running: &WriterProcess, shared: &Shared, random: &mut Random) -> Self {
         let model = shared.model.lock();
-        let newest = model.kept().pop().filter(|_| !random.one_in(3));
+        let newest = model.live_snapshots().pop().filter(|_| !random.one_in(3));
         let base =
             newest.and_then(|name| model.known(name).cloned().map(|known| Base { name, known }));
         let tree = match &base {
@@ -178,12 +184,12 @@ impl Task {
 
     /// Forgets one or two.
     pub(super) fn forget(shared: &Shared, random: &mut Random) -> Self {
-        Self::Forget(victims(shared, random))
+        Self::Forget(snapshots_to_forget(shared, random))
     }
 
     /// Forgets one or two, and reclaims.
     pub(super) fn clean(shared: &Shared, random: &mut Random) -> Self {
-        Self::Clean(victims(shared, random))
+        Self::ForgetAndReclaim(snapshots_to_forget(shared, random))
     }
 
     /// Gives space back.
@@ -192,31 +198,34 @@ impl Task {
     }
 
     /// Whether the next step waits for nobody who commits.
-    fn is_free(&self) -> bool {
+    fn can_interleave(&self) -> bool {
         match self {
-            Self::Backup(backup) => backup.is_free(),
-            Self::Look | Self::Glance | Self::Copy => true,
-            Self::Forget(_) | Self::Reclaim(_) | Self::GiveUp | Self::Clean(_) => false,
+            Self::Backup(backup) => backup.can_interleave(),
+            Self::Read | Self::StaleRead | Self::Copy => true,
+            Self::Forget(_)
+            | Self::Reclaim(_)
+            | Self::ReclaimAcceptingDamage
+            | Self::ForgetAndReclaim(_) => false,
         }
     }
 
     /// Goes on by one step; whether it is done.
-    pub(super) fn go_on(&mut self, running: &Running, shared: &Shared) -> Result<bool> {
+    pub(super) fn advance(&mut self, running: &WriterProcess, shared: &Shared) -> Result<bool> {
         match self {
             Self::Backup(backup) => {
-                let Some(name) = backup.go_on()? else { return Ok(false) };
-                shared.model.lock().acknowledges(name, backup.known());
+                let Some(name) = backup.advance()? else { return Ok(false) };
+                shared.model.lock().acknowledge_backup(name, backup.known());
             }
             Self::Forget(names) => forget(running, shared, names)?,
             Self::Reclaim(percent) => reclaim(running, *percent, false)?,
-            Self::GiveUp => reclaim(running, 0.0, true)?,
-            Self::Clean(names) => {
+            Self::ReclaimAcceptingDamage => reclaim(running, 0.0, true)?,
+            Self::ForgetAndReclaim(names) => {
                 // A server goes on with the one after the other has failed.
                 let forgotten = forget(running, shared, names);
                 reclaim(running, 0.0, false).and(forgotten)?;
             }
-            Self::Look => shared.look(),
-            Self::Glance => shared.glance(),
+            Self::Read => shared.read_all(),
+            Self::StaleRead => shared.read_stale(),
             Self::Copy => shared.copy(),
         }
         Ok(true)
@@ -227,17 +236,17 @@ impl Task {
             Self::Backup(_) => "backup",
             Self::Forget(_) => "forget",
             Self::Reclaim(_) => "reclaim",
-            Self::GiveUp => "reclaim that accepts damage",
-            Self::Clean(_) => "forget and reclaim",
-            Self::Look => "look",
-            Self::Glance => "glance",
+            Self::ReclaimAcceptingDamage => "reclaim that accepts damage",
+            Self::ForgetAndReclaim(_) => "forget and reclaim",
+            Self::Read => "look",
+            Self::StaleRead => "glance",
             Self::Copy => "copy",
         }
     }
 }
 
-fn victims(shared: &Shared, random: &mut Random) -> Vec<SnapshotRef> {
-    let kept = shared.model.lock().kept();
+fn snapshots_to_forget(shared: &Shared, random: &mut Random) -> Vec<SnapshotRef> {
+    let kept = shared.model.lock().live_snapshots();
     let count = (1 + random.index(2)).min(kept.len());
     let mut names: Vec<_> = (0..count).map(|_| *random.pick(&kept)).collect();
     names.sort_unstable();
@@ -245,18 +254,18 @@ fn victims(shared: &Shared, random: &mut Random) -> Vec<SnapshotRef> {
     names
 }
 
-fn forget(running: &Running, shared: &Shared, names: &[SnapshotRef]) -> Result<()> {
-    let seals = Seals::new(shared.next_session());
+fn forget(running: &WriterProcess, shared: &Shared, names: &[SnapshotRef]) -> Result<()> {
+    let seals = SessionSeals::new(shared.next_session());
     let ids: Vec<_> = names.iter().map(|name| name.id).collect();
-    shared.model.lock().may_forget(names);
+    shared.model.lock().begin_forget(names);
     let tombstone = seals.tombstone(&ids);
     running.repository.forget(&running.lease, names, &seals.session_record(), &tombstone)?;
-    shared.model.lock().forgets(names);
+    shared.model.lock().acknowledge_forget(names);
     Ok(())
 }
 
-fn reclaim(running: &Running, max_waste_percent: f64, accept_damage: bool) -> Result<()> {
-    let options = Options { max_waste_percent, dry_run: false, accept_damage };
+fn reclaim(running: &WriterProcess, max_waste_percent: f64, accept_damage: bool) -> Result<()> {
+    let options = ReclaimOptions { max_waste_percent, dry_run: false, accept_damage };
     match reclaim::run(&running.repository, &running.lease, options, None) {
         Err(Error::InUse { .. }) => Ok(()), // another one runs
         result => result.map(|_| ()),
@@ -290,7 +299,7 @@ pub(super) fn bring_back(
     manifests: &[FoundManifest],
     gone: &HashSet<SnapshotId>,
 ) -> Result<()> {
-    let names = repository.snapshots_now()?.into_iter();
+    let names = repository.current_snapshots()?.into_iter();
     let whole = names.filter(|name| repository.snapshot(*name).is_ok());
     let whole: HashSet<_> = whole.map(|name| name.id).collect();
     for manifest in manifests {
@@ -304,10 +313,10 @@ pub(super) fn bring_back(
 
 /// What a client does before it reclaims: the data of a snapshot whose file was lost looks like
 /// that of a forgotten one. Nobody forgets meanwhile.
-pub(super) fn bring_back_before(running: &Running) -> Result<()> {
+pub(super) fn bring_back_before(running: &WriterProcess) -> Result<()> {
     let storage = &**running.repository.storage();
     let (mut manifests, mut gone) = (Vec::new(), HashSet::new());
-    for file in running.repository.containers_now()?.iter().filter(|file| file.finished) {
+    for file in running.repository.current_containers()?.iter().filter(|file| file.finished) {
         let reader = ContainerReader::open(storage, file.number)?;
         let (mut keys, mut receipts) = (HashMap::new(), HashMap::new());
         let first = manifests.len();
@@ -344,34 +353,34 @@ fn is_complete(repository: &Repository, manifest: &FoundManifest) -> Result<bool
 }
 
 /// A task that runs beside another one, between its operations.
-pub(super) struct Guest {
+pub(super) struct Interleaved {
     pub(super) task: Task,
     pub(super) random: Random,
     /// How it ended.
     pub(super) ended: Option<Result<()>>,
 }
 
-impl Guest {
+impl Interleaved {
     /// Perhaps goes on by one step: never when it would wait for the host, which cannot go on.
-    pub(super) fn turn(&mut self, running: &Running, shared: &Shared) {
-        let may = self.task.is_free() || !running.repository.is_committing();
+    pub(super) fn turn(&mut self, running: &WriterProcess, shared: &Shared) {
+        let may = self.task.can_interleave() || !running.repository.is_committing();
         if may && self.random.one_in(2) {
             self.step(running, shared);
         }
     }
 
     /// Goes on to its end.
-    pub(super) fn finish(&mut self, running: &Running, shared: &Shared) {
+    pub(super) fn finish(&mut self, running: &WriterProcess, shared: &Shared) {
         while self.ended.is_none() {
             self.step(running, shared);
         }
     }
 
-    fn step(&mut self, running: &Running, shared: &Shared) {
+    fn step(&mut self, running: &WriterProcess, shared: &Shared) {
         if self.ended.is_some() {
             return;
         }
-        match self.task.go_on(running, shared) {
+        match self.task.advance(running, shared) {
             Ok(false) => {}
             Ok(true) => self.ended = Some(Ok(())),
             Err(error) => self.ended = Some(Err(error)),

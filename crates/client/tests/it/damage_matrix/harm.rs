@@ -282,7 +282,7 @@ impl Harm {
     }
 
     /// Whether it hits the record at `place`.
-    pub(crate) fn hits(&self, lab: &Lab, place: ids::Place) -> bool {
+    pub(crate) fn hits(&self, lab: &Lab, place: ids::RecordLocation) -> bool {
         let (start, end) = (place.offset as usize, (place.offset + place.length) as usize);
         let middle = (self.range.start + self.range.end) / 2;
         let is_here = self.file.ends_with(&format!("{}.ice", place.container));

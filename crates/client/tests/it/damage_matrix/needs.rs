@@ -5,12 +5,12 @@ use crate::testkit::{NAME, snapshot};
 use client::Archive;
 use client::pages::PageReader;
 use format::entry::{Content, Segment};
-use ids::{ObjectId, Place};
+use ids::{ObjectId, RecordLocation};
 use std::collections::BTreeMap;
 use tree::Cursor;
 
 /// By path, the places of all that a file needs: its chunks, its leaf page and the root.
-pub(crate) type Needs = BTreeMap<Vec<u8>, Vec<Place>>;
+pub(crate) type Needs = BTreeMap<Vec<u8>, Vec<RecordLocation>>;
 
 pub(crate) fn of(archive: &Archive, made: &Made) -> Needs {
     let head = snapshot(archive, made.name).unwrap().head;

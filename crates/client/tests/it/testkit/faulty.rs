@@ -212,8 +212,8 @@ impl Storage for FaultyStorage {
         self.inner.list(directory)
     }
 
-    fn lists_are_fresh(&self) -> bool {
-        self.inner.lists_are_fresh()
+    fn has_consistent_listing(&self) -> bool {
+        self.inner.has_consistent_listing()
     }
 
     fn create_directory(&self, name: &str) -> StorageResult<()> {

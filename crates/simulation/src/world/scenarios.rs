@@ -3,36 +3,36 @@
 
 mod containers;
 mod damage;
-mod past;
 mod snapshots;
+mod stale_listings;
 mod writers;
 
 use super::backup::Base;
 use super::model::Violation;
-use super::task::{Running, Shared, Task, rebuild, rebuild_in_parts};
+use super::task::{Shared, Task, WriterProcess, rebuild, rebuild_in_parts};
 use super::tree::Tree;
 use super::{init, no_leftovers};
-use crate::disk::{Disk, Fault, Faults, LeftOut, Rot};
+use crate::disk::{Corruption, Disk, Fault, Faults, SkippedSync};
 use crate::random::Random;
 pub use containers::*;
 pub use damage::*;
 use ids::KeyId;
-pub use past::*;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
 pub use snapshots::*;
+pub use stale_listings::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 pub use writers::*;
 
 /// Fates of what was not synced, for each story.
-const FATES: u64 = 96;
+const SEEDS: u64 = 96;
 /// Steps over which the fates of a story are spread.
 const STEPS: u64 = 160;
 
 /// Hands the names of all stories to the macro `$then`.
 #[macro_export]
-macro_rules! all_stories {
+macro_rules! all_scenarios {
     ($then:ident) => {
         $then! {
             a_directory_of_a_killed_writer
@@ -49,16 +49,16 @@ macro_rules! all_stories {
             a_number_that_could_not_be_read
             a_rebuild_that_is_killed
             a_forget_on_a_full_disk
-            a_sleeper_that_wakes
+            a_writer_that_wakes_without_its_lease
             a_container_that_is_gone
             a_container_that_is_given_up
             a_disk_that_is_full_from_the_first_byte
             a_rebuild_that_could_not_read
             a_copy_that_rotted
-            a_reclaim_that_lists_the_past
-            a_rebuild_that_lists_the_past
-            a_start_that_lists_the_past
-            an_init_that_lists_the_past
+            a_reclaim_with_stale_listings
+            a_rebuild_with_stale_listings
+            a_start_with_stale_listings
+            an_init_with_stale_listings
             a_state_of_a_killed_writer
             an_init_that_is_killed
             a_receipt_at_the_end_of_a_container
@@ -73,40 +73,43 @@ macro_rules! all_stories {
 macro_rules! table {
     ($($name:ident)*) => {
         /// All stories, by name.
-        pub const ALL: &[(&str, fn(&mut Lab))] = &[$((stringify!($name), $name)),*];
+        pub const ALL: &[(&str, fn(&mut TestBed))] = &[$((stringify!($name), $name)),*];
     };
 }
 
-all_stories!(table);
+all_scenarios!(table);
 
 /// Files that a rebuild may keep open: the runs of a level and of the next, and a few.
 const OPEN_MAX: usize = 90;
 /// For stories in which something rare has to happen.
 const ROUNDS: u64 = 16;
 
-/// Tells `story` with every fate; the first in which something is wrong.
-/// With `left_out` it happens without one of the syncs.
-pub fn tell(story: fn(&mut Lab), left_out: Option<LeftOut>) -> std::result::Result<(), Violation> {
-    (0..FATES).try_for_each(|fate| {
-        let mut lab = Lab::new(fate)?;
-        lab.disk().leave_out(left_out);
-        story(&mut lab);
-        lab.ends().map_err(|what| format!("fate {fate}: {what}"))
+/// Tells `scenario` with every fate; the first in which something is wrong.
+/// With `skipped_sync` it happens without one of the syncs.
+pub fn run_scenario(
+    scenario: fn(&mut TestBed),
+    skipped_sync: Option<SkippedSync>,
+) -> std::result::Result<(), Violation> {
+    (0..SEEDS).try_for_each(|seed| {
+        let mut bed = TestBed::new(seed)?;
+        bed.disk().skip_sync(skipped_sync);
+        scenario(&mut bed);
+        bed.conclude().map_err(|what| format!("fate {seed}: {what}"))
     })
 }
 
 /// A repository, and what was promised of it.
-pub struct Lab {
+pub struct TestBed {
     shared: Shared,
     /// For stories in which something happens at any step.
     step: u64,
 }
 
-impl Lab {
-    fn new(fate: u64) -> std::result::Result<Self, Violation> {
-        let disk = Disk::new(Random::new(fate), false);
+impl TestBed {
+    fn new(seed: u64) -> std::result::Result<Self, Violation> {
+        let disk = Disk::new(Random::new(seed), false);
         init(&disk)?;
-        Ok(Self { shared: Shared::new(disk), step: fate * STEPS / FATES })
+        Ok(Self { shared: Shared::new(disk), step: seed * STEPS / SEEDS })
     }
 
     fn disk(&self) -> &Arc<Disk> {
@@ -117,92 +120,92 @@ impl Lab {
         self.disk().arm(Faults::at(verb, start, left, fault));
     }
 
-    fn needs<T>(&self, what: &str, result: Result<T>) -> Option<T> {
-        result.map_err(|error| self.shared.is_wrong(format!("{what} fails: {error}"))).ok()
+    fn must_succeed<T>(&self, what: &str, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.shared.violation(format!("{what} fails: {error}"))).ok()
     }
 
-    fn fails<T>(&self, what: &str, result: Result<T>) {
+    fn must_fail<T>(&self, what: &str, result: Result<T>) {
         if result.is_ok() {
-            self.shared.is_wrong(format!("{what} should have failed"));
+            self.shared.violation(format!("{what} should have failed"));
         }
         self.disk().disarm();
     }
 
-    fn start(&self) -> Option<Running> {
-        self.needs("a start", self.shared.start())
+    fn start(&self) -> Option<WriterProcess> {
+        self.must_succeed("a start", self.shared.start())
     }
 
     fn tree(number: u64) -> Tree {
         Tree::any(&mut Random::new(number))
     }
 
-    fn finish(&self, running: &Running, mut task: Task) -> Result<()> {
-        while !task.go_on(running, &self.shared)? {}
+    fn finish(&self, running: &WriterProcess, mut task: Task) -> Result<()> {
+        while !task.advance(running, &self.shared)? {}
         Ok(())
     }
 
     /// A backup of tree `number`, all of it asked for.
-    fn backup(&self, running: &Running, number: u64) -> Result<()> {
+    fn backup(&self, running: &WriterProcess, number: u64) -> Result<()> {
         self.finish(running, self.shared.backup_of(running, Self::tree(number), None))
     }
 
-    fn kept(&self) -> Vec<SnapshotRef> {
-        self.shared.model.lock().kept()
+    fn live_snapshots(&self) -> Vec<SnapshotRef> {
+        self.shared.model.lock().live_snapshots()
     }
 
-    fn forget(&self, running: &Running, names: &[SnapshotRef]) -> Result<()> {
+    fn forget(&self, running: &WriterProcess, names: &[SnapshotRef]) -> Result<()> {
         self.finish(running, Task::Forget(names.to_vec()))
     }
 
-    fn reclaim(&self, running: &Running) -> Result<()> {
+    fn reclaim(&self, running: &WriterProcess) -> Result<()> {
         self.finish(running, Task::Reclaim(0.0))
     }
 
     /// Does something while lists are of the past: it is done, or refused for that reason.
-    fn past(&self, what: &str, action: impl FnOnce(&Self) -> Result<()>) {
-        self.disk().show_the_past();
+    fn with_stale_listings(&self, what: &str, action: impl FnOnce(&Self) -> Result<()>) {
+        self.disk().serve_stale_listings();
         let result = action(self);
         self.disk().disarm();
-        if !matches!(result, Err(Error::StaleList { .. })) {
-            self.needs(what, result);
+        if !matches!(result, Err(Error::StaleListing { .. })) {
+            self.must_succeed(what, result);
         }
     }
 
     /// What a process does when it has started: its lists are of now.
-    fn go_on(&self, running: Running) {
+    fn advance(&self, running: WriterProcess) {
         self.disk().disarm();
-        self.needs("the next backup", self.backup(&running, 2));
+        self.must_succeed("the next backup", self.backup(&running, 2));
         self.end(running);
     }
 
-    fn end(&self, running: Running) {
+    fn end(&self, running: WriterProcess) {
         self.disk().kill(running.storage.process());
     }
 
     fn rebuild(&self) {
-        let damaged = self.needs("a rebuild", rebuild(self.disk()));
+        let damaged = self.must_succeed("a rebuild", rebuild(self.disk()));
         if damaged == Some(true) {
-            self.shared.is_wrong("a rebuild finds damage where there is none".into());
+            self.shared.violation("a rebuild finds damage where there is none".into());
         }
     }
 
     /// Processes that start from now on finish containers at so many bytes.
-    fn containers_of(&mut self, bytes: u64) {
-        self.shared = self.shared.clone().with_containers_of(bytes);
+    fn set_container_bytes(&mut self, bytes: u64) {
+        self.shared = self.shared.clone().with_container_bytes(bytes);
     }
 
     /// All files of snapshots are lost; the containers have what they said.
     fn rebuild_without_snapshots(&self) {
         for name in self.disk().files().iter().filter(|name| name.starts_with("snapshots/")) {
-            self.disk().take_away(name);
+            self.disk().hide_file(name);
         }
         self.rebuild();
     }
 
     /// Everything that was promised is there.
-    fn ends(&mut self) -> std::result::Result<(), Violation> {
+    fn conclude(&mut self) -> std::result::Result<(), Violation> {
         self.disk().disarm();
-        self.shared.look();
+        self.shared.read_all();
         self.shared.wrong.lock().take().map_or(Ok(()), Err)
     }
 }

@@ -4,7 +4,7 @@ use crate::storage::{Storage, StorageError, StorageResult, read_small};
 use crate::{Error, Result};
 
 /// A small file and its copy.
-pub(crate) struct Twin {
+pub(crate) struct DuplicatedFile {
     /// Its name.
     pub(crate) name: &'static str,
     /// The copy's name.
@@ -15,7 +15,7 @@ pub(crate) struct Twin {
     pub(crate) is_good: fn(&[u8]) -> format::Result<()>,
 }
 
-impl Twin {
+impl DuplicatedFile {
     /// The content, of the copy when the file is lost or damaged; `None` when there is neither.
     pub(crate) fn read(&self, storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
         let damaged = match self.one(storage, self.name)? {
@@ -57,16 +57,16 @@ impl Twin {
     }
 
     /// What is wrong with either: its name and why.
-    pub(crate) fn ills(&self, storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
-        let mut ills = Vec::new();
+    pub(crate) fn problems(&self, storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
+        let mut problems = Vec::new();
         for name in [self.name, self.copy] {
             match self.one(storage, name)? {
                 Some(Ok(_)) => {}
-                Some(Err(error)) => ills.push((name, error.to_string())),
-                None => ills.push((name, format!("{name} is missing"))),
+                Some(Err(error)) => problems.push((name, error.to_string())),
+                None => problems.push((name, format!("{name} is missing"))),
             }
         }
-        Ok(ills)
+        Ok(problems)
     }
 
     /// One of both, whether it is good; `None` when it is not there. What says nothing of the data is
@@ -78,7 +78,7 @@ impl Twin {
                 Ok(Some(checked.map(|()| bytes).map_err(|reason| Error::damaged(name, reason))))
             }
             Err(error) if error.is_not_found() => Ok(None),
-            Err(error) if StorageError::is_of_the_way(&error) => Err(error.into()),
+            Err(error) if StorageError::is_unreachable(&error) => Err(error.into()),
             Err(error) => Ok(Some(Err(error.into()))),
         }
     }
@@ -89,7 +89,8 @@ mod tests {
     use super::*;
     use crate::local::LocalStorage;
 
-    const TWIN: Twin = Twin { name: "a", copy: "a.copy", bytes_max: 4, is_good };
+    const FILE: DuplicatedFile =
+        DuplicatedFile { name: "a", copy: "a.copy", bytes_max: 4, is_good };
 
     fn is_good(bytes: &[u8]) -> format::Result<()> {
         let is_good = bytes.starts_with(b"ok");
@@ -102,20 +103,20 @@ mod tests {
         let storage = LocalStorage::open(folder.path()).unwrap();
         let write =
             |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
-        assert!(matches!(TWIN.read(&storage), Ok(None)));
-        assert!(!TWIN.exists(&storage).unwrap());
-        TWIN.write(&storage, b"ok1").unwrap();
-        assert!(TWIN.ills(&storage).unwrap().is_empty());
+        assert!(matches!(FILE.read(&storage), Ok(None)));
+        assert!(!FILE.exists(&storage).unwrap());
+        FILE.write(&storage, b"ok1").unwrap();
+        assert!(FILE.problems(&storage).unwrap().is_empty());
         for broken in [&b"no"[..], b"", b"ok too long"] {
             write("a", broken);
-            assert_eq!(TWIN.read(&storage).unwrap(), Some(b"ok1".to_vec()));
-            assert_eq!(TWIN.ills(&storage).unwrap()[0].0, "a");
+            assert_eq!(FILE.read(&storage).unwrap(), Some(b"ok1".to_vec()));
+            assert_eq!(FILE.problems(&storage).unwrap()[0].0, "a");
         }
         write("a.copy", b"no");
-        assert!(TWIN.read(&storage).is_err(), "damage is not absence");
+        assert!(FILE.read(&storage).is_err(), "damage is not absence");
         std::fs::remove_file(folder.path().join("a")).unwrap();
-        assert!(TWIN.read(&storage).is_err(), "damage is not absence");
-        assert_eq!(TWIN.ills(&storage).unwrap().len(), 2);
-        assert!(TWIN.exists(&storage).unwrap());
+        assert!(FILE.read(&storage).is_err(), "damage is not absence");
+        assert_eq!(FILE.problems(&storage).unwrap().len(), 2);
+        assert!(FILE.exists(&storage).unwrap());
     }
 }

@@ -1,6 +1,6 @@
 //! What there is: snapshots and containers, as of now or perhaps of the past.
 
-use crate::sabotage::Point;
+use crate::guard::{Guard, guarded};
 use crate::snapshots::{self, SnapshotRef};
 use crate::{Repository, Result, container};
 use ids::ContainerNo;
@@ -13,16 +13,19 @@ impl Repository {
     }
 
     /// All snapshots as of now, for who holds the lease.
-    pub fn snapshots_now(&self) -> Result<Vec<SnapshotRef>> {
-        let (storage, point) = (&*self.storage, Point::FreshSnapshots);
-        Ok(snapshots::parse_all(&self.marks.list(storage, snapshots::DIRECTORY, point)?))
+    pub fn current_snapshots(&self) -> Result<Vec<SnapshotRef>> {
+        if !guarded(Guard::SnapshotListing) {
+            return self.snapshots();
+        }
+        let names = self.listing_markers.list(&*self.storage, snapshots::DIRECTORY)?;
+        Ok(snapshots::parse_all(&names))
     }
 
     /// All containers, for who only reads. Where a list may be of the past, the newest are looked for
     /// by their names.
-    pub fn containers(&self) -> Result<Vec<container::Found>> {
+    pub fn containers(&self) -> Result<Vec<container::ContainerFile>> {
         let mut found = container::list(&*self.storage, ContainerNo(0))?;
-        if self.storage.lists_are_fresh() {
+        if self.storage.has_consistent_listing() {
             return Ok(found);
         }
         let (known, mut next) = (self.index().state.next_container, 1);
@@ -33,7 +36,7 @@ impl Repository {
         loop {
             let number = ContainerNo(next);
             if self.is_finished(number)? {
-                found.push(container::Found { number, finished: true });
+                found.push(container::ContainerFile { number, finished: true });
             } else if next >= known {
                 // What a forget wrote lies behind all that the index knows, without a gap.
                 return Ok(found);
@@ -50,7 +53,10 @@ impl Repository {
     }
 
     /// All containers as of now, for who holds the lease.
-    pub fn containers_now(&self) -> Result<Vec<container::Found>> {
-        container::list_now(self, ContainerNo(0), Point::FreshContainers)
+    pub fn current_containers(&self) -> Result<Vec<container::ContainerFile>> {
+        if !guarded(Guard::ContainerListing) {
+            return container::list(&*self.storage, ContainerNo(0));
+        }
+        container::list_current(self, ContainerNo(0))
     }
 }

@@ -6,13 +6,13 @@ use ids::ContainerNo;
 
 /// Gives numbers out. Until it is done, and for good when it is dropped before, the index does not
 /// go past them: so the next lease finds what was left.
-pub(crate) struct Numbers<'a> {
+pub(crate) struct ContainerNumbers<'a> {
     repository: &'a Repository,
     session: SessionNo,
     is_done: bool,
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> ContainerNumbers<'a> {
     pub(crate) fn new(repository: &'a Repository) -> Self {
         let session = repository.pins.lock().begin(None);
         Self { repository, session, is_done: false }
@@ -34,7 +34,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-impl Drop for Numbers<'_> {
+impl Drop for ContainerNumbers<'_> {
     fn drop(&mut self) {
         self.repository.pins.lock().end(self.session, self.is_done);
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// Damage to one file, on the disk and in the cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Rot {
+pub enum Corruption {
     /// A bit of a byte is turned.
     Flip(usize, u32),
     /// These bytes are zeros.
@@ -21,19 +21,21 @@ pub enum Rot {
 
 impl Disk {
     /// Damages the file `name`.
-    pub fn rot(&self, name: &str, rot: &Rot) {
-        if *rot == Rot::Gone {
-            self.take_away(name);
+    pub fn corrupt(&self, name: &str, rot: &Corruption) {
+        if *rot == Corruption::Gone {
+            self.hide_file(name);
             return;
         }
         let mut state = self.state.lock();
         let Some(file) = state.names.file(name) else { return };
         match rot {
-            Rot::Flip(at, bit) => state.files[file].flip(*at, *bit),
-            Rot::Zeros(range) => state.files[file].overwrite(range.start, &vec![0; range.len()]),
-            Rot::CutAt(length) => state.files[file].cut(*length),
-            Rot::ContentOf(other) => state.exchange(file, other),
-            Rot::Gone => {}
+            Corruption::Flip(at, bit) => state.files[file].flip(*at, *bit),
+            Corruption::Zeros(range) => {
+                state.files[file].overwrite(range.start, &vec![0; range.len()])
+            }
+            Corruption::CutAt(length) => state.files[file].cut(*length),
+            Corruption::ContentOf(other) => state.exchange(file, other),
+            Corruption::Gone => {}
         }
     }
 }
@@ -43,7 +45,7 @@ const SECTOR: usize = 512;
 
 impl State {
     /// One half of the sectors of containers, or of some stretch of them.
-    pub(super) fn rot_containers(&mut self) {
+    pub(super) fn corrupt_containers(&mut self) {
         let containers = self.names.files().into_iter().filter(|it| it.starts_with("containers/"));
         let containers: Vec<FileNo> = containers.filter_map(|it| self.names.file(&it)).collect();
         for file in containers {
@@ -67,11 +69,11 @@ impl State {
 
     /// What of `bytes`, which are to be appended to `file`, really is.
     pub(super) fn written(&mut self, file: FileNo, bytes: Vec<u8>) -> Vec<u8> {
-        match self.lies.take() {
+        match self.write_fault.take() {
             None => bytes,
             Some(fault) => {
                 let zeros = vec![0; bytes.len()];
-                if fault == Fault::Misdirected {
+                if fault == Fault::MisdirectedWrite {
                     let others = self.names.numbers().filter(|other| *other != file);
                     let others: Vec<FileNo> = others.collect();
                     if !others.is_empty() {

@@ -29,7 +29,7 @@ impl<'a> SnapshotKeys<'a> {
 
     fn read(&self) -> Result<FxHashMap<SessionId, Vec<u8>>> {
         let mut records = FxHashMap::default();
-        for name in self.repository.snapshots_now()? {
+        for name in self.repository.current_snapshots()? {
             let stored = match self.repository.snapshot(name) {
                 // Damaged in both places, or forgotten at this moment.
                 Err(Error::Damaged { .. } | Error::SnapshotMissing(_)) => continue,

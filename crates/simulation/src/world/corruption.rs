@@ -5,11 +5,11 @@
 //! that is done on a damaged repository makes it worse, and after a rebuild and new backups of
 //! everything it is whole.
 
-use super::model::{Lost, Violation};
-use super::task::{Running, Shared, Task, bring_back_before, rebuild};
+use super::model::{LostObjects, Violation};
+use super::task::{Shared, Task, WriterProcess, bring_back_before, rebuild};
 use super::tree::Tree;
 use super::{Failure, Outcome, free_bytes, init, whole};
-use crate::disk::{Disk, Fault, Faults, ROOMY, Rot};
+use crate::disk::{AMPLE_BYTES, Corruption, Disk, Fault, Faults};
 use crate::random::Random;
 use ids::ObjectId;
 use repository::{Error, Repository};
@@ -34,10 +34,10 @@ struct Damage {
 pub fn run(seed: u64, logged: bool) -> Result<Outcome, Failure> {
     let mut random = Random::new(seed ^ 0x0720_0720_0720);
     let disk = Disk::new(Random::new(random.next()), logged);
-    let shared = Shared::of_any_size(disk.clone(), &mut random);
+    let shared = Shared::with_random_container_size(disk.clone(), &mut random);
     let mut world = Rotten { shared, random, backups: 0 };
     let failure = |what| Failure { what, log: disk.log() };
-    world.live().map_err(failure)?;
+    world.run_episodes().map_err(failure)?;
     let (operations, trace) = (disk.operations(), disk.trace());
     Ok(Outcome { operations, faults: 1, backups: world.backups, trace })
 }
@@ -49,12 +49,12 @@ struct Rotten {
 }
 
 impl Rotten {
-    fn live(&mut self) -> Result<(), Violation> {
+    fn run_episodes(&mut self) -> Result<(), Violation> {
         init(&self.shared.disk)?;
         for _ in 0..2 + self.random.below(TASKS_BEFORE) {
             self.unharmed()?;
         }
-        let damage = if self.random.one_in(4) { self.lie() } else { self.rot() };
+        let damage = if self.random.one_in(4) { self.lie() } else { self.corrupt() };
         let mut lost = self.costs(damage.as_ref())?;
         for _ in 0..self.random.below(TASKS_AFTER) {
             // It may fail: it must only not make things worse.
@@ -74,7 +74,7 @@ impl Rotten {
 
     /// Something that is done, by a process of its own.
     fn task(&mut self) -> repository::Result<()> {
-        self.shared.disk.tell_free_bytes(free_bytes(&mut self.random));
+        self.shared.disk.set_free_bytes(free_bytes(&mut self.random));
         let running = self.shared.start()?;
         let task = match self.random.below(8) {
             0 => Task::forget(&self.shared, &mut self.random),
@@ -90,16 +90,16 @@ impl Rotten {
         result
     }
 
-    fn finish(&mut self, running: &Running, mut task: Task) -> repository::Result<()> {
+    fn finish(&mut self, running: &WriterProcess, mut task: Task) -> repository::Result<()> {
         self.shared.disk.note(format!("--- {}", task.name()));
-        while !task.go_on(running, &self.shared)? {}
+        while !task.advance(running, &self.shared)? {}
         self.backups += u64::from(task.name() == "backup");
         Ok(())
     }
 
     /// A write of a backup is reported done, and went elsewhere or nowhere.
     fn lie(&mut self) -> Option<Damage> {
-        let fault = *self.random.pick(&[Fault::LostWrite, Fault::Misdirected]);
+        let fault = *self.random.pick(&[Fault::LostWrite, Fault::MisdirectedWrite]);
         let left = self.random.below(12);
         self.shared.disk.arm(Faults::after(left, fault));
         let _ = self.task();
@@ -108,23 +108,23 @@ impl Rotten {
     }
 
     /// Something that was well is not.
-    fn rot(&mut self) -> Option<Damage> {
+    fn corrupt(&mut self) -> Option<Damage> {
         let name = self.victim()?;
         let length = self.shared.disk.length(&name);
         let at = self.random.index(length.max(1));
         let sector = at / SECTOR * SECTOR..length.min((at / SECTOR + 1) * SECTOR);
         let others: Vec<_> = self.files(kind(&name)).into_iter().filter(|it| *it != name).collect();
         let (rot, range) = match self.random.below(6) {
-            0 => (Rot::Gone, 0..length),
+            0 => (Corruption::Gone, 0..length),
             1 if !others.is_empty() => {
-                (Rot::ContentOf(self.random.pick(&others).clone()), 0..length)
+                (Corruption::ContentOf(self.random.pick(&others).clone()), 0..length)
             }
-            2 => (Rot::Zeros(sector.clone()), sector),
-            3 => (Rot::CutAt(at), at..length),
-            _ => (Rot::Flip(at, self.random.index(8) as u32), at..at + 1),
+            2 => (Corruption::Zeros(sector.clone()), sector),
+            3 => (Corruption::CutAt(at), at..length),
+            _ => (Corruption::Flip(at, self.random.index(8) as u32), at..at + 1),
         };
         self.shared.disk.note(format!("*** {rot:?} {name}"));
-        self.shared.disk.rot(&name, &rot);
+        self.shared.disk.corrupt(&name, &rot);
         Some(Damage { name, range })
     }
 
@@ -141,7 +141,7 @@ impl Rotten {
     }
 
     /// What the damage costs: never more than what it lies in.
-    fn costs(&mut self, damage: Option<&Damage>) -> Result<Option<Lost>, Violation> {
+    fn costs(&mut self, damage: Option<&Damage>) -> Result<Option<LostObjects>, Violation> {
         let Some(lost) = self.lost()? else { return Ok(None) };
         let Some(damage) = damage else { return Ok(Some(lost)) };
         self.covered(damage, &lost.objects)?;
@@ -149,7 +149,7 @@ impl Rotten {
     }
 
     /// What cannot be had now, or `None` when the index does not open.
-    fn lost(&mut self) -> Result<Option<Lost>, Violation> {
+    fn lost(&mut self) -> Result<Option<LostObjects>, Violation> {
         let storage = Arc::new(self.shared.disk.process());
         let Ok(repository) = Repository::open(storage) else { return Ok(None) };
         self.shared.model.lock().lost(&repository).map(Some)
@@ -177,10 +177,10 @@ impl Rotten {
         Ok(())
     }
 
-    fn no_worse(&mut self, before: Option<Lost>) -> Result<Option<Lost>, Violation> {
+    fn no_worse(&mut self, before: Option<LostObjects>) -> Result<Option<LostObjects>, Violation> {
         let now = self.lost()?;
         let (Some(before), Some(now)) = (before, &now) else { return Ok(now) };
-        if let Some(id) = now.objects.intersection(&before.had).next() {
+        if let Some(id) = now.objects.intersection(&before.readable).next() {
             return Err(format!("it was made worse: {id} is lost now"));
         }
         match now.snapshots.difference(&before.snapshots).next() {
@@ -193,10 +193,10 @@ impl Rotten {
     fn heals(&mut self, damage: Option<&Damage>) -> Result<(), Violation> {
         let failed = |error: repository::Error| format!("it does not heal: {error}");
         self.shared.disk.note("--- rebuild");
-        self.shared.disk.tell_free_bytes(ROOMY);
+        self.shared.disk.set_free_bytes(AMPLE_BYTES);
         rebuild(&self.shared.disk).map_err(failed)?;
         // It may not have been able to read what says that they were forgotten.
-        self.shared.model.lock().may_have_again();
+        self.shared.model.lock().allow_forgotten();
         if let Some(damage) = damage {
             let lost = self.lost()?.ok_or("the index does not open after a rebuild")?;
             let is_container = kind(&damage.name) == "containers";
@@ -215,8 +215,8 @@ impl Rotten {
         }
         self.is_whole()?;
         // Nothing is lost any more, so nothing is given up but damaged records.
-        match self.finish(&running, Task::GiveUp) {
-            Err(Error::Doubt(_)) => {}
+        match self.finish(&running, Task::ReclaimAcceptingDamage) {
+            Err(Error::UncertainData(_)) => {}
             given_up => {
                 given_up.map_err(failed)?;
                 whole(&running.repository)?;
