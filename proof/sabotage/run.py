@@ -108,14 +108,14 @@ SABOTAGES = {
         test("server", "a_node_forgets_when_it_may_and_what_it_may")),
     "name of a chunk, in a restore": (
         "crates/client/src/restore/work.rs",
-        "if !is_as_long || shared.archive.keys.writer.ids.chunk_id(bytes) != used.id {",
+        "if !is_as_long || shared.repository.keys.writer.ids.chunk_id(bytes) != used.id {",
         "if !is_as_long {",
         test("client", "a_chunk_under_the_name_of_another_is_refused")),
     "length of a chunk, in a restore": (
         "crates/client/src/restore/work.rs", "if !is_as_long ||", "let _ = is_as_long;\n    if",
         test("client", "a_chunk_of_another_length_than_its_run_is_refused")),
     "records are sent for before they are read": (
-        "crates/client/src/restore/plan.rs", "            self.shared.archive.store.prefetch(*place)?;",
+        "crates/client/src/restore/plan.rs", "            self.shared.repository.store.prefetch(*place)?;",
         "            let _ = place;", test("client", "a_restore_waits_for_few_answers")),
     "pages are sent for before they are read": (
         "crates/client/src/restore/entries.rs", "                self.send_for_pages()?;",
@@ -135,8 +135,8 @@ SABOTAGES = {
         test("client", "a_page_under_the_name_of_another_is_refused")),
     "name of a chunk, when it is printed": (
         "crates/client/src/browse/content.rs",
-        "let bytes = self.archive.blocks()?.object(id, &mut self.scratch, name)?;",
-        "let _ = name;\n        let bytes = self.archive.blocks()?.object(id, &mut self.scratch, "
+        "let bytes = self.repository.blocks()?.object(id, &mut self.scratch, name)?;",
+        "let _ = name;\n        let bytes = self.repository.blocks()?.object(id, &mut self.scratch, "
         "|_: &[u8]| *id)?;",
         test("client", "of_another_length_is_not_printed")),
     "length of a chunk, when it is printed": (
@@ -153,7 +153,7 @@ SABOTAGES = {
         test("client", "a_bit_lost_before_sealing", "a_compressor_that_lies")),
     "snapshots in no list come back before a reclaim": (
         "crates/client/src/reclaim.rs",
-        "            unlisted::bring_back(archive, lease, options.accept_damage)?\n", "            0\n",
+        "            unlisted::bring_back(repository, lease, options.accept_damage)?\n", "            0\n",
         test("client", "g3_a_list_that_lacks_snapshots")),
     "nothing is deleted while a page is lost": (
         "crates/client/src/restore/removal.rs",
@@ -191,7 +191,7 @@ SABOTAGES = {
         "!self.is_bound || self.label == name || true",
         test("client", "a_bound_key_signs_for_its_node_alone")),
     "settings are signed": (
-        "crates/client/src/archive.rs",
+        "crates/client/src/unlocked.rs",
         "let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature);",
         "let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature)"
         ".or(Ok::<(), crypto::Error>(()));",
@@ -305,7 +305,7 @@ SABOTAGES = {
         "            return Err(error);",
         test("repository", "robbed_of_what_it_settles")),
     "lease asked when anything fails": (
-        "crates/client/src/archive.rs",
+        "crates/client/src/unlocked.rs",
         "Err(lost @ repository::Error::LeaseLost { .. }) => lost.into(),", "",
         test("icecore", "who_was_robbed_of_its_lock")),
     "lease before what was saved has its name": (
@@ -347,7 +347,7 @@ SABOTAGES = {
         test("client", "fences::a_rebuild")),
     "name of a chunk, for a further name": (
         "crates/client/src/restore/finish.rs",
-        "let name = |bytes: &[u8]| shared.archive.keys.writer.ids.chunk_id(bytes);",
+        "let name = |bytes: &[u8]| shared.repository.keys.writer.ids.chunk_id(bytes);",
         "let name = |_: &[u8]| id;",
         test("client", "a_further_name_gets_no_chunk")),
     "length of a chunk, for a further name": (
@@ -391,16 +391,16 @@ SABOTAGES = {
         "(RecordKind::Session, RecordKind::Manifest) || !same && false",
         test("client", "swaps_a_snapshot")),
     "name of a key slot": (
-        "crates/client/src/archive.rs", "(info.id == id).then_some(info)",
+        "crates/client/src/unlocked.rs", "(info.id == id).then_some(info)",
         "Some(info)",
         test("client", "a_slot_under_the_name_of_another")),
     "repository of a key slot": (
-        "crates/client/src/archive.rs",
+        "crates/client/src/unlocked.rs",
         "Ok((info, keys)) if info.repository == config.repository => {",
         "Ok((info, keys)) => {",
         test("client", "a_slot_of_another_repository")),
     "certificate of a key slot": (
-        "crates/client/src/archive.rs", "    crypto::verify_slot_certificate(slot, root)?;\n",
+        "crates/client/src/unlocked.rs", "    crypto::verify_slot_certificate(slot, root)?;\n",
         "    let _ = root;\n",
         test("client", "a_slot_with_keys_of_somebody_else")),
     "a reclaim that failed gives its pardon": (
@@ -408,7 +408,7 @@ SABOTAGES = {
         "                rewriter.pardon(&stages.spared(&stage, rewriter.is_as_before));\n", "",
         test("repository", "what_a_reclaim_would_have_moved")),
     "room is kept for a full disk": (
-        "crates/client/src/archive.rs", "        writer.finish();\n", "",
+        "crates/client/src/unlocked.rs", "        writer.finish();\n", "",
         test("icecore", "a_full_repository")),
     "a lease to give space back uses that room": (
         "crates/repository/src/lease.rs", "LeasePurpose::Reclaim => reserve::with(&**storage, put)?,",

@@ -1,6 +1,6 @@
 //! Bare pipelines for profiling: `quick backup|restore|check|forget|reclaim REPO [PATH]`.
-use client::archive::{Archive, InitOptions};
 use client::backup::{Monitor, Options, Progress, run};
+use client::unlocked::{InitOptions, UnlockedRepository};
 use crypto::SlotSecret;
 use repository::local::LocalStorage;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ fn main() {
     let path = std::path::Path::new(&args[2]);
     let storage = Arc::new(LocalStorage::create(path).unwrap());
     let secret = SlotSecret::Password(b"x");
-    let archive = match Archive::open(storage.clone(), secret) {
-        Ok(archive) => archive,
-        Err(_) => Archive::init(storage, secret, InitOptions::default()).unwrap(),
+    let repository = match UnlockedRepository::open(storage.clone(), secret) {
+        Ok(repository) => repository,
+        Err(_) => UnlockedRepository::init(storage, secret, InitOptions::default()).unwrap(),
     };
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
@@ -56,13 +56,13 @@ fn main() {
                 time: None,
                 skip_if_unchanged: false,
             };
-            let done = run(&archive, &options, &progress, &Print).unwrap();
+            let done = run(&repository, &options, &progress, &Print).unwrap();
             let bottleneck = done.report.bottleneck().unwrap_or_default();
             println!("{:#?}\n{bottleneck}\n{}", done.report, done.report.adds_up());
         }
         "restore" => {
-            let mut reader = client::manifest::ManifestReader::new(&archive).unwrap();
-            let name = *archive.local().unwrap().snapshots().unwrap().last().unwrap();
+            let mut reader = client::manifest::ManifestReader::new(&repository).unwrap();
+            let name = *repository.local().unwrap().snapshots().unwrap().last().unwrap();
             let snapshot = reader.read(name).unwrap();
             let options = client::restore::Options {
                 threads,
@@ -73,18 +73,26 @@ fn main() {
             let target = std::path::Path::new(&args[3]);
             println!(
                 "{:#?}",
-                client::restore::run(&archive, &snapshot, b"", target, &options, &progress, &Print)
-                    .unwrap()
+                client::restore::run(
+                    &repository,
+                    &snapshot,
+                    b"",
+                    target,
+                    &options,
+                    &progress,
+                    &Print
+                )
+                .unwrap()
             );
         }
         "check" => {
             let options =
                 client::check::Options { read_data_percent: Some(100.0), threads, repair: false };
-            println!("{:#?}", client::check::run(&archive, &options, &progress).unwrap());
+            println!("{:#?}", client::check::run(&repository, &options, &progress).unwrap());
         }
         "reclaim" => println!(
             "{:#?}",
-            client::reclaim::run(&archive, &client::reclaim::Options::default()).unwrap()
+            client::reclaim::run(&repository, &client::reclaim::Options::default()).unwrap()
         ),
         other => panic!("{other}"),
     }

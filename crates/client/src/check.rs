@@ -10,7 +10,7 @@ mod repair;
 mod structure;
 
 use crate::backup::Progress;
-use crate::{Archive, Result};
+use crate::{Result, UnlockedRepository};
 use serde::Serialize;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -87,27 +87,31 @@ impl Report {
 }
 
 /// Checks the repository, or what of it can be seen from here.
-pub fn run(archive: &Archive, options: &Options, progress: &Progress) -> Result<Report> {
+pub fn run(
+    repository: &UnlockedRepository,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Report> {
     let begun = Instant::now();
-    if archive.local().is_err() {
+    if repository.local().is_err() {
         let mut report = Report::default();
-        afar::run(archive, options, progress, &mut report)?;
+        afar::run(repository, options, progress, &mut report)?;
         report.elapsed_secs = begun.elapsed().as_secs_f64();
         return Ok(report);
     }
-    archive.local()?.refresh()?;
+    repository.local()?.refresh()?;
     // Asking for what no one has reads the filters of the index, which a restore never does.
-    archive.local()?.index().find(&ids::ObjectId([0; ids::ObjectId::LEN]))?;
+    repository.local()?.index().find(&ids::ObjectId([0; ids::ObjectId::LEN]))?;
     let mut report = Report::default();
     if options.repair {
-        repair::run(archive, progress, &mut report)?;
+        repair::run(repository, progress, &mut report)?;
     }
-    keys::check(archive, &mut report)?;
-    let found = structure::check(archive, progress, &mut report)?;
-    let seen = data::check(archive, options, progress, &mut report)?;
-    keys::check_epoch(archive, &mut report)?;
-    history::check(archive, &found, &seen, &mut report)?;
-    damage::attribute(archive, &found, &seen, &mut report)?;
+    keys::check(repository, &mut report)?;
+    let found = structure::check(repository, progress, &mut report)?;
+    let seen = data::check(repository, options, progress, &mut report)?;
+    keys::check_epoch(repository, &mut report)?;
+    history::check(repository, &found, &seen, &mut report)?;
+    damage::attribute(repository, &found, &seen, &mut report)?;
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
 }

@@ -1,6 +1,6 @@
 //! What backups did over time, and what the repository holds.
 
-use crate::{Archive, Result};
+use crate::{Result, UnlockedRepository};
 use ids::ContainerNo;
 use repository::container;
 use serde::Serialize;
@@ -23,18 +23,18 @@ pub struct Totals {
 }
 
 /// What the repository holds now.
-pub fn totals(archive: &Archive) -> Result<Totals> {
-    let repository = &archive.local()?;
-    let storage = &**repository.storage();
+pub fn totals(repository: &UnlockedRepository) -> Result<Totals> {
+    let local = &repository.local()?;
+    let storage = &**local.storage();
     let mut totals = Totals {
-        snapshots: repository.snapshots()?.len() as u64,
-        objects: repository.index().entries(),
-        keys: repository.key_slots()?.len() as u64,
+        snapshots: local.snapshots()?.len() as u64,
+        objects: local.index().entries(),
+        keys: local.key_slots()?.len() as u64,
         free_bytes: storage.free_bytes().map_err(repository::Error::from)?,
         ..Totals::default()
     };
     for file in container::list(storage, ContainerNo(0))?.iter().filter(|file| file.finished) {
-        match repository.container(file.number).and_then(|reader| reader.length()) {
+        match local.container(file.number).and_then(|reader| reader.length()) {
             Ok(length) => {
                 totals.containers += 1;
                 totals.container_bytes += length;

@@ -1,7 +1,7 @@
 //! The key list as it is read: whose signatures count, whom sessions are sealed to, and the secret of
 //! the key epoch for who needs it.
 
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use crypto::{KeyEntry, Recipient, RootVerifyKey, SignedKeyList, SlotInfo};
 use ids::{KeyEpoch, KeyId};
 use parking_lot::Mutex;
@@ -125,7 +125,7 @@ fn later(error: seal::Error) -> Error {
     }
 }
 
-impl Archive {
+impl UnlockedRepository {
     /// All keys, as the root key vouches for them.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Archive {
     }
 
     /// The same, read again. An older one than one that was seen is not believed.
-    pub(crate) fn key_list_anew(&self) -> Result<Arc<SignedKeyList>> {
+    pub(crate) fn refresh_key_list(&self) -> Result<Arc<SignedKeyList>> {
         self.vouched.anew()
     }
 
@@ -149,7 +149,7 @@ impl Archive {
         if !self.vouched.is_new_stranger(id) {
             return Ok(None);
         }
-        Ok(self.key_list_anew()?.signer(id).cloned())
+        Ok(self.refresh_key_list()?.signer(id).cloned())
     }
 
     /// Whom a new session is sealed to; an error when what this key signs would count for nothing.
@@ -158,7 +158,7 @@ impl Archive {
             return Err(Error::ReadOnly);
         }
         // Far away the server looks when a session begins, and when it publishes.
-        let list = if self.local().is_ok() { self.key_list_anew() } else { self.key_list() }?;
+        let list = if self.local().is_ok() { self.refresh_key_list() } else { self.key_list() }?;
         match list.is_live(self.slot.id) {
             true => Ok(self.keys.writer.recipient_in(&list)?),
             false => Err(Error::KeyRemoved(self.slot.id)),

@@ -5,7 +5,7 @@
 //! removed never signs again, whenever the power goes. The list that ends a key that reads begins a
 //! key epoch: both are there, or neither is.
 
-use crate::archive::{Archive, new_slot};
+use crate::unlocked::{UnlockedRepository, new_slot};
 use crate::{Error, Result};
 use crypto::{KdfParams, KeyList, KeyMaterial, NewSlot, Role, SlotSecret};
 use ids::{KeyEpoch, KeyId};
@@ -22,7 +22,7 @@ pub struct Removed {
     pub is_read_on: bool,
 }
 
-impl Archive {
+impl UnlockedRepository {
     /// What certifies others; an error for all but full keys.
     pub fn certifier(&self) -> Result<&KeyMaterial> {
         self.keys.certifier.as_ref().ok_or(Error::NotFull)
@@ -59,7 +59,7 @@ impl Archive {
         let material = self.certifier()?;
         // First: the epoch is that of the list which names the key, and who waits does not pay for a password each time.
         let lease = self.lease("key add")?;
-        let list = self.key_list_anew()?;
+        let list = self.refresh_key_list()?;
         let (info, slot) = new_slot(material, &new(list.epoch()), secret, kdf, &self.surroundings)?;
         let next = KeyList::clone(&list).with([info.entry()], self.now_secs())?;
         self.put_key_list(&lease, &next, material)?;
@@ -74,7 +74,7 @@ impl Archive {
         let material = self.certifier()?;
         // First, so that nobody else removes another one meanwhile.
         let lease = self.lease("key remove")?;
-        let (slots, list) = (self.slots()?, self.key_list_anew()?);
+        let (slots, list) = (self.slots()?, self.refresh_key_list()?);
         let is_live = list.is_live(id);
         if !is_live && !self.key_ids()?.contains(&id) {
             return Err(Error::NoKey(id));
@@ -101,7 +101,7 @@ impl Archive {
     /// The ids by which keys can be removed: those of all slots, damaged or not, and of those in use that have none.
     pub fn key_ids(&self) -> Result<Vec<KeyId>> {
         let mut ids: Vec<_> = self.store.key_slots()?.into_iter().map(|(id, _)| id).collect();
-        let list = self.key_list_anew()?;
+        let list = self.refresh_key_list()?;
         ids.extend(list.entries().iter().filter(|it| it.is_live()).map(|it| it.id));
         ids.sort_unstable();
         ids.dedup();
@@ -118,8 +118,8 @@ impl Archive {
     /// The file of `list`, with deliveries to the slots that are there.
     fn sign_key_list(&self, list: &KeyList, material: &KeyMaterial) -> Result<Vec<u8>> {
         // Each under its name: a list of the folder may be of the past.
-        let repository = self.local()?;
-        let slot = |id| Ok(repository.key_slot(id)?.map(|slot| (id, slot)));
+        let local = self.local()?;
+        let slot = |id| Ok(local.key_slot(id)?.map(|slot| (id, slot)));
         let slots = list.due().filter_map(|id| slot(id).transpose());
         let slots: Vec<_> = slots.collect::<Result<_>>()?;
         let sign = |random: &mut dyn FnMut(&mut [u8])| list.sign(material, &slots, random);
@@ -136,7 +136,7 @@ impl Archive {
     /// than `stored`, in which something was stored. Its version and epoch are beyond any that were
     /// given, so that no key that was removed reads what comes. Whether that was needed.
     pub(crate) fn restore_key_list(&self, lease: &Lease, stored: Option<KeyEpoch>) -> Result<bool> {
-        let known = match self.key_list_anew() {
+        let known = match self.refresh_key_list() {
             Ok(list) if stored.is_none_or(|stored| stored <= list.epoch()) => return Ok(false),
             Ok(list) => Some(list),
             Err(Error::NoKeyList | Error::OldKeyList { .. }) => None,

@@ -1,10 +1,9 @@
 //! Pipelines against a repository: backup, restore, forget, check, and their reports.
 //!
-//! Start reading at [`archive`] (a repository with keys), then [`backup`].
+//! Start reading at [`repository`] (a repository with keys), then [`backup`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod archive;
 pub mod backup;
 mod blocks;
 pub mod browse;
@@ -31,7 +30,8 @@ pub mod surroundings;
 pub mod tags;
 pub mod throttle;
 mod unlisted;
+pub mod unlocked;
 mod xattrs;
 
-pub use archive::Archive;
 pub use error::{Error, Result};
+pub use unlocked::UnlockedRepository;

@@ -1,10 +1,10 @@
 //! Manifests: making, signing, reading and trusting them; and finding the snapshot that a user
 //! means.
 
-use crate::archive::Archive;
 use crate::receipts::{Receipts, Received};
 use crate::report::Report;
 use crate::signers::{Signer, Signers};
+use crate::unlocked::UnlockedRepository;
 use crate::{Error, Result};
 use crypto::RootVerifyKey;
 use format::entry::Time;
@@ -70,13 +70,13 @@ impl Snapshot {
 }
 
 /// Name of a source: its node and paths.
-pub fn source_id(archive: &Archive, node: &str, paths: &[String]) -> ObjectId {
+pub fn source_id(repository: &UnlockedRepository, node: &str, paths: &[String]) -> ObjectId {
     let mut text = node.to_owned();
     paths.iter().for_each(|path| {
         text.push('\0');
         text.push_str(path);
     });
-    archive.keys.writer.ids.page_id(SOURCE_KIND, &[], text.as_bytes())
+    repository.keys.writer.ids.page_id(SOURCE_KIND, &[], text.as_bytes())
 }
 
 /// Domain separation of the keyed hash: no page has these kinds.
@@ -84,8 +84,8 @@ const SOURCE_KIND: u8 = 0x80;
 const BODY_KIND: u8 = 0x81;
 
 /// The bytes that are signed for `message`.
-pub(crate) fn signed(archive: &Archive, context: &[u8], message: &[u8]) -> Vec<u8> {
-    [context, &archive.store.config().repository.0, message].concat()
+pub(crate) fn signed(repository: &UnlockedRepository, context: &[u8], message: &[u8]) -> Vec<u8> {
+    [context, &repository.store.config().repository.0, message].concat()
 }
 
 /// What a new manifest says besides its body.
@@ -108,19 +108,19 @@ impl NewManifest {
 
 /// Signs a manifest and publishes the session's snapshot with it.
 pub(crate) fn commit(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     session: Box<dyn WriteSession>,
     sealer: &Sealer,
     new: NewManifest,
     body: &Body,
 ) -> Result<CommittedSnapshot> {
     let sequence = session.next_snapshot()?;
-    Ok(session.commit(&sealed(archive, sequence, sealer, new, body)?)?)
+    Ok(session.commit(&sealed(repository, sequence, sealer, new, body)?)?)
 }
 
 /// The signed manifest of the snapshot `sequence`.
 pub(crate) fn sealed(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     sequence: u64,
     sealer: &Sealer,
     new: NewManifest,
@@ -128,7 +128,7 @@ pub(crate) fn sealed(
 ) -> Result<SealedRecord> {
     let bytes =
         serde_json::to_vec(body).map_err(|_| format::Error::Invalid { what: "manifest body" })?;
-    let writer = &archive.keys.writer;
+    let writer = &repository.keys.writer;
     let remade = if new.original.is_some() { REMADE } else { 0 };
     let head = Head {
         sequence,
@@ -140,12 +140,12 @@ pub(crate) fn sealed(
         root: new.root.id,
         level: new.root.level,
         body: writer.ids.page_id(BODY_KIND, &[new.root.id], &bytes),
-        writer: archive.slot.id,
+        writer: repository.slot.id,
         flags: remade | if body.partial { PARTIAL } else { 0 },
         original: new.original,
     };
     let unsigned = head.encode();
-    let signature = writer.sign(&signed(archive, MANIFEST_CONTEXT, &unsigned))?;
+    let signature = writer.sign(&signed(repository, MANIFEST_CONTEXT, &unsigned))?;
     let clear = [&unsigned[..], &signature].concat();
     let packer = &mut Packer::new(Level::Fixed(3))?;
     let record =
@@ -173,13 +173,13 @@ use crate::backup::lies::manifest_through_memory as through_memory;
 
 /// A record that notes that snapshots were forgotten: their ids, signed.
 pub(crate) fn tombstone(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     sealer: &Sealer,
     names: &[SnapshotRef],
 ) -> Result<SealedRecord> {
-    let mut clear = archive.slot.id.0.to_vec();
+    let mut clear = repository.slot.id.0.to_vec();
     clear.extend(names.iter().flat_map(|name| name.id.0));
-    let signature = archive.keys.writer.sign(&signed(archive, TOMBSTONE_CONTEXT, &clear))?;
+    let signature = repository.keys.writer.sign(&signed(repository, TOMBSTONE_CONTEXT, &clear))?;
     clear.extend_from_slice(&signature);
     Ok(sealer.seal_single(
         RecordKind::Tombstone,
@@ -191,23 +191,23 @@ pub(crate) fn tombstone(
 
 /// Reads manifests and checks who signed them.
 pub struct ManifestReader<'a> {
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     signers: Signers<'a>,
     receipts: Receipts<'a>,
     unpacker: zstd::bulk::Decompressor<'static>,
 }
 
 impl<'a> ManifestReader<'a> {
-    /// A reader of `archive`'s manifests.
-    pub fn new(archive: &'a Archive) -> Result<Self> {
+    /// A reader of `repository`'s manifests.
+    pub fn new(repository: &'a UnlockedRepository) -> Result<Self> {
         let unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
-        let (signers, receipts) = (Signers::new(archive), Receipts::new(archive)?);
-        Ok(Self { archive, signers, receipts, unpacker })
+        let (signers, receipts) = (Signers::new(repository), Receipts::new(repository)?);
+        Ok(Self { repository, signers, receipts, unpacker })
     }
 
     /// The snapshot `name`: its signature, its body and that both belong together are checked.
     pub fn read(&mut self, name: SnapshotRef) -> Result<Snapshot> {
-        self.open(self.archive.store.snapshot(name)?)
+        self.open(self.repository.store.snapshot(name)?)
     }
 
     /// The snapshot that was fetched as `stored`, checked in the same way.
@@ -216,7 +216,7 @@ impl<'a> ManifestReader<'a> {
         let (name, head, received) = (stored.name, stored.head, self.receipts.of(&stored));
         let body = Body { partial: head.is_partial(), ..self.body(&stored)? };
         received.check_node(&stored, &body.node)?;
-        if source_id(self.archive, &body.node, &body.paths) != head.source {
+        if source_id(self.repository, &body.node, &body.paths) != head.source {
             let why = format!("it names the node '{}' and was made for another source", body.node);
             return Err(Error::NotTrusted { id: name.id, why });
         }
@@ -226,7 +226,7 @@ impl<'a> ManifestReader<'a> {
 
     /// What is sealed in `stored`, if that is what its head means.
     fn body(&mut self, stored: &StoredSnapshot) -> Result<Body> {
-        let blocks = self.archive.blocks()?;
+        let blocks = self.repository.blocks()?;
         let opener = blocks.opener();
         let mut bytes = stored.record.clone();
         if record::split(&bytes)?.header.plain_bytes as usize > MANIFEST_BODY_MAX {
@@ -237,7 +237,7 @@ impl<'a> ManifestReader<'a> {
         }
         let plain = opener.open_single(&mut bytes, &mut self.unpacker)?;
         let root = stored.head.root;
-        if self.archive.keys.writer.ids.page_id(BODY_KIND, &[root], &plain) != stored.head.body {
+        if self.repository.keys.writer.ids.page_id(BODY_KIND, &[root], &plain) != stored.head.body {
             let why = "its body is not the one that was signed".to_owned();
             return Err(Error::NotTrusted { id: stored.name.id, why });
         }
@@ -267,8 +267,8 @@ impl<'a> ManifestReader<'a> {
     /// All snapshots in the order made. What cannot be read is given to `damaged`.
     pub fn all(&mut self, mut damaged: impl FnMut(SnapshotRef, Error)) -> Result<Vec<Snapshot>> {
         let mut all = Vec::new();
-        let names = self.archive.store.snapshots()?;
-        for (name, stored) in fetched(self.archive, &names) {
+        let names = self.repository.store.snapshots()?;
+        for (name, stored) in fetched(self.repository, &names) {
             match stored.map_err(Error::from).and_then(|stored| self.open(stored)) {
                 Ok(snapshot) => all.push(snapshot),
                 Err(error) if error.is_unreachable() => return Err(error),
@@ -295,30 +295,30 @@ const AT_ONCE: usize = 128;
 
 /// The snapshots `names` as they are stored, one after the other.
 pub(crate) fn fetched(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     names: &[SnapshotRef],
 ) -> impl Iterator<Item = (SnapshotRef, repository::Result<StoredSnapshot>)> {
-    let store = &archive.store;
+    let store = &repository.store;
     names.chunks(AT_ONCE).flat_map(|some| some.iter().copied().zip(store.read_snapshots(some)))
 }
 
 /// The newest snapshot of the source of `node` that may count: for the chain and for change
 /// detection. Newer ones that may not are told to `note`.
 pub(crate) fn newest_of(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     source: &ObjectId,
     node: &str,
     note: &mut dyn FnMut(&str),
 ) -> Result<Option<StoredSnapshot>> {
-    let Some(newest) = archive.store.latest_snapshot(source)? else { return Ok(None) };
-    let reader = ManifestReader::new(archive)?;
+    let Some(newest) = repository.store.latest_snapshot(source)? else { return Ok(None) };
+    let reader = ManifestReader::new(repository)?;
     match reader.check_clear(&newest, node) {
         Ok(()) => Ok(Some(newest)),
         Err(Error::NotTrusted { id, why }) => {
             note(&format!(
                 "snapshot {id} is not trusted and not built upon: {why}. Look at it: icecore check"
             ));
-            newest_trusted(archive, &reader, source, node)
+            newest_trusted(repository, &reader, source, node)
         }
         Err(error) => Err(error),
     }
@@ -326,17 +326,17 @@ pub(crate) fn newest_of(
 
 /// The same, by looking at all of them.
 fn newest_trusted(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     reader: &ManifestReader<'_>,
     source: &ObjectId,
     node: &str,
 ) -> Result<Option<StoredSnapshot>> {
-    if archive.reader_keys().is_err() && archive.store.is_remote() {
+    if repository.reader_keys().is_err() && repository.store.is_remote() {
         return Ok(None); // who may only write is shown no list
     }
-    let mut names = archive.store.snapshots()?;
+    let mut names = repository.store.snapshots()?;
     names.reverse();
-    for (_, stored) in fetched(archive, &names) {
+    for (_, stored) in fetched(repository, &names) {
         match stored {
             Ok(stored) if stored.head.source == *source => {
                 match reader.check_clear(&stored, node) {
@@ -352,6 +352,6 @@ fn newest_trusted(
 }
 
 /// The key that vouches for slots.
-pub fn root_key(archive: &Archive) -> RootVerifyKey {
-    RootVerifyKey::from_bytes(archive.store.config().root_key)
+pub fn root_key(repository: &UnlockedRepository) -> RootVerifyKey {
+    RootVerifyKey::from_bytes(repository.store.config().root_key)
 }

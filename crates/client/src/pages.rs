@@ -4,7 +4,7 @@
 use crate::blocks::{BlockCache, Scratch};
 use crate::cache::ChunkCache;
 use crate::sift::{Sifter, join};
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use crypto::IdKey;
 use format::page::{Page, PageKind};
 use format::record::{RecordKind, SealedRecord};
@@ -49,18 +49,21 @@ struct State {
 }
 
 impl<'a> PageReader<'a> {
-    /// Reads pages of `archive`.
-    pub fn new(archive: &'a Archive) -> Result<Self> {
-        let blocks = Some(archive.blocks()?);
-        Ok(Self { blocks, ..Self::cached(archive, None)? })
+    /// Reads pages of `repository`.
+    pub fn new(repository: &'a UnlockedRepository) -> Result<Self> {
+        let blocks = Some(repository.blocks()?);
+        Ok(Self { blocks, ..Self::cached(repository, None)? })
     }
 
     /// Reads pages from `cache`, and, as far as the key allows, those that are not in it from
-    /// `archive`.
-    pub(crate) fn cached(archive: &'a Archive, cache: Option<&'a ChunkCache>) -> Result<Self> {
+    /// `repository`.
+    pub(crate) fn cached(
+        repository: &'a UnlockedRepository,
+        cache: Option<&'a ChunkCache>,
+    ) -> Result<Self> {
         let (latest, coming, sent_for) = Default::default();
         let state = State { scratch: Scratch::new()?, latest, coming, sent_for, sent_bytes: 0 };
-        let (blocks, ids) = (archive.blocks().ok(), &archive.keys.writer.ids);
+        let (blocks, ids) = (repository.blocks().ok(), &repository.keys.writer.ids);
         Ok(Self { blocks, cache, ids, state: Mutex::new(state) })
     }
 

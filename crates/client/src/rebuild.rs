@@ -2,9 +2,9 @@
 //! signed by a key of the repository.
 
 use crate::Result;
-use crate::archive::Archive;
 use crate::signers::Signers;
 use crate::unlisted::{forgotten, opens, signed_head};
+use crate::unlocked::UnlockedRepository;
 use crypto::SlotSecret;
 use crypto::session::epoch_of;
 use ids::{KeyEpoch, SnapshotId};
@@ -46,17 +46,18 @@ pub struct Report {
 pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) -> Result<Report> {
     let begun = Instant::now();
     // The keys are tried first: who cannot open the repository shall not rebuild it.
-    Archive::unlock(
+    UnlockedRepository::unlock(
         &repository::config::Config::read(&*storage)?,
         repository::keys::key_slots(&*storage)?,
         secret,
     )?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
-    let archive = Archive::with(repository, secret)?;
-    let key_list_restored = archive.restore_key_list(&lease, latest_epoch(&archive, &found)?)?;
-    let signers = Signers::new(&archive);
+    let repository = UnlockedRepository::open_local(repository, secret)?;
+    let key_list_restored =
+        repository.restore_key_list(&lease, latest_epoch(&repository, &found)?)?;
+    let signers = Signers::new(&repository);
     let dead = forgotten(&signers, &found.tombstones)?;
-    let present = readable(&archive)?;
+    let present = readable(&repository)?;
     let mut report = Report {
         containers: found.containers,
         objects: found.objects,
@@ -71,16 +72,17 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
             report.forged += 1;
             continue;
         };
-        let is_whole = archive.local()?.is_complete(head.root)? && opens(&archive, head, manifest)?;
+        let is_whole =
+            repository.local()?.is_complete(head.root)? && opens(&repository, head, manifest)?;
         if !incomplete && !is_whole {
             report.incomplete += 1;
             continue;
         }
-        archive.local()?.restore_manifest(&lease, manifest)?;
+        repository.local()?.restore_manifest(&lease, manifest)?;
         report.snapshots_restored += 1;
     }
-    archive.local()?.settle_snapshot_numbers(&lease)?;
-    report.snapshots = archive.local()?.current_snapshots()?.len() as u64;
+    repository.local()?.settle_snapshot_numbers(&lease)?;
+    report.snapshots = repository.local()?.current_snapshots()?.len() as u64;
     report.damages = found.damages.iter().map(tell).collect();
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
@@ -88,10 +90,13 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
 
 /// The latest key epoch in which something was stored, by what opens: anybody could write a number.
 /// (Who may only write opens nothing, and changes no keys.)
-fn latest_epoch(archive: &Archive, found: &RebuildOutcome) -> Result<Option<KeyEpoch>> {
-    let Some(blocks) = &archive.blocks else { return Ok(None) };
-    let snapshots = archive.local()?.current_snapshots()?.into_iter();
-    let stored = snapshots.filter_map(|name| archive.local().ok()?.snapshot(name).ok());
+fn latest_epoch(
+    repository: &UnlockedRepository,
+    found: &RebuildOutcome,
+) -> Result<Option<KeyEpoch>> {
+    let Some(blocks) = &repository.blocks else { return Ok(None) };
+    let snapshots = repository.local()?.current_snapshots()?.into_iter();
+    let stored = snapshots.filter_map(|name| repository.local().ok()?.snapshot(name).ok());
     let mut sessions: Vec<_> = stored.map(|stored| stored.session).collect();
     sessions.extend_from_slice(&found.sessions);
     sessions.sort_by_cached_key(|sealed| Reverse(epoch_of(sealed)));
@@ -106,10 +111,10 @@ fn tell(damage: &ContainerDamage) -> String {
 }
 
 /// The snapshots whose files are whole. One that is damaged is written anew from its container.
-fn readable(archive: &Archive) -> Result<HashSet<SnapshotId>> {
+fn readable(repository: &UnlockedRepository) -> Result<HashSet<SnapshotId>> {
     let mut ids = HashSet::new();
-    for name in archive.local()?.current_snapshots()? {
-        match archive.local()?.snapshot(name) {
+    for name in repository.local()?.current_snapshots()? {
+        match repository.local()?.snapshot(name) {
             Ok(_) => ids.insert(name.id),
             Err(repository::Error::Damaged { .. }) => false,
             Err(error) => return Err(error.into()),

@@ -2,7 +2,7 @@
 //! made for this very snapshot, or for the one that it was made anew of.
 
 use crate::manifest::signed;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use crypto::VerifyKey;
 use format::entry::Time;
 use format::receipt::{DOUBTFUL, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
@@ -29,18 +29,18 @@ pub enum Received {
 
 /// Verifies receipts.
 pub(crate) struct Receipts<'a> {
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     keys: Vec<ReceiptKey>,
 }
 
 impl<'a> Receipts<'a> {
-    /// Those of `archive`. Where its list of keys is damaged none is known: then no receipt is believed.
-    pub(crate) fn new(archive: &'a Archive) -> Result<Self> {
-        let keys = match archive.store.receipt_keys() {
+    /// Those of `repository`. Where its list of keys is damaged none is known: then no receipt is believed.
+    pub(crate) fn new(repository: &'a UnlockedRepository) -> Result<Self> {
+        let keys = match repository.store.receipt_keys() {
             Err(repository::Error::Damaged { .. }) => Vec::new(),
             keys => keys?,
         };
-        Ok(Self { archive, keys })
+        Ok(Self { repository, keys })
     }
 
     /// What the receipt of `stored` says.
@@ -61,7 +61,7 @@ impl<'a> Receipts<'a> {
     fn verified(&self, clear: &[u8]) -> Option<Receipt> {
         let (receipt, signature) = Receipt::decode(clear).ok()?;
         let (message, _) = clear.split_last_chunk::<SIGNATURE_BYTES>()?;
-        let message = signed(self.archive, RECEIPT_CONTEXT, message);
+        let message = signed(self.repository, RECEIPT_CONTEXT, message);
         let key = self.keys.contains(&receipt.key).then(|| VerifyKey::from_bytes(receipt.key))?;
         key.verify(&message, &signature).ok().map(|()| receipt)
     }

@@ -1,7 +1,7 @@
 //! Reclaim with keys: records that are partly dead are taken apart and put together anew.
 
 use crate::blocks::{BlockCache, Scratch};
-use crate::{Archive, Result, unlisted};
+use crate::{Result, UnlockedRepository, unlisted};
 use format::record::{RecordKind, SealedRecord};
 use repository::reclaim::Repacker;
 use seal::{Block, Level, Packer, Sealer};
@@ -66,26 +66,26 @@ pub struct Report {
 }
 
 /// Gives back the space of what no snapshot reaches.
-pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
+pub fn run(repository: &UnlockedRepository, options: &Options) -> Result<Report> {
     let begun = Instant::now();
     let engine = repository::reclaim::ReclaimOptions {
         max_waste_percent: options.max_waste_percent,
         dry_run: options.dry_run,
         accept_damage: options.accept_damage,
     };
-    let (done, snapshots_restored) = archive.leased_to_free("reclaim", |lease| {
+    let (done, snapshots_restored) = repository.with_reclaim_lease("reclaim", |lease| {
         // The data of a snapshot whose file is lost looks like that of a forgotten one.
         let restored = if options.dry_run {
             0
         } else {
-            unlisted::bring_back(archive, lease, options.accept_damage)?
+            unlisted::bring_back(repository, lease, options.accept_damage)?
         };
-        let mut keyed = match &archive.blocks {
-            Some(blocks) => Some(Keyed::new(archive, blocks)?),
+        let mut keyed = match &repository.blocks {
+            Some(blocks) => Some(Keyed::new(repository, blocks)?),
             None => None,
         };
         let repacker = keyed.as_mut().map(|keyed| keyed as &mut dyn Repacker);
-        let done = repository::reclaim::run(archive.local()?, lease, engine, repacker)?;
+        let done = repository::reclaim::run(repository.local()?, lease, engine, repacker)?;
         Ok((done, restored))
     })?;
     Ok(Report {
@@ -109,7 +109,7 @@ pub fn run(archive: &Archive, options: &Options) -> Result<Report> {
 
 /// Opens records, and seals what lives in them under a key of its own.
 struct Keyed<'a> {
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     blocks: &'a BlockCache,
     sealer: Sealer,
     packer: Packer,
@@ -120,11 +120,11 @@ struct Keyed<'a> {
 }
 
 impl<'a> Keyed<'a> {
-    fn new(archive: &'a Archive, blocks: &'a BlockCache) -> Result<Self> {
+    fn new(repository: &'a UnlockedRepository, blocks: &'a BlockCache) -> Result<Self> {
         Ok(Self {
-            archive,
+            repository,
             blocks,
-            sealer: archive.sealer()?,
+            sealer: repository.sealer()?,
             packer: Packer::new(LEVEL)?,
             scratch: Scratch::new()?,
             gathering: [Block::new(RecordKind::Data), Block::new(RecordKind::Pages)],
@@ -135,7 +135,7 @@ impl<'a> Keyed<'a> {
     fn gather(&mut self, record: &[u8], live: &[bool]) -> Result<()> {
         let mut bytes = record.to_vec();
         let opened = self.blocks.open_known(&mut bytes, &mut self.scratch)?;
-        let ids = &self.archive.keys.writer.ids;
+        let ids = &self.repository.keys.writer.ids;
         for (at, id) in opened.ids.iter().enumerate().filter(|(at, _)| live.get(*at) == Some(&true))
         {
             let payload = opened.payload(at).to_vec();

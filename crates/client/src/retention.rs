@@ -2,7 +2,7 @@
 //!
 //! Or of other groups, for who says so: backups whose paths change are many sources.
 //!
-//! Pure but for [`Archive::forget`]: what day a time falls on depends on the zone, so the
+//! Pure but for [`UnlockedRepository::forget`]: what day a time falls on depends on the zone, so the
 //! calendar is the caller's. A policy that would leave nothing of a source is refused: that is
 //! never what somebody meant.
 //!
@@ -16,7 +16,7 @@ pub use groups::{Group, GroupBy, GroupKey};
 
 use crate::manifest::{self, Snapshot};
 use crate::standing::{self, Standing};
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use format::entry::Time;
 use repository::snapshots::SnapshotRef;
 use std::collections::BTreeMap;
@@ -351,7 +351,7 @@ fn rules(policy: &Policy) -> [Rule; 11] {
     ]
 }
 
-impl Archive {
+impl UnlockedRepository {
     /// Forgets snapshots: they are gone at once, what only they needed stays until `reclaim`. How many there were.
     pub fn forget(&self, names: &[SnapshotRef]) -> Result<u64> {
         match self.local() {
@@ -362,7 +362,7 @@ impl Archive {
     }
 
     fn forget_here(&self, names: &[SnapshotRef]) -> Result<()> {
-        self.leased_to_free("forget", |lease| {
+        self.with_reclaim_lease("forget", |lease| {
             let sealer = self.sealer()?;
             for some in names.chunks(TOMBSTONE_NAMES_MAX) {
                 let tombstone = manifest::tombstone(self, &sealer, some)?;

@@ -9,7 +9,7 @@ use crate::manifest::{ManifestReader, Snapshot, fetched};
 use crate::pages::PageReader;
 use crate::receipts::Received;
 use crate::standing;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use format::entry::Time;
 use format::manifest::Head;
 use ids::ObjectId;
@@ -101,17 +101,17 @@ pub fn clean_path(path: &[u8]) -> Vec<u8> {
 /// The snapshot that `selector` names and `fits`. What is damaged or not trusted and might have been
 /// meant is told to `note`.
 pub fn find(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     selector: &Selector,
     fits: Fits<'_>,
     note: &mut dyn FnMut(&str),
 ) -> Result<Snapshot> {
-    archive.reader_keys()?;
-    let reader = ManifestReader::new(archive)?;
-    let mut search = Search { archive, reader, selector, fits, note, kept: None };
+    repository.reader_keys()?;
+    let reader = ManifestReader::new(repository)?;
+    let mut search = Search { repository, reader, selector, fits, note, kept: None };
     match &selector.when {
         When::Id(prefix) => {
-            let found = search.reader.read(by_id(archive, prefix)?)?;
+            let found = search.reader.read(by_id(repository, prefix)?)?;
             search.takes(&found).then_some(found).ok_or_else(|| missing(selector))
         }
         When::Latest(back) => {
@@ -128,15 +128,18 @@ pub fn find(
 
 /// The name of the snapshot whose id `selector` gives, whether or not it can be read; `None` when it
 /// names a snapshot in another way, or only of a node.
-pub fn named_by_id(archive: &Archive, selector: &Selector) -> Result<Option<SnapshotRef>> {
+pub fn named_by_id(
+    repository: &UnlockedRepository,
+    selector: &Selector,
+) -> Result<Option<SnapshotRef>> {
     match (&selector.when, &selector.node) {
-        (When::Id(prefix), None) => by_id(archive, prefix).map(Some),
+        (When::Id(prefix), None) => by_id(repository, prefix).map(Some),
         _ => Ok(None),
     }
 }
 
-fn by_id(archive: &Archive, prefix: &str) -> Result<SnapshotRef> {
-    let names = archive.store.snapshots()?;
+fn by_id(repository: &UnlockedRepository, prefix: &str) -> Result<SnapshotRef> {
+    let names = repository.store.snapshots()?;
     let mut fitting = names.into_iter().filter(|name| name.id.to_string().starts_with(prefix));
     let first = fitting.next().ok_or_else(|| Error::NoSnapshot(prefix.to_owned()))?;
     if fitting.next().is_some() {
@@ -150,7 +153,7 @@ type Candidate = (SnapshotRef, Head, Received);
 
 /// A search for the newest one.
 struct Search<'a> {
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     reader: ManifestReader<'a>,
     selector: &'a Selector,
     fits: Fits<'a>,
@@ -162,9 +165,9 @@ struct Search<'a> {
 impl Search<'_> {
     /// All snapshots that a known key signed, the newest first.
     fn candidates(&mut self) -> Result<Vec<Candidate>> {
-        let names = self.archive.store.snapshots()?;
+        let names = self.repository.store.snapshots()?;
         let mut all = Vec::with_capacity(names.len());
-        for (name, stored) in fetched(self.archive, &names) {
+        for (name, stored) in fetched(self.repository, &names) {
             let checked = stored
                 .map_err(Error::from)
                 .and_then(|stored| self.reader.check_signature(&stored).map(|_| stored));
@@ -198,7 +201,7 @@ impl Search<'_> {
     fn keep_at_or_before(&mut self, time: Time, candidates: &mut Vec<Candidate>) {
         let heads: Vec<_> =
             candidates.iter().map(|(_, head, word)| (*head, word.clone())).collect();
-        let mut standings = standing::all(&heads, self.archive.now_secs()).into_iter();
+        let mut standings = standing::all(&heads, self.repository.now_secs()).into_iter();
         candidates.retain(|(_, head, _)| {
             let is_dated = standings.next().is_some_and(|standing| standing.time().is_some());
             is_dated && standing::time(head) <= time
@@ -263,7 +266,7 @@ impl Search<'_> {
         if self.fits.path.is_empty() {
             return Ok(true);
         }
-        let pages = PageReader::new(self.archive)?;
+        let pages = PageReader::new(self.repository)?;
         match browse::entry(&pages, snapshot, self.fits.path) {
             Ok(_) => Ok(true),
             Err(Error::NoPath(_)) => Ok(false),

@@ -1,7 +1,7 @@
 //! Who may sign: the keys that the repository vouches for. All heads of manifests are checked here.
 
 use crate::manifest::{MANIFEST_CONTEXT, signed};
-use crate::{Archive, Result};
+use crate::{Result, UnlockedRepository};
 use crypto::VerifyKey;
 use format::manifest::{self, Head};
 use ids::KeyId;
@@ -33,7 +33,7 @@ impl Signer {
     }
 }
 
-impl Archive {
+impl UnlockedRepository {
     /// The key `id`, as far as the repository vouches for it; `None` is a stranger.
     pub fn signer(&self, id: KeyId) -> Result<Option<Signer>> {
         let signer = |known: crypto::KeyEntry| Signer {
@@ -52,14 +52,14 @@ pub(crate) type Signed = std::result::Result<(Head, Signer), String>;
 /// Signers that were looked for. Each is looked for under its name and once: a list of them may be
 /// of the past, and what a new key signed would look forged.
 pub(crate) struct Signers<'a> {
-    pub(crate) archive: &'a Archive,
+    pub(crate) repository: &'a UnlockedRepository,
     known: Mutex<FxHashMap<KeyId, Option<Signer>>>,
 }
 
 impl<'a> Signers<'a> {
-    /// Those of `archive`.
-    pub(crate) fn new(archive: &'a Archive) -> Self {
-        Self { archive, known: Mutex::default() }
+    /// Those of `repository`.
+    pub(crate) fn new(repository: &'a UnlockedRepository) -> Self {
+        Self { repository, known: Mutex::default() }
     }
 
     /// The key `id`.
@@ -67,7 +67,7 @@ impl<'a> Signers<'a> {
         if let Some(known) = self.known.lock().get(&id) {
             return Ok(known.clone());
         }
-        let signer = self.archive.signer(id)?;
+        let signer = self.repository.signer(id)?;
         self.known.lock().insert(id, signer.clone());
         Ok(signer)
     }
@@ -81,7 +81,7 @@ impl<'a> Signers<'a> {
             let why = format!("no key of this repository has signed it (key {})", head.writer);
             return Ok(Err(why));
         };
-        let message = signed(self.archive, MANIFEST_CONTEXT, manifest::unsigned(clear));
+        let message = signed(self.repository, MANIFEST_CONTEXT, manifest::unsigned(clear));
         if signer.verify_key.verify(&message, &signature).is_err() {
             return Ok(Err(format!("its signature is not that of key {}", head.writer)));
         }

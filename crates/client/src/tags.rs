@@ -4,7 +4,7 @@
 //! tree and time, after which the old one is forgotten. Killed in between, both are there.
 
 use crate::manifest::{self, NewManifest, Snapshot};
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use format::inner::Sums;
 use repository::snapshots::SnapshotRef;
 use tree::Root;
@@ -33,7 +33,7 @@ impl Change {
 
 /// Gives `snapshot` other tags: its new name, or `None` when nothing changes.
 pub fn change(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     snapshot: &Snapshot,
     change: &Change,
 ) -> Result<Option<SnapshotRef>> {
@@ -42,7 +42,7 @@ pub fn change(
     if body.tags == snapshot.body.tags {
         return Ok(None);
     }
-    let own = &archive.slot;
+    let own = &repository.slot;
     if own.bound && own.label != body.node {
         // What it signed would not be trusted, and the original would be gone.
         let what = format!(
@@ -51,18 +51,23 @@ pub fn change(
         );
         return Err(Error::Usage(what));
     }
-    let name = publish(archive, snapshot, &body)?;
-    archive.forget(&[snapshot.name])?;
+    let name = publish(repository, snapshot, &body)?;
+    repository.forget(&[snapshot.name])?;
     Ok(Some(name))
 }
 
-fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Result<SnapshotRef> {
-    let lease = archive.lease("tag")?;
+fn publish(
+    repository: &UnlockedRepository,
+    snapshot: &Snapshot,
+    body: &manifest::Body,
+) -> Result<SnapshotRef> {
+    let lease = repository.lease("tag")?;
     let head = &snapshot.head;
-    let previous = manifest::newest_of(archive, &head.source, &body.node, &mut |_| ())?;
-    let sealer = archive.sealer()?;
+    let previous = manifest::newest_of(repository, &head.source, &body.node, &mut |_| ())?;
+    let sealer = repository.sealer()?;
     // It fails when the snapshot is gone: who forgot it meanwhile meant it.
-    let session = archive.local()?.begin(&lease, Some(snapshot.name), sealer.session_record())?;
+    let session =
+        repository.local()?.begin(&lease, Some(snapshot.name), sealer.session_record())?;
     let new = NewManifest {
         source: head.source,
         previous: previous.as_ref().map(|stored| stored.head),
@@ -71,8 +76,8 @@ fn publish(archive: &Archive, snapshot: &Snapshot, body: &manifest::Body) -> Res
         root: Root { id: head.root, level: head.level, sums: Sums::EMPTY },
         original: Some(head.original.unwrap_or((snapshot.id(), head.sequence))),
     };
-    let manifest = manifest::sealed(archive, session.next_snapshot(), &sealer, new, body)?;
-    let receipt = archive.store.snapshot(snapshot.name)?.receipt;
+    let manifest = manifest::sealed(repository, session.next_snapshot(), &sealer, new, body)?;
+    let receipt = repository.store.snapshot(snapshot.name)?.receipt;
     Ok(session.commit_received(&manifest, receipt.as_deref())?.snapshot)
 }
 

@@ -4,7 +4,7 @@
 
 use crate::manifest::{ManifestReader, TOMBSTONE_CONTEXT, signed};
 use crate::signers::Signers;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use format::manifest::{self, Head, SIGNATURE_BYTES};
 use format::record::{self, RecordKind};
 use ids::{KeyId, RecordLocation, SessionId, SnapshotId};
@@ -32,7 +32,7 @@ pub(crate) fn forgotten(
             continue;
         };
         let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
-        let signed = signed(signers.archive, TOMBSTONE_CONTEXT, message);
+        let signed = signed(signers.repository, TOMBSTONE_CONTEXT, message);
         let is_good = match signers.find(KeyId(*writer))? {
             Some(signer) => signer.verify_key.verify(&signed, signature).is_ok(),
             None => false,
@@ -48,14 +48,14 @@ pub(crate) fn forgotten(
 /// Brings all of them back whose data is there and that can be opened, before it is reclaimed.
 /// Returns how many. Containers that cannot be read are passed over when damage is accepted.
 pub(crate) fn bring_back(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     lease: &repository::lease::Lease,
     accept_damage: bool,
 ) -> Result<u64> {
-    let found = look(archive.local()?, accept_damage)?;
-    let signers = Signers::new(archive);
+    let found = look(repository.local()?, accept_damage)?;
+    let signers = Signers::new(repository);
     let dead = forgotten(&signers, &found.tombstones)?;
-    let listed = archive.local()?.current_snapshots()?;
+    let listed = repository.local()?.current_snapshots()?;
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let mut back = 0;
     for manifest in &found.manifests {
@@ -63,10 +63,10 @@ pub(crate) fn bring_back(
             continue;
         }
         if let Some(head) = signed_head(&signers, &manifest.clear)?
-            && archive.local()?.is_complete(head.root)?
-            && opens(archive, head, manifest)?
+            && repository.local()?.is_complete(head.root)?
+            && opens(repository, head, manifest)?
         {
-            archive.local()?.restore_manifest(lease, manifest)?;
+            repository.local()?.restore_manifest(lease, manifest)?;
             back += 1;
         }
     }
@@ -82,13 +82,17 @@ pub(crate) struct Told {
 
 /// Whether a manifest can be opened. One that cannot is of no use to anybody: who removed its file
 /// finds it gone. (Who may only write cannot know.)
-pub(crate) fn opens(archive: &Archive, head: Head, manifest: &FoundManifest) -> Result<bool> {
-    if archive.blocks.is_none() {
+pub(crate) fn opens(
+    repository: &UnlockedRepository,
+    head: Head,
+    manifest: &FoundManifest,
+) -> Result<bool> {
+    if repository.blocks.is_none() {
         return Ok(true);
     }
     let name = SnapshotRef { sequence: head.sequence, id: manifest.id };
     let Ok(stored) = repository::snapshots::decode(name, &manifest.file) else { return Ok(false) };
-    Ok(ManifestReader::new(archive)?.open(stored).is_ok())
+    Ok(ManifestReader::new(repository)?.open(stored).is_ok())
 }
 
 /// What the containers say. Those that cannot be read are passed over when damage is accepted.

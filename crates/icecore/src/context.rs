@@ -8,7 +8,7 @@ use crate::out::Out;
 use crate::profile::Profile;
 use crate::secret::{self, Ask, Secret};
 use crate::signals::Signalled;
-use client::Archive;
+use client::UnlockedRepository;
 use client::backup::Progress;
 use client::manifest::{ManifestReader, Snapshot};
 use client::select::{self, Fits, Selector};
@@ -170,11 +170,11 @@ impl Context {
 
     /// Opens the repository. Signals are watched from here on: before, a prompt may be open, and
     /// the terminal itself deals with them.
-    pub(crate) fn open(&self) -> Result<Archive> {
+    pub(crate) fn open(&self) -> Result<UnlockedRepository> {
         self.open_for(Purpose::Look)
     }
 
-    fn open_for(&self, purpose: Purpose) -> Result<Archive> {
+    fn open_for(&self, purpose: Purpose) -> Result<UnlockedRepository> {
         if let Some(node) = self.node()? {
             self.watch_signals();
             crate::descriptors::make_room()?;
@@ -185,11 +185,11 @@ impl Context {
         let storage = self.storage()?;
         let secret = self.secret(Ask::Once)?;
         self.watch_signals();
-        Archive::open(storage, secret.slot()).map_err(|error| self.failure(error))
+        UnlockedRepository::open(storage, secret.slot()).map_err(|error| self.failure(error))
     }
 
     /// As [`Context::open`], for commands that look at `progress.cancel`.
-    pub(crate) fn open_cancellable(&self, purpose: Purpose) -> Result<Archive> {
+    pub(crate) fn open_cancellable(&self, purpose: Purpose) -> Result<UnlockedRepository> {
         // Until it is open there is nothing to be ended in order, and the server may be away for long.
         let archive = self.open_for(purpose)?;
         self.signalled.listen();
@@ -236,7 +236,7 @@ impl Context {
     /// The snapshot that `text` names, and the path in it.
     pub(crate) fn snapshot_and_path(
         &self,
-        archive: &Archive,
+        archive: &UnlockedRepository,
         text: &OsStr,
         filter: &Filter,
     ) -> Result<(Snapshot, Vec<u8>)> {
@@ -247,20 +247,26 @@ impl Context {
     }
 
     /// The snapshot that `text` names.
-    pub(crate) fn snapshot(&self, archive: &Archive, text: &str) -> Result<Snapshot> {
+    pub(crate) fn snapshot(&self, archive: &UnlockedRepository, text: &str) -> Result<Snapshot> {
         let selector = Selector::parse(text, &crate::time::parse_point);
         self.find(archive, &selector.ok_or_else(|| no_selector(text.as_ref()))?, Fits::ANY)
     }
 
     /// All snapshots that can be read and count, oldest first, and those that do not; these are told.
-    pub(crate) fn snapshots(&self, archive: &Archive) -> Result<(Vec<Snapshot>, Vec<Unread>)> {
+    pub(crate) fn snapshots(
+        &self,
+        archive: &UnlockedRepository,
+    ) -> Result<(Vec<Snapshot>, Vec<Unread>)> {
         let (all, unread) = self.listed(archive)?;
         unread.iter().for_each(|unread| self.out.note(&unread_text(unread)));
         Ok((all, unread))
     }
 
     /// The same, and nothing is told.
-    pub(crate) fn listed(&self, archive: &Archive) -> Result<(Vec<Snapshot>, Vec<Unread>)> {
+    pub(crate) fn listed(
+        &self,
+        archive: &UnlockedRepository,
+    ) -> Result<(Vec<Snapshot>, Vec<Unread>)> {
         let failed = |error| self.failure(error);
         archive.reader_keys().map_err(failed)?;
         let mut unread = Vec::new();
@@ -279,7 +285,7 @@ impl Context {
     /// readable, or nobody could get rid of it.
     pub(crate) fn to_forget(
         &self,
-        archive: &Archive,
+        archive: &UnlockedRepository,
         text: &str,
     ) -> Result<(SnapshotRef, std::result::Result<Snapshot, client::Error>)> {
         let selector = Selector::parse(text, &crate::time::parse_point);
@@ -299,7 +305,12 @@ impl Context {
     }
 
     /// Every use of a partial snapshot says that it is one.
-    fn find(&self, archive: &Archive, selector: &Selector, fits: Fits<'_>) -> Result<Snapshot> {
+    fn find(
+        &self,
+        archive: &UnlockedRepository,
+        selector: &Selector,
+        fits: Fits<'_>,
+    ) -> Result<Snapshot> {
         let found = select::find(archive, selector, fits, &mut |text| self.out.note(text))
             .map_err(|error| self.failure(error))?;
         if found.body.partial {

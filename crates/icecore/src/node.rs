@@ -15,7 +15,7 @@ use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
 use api::domains::{Privacy, Settings};
 use api::enrol::{KeyMode, Role};
-use client::Archive;
+use client::UnlockedRepository;
 use crypto::SlotSecret;
 use memory::Memory;
 use remote::{Purpose, Remote, Target};
@@ -90,7 +90,7 @@ impl Node {
         &self,
         context: &Context,
         purpose: Purpose,
-    ) -> Result<(Archive, Arc<Remote>)> {
+    ) -> Result<(UnlockedRepository, Arc<Remote>)> {
         let target = self.target(context, purpose)?;
         let failed = |error| context.failure(client::Error::Repository(error));
         let secret = match self.domain(context) {
@@ -110,15 +110,16 @@ impl Node {
         self.tell_limits(&remote, context);
         let archive = match &secret {
             Own::Key(secret) => {
-                let own = Archive::open_store(remote.clone(), SlotSecret::Recovery(**secret));
+                let own =
+                    UnlockedRepository::open_store(remote.clone(), SlotSecret::Recovery(**secret));
                 match self.typed_instead(context)? {
                     Some(typed) if own.is_err() => {
-                        Archive::open_store(remote.clone(), typed.slot())
+                        UnlockedRepository::open_store(remote.clone(), typed.slot())
                     }
                     _ => own,
                 }
             }
-            Own::Typed(secret) => Archive::open_store(remote.clone(), secret.slot()),
+            Own::Typed(secret) => UnlockedRepository::open_store(remote.clone(), secret.slot()),
         };
         let is_typed = matches!(secret, Own::Typed(_));
         let archive = archive.map_err(|error| of_typed(context.failure(error), is_typed))?;
@@ -132,7 +133,7 @@ impl Node {
     }
 
     /// The repository of the node's own domain is always the same one.
-    fn check_repository(&self, archive: &Archive) -> Result<()> {
+    fn check_repository(&self, archive: &UnlockedRepository) -> Result<()> {
         self.check_settings(archive)?;
         let shown = archive.store.config().repository.to_string();
         match &self.identity.agent.repository {
@@ -162,7 +163,7 @@ impl Node {
 
     /// Who shows another privacy or parity than that which the node was told at enrolment would have it store in a way that
     /// tells more.
-    fn check_settings(&self, archive: &Archive) -> Result<()> {
+    fn check_settings(&self, archive: &UnlockedRepository) -> Result<()> {
         let wanted = self.identity.agent.settings;
         let (privacy, parity) = (archive.slot.privacy, archive.store.config().parity_percent());
         if privacy == privacy_of(wanted.privacy) && parity == wanted.parity_percent {

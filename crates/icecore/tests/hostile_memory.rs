@@ -7,8 +7,8 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod fake;
 
-use client::Archive;
-use client::archive::InitOptions;
+use client::UnlockedRepository;
+use client::unlocked::InitOptions;
 use crypto::SlotSecret;
 use fake::{Asked, Fake, Reply};
 use format::manifest::{Head, SIGNATURE_BYTES, snapshot_id};
@@ -42,7 +42,7 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let archive = Archive::init(
+        let archive = UnlockedRepository::init(
             Arc::new(LocalStorage::create(&folder.path().join("repository")).unwrap()),
             SlotSecret::Recovery(SECRET),
             InitOptions::default(),
@@ -137,9 +137,9 @@ fn telling(asked: Asked<'_>, keys: &[[u8; 32]]) -> Reply {
     reply
 }
 
-fn open(repository: &Path) -> Archive {
+fn open(repository: &Path) -> UnlockedRepository {
     let storage = Arc::new(LocalStorage::open(repository).unwrap());
-    Archive::open(storage, SlotSecret::Recovery(SECRET)).unwrap()
+    UnlockedRepository::open(storage, SlotSecret::Recovery(SECRET)).unwrap()
 }
 
 fn copy(from: &Path, to: &Path) {

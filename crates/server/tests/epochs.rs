@@ -16,7 +16,7 @@ use api::enrol::{KeyMade, NewKey, Role};
 use api::status::Done;
 use client::backup::{self, Progress};
 use client::manifest::ManifestReader;
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use crypto::SlotSecret;
 use ids::KeyEpoch;
 use protocol::fault::Code;
@@ -69,7 +69,7 @@ impl Scene {
         let folder = self.server.folder("data/pool/domains/team");
         let read = move || {
             let storage = Arc::new(LocalStorage::open(&folder).unwrap());
-            let archive = Archive::open(storage, SlotSecret::Recovery(secret)).unwrap();
+            let archive = UnlockedRepository::open(storage, SlotSecret::Recovery(secret)).unwrap();
             match ManifestReader::new(&archive).unwrap().read(name) {
                 Ok(_) => true,
                 Err(Error::LaterEpoch { .. }) => false,

@@ -15,7 +15,7 @@ use client::manifest::{Body, ManifestReader, Snapshot, source_id};
 use client::receipts::Received;
 use client::retention::{self, Civil, Keep, Policy};
 use client::select::{self, Fits, Selector, When};
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use crypto::{Signer, SlotSecret};
 use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::receipt::{RECEIPT_CONTEXT, Receipt};
@@ -53,7 +53,7 @@ impl Scene {
     /// Does `work` with the repository as `db` sees it.
     async fn seen<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Archive) -> T + Send + 'static,
+        work: impl FnOnce(&UnlockedRepository) -> T + Send + 'static,
     ) -> T {
         let machine = self.db.clone();
         let seen = move || work(&machine.archive(Purpose::Look));
@@ -63,7 +63,7 @@ impl Scene {
     /// Does `work` where the repository lies, with the key of `db`.
     async fn there<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Archive) -> T + Send + 'static,
+        work: impl FnOnce(&UnlockedRepository) -> T + Send + 'static,
     ) -> T {
         self.there_as(&self.db, work).await
     }
@@ -72,13 +72,13 @@ impl Scene {
     async fn there_as<T: Send + 'static>(
         &self,
         machine: &Machine,
-        work: impl FnOnce(&Archive) -> T + Send + 'static,
+        work: impl FnOnce(&UnlockedRepository) -> T + Send + 'static,
     ) -> T {
         let folder = self.server.folder("data/pool/domains/team");
         let secret = machine.identity.slot_secret.clone().unwrap();
         let there = move || {
             let storage = Arc::new(LocalStorage::open(&folder).unwrap());
-            work(&Archive::open(storage, SlotSecret::Recovery(*secret)).unwrap())
+            work(&UnlockedRepository::open(storage, SlotSecret::Recovery(*secret)).unwrap())
         };
         tokio::task::spawn_blocking(there).await.unwrap()
     }
@@ -125,24 +125,24 @@ impl Scene {
     }
 }
 
-fn read(archive: &Archive, name: SnapshotRef) -> client::Result<Snapshot> {
+fn read(archive: &UnlockedRepository, name: SnapshotRef) -> client::Result<Snapshot> {
     ManifestReader::new(archive)?.read(name)
 }
 
-fn why_not(archive: &Archive, name: SnapshotRef) -> String {
+fn why_not(archive: &UnlockedRepository, name: SnapshotRef) -> String {
     match read(archive, name) {
         Err(Error::NotTrusted { why, .. }) => why,
         other => panic!("{other:?}"),
     }
 }
 
-fn latest_of(archive: &Archive, node: &str) -> SnapshotRef {
+fn latest_of(archive: &UnlockedRepository, node: &str) -> SnapshotRef {
     let selector = Selector { when: When::Latest(0), node: Some(node.into()) };
     select::find(archive, &selector, Fits::ANY, &mut |_| ()).unwrap().name
 }
 
 /// What `policy` forgets.
-fn forgotten(archive: &Archive, policy: &Policy) -> Vec<SnapshotRef> {
+fn forgotten(archive: &UnlockedRepository, policy: &Policy) -> Vec<SnapshotRef> {
     let all = ManifestReader::new(archive).unwrap().all(|_, _| ()).unwrap();
     let days = |secs: i64| secs.div_euclid(DAY);
     let calendar = |time: format::entry::Time| Civil {
@@ -341,7 +341,8 @@ impl Scene {
                 remote.believe_receipt_keys(keys);
             }
             let secret = machine.identity.slot_secret.clone().unwrap();
-            let archive = Archive::open_store(remote, SlotSecret::Recovery(*secret)).unwrap();
+            let archive =
+                UnlockedRepository::open_store(remote, SlotSecret::Recovery(*secret)).unwrap();
             read(&archive, name).unwrap().received
         };
         tokio::task::spawn_blocking(received).await.unwrap()

@@ -2,9 +2,9 @@
 //! that lies looks the same from here; `seal` has tests of its own for it.
 
 use super::{Monitor, Options, Progress, run};
-use crate::archive::InitOptions;
 use crate::manifest::ManifestReader;
-use crate::{Archive, Error, check, restore};
+use crate::unlocked::InitOptions;
+use crate::{Error, UnlockedRepository, check, restore};
 use capture::Problem;
 use capture::read::ReadOptions;
 use capture::walk::Root;
@@ -55,7 +55,10 @@ impl restore::Monitor for Silent {
     }
 }
 
-fn backed_up(place: &Path, verify_blocks: bool) -> (Archive, crate::Result<super::Done>) {
+fn backed_up(
+    place: &Path,
+    verify_blocks: bool,
+) -> (UnlockedRepository, crate::Result<super::Done>) {
     backed_up_with(place, verify_blocks, &[])
 }
 
@@ -63,7 +66,7 @@ fn backed_up_with(
     place: &Path,
     verify_blocks: bool,
     tags: &[&str],
-) -> (Archive, crate::Result<super::Done>) {
+) -> (UnlockedRepository, crate::Result<super::Done>) {
     let source = place.join("source");
     std::fs::create_dir(&source).unwrap();
     std::fs::write(source.join("good"), [7; 500]).unwrap();
@@ -71,7 +74,8 @@ fn backed_up_with(
     let storage = Arc::new(LocalStorage::create(&place.join("repository")).unwrap());
     let kdf = KdfParams { memory_kib: 64, passes: 1, lanes: 1 };
     let options = InitOptions { kdf, ..InitOptions::default() };
-    let archive = Archive::init(storage, SlotSecret::Password(b"p"), options).unwrap();
+    let repository =
+        UnlockedRepository::init(storage, SlotSecret::Password(b"p"), options).unwrap();
     let options = Options {
         roots: vec![Root {
             source: source.as_os_str().as_bytes().to_vec(),
@@ -93,43 +97,43 @@ fn backed_up_with(
         time: None,
         skip_if_unchanged: false,
     };
-    let done = run(&archive, &options, &Progress::default(), &Silent(Default::default()));
-    (archive, done)
+    let done = run(&repository, &options, &Progress::default(), &Silent(Default::default()));
+    (repository, done)
 }
 
 #[test]
 fn a_bit_lost_before_sealing_stops_a_backup_that_looks_again() {
     let place = tempfile::tempdir().unwrap();
-    let (archive, done) = backed_up(place.path(), true);
+    let (repository, done) = backed_up(place.path(), true);
     assert!(matches!(done, Err(Error::Seal(seal::Error::WrongContent(_)))), "{done:?}");
-    assert_eq!(archive.local().unwrap().snapshots().unwrap(), []);
+    assert_eq!(repository.local().unwrap().snapshots().unwrap(), []);
 }
 
 /// Whether it looks again at blocks or not.
 #[test]
 fn a_bit_lost_before_the_manifest_is_sealed_publishes_nothing() {
     let place = tempfile::tempdir().unwrap();
-    let (archive, done) = backed_up_with(place.path(), false, &[UNLUCKY_TAG]);
+    let (repository, done) = backed_up_with(place.path(), false, &[UNLUCKY_TAG]);
     assert!(matches!(done, Err(Error::ManifestChanged)), "{done:?}");
-    assert_eq!(archive.local().unwrap().snapshots().unwrap(), []);
+    assert_eq!(repository.local().unwrap().snapshots().unwrap(), []);
 }
 
 /// Who does not look again stores it; nobody ever gets it as what it is not.
 #[test]
 fn a_bit_lost_before_sealing_is_found_by_check_and_named_by_a_restore() {
     let place = tempfile::tempdir().unwrap();
-    let (archive, done) = backed_up(place.path(), false);
+    let (repository, done) = backed_up(place.path(), false);
     let name = done.unwrap().snapshot;
     let options =
         check::Options { read_data_percent: Some(100.0), threads: 1, ..Default::default() };
-    let report = check::run(&archive, &options, &Progress::default()).unwrap();
+    let report = check::run(&repository, &options, &Progress::default()).unwrap();
     let named: Vec<_> = report.damages.iter().flat_map(|damage| &damage.paths).collect();
     assert_eq!(named, [b"unlucky"], "{report:#?}");
-    let snapshot = ManifestReader::new(&archive).unwrap().read(name).unwrap();
+    let snapshot = ManifestReader::new(&repository).unwrap().read(name).unwrap();
     let (target, heard) = (place.path().join("target"), Silent(Default::default()));
     let (options, progress) = (restore::Options::default(), Progress::default());
     let report =
-        restore::run(&archive, &snapshot, b"", &target, &options, &progress, &heard).unwrap();
+        restore::run(&repository, &snapshot, b"", &target, &options, &progress, &heard).unwrap();
     assert_eq!((report.failed, heard.0.into_inner()), (1, vec![b"unlucky".to_vec()]));
     assert_eq!(std::fs::read(target.join("good")).unwrap(), [7; 500]);
     assert!(!target.join("unlucky").exists());

@@ -30,7 +30,7 @@ use crate::manifest::{self, Body, NewManifest};
 use crate::pages::{PageReader, PageWriter};
 use crate::report::Report;
 use crate::throttle::Limits;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use batch::{Batch, Item};
 use capture::Problem;
 use capture::read::ReadOptions;
@@ -163,28 +163,29 @@ fn check_names(options: &Options) -> Result<()> {
 
 /// Backs up, and publishes a snapshot.
 pub fn run(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     options: &Options,
     progress: &Progress,
     monitor: &dyn Monitor,
 ) -> Result<Done> {
     check_names(options)?;
-    let mut begun = Begun::of(archive, options);
+    let mut begun = Begun::of(repository, options);
     let mut last = repository::Error::SessionLost;
     for _ in 0..SESSIONS_MAX {
-        let done = archive
-            .writing("backup", |writer| write(archive, writer, options, progress, monitor, &begun));
+        let done = repository.with_write_lease("backup", |writer| {
+            write(repository, writer, options, progress, monitor, &begun)
+        });
         match done {
             Err(Error::Repository(repository::Error::SessionLost)) => {
                 monitor.note(
                     "the server lost the session: it is begun again, and finds what was stored",
                 );
                 progress.start_again();
-                begun = Begun { clock: begun.clock, ..Begun::of(archive, options) };
+                begun = Begun { clock: begun.clock, ..Begun::of(repository, options) };
             }
             // A key was removed since the key list was read: what is stored now is sealed in a new epoch.
             Err(Error::Repository(repository::Error::KeysChanged)) => {
-                archive.key_list_anew()?;
+                repository.refresh_key_list()?;
                 progress.start_again();
                 last = repository::Error::KeysChanged;
             }
@@ -195,25 +196,25 @@ pub fn run(
 }
 
 fn write(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     writer: &dyn WriteLease,
     options: &Options,
     progress: &Progress,
     monitor: &dyn Monitor,
     begun: &Begun,
 ) -> Result<Done> {
-    let source = manifest::source_id(archive, &options.node, &options.paths);
-    let sealer = archive.sealer()?;
-    let (previous, session) = begin(archive, writer, options, &sealer, monitor)?;
-    let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
-    let ids = &archive.keys.writer.ids;
+    let source = manifest::source_id(repository, &options.node, &options.paths);
+    let sealer = repository.sealer()?;
+    let (previous, session) = begin(repository, writer, options, &sealer, monitor)?;
+    let pages = previous_pages(repository, options, previous.as_ref(), monitor)?;
+    let ids = &repository.keys.writer.ids;
     let writer = PageWriter::new(&*session, &sealer, ids, options.cache.as_deref())?;
-    let shared = Shared::new(archive, options, progress, monitor, &*session, &sealer, &writer)?;
+    let shared = Shared::new(repository, options, progress, monitor, &*session, &sealer, &writer)?;
     let previous_head = previous.as_ref().map(|stored| stored.head);
     let distrust =
-        distrusts(archive, options, pages.is_some(), previous.as_ref())?.then_some(&*session);
+        distrusts(repository, options, pages.is_some(), previous.as_ref())?.then_some(&*session);
     let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
-    let order = Order::new(&writer, archive.cut_key(), monitor);
+    let order = Order::new(&writer, repository.cut_key(), monitor);
     let (root, mut tally) = pipeline(options, &shared, merge, order)?;
     drop(shared);
     tally.report.bytes_of_pages = writer.finish()?;
@@ -232,9 +233,9 @@ fn write(
         root,
         original: None,
     };
-    let done = finish(archive, options, session, &sealer, manifest, tally, begun)?;
+    let done = finish(repository, options, session, &sealer, manifest, tally, begun)?;
     if let Some(cache) = &options.cache
-        && let Err(error) = cache.save(archive.store.damage_epoch())
+        && let Err(error) = cache.save(repository.store.damage_epoch())
     {
         monitor
             .note(&format!("the chunk cache cannot be saved ({error}): the next run does without"));
@@ -244,12 +245,12 @@ fn write(
 
 /// The newest snapshot of the source of `options` that may be built upon.
 fn newest(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Option<StoredSnapshot>> {
-    let source = manifest::source_id(archive, &options.node, &options.paths);
-    manifest::newest_of(archive, &source, &options.node, &mut |text| monitor.note(text))
+    let source = manifest::source_id(repository, &options.node, &options.paths);
+    manifest::newest_of(repository, &source, &options.node, &mut |text| monitor.note(text))
 }
 
 /// Whether a new snapshot would be the `previous` one once more: the same tree, nothing of which had to be stored, and both
@@ -270,14 +271,14 @@ fn skipped(previous: &StoredSnapshot, tally: Tally, begun: &Begun) -> Done {
 
 /// A session on the newest snapshot of the source, if there is one.
 fn begin(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     writer: &dyn WriteLease,
     options: &Options,
     sealer: &Sealer,
     monitor: &dyn Monitor,
 ) -> Result<(Option<StoredSnapshot>, Box<dyn WriteSession>)> {
     loop {
-        let previous = newest(archive, options, monitor)?;
+        let previous = newest(repository, options, monitor)?;
         let base = previous.as_ref().map(|stored| stored.name);
         match writer.begin(base, sealer.session_record()) {
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
@@ -294,22 +295,22 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    pub(crate) fn new(archive: &Archive) -> Self {
-        let time = archive.surroundings.now();
+    pub(crate) fn new(repository: &UnlockedRepository) -> Self {
+        let time = repository.surroundings.now();
         let time = Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos() };
         Self { time, clock: Instant::now(), cost: tally::Meter::start() }
     }
 
     /// With the time that the options ask for.
-    fn of(archive: &Archive, options: &Options) -> Self {
-        let begun = Self::new(archive);
+    fn of(repository: &UnlockedRepository, options: &Options) -> Self {
+        let begun = Self::new(repository);
         Self { time: options.time.unwrap_or(begun.time), ..begun }
     }
 }
 
 /// Completes the report, signs the manifest and publishes.
 fn finish(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     options: &Options,
     session: Box<dyn WriteSession>,
     sealer: &Sealer,
@@ -328,12 +329,12 @@ fn finish(
         paths: options.paths.clone(),
         tags: options.tags.clone(),
         partial,
-        damage_epoch: archive.store.damage_epoch(),
+        damage_epoch: repository.store.damage_epoch(),
         program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         report: report.clone(),
     };
     let (before, source_sequence) = (Instant::now(), manifest.source_sequence());
-    let committed = manifest::commit(archive, session, sealer, manifest, &body)?;
+    let committed = manifest::commit(repository, session, sealer, manifest, &body)?;
     // The stored report cannot know how long storing it took; the one that is shown does. Amounts are the
     // same in both: without the snapshot's own record.
     report.stages.commit_secs = before.elapsed().as_secs_f64();
@@ -343,7 +344,7 @@ fn finish(
 }
 
 fn previous_pages<'a>(
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     options: &'a Options,
     previous: Option<&StoredSnapshot>,
     monitor: &dyn Monitor,
@@ -351,29 +352,30 @@ fn previous_pages<'a>(
     let Some(previous) = previous.filter(|_| !options.full) else { return Ok(None) };
     let cache = options.cache.as_deref();
     let is_cached = cache.is_some_and(|cache| cache.has(&previous.head.root));
-    if archive.reader_keys().is_err() && !is_cached {
+    if repository.reader_keys().is_err() && !is_cached {
         monitor.note("this key cannot read: all files are read again, what is stored is not sent");
         return Ok(None);
     }
-    Ok(Some(PageReader::cached(archive, cache)?))
+    Ok(Some(PageReader::cached(repository, cache)?))
 }
 
 /// Whether something may have been lost since the snapshot before was made: then what is taken
 /// over from it is looked for, and stored again where it is missing.
 fn distrusts(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     options: &Options,
     reads: bool,
     previous: Option<&StoredSnapshot>,
 ) -> Result<bool> {
     let Some(previous) = previous.filter(|_| reads) else { return Ok(false) };
-    if archive.reader_keys().is_err() {
+    if repository.reader_keys().is_err() {
         // The manifest says when it was made; who cannot read it remembers when the cache was.
         let epoch = options.cache.as_ref().map(|cache| cache.epoch());
-        return Ok(epoch != Some(archive.store.damage_epoch()));
+        return Ok(epoch != Some(repository.store.damage_epoch()));
     }
-    let snapshot = manifest::ManifestReader::new(archive)?.open(previous.clone());
-    Ok(snapshot.map_or(true, |snapshot| snapshot.body.damage_epoch != archive.store.damage_epoch()))
+    let snapshot = manifest::ManifestReader::new(repository)?.open(previous.clone());
+    Ok(snapshot
+        .map_or(true, |snapshot| snapshot.body.damage_epoch != repository.store.damage_epoch()))
 }
 
 /// Runs walk, workers and order until the source is done.
@@ -449,13 +451,13 @@ fn feed(
 
 /// What a backup would do, without doing it: counts, and what would be read, with its size.
 pub fn dry_run(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     options: &Options,
     monitor: &dyn Monitor,
     mut would_read: impl FnMut(&Entry),
 ) -> Result<Report> {
-    let previous = newest(archive, options, monitor)?;
-    let pages = previous_pages(archive, options, previous.as_ref(), monitor)?;
+    let previous = newest(repository, options, monitor)?;
+    let pages = previous_pages(repository, options, previous.as_ref(), monitor)?;
     let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head), None);
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;
     let mut batch = Batch::default();

@@ -8,7 +8,7 @@ use super::worker::Shared;
 use super::{Begun, Done, Monitor, Options, Progress, finish};
 use crate::manifest::{self, NewManifest};
 use crate::pages::PageWriter;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use format::entry::{Attributes, Content, Entry, Kind};
 use repository::store::{WriteLease, WriteSession};
 use seal::Sealer;
@@ -20,7 +20,7 @@ use tree::Builder;
 /// Backs up what `input` gives, as the file `name`. `confirm` is asked at its end, before anything
 /// is published: a command that failed makes no snapshot.
 pub fn run_stream(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     options: &Options,
     name: &[u8],
     input: &mut dyn Read,
@@ -32,17 +32,18 @@ pub fn run_stream(
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }
     super::check_names(options)?;
-    let begun = Begun::of(archive, options);
-    archive.writing("backup", |writer| {
-        let source = manifest::source_id(archive, &options.node, &options.paths);
-        let previous = super::newest(archive, options, monitor)?;
-        let (sealer, session) = begin(archive, writer)?;
-        let pages = PageWriter::new(&*session, &sealer, &archive.keys.writer.ids, None)?;
-        let shared = Shared::new(archive, options, progress, monitor, &*session, &sealer, &pages)?;
+    let begun = Begun::of(repository, options);
+    repository.with_write_lease("backup", |writer| {
+        let source = manifest::source_id(repository, &options.node, &options.paths);
+        let previous = super::newest(repository, options, monitor)?;
+        let (sealer, session) = begin(repository, writer)?;
+        let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
+        let shared =
+            Shared::new(repository, options, progress, monitor, &*session, &sealer, &pages)?;
         let (content, size, mut tally) = store(&shared, input)?;
         confirm()?;
         drop(shared);
-        let mut builder = Builder::new(&pages, archive.cut_key());
+        let mut builder = Builder::new(&pages, repository.cut_key());
         for entry in entries(name, content, size, begun.time) {
             format::check::entry(&entry)?;
             builder.push(&entry)?;
@@ -61,17 +62,20 @@ pub fn run_stream(
             root,
             original: None,
         };
-        finish(archive, options, session, &sealer, manifest, tally, &begun)
+        finish(repository, options, session, &sealer, manifest, tally, &begun)
     })
 }
 
 /// A session, begun once more when a key was removed since the key list was read.
-fn begin(archive: &Archive, writer: &dyn WriteLease) -> Result<(Sealer, Box<dyn WriteSession>)> {
-    let sealer = archive.sealer()?;
+fn begin(
+    repository: &UnlockedRepository,
+    writer: &dyn WriteLease,
+) -> Result<(Sealer, Box<dyn WriteSession>)> {
+    let sealer = repository.sealer()?;
     match writer.begin(None, sealer.session_record()) {
         Err(repository::Error::KeysChanged) => {
-            archive.key_list_anew()?;
-            let sealer = archive.sealer()?;
+            repository.refresh_key_list()?;
+            let sealer = repository.sealer()?;
             let session = writer.begin(None, sealer.session_record())?;
             Ok((sealer, session))
         }

@@ -9,7 +9,7 @@ use super::tally::{Tally, timed};
 use super::{Monitor, Options, Progress};
 use crate::pages::PageWriter;
 use crate::throttle::Throttle;
-use crate::{Archive, Result};
+use crate::{Result, UnlockedRepository};
 use capture::read::{LargeFile, Outcome, Piece, SmallRead, link_target};
 use capture::walk::Row;
 use capture::xattrs::{self, Xattrs};
@@ -49,7 +49,7 @@ pub(super) struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     pub(super) fn new(
-        archive: &'a Archive,
+        repository: &'a UnlockedRepository,
         options: &'a Options,
         progress: &'a Progress,
         monitor: &'a dyn Monitor,
@@ -57,7 +57,7 @@ impl<'a> Shared<'a> {
         sealer: &'a Sealer,
         pages: &'a PageWriter<'a>,
     ) -> Result<Self> {
-        let (ids, chunker) = (&archive.keys.writer.ids, archive.chunker()?);
+        let (ids, chunker) = (&repository.keys.writer.ids, repository.chunker()?);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let presses = Presses::new(options, cores)?;
         let throttle = Throttle::new(&options.limits, progress);

@@ -2,7 +2,7 @@
 
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use format::entry::{Content, Entry, Segment};
 use format::list;
 use ids::ObjectId;
@@ -15,20 +15,20 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Reads the content of files, each chunk checked against its name.
 pub struct ContentReader<'a> {
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     pages: &'a PageReader<'a>,
     scratch: Scratch,
 }
 
 impl<'a> ContentReader<'a> {
-    /// A reader of files in `archive`.
-    pub fn new(archive: &'a Archive, pages: &'a PageReader<'a>) -> Result<Self> {
-        Ok(Self { archive, pages, scratch: Scratch::new()? })
+    /// A reader of files in `repository`.
+    pub fn new(repository: &'a UnlockedRepository, pages: &'a PageReader<'a>) -> Result<Self> {
+        Ok(Self { repository, pages, scratch: Scratch::new()? })
     }
 
     /// `entry` with its extended attributes, wherever they lie.
     pub fn with_xattrs<'e>(&self, entry: &'e Entry) -> Result<Cow<'e, Entry>> {
-        crate::xattrs::whole(entry, self.archive.blocks()?, &self.archive.keys.writer.ids)
+        crate::xattrs::whole(entry, self.repository.blocks()?, &self.repository.keys.writer.ids)
     }
 
     /// Writes the content of `entry` to `output`; holes are zeros. Exactly as many bytes as its
@@ -59,8 +59,8 @@ impl<'a> ContentReader<'a> {
             Segment::Hole(length) => return self.zeros(*length, output),
             Segment::Data(id, length) => (id, *length),
         };
-        let name = |bytes: &[u8]| self.archive.keys.writer.ids.chunk_id(bytes);
-        let bytes = self.archive.blocks()?.object(id, &mut self.scratch, name)?;
+        let name = |bytes: &[u8]| self.repository.keys.writer.ids.chunk_id(bytes);
+        let bytes = self.repository.blocks()?.object(id, &mut self.scratch, name)?;
         if bytes.len() != length as usize {
             return Err(Error::WrongContent(*id));
         }

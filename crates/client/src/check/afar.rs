@@ -7,7 +7,7 @@ use super::{Damage, Options, Report, cancelled, damage, structure};
 use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
 use crate::receipts::Received;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use ids::{ContainerNo, ObjectId, RecordLocation, SnapshotId};
 use repository::check::IdPrefix;
 use rustc_hash::FxHashSet;
@@ -21,7 +21,7 @@ const AHEAD: usize = 128;
 const LEFT_OUT: [&str; 4] = ["containers", "parity", "index", "tombstones"];
 
 pub(super) fn run(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     options: &Options,
     progress: &Progress,
     report: &mut Report,
@@ -31,22 +31,22 @@ pub(super) fn run(
     }
     report.left_out = LEFT_OUT.to_vec();
     // Without it nobody can say what is forged.
-    archive.key_list_anew()?;
-    let mut located = Located::new(&*archive.store, options.read_data_percent.is_some());
-    let found = structure::check_with(archive, Some(&mut located), progress, report)?;
-    history(&found, &archive.store.snapshots()?, report);
+    repository.refresh_key_list()?;
+    let mut located = Located::new(&*repository.store, options.read_data_percent.is_some());
+    let found = structure::check_with(repository, Some(&mut located), progress, report)?;
+    history(&found, &repository.store.snapshots()?, report);
     let mut lost = located.missing;
     if !lost.is_empty() {
         let what = format!("{} chunks are in no container", lost.len());
         report.damages.push(Damage { what, ..Damage::default() });
     }
     if let Some(percent) = options.read_data_percent {
-        let mut data = Data::new(archive, report, progress)?;
+        let mut data = Data::new(repository, report, progress)?;
         data.read(located.places, percent)?;
         lost.extend(data.lost);
     }
     if !lost.is_empty() || !found.bad_pages.is_empty() {
-        damage::search(archive, &found, &lost, report)?;
+        damage::search(repository, &found, &lost, report)?;
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ fn history(found: &Found, listed: &[repository::snapshots::SnapshotRef], report:
 
 /// Reads records, and compares what is in them with its names.
 struct Data<'a> {
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     report: &'a mut Report,
     progress: &'a Progress,
     scratch: Scratch,
@@ -80,9 +80,13 @@ struct Data<'a> {
 type At = (RecordLocation, ObjectId);
 
 impl<'a> Data<'a> {
-    fn new(archive: &'a Archive, report: &'a mut Report, progress: &'a Progress) -> Result<Self> {
+    fn new(
+        repository: &'a UnlockedRepository,
+        report: &'a mut Report,
+        progress: &'a Progress,
+    ) -> Result<Self> {
         let (buffer, lost) = Default::default();
-        Ok(Self { archive, report, progress, scratch: Scratch::new()?, buffer, lost })
+        Ok(Self { repository, report, progress, scratch: Scratch::new()?, buffer, lost })
     }
 
     /// All of `objects`, or those in a share of the containers.
@@ -90,7 +94,7 @@ impl<'a> Data<'a> {
         objects.sort_unstable();
         let numbers: BTreeSet<_> = objects.iter().map(|(place, _)| place.container).collect();
         let numbers: Vec<_> = numbers.into_iter().collect();
-        let chosen = choose(&numbers, Some(percent), self.archive.now_secs());
+        let chosen = choose(&numbers, Some(percent), self.repository.now_secs());
         let chosen: FxHashSet<ContainerNo> =
             numbers.iter().zip(chosen).filter(|(_, is)| *is).map(|(number, _)| *number).collect();
         self.report.containers = numbers.len() as u64;
@@ -99,13 +103,13 @@ impl<'a> Data<'a> {
         let records: Vec<_> = objects.chunk_by(|one, next| one.0 == next.0).collect();
         let mut ahead = records.iter().map(|record| record[0].0);
         for place in ahead.by_ref().take(AHEAD) {
-            self.archive.store.prefetch(place)?;
+            self.repository.store.prefetch(place)?;
         }
         for record in &records {
             cancelled(self.progress)?;
             self.record(record)?;
             if let Some(place) = ahead.next() {
-                self.archive.store.prefetch(place)?;
+                self.repository.store.prefetch(place)?;
             }
         }
         Ok(())
@@ -121,7 +125,7 @@ impl<'a> Data<'a> {
         if self.moved(objects)? {
             return Ok(());
         }
-        let is_healable = self.archive.store.heal(place, &mut self.buffer)
+        let is_healable = self.repository.store.heal(place, &mut self.buffer)
             && self.holds(place, objects, false).is_ok();
         let (number, offset, length) = (place.container, place.offset, place.length);
         let what = format!("container {number} at {offset} (+{length}): {error}");
@@ -135,13 +139,13 @@ impl<'a> Data<'a> {
     /// Whether the record at `place` holds all of these as their names say. It is read first, or in the buffer already.
     fn holds(&mut self, place: RecordLocation, objects: &[At], read: bool) -> Result<()> {
         if read {
-            self.archive.store.read(place, &mut self.buffer)?;
+            self.repository.store.read(place, &mut self.buffer)?;
             self.report.bytes_read += self.buffer.len() as u64;
             self.progress.bytes_read.fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
         }
-        let blocks = self.archive.blocks()?;
+        let blocks = self.repository.blocks()?;
         let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
-        if let Some(id) = misnamed(&self.archive.keys.writer.ids, &opened).next() {
+        if let Some(id) = misnamed(&self.repository.keys.writer.ids, &opened).next() {
             return Err(Error::WrongContent(id));
         }
         let is_in = |id: &ObjectId| opened.ids.contains(id);
@@ -154,7 +158,7 @@ impl<'a> Data<'a> {
     /// Whether a reclaim has moved all of these meanwhile, and they are good where they lie now.
     fn moved(&mut self, objects: &[At]) -> Result<bool> {
         let ids: Vec<_> = objects.iter().map(|(_, id)| *id).collect();
-        let places = self.archive.store.locate(&ids)?;
+        let places = self.repository.store.locate(&ids)?;
         let Some(mut now) = places
             .into_iter()
             .zip(ids)

@@ -5,7 +5,7 @@ use super::structure::Found;
 use super::{Damage, Report};
 use crate::manifest::Snapshot;
 use crate::pages::{Lost, PageReader};
-use crate::{Archive, Result};
+use crate::{Result, UnlockedRepository};
 use format::entry::{Content, Entry, Segment};
 use ids::{ObjectId, RecordLocation};
 use repository::check::{ContainerDamage, IdPrefix, lost_objects};
@@ -16,12 +16,12 @@ use tree::{Cursor, PageSource};
 const PATHS_MAX: usize = 100;
 
 pub(super) fn attribute(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     found: &Found,
     seen: &Seen,
     report: &mut Report,
 ) -> Result<()> {
-    for damage in seen.damages.iter().chain(&healed(archive, seen)) {
+    for damage in seen.damages.iter().chain(&healed(repository, seen)) {
         let range = damage
             .range
             .map_or(String::new(), |(offset, length)| format!(" at {offset} (+{length})"));
@@ -38,7 +38,7 @@ pub(super) fn attribute(
     report.needs_rebuild |= is_missed && seen.has_unnamed;
     let mut wanted = found.missing.clone();
     if seen.has_losses() {
-        let lost = lost_objects(archive.local()?, |place, id| seen.is_lost(place, id))?;
+        let lost = lost_objects(repository.local()?, |place, id| seen.is_lost(place, id))?;
         // Else what is damaged is already out of the index.
         report.needs_rebuild |= !lost.is_empty();
         wanted.extend(lost);
@@ -46,18 +46,18 @@ pub(super) fn attribute(
     if wanted.is_empty() && found.bad_pages.is_empty() {
         return Ok(());
     }
-    search(archive, found, &wanted, report)
+    search(repository, found, &wanted, report)
 }
 
 /// Which snapshots and paths need what is `wanted`, or a page that is bad.
 pub(super) fn search(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     found: &Found,
     wanted: &FxHashSet<IdPrefix>,
     report: &mut Report,
 ) -> Result<()> {
     let search = Search { wanted, bad_pages: &found.bad_pages };
-    let pages = PageReader::new(archive)?;
+    let pages = PageReader::new(repository)?;
     for snapshot in &found.snapshots {
         search.snapshot(&pages, snapshot, &mut report.damages)?;
     }
@@ -65,14 +65,14 @@ pub(super) fn search(
 }
 
 /// What could only be read by its parity while the structure was checked, and is not said yet.
-fn healed(archive: &Archive, seen: &Seen) -> Vec<ContainerDamage> {
+fn healed(repository: &UnlockedRepository, seen: &Seen) -> Vec<ContainerDamage> {
     let damage = |place: RecordLocation| ContainerDamage {
         range: Some((place.offset.into(), place.length.into())),
         is_healable: true,
         ..ContainerDamage::of_container(place.container, "it was read from parity".into())
     };
     let said: FxHashSet<_> = seen.damages.iter().map(|it| (it.container, it.range)).collect();
-    let healed = archive.store.healed().into_iter().map(damage);
+    let healed = repository.store.healed().into_iter().map(damage);
     healed.filter(|it| !said.contains(&(it.container, it.range))).collect()
 }
 

@@ -5,7 +5,7 @@
 use super::{Options, Report, cancelled};
 use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use format::container::Row;
 use format::record::{self, RecordKind};
 use ids::{ContainerNo, RecordLocation};
@@ -70,22 +70,22 @@ struct Total {
 }
 
 pub(super) fn check(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     options: &Options,
     progress: &Progress,
     report: &mut Report,
 ) -> Result<Seen> {
-    let containers = containers(archive)?;
+    let containers = containers(repository)?;
     let numbers: Vec<_> = containers.keys().copied().collect();
     report.containers = numbers.len() as u64;
-    let chosen = choose(&numbers, options.read_data_percent, archive.now_secs());
+    let chosen = choose(&numbers, options.read_data_percent, repository.now_secs());
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Total::default()));
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(2, usize::from),
         threads => threads,
     };
     std::thread::scope(|scope| {
-        let work = || work(archive, &containers, &chosen, progress, &next, &total);
+        let work = || work(repository, &containers, &chosen, progress, &next, &total);
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err(Error::ThreadGone)))
     })?;
@@ -96,11 +96,11 @@ pub(super) fn check(
 
 /// All containers that the index names or that are there; whether the index names them. Some hold
 /// no object, but say which snapshots were made and forgotten.
-fn containers(archive: &Archive) -> Result<BTreeMap<ContainerNo, bool>> {
-    let files = archive.local()?.containers()?;
+fn containers(repository: &UnlockedRepository) -> Result<BTreeMap<ContainerNo, bool>> {
+    let files = repository.local()?.containers()?;
     let there = files.iter().filter(|file| file.finished).map(|file| (file.number, false));
     let mut all: BTreeMap<_, _> = there.collect();
-    all.extend(containers_in_index(archive.local()?)?.into_iter().map(|number| (number, true)));
+    all.extend(containers_in_index(repository.local()?)?.into_iter().map(|number| (number, true)));
     Ok(all)
 }
 
@@ -118,14 +118,14 @@ pub(super) fn choose(numbers: &[ContainerNo], percent: Option<f64>, now_secs: i6
 }
 
 fn work(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     containers: &BTreeMap<ContainerNo, bool>,
     chosen: &[bool],
     progress: &Progress,
     next: &AtomicUsize,
     total: &Mutex<Total>,
 ) -> Result<()> {
-    let mut look = Look { archive, scratch: Scratch::new()?, buffer: Vec::new() };
+    let mut look = Look { repository, scratch: Scratch::new()?, buffer: Vec::new() };
     let containers: Vec<_> = containers.iter().map(|(number, named)| (*number, *named)).collect();
     loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +141,7 @@ fn work(
 
 /// What a thread needs to look into containers.
 struct Look<'a> {
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     scratch: Scratch,
     buffer: Vec<u8>,
 }
@@ -156,7 +156,7 @@ impl Look<'_> {
         progress: &Progress,
     ) -> Result<(Seen, u64)> {
         let mut seen = Seen::default();
-        let opened = open_container(self.archive.local()?, number, &mut seen.damages)?;
+        let opened = open_container(self.repository.local()?, number, &mut seen.damages)?;
         let Some(OpenContainer { reader, rows }) = opened else {
             // One that nobody names may be removed at this moment.
             if !is_named {
@@ -179,7 +179,7 @@ impl Look<'_> {
         }
         // What is known to be damaged is said once.
         if chosen && seen.damages.is_empty() {
-            seen.damages.extend(check_parity(self.archive.local()?, &reader)?);
+            seen.damages.extend(check_parity(self.repository.local()?, &reader)?);
         }
         let bytes = rows.iter().map(|row| u64::from(row.length)).sum();
         Ok((seen, if chosen { bytes } else { 0 }))
@@ -223,9 +223,9 @@ impl Look<'_> {
             let ids = record::object_ids(&record).unwrap_or_default();
             there.extend(ids.iter().map(|id| (place.offset, IdPrefix::new(id))));
         }
-        let Ok(blocks) = self.archive.blocks() else { return Ok(()) };
+        let Ok(blocks) = self.repository.blocks() else { return Ok(()) };
         let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
-        for id in misnamed(&self.archive.keys.writer.ids, &opened) {
+        for id in misnamed(&self.repository.keys.writer.ids, &opened) {
             let range = Some((place.offset.into(), place.length.into()));
             let reason = format!("object {id} has other content than its name says");
             let damage = ContainerDamage::of_container(place.container, reason);

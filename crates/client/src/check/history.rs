@@ -6,7 +6,7 @@ use super::structure::Found;
 use super::{Damage, Report};
 use crate::signers::Signers;
 use crate::unlisted::{forgotten, signed_head};
-use crate::{Archive, Result};
+use crate::{Result, UnlockedRepository};
 use format::manifest::{self, Head};
 use ids::SnapshotId;
 use repository::snapshots::SnapshotRef;
@@ -15,20 +15,21 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const NOBODY: SnapshotId = SnapshotId([0; SnapshotId::LEN]);
 
 pub(super) fn check(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     found: &Found,
     seen: &Seen,
     report: &mut Report,
 ) -> Result<()> {
-    let signers = Signers::new(archive);
+    let signers = Signers::new(repository);
     // One of a key that was removed since explains a gap as well as any.
     let forgotten = forgotten(&signers, &seen.tombstones)?;
     let mut stored = stored(&signers, &seen.manifests)?;
-    let comes_back = |head: &Head| -> Result<bool> { Ok(archive.local()?.is_complete(head.root)?) };
+    let comes_back =
+        |head: &Head| -> Result<bool> { Ok(repository.local()?.is_complete(head.root)?) };
     for head in found.unreadable.iter().filter_map(|id| stored.get(id)) {
         report.needs_rebuild |= comes_back(head)?;
     }
-    let listed = listed(archive, &stored)?;
+    let listed = listed(repository, &stored)?;
     let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
     stored.retain(|id, _| !is_known(id));
     for snapshot in &found.snapshots {
@@ -64,14 +65,14 @@ pub(super) fn check(
 
 /// The snapshots that have files. The list may be of the past: what it lacks is looked for by name.
 fn listed(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     stored: &FxHashMap<SnapshotId, Head>,
 ) -> Result<FxHashSet<SnapshotId>> {
     let mut listed: FxHashSet<_> =
-        archive.local()?.snapshots()?.iter().map(|name| name.id).collect();
+        repository.local()?.snapshots()?.iter().map(|name| name.id).collect();
     for (id, head) in stored.iter().filter(|(id, _)| !listed.contains(id)).collect::<Vec<_>>() {
         let name = SnapshotRef { sequence: head.sequence, id: *id };
-        match archive.local()?.snapshot(name) {
+        match repository.local()?.snapshot(name) {
             Err(repository::Error::SnapshotMissing(_)) => {}
             Err(error) if error.is_unreachable() => return Err(error.into()),
             _ => drop(listed.insert(*id)),

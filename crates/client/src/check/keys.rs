@@ -2,28 +2,28 @@
 //! name, and what stands twice does so.
 
 use super::{Damage, Report};
-use crate::{Archive, Result};
+use crate::{Result, UnlockedRepository};
 use crypto::{KeyEntry, LAST_KEY_EPOCH};
 use ids::KeyId;
 use repository::config::Config;
 
 /// What stands twice and is lost or damaged in one place.
-fn ills(archive: &Archive) -> Result<Vec<(&'static str, String)>> {
-    let mut ills = Config::problems(&**archive.local()?.storage())?;
-    ills.extend(archive.local()?.key_list_problems()?);
+fn ills(repository: &UnlockedRepository) -> Result<Vec<(&'static str, String)>> {
+    let mut ills = Config::problems(&**repository.local()?.storage())?;
+    ills.extend(repository.local()?.key_list_problems()?);
     Ok(ills)
 }
 
-pub(super) fn check(archive: &Archive, report: &mut Report) -> Result<()> {
+pub(super) fn check(repository: &UnlockedRepository, report: &mut Report) -> Result<()> {
     let damages = &mut report.damages;
     let mut tell = |what, healable| damages.push(Damage { what, healable, ..Damage::default() });
     // Without it nobody can say what is forged: `rebuild` makes it anew.
-    let list = archive.key_list_anew()?;
-    for (name, why) in ills(archive)? {
+    let list = repository.refresh_key_list()?;
+    for (name, why) in ills(repository)? {
         tell(format!("{why} ({name}, which stands twice)"), true);
     }
-    for (id, slot) in archive.local()?.key_slots()? {
-        match crypto::verify_slot_certificate(&slot, &archive.slot.root) {
+    for (id, slot) in repository.local()?.key_slots()? {
+        match crypto::verify_slot_certificate(&slot, &repository.slot.root) {
             Ok(info) if info.id != id => {
                 tell(unusable(id, &format!("it is the slot of key {}", info.id)), false);
                 report.damaged_keys.push(id.to_string());
@@ -50,8 +50,8 @@ pub(super) fn check(archive: &Archive, report: &mut Report) -> Result<()> {
 const LAST: &str = "this is the last key epoch: whoever holds a key that is removed from now on can read what is stored later. Make a new repository: icecore init";
 
 /// The list is at least of the epoch in which everything was stored that opened.
-pub(super) fn check_epoch(archive: &Archive, report: &mut Report) -> Result<()> {
-    let (list, latest) = (archive.key_list()?, archive.blocks()?.opener().latest());
+pub(super) fn check_epoch(repository: &UnlockedRepository, report: &mut Report) -> Result<()> {
+    let (list, latest) = (repository.key_list()?, repository.blocks()?.opener().latest());
     if latest > list.epoch() {
         let what = format!(
             "the key list is of key epoch {}, and something was stored in epoch {latest}: the list is an old one, and removed keys look valid; with a full key: icecore rebuild",
@@ -80,21 +80,21 @@ fn left(id: KeyId) -> String {
 
 /// Writes again what stands twice and is ill in one place.
 pub(super) fn repair(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     lease: &repository::lease::Lease,
     report: &mut Report,
 ) -> Result<()> {
     // Only one that the root key signed is copied.
-    archive.key_list_anew()?;
-    let ills = ills(archive)?;
+    repository.refresh_key_list()?;
+    let ills = ills(repository)?;
     if ills.iter().any(|(name, _)| !name.starts_with("keys/")) {
         lease.verify()?;
-        archive.local()?.config().write(&**archive.local()?.storage())?;
+        repository.local()?.config().write(&**repository.local()?.storage())?;
     }
     if ills.iter().any(|(name, _)| name.starts_with("keys/"))
-        && let Some(list) = archive.local()?.key_list()?
+        && let Some(list) = repository.local()?.key_list()?
     {
-        archive.local()?.replace_key_list(lease, &list)?;
+        repository.local()?.replace_key_list(lease, &list)?;
     }
     report.repaired.extend(ills.into_iter().map(|(name, why)| format!("{name}: {why}")));
     Ok(())

@@ -5,7 +5,7 @@ use super::{Damage, Report, cancelled};
 use crate::backup::Progress;
 use crate::manifest::{ManifestReader, Snapshot};
 use crate::pages::PageReader;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use format::leaf::LeafReader;
 use format::page::PageKind;
 use format::{inner, list};
@@ -81,18 +81,22 @@ struct Walk<'a, 'b> {
     sorted: usize,
 }
 
-pub(super) fn check(archive: &Archive, progress: &Progress, report: &mut Report) -> Result<Found> {
-    check_with(archive, None, progress, report)
+pub(super) fn check(
+    repository: &UnlockedRepository,
+    progress: &Progress,
+    report: &mut Report,
+) -> Result<Found> {
+    check_with(repository, None, progress, report)
 }
 
 /// The same of a repository that is far away, which says where chunks lie: `missing` are in `located` then.
 pub(super) fn check_with(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     located: Option<&mut Located<'_>>,
     progress: &Progress,
     report: &mut Report,
 ) -> Result<Found> {
-    let mut reader = ManifestReader::new(archive)?;
+    let mut reader = ManifestReader::new(repository)?;
     let damages = &mut report.damages;
     let mut unreadable = Vec::new();
     let snapshots = reader.all(|name, error| {
@@ -103,7 +107,7 @@ pub(super) fn check_with(
         damages.push(Damage { what, snapshots: vec![name.id.to_string()], ..Damage::default() });
     })?;
     check_chains(&snapshots, report);
-    let pages = PageReader::new(archive)?;
+    let pages = PageReader::new(repository)?;
     let is_far = located.is_some();
     let mut walk = Walk { located, ..Walk::default() };
     for snapshot in &snapshots {
@@ -116,7 +120,7 @@ pub(super) fn check_with(
     report.chunks = walk.count() as u64;
     let missing = match is_far {
         true => FxHashSet::default(),
-        false => missing_ids(archive.local()?, &walk.chunks)?.into_iter().collect(),
+        false => missing_ids(repository.local()?, &walk.chunks)?.into_iter().collect(),
     };
     Ok(Found { snapshots, unreadable, bad_pages: walk.bad_pages, missing })
 }

@@ -220,7 +220,7 @@ impl Finisher<'_> {
     fn copy(&self, entry: Entry) -> Result<()> {
         let shared = self.shared;
         let mut scratch = Scratch::new()?;
-        let pages = PageReader::new(shared.archive)?;
+        let pages = PageReader::new(shared.repository)?;
         let job = FileJob::new(entry, false);
         let mut offset = 0u64;
         for run in Runs::of(&pages, &job.entry) {
@@ -232,7 +232,7 @@ impl Finisher<'_> {
                 Segment::Hole(length) => job.hole(offset, length, shared),
                 Segment::Data(id, length) => {
                     job.expect_piece();
-                    let name = |bytes: &[u8]| shared.archive.keys.writer.ids.chunk_id(bytes);
+                    let name = |bytes: &[u8]| shared.repository.keys.writer.ids.chunk_id(bytes);
                     match shared.blocks.object(&id, &mut scratch, name) {
                         Ok(bytes) if bytes.len() == length as usize => {
                             job.write(offset, &bytes, shared)

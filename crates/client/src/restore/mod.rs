@@ -22,7 +22,7 @@ use crate::backup::Progress;
 use crate::cache::ChunkCache;
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;
-use crate::{Archive, Error, Result};
+use crate::{Error, Result, UnlockedRepository};
 use entries::{Entries, Selection};
 use finish::Part;
 use parking_lot::Mutex;
@@ -174,7 +174,7 @@ impl Counters {
 /// Restores `subpath` of `snapshot` (all of it when empty) into `target`. A directory's content
 /// lands in `target` itself.
 pub fn run(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     snapshot: &Snapshot,
     subpath: &[u8],
     target: &Path,
@@ -186,9 +186,9 @@ pub fn run(
     if options.delete {
         removal::refuse(snapshot, target)?;
     }
-    let healed_before = archive.store.healed().len();
-    let blocks = archive.blocks()?;
-    let pages = PageReader::cached(archive, options.cache.as_deref())?;
+    let healed_before = repository.store.healed().len();
+    let blocks = repository.blocks()?;
+    let pages = PageReader::cached(repository, options.cache.as_deref())?;
     let selection = Selection::new(&pages, snapshot, subpath, options)?;
     // A path that somebody else chose is resolved once, below.
     let is_new = options.target_below.is_none()
@@ -196,7 +196,7 @@ pub fn run(
     let place = open_target(target, options).map_err(|problem| target_error(target, &problem))?;
     let counters = Counters::default();
     let shared = Shared {
-        archive,
+        repository,
         blocks,
         target: &place,
         options,
@@ -222,7 +222,7 @@ pub fn run(
         verify::run(&shared, &mut tree.entries()?)?;
     }
     let report = counters.report(begun.elapsed().as_secs_f64());
-    let healed_records = (archive.store.healed().len() - healed_before) as u64;
+    let healed_records = (repository.store.healed().len() - healed_before) as u64;
     Ok(Report { healed_records, ..report })
 }
 

@@ -132,7 +132,8 @@ impl<'a> Planner<'a> {
         if shared.options.overwrite != Overwrite::IfChanged {
             return Ok(false);
         }
-        let Ok(whole) = xattrs::whole(entry, shared.blocks, &shared.archive.keys.writer.ids) else {
+        let Ok(whole) = xattrs::whole(entry, shared.blocks, &shared.repository.keys.writer.ids)
+        else {
             return Ok(false);
         };
         match shared.target.settle_unchanged(&whole) {
@@ -227,7 +228,7 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let ids: Vec<_> = uses.iter().map(|used| used.id).collect();
-        let places = self.shared.archive.store.locate(&ids)?;
+        let places = self.shared.repository.store.locate(&ids)?;
         let mut placed: Vec<(RecordLocation, Use)> = Vec::with_capacity(uses.len());
         for (used, place) in uses.into_iter().zip(places) {
             match place {
@@ -241,7 +242,7 @@ impl<'a> Planner<'a> {
         let records = by_record(placed);
         // All of the window, before a worker gets the first: a long way never runs dry within it.
         for (place, _) in &records {
-            self.shared.archive.store.prefetch(*place)?;
+            self.shared.repository.store.prefetch(*place)?;
         }
         records.into_iter().try_for_each(|(place, uses)| self.send(Task::Record(place, uses)))
     }

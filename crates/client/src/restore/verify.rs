@@ -47,7 +47,7 @@ pub(super) fn run(shared: &Shared<'_>, entries: &mut Entries<'_>) -> Result<()> 
 }
 
 fn work(shared: &Shared<'_>, batches: &Receiver<Vec<Entry>>) -> Result<()> {
-    let pages = PageReader::new(shared.archive)?;
+    let pages = PageReader::new(shared.repository)?;
     let mut buffer = Vec::new();
     for batch in batches {
         shared.check()?;
@@ -108,7 +108,7 @@ fn content(
     if let Content::Inline(bytes) = &entry.content {
         return same(&file, bytes.len() as u64, buffer, |read| read == bytes);
     }
-    let ids = &shared.archive.keys.writer.ids;
+    let ids = &shared.repository.keys.writer.ids;
     for run in Runs::of(pages, entry) {
         let equal = match run.map_err(|error| error.to_string())? {
             Segment::Data(id, length) => {

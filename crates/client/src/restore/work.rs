@@ -5,7 +5,7 @@ use super::{Counters, Monitor, Options};
 use crate::backup::Progress;
 use crate::blocks::{BlockCache, Scratch};
 use crate::pages::Lost;
-use crate::{Archive, Error, Result, xattrs};
+use crate::{Error, Result, UnlockedRepository, xattrs};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
 use ids::{ObjectId, RecordLocation};
@@ -24,7 +24,7 @@ pub(super) const TASKS_PER_THREAD: usize = 256;
 
 /// What all threads share.
 pub(super) struct Shared<'a> {
-    pub(super) archive: &'a Archive,
+    pub(super) repository: &'a UnlockedRepository,
     pub(super) blocks: &'a BlockCache,
     pub(super) target: &'a Target,
     pub(super) options: &'a Options,
@@ -136,7 +136,7 @@ fn record(
             if let Error::Repository(error) = &error
                 && error.is_container_missing()
             {
-                let _ = shared.archive.store.refresh_after(place.container);
+                let _ = shared.repository.store.refresh_after(place.container);
             }
             return uses.iter().try_for_each(|used| fetch(shared, used, scratch));
         }
@@ -163,7 +163,7 @@ fn write(shared: &Shared<'_>, used: &Use, found: Option<(&Opened, usize)>) {
     let bytes = opened.payload(at);
     // Another length would be written over what comes next.
     let is_as_long = bytes.len() == used.length as usize;
-    if !is_as_long || shared.archive.keys.writer.ids.chunk_id(bytes) != used.id {
+    if !is_as_long || shared.repository.keys.writer.ids.chunk_id(bytes) != used.id {
         return used
             .file
             .lost(shared, &format!("chunk {} has other content than its name says", used.id));
@@ -175,7 +175,7 @@ fn write(shared: &Shared<'_>, used: &Use, found: Option<(&Opened, usize)>) {
 impl Shared<'_> {
     /// `entry` with its extended attributes; without them, and told so, when they cannot be read.
     pub(super) fn whole<'e>(&self, entry: &'e Entry) -> Cow<'e, Entry> {
-        let whole = xattrs::whole(entry, self.blocks, &self.archive.keys.writer.ids);
+        let whole = xattrs::whole(entry, self.blocks, &self.repository.keys.writer.ids);
         whole.unwrap_or_else(|error| {
             if error.is_damage() {
                 Counters::add(&self.counters.damaged, 1);

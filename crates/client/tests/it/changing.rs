@@ -3,7 +3,7 @@
 use crate::testkit::build::{noise, write};
 use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{Heard, NAME, PASSWORD, Place, restore_to, restore_with};
-use client::Archive;
+use client::UnlockedRepository;
 use client::backup::Progress;
 use std::io::Write;
 use std::path::Path;
@@ -36,20 +36,20 @@ fn calm_files(root: &Path) {
 
 /// Backs up while files are disturbed: the calm ones are exact. Returns what was complained about.
 fn assert_neighbours_are_exact(place: &Place, disturb: impl Fn(u64) + Sync) -> Vec<String> {
-    let archive = place.init();
+    let repository = place.init();
     calm_files(&place.source());
     let mut complaints = Vec::new();
     while_disturbed(disturb, || {
         for _ in 0..8 {
             let heard = Heard::default();
             let done =
-                client::backup::run(&archive, &place.options(), &Progress::default(), &heard)
+                client::backup::run(&repository, &place.options(), &Progress::default(), &heard)
                     .unwrap();
             assert!(done.report.adds_up(), "{:#?}", done.report);
             assert!(!heard.all().iter().any(|line| line.contains("calm")), "{:?}", heard.all());
             complaints.extend(heard.all());
             let target = tempfile::tempdir_in(place.folder.path()).unwrap();
-            let report = restore_to(&archive, done.snapshot, target.path()).unwrap();
+            let report = restore_to(&repository, done.snapshot, target.path()).unwrap();
             assert_eq!(report.failed, 0, "what a snapshot has can be restored");
             for number in 0..40 {
                 let path = target.path().join(NAME).join(format!("calm/{number:02}"));
@@ -130,20 +130,20 @@ fn a_file_that_changed_while_it_was_read_is_marked_and_read_again() {
     let place = Place::new();
     let root = place.source();
     write(&root, "busy", &noise(1, 6_000_000));
-    let archive = place.init();
+    let repository = place.init();
     let grow = |_| {
         let mut file = std::fs::OpenOptions::new().append(true).open(root.join("busy")).unwrap();
         file.write_all(b"more\n").unwrap();
     };
     // On a busy machine whoever disturbs may get no turn while the file is read.
-    let mut tries = (0..50).map(|_| while_disturbed(grow, || place.backup(&archive)));
+    let mut tries = (0..50).map(|_| while_disturbed(grow, || place.backup(&repository)));
     let done = tries.find(|done| done.report.objects_changed_during_read == 1);
     let done = done.expect("a backup that met a change");
     assert!(done.report.retries > 0);
     // Whatever its times say: what was torn is read again.
-    let calm = place.backup(&archive);
+    let calm = place.backup(&repository);
     assert_eq!(calm.report.objects_unchanged, calm.report.objects_inspected - 1);
-    place.assert_restores(&archive, calm.snapshot, &place.state());
+    place.assert_restores(&repository, calm.snapshot, &place.state());
 }
 
 /// Calls `then` once, at the first container of a backup: the walk is over by then, the reading
@@ -160,9 +160,10 @@ fn backup_with_an_event(place: &Place, then: impl Fn() + Send + 'static) -> clie
             then();
         }
     }));
-    let archive = Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    let repository =
+        UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
     let options = client::backup::Options { threads: 1, ..place.options() };
-    client::backup::run(&archive, &options, &Progress::default(), &Heard::default()).unwrap()
+    client::backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap()
 }
 
 fn many_megabytes_first(place: &Place) {
@@ -205,9 +206,9 @@ fn a_file_that_becomes_a_fifo_does_not_hang_the_backup() {
         }
     });
     assert!(done.report.adds_up(), "{:#?}", done.report);
-    let (target, archive) = (place.at("target"), place.open());
+    let (target, repository) = (place.at("target"), place.open());
     let (report, heard) =
-        restore_with(&archive, done.snapshot, b"", &target, &Default::default()).unwrap();
+        restore_with(&repository, done.snapshot, b"", &target, &Default::default()).unwrap();
     assert_eq!((report.failed, heard), (0, vec![]));
     assert_eq!(std::fs::read(target.join(NAME).join("z/next")).unwrap(), b"next");
 }

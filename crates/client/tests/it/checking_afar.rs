@@ -4,7 +4,7 @@
 use crate::far::Far;
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{Place, checked, init_with_parity};
-use client::Archive;
+use client::UnlockedRepository;
 use client::backup::Progress;
 use client::check::{self, Options, Report};
 use repository::snapshots::SnapshotRef;
@@ -13,19 +13,19 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 /// Three snapshots, each with a file of its own.
-fn made(place: &Place, archive: &Archive) -> Vec<SnapshotRef> {
+fn made(place: &Place, repository: &UnlockedRepository) -> Vec<SnapshotRef> {
     small_tree(&place.source(), 1);
     let day = |day: u64| {
         place.write(&format!("day {day}"), &noise(day, 300_000));
-        place.backup(archive).snapshot
+        place.backup(repository).snapshot
     };
     (1..=3).map(day).collect()
 }
 
 fn seen(place: &Place, percent: Option<f64>) -> Report {
-    let (_, archive) = Far::of(place);
+    let (_, repository) = Far::of(place);
     let options = Options { read_data_percent: percent, ..Options::default() };
-    check::run(&archive, &options, &Progress::default()).unwrap()
+    check::run(&repository, &options, &Progress::default()).unwrap()
 }
 
 fn paths(report: &Report) -> BTreeSet<Vec<u8>> {
@@ -59,15 +59,16 @@ fn a_good_repository_is_good_from_afar_and_all_that_is_read_was_sent_for() {
         (near.snapshots, near.pages, near.chunks)
     );
     assert!(structure.left_out.contains(&"containers"));
-    let (far, archive) = Far::of(&place);
+    let (far, repository) = Far::of(&place);
     let options = Options { read_data_percent: Some(100.0), ..Options::default() };
-    let report = check::run(&archive, &options, &Progress::default()).unwrap();
+    let report = check::run(&repository, &options, &Progress::default()).unwrap();
     assert_eq!(report.damages, []);
     assert!(report.bytes_read > 900_000, "{}", report.bytes_read);
     assert_eq!(far.left(), 0);
     assert!(far.reads.load(Ordering::Relaxed) > 2);
     assert!(
-        check::run(&archive, &Options { repair: true, ..options }, &Progress::default()).is_err()
+        check::run(&repository, &Options { repair: true, ..options }, &Progress::default())
+            .is_err()
     );
 }
 
@@ -79,13 +80,13 @@ fn pages_are_sent_for_and_a_check_waits_for_few_answers() {
         let name: String = noise(number, 100).iter().map(|byte| format!("{byte:02x}")).collect();
         place.write(&format!("empty{}/{name}", number % 90), b"");
     }
-    let archive = place.init();
-    place.backup(&archive);
+    let repository = place.init();
+    place.backup(&repository);
     place.write("one more", b"");
-    place.backup(&archive);
-    let (far, archive) = Far::of(&place);
+    place.backup(&repository);
+    let (far, repository) = Far::of(&place);
     far.trips();
-    let report = check::run(&archive, &Options::default(), &Progress::default()).unwrap();
+    let report = check::run(&repository, &Options::default(), &Progress::default()).unwrap();
     let (trips, reads) = (far.trips(), far.reads.load(Ordering::Relaxed));
     assert_eq!((report.damages.len(), far.left()), (0, 0));
     assert!(report.pages > 50 && reads > 0, "{report:?}");
@@ -123,16 +124,16 @@ fn a_container_that_was_dropped_is_missed() {
 fn a_server_that_gives_other_records_is_found_out() {
     let place = Place::new();
     made(&place, &place.init());
-    let (far, archive) = Far::of(&place);
+    let (far, repository) = Far::of(&place);
     let options = Options { read_data_percent: Some(100.0), ..Options::default() };
-    check::run(&archive, &options, &Progress::default()).unwrap();
+    check::run(&repository, &options, &Progress::default()).unwrap();
     let mut places: Vec<_> = far.wanted.lock().keys().copied().collect();
     places.sort_unstable();
     assert!(places.len() > 1, "{places:?} make no test");
     for [one, other] in places.array_windows::<2>() {
-        let (far, archive) = Far::of(&place);
+        let (far, repository) = Far::of(&place);
         far.instead.lock().insert(*one, *other);
-        let report = check::run(&archive, &options, &Progress::default()).unwrap();
+        let report = check::run(&repository, &options, &Progress::default()).unwrap();
         assert!(!report.damaged_snapshots().is_empty(), "{one:?} is {other:?}: {report:?}");
     }
 }
@@ -172,8 +173,8 @@ fn what_parity_makes_good_is_told_and_costs_no_snapshot() {
 #[test]
 fn a_share_of_the_containers_is_a_share() {
     let place = Place::new();
-    let archive = place.init();
-    (0..9).for_each(|_| drop(made(&place, &archive)));
+    let repository = place.init();
+    (0..9).for_each(|_| drop(made(&place, &repository)));
     let (some, all) = (seen(&place, Some(40.0)), seen(&place, Some(100.0)));
     assert_eq!(all.containers_read, all.containers);
     assert!(some.containers_read < all.containers && some.bytes_read < all.bytes_read);

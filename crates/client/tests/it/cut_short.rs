@@ -6,7 +6,7 @@ use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{Heard, NAME, PASSWORD, Place, Tree, assert_same, snapshot};
 use client::backup::Progress;
 use client::restore::{self, Options, Report};
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use repository::snapshots::SnapshotRef;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,11 +41,11 @@ impl Lab {
 
     fn restore(&self, progress: &Progress, plan: &Arc<Plan>) -> client::Result<Report> {
         let storage = FaultyStorage::new(&self.place.repository(), plan);
-        let archive = Archive::open(storage, PASSWORD).unwrap().keeping(0);
-        let snapshot = snapshot(&archive, self.name).unwrap();
+        let repository = UnlockedRepository::open(storage, PASSWORD).unwrap().keeping(0);
+        let snapshot = snapshot(&repository, self.name).unwrap();
         let options = Options { threads: 2, ..Options::default() };
         restore::run(
-            &archive,
+            &repository,
             &snapshot,
             b"",
             &self.target(),

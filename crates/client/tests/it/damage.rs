@@ -3,7 +3,7 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::state::differences;
 use crate::testkit::{NAME, PASSWORD, Place, Tree, checked, restore_with};
-use client::{Archive, rebuild};
+use client::{UnlockedRepository, rebuild};
 use repository::snapshots::SnapshotRef;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,13 +59,13 @@ impl Lab {
     fn new() -> Arc<Self> {
         let place = Place::new();
         small_tree(&place.source(), 1);
-        let archive = place.init();
+        let repository = place.init();
         let tree = place.state();
-        let first = (place.backup(&archive).snapshot, tree);
+        let first = (place.backup(&repository).snapshot, tree);
         let older = place.copied();
         place.write("large", &noise(5, 150_000));
         let tree = place.state();
-        let second = (place.backup(&archive).snapshot, tree);
+        let second = (place.backup(&repository).snapshot, tree);
         Arc::new(Self { place, older, made: vec![first, second] })
     }
 
@@ -124,8 +124,8 @@ fn tried<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'stati
     }
 }
 
-fn open(place: &Place) -> client::Result<Archive> {
-    Archive::open(place.storage(), PASSWORD)
+fn open(place: &Place) -> client::Result<UnlockedRepository> {
+    UnlockedRepository::open(place.storage(), PASSWORD)
 }
 
 fn short(error: &dyn std::fmt::Display) -> String {
@@ -134,14 +134,14 @@ fn short(error: &dyn std::fmt::Display) -> String {
 
 /// What restores of all snapshots brought: `exact`, or what was said about what is not.
 fn restored(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     made: &[(SnapshotRef, Tree)],
     target: &Path,
 ) -> Result<String, String> {
     let mut said = Vec::new();
     for (name, tree) in made {
         let target = target.join(name.id.to_string());
-        match restore_with(archive, *name, b"", &target, &Default::default()) {
+        match restore_with(repository, *name, b"", &target, &Default::default()) {
             Err(error) => said.push(short(&error)),
             Ok((report, heard)) => {
                 let root = target.join(NAME);
@@ -197,7 +197,7 @@ fn open_says(_: &Lab, place: &Place) -> String {
 }
 
 fn check_says(_: &Lab, place: &Place) -> String {
-    match open(place).and_then(|archive| checked(&archive)) {
+    match open(place).and_then(|repository| checked(&repository)) {
         Ok(report) if report.damages.is_empty() => "clean".to_owned(),
         Ok(report) => format!("{} damages", report.damages.len()),
         Err(error) => short(&error),
@@ -205,16 +205,16 @@ fn check_says(_: &Lab, place: &Place) -> String {
 }
 
 fn restore_says(lab: &Lab, place: &Place) -> String {
-    let Ok(archive) = open(place) else { return "not opened".to_owned() };
-    restored(&archive, &lab.made, &place.at("targets")).unwrap_or_else(|wrong| panic!("{wrong}"))
+    let Ok(repository) = open(place) else { return "not opened".to_owned() };
+    restored(&repository, &lab.made, &place.at("targets")).unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
 /// A backup says that it failed, or what it says it stored restores, or its damage is found.
 fn backup_says(lab: &Lab, place: &Place) -> String {
-    let Ok(archive) = open(place) else { return "not opened".to_owned() };
-    match lab.place.try_backup(&archive) {
+    let Ok(repository) = open(place) else { return "not opened".to_owned() };
+    match lab.place.try_backup(&repository) {
         Err(error) => short(&error),
-        Ok(done) => new_restores(lab, &archive, done.snapshot, &place.at("after backup")),
+        Ok(done) => new_restores(lab, &repository, done.snapshot, &place.at("after backup")),
     }
 }
 
@@ -224,20 +224,26 @@ fn rebuild_says(lab: &Lab, place: &Place) -> String {
         Err(error) => return short(&error),
         Ok(report) => report,
     };
-    let archive = open(place).unwrap();
-    restored(&archive, &lab.made, &place.at("targets")).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let repository = open(place).unwrap();
+    restored(&repository, &lab.made, &place.at("targets"))
+        .unwrap_or_else(|wrong| panic!("{wrong}"));
     let done = lab
         .place
-        .try_backup(&archive)
+        .try_backup(&repository)
         .unwrap_or_else(|error| panic!("the backup after the rebuild: {error}"));
-    let said = new_restores(lab, &archive, done.snapshot, &place.at("after"));
+    let said = new_restores(lab, &repository, done.snapshot, &place.at("after"));
     assert_eq!(said, "exact", "the backup after the rebuild");
     format!("{} snapshots, {} damages", report.snapshots, report.damages.len())
 }
 
 /// What a restore of a snapshot of the source as it is now brought.
-fn new_restores(lab: &Lab, archive: &Archive, name: SnapshotRef, target: &Path) -> String {
-    restored(archive, &[(name, lab.place.state())], target)
+fn new_restores(
+    lab: &Lab,
+    repository: &UnlockedRepository,
+    name: SnapshotRef,
+    target: &Path,
+) -> String {
+    restored(repository, &[(name, lab.place.state())], target)
         .unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 

@@ -15,7 +15,7 @@ mod needs;
 
 use crate::testkit::{Place, checked, files_below};
 use client::check::{self, Damage};
-use client::{Archive, rebuild, reclaim};
+use client::{UnlockedRepository, rebuild, reclaim};
 use harm::{Harm, How, Kind};
 use lab::{Lab, Made, Restored, names, open, secret};
 use needs::Needs;
@@ -85,8 +85,8 @@ struct State {
 impl Matrix {
     fn new() -> Self {
         let lab = Lab::new();
-        let archive = lab.place.open();
-        let needs = lab.made.iter().map(|made| needs::of(&archive, made)).collect();
+        let repository = lab.place.open();
+        let needs = lab.made.iter().map(|made| needs::of(&repository, made)).collect();
         Self { lab, needs }
     }
 
@@ -119,9 +119,9 @@ impl Matrix {
         made: impl IntoIterator<Item = &'a Made>,
         what: &str,
     ) -> Option<State> {
-        let archive = open(place).ok()?;
-        let restored = made.into_iter().map(|made| Restored::of(&archive, made, what)).collect();
-        Some(State { restored, check: checked(&archive) })
+        let repository = open(place).ok()?;
+        let restored = made.into_iter().map(|made| Restored::of(&repository, made, what)).collect();
+        Some(State { restored, check: checked(&repository) })
     }
 
     /// Promise 2.
@@ -169,40 +169,46 @@ impl Matrix {
             Command::RebuildIncomplete => return rebuild(true),
             _ => {}
         }
-        let archive = open(place).map_err(text)?;
+        let repository = open(place).map_err(text)?;
         match command {
             Command::Look => Ok("looked".into()),
-            Command::Backup => self.back_up(&archive, false, what).map_err(text),
-            Command::FullBackup => self.back_up(&archive, true, what).map_err(text),
-            Command::Forget => {
-                archive.forget(&[self.lab.made[0].name]).map(|_| "forgotten".into()).map_err(text)
-            }
+            Command::Backup => self.back_up(&repository, false, what).map_err(text),
+            Command::FullBackup => self.back_up(&repository, true, what).map_err(text),
+            Command::Forget => repository
+                .forget(&[self.lab.made[0].name])
+                .map(|_| "forgotten".into())
+                .map_err(text),
             _ => {
                 let options = reclaim::Options {
                     max_waste_percent: 0.0,
                     dry_run: false,
                     accept_damage: false,
                 };
-                let report = reclaim::run(&archive, &options).map_err(text)?;
+                let report = reclaim::run(&repository, &options).map_err(text)?;
                 Ok(format!("{} containers gone", report.containers_removed))
             }
         }
     }
 
     /// A backup on the damaged repository may cite what is damaged; then it is found and named.
-    fn back_up(&self, archive: &Archive, full: bool, what: &str) -> client::Result<String> {
-        let made = self.backup(archive, full)?;
-        let restored = Restored::of(archive, &made, what);
-        if let Ok(report) = checked(archive) {
+    fn back_up(
+        &self,
+        repository: &UnlockedRepository,
+        full: bool,
+        what: &str,
+    ) -> client::Result<String> {
+        let made = self.backup(repository, full)?;
+        let restored = Restored::of(repository, &made, what);
+        if let Ok(report) = checked(repository) {
             assert_named(&report, made.name, &restored, what);
         }
         Ok(format!("{} files lost in the new one", restored.lost.len()))
     }
 
-    fn backup(&self, archive: &Archive, full: bool) -> client::Result<Made> {
+    fn backup(&self, repository: &UnlockedRepository, full: bool) -> client::Result<Made> {
         let options = client::backup::Options { full, ..self.lab.place.options() };
         let heard = crate::testkit::Heard::default();
-        let done = client::backup::run(archive, &options, &Default::default(), &heard)?;
+        let done = client::backup::run(repository, &options, &Default::default(), &heard)?;
         assert!(done.report.adds_up(), "{:#?}", done.report);
         Ok(Made { name: done.snapshot, files: self.lab.source().clone() })
     }
@@ -232,13 +238,13 @@ impl Matrix {
         }
         rebuild::run(place.storage(), secret(place), false)
             .unwrap_or_else(|error| panic!("{what}: rebuild: {error}"));
-        let archive = open(place).unwrap_or_else(|error| panic!("{what}: rebuilt, but {error}"));
+        let repository = open(place).unwrap_or_else(|error| panic!("{what}: rebuilt, but {error}"));
         let newest = self
-            .backup(&archive, true)
+            .backup(&repository, true)
             .unwrap_or_else(|error| panic!("{what}: the backup after the rebuild: {error}"));
-        let whole = Restored::of(&archive, &newest, what);
+        let whole = Restored::of(&repository, &newest, what);
         assert!(whole.lost.is_empty(), "{what}: the newest snapshot lacks {:?}", whole.heard);
-        let report = checked(&archive).unwrap();
+        let report = checked(&repository).unwrap();
         let id = newest.name.id.to_string();
         let of_newest = report.damages.iter().find(|damage| damage.snapshots.contains(&id));
         assert_eq!(of_newest, None, "{what}: check of the newest");

@@ -8,7 +8,7 @@ use capture::walk::Root;
 use client::backup::{self, Progress};
 use client::manifest::Snapshot;
 use client::restore::{self, Options, Report};
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use repository::snapshots::SnapshotRef;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,25 +20,30 @@ fn deleting() -> Options {
     Options { delete: true, no_sync: true, threads: 2, ..Options::default() }
 }
 
-fn restored(archive: &Archive, snapshot: &Snapshot, target: &Path, options: &Options) -> Restored {
+fn restored(
+    repository: &UnlockedRepository,
+    snapshot: &Snapshot,
+    target: &Path,
+    options: &Options,
+) -> Restored {
     let (heard, progress) = (Heard::default(), Progress::default());
-    let report = restore::run(archive, snapshot, b"", target, options, &progress, &heard)?;
+    let report = restore::run(repository, snapshot, b"", target, options, &progress, &heard)?;
     let mut removed = std::mem::take(&mut *heard.removed.lock());
     removed.sort();
     Ok((report, heard.all(), removed))
 }
 
 /// A backup of the source as `/home/x`, and a target with strangers at every level.
-fn nested() -> (Place, Archive, SnapshotRef) {
+fn nested() -> (Place, UnlockedRepository, SnapshotRef) {
     let place = Place::new();
     small_tree(&place.source(), 1);
-    let archive = place.init();
+    let repository = place.init();
     let shown_as = Some(b"/home/x".to_vec());
     let roots =
         vec![Root { source: place.source().into_os_string().into_encoded_bytes(), shown_as }];
     let options = backup::Options { roots, paths: vec!["/home/x".into()], ..place.options() };
-    let done = backup::run(&archive, &options, &Progress::default(), &Heard::default()).unwrap();
-    (place, archive, done.snapshot)
+    let done = backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
+    (place, repository, done.snapshot)
 }
 
 fn with_strangers(place: &Place) -> PathBuf {
@@ -57,35 +62,35 @@ fn with_strangers(place: &Place) -> PathBuf {
 
 #[test]
 fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is_told() {
-    let (place, archive, name) = nested();
-    let (target, snapshot) = (with_strangers(&place), snapshot(&archive, name).unwrap());
+    let (place, repository, name) = nested();
+    let (target, snapshot) = (with_strangers(&place), snapshot(&repository, name).unwrap());
     let expected = [("home/x/dir0/more", 1), ("home/x/stranger", 3), ("home/x/tiny", 2)];
     let expected = expected.map(|(path, objects)| (path.to_owned(), objects));
     let rehearsal = Options { dry_run: true, ..deleting() };
-    let (would, heard, names) = restored(&archive, &snapshot, &target, &rehearsal).unwrap();
+    let (would, heard, names) = restored(&repository, &snapshot, &target, &rehearsal).unwrap();
     assert_eq!((would.failed, would.deleted, names), (0, 6, expected.to_vec()), "{heard:?}");
     assert!(target.join("home/x/stranger/a/b").exists(), "a dry run changes nothing");
-    let (did, heard, names) = restored(&archive, &snapshot, &target, &deleting()).unwrap();
+    let (did, heard, names) = restored(&repository, &snapshot, &target, &deleting()).unwrap();
     assert_eq!((did.failed, did.deleted, names), (0, 6, expected.to_vec()), "{heard:?}");
     assert_eq!((would.files, would.links), (did.files, did.links));
     assert!(target.join("precious").exists() && target.join("home/precious").exists());
     assert!(!target.join("home/x/stranger").exists() && target.join("home/x/tiny").is_file());
-    let (again, _, names) = restored(&archive, &snapshot, &target, &deleting()).unwrap();
+    let (again, _, names) = restored(&repository, &snapshot, &target, &deleting()).unwrap();
     assert_eq!((again.deleted, again.files, names), (0, 0, Vec::new()));
 }
 
 #[test]
 fn nothing_is_removed_in_the_root_directory_nor_for_a_partial_snapshot() {
-    let (place, archive, name) = nested();
-    let mut snapshot = snapshot(&archive, name).unwrap();
+    let (place, repository, name) = nested();
+    let mut snapshot = snapshot(&repository, name).unwrap();
     let rehearsal = Options { dry_run: true, ..deleting() };
     for root in ["/", "/.", "/proc/self/root"] {
-        let refused = restored(&archive, &snapshot, Path::new(root), &rehearsal);
+        let refused = restored(&repository, &snapshot, Path::new(root), &rehearsal);
         assert!(matches!(refused, Err(Error::Usage(_))), "{root}: {refused:?}");
     }
     snapshot.body.partial = true;
     let target = with_strangers(&place);
-    let refused = restored(&archive, &snapshot, &target, &deleting());
+    let refused = restored(&repository, &snapshot, &target, &deleting());
     assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
     assert!(target.join("home/x/stranger/a/b").exists());
 }
@@ -96,7 +101,7 @@ struct Large {
     place: Place,
     name: SnapshotRef,
     plan: Arc<Plan>,
-    archive: Archive,
+    repository: UnlockedRepository,
 }
 
 impl Large {
@@ -111,26 +116,26 @@ impl Large {
         }
         let name = place.backup(&place.init()).snapshot;
         let plan = Plan::none();
-        let archive = Self::open(&place, &plan);
-        Self { place, name, plan, archive }
+        let repository = Self::open(&place, &plan);
+        Self { place, name, plan, repository }
     }
 
-    fn open(place: &Place, plan: &Arc<Plan>) -> Archive {
+    fn open(place: &Place, plan: &Arc<Plan>) -> UnlockedRepository {
         let storage = FaultyStorage::new(&place.repository(), plan);
-        Archive::open(storage, PASSWORD).unwrap().keeping(0)
+        UnlockedRepository::open(storage, PASSWORD).unwrap().keeping(0)
     }
 
     /// A target that has everything, and strangers beside it.
     fn target(&self) -> PathBuf {
         let target = self.place.at("target");
-        restored(&self.archive, &self.snapshot(), &target, &deleting()).unwrap();
+        restored(&self.repository, &self.snapshot(), &target, &deleting()).unwrap();
         (0..10).for_each(|number| write(&target, format!("{NAME}/d3/stranger{number}"), b"x"));
         write(&target, format!("{NAME}/zz-stranger"), b"x");
         target
     }
 
     fn snapshot(&self) -> Snapshot {
-        snapshot(&self.archive, self.name).unwrap()
+        snapshot(&self.repository, self.name).unwrap()
     }
 
     fn strangers(target: &Path) -> usize {
@@ -177,7 +182,7 @@ fn pages_that_are_lost_between_the_passes_end_all_removing_and_are_told() {
     }));
     let before = std::fs::read_dir(target.join(NAME).join("d0")).unwrap().count();
     let (report, heard, removed) =
-        restored(&large.archive, &snapshot, &target, &deleting()).unwrap();
+        restored(&large.repository, &snapshot, &target, &deleting()).unwrap();
     assert!(last.exists(), "the first pass was done");
     assert_eq!((report.deleted, removed), (0, Vec::new()), "{heard:?}");
     assert_eq!(Large::strangers(&target), 11, "nothing may go while pages are lost");
@@ -194,16 +199,16 @@ fn what_is_no_damage_ends_a_restore_before_anything_is_removed() {
     // So many calls a whole run makes.
     let calls = {
         let (plan, elsewhere) = (Plan::none(), large.place.at("elsewhere"));
-        let archive = Large::open(&large.place, &plan);
+        let repository = Large::open(&large.place, &plan);
         let before = plan.calls().len();
-        restored(&archive, &snapshot, &elsewhere, &deleting()).unwrap();
+        restored(&repository, &snapshot, &elsewhere, &deleting()).unwrap();
         (before, plan.calls().len())
     };
     for step in 0..8 {
         let at = calls.0 + (calls.1 - calls.0) * step / 8;
         let plan = Plan::failing(Fault::Away, at as u64);
-        let archive = Large::open(&large.place, &plan);
-        let ran = restored(&archive, &snapshot, &target, &deleting());
+        let repository = Large::open(&large.place, &plan);
+        let ran = restored(&repository, &snapshot, &target, &deleting());
         if plan.fired() && Large::strangers(&target) < 11 {
             assert!(ran.is_ok(), "removed, though the storage was away: {ran:?}");
         }
@@ -222,7 +227,7 @@ fn a_snapshot_of_which_nothing_can_be_read_brings_nothing_and_says_so() {
     let snapshot = large.snapshot();
     spoil(&large.place.repository());
     let target = large.place.at("target");
-    let (report, heard, _) = restored(&large.archive, &snapshot, &target, &deleting()).unwrap();
+    let (report, heard, _) = restored(&large.repository, &snapshot, &target, &deleting()).unwrap();
     assert!(!report.brought_something() && report.damaged > 0, "{report:?}");
     assert!(heard[0].starts_with("/: nothing from here on can be read"), "{heard:?}");
 }

@@ -9,7 +9,7 @@ use crate::testkit::{
     restore_with, snapshot,
 };
 use client::retention::{self, Civil, Keep, Policy};
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use crypto::{Role, SlotSecret};
 use format::entry::{Content, Kind, Segment};
 use repository::config::Config;
@@ -29,22 +29,22 @@ impl Lab {
     fn new() -> Self {
         let place = Place::new();
         small_tree(&place.source(), 1);
-        let archive = place.init();
+        let repository = place.init();
         let mut lab = Self { place, made: Vec::new(), past: Vec::new() };
-        (0..3).for_each(|seed| lab.step(&archive, seed));
+        (0..3).for_each(|seed| lab.step(&repository, seed));
         let (forgotten, _) = lab.made.remove(0);
-        archive.forget(&[forgotten]).unwrap();
+        repository.forget(&[forgotten]).unwrap();
         lab.past.push(lab.place.copied());
-        reclaimed(&archive);
+        reclaimed(&repository);
         lab.past.push(lab.place.copied());
-        lab.step(&archive, 7);
+        lab.step(&repository, 7);
         lab
     }
 
-    fn step(&mut self, archive: &Archive, seed: u64) {
+    fn step(&mut self, repository: &UnlockedRepository, seed: u64) {
         self.place.write("large", &noise(seed, 120_000));
         let tree = self.place.state();
-        self.made.push((self.place.backup(archive).snapshot, tree));
+        self.made.push((self.place.backup(repository).snapshot, tree));
         self.past.push(self.place.copied());
     }
 
@@ -62,18 +62,18 @@ impl Lab {
     }
 
     fn assert_all_restore(&self, place: &Place) {
-        let archive = place.open();
+        let repository = place.open();
         for (name, tree) in &self.made {
-            self.place.assert_restores(&archive, *name, tree);
+            self.place.assert_restores(&repository, *name, tree);
         }
     }
 
     /// Whatever was put back: the next backup is whole, and after a rebuild so are all others.
     fn assert_goes_on(&self, place: &Place, what: &str) {
-        let archive = place.open();
+        let repository = place.open();
         let tree = self.place.state();
-        let done = self.place.backup(&archive);
-        self.place.assert_restores(&archive, done.snapshot, &tree);
+        let done = self.place.backup(&repository);
+        self.place.assert_restores(&repository, done.snapshot, &tree);
         rebuilt(place);
         self.assert_all_restore(place);
         self.place.assert_restores(&place.open(), done.snapshot, &tree);
@@ -174,8 +174,8 @@ fn a_storage_that_drops_replays_or_swaps_a_snapshot_is_found() {
 }
 
 /// Retention as the command line applies it.
-fn kept(archive: &Archive, policy: &Policy) -> Vec<u64> {
-    let mut reader = client::manifest::ManifestReader::new(archive).unwrap();
+fn kept(repository: &UnlockedRepository, policy: &Policy) -> Vec<u64> {
+    let mut reader = client::manifest::ManifestReader::new(repository).unwrap();
     let all = reader.all(|name, error| panic!("{}: {error}", name.id)).unwrap();
     let days = |secs: i64| secs.div_euclid(86_400);
     let calendar = |time: format::entry::Time| Civil {
@@ -205,29 +205,29 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
     let now = client::surroundings::Surroundings::default().now_secs();
     for jump in [10 * YEAR, -10 * YEAR, -now, -now - 5 * YEAR] {
         let place = Place::new();
-        let archive = place.init();
+        let repository = place.init();
         let times = [now - 2 * 86_400, now - 86_400, now + jump, now, now + 60];
         let made: Vec<_> = times
             .iter()
             .map(|secs| {
-                let forge = Forge::new(&archive).at(*secs);
+                let forge = Forge::new(&repository).at(*secs);
                 forge.publish_leaf(&[file("file", secs.to_string().as_bytes())])
             })
             .collect();
-        assert_clean(&archive);
-        let last = kept(&archive, &Policy { last: Keep::Newest(4), ..Policy::default() });
+        assert_clean(&repository);
+        let last = kept(&repository, &Policy { last: Keep::Newest(4), ..Policy::default() });
         // The one of the wrong time is kept besides, and counts for none.
         assert_eq!(last.len(), 5, "{jump}");
-        let daily = kept(&archive, &Policy { daily: Keep::Newest(5), ..Policy::default() });
+        let daily = kept(&repository, &Policy { daily: Keep::Newest(5), ..Policy::default() });
         assert!(daily.contains(&made[0].sequence) || daily.len() == 5, "{jump}: {daily:?}");
         let within = Policy { within_secs: Some(3 * 86_400), ..Policy::default() };
-        let within = kept(&archive, &within);
+        let within = kept(&repository, &within);
         let today = [0, 1, 3, 4].map(|at: usize| made[at].sequence);
         assert!(today.iter().all(|number| within.contains(number)), "{jump}: {within:?}");
         let gone: Vec<_> =
             made.iter().filter(|name| !last.contains(&name.sequence)).copied().collect();
-        archive.forget(&gone).unwrap();
-        reclaimed(&archive);
+        repository.forget(&gone).unwrap();
+        reclaimed(&repository);
         assert_clean(&place.open());
         assert_eq!(place.open().local().unwrap().snapshots().unwrap().len(), last.len());
     }
@@ -238,26 +238,26 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
 #[test]
 fn who_only_writes_can_poison_and_is_found_and_believed_by_nobody() {
     let place = Place::new();
-    let archive = place.init();
-    archive.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
+    let repository = place.init();
+    repository.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
     let content = noise(5, 900);
     place.write("victim", &content);
     place.write("other", &noise(6, 900));
-    let agent = Archive::open(place.storage(), AGENT).unwrap();
+    let agent = UnlockedRepository::open(place.storage(), AGENT).unwrap();
     let forge = Forge::new(&agent);
     forge.chunk_as(agent.keys.writer.ids.chunk_id(&content), &noise(7, 900));
     forge.publish_leaf(&[entry(Kind::Directory, "tree")]);
 
-    let archive = place.open();
-    let done = place.backup(&archive);
+    let repository = place.open();
+    let done = place.backup(&repository);
     let target = place.at("target");
     let (report, heard) =
-        restore_with(&archive, done.snapshot, b"", &target, &Default::default()).unwrap();
+        restore_with(&repository, done.snapshot, b"", &target, &Default::default()).unwrap();
     assert_eq!(report.failed, 1, "{heard:?}");
     assert!(heard.iter().any(|line| line.contains("tree/victim")), "{heard:?}");
     assert!(!target.join("tree/victim").exists(), "never the wrong bytes");
     assert_eq!(std::fs::read(target.join("tree/other")).unwrap(), noise(6, 900));
-    let damages = checked(&archive).unwrap().damages;
+    let damages = checked(&repository).unwrap().damages;
     let id = done.snapshot.id.to_string();
     let named = damages.iter().filter(|damage| damage.snapshots.contains(&id));
     let paths: Vec<_> = named.flat_map(|damage| damage.paths.clone()).collect();
@@ -268,12 +268,12 @@ fn who_only_writes_can_poison_and_is_found_and_believed_by_nobody() {
 #[test]
 fn who_only_writes_steals_nothing_by_knowing_a_name() {
     let place = Place::new();
-    let archive = place.init();
-    archive.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
+    let repository = place.init();
+    repository.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
     let content = noise(5, 900);
     place.write("secret", &content);
-    place.backup(&archive);
-    let agent = Archive::open(place.storage(), AGENT).unwrap();
+    place.backup(&repository);
+    let agent = UnlockedRepository::open(place.storage(), AGENT).unwrap();
     let id = agent.keys.writer.ids.chunk_id(&content);
     let forge = Forge::new(&agent);
     let runs = Content::Segments([Segment::Data(id, 900)].into());
@@ -298,13 +298,14 @@ fn a_late_write_error_of_any_file_is_seen() {
         let copy = lab.place.copied();
         lab.place.write("large", &noise(31, 200_000));
         let plan = Plan::failing_late(prefix);
-        let archive = Archive::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
-        let result = archive.and_then(|archive| lab.place.try_backup(&archive));
+        let repository =
+            UnlockedRepository::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
+        let result = repository.and_then(|repository| lab.place.try_backup(&repository));
         assert!(plan.fired(), "{prefix}");
-        let archive = copy.open();
-        assert_clean(&archive);
+        let repository = copy.open();
+        assert_clean(&repository);
         if let Ok(done) = result {
-            lab.place.assert_restores(&archive, done.snapshot, &lab.place.state());
+            lab.place.assert_restores(&repository, done.snapshot, &lab.place.state());
         }
         lab.assert_goes_on(&copy, prefix);
     }
@@ -317,7 +318,7 @@ fn features_and_versions_of_tomorrow_are_refused_by_name() {
     let storage = copy.storage();
     let config = Config { features: 1 << 5, ..Config::read(&*storage).unwrap() };
     config.write(&*storage).unwrap();
-    let refused = Archive::open(copy.storage(), PASSWORD).err().unwrap();
+    let refused = UnlockedRepository::open(copy.storage(), PASSWORD).err().unwrap();
     assert!(
         matches!(refused, Error::Repository(repository::Error::UnknownFeatures(bits)) if bits == 1 << 5),
         "{refused}"

@@ -5,7 +5,7 @@ use crate::testkit::{
     CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, checked, init, rebuilt, snapshot,
 };
 use client::keyring::Removed;
-use client::{Archive, Error, rebuild};
+use client::{Error, UnlockedRepository, rebuild};
 use crypto::session::epoch_of;
 use crypto::{Cipher, LAST_KEY_EPOCH, Role, SealedSession, SlotSecret};
 use format::record::{HEADER_BYTES, RecordKind};
@@ -26,7 +26,7 @@ fn secret(number: u8) -> SlotSecret<'static> {
 /// A repository of a full key and some others, with one snapshot.
 struct Lab {
     place: Place,
-    owner: Archive,
+    owner: UnlockedRepository,
     keys: Vec<KeyId>,
     first: (SnapshotRef, Tree),
 }
@@ -47,8 +47,8 @@ impl Lab {
         self.keys.push(self.owner.add_key(role, secret, CHEAP, "a key").unwrap());
     }
 
-    fn open(&self, number: usize) -> Archive {
-        Archive::open(self.place.storage(), secret(number as u8)).unwrap()
+    fn open(&self, number: usize) -> UnlockedRepository {
+        UnlockedRepository::open(self.place.storage(), secret(number as u8)).unwrap()
     }
 
     fn slot(&self, number: usize) -> PathBuf {
@@ -64,9 +64,9 @@ impl Lab {
     }
 
     /// A snapshot of something new, which nobody has stored before.
-    fn store(&self, archive: &Archive, seed: u64) -> (SnapshotRef, Tree) {
+    fn store(&self, repository: &UnlockedRepository, seed: u64) -> (SnapshotRef, Tree) {
         self.place.write("new", &noise(seed, 70_000));
-        (self.place.backup(archive).snapshot, self.place.state())
+        (self.place.backup(repository).snapshot, self.place.state())
     }
 
     fn lose_lists(&self) {
@@ -75,9 +75,9 @@ impl Lab {
         }
     }
 
-    fn assert_reads(&self, archive: &Archive, stored: &(SnapshotRef, Tree)) {
-        archive.local().unwrap().refresh().unwrap();
-        self.place.assert_restores(archive, stored.0, &stored.1);
+    fn assert_reads(&self, repository: &UnlockedRepository, stored: &(SnapshotRef, Tree)) {
+        repository.local().unwrap().refresh().unwrap();
+        self.place.assert_restores(repository, stored.0, &stored.1);
     }
 
     fn epoch(&self) -> KeyEpoch {
@@ -85,8 +85,8 @@ impl Lab {
     }
 }
 
-fn assert_closed(archive: &Archive, stored: &(SnapshotRef, Tree)) {
-    let read = snapshot(archive, stored.0);
+fn assert_closed(repository: &UnlockedRepository, stored: &(SnapshotRef, Tree)) {
+    let read = snapshot(repository, stored.0);
     assert!(matches!(read, Err(Error::LaterEpoch { .. })), "{read:?}");
 }
 
@@ -136,12 +136,12 @@ fn keys_that_stay_read_old_and_new_and_write_to_those_that_stay() {
     let [reader, both, writer] = [lab.open(0), lab.open(1), lab.open(2)];
     lab.assert_reads(&reader, &lab.first);
     lab.rob(3);
-    let stored = [&writer, &both, &lab.owner].map(|archive| lab.store(archive, 3));
+    let stored = [&writer, &both, &lab.owner].map(|repository| lab.store(repository, 3));
     let mut later = lab.open(2);
     // Processes that run, and those that begin now.
-    for archive in [&reader, &both, &lab.open(0), &lab.open(1), &lab.place.open()] {
-        stored.iter().chain([&lab.first]).for_each(|stored| lab.assert_reads(archive, stored));
-        assert_clean(archive);
+    for repository in [&reader, &both, &lab.open(0), &lab.open(1), &lab.place.open()] {
+        stored.iter().chain([&lab.first]).for_each(|stored| lab.assert_reads(repository, stored));
+        assert_clean(repository);
     }
     let thief = lab.open(3);
     stored.iter().for_each(|stored| assert_closed(&thief, stored));
@@ -152,10 +152,10 @@ fn keys_that_stay_read_old_and_new_and_write_to_those_that_stay() {
     later = std::mem::replace(&mut later, lab.open(2));
     let last = lab.store(&later, 9);
     assert_eq!(lab.epoch(), KeyEpoch(2));
-    for archive in [&reader, &lab.open(0), &lab.open(4), &lab.place.open()] {
-        lab.assert_reads(archive, &last);
-        lab.assert_reads(archive, &stored[0]);
-        lab.assert_reads(archive, &lab.first);
+    for repository in [&reader, &lab.open(0), &lab.open(4), &lab.place.open()] {
+        lab.assert_reads(repository, &last);
+        lab.assert_reads(repository, &stored[0]);
+        lab.assert_reads(repository, &lab.first);
     }
     assert_closed(&lab.open(1), &last);
     assert_closed(&both, &last);
@@ -204,11 +204,11 @@ fn without_any_list_a_new_one_begins_a_later_epoch_than_anything_shows() {
     assert!(rebuilt(&lab.place).key_list_restored);
     assert_eq!(lab.epoch(), KeyEpoch(2));
     let last = lab.store(&lab.place.open(), 6);
-    for archive in [lab.open(1), lab.place.open()] {
+    for repository in [lab.open(1), lab.place.open()] {
         for stored in [&lab.first, &middle, &last] {
-            lab.assert_reads(&archive, stored);
+            lab.assert_reads(&repository, stored);
         }
-        assert_clean(&archive);
+        assert_clean(&repository);
     }
     std::fs::write(lab.slot(0), slot).unwrap();
     assert_closed(&lab.open(0), &middle);
@@ -279,7 +279,8 @@ fn a_removal_that_is_cut_off_at_any_step_removes_wholly_or_not_at_all() {
     let gone = owner.add_key(Role::ReadWrite, secret(1), CHEAP, "gone").unwrap();
     owner.add_key(Role::Reader, secret(2), CHEAP, "stays").unwrap();
     drop(owner);
-    let open = |disk: &Arc<Disk>, secret| Archive::open(Arc::new(disk.process()), secret);
+    let open =
+        |disk: &Arc<Disk>, secret| UnlockedRepository::open(Arc::new(disk.process()), secret);
     for fault in [Fault::Kill, Fault::PowerCut, Fault::IoError, Fault::DiskFull] {
         for k in 0.. {
             let copy = disk.copy(Random::new(k));
@@ -294,9 +295,9 @@ fn a_removal_that_is_cut_off_at_any_step_removes_wholly_or_not_at_all() {
             owner.remove_key(gone).map(drop).or_else(is_gone).expect(&what);
             assert_eq!(owner.key_list().unwrap().epoch(), KeyEpoch(1), "{what}");
             let later = place.backup(&owner).snapshot;
-            for archive in [open(&copy, secret(2)).expect(&what), owner] {
-                place.assert_restores(&archive, first.0, &first.1);
-                place.assert_restores(&archive, later, &place.state());
+            for repository in [open(&copy, secret(2)).expect(&what), owner] {
+                place.assert_restores(&repository, first.0, &first.1);
+                place.assert_restores(&repository, later, &place.state());
             }
             if !has_fired {
                 break;

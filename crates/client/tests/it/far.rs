@@ -6,7 +6,7 @@ use crate::testkit::{
 };
 use client::cache::ChunkCache;
 use client::manifest::ManifestReader;
-use client::{Archive, restore};
+use client::{UnlockedRepository, restore};
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use parking_lot::Mutex;
 use repository::Result;
@@ -32,12 +32,12 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    pub(crate) fn of(place: &Place) -> (Arc<Self>, Archive) {
+    pub(crate) fn of(place: &Place) -> (Arc<Self>, UnlockedRepository) {
         let near = place.open().store;
         let (trips, reads, unasked, wanted, instead) = Default::default();
         let far = Arc::new(Self { near, trips, reads, wanted, unasked, instead });
-        let archive = Archive::open_store(far.clone(), PASSWORD).unwrap();
-        (far, archive)
+        let repository = UnlockedRepository::open_store(far.clone(), PASSWORD).unwrap();
+        (far, repository)
     }
 
     fn trip(&self) -> &dyn Store {
@@ -137,9 +137,9 @@ fn wide(place: &Place) -> SnapshotRef {
 fn a_restore_waits_for_few_answers_and_all_it_reads_was_sent_for() {
     let place = Place::new();
     let name = wide(&place);
-    let (far, archive) = Far::of(&place);
+    let (far, repository) = Far::of(&place);
     let target = place.at("restored");
-    restore_to(&archive, name, &target).unwrap();
+    restore_to(&repository, name, &target).unwrap();
     assert_same(&place.state(), &Tree::of(&target.join(NAME)));
     let (trips, reads) = (far.trips(), far.reads.load(Ordering::Relaxed));
     assert!(reads > 20, "{reads} records make no test");
@@ -157,8 +157,8 @@ fn pages_are_sent_for_before_they_are_read() {
         place.write(&format!("empty{}/{name}", number % 90), b"");
     }
     let name = place.backup(&place.init()).snapshot;
-    let (far, archive) = Far::of(&place);
-    restore_to(&archive, name, &place.at("restored")).unwrap();
+    let (far, repository) = Far::of(&place);
+    restore_to(&repository, name, &place.at("restored")).unwrap();
     assert!(far.reads.load(Ordering::Relaxed) > 0);
     assert_eq!((far.unasked.load(Ordering::Relaxed), far.left()), (0, 0));
 }
@@ -167,11 +167,11 @@ fn pages_are_sent_for_before_they_are_read() {
 fn a_directory_is_restored_without_pages_of_others() {
     let place = Place::new();
     let name = wide(&place);
-    let (far, archive) = Far::of(&place);
+    let (far, repository) = Far::of(&place);
     let target = place.at("restored");
     let subpath = format!("{NAME}/d7");
     let options = restore::Options::default();
-    restore_with(&archive, name, subpath.as_bytes(), &target, &options).unwrap();
+    restore_with(&repository, name, subpath.as_bytes(), &target, &options).unwrap();
     assert_eq!(std::fs::read_dir(&target).unwrap().count(), 225);
     assert!(far.trips() < 10);
     assert_eq!(far.left(), 0, "what was sent for was read");
@@ -181,7 +181,7 @@ fn a_directory_is_restored_without_pages_of_others() {
 fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
     let place = Place::new();
     let name = wide(&place);
-    let (far, archive) = Far::of(&place);
+    let (far, repository) = Far::of(&place);
     let folder = place.at("cache");
     // A child that another test begins at this moment has the lock, too, until it is itself.
     let open = || {
@@ -193,11 +193,11 @@ fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
     let open = || open().unwrap();
     let cache = Arc::new(open());
     let options = restore::Options { cache: Some(cache.clone()), ..Default::default() };
-    restore_with(&archive, name, b"", &place.at("one"), &options).unwrap();
+    restore_with(&repository, name, b"", &place.at("one"), &options).unwrap();
     let report = cache.report();
     assert!(report.misses > 5 && report.hits > 5, "the second pass finds them: {report:?}");
     let first = far.trips();
-    restore_with(&archive, name, b"", &place.at("two"), &options).unwrap();
+    restore_with(&repository, name, b"", &place.at("two"), &options).unwrap();
     assert_eq!(cache.report().misses, report.misses, "no page is fetched again");
     assert!(far.trips() < first);
     drop((cache, options));
@@ -208,17 +208,17 @@ fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
 #[test]
 fn many_snapshots_are_listed_with_one_round_trip_for_many() {
     let place = Place::new();
-    let archive = place.init();
+    let repository = place.init();
     for number in 0..20u64 {
         place.write("one", &noise(number, 100));
-        place.backup(&archive);
+        place.backup(&repository);
     }
-    let (far, archive) = Far::of(&place);
-    let all = ManifestReader::new(&archive).unwrap().all(|_, error| panic!("{error}")).unwrap();
+    let (far, repository) = Far::of(&place);
+    let all = ManifestReader::new(&repository).unwrap().all(|_, error| panic!("{error}")).unwrap();
     assert_eq!((all.len(), far.trips()), (20, 2));
     let latest = client::select::Selector { when: client::select::When::Latest(0), node: None };
     let found =
-        client::select::find(&archive, &latest, client::select::Fits::ANY, &mut |_| ()).unwrap();
+        client::select::find(&repository, &latest, client::select::Fits::ANY, &mut |_| ()).unwrap();
     assert_eq!((found.name, far.trips()), (all[19].name, 2));
-    assert_eq!(snapshot(&archive, found.name).unwrap().body, all[19].body);
+    assert_eq!(snapshot(&repository, found.name).unwrap().body, all[19].body);
 }

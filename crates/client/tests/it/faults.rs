@@ -6,7 +6,7 @@ use crate::testkit::{
     PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, copy_tree, init, leftovers, restore_with,
 };
 use client::backup::Progress;
-use client::{Archive, check, rebuild};
+use client::{UnlockedRepository, check, rebuild};
 use repository::snapshots::SnapshotRef;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ impl Lab {
     fn new() -> Self {
         let place = Place::new();
         small_tree(&place.source(), 1);
-        let archive = place.init();
+        let repository = place.init();
         let tree = place.state();
-        let first = (place.backup(&archive).snapshot, tree);
+        let first = (place.backup(&repository).snapshot, tree);
         small_tree(&place.source(), 2);
         place.write("large", &crate::testkit::build::noise(3, 1_200_000));
         let now = place.state();
@@ -38,17 +38,18 @@ impl Lab {
 
     /// A backup on storage with this plan; whether it said that it succeeded.
     fn backup(&self, copy: &Place, plan: &Arc<Plan>) -> client::Result<SnapshotRef> {
-        let archive = Archive::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
-        Ok(self.place.try_backup(&archive)?.snapshot)
+        let repository =
+            UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
+        Ok(self.place.try_backup(&repository)?.snapshot)
     }
 
     /// What must hold after anything: nothing acknowledged is lost, and it goes on.
     fn assert_sound(&self, copy: &Place, acknowledged: Option<SnapshotRef>, what: &str) {
         eprintln!("{what}");
-        let archive = copy.open();
-        assert_clean(&archive);
-        self.place.assert_restores(&archive, self.first.0, &self.first.1);
-        for name in archive
+        let repository = copy.open();
+        assert_clean(&repository);
+        self.place.assert_restores(&repository, self.first.0, &self.first.1);
+        for name in repository
             .local()
             .unwrap()
             .snapshots()
@@ -56,17 +57,17 @@ impl Lab {
             .into_iter()
             .filter(|name| *name != self.first.0)
         {
-            self.place.assert_restores(&archive, name, &self.now);
+            self.place.assert_restores(&repository, name, &self.now);
         }
         if let Some(name) = acknowledged {
             assert!(
-                archive.local().unwrap().snapshots().unwrap().contains(&name),
+                repository.local().unwrap().snapshots().unwrap().contains(&name),
                 "it was acknowledged"
             );
         }
-        let next = self.place.backup(&archive);
-        self.place.assert_restores(&archive, next.snapshot, &self.now);
-        assert_clean(&archive);
+        let next = self.place.backup(&repository);
+        self.place.assert_restores(&repository, next.snapshot, &self.now);
+        assert_clean(&repository);
     }
 
     /// Every `step`-th operation fails, beginning with `first`, until none does.
@@ -175,9 +176,10 @@ fn after_a_full_disk_was_made_larger_no_leftovers_stay() {
 fn a_storage_that_cannot_be_reached_is_no_damage() {
     let lab = Lab::new();
     let looked = |copy: &Place, plan: &Arc<Plan>| {
-        let archive = Archive::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
+        let repository =
+            UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
         let options = check::Options { read_data_percent: Some(100.0), threads: 1, repair: false };
-        let report = check::run(&archive, &options, &Progress::default())?;
+        let report = check::run(&repository, &options, &Progress::default())?;
         Ok((report.damages, report.notes))
     };
     let rebuilt = |copy: &Place, plan: &Arc<Plan>| {
@@ -279,18 +281,19 @@ fn a_small_backup_costs_few_syncs() {
 fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
     let place = Place::new();
     small_tree(&place.source(), 1);
-    let archive = place.init();
-    let first = place.backup(&archive);
+    let repository = place.init();
+    let first = place.backup(&repository);
     small_tree(&place.source(), 2);
     let tree = place.state();
-    let second = place.backup(&archive);
-    archive.forget(&[first.snapshot]).unwrap();
-    drop(archive);
+    let second = place.backup(&repository);
+    repository.forget(&[first.snapshot]).unwrap();
+    drop(repository);
     let options =
         client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
     let run = |copy: &Place, plan: &Arc<Plan>| {
-        let archive = Archive::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
-        client::reclaim::run(&archive, &options)
+        let repository =
+            UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
+        client::reclaim::run(&repository, &options)
     };
     for (fault, step) in [(Fault::Dead, 3), (Fault::Once, 3), (Fault::Full, 2)] {
         for at in (0..).step_by(step) {
@@ -301,12 +304,12 @@ fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
                 break;
             }
             eprintln!("{fault:?} at {at}: {result:?}");
-            let archive = copy.open();
-            place.assert_restores(&archive, second.snapshot, &tree);
+            let repository = copy.open();
+            place.assert_restores(&repository, second.snapshot, &tree);
             run(&copy, &Plan::none()).unwrap();
-            let archive = copy.open();
-            place.assert_restores(&archive, second.snapshot, &tree);
-            assert_clean(&archive);
+            let repository = copy.open();
+            place.assert_restores(&repository, second.snapshot, &tree);
+            assert_clean(&repository);
         }
     }
 }
@@ -316,20 +319,21 @@ fn forget_on_a_disk_that_dies_forgets_or_does_not() {
     let lab = Lab::new();
     for at in 0.. {
         let (copy, plan) = (lab.copied(), Plan::failing(Fault::Dead, at));
-        let archive = Archive::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
-        let result = archive.and_then(|archive| archive.forget(&[lab.first.0]));
+        let repository =
+            UnlockedRepository::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
+        let result = repository.and_then(|repository| repository.forget(&[lab.first.0]));
         if !plan.fired() {
             break;
         }
-        let archive = copy.open();
-        assert_clean(&archive);
-        if !archive.local().unwrap().snapshots().unwrap().is_empty() {
-            lab.place.assert_restores(&archive, lab.first.0, &lab.first.1);
+        let repository = copy.open();
+        assert_clean(&repository);
+        if !repository.local().unwrap().snapshots().unwrap().is_empty() {
+            lab.place.assert_restores(&repository, lab.first.0, &lab.first.1);
         } else {
             assert!(at > 4, "gone at once? {result:?}");
         }
-        let next = lab.place.backup(&archive);
-        lab.place.assert_restores(&archive, next.snapshot, &lab.now);
+        let next = lab.place.backup(&repository);
+        lab.place.assert_restores(&repository, next.snapshot, &lab.now);
     }
 }
 
@@ -340,8 +344,8 @@ fn a_restore_from_a_disk_with_one_bad_read_names_what_it_lost_or_fails() {
         let plan = Plan::failing(Fault::Once, at);
         let target = tempfile::tempdir_in(lab.place.folder.path()).unwrap();
         let storage = FaultyStorage::new(&lab.place.repository(), &plan);
-        let restored = Archive::open(storage, PASSWORD).and_then(|archive| {
-            restore_with(&archive, lab.first.0, b"", target.path(), &Default::default())
+        let restored = UnlockedRepository::open(storage, PASSWORD).and_then(|repository| {
+            restore_with(&repository, lab.first.0, b"", target.path(), &Default::default())
         });
         if !plan.fired() {
             assert!(restored.is_ok());
@@ -365,20 +369,24 @@ fn init_that_fails_anywhere_can_be_repeated() {
         std::fs::create_dir(place.repository()).unwrap();
         let plan = Plan::failing(Fault::Dead, at);
         let options =
-            client::archive::InitOptions { kdf: crate::testkit::CHEAP, ..Default::default() };
-        let made = Archive::init(FaultyStorage::new(&place.repository(), &plan), PASSWORD, options);
+            client::unlocked::InitOptions { kdf: crate::testkit::CHEAP, ..Default::default() };
+        let made = UnlockedRepository::init(
+            FaultyStorage::new(&place.repository(), &plan),
+            PASSWORD,
+            options,
+        );
         if !plan.fired() {
             assert!(made.is_ok());
             break;
         }
         place.write("file", b"content");
-        let again = Archive::init(place.storage(), PASSWORD, options);
+        let again = UnlockedRepository::init(place.storage(), PASSWORD, options);
         // Its very last step may have been done: then it is there, and opens.
-        let archive = again.unwrap_or_else(|_| place.open());
+        let repository = again.unwrap_or_else(|_| place.open());
         let tree = place.state();
-        let done = place.backup(&archive);
-        place.assert_restores(&archive, done.snapshot, &tree);
-        assert!(Archive::open(place.storage(), PASSWORD).is_ok(), "operation {at}");
+        let done = place.backup(&repository);
+        place.assert_restores(&repository, done.snapshot, &tree);
+        assert!(UnlockedRepository::open(place.storage(), PASSWORD).is_ok(), "operation {at}");
     }
 }
 
@@ -415,10 +423,10 @@ fn a_lost_lease_publishes_nothing() {
 fn a_session_whose_run_could_not_be_written_forgets_no_place() {
     let (place, plan) = (Place::new(), Plan::failing_on("create", "index/spill"));
     drop(place.storage());
-    let archive = init(FaultyStorage::new(&place.repository(), &plan), SMALL_CHUNKS);
-    let lease = archive.lease("test").unwrap();
-    let sealer = seal::Sealer::new(&archive.keys.writer, [9; 80], crypto::Cipher::fastest());
-    let session = archive.local().unwrap().begin(&lease, None, sealer.session_record()).unwrap();
+    let repository = init(FaultyStorage::new(&place.repository(), &plan), SMALL_CHUNKS);
+    let lease = repository.lease("test").unwrap();
+    let sealer = seal::Sealer::new(&repository.keys.writer, [9; 80], crypto::Cipher::fastest());
+    let session = repository.local().unwrap().begin(&lease, None, sealer.session_record()).unwrap();
     let id = |at: u32| {
         let mut bytes = [0; ids::ObjectId::LEN];
         bytes[..4].copy_from_slice(&at.to_le_bytes());

@@ -5,7 +5,7 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{Call, FaultyStorage, Plan};
 use crate::testkit::{CHEAP, PASSWORD, Place, assert_clean, init_with_parity, reclaimed, repaired};
-use client::{Archive, rebuild};
+use client::{UnlockedRepository, rebuild};
 use crypto::{Role, SlotSecret};
 use format::parity::SHARD_BYTES;
 use repository::storage::PUT_SUFFIX;
@@ -31,12 +31,13 @@ impl Lab {
     }
 
     /// The repository, on storage with this plan.
-    fn on(&self, plan: &Arc<Plan>) -> Archive {
-        Archive::open(FaultyStorage::new(&self.place.repository(), plan), PASSWORD).unwrap()
+    fn on(&self, plan: &Arc<Plan>) -> UnlockedRepository {
+        UnlockedRepository::open(FaultyStorage::new(&self.place.repository(), plan), PASSWORD)
+            .unwrap()
     }
 
     /// What was asked of the storage by `work`.
-    fn calls(&self, work: impl FnOnce(&Archive)) -> Vec<Call> {
+    fn calls(&self, work: impl FnOnce(&UnlockedRepository)) -> Vec<Call> {
         let plan = Plan::none();
         work(&self.on(&plan));
         plan.calls()
@@ -96,8 +97,8 @@ const KEY: (&str, &str) = ("keys/", "");
 #[test]
 fn a_backup_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
-    let calls = lab.calls(|archive| {
-        lab.place.backup(archive);
+    let calls = lab.calls(|repository| {
+        lab.place.backup(repository);
     });
     assert_fenced(&calls, "publish", CONTAINER);
     assert_fenced(&calls, "publish", STATE);
@@ -119,12 +120,12 @@ fn a_container_that_is_written_again_gets_its_name_after_a_look_at_the_lease() {
 fn a_key_comes_and_goes_after_a_look_at_the_lease() {
     let lab = Lab::new();
     let mut added = None;
-    let calls = lab.calls(|archive| {
+    let calls = lab.calls(|repository| {
         let secret = SlotSecret::Password(b"another one");
-        added = Some(archive.add_key(Role::Full, secret, CHEAP, "another").unwrap());
+        added = Some(repository.add_key(Role::Full, secret, CHEAP, "another").unwrap());
     });
     assert_fenced(&calls, "publish", KEY);
-    let calls = lab.calls(|archive| drop(archive.remove_key(added.unwrap())));
+    let calls = lab.calls(|repository| drop(repository.remove_key(added.unwrap())));
     assert_fenced(&calls, "remove", KEY);
 }
 
@@ -132,7 +133,7 @@ fn a_key_comes_and_goes_after_a_look_at_the_lease() {
 fn forgetting_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
     let name = lab.place.backup(&lab.place.open()).snapshot;
-    let calls = lab.calls(|archive| assert_eq!(archive.forget(&[name]).unwrap(), 1));
+    let calls = lab.calls(|repository| assert_eq!(repository.forget(&[name]).unwrap(), 1));
     assert_fenced(&calls, "publish", CONTAINER);
     assert_fenced(&calls, "remove", SNAPSHOT);
 }
@@ -142,7 +143,7 @@ fn forgetting_looks_at_the_lease_before_each_step() {
 fn forgetting_makes_durable_that_a_snapshot_is_gone_also_when_it_was_gone_already() {
     let lab = Lab::new();
     let name = lab.place.backup(&lab.place.open()).snapshot;
-    let calls = lab.calls(|archive| assert_eq!(archive.forget(&[name]).unwrap(), 1));
+    let calls = lab.calls(|repository| assert_eq!(repository.forget(&[name]).unwrap(), 1));
     let is_sync = |call: &Call| call.verb == "sync_directory" && call.name == "snapshots";
     let removed =
         calls.iter().position(|call| call.verb == "remove" && call.name.starts_with("snapshots/"));
@@ -152,16 +153,16 @@ fn forgetting_makes_durable_that_a_snapshot_is_gone_also_when_it_was_gone_alread
 #[test]
 fn a_reclaim_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
-    let archive = lab.place.open();
+    let repository = lab.place.open();
     // So that some of its container lives, and is copied.
     lab.place.write("kept", &noise(3, 20_000));
-    let name = lab.place.backup(&archive).snapshot;
+    let name = lab.place.backup(&repository).snapshot;
     std::fs::remove_file(lab.place.source().join("more")).unwrap();
-    lab.place.backup(&archive);
-    archive.forget(&[name]).unwrap();
-    drop(archive);
-    let calls = lab.calls(|archive| {
-        reclaimed(archive);
+    lab.place.backup(&repository);
+    repository.forget(&[name]).unwrap();
+    drop(repository);
+    let calls = lab.calls(|repository| {
+        reclaimed(repository);
     });
     assert_fenced(&calls, "publish", CONTAINER);
     assert_fenced(&calls, "publish", STATE);
@@ -175,8 +176,8 @@ fn a_reclaim_looks_at_the_lease_before_it_removes_what_others_did_not_finish() {
     let healed = format!("containers/00000000/0000000001.ice{PUT_SUFFIX}");
     lab.leave("containers/00000000/0000000000.part");
     lab.leave(&healed);
-    let calls = lab.calls(|archive| {
-        reclaimed(archive);
+    let calls = lab.calls(|repository| {
+        reclaimed(repository);
     });
     assert_fenced(&calls, "remove", PART);
     assert_fenced(&calls, "remove", (&healed, ""));
@@ -187,7 +188,7 @@ fn settling_what_a_dead_writer_left_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
     let plan = Plan::failing_on("publish", "containers/");
     lab.place.try_backup(&lab.on(&plan)).unwrap_err();
-    let calls = lab.calls(|archive| drop(archive.lease("next").unwrap()));
+    let calls = lab.calls(|repository| drop(repository.lease("next").unwrap()));
     assert_fenced(&calls, "publish", CONTAINER);
     assert_fenced(&calls, "remove", PART);
     assert_fenced(&calls, "publish", STATE);
@@ -199,7 +200,7 @@ fn strays_are_removed_after_a_look_at_the_lease() {
     let lab = Lab::new();
     let stray = format!("keys/stray{PUT_SUFFIX}");
     lab.leave(&stray);
-    let calls = lab.calls(|archive| drop(archive.lease("next").unwrap()));
+    let calls = lab.calls(|repository| drop(repository.lease("next").unwrap()));
     assert_fenced(&calls, "remove", (&stray, ""));
 }
 
@@ -227,7 +228,7 @@ fn a_repair_takes_the_place_of_what_has_rotted_after_a_look_at_the_lease() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[SHARD_BYTES + 10] ^= 0xff;
     std::fs::write(&path, &bytes).unwrap();
-    let calls = lab.calls(|archive| drop(repaired(archive).unwrap()));
+    let calls = lab.calls(|repository| drop(repaired(repository).unwrap()));
     assert_fenced(&calls, "replace", CONTAINER);
     assert_clean(&lab.place.open());
 }

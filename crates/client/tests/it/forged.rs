@@ -7,7 +7,7 @@ use crate::testkit::{CHEAP, Heard, PASSWORD, Place, checked, rebuilt, snapshot};
 use client::backup::{self, Progress};
 use client::manifest::source_id;
 use client::select::{self, Selector, When};
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use crypto::{KeyMaterial, Role, SlotSecret};
 use format::record::RecordKind;
 use ids::{KeyId, ObjectId};
@@ -20,8 +20,8 @@ const AGENT: SlotSecret<'static> = SlotSecret::Password(b"agent");
 /// A repository with a snapshot of its owner, and an agent that may only write.
 struct Lab {
     place: Place,
-    owner: Archive,
-    agent: Archive,
+    owner: UnlockedRepository,
+    agent: UnlockedRepository,
     made: SnapshotRef,
 }
 
@@ -31,7 +31,7 @@ impl Lab {
         small_tree(&place.source(), 1);
         let owner = place.init();
         owner.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
-        let agent = Archive::open(place.storage(), AGENT).unwrap();
+        let agent = UnlockedRepository::open(place.storage(), AGENT).unwrap();
         let made = place.backup(&owner).snapshot;
         Self { place, owner, agent, made }
     }
@@ -97,10 +97,10 @@ fn without_keys_a_tombstone_of_a_stranger_gives_nothing_up() {
 
 /// Forgets the snapshot with a tombstone that says `writer` and that the agent signed.
 fn bury(lab: &Lab, writer: KeyId) {
-    let (archive, agent) = (&lab.owner, &lab.agent);
+    let (repository, agent) = (&lab.owner, &lab.agent);
     let clear = [&writer.0[..], &lab.made.id.0].concat();
-    let repository = archive.local().unwrap().config().repository;
-    let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
+    let repository_id = repository.local().unwrap().config().repository;
+    let message = [&b"icecore 2026 tombstone v1"[..], &repository_id.0, &clear].concat();
     let clear = [&clear[..], &agent.keys.writer.sign(&message).unwrap()].concat();
     let sealer = seal::Sealer::new(&agent.keys.writer, [9; 80], crypto::Cipher::fastest());
     let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
@@ -117,14 +117,14 @@ fn a_slot_under_the_name_of_another_vouches_for_nothing() {
     let forge = Forge::new(&lab.agent);
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
     std::fs::copy(lab.slot(lab.owner.slot.id), lab.slot(lab.agent.slot.id)).unwrap();
-    let archive = lab.place.open();
-    assert_eq!(archive.slots().unwrap().len(), 1);
-    snapshot(&archive, name).unwrap();
+    let repository = lab.place.open();
+    assert_eq!(repository.slots().unwrap().len(), 1);
+    snapshot(&repository, name).unwrap();
 }
 
 /// Whether `name` does not count, for a reason with these words.
-fn is_not_trusted(archive: &Archive, name: SnapshotRef, why: &str) -> bool {
-    matches!(snapshot(archive, name), Err(Error::NotTrusted { why: said, .. }) if said.contains(why))
+fn is_not_trusted(repository: &UnlockedRepository, name: SnapshotRef, why: &str) -> bool {
+    matches!(snapshot(repository, name), Err(Error::NotTrusted { why: said, .. }) if said.contains(why))
 }
 
 /// Who has a key makes a snapshot of a source of its own, and says inside that it is another's.
@@ -134,23 +134,24 @@ fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing(
     let own = source_id(&lab.agent, "agent", &["/tree".into()]);
     let forge = Forge::new(&lab.agent).of_source(own).at(4_000_000_000);
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
-    let archive = lab.place.open();
-    assert!(is_not_trusted(&archive, name, "another source"));
+    let repository = lab.place.open();
+    assert!(is_not_trusted(&repository, name, "another source"));
     let latest = Selector { when: When::Latest(0), node: None };
     let mut notes = Vec::new();
-    let found =
-        select::find(&archive, &latest, select::Fits::ANY, &mut |text| notes.push(text.to_owned()))
-            .unwrap();
+    let found = select::find(&repository, &latest, select::Fits::ANY, &mut |text| {
+        notes.push(text.to_owned())
+    })
+    .unwrap();
     assert_eq!(found.name, lab.made);
     assert!(
         notes[0].contains(&name.id.to_string()) && notes[0].contains("not trusted"),
         "{notes:?}"
     );
-    let damages = checked(&archive).unwrap().damages;
+    let damages = checked(&repository).unwrap().damages;
     assert!(damages.iter().any(|damage| damage.what.contains("not trusted")), "{damages:?}");
     // It is removed by its name, and by nothing else.
-    archive.forget(&[name]).unwrap();
-    assert_eq!(checked(&archive).unwrap().damages, []);
+    repository.forget(&[name]).unwrap();
+    assert_eq!(checked(&repository).unwrap().damages, []);
 }
 
 /// What a backup builds on decides which files it does not read.
@@ -161,9 +162,9 @@ fn no_backup_builds_on_a_newest_snapshot_that_nobody_known_signed() {
     let forge = Forge::new(&lab.agent).signed_as(KeyId([7; 8])).of_source(source);
     let root = snapshot(&lab.owner, lab.made).unwrap().head.root;
     let fake = forge.publish(root, 0);
-    for (archive, builds_on) in [(&lab.owner, Some(lab.made.id)), (&lab.agent, None)] {
+    for (repository, builds_on) in [(&lab.owner, Some(lab.made.id)), (&lab.agent, None)] {
         let heard = Heard::default();
-        let run = backup::run(archive, &lab.place.options(), &Progress::default(), &heard);
+        let run = backup::run(repository, &lab.place.options(), &Progress::default(), &heard);
         let name = run.unwrap().snapshot;
         let previous = snapshot(&lab.owner, name).unwrap().head.previous;
         assert_ne!(previous, fake.id);
@@ -196,7 +197,7 @@ fn a_slot_with_keys_of_somebody_else_opens_nothing() {
     let id = crypto::slot_info(&slot).unwrap().id;
     std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
     std::fs::write(lab.slot(id), slot).unwrap();
-    assert!(Archive::open(lab.place.storage(), PASSWORD).is_err());
+    assert!(UnlockedRepository::open(lab.place.storage(), PASSWORD).is_err());
 }
 
 #[test]
@@ -208,5 +209,5 @@ fn a_slot_of_another_repository_opens_nothing_also_with_its_root_key_in_the_conf
     std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
     let id = other.owner.slot.id;
     std::fs::copy(other.slot(id), lab.slot(id)).unwrap();
-    assert!(Archive::open(lab.place.storage(), PASSWORD).is_err());
+    assert!(UnlockedRepository::open(lab.place.storage(), PASSWORD).is_err());
 }

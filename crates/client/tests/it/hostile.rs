@@ -7,7 +7,7 @@ use client::backup::Progress;
 use client::browse::content::ContentReader;
 use client::browse::{self, diff, find};
 use client::pages::PageReader;
-use client::{Archive, restore};
+use client::{UnlockedRepository, restore};
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Xattr};
 use format::leaf::LeafBuilder;
 use format::list;
@@ -32,7 +32,7 @@ const SEEN_ENOUGH: u64 = 64 << 20;
 /// A repository with one good snapshot, a target, and a canary beside it.
 struct Lab {
     place: Place,
-    archive: Archive,
+    repository: UnlockedRepository,
     good: SnapshotRef,
 }
 
@@ -40,11 +40,11 @@ impl Lab {
     fn new() -> Self {
         let place = Place::new();
         place.write("file", b"what a good one has in it");
-        let archive = place.init();
-        let good = place.backup(&archive).snapshot;
+        let repository = place.init();
+        let good = place.backup(&repository).snapshot;
         std::fs::create_dir(place.at("outside")).unwrap();
         std::fs::write(place.at("outside/canary"), "alive").unwrap();
-        Self { place, archive, good }
+        Self { place, repository, good }
     }
 
     /// Everything that is outside of the targets and of the repository.
@@ -92,7 +92,7 @@ fn tried(
     let (reply, answer) = channel();
     let thread = std::thread::spawn(move || {
         let lab = Lab::new();
-        let name = make(Forge::new(&lab.archive));
+        let name = make(Forge::new(&lab.repository));
         let _ = reply.send(all_commands(&lab, name, what));
     });
     match answer.recv_timeout(PATIENCE) {
@@ -117,7 +117,7 @@ fn all_commands(lab: &Lab, name: SnapshotRef, what: &str) -> Outcome {
         assert_eq!(lab.outside(), before, "{what}: something outside has changed");
     }
     browsed(lab, name);
-    match checked(&lab.archive) {
+    match checked(&lab.repository) {
         Ok(report) => {
             outcome.checked = report.damages.into_iter().map(|damage| damage.what).collect()
         }
@@ -125,7 +125,7 @@ fn all_commands(lab: &Lab, name: SnapshotRef, what: &str) -> Outcome {
     }
     let engine =
         client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
-    let _ = client::reclaim::run(&lab.archive, &engine);
+    let _ = client::reclaim::run(&lab.repository, &engine);
     assert_eq!(lab.outside(), before, "{what}: something outside has changed");
     // What is hostile costs nobody else anything.
     lab.place.assert_restores(&lab.place.open(), lab.good, &lab.place.state());
@@ -148,7 +148,7 @@ fn restored(
     options: &restore::Options,
     outcome: &mut Outcome,
 ) {
-    let heard = crate::testkit::restore_with(&lab.archive, name, b"", target, options);
+    let heard = crate::testkit::restore_with(&lab.repository, name, b"", target, options);
     if let Ok((report, _)) = &heard {
         outcome.failed += report.failed + report.differing;
         outcome.silent += usize::from(report.failed + report.differing == 0);
@@ -158,10 +158,10 @@ fn restored(
 
 /// As who lists, compares, searches and reads files does.
 fn browsed(lab: &Lab, name: SnapshotRef) {
-    let Ok(hostile) = snapshot(&lab.archive, name) else { return };
-    let good = snapshot(&lab.archive, lab.good).unwrap();
-    let pages = PageReader::new(&lab.archive).unwrap();
-    let mut reader = ContentReader::new(&lab.archive, &pages).unwrap();
+    let Ok(hostile) = snapshot(&lab.repository, name) else { return };
+    let good = snapshot(&lab.repository, lab.good).unwrap();
+    let pages = PageReader::new(&lab.repository).unwrap();
+    let mut reader = ContentReader::new(&lab.repository, &pages).unwrap();
     let _ = browse::below(&pages, &hostile, b"", |entry| {
         let _ = reader.copy(&entry, &mut Bounded(SEEN_ENOUGH));
         Ok(())
@@ -356,8 +356,8 @@ fn a_root_of_another_level_or_kind_is_refused() {
     })
     .assert_refused("a list as a root");
     let place = Place::new();
-    let archive = place.init();
-    let forge = Forge::new(&archive);
+    let repository = place.init();
+    let forge = Forge::new(&repository);
     let chunk = forge.chunk(b"chunk");
     let refused = forge.try_publish(chunk, 0);
     assert!(matches!(refused, Err(repository::Error::RootMissing(_))), "{refused:?}");
@@ -409,7 +409,7 @@ fn a_page_under_the_name_of_another_is_refused() {
 #[test]
 fn a_chunk_under_the_name_of_another_or_of_another_length_is_not_printed() {
     let lab = Lab::new();
-    let forge = Forge::new(&lab.archive);
+    let forge = Forge::new(&lab.repository);
     let poison = forge.chunk_as(ObjectId([5; 24]).with_type(false), b"poison");
     let chunk = forge.chunk(b"seven b");
     let name = forge.publish_leaf(&[
@@ -417,8 +417,8 @@ fn a_chunk_under_the_name_of_another_or_of_another_length_is_not_printed() {
         chunked("b", 4, vec![Segment::Data(chunk, 4)]),
     ]);
     let (hostile, pages) =
-        (snapshot(&lab.archive, name).unwrap(), PageReader::new(&lab.archive).unwrap());
-    let mut reader = ContentReader::new(&lab.archive, &pages).unwrap();
+        (snapshot(&lab.repository, name).unwrap(), PageReader::new(&lab.repository).unwrap());
+    let mut reader = ContentReader::new(&lab.repository, &pages).unwrap();
     for path in [b"a", b"b"] {
         let (entry, mut output) = (browse::entry(&pages, &hostile, path).unwrap(), Vec::new());
         let refused = reader.copy(&entry, &mut output);
@@ -431,7 +431,7 @@ fn a_chunk_under_the_name_of_another_or_of_another_length_is_not_printed() {
 #[test]
 fn a_further_name_gets_no_chunk_of_another_name_or_length() {
     let lab = Lab::new();
-    let forge = Forge::new(&lab.archive);
+    let forge = Forge::new(&lab.repository);
     let poison = forge.chunk_as(ObjectId([5; 24]).with_type(false), b"poison");
     let chunk = forge.chunk(b"seven b");
     let (named, short) = (vec![Segment::Data(poison, 6)], vec![Segment::Data(chunk, 4)]);
@@ -443,7 +443,7 @@ fn a_further_name_gets_no_chunk_of_another_name_or_length() {
     ]);
     let (target, options) = (lab.place.at("target"), restore::Options::default());
     let (report, heard) =
-        crate::testkit::restore_with(&lab.archive, name, b"", &target, &options).unwrap();
+        crate::testkit::restore_with(&lab.repository, name, b"", &target, &options).unwrap();
     assert_eq!(report.failed, 4, "{heard:?}");
     assert_eq!(heard.iter().filter(|line| line.contains("other content")).count(), 4, "{heard:?}");
     assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
@@ -453,7 +453,7 @@ fn a_further_name_gets_no_chunk_of_another_name_or_length() {
 #[test]
 fn bytes_that_no_chunk_vouches_for_are_not_verified() {
     let lab = Lab::new();
-    let forge = Forge::new(&lab.archive);
+    let forge = Forge::new(&lab.repository);
     let chunk = forge.chunk(b"chunk");
     let list = forge.page(&list::encode(&[Segment::Data(chunk, 5)]));
     let name = forge.publish_leaf(&[listed("a", 9, vec![list])]);
@@ -462,7 +462,7 @@ fn bytes_that_no_chunk_vouches_for_are_not_verified() {
     crate::testkit::build::set_mtime(&target.join("a"), 1, 0);
     let options = restore::Options { verify: true, ..Default::default() };
     let (report, heard) =
-        crate::testkit::restore_with(&lab.archive, name, b"", &target, &options).unwrap();
+        crate::testkit::restore_with(&lab.repository, name, b"", &target, &options).unwrap();
     assert_eq!(report.differing, 1, "{report:?} {heard:?}");
 }
 
@@ -485,14 +485,14 @@ fn reclaim_seals_nothing_anew_under_the_name_of_another() {
     };
     for publish in [&chunks as &dyn Fn(Forge<'_>) -> SnapshotRef, &pages] {
         let lab = Lab::new();
-        publish(Forge::new(&lab.archive));
+        publish(Forge::new(&lab.repository));
         let before = lab.place.files();
         let options = client::reclaim::Options {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
         };
-        let refused = client::reclaim::run(&lab.archive, &options);
+        let refused = client::reclaim::run(&lab.repository, &options);
         let Err(client::Error::Repository(repository::Error::UncertainData(why))) = &refused else {
             panic!("{refused:?}")
         };
@@ -585,18 +585,18 @@ fn bytes_that_grow_when_opened_grow_to_the_limit_and_no_further() {
 #[test]
 fn a_file_of_a_billion_references_to_one_chunk_takes_no_memory_and_can_be_stopped() {
     let lab = Lab::new();
-    let forge = Forge::new(&lab.archive);
+    let forge = Forge::new(&lab.repository);
     let chunk = forge.chunk(b"x");
     let list = forge.page(&list::encode(&vec![Segment::Data(chunk, 1); 100_000]));
     let name = forge.publish_leaf(&[listed("bomb", 1_000_000_000, vec![list; 10_000])]);
-    let (before, bomb) = (peak_memory_kib(), snapshot(&lab.archive, name).unwrap());
+    let (before, bomb) = (peak_memory_kib(), snapshot(&lab.repository, name).unwrap());
     let progress = Progress::default();
     let heard = crate::testkit::Heard::default();
     let target = lab.place.at("target");
     std::thread::scope(|scope| {
         let run = || {
             let options = restore::Options { no_sync: true, threads: 2, ..Default::default() };
-            restore::run(&lab.archive, &bomb, b"", &target, &options, &progress, &heard)
+            restore::run(&lab.repository, &bomb, b"", &target, &options, &progress, &heard)
         };
         let restoring = scope.spawn(run);
         std::thread::sleep(Duration::from_secs(3));
@@ -604,17 +604,22 @@ fn a_file_of_a_billion_references_to_one_chunk_takes_no_memory_and_can_be_stoppe
         let ended = restoring.join().unwrap();
         assert!(matches!(ended, Err(client::Error::Cancelled)), "{ended:?}");
     });
-    assert!(checked(&lab.archive).unwrap().damages.is_empty(), "check reads each page once");
-    let pages = PageReader::new(&lab.archive).unwrap();
-    let mut reader = ContentReader::new(&lab.archive, &pages).unwrap();
+    assert!(checked(&lab.repository).unwrap().damages.is_empty(), "check reads each page once");
+    let pages = PageReader::new(&lab.repository).unwrap();
+    let mut reader = ContentReader::new(&lab.repository, &pages).unwrap();
     let entry = browse::entry(&pages, &bomb, b"bomb").unwrap();
     assert!(reader.copy(&entry, &mut Bounded(1 << 20)).is_err(), "the output was closed");
     assert!(peak_memory_kib() - before < MEMORY_KIB_MAX);
     // Nor does it keep anybody from going on.
-    client::backup::run(&lab.archive, &options(&lab.place.source()), &Progress::default(), &heard)
-        .unwrap();
-    lab.archive.forget(&[name]).unwrap();
-    reclaimed(&lab.archive);
+    client::backup::run(
+        &lab.repository,
+        &options(&lab.place.source()),
+        &Progress::default(),
+        &heard,
+    )
+    .unwrap();
+    lab.repository.forget(&[name]).unwrap();
+    reclaimed(&lab.repository);
 }
 
 /// The most memory that this process ever had.

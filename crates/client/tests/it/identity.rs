@@ -38,23 +38,23 @@ fn with_two_volumes(outside: &Place) -> Option<(Place, Volume, Volume)> {
 fn a_mount_that_appears_or_goes_makes_no_other_file_system_be_read_again() {
     let outside = Place::on_disk();
     let Some((place, m, z)) = with_two_volumes(&outside) else { return };
-    let archive = place.init();
-    let first = place.backup(&archive);
-    assert_eq!(place.backup(&archive).report.objects_unchanged, first.report.objects_inspected);
+    let repository = place.init();
+    let first = place.backup(&repository);
+    assert_eq!(place.backup(&repository).report.objects_unchanged, first.report.objects_inspected);
 
     // A third one, which the walk meets before the others.
     let b = Volume::make("ext4", outside.folder.path(), &place.source().join("b")).unwrap();
     fill(&place.source().join("b"), 5);
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     assert_eq!(done.report.bytes_processed, 5 * 300, "{:#?}", done.report);
-    place.assert_restores(&archive, done.snapshot, &place.state());
+    place.assert_restores(&repository, done.snapshot, &place.state());
 
     // It goes, and the others come back under other numbers of devices.
     [&b, &m, &z].iter().for_each(|volume| volume.unmount());
     assert!(z.mount() && m.mount());
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     assert_eq!(unchanged_of(&done).1, 0, "{:#?}", done.report);
-    place.assert_restores(&archive, done.snapshot, &place.state());
+    place.assert_restores(&repository, done.snapshot, &place.state());
 }
 
 /// A snapshot of a volume has another identity, and the same files: their times of birth say so.
@@ -62,15 +62,15 @@ fn a_mount_that_appears_or_goes_makes_no_other_file_system_be_read_again() {
 fn a_file_system_with_another_identity_and_the_same_files_is_not_read_again() {
     let outside = Place::on_disk();
     let Some((place, m, _z)) = with_two_volumes(&outside) else { return };
-    let archive = place.init();
-    place.backup(&archive);
+    let repository = place.init();
+    place.backup(&repository);
     m.unmount();
     m.renew_uuid();
     assert!(m.mount());
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     assert_eq!(done.report.objects_unchanged, done.report.objects_inspected, "{:#?}", done.report);
-    place.assert_restores(&archive, done.snapshot, &place.state());
-    assert_eq!(place.backup(&archive).report.bytes_processed, 0);
+    place.assert_restores(&repository, done.snapshot, &place.state());
+    assert_eq!(place.backup(&repository).report.bytes_processed, 0);
 }
 
 /// Another file system in its place, whose files look alike: inode, size and times are the same.
@@ -78,14 +78,14 @@ fn a_file_system_with_another_identity_and_the_same_files_is_not_read_again() {
 fn another_file_system_in_its_place_is_read() {
     let outside = Place::on_disk();
     let Some((place, m, _z)) = with_two_volumes(&outside) else { return };
-    let archive = place.init();
-    place.backup(&archive);
+    let repository = place.init();
+    place.backup(&repository);
     m.unmount();
     drop(m);
     let at = place.source().join("m");
     let _new = Volume::make("ext4", outside.folder.path(), &at).unwrap();
     fill(&at, 40);
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     assert_eq!(done.report.bytes_processed, 40 * 300, "{:#?}", done.report);
 }
 
@@ -99,12 +99,13 @@ fn born(entry: Entry, secs: i64) -> Entry {
 #[test]
 fn two_files_that_had_one_inode_after_the_other_are_not_linked() {
     let place = Place::new();
-    let archive = place.init();
+    let repository = place.init();
     let entries = [("a", "one", 7), ("b", "two", 8), ("c", "one", 7), ("d", "two", 8)]
         .map(|(path, bytes, secs)| born(linked(file(path, bytes.as_bytes()), 66), secs));
-    let name = Forge::new(&archive).publish_leaf(&entries);
+    let name = Forge::new(&repository).publish_leaf(&entries);
     let target = place.at("target");
-    let (report, heard) = restore_with(&archive, name, b"", &target, &Default::default()).unwrap();
+    let (report, heard) =
+        restore_with(&repository, name, b"", &target, &Default::default()).unwrap();
     assert_eq!(report.failed, 0, "{heard:?}");
     let inode = |name: &str| std::fs::metadata(target.join(name)).unwrap().ino();
     assert!(inode("a") == inode("c") && inode("b") == inode("d") && inode("a") != inode("b"));

@@ -6,7 +6,7 @@ use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{
     Heard, PASSWORD, Place, Tree, assert_clean, checked, copy_tree, rebuilt, reclaimed, snapshot,
 };
-use client::{Archive, Error, reclaim};
+use client::{Error, UnlockedRepository, reclaim};
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,19 +21,19 @@ impl Lab {
     fn new() -> Self {
         let place = Place::new();
         small_tree(&place.source(), 1);
-        let archive = place.init();
+        let repository = place.init();
         let mut made = Vec::new();
         for seed in 0..3 {
             place.write("large", &noise(seed, 150_000));
             // So that some of each container lives.
             place.write(&format!("kept{seed}"), &noise(50 + seed, 20_000));
             let tree = place.state();
-            made.push((place.backup(&archive).snapshot, tree));
+            made.push((place.backup(&repository).snapshot, tree));
         }
         let (forgotten, _) = made.remove(1);
-        archive.forget(&[forgotten]).unwrap();
+        repository.forget(&[forgotten]).unwrap();
         // The next one with the right to write looks what forgetting left; none of that is meant.
-        drop(archive.lease("settle").unwrap());
+        drop(repository.lease("settle").unwrap());
         Self { place, made }
     }
 
@@ -46,15 +46,15 @@ impl Lab {
         let storage = FaultyStorage::new(&self.place.repository(), plan);
         let options =
             reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
-        reclaim::run(&Archive::open(storage, PASSWORD)?, &options)
+        reclaim::run(&UnlockedRepository::open(storage, PASSWORD)?, &options)
     }
 
     fn assert_all_restore(&self) {
-        let archive = self.place.open();
+        let repository = self.place.open();
         for (name, tree) in &self.made {
-            self.place.assert_restores(&archive, *name, tree);
+            self.place.assert_restores(&repository, *name, tree);
         }
-        assert_clean(&archive);
+        assert_clean(&repository);
     }
 }
 
@@ -69,7 +69,7 @@ fn g1_a_snapshot_that_a_running_backup_builds_on_is_not_collected_under_it() {
     let plan = Plan::watched(Box::new(move |call| {
         if call.verb == "append" && tries_there.fetch_add(1, Ordering::Relaxed) < 3 {
             let storage = FaultyStorage::new(&path, &Plan::none());
-            let other = Archive::open(storage, PASSWORD).unwrap();
+            let other = UnlockedRepository::open(storage, PASSWORD).unwrap();
             let options =
                 reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
             for result in
@@ -84,7 +84,7 @@ fn g1_a_snapshot_that_a_running_backup_builds_on_is_not_collected_under_it() {
     lab.place.write("more", &noise(9, 30_000));
     let tree = lab.place.state();
     let storage = FaultyStorage::new(&lab.place.repository(), &plan);
-    let done = lab.place.backup(&Archive::open(storage, PASSWORD).unwrap());
+    let done = lab.place.backup(&UnlockedRepository::open(storage, PASSWORD).unwrap());
     let tries = tries.load(Ordering::Relaxed).min(3);
     assert!(tries > 0 && refused.load(Ordering::Relaxed) == 2 * tries);
     lab.place.assert_restores(&lab.place.open(), done.snapshot, &tree);
@@ -298,13 +298,14 @@ fn g9_a_repository_that_cannot_be_written_is_no_unreadable_file() {
         lab.place.write("new", &noise(8, 60_000));
         let plan = Plan::failing_on(verb, prefix);
         let storage = FaultyStorage::new(&lab.place.repository(), &plan);
-        let (archive, heard) = (Archive::open(storage, PASSWORD).unwrap(), Heard::default());
+        let (repository, heard) =
+            (UnlockedRepository::open(storage, PASSWORD).unwrap(), Heard::default());
         let options = lab.place.options();
-        let result = client::backup::run(&archive, &options, &Default::default(), &heard);
+        let result = client::backup::run(&repository, &options, &Default::default(), &heard);
         assert!(plan.fired(), "{verb} of {prefix}");
         assert!(matches!(result, Err(Error::Repository(_))), "{verb} of {prefix}: {result:?}");
         assert_eq!(heard.all(), Vec::<String>::new(), "no file is to blame");
-        assert_eq!(archive.local().unwrap().snapshots().unwrap().len(), lab.made.len());
+        assert_eq!(repository.local().unwrap().snapshots().unwrap().len(), lab.made.len());
         lab.assert_all_restore();
     }
 }
@@ -323,15 +324,15 @@ fn g10_what_is_missing_is_named_and_stored_again() {
         assert!(!paths.is_empty(), "nothing of {} is named: {damages:#?}", name.id);
     }
     rebuilt(&lab.place);
-    let (archive, tree) = (lab.place.open(), lab.place.state());
-    let done = lab.place.backup(&archive);
+    let (repository, tree) = (lab.place.open(), lab.place.state());
+    let done = lab.place.backup(&repository);
     assert!(done.report.chunks_new > 0, "{:#?}", done.report);
-    lab.place.assert_restores(&archive, done.snapshot, &tree);
-    let of_newest = checked(&archive)
+    lab.place.assert_restores(&repository, done.snapshot, &tree);
+    let of_newest = checked(&repository)
         .unwrap()
         .damages
         .into_iter()
         .find(|damage| damage.snapshots.contains(&done.snapshot.id.to_string()));
     assert_eq!(of_newest, None);
-    assert!(snapshot(&archive, done.snapshot).is_ok());
+    assert!(snapshot(&repository, done.snapshot).is_ok());
 }

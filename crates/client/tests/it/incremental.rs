@@ -9,16 +9,16 @@ use proptest::prelude::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-fn begin() -> (Place, client::Archive, Done) {
+fn begin() -> (Place, client::UnlockedRepository, Done) {
     let place = Place::new();
     small_tree(&place.source(), 1);
-    let archive = place.init();
-    let first = place.backup(&archive);
-    (place, archive, first)
+    let repository = place.init();
+    let first = place.backup(&repository);
+    (place, repository, first)
 }
 
-fn root_of(archive: &client::Archive, done: &Done) -> ids::ObjectId {
-    snapshot(archive, done.snapshot).unwrap().head.root
+fn root_of(repository: &client::UnlockedRepository, done: &Done) -> ids::ObjectId {
+    snapshot(repository, done.snapshot).unwrap().head.root
 }
 
 /// Backed up, updated, unchanged, expired.
@@ -33,38 +33,38 @@ fn counts(report: &Report) -> [u64; 4] {
 
 #[test]
 fn nothing_changed_means_nothing_is_read_and_the_tree_is_the_same() {
-    let (place, archive, first) = begin();
-    let again = place.backup(&archive);
+    let (place, repository, first) = begin();
+    let again = place.backup(&repository);
     assert_eq!(counts(&again.report), [0, 0, first.report.objects_inspected, 0]);
     assert_eq!(again.report.bytes_processed, 0);
     assert!(again.report.bytes_transferred < 4096, "{:#?}", again.report);
-    assert_eq!(root_of(&archive, &again), root_of(&archive, &first));
+    assert_eq!(root_of(&repository, &again), root_of(&repository, &first));
 }
 
 #[test]
 fn a_full_backup_of_the_same_files_makes_the_same_tree() {
-    let (place, archive, first) = begin();
+    let (place, repository, first) = begin();
     let options = client::backup::Options { full: true, ..place.options() };
-    let full =
-        client::backup::run(&archive, &options, &Progress::default(), &Heard::default()).unwrap();
+    let full = client::backup::run(&repository, &options, &Progress::default(), &Heard::default())
+        .unwrap();
     assert!(full.report.adds_up());
     assert_eq!(full.report.objects_unchanged, 0);
     assert_eq!(full.report.chunks_new, 0);
-    assert_eq!(root_of(&archive, &full), root_of(&archive, &first));
+    assert_eq!(root_of(&repository, &full), root_of(&repository, &first));
 }
 
 #[test]
 fn every_kind_of_change_is_seen_and_counted() {
-    let (place, archive, first) = begin();
+    let (place, repository, first) = begin();
     let at = |name: &str| place.source().join(name);
     let all = first.report.objects_inspected;
     let see = |what: &str, change: &dyn Fn(), expected: [u64; 3]| {
         change();
         let before = place.state();
-        let done = place.backup(&archive);
+        let done = place.backup(&repository);
         let [backed_up, updated, _, expired] = counts(&done.report);
         assert_eq!([backed_up, updated, expired], expected, "{what}: {:#?}", done.report);
-        place.assert_restores(&archive, done.snapshot, &before);
+        place.assert_restores(&repository, done.snapshot, &before);
     };
     // A directory whose mtime moved is an object whose attributes changed.
     see("touch", &|| set_mtime(&at("dir0/file0"), 1_234_567_890, 1), [0, 1, 0]);
@@ -95,29 +95,29 @@ fn every_kind_of_change_is_seen_and_counted() {
         [1, 1, 0],
     );
     see("xattr", &|| crate::testkit::build::set_xattr(&at("empty"), "user.x", b"y"), [0, 1, 0]);
-    let last = place.backup(&archive);
+    let last = place.backup(&repository);
     assert_eq!(counts(&last.report), [0, 0, all, 0]);
-    assert_clean(&archive);
+    assert_clean(&repository);
 }
 
 #[test]
 fn a_name_more_of_a_file_and_a_name_less_are_seen() {
-    let (place, archive, _) = begin();
+    let (place, repository, _) = begin();
     let at = |name: &str| place.source().join(name);
     std::fs::hard_link(at("dir2/file2"), at("dir2/again")).unwrap();
     let before = place.state();
-    place.assert_restores(&archive, place.backup(&archive).snapshot, &before);
+    place.assert_restores(&repository, place.backup(&repository).snapshot, &before);
     std::fs::remove_file(at("dir2/file2")).unwrap();
     let before = place.state();
-    place.assert_restores(&archive, place.backup(&archive).snapshot, &before);
+    place.assert_restores(&repository, place.backup(&repository).snapshot, &before);
 }
 
 #[test]
 fn a_young_file_is_read_again_next_time_whatever_its_times_say() {
-    let (place, archive, _) = begin();
+    let (place, repository, _) = begin();
     let options = client::backup::Options { read: Default::default(), ..place.options() };
     let run = || {
-        client::backup::run(&archive, &options, &Progress::default(), &Heard::default()).unwrap()
+        client::backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap()
     };
     place.write("young", b"more bytes than what lies in an entry by itself: 48 of them");
     run();
@@ -129,30 +129,31 @@ fn a_young_file_is_read_again_next_time_whatever_its_times_say() {
 
 #[test]
 fn sources_of_other_paths_do_not_disturb_each_other() {
-    let (place, archive, first) = begin();
+    let (place, repository, first) = begin();
     let other = client::backup::Options { paths: vec!["/other".into()], ..place.options() };
     let done =
-        client::backup::run(&archive, &other, &Progress::default(), &Heard::default()).unwrap();
+        client::backup::run(&repository, &other, &Progress::default(), &Heard::default()).unwrap();
     assert_eq!(done.report.objects_unchanged, 0, "another source has no snapshot before");
     assert_eq!(done.report.chunks_new, 0);
-    let again = place.backup(&archive);
+    let again = place.backup(&repository);
     assert_eq!(again.report.objects_unchanged, first.report.objects_inspected);
 }
 
 #[test]
 fn a_dry_run_changes_nothing_and_counts_the_same() {
-    let (place, archive, _) = begin();
+    let (place, repository, _) = begin();
     place.write("dir0/file0", b"other");
     let before = place.files();
     let mut would = Vec::new();
-    let report = client::backup::dry_run(&archive, &place.options(), &Heard::default(), |entry| {
-        would.push((entry.path.clone(), entry.size))
-    })
-    .unwrap();
+    let report =
+        client::backup::dry_run(&repository, &place.options(), &Heard::default(), |entry| {
+            would.push((entry.path.clone(), entry.size))
+        })
+        .unwrap();
     assert_eq!(place.files(), before);
     assert!(report.adds_up(), "{report:#?}");
     assert!(would.contains(&(format!("{NAME}/dir0/file0").into_bytes(), 5)), "{would:?}");
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     assert_eq!(done.report.objects_unchanged, report.objects_unchanged);
 }
 
@@ -235,39 +236,41 @@ proptest! {
         rounds in prop::collection::vec(prop::collection::vec(change(), 0..25), 4),
     ) {
         let place = Place::new();
-        let archive = place.init();
+        let repository = place.init();
         let mut model: Vec<(repository::snapshots::SnapshotRef, Tree)> = Vec::new();
         for (round, changes) in rounds.iter().enumerate() {
             for (number, change) in changes.iter().enumerate() {
                 apply(&place.source(), change, (round * 1000 + number) as u64);
             }
             let before = place.state();
-            let done = place.backup(&archive);
+            let done = place.backup(&repository);
             prop_assert_eq!(done.report.objects_inspected as usize, before.0.len());
             model.push((done.snapshot, before));
         }
         for (name, tree) in &model {
-            place.assert_restores(&archive, *name, tree);
+            place.assert_restores(&repository, *name, tree);
         }
-        assert_clean(&archive);
+        assert_clean(&repository);
     }
 }
 
 /// Else a thousand nodes of one repository read all its snapshots a thousand times, each night.
 #[test]
 fn a_snapshot_is_read_once_to_find_of_which_source_it_is() {
-    let (place, archive, first) = begin();
-    let later = place.backup(&archive).snapshot;
-    let own = snapshot(&archive, later).unwrap().head.source;
-    let root = root_of(&archive, &first);
+    let (place, repository, first) = begin();
+    let later = place.backup(&repository).snapshot;
+    let own = snapshot(&repository, later).unwrap().head.source;
+    let root = root_of(&repository, &first);
     let plan = Plan::none();
-    let archive =
-        client::Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    let repository =
+        client::UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD)
+            .unwrap();
     let reads = || {
         let calls = plan.calls().into_iter();
         calls.filter(|call| call.verb == "open" && call.name.starts_with("snapshots/")).count()
     };
-    let newest = |source| archive.store.latest_snapshot(&source).unwrap().map(|stored| stored.name);
+    let newest =
+        |source| repository.store.latest_snapshot(&source).unwrap().map(|stored| stored.name);
     // No source has the name of a page.
     assert_eq!((newest(root), reads()), (None, 2));
     assert_eq!((newest(root), reads()), (None, 2));

@@ -4,7 +4,7 @@ use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{Heard, PASSWORD, Place, assert_clean, copy_tree, leftovers, reclaimed};
 use client::backup::{self, Progress};
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -28,8 +28,9 @@ fn cancelled_at(place: &Place, at: usize) {
             cancel.cancel.store(true, Ordering::Relaxed);
         }
     }));
-    let archive = Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
-    let ended = backup::run(&archive, &place.options(), &progress, &Heard::default());
+    let repository =
+        UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    let ended = backup::run(&repository, &place.options(), &progress, &Heard::default());
     assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
 }
 
@@ -39,37 +40,37 @@ fn a_cancelled_backup_publishes_nothing_and_costs_nothing_twice() {
     source(&place);
     drop(place.init());
     cancelled_at(&place, 8);
-    let archive = place.open();
-    assert!(archive.local().unwrap().snapshots().unwrap().is_empty());
+    let repository = place.open();
+    assert!(repository.local().unwrap().snapshots().unwrap().is_empty());
     let stored = place.bytes();
     assert!(stored > 6 * MIB as u64, "{stored}");
     let tree = place.state();
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     let rest = (24 * MIB as u64).saturating_sub(stored) + MIB as u64;
     assert!(
         done.report.bytes_transferred <= rest,
         "{stored} were stored, {} sent again",
         done.report.bytes_transferred
     );
-    place.assert_restores(&archive, done.snapshot, &tree);
+    place.assert_restores(&repository, done.snapshot, &tree);
     assert_eq!(leftovers(&place), Vec::<String>::new());
-    assert_clean(&archive);
+    assert_clean(&repository);
 }
 
 #[test]
 fn the_same_process_goes_on_after_a_cancelled_backup() {
     let place = Place::new();
     source(&place);
-    let archive = place.init();
+    let repository = place.init();
     let progress = Progress::default();
     progress.cancel.store(true, Ordering::Relaxed);
-    let ended = backup::run(&archive, &place.options(), &progress, &Heard::default());
+    let ended = backup::run(&repository, &place.options(), &progress, &Heard::default());
     assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
     let tree = place.state();
-    let done = place.backup(&archive);
-    place.assert_restores(&archive, done.snapshot, &tree);
+    let done = place.backup(&repository);
+    place.assert_restores(&repository, done.snapshot, &tree);
     assert_eq!(leftovers(&place), Vec::<String>::new());
-    assert_clean(&archive);
+    assert_clean(&repository);
 }
 
 #[test]
@@ -92,10 +93,10 @@ fn cancelled_many_times_it_comes_to_its_end() {
 fn reclaim_after_a_cancelled_backup_gives_its_space_back() {
     let place = Place::new();
     small_tree(&place.source(), 1);
-    let archive = place.init();
+    let repository = place.init();
     let tree = place.state();
-    let first = place.backup(&archive);
-    drop(archive);
+    let first = place.backup(&repository);
+    drop(repository);
     let before = place.bytes();
     place.write("large", &noise(5, 8 * MIB));
     cancelled_at(&place, 2);
@@ -129,7 +130,10 @@ fn a_copy_taken_while_a_backup_runs_is_a_sound_repository() {
             copy_tree(&from, &images.join(format!("{calls:03}/repository")));
         }
     }));
-    place.backup(&Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap());
+    place.backup(
+        &UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD)
+            .unwrap(),
+    );
     let now = place.state();
     let images: Vec<_> =
         std::fs::read_dir(&to).unwrap().map(|image| image.unwrap().path()).collect();
@@ -137,12 +141,12 @@ fn a_copy_taken_while_a_backup_runs_is_a_sound_repository() {
     for image in images {
         let copy = Place::new();
         copy_tree(&image.join("repository"), &copy.repository());
-        let archive = copy.open();
-        assert_clean(&archive);
-        place.assert_restores(&archive, first.snapshot, &tree);
-        let done = place.backup(&archive);
-        place.assert_restores(&archive, done.snapshot, &now);
-        assert_clean(&archive);
+        let repository = copy.open();
+        assert_clean(&repository);
+        place.assert_restores(&repository, first.snapshot, &tree);
+        let done = place.backup(&repository);
+        place.assert_restores(&repository, done.snapshot, &now);
+        assert_clean(&repository);
         assert_eq!(leftovers(&copy), Vec::<String>::new(), "{}", image.display());
     }
 }

@@ -2,20 +2,20 @@
 
 use crate::testkit::build::small_tree;
 use crate::testkit::{CHEAP, PASSWORD, Place, assert_clean, checked};
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use crypto::{Role, SlotSecret};
 
 const OTHER: SlotSecret<'static> = SlotSecret::Password(b"other");
 
-fn lab() -> (Place, Archive) {
+fn lab() -> (Place, UnlockedRepository) {
     let place = Place::new();
     small_tree(&place.source(), 1);
-    let archive = place.init();
-    (place, archive)
+    let repository = place.init();
+    (place, repository)
 }
 
-fn open(place: &Place, secret: SlotSecret<'_>) -> client::Result<Archive> {
-    Archive::open(place.storage(), secret)
+fn open(place: &Place, secret: SlotSecret<'_>) -> client::Result<UnlockedRepository> {
+    UnlockedRepository::open(place.storage(), secret)
 }
 
 #[test]
@@ -27,9 +27,9 @@ fn a_wrong_password_opens_nothing() {
 
 #[test]
 fn a_write_only_key_backs_up_and_reads_nothing() {
-    let (place, archive) = lab();
-    place.backup(&archive);
-    archive.add_key(Role::WriteOnly, OTHER, CHEAP, "agent").unwrap();
+    let (place, repository) = lab();
+    place.backup(&repository);
+    repository.add_key(Role::WriteOnly, OTHER, CHEAP, "agent").unwrap();
     let writer = open(&place, OTHER).unwrap();
     place.write("later", b"what only the writer has seen, and more than fits an entry, so a chunk");
     let before = place.state();
@@ -55,44 +55,44 @@ fn a_write_only_key_backs_up_and_reads_nothing() {
 
 #[test]
 fn a_removed_key_opens_nothing_and_what_it_wrote_stays() {
-    let (place, archive) = lab();
-    let id = archive.add_key(Role::Full, OTHER, CHEAP, "leaver").unwrap();
+    let (place, repository) = lab();
+    let id = repository.add_key(Role::Full, OTHER, CHEAP, "leaver").unwrap();
     let before = place.state();
     let done = place.backup(&open(&place, OTHER).unwrap());
-    archive.remove_key(id).unwrap();
+    repository.remove_key(id).unwrap();
     assert!(matches!(open(&place, OTHER), Err(Error::WrongKey)));
-    assert!(matches!(archive.remove_key(id), Err(Error::NoKey(_))));
+    assert!(matches!(repository.remove_key(id), Err(Error::NoKey(_))));
     place.assert_restores(&place.open(), done.snapshot, &before);
     assert_clean(&place.open());
 }
 
 #[test]
 fn the_last_key_that_reads_cannot_be_removed() {
-    let (_place, archive) = lab();
-    archive.add_key(Role::WriteOnly, OTHER, CHEAP, "agent").unwrap();
-    let first = archive.slot.id;
-    assert!(matches!(archive.remove_key(first), Err(Error::Usage(_))));
+    let (_place, repository) = lab();
+    repository.add_key(Role::WriteOnly, OTHER, CHEAP, "agent").unwrap();
+    let first = repository.slot.id;
+    assert!(matches!(repository.remove_key(first), Err(Error::Usage(_))));
 }
 
 #[test]
 fn a_recovery_key_on_paper_opens_everything() {
-    let (place, archive) = lab();
+    let (place, repository) = lab();
     let before = place.state();
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     let text = crypto::recovery_to_text(&[9; 32]);
-    archive.add_key(Role::Full, SlotSecret::Recovery([9; 32]), CHEAP, "paper").unwrap();
+    repository.add_key(Role::Full, SlotSecret::Recovery([9; 32]), CHEAP, "paper").unwrap();
     let secret = crypto::recovery_from_text(&text).unwrap();
     let recovered = open(&place, SlotSecret::Recovery(secret)).unwrap();
     place.assert_restores(&recovered, done.snapshot, &before);
-    recovered.remove_key(archive.slot.id).unwrap();
+    recovered.remove_key(repository.slot.id).unwrap();
     assert!(matches!(open(&place, PASSWORD), Err(Error::WrongKey)));
 }
 
 #[test]
 fn two_keys_build_on_each_others_snapshots() {
-    let (place, archive) = lab();
-    place.backup(&archive);
-    archive.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
+    let (place, repository) = lab();
+    place.backup(&repository);
+    repository.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
     let second = place.backup(&open(&place, OTHER).unwrap());
     assert_eq!(second.report.objects_backed_up, 0, "{:#?}", second.report);
     place.assert_restores(&place.open(), second.snapshot, &place.state());
@@ -100,8 +100,8 @@ fn two_keys_build_on_each_others_snapshots() {
 
 #[test]
 fn a_damaged_slot_does_not_keep_another_from_opening() {
-    let (place, archive) = lab();
-    let id = archive.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
+    let (place, repository) = lab();
+    let id = repository.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
     let path = place.repository().join(format!("keys/{id}"));
     std::fs::write(&path, b"garbage").unwrap();
     assert!(open(&place, PASSWORD).is_ok());
@@ -111,8 +111,8 @@ fn a_damaged_slot_does_not_keep_another_from_opening() {
 #[test]
 fn a_repository_is_made_once() {
     let (place, _) = lab();
-    let options = client::archive::InitOptions { kdf: CHEAP, ..Default::default() };
-    let again = Archive::init(place.storage(), OTHER, options);
+    let options = client::unlocked::InitOptions { kdf: CHEAP, ..Default::default() };
+    let again = UnlockedRepository::init(place.storage(), OTHER, options);
     assert!(matches!(again, Err(Error::Repository(repository::Error::Exists { .. }))));
     assert!(open(&place, PASSWORD).is_ok());
 }
@@ -129,11 +129,11 @@ fn an_init_that_was_killed_before_its_config_leaves_no_key_behind() {
     drop(place.init());
     lose_config(&place);
     small_tree(&place.source(), 1);
-    let archive = place.init();
-    place.backup(&archive);
-    assert_clean(&archive);
+    let repository = place.init();
+    place.backup(&repository);
+    assert_clean(&repository);
     // Where something was stored, the config is what was lost: its keys stay.
-    let slots = archive.local().unwrap().key_slots().unwrap().len();
+    let slots = repository.local().unwrap().key_slots().unwrap().len();
     lose_config(&place);
     let again = place.init();
     assert_eq!((slots, again.local().unwrap().key_slots().unwrap().len()), (1, 2));

@@ -12,12 +12,12 @@ fn run_with(limits: Limits) -> (Done, Duration) {
     let place = Place::new();
     (0..8).for_each(|number| place.write(&format!("file{number}"), &noise(number, MIB / 2)));
     place.write("large", &noise(99, 2 * MIB));
-    let archive = place.init();
+    let repository = place.init();
     let options = Options { limits, ..place.options() };
     let begun = Instant::now();
-    let done = run(&archive, &options, &Progress::default(), &Heard::default()).unwrap();
+    let done = run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
     let took = begun.elapsed();
-    place.assert_restores(&archive, done.snapshot, &place.state());
+    place.assert_restores(&repository, done.snapshot, &place.state());
     (done, took)
 }
 

@@ -2,8 +2,8 @@
 
 use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{PASSWORD, Place, SMALL_CHUNKS};
-use client::Archive;
-use client::archive::InitOptions;
+use client::UnlockedRepository;
+use client::unlocked::InitOptions;
 use std::time::{Duration, Instant};
 
 /// With the password hash that is used unless somebody chooses another.
@@ -15,10 +15,10 @@ const TRIES: usize = 40;
 fn repository(snapshots: u64) -> Place {
     let place = Place::new();
     let options = InitOptions { chunks: SMALL_CHUNKS, ..InitOptions::default() };
-    let archive = Archive::init(place.storage(), PASSWORD, options).unwrap();
+    let repository = UnlockedRepository::init(place.storage(), PASSWORD, options).unwrap();
     for number in 0..snapshots {
         place.write("file", &number.to_le_bytes());
-        place.backup(&archive);
+        place.backup(&repository);
     }
     place
 }
@@ -26,7 +26,7 @@ fn repository(snapshots: u64) -> Place {
 /// Calls of the storage that opening makes.
 fn calls(place: &Place) -> usize {
     let plan = Plan::none();
-    Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
     plan.calls().len()
 }
 

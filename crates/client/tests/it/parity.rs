@@ -6,7 +6,7 @@ use crate::testkit::{
     NAME, PASSWORD, Place, Tree, assert_clean, assert_same, checked, init_with_parity, leftovers,
     rebuilt, reclaimed, repaired, restore_to, restore_with,
 };
-use client::{Archive, check};
+use client::{UnlockedRepository, check};
 use format::parity::{Geometry, SHARD_BYTES};
 use ids::ContainerNo;
 use repository::container;
@@ -37,12 +37,12 @@ impl Lab {
         let place = Place::new();
         small_tree(&place.source(), 1);
         place.write("large", &noise(9, 700_000));
-        let archive = init_with_parity(place.storage(), PERCENT);
+        let repository = init_with_parity(place.storage(), PERCENT);
         let tree = place.state();
-        let first = (place.backup(&archive).snapshot, tree);
+        let first = (place.backup(&repository).snapshot, tree);
         place.write("other", &noise(5, 150_000));
         let tree = place.state();
-        let second = (place.backup(&archive).snapshot, tree);
+        let second = (place.backup(&repository).snapshot, tree);
         Self { place, made: vec![first, second] }
     }
 
@@ -90,11 +90,11 @@ fn assert_repairs(place: &Place, victim: &Victim, what: &str) {
 
 /// What every container of a repository says of itself.
 fn rot(place: &Place) -> Vec<ShardDamage> {
-    let archive = place.open();
-    let storage = archive.local().unwrap().storage();
+    let repository = place.open();
+    let storage = repository.local().unwrap().storage();
     let files = container::list(&**storage, ContainerNo(0)).unwrap();
     let look =
-        |number| inspect(&archive.local().unwrap().container(number).unwrap(), PERCENT).unwrap();
+        |number| inspect(&repository.local().unwrap().container(number).unwrap(), PERCENT).unwrap();
     files.iter().map(|file| look(file.number)).collect()
 }
 
@@ -127,8 +127,10 @@ fn sectors_that_cannot_be_read_cost_nothing() {
         let what = format!("sector {first} of {sectors}");
         let bytes = first * SHARD_BYTES as u64..(first + 2) * SHARD_BYTES as u64;
         let (place, plan) = (lab.place.copied(), Plan::unreadable(&victim.name, bytes));
-        let open =
-            || Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+        let open = || {
+            UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD)
+                .unwrap()
+        };
         assert_healable(&checked(&open()).unwrap(), &what);
         for (name, tree) in &lab.made {
             lab.place.assert_restores(&open(), *name, tree);
@@ -199,10 +201,10 @@ fn parity_shards(lab: &Lab, victim: &Victim) -> usize {
 }
 
 fn geometry(lab: &Lab, victim: &Victim) -> Geometry {
-    let archive = lab.place.open();
-    let files = container::list(&**archive.local().unwrap().storage(), ContainerNo(0)).unwrap();
+    let repository = lab.place.open();
+    let files = container::list(&**repository.local().unwrap().storage(), ContainerNo(0)).unwrap();
     let file = files.iter().find(|file| container::name(file.number) == victim.name).unwrap();
-    let reader = archive.local().unwrap().container(file.number).unwrap();
+    let reader = repository.local().unwrap().container(file.number).unwrap();
     reader.parity().unwrap().unwrap().geometry
 }
 
@@ -248,13 +250,13 @@ fn a_rebuild_loses_nothing_that_parity_makes_good() {
 fn copies_of_reclaim_and_of_recovery_have_parity_too() {
     let lab = Lab::new();
     assert_eq!(rot(&lab.place), vec![ShardDamage::default(); containers(&lab.place).len()]);
-    let archive = lab.place.open();
+    let repository = lab.place.open();
     lab.place.write("large", &noise(10, 300_000));
-    let third = lab.place.backup(&archive).snapshot;
+    let third = lab.place.backup(&repository).snapshot;
     let tree = lab.place.state();
-    archive.forget(&[lab.made[0].0, lab.made[1].0]).unwrap();
-    assert!(reclaimed(&archive).containers_rewritten > 0);
-    lab.place.assert_restores(&archive, third, &tree);
+    repository.forget(&[lab.made[0].0, lab.made[1].0]).unwrap();
+    assert!(reclaimed(&repository).containers_rewritten > 0);
+    lab.place.assert_restores(&repository, third, &tree);
     assert_eq!(rot(&lab.place), vec![ShardDamage::default(); containers(&lab.place).len()]);
 }
 
@@ -269,17 +271,17 @@ fn reclaim_drops_nothing_that_a_repair_would_bring_back() {
     let key_record = 48 + 101 + 16;
     bytes[64 + key_record + 48 + 3] ^= 1;
     std::fs::write(place.repository().join(&victim.name), bytes).unwrap();
-    let archive = place.open();
+    let repository = place.open();
     let (second, _) = &lab.made[1];
-    archive.forget(&[lab.made[0].0]).unwrap();
+    repository.forget(&[lab.made[0].0]).unwrap();
     let options =
         client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
     lab.place.write("other", &noise(6, 150_000));
-    let third = lab.place.backup(&archive).snapshot;
-    archive.forget(&[*second]).unwrap();
-    let refused = client::reclaim::run(&archive, &options).unwrap_err();
+    let third = lab.place.backup(&repository).snapshot;
+    repository.forget(&[*second]).unwrap();
+    let refused = client::reclaim::run(&repository, &options).unwrap_err();
     assert!(refused.to_string().contains("icecore check --repair"), "{refused}");
-    drop(archive);
+    drop(repository);
     assert_eq!(repaired(&place.open()).unwrap().repaired.len(), 1);
     assert!(reclaimed(&place.open()).containers_rewritten > 0);
     lab.place.assert_restores(&place.open(), third, &lab.place.state());
@@ -295,7 +297,8 @@ fn what_an_interrupted_backup_left_gets_its_parity_when_it_is_saved() {
         for at in (0..200).step_by(5) {
             let (copy, plan) = (lab.place.copied(), Plan::failing(fault, at));
             let storage = FaultyStorage::new(&copy.repository(), &plan);
-            let done = Archive::open(storage, PASSWORD).and_then(|it| lab.place.try_backup(&it));
+            let done = UnlockedRepository::open(storage, PASSWORD)
+                .and_then(|it| lab.place.try_backup(&it));
             drop(done);
             let before = containers(&copy).len();
             drop(copy.open().lease("next").unwrap());
@@ -314,14 +317,14 @@ fn what_an_interrupted_backup_left_gets_its_parity_when_it_is_saved() {
 fn a_repository_without_parity_has_none_and_is_repaired_by_nothing() {
     let place = Place::new();
     small_tree(&place.source(), 1);
-    let archive = place.init();
-    place.backup(&archive);
-    assert_eq!(archive.local().unwrap().config().features, 0);
+    let repository = place.init();
+    place.backup(&repository);
+    assert_eq!(repository.local().unwrap().config().features, 0);
     for name in containers(&place) {
         let bytes = std::fs::read(place.repository().join(name)).unwrap();
         assert_eq!(&bytes[bytes.len() - 8..], b"ICEFOOT1");
     }
-    let report = repaired(&archive).unwrap();
+    let report = repaired(&repository).unwrap();
     assert_eq!((report.repaired.len(), report.damages.len()), (0, 0));
 }
 
@@ -332,7 +335,8 @@ fn repair_fails_each(fault: Fault) {
     for at in 0.. {
         let (place, plan) = (lab.rotten(&victim, 7..9), Plan::failing(fault, at));
         let storage = FaultyStorage::new(&place.repository(), &plan);
-        let result = Archive::open(storage, PASSWORD).and_then(|archive| repaired(&archive));
+        let result = UnlockedRepository::open(storage, PASSWORD)
+            .and_then(|repository| repaired(&repository));
         lab.assert_restores(&place);
         let again = repaired(&place.open()).unwrap();
         assert_eq!(again.damages, [], "{fault:?} at {at}: {result:?}");
@@ -370,16 +374,16 @@ fn repair_ends_at_every_step(fault: SimFault) {
     for step in 0.. {
         let (place, disk) = (Place::new(), Disk::new(Random::new(step), false));
         small_tree(&place.source(), 1);
-        let open = || Archive::open(Arc::new(disk.process()), PASSWORD);
+        let open = || UnlockedRepository::open(Arc::new(disk.process()), PASSWORD);
         let first = {
-            let archive = init_with_parity(Arc::new(disk.process()), PERCENT);
-            place.backup(&archive).snapshot
+            let repository = init_with_parity(Arc::new(disk.process()), PERCENT);
+            place.backup(&repository).snapshot
         };
         let tree = place.state();
         let victim = disk.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
         (0..32).for_each(|at| disk.corrupt(&victim, &disk::Corruption::Flip(5_000 + at * 100, 3)));
         disk.arm(Faults::after(step, fault));
-        let result = open().and_then(|archive| repaired(&archive));
+        let result = open().and_then(|repository| repaired(&repository));
         let has_fired = disk.disarm();
         disk.lose_power();
         place.assert_restores(&open().unwrap(), first, &tree);
@@ -402,13 +406,13 @@ fn the_sync_of_a_repair_is_needed() {
     let is_lost = |fate| {
         let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
         small_tree(&place.source(), 1);
-        let archive = init_with_parity(Arc::new(disk.process()), PERCENT);
-        place.backup(&archive);
-        drop(archive);
+        let repository = init_with_parity(Arc::new(disk.process()), PERCENT);
+        place.backup(&repository);
+        drop(repository);
         let victim = disk.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
         disk.corrupt(&victim, &disk::Corruption::Flip(5_000, 3));
         disk.skip_sync(Some(SkippedSync { verb: "sync", names: "containers/*" }));
-        let open = || Archive::open(Arc::new(disk.process()), PASSWORD).unwrap();
+        let open = || UnlockedRepository::open(Arc::new(disk.process()), PASSWORD).unwrap();
         assert_eq!(repaired(&open()).unwrap().repaired.len(), 1);
         disk.lose_power();
         checked(&open()).unwrap().damages.iter().any(|damage| !damage.healable)

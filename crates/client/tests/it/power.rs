@@ -4,7 +4,7 @@ use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{
     PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, assert_same, init, reclaimed, restore_to,
 };
-use client::Archive;
+use client::UnlockedRepository;
 use repository::snapshots::SnapshotRef;
 use simulation::Random;
 use simulation::disk::{Disk, Fault, Faults};
@@ -25,17 +25,17 @@ impl Lab {
     fn new(fate: u64) -> Self {
         let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
         small_tree(&place.source(), 1);
-        let archive = init(Arc::new(disk.process()), SMALL_CHUNKS);
+        let repository = init(Arc::new(disk.process()), SMALL_CHUNKS);
         let tree = place.state();
-        let first = (place.backup(&archive).snapshot, tree);
+        let first = (place.backup(&repository).snapshot, tree);
         small_tree(&place.source(), 2);
         place.write("large", &noise(3, 300_000));
         let now = place.state();
         Self { place, disk, first, now }
     }
 
-    fn open(&self) -> client::Result<Archive> {
-        Archive::open(Arc::new(self.disk.process()), PASSWORD)
+    fn open(&self) -> client::Result<UnlockedRepository> {
+        UnlockedRepository::open(Arc::new(self.disk.process()), PASSWORD)
     }
 
     fn backup(&self) -> client::Result<SnapshotRef> {
@@ -44,15 +44,15 @@ impl Lab {
 
     /// What must hold after anything.
     fn assert_sound(&self, acknowledged: Option<SnapshotRef>) {
-        let archive = self.open().unwrap();
-        assert_clean(&archive);
-        self.place.assert_restores(&archive, self.first.0, &self.first.1);
+        let repository = self.open().unwrap();
+        assert_clean(&repository);
+        self.place.assert_restores(&repository, self.first.0, &self.first.1);
         if let Some(name) = acknowledged {
-            self.place.assert_restores(&archive, name, &self.now);
+            self.place.assert_restores(&repository, name, &self.now);
         }
-        let next = self.place.backup(&archive);
-        self.place.assert_restores(&archive, next.snapshot, &self.now);
-        assert_clean(&archive);
+        let next = self.place.backup(&repository);
+        self.place.assert_restores(&repository, next.snapshot, &self.now);
+        assert_clean(&repository);
     }
 }
 
@@ -93,22 +93,22 @@ fn a_power_cut_at_every_step_of_forget_and_reclaim_loses_nothing() {
         let lab = Lab::new(step);
         let second = lab.backup().unwrap();
         lab.disk.arm(Faults::after(step * STEP, Fault::PowerCut));
-        let result = lab.open().and_then(|archive| {
-            archive.forget(&[lab.first.0])?;
+        let result = lab.open().and_then(|repository| {
+            repository.forget(&[lab.first.0])?;
             let options = client::reclaim::Options {
                 max_waste_percent: 0.0,
                 dry_run: false,
                 accept_damage: false,
             };
-            client::reclaim::run(&archive, &options)
+            client::reclaim::run(&repository, &options)
         });
         let has_fired = lab.disk.disarm();
         lab.disk.lose_power();
-        let archive = lab.open().unwrap();
-        assert_clean(&archive);
-        lab.place.assert_restores(&archive, second, &lab.now);
-        reclaimed(&archive);
-        lab.place.assert_restores(&archive, second, &lab.now);
+        let repository = lab.open().unwrap();
+        assert_clean(&repository);
+        lab.place.assert_restores(&repository, second, &lab.now);
+        reclaimed(&repository);
+        lab.place.assert_restores(&repository, second, &lab.now);
         if !has_fired {
             assert!(result.is_ok() && step > 4, "step {step}: {result:?}");
             return;
@@ -120,10 +120,10 @@ fn a_power_cut_at_every_step_of_forget_and_reclaim_loses_nothing() {
 #[test]
 fn a_restore_asks_for_nothing_that_writes() {
     let lab = Lab::new(0);
-    let archive = lab.open().unwrap();
+    let repository = lab.open().unwrap();
     lab.disk.arm(Faults::after(0, Fault::DiskFull));
     let target = tempfile::tempdir().unwrap();
-    let report = restore_to(&archive, lab.first.0, target.path()).unwrap();
+    let report = restore_to(&repository, lab.first.0, target.path()).unwrap();
     assert_eq!(report.failed, 0);
     assert!(!lab.disk.disarm(), "it wrote");
     assert_same(&lab.first.1, &Tree::of(&target.path().join(crate::testkit::NAME)));

@@ -82,17 +82,17 @@ fn race(target: &Path, out: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
 fn folders_swapped_for_symlinks_during_a_whole_restore_lead_nowhere() {
     let place = Place::on_disk();
     source(&place.source());
-    let archive = place.init();
-    let made = place.backup(&archive).snapshot;
+    let repository = place.init();
+    let made = place.backup(&repository).snapshot;
     let (target, out) = (place.at("target"), place.at("outside"));
     canaries(&out);
     let before = look(&out);
     let (stop, swaps, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
     let (inside, mut rounds, mut written) = (target.join(crate::testkit::NAME), 0u64, 0u64);
-    let snapshot = snapshot(&archive, made).unwrap();
+    let snapshot = snapshot(&repository, made).unwrap();
     let run = |options: &Options| {
         restore::run(
-            &archive,
+            &repository,
             &snapshot,
             b"",
             &target,

@@ -5,26 +5,26 @@ use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
 use crate::testkit::{
     PASSWORD, Place, Tree, assert_clean, checked, rebuilt, reclaimed, restore_with, snapshot,
 };
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use repository::snapshots::SnapshotRef;
 
 fn lab() -> (Place, Vec<(SnapshotRef, Tree)>) {
     let place = Place::new();
     small_tree(&place.source(), 1);
-    let archive = place.init();
+    let repository = place.init();
     let mut made = Vec::new();
     for seed in 0..3 {
         place.write("large", &noise(seed, 60_000));
         let tree = place.state();
-        made.push((place.backup(&archive).snapshot, tree));
+        made.push((place.backup(&repository).snapshot, tree));
     }
     (place, made)
 }
 
 fn assert_all_restore(place: &Place, made: &[(SnapshotRef, Tree)]) {
-    let archive = place.open();
+    let repository = place.open();
     for (name, tree) in made {
-        place.assert_restores(&archive, *name, tree);
+        place.assert_restores(&repository, *name, tree);
     }
 }
 
@@ -36,7 +36,7 @@ fn remove(place: &Place, name: &str) {
 fn a_lost_index_is_said_and_rebuilt() {
     let (place, made) = lab();
     remove(&place, "index");
-    let refused = Archive::open(place.storage(), PASSWORD).err().unwrap();
+    let refused = UnlockedRepository::open(place.storage(), PASSWORD).err().unwrap();
     assert!(
         matches!(refused, Error::Repository(repository::Error::IndexDamaged { .. })),
         "{refused}"
@@ -66,10 +66,10 @@ fn a_snapshot_of_which_something_is_missing_comes_back_on_request() {
     assert_eq!((report.snapshots, report.incomplete), (0, 2), "the first one's manifest is gone");
     let report = client::rebuild::run(place.storage(), PASSWORD, true).unwrap();
     assert_eq!((report.snapshots, report.incomplete), (2, 0));
-    let (archive, target) = (place.open(), tempfile::tempdir().unwrap());
+    let (repository, target) = (place.open(), tempfile::tempdir().unwrap());
     let options = client::restore::Options::default();
     let (report, heard) =
-        restore_with(&archive, made[2].0, b"tree/large", target.path(), &options).unwrap();
+        restore_with(&repository, made[2].0, b"tree/large", target.path(), &options).unwrap();
     assert_eq!(report.failed, 0, "{heard:?}");
 }
 
@@ -160,14 +160,14 @@ fn damaged_bytes_are_left_out_and_the_next_backup_stores_them_again() {
 
     let report = rebuilt(&place);
     assert!(!report.damages.is_empty(), "{report:#?}");
-    let archive = place.open();
+    let repository = place.open();
     let tree = place.state();
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     assert!(done.report.chunks_new > 0, "what was lost is stored again: {:#?}", done.report);
-    place.assert_restores(&archive, done.snapshot, &tree);
+    place.assert_restores(&repository, done.snapshot, &tree);
     // The last one is of the same tree, so it is whole again too.
-    place.assert_restores(&archive, made[2].0, &made[2].1);
-    let again = place.backup(&archive);
+    place.assert_restores(&repository, made[2].0, &made[2].1);
+    let again = place.backup(&repository);
     assert_eq!(again.report.chunks_new, 0, "once is enough");
 }
 
@@ -182,12 +182,12 @@ fn a_whole_container_gone_is_healed_by_rebuild_and_backup() {
         };
         std::fs::remove_file(place.repository().join(&name)).unwrap();
         rebuilt(&place);
-        let archive = place.open();
+        let repository = place.open();
         let tree = place.state();
-        let done = place.backup(&archive);
-        place.assert_restores(&archive, done.snapshot, &tree);
-        let again = place.backup(&archive);
-        place.assert_restores(&archive, again.snapshot, &tree);
+        let done = place.backup(&repository);
+        place.assert_restores(&repository, done.snapshot, &tree);
+        let again = place.backup(&repository);
+        place.assert_restores(&repository, again.snapshot, &tree);
     }
 }
 
@@ -201,9 +201,9 @@ fn a_rebuild_after_the_state_was_lost_distrusts_snapshots_made_since_the_one_bef
     let first = place.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
     std::fs::remove_file(place.repository().join(first)).unwrap();
     rebuilt(&place);
-    let (archive, tree) = (place.open(), place.state());
-    let done = place.backup(&archive);
-    place.assert_restores(&archive, done.snapshot, &tree);
+    let (repository, tree) = (place.open(), place.state());
+    let done = place.backup(&repository);
+    place.assert_restores(&repository, done.snapshot, &tree);
 }
 
 /// Damage in a tree page as well: the new tree does not build on what is lost.
@@ -217,17 +217,18 @@ fn after_all_containers_were_damaged_a_backup_makes_a_whole_snapshot() {
         std::fs::write(&path, bytes).unwrap();
     }
     rebuilt(&place);
-    let archive = place.open();
+    let repository = place.open();
     let tree = place.state();
-    let done = place.backup(&archive);
-    place.assert_restores(&archive, done.snapshot, &tree);
+    let done = place.backup(&repository);
+    place.assert_restores(&repository, done.snapshot, &tree);
 }
 
 /// A backup on storage that fails at this call, which is made once.
 fn fail_backup(place: &Place, verb: &'static str, prefix: &'static str) {
     let plan = Plan::failing_on(verb, prefix);
-    let archive = Archive::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
-    let result = place.try_backup(&archive);
+    let repository =
+        UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    let result = place.try_backup(&repository);
     assert!(plan.fired() && result.is_err(), "{verb} of {prefix}: {result:?}");
 }
 
@@ -236,9 +237,9 @@ fn fail_backup(place: &Place, verb: &'static str, prefix: &'static str) {
 fn assert_one_history(place: &Place, made: &[(SnapshotRef, Tree)], what: &str) {
     rebuilt(place);
     assert_all_restore(place, made);
-    let archive = place.open();
-    assert_eq!(checked(&archive).unwrap().damages, [], "{what}");
-    let names = archive.local().unwrap().snapshots().unwrap();
+    let repository = place.open();
+    assert_eq!(checked(&repository).unwrap().damages, [], "{what}");
+    let names = repository.local().unwrap().snapshots().unwrap();
     assert!(names.is_sorted_by(|a, b| a.sequence < b.sequence), "{what}: {names:?}");
     assert_eq!(names.last(), made.last().map(|(name, _)| name), "{what}: the newest is another");
 }

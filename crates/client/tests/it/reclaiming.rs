@@ -3,7 +3,7 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
 use crate::testkit::{PASSWORD, Place, Tree, assert_clean, leftovers, reclaimed, snapshot};
-use client::Archive;
+use client::UnlockedRepository;
 use client::{Error, reclaim};
 use format::record::RecordKind;
 use ids::ObjectId;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 struct Lab {
     place: Place,
-    archive: Archive,
+    repository: UnlockedRepository,
     made: Vec<(SnapshotRef, Tree)>,
 }
 
@@ -21,8 +21,8 @@ impl Lab {
     fn with(generations: u64) -> Self {
         let place = Place::new();
         small_tree(&place.source(), 1);
-        let archive = place.init();
-        let mut lab = Self { place, archive, made: Vec::new() };
+        let repository = place.init();
+        let mut lab = Self { place, repository, made: Vec::new() };
         (1..=generations).for_each(|seed| lab.generation(seed));
         lab
     }
@@ -30,20 +30,20 @@ impl Lab {
     fn generation(&mut self, seed: u64) {
         self.place.write("large", &noise(seed, 200_000));
         let tree = self.place.state();
-        self.made.push((self.place.backup(&self.archive).snapshot, tree));
+        self.made.push((self.place.backup(&self.repository).snapshot, tree));
     }
 
     fn forget(&mut self, at: usize) {
         let (name, _) = self.made.remove(at);
-        self.archive.forget(&[name]).unwrap();
+        self.repository.forget(&[name]).unwrap();
     }
 
     fn assert_all_restore(&self) {
-        let archive = self.place.open();
+        let repository = self.place.open();
         for (name, tree) in &self.made {
-            self.place.assert_restores(&archive, *name, tree);
+            self.place.assert_restores(&repository, *name, tree);
         }
-        assert_clean(&archive);
+        assert_clean(&repository);
     }
 
     fn containers(&self) -> Vec<PathBuf> {
@@ -62,8 +62,8 @@ fn the_space_of_forgotten_snapshots_comes_back() {
     let before = lab.place.bytes();
     lab.forget(0);
     lab.forget(0);
-    assert_eq!(lab.archive.local().unwrap().snapshots().unwrap().len(), 2);
-    let report = reclaimed(&lab.archive);
+    assert_eq!(lab.repository.local().unwrap().snapshots().unwrap().len(), 2);
+    let report = reclaimed(&lab.repository);
     assert!(report.bytes_freed >= 390_000, "{report:#?}");
     assert!(lab.place.bytes() < before - 390_000, "{} of {before}", lab.place.bytes());
     lab.assert_all_restore();
@@ -76,9 +76,9 @@ fn the_space_of_forgotten_snapshots_comes_back() {
 fn a_second_reclaim_does_nothing() {
     let mut lab = Lab::with(3);
     lab.forget(1);
-    reclaimed(&lab.archive);
+    reclaimed(&lab.repository);
     let before = lab.place.files();
-    let again = reclaimed(&lab.archive);
+    let again = reclaimed(&lab.repository);
     assert_eq!(
         (again.bytes_freed, again.bytes_copied, again.containers_removed),
         (0, 0, 0),
@@ -110,10 +110,11 @@ fn a_reclaim_that_met_a_full_disk_stores_nothing_twice() {
     let mut goes_on = 0;
     for at in 0.. {
         let (copy, plan) = (lab.place.copied(), Plan::failing(Fault::FullOnce, at));
-        let archive = Archive::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
+        let repository =
+            UnlockedRepository::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
         let options =
             reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
-        goes_on += u32::from(reclaim::run(&archive.unwrap(), &options).is_ok());
+        goes_on += u32::from(reclaim::run(&repository.unwrap(), &options).is_ok());
         if !plan.fired() {
             break;
         }
@@ -128,7 +129,7 @@ fn a_dry_run_changes_nothing() {
     let mut lab = Lab::with(3);
     lab.forget(0);
     // The lease and what it settles are not what reclaim does.
-    lab.archive.lease("settle").unwrap();
+    lab.repository.lease("settle").unwrap();
     let state = || {
         let names = lab.place.files().into_iter().filter(|name| name != "lease");
         let read =
@@ -136,7 +137,7 @@ fn a_dry_run_changes_nothing() {
         names.map(read).collect::<Vec<_>>()
     };
     let before = state();
-    let report = reclaim::run(&lab.archive, &dry()).unwrap();
+    let report = reclaim::run(&lab.repository, &dry()).unwrap();
     assert!(report.bytes_freed > 0 && report.dry_run, "{report:#?}");
     assert!(state() == before, "something was written");
     lab.assert_all_restore();
@@ -147,7 +148,7 @@ fn everything_forgotten_leaves_next_to_nothing() {
     let mut lab = Lab::with(2);
     lab.forget(0);
     lab.forget(0);
-    reclaimed(&lab.archive);
+    reclaimed(&lab.repository);
     assert!(lab.place.bytes() < 20_000, "{} bytes in {:?}", lab.place.bytes(), lab.place.files());
     lab.generation(3);
     lab.assert_all_restore();
@@ -156,10 +157,10 @@ fn everything_forgotten_leaves_next_to_nothing() {
 #[test]
 fn nothing_to_forget_is_fine_and_a_forgotten_one_is_gone() {
     let mut lab = Lab::with(1);
-    lab.archive.forget(&[]).unwrap();
+    lab.repository.forget(&[]).unwrap();
     let name = lab.made[0].0;
     lab.forget(0);
-    let gone = snapshot(&lab.archive, name);
+    let gone = snapshot(&lab.repository, name);
     assert!(
         matches!(gone, Err(Error::Repository(repository::Error::SnapshotMissing(_)))),
         "{gone:?}"
@@ -171,17 +172,17 @@ fn a_backup_after_forgetting_all_builds_on_what_is_still_there() {
     let mut lab = Lab::with(1);
     lab.forget(0);
     let tree = lab.place.state();
-    let done = lab.place.backup(&lab.archive);
+    let done = lab.place.backup(&lab.repository);
     assert_eq!(done.report.chunks_new, 0, "{:#?}", done.report);
     lab.made.push((done.snapshot, tree));
-    reclaimed(&lab.archive);
+    reclaimed(&lab.repository);
     lab.assert_all_restore();
 }
 
 /// The repository's chunks and pages, as its index has them.
-fn some_chunk(archive: &Archive, name: SnapshotRef) -> ObjectId {
-    let root = snapshot(archive, name).unwrap().head.root;
-    let pages = client::pages::PageReader::new(archive).unwrap();
+fn some_chunk(repository: &UnlockedRepository, name: SnapshotRef) -> ObjectId {
+    let root = snapshot(repository, name).unwrap().head.root;
+    let pages = client::pages::PageReader::new(repository).unwrap();
     let mut stack = vec![root];
     while let Some(id) = stack.pop() {
         let page = tree::PageSource::get(&pages, &id).unwrap();
@@ -193,8 +194,8 @@ fn some_chunk(archive: &Archive, name: SnapshotRef) -> ObjectId {
     panic!("the snapshot has no chunk");
 }
 
-fn sealer(archive: &Archive) -> seal::Sealer {
-    seal::Sealer::new(&archive.keys.writer, [7; 80], crypto::Cipher::fastest())
+fn sealer(repository: &UnlockedRepository) -> seal::Sealer {
+    seal::Sealer::new(&repository.keys.writer, [7; 80], crypto::Cipher::fastest())
 }
 
 /// PBS PSA-2025-00019-1: the collector looked at a list of snapshots while a backup built on one
@@ -202,45 +203,49 @@ fn sealer(archive: &Archive) -> seal::Sealer {
 #[test]
 fn gc_versus_running_backup_keeps_what_was_promised() {
     let mut lab = Lab::with(2);
-    let chunk = some_chunk(&lab.archive, lab.made[1].0);
-    let lease = lab.archive.lease("backup and reclaim").unwrap();
-    let repository = lab.archive.local().unwrap().clone();
-    let sealer = sealer(&lab.archive);
-    let session = repository.begin(&lease, None, sealer.session_record()).unwrap();
+    let chunk = some_chunk(&lab.repository, lab.made[1].0);
+    let lease = lab.repository.lease("backup and reclaim").unwrap();
+    let local = lab.repository.local().unwrap().clone();
+    let sealer = sealer(&lab.repository);
+    let session = local.begin(&lease, None, sealer.session_record()).unwrap();
     assert!(!session.claim(&chunk).unwrap(), "it is there");
 
     let names: Vec<_> = lab.made.drain(..).map(|(name, _)| name).collect();
-    forget_under(&lab.archive, &lease, &names);
+    forget_under(&lab.repository, &lease, &names);
     let options = repository::reclaim::ReclaimOptions {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
     };
-    repository::reclaim::run(&repository, &lease, options, None).unwrap();
+    repository::reclaim::run(&local, &lease, options, None).unwrap();
 
     let mut bytes = Vec::new();
-    let place = repository.fetch(&chunk, &mut bytes).unwrap();
+    let place = local.fetch(&chunk, &mut bytes).unwrap();
     assert!(format::record::verify(&bytes).is_ok(), "{place:?}");
     assert!(!session.claim(&chunk).unwrap(), "what was promised goes on to be there");
     drop(session);
     drop(lease);
-    reclaimed(&lab.archive);
-    let gone = lab.archive.local().unwrap().fetch(&chunk, &mut bytes);
+    reclaimed(&lab.repository);
+    let gone = lab.repository.local().unwrap().fetch(&chunk, &mut bytes);
     assert!(matches!(gone, Err(repository::Error::ObjectMissing(_))), "{gone:?}");
 }
 
-/// As `Archive::forget` does it, under a lease that somebody has.
-fn forget_under(archive: &Archive, lease: &repository::lease::Lease, names: &[SnapshotRef]) {
-    let sealer = sealer(archive);
+/// As `UnlockedRepository::forget` does it, under a lease that somebody has.
+fn forget_under(
+    repository: &UnlockedRepository,
+    lease: &repository::lease::Lease,
+    names: &[SnapshotRef],
+) {
+    let sealer = sealer(repository);
     let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
     // Signed: a reclaim brings back what nobody forgot who may.
-    let mut clear = archive.slot.id.0.to_vec();
+    let mut clear = repository.slot.id.0.to_vec();
     clear.extend(names.iter().flat_map(|name| name.id.0));
-    let repository = archive.local().unwrap().config().repository;
-    let message = [&b"icecore 2026 tombstone v1"[..], &repository.0, &clear].concat();
-    clear.extend_from_slice(&archive.keys.writer.sign(&message).unwrap());
+    let repository_id = repository.local().unwrap().config().repository;
+    let message = [&b"icecore 2026 tombstone v1"[..], &repository_id.0, &clear].concat();
+    clear.extend_from_slice(&repository.keys.writer.sign(&message).unwrap());
     let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
-    archive.local().unwrap().forget(lease, names, &sealer.session_record(), &tombstone).unwrap();
+    repository.local().unwrap().forget(lease, names, &sealer.session_record(), &tombstone).unwrap();
 }
 
 /// The tree that a session builds on outlives its snapshot.
@@ -248,22 +253,22 @@ fn forget_under(archive: &Archive, lease: &repository::lease::Lease, names: &[Sn
 fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
     let mut lab = Lab::with(1);
     let (name, _) = lab.made.remove(0);
-    let root = snapshot(&lab.archive, name).unwrap().head.root;
-    let chunk = some_chunk(&lab.archive, name);
-    let lease = lab.archive.lease("backup and reclaim").unwrap();
-    let repository = lab.archive.local().unwrap().clone();
-    let record = sealer(&lab.archive).session_record();
-    let session = repository.begin(&lease, Some(name), record).unwrap();
-    forget_under(&lab.archive, &lease, &[name]);
+    let root = snapshot(&lab.repository, name).unwrap().head.root;
+    let chunk = some_chunk(&lab.repository, name);
+    let lease = lab.repository.lease("backup and reclaim").unwrap();
+    let local = lab.repository.local().unwrap().clone();
+    let record = sealer(&lab.repository).session_record();
+    let session = local.begin(&lease, Some(name), record).unwrap();
+    forget_under(&lab.repository, &lease, &[name]);
     let options = repository::reclaim::ReclaimOptions {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
     };
-    repository::reclaim::run(&repository, &lease, options, None).unwrap();
+    repository::reclaim::run(&local, &lease, options, None).unwrap();
     let mut bytes = Vec::new();
-    assert!(repository.fetch(&root, &mut bytes).is_ok());
-    assert!(repository.fetch(&chunk, &mut bytes).is_ok());
+    assert!(local.fetch(&root, &mut bytes).is_ok());
+    assert!(local.fetch(&chunk, &mut bytes).is_ok());
     assert!(session.is_stored(&chunk).unwrap());
 }
 
@@ -273,10 +278,10 @@ fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
 fn no_session_builds_on_a_snapshot_that_was_forgotten() {
     let mut lab = Lab::with(1);
     let (name, _) = lab.made.remove(0);
-    let lease = lab.archive.lease("backup and forget").unwrap();
-    forget_under(&lab.archive, &lease, &[name]);
-    let record = sealer(&lab.archive).session_record();
-    let begun = lab.archive.local().unwrap().begin(&lease, Some(name), record);
+    let lease = lab.repository.lease("backup and forget").unwrap();
+    forget_under(&lab.repository, &lease, &[name]);
+    let record = sealer(&lab.repository).session_record();
+    let begun = lab.repository.local().unwrap().begin(&lease, Some(name), record);
     assert!(matches!(begun, Err(repository::Error::SnapshotMissing(_))), "it is gone");
 }
 
@@ -285,20 +290,20 @@ fn no_session_builds_on_a_snapshot_that_was_forgotten() {
 fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
     let mut lab = Lab::with(1);
     let (name, tree) = lab.made.remove(0);
-    let chunk = some_chunk(&lab.archive, name);
-    let lease = lab.archive.lease("both").unwrap();
-    let repository = lab.archive.local().unwrap().clone();
-    let session = repository.begin(&lease, None, sealer(&lab.archive).session_record()).unwrap();
-    forget_under(&lab.archive, &lease, &[name]);
+    let chunk = some_chunk(&lab.repository, name);
+    let lease = lab.repository.lease("both").unwrap();
+    let local = lab.repository.local().unwrap().clone();
+    let session = local.begin(&lease, None, sealer(&lab.repository).session_record()).unwrap();
+    forget_under(&lab.repository, &lease, &[name]);
     let options = repository::reclaim::ReclaimOptions {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
     };
-    repository::reclaim::run(&repository, &lease, options, None).unwrap();
+    repository::reclaim::run(&local, &lease, options, None).unwrap();
     assert!(session.claim(&chunk).unwrap(), "it is gone and has to be stored");
     drop((session, lease));
-    let done = lab.place.backup(&lab.archive);
+    let done = lab.place.backup(&lab.repository);
     lab.made.push((done.snapshot, tree));
     lab.assert_all_restore();
 }
@@ -329,10 +334,10 @@ fn gc_with_a_container_that_is_gone_refuses_and_deletes_nothing() {
         if reclaim::run(&lab.place.open(), &options).is_err() {
             assert_eq!(lab.containers(), before, "refused, and deleted");
         } else {
-            let archive = lab.place.open();
+            let repository = lab.place.open();
             lab.made
                 .iter()
-                .for_each(|(name, tree)| lab.place.assert_restores(&archive, *name, tree));
+                .for_each(|(name, tree)| lab.place.assert_restores(&repository, *name, tree));
         }
     }
 }
@@ -407,7 +412,7 @@ fn an_archive_that_was_opened_before_a_reclaim_still_reads_and_writes() {
 fn many_small_containers_are_put_together() {
     let lab = Lab::with(12);
     let before = lab.containers().len();
-    reclaimed(&lab.archive);
+    reclaimed(&lab.repository);
     assert!(lab.containers().len() < before, "{before} containers stay");
     lab.assert_all_restore();
 }

@@ -2,7 +2,7 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{NAME, Place, Tree, assert_same, restore_with};
-use client::Archive;
+use client::UnlockedRepository;
 use client::restore::{Options, Report};
 use repository::snapshots::SnapshotRef;
 use restore::Overwrite;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 struct Lab {
     place: Place,
-    archive: Archive,
+    repository: UnlockedRepository,
     name: SnapshotRef,
     tree: Tree,
 }
@@ -20,10 +20,10 @@ impl Lab {
     fn new() -> Self {
         let place = Place::new();
         small_tree(&place.source(), 1);
-        let archive = place.init();
+        let repository = place.init();
         let tree = place.state();
-        let name = place.backup(&archive).snapshot;
-        Self { place, archive, name, tree }
+        let name = place.backup(&repository).snapshot;
+        Self { place, repository, name, tree }
     }
 
     fn target(&self) -> PathBuf {
@@ -32,7 +32,7 @@ impl Lab {
 
     fn restore(&self, subpath: &str, options: Options) -> Report {
         let (report, heard) =
-            restore_with(&self.archive, self.name, subpath.as_bytes(), &self.target(), &options)
+            restore_with(&self.repository, self.name, subpath.as_bytes(), &self.target(), &options)
                 .unwrap();
         assert_eq!((report.failed, &heard), (0, &Vec::new()), "{report:#?}");
         report
@@ -90,7 +90,7 @@ fn a_file_of_a_snapshot_lands_in_the_target() {
 fn a_path_that_is_not_there_is_an_error() {
     let lab = Lab::new();
     let missing =
-        restore_with(&lab.archive, lab.name, b"tree/no", &lab.target(), &Options::default());
+        restore_with(&lab.repository, lab.name, b"tree/no", &lab.target(), &Options::default());
     assert!(matches!(missing, Err(client::Error::NoPath(path)) if path == "tree/no"));
 }
 
@@ -272,7 +272,7 @@ fn verify_finds_a_file_that_somebody_changed() {
     std::fs::File::open(&path).unwrap().set_modified(modified).unwrap();
     let options = Options { verify: true, ..Options::default() };
     let (report, heard) =
-        restore_with(&lab.archive, lab.name, b"", &lab.target(), &options).unwrap();
+        restore_with(&lab.repository, lab.name, b"", &lab.target(), &options).unwrap();
     assert_eq!(report.differing, 1, "{heard:?}");
     assert!(heard[0].contains("dir0/file3"), "{heard:?}");
 }

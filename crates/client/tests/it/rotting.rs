@@ -4,7 +4,7 @@
 use crate::testkit::build::{small_tree, write};
 use crate::testkit::state::differences;
 use crate::testkit::{NAME, PASSWORD, Place, SMALL_CHUNKS, Tree, init, restore_with};
-use client::Archive;
+use client::UnlockedRepository;
 use client::restore::Options;
 use repository::snapshots::SnapshotRef;
 use simulation::Random;
@@ -28,8 +28,8 @@ impl Lab {
     fn new() -> Self {
         let (place, disk) = (Place::new(), Disk::new(Random::new(1), false));
         small_tree(&place.source(), 1);
-        let archive = init(Arc::new(disk.process()), SMALL_CHUNKS);
-        let name = place.backup(&archive).snapshot;
+        let repository = init(Arc::new(disk.process()), SMALL_CHUNKS);
+        let name = place.backup(&repository).snapshot;
         let tree = place.state();
         Self { place, disk, name, tree }
     }
@@ -38,8 +38,9 @@ impl Lab {
     fn target(&self) -> PathBuf {
         let target = self.place.at("target");
         if !target.exists() {
-            let archive = Archive::open(Arc::new(self.disk.process()), PASSWORD).unwrap();
-            restore_with(&archive, self.name, b"", &target, &Options::default()).unwrap();
+            let repository =
+                UnlockedRepository::open(Arc::new(self.disk.process()), PASSWORD).unwrap();
+            restore_with(&repository, self.name, b"", &target, &Options::default()).unwrap();
         }
         STRANGERS.iter().for_each(|name| write(&target.join(NAME), name, b"x"));
         target
@@ -49,10 +50,11 @@ impl Lab {
     /// told.
     fn rots_at(&self, k: u64, fate: u64) -> (bool, bool) {
         let (disk, target) = (self.disk.copy(Random::new(fate)), self.target());
-        let archive = Archive::open(Arc::new(disk.process()), PASSWORD).unwrap().keeping(0);
+        let repository =
+            UnlockedRepository::open(Arc::new(disk.process()), PASSWORD).unwrap().keeping(0);
         disk.arm(Faults::after(k, Fault::BitRot));
         let options = Options { delete: true, ..Options::default() };
-        let restored = restore_with(&archive, self.name, b"", &target, &options);
+        let restored = restore_with(&repository, self.name, b"", &target, &options);
         let has_fired = disk.disarm();
         let what = format!("rot at {k}, fate {fate}: {restored:?}");
         let stay = strangers(&target);

@@ -170,14 +170,14 @@ fn nasty_tree(root: &Path) {
 }
 
 /// Backs up, restores with `--verify`, and compares.
-fn assert_round_trip(place: &Place, archive: &client::Archive) -> Tree {
+fn assert_round_trip(place: &Place, repository: &client::UnlockedRepository) -> Tree {
     let before = place.state();
-    let done = place.backup(archive);
+    let done = place.backup(repository);
     assert!(!done.partial);
     assert_eq!(done.report.objects_inspected as usize, before.0.len());
     let target = place.at("target");
     let options = restore::Options { verify: true, ..restore::Options::default() };
-    let (report, heard) = restore_with(archive, done.snapshot, b"", &target, &options).unwrap();
+    let (report, heard) = restore_with(repository, done.snapshot, b"", &target, &options).unwrap();
     let found = Tree::of(&target.join(NAME));
     unlock(&target.join(NAME));
     unlock(&place.source());
@@ -192,25 +192,25 @@ fn assert_round_trip(place: &Place, archive: &client::Archive) -> Tree {
 fn every_kind_name_link_and_attribute_comes_back() {
     let place = Place::on_disk();
     nasty_tree(&place.source());
-    let archive = place.init();
-    assert_round_trip(&place, &archive);
-    assert_clean(&archive);
+    let repository = place.init();
+    assert_round_trip(&place, &repository);
+    assert_clean(&repository);
 }
 
 #[test]
 fn files_at_the_borders_of_every_size_come_back() {
     let place = Place::new();
     sizes(&place.source());
-    let archive = init(place.storage(), chunker::Params::DEFAULT);
-    assert_round_trip(&place, &archive);
+    let repository = init(place.storage(), chunker::Params::DEFAULT);
+    assert_round_trip(&place, &repository);
 }
 
 #[test]
 fn holes_come_back_as_holes() {
     let place = Place::on_disk();
     sparse_but_huge(&place);
-    let archive = place.init();
-    assert_round_trip(&place, &archive);
+    let repository = place.init();
+    assert_round_trip(&place, &repository);
 }
 
 /// Hashing the state of a terabyte of nothing would take long: that one has a test of its own.
@@ -223,8 +223,8 @@ fn sparse_but_huge(place: &Place) {
 fn a_terabyte_of_nothing_takes_no_time() {
     let place = Place::on_disk();
     sparse(&place.source());
-    let archive = place.init();
-    let done = place.backup(&archive);
+    let repository = place.init();
+    let done = place.backup(&repository);
     assert!(done.report.bytes_processed < 1 << 20, "{:#?}", done.report);
     let target = place.at("target");
     let options = restore::Options {
@@ -232,7 +232,7 @@ fn a_terabyte_of_nothing_takes_no_time() {
         include: vec!["huge".into()],
         ..restore::Options::default()
     };
-    let (report, heard) = restore_with(&archive, done.snapshot, b"", &target, &options).unwrap();
+    let (report, heard) = restore_with(&repository, done.snapshot, b"", &target, &options).unwrap();
     assert_eq!((report.failed, report.differing, heard), (0, 0, Vec::new()));
     let file = std::fs::File::open(target.join(NAME).join("sparse/huge")).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 1 << 40);
@@ -241,7 +241,7 @@ fn a_terabyte_of_nothing_takes_no_time() {
         file.read_exact_at(&mut bytes, at).unwrap();
         assert_eq!(bytes, noise(at, 4096));
     }
-    assert_clean(&archive);
+    assert_clean(&repository);
 }
 
 #[test]
@@ -250,8 +250,8 @@ fn a_small_file_with_a_hole_comes_back() {
     let file = std::fs::File::create(place.source().join("small")).unwrap();
     file.set_len(1 << 20).unwrap();
     file.write_all_at(b"end", (1 << 20) - 3).unwrap();
-    let archive = place.init();
-    assert_round_trip(&place, &archive);
+    let repository = place.init();
+    assert_round_trip(&place, &repository);
 }
 
 #[test]
@@ -259,41 +259,41 @@ fn a_file_of_thousands_of_chunks_comes_back_through_its_lists() {
     let place = Place::new();
     place.write("huge", &noise(1, 40 * MIB));
     let chunks = chunker::Params { min: 4 << 10, average: 16 << 10, max: 64 << 10 };
-    let archive = init(place.storage(), chunks);
+    let repository = init(place.storage(), chunks);
     let before = place.state();
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     assert!(done.report.chunks_total > 1024, "{:#?}", done.report);
-    place.assert_restores(&archive, done.snapshot, &before);
-    assert_clean(&archive);
+    place.assert_restores(&repository, done.snapshot, &before);
+    assert_clean(&repository);
     // A byte in front of it: nearly all is found again.
     let mut bytes = noise(1, 40 * MIB);
     bytes.insert(0, 7);
     place.write("huge", &bytes);
     let before = place.state();
-    let done = place.backup(&archive);
+    let done = place.backup(&repository);
     assert!(done.report.bytes_transferred < 1 << 20, "{:#?}", done.report);
-    place.assert_restores(&archive, done.snapshot, &before);
+    place.assert_restores(&repository, done.snapshot, &before);
 }
 
 #[test]
 fn a_source_of_nothing_but_a_directory_comes_back() {
     let place = Place::new();
     set_mtime(&place.source(), 1_500_000_000, 7);
-    let archive = place.init();
-    assert_round_trip(&place, &archive);
+    let repository = place.init();
+    assert_round_trip(&place, &repository);
 }
 
 #[test]
 fn a_single_file_can_be_a_source() {
     let place = Place::new();
     place.write("one", &noise(3, 50_000));
-    let archive = place.init();
+    let repository = place.init();
     let mut options = place.options();
     options.roots = crate::testkit::options(&place.source().join("one")).roots;
     let heard = crate::testkit::Heard::default();
-    let done = client::backup::run(&archive, &options, &Default::default(), &heard).unwrap();
+    let done = client::backup::run(&repository, &options, &Default::default(), &heard).unwrap();
     let target = place.at("target");
-    crate::testkit::restore_to(&archive, done.snapshot, &target).unwrap();
+    crate::testkit::restore_to(&repository, done.snapshot, &target).unwrap();
     assert_eq!(std::fs::read(target.join(NAME)).unwrap(), noise(3, 50_000));
 }
 
@@ -302,13 +302,14 @@ fn a_hardened_repository_brings_everything_back_too() {
     let place = Place::new();
     build::small_tree(&place.source(), 1);
     place.write("large", &noise(5, 2 * MIB));
-    let options = client::archive::InitOptions {
+    let options = client::unlocked::InitOptions {
         privacy: crypto::Privacy::Hardened,
         kdf: crate::testkit::CHEAP,
         ..Default::default()
     };
-    let archive =
-        client::Archive::init(place.storage(), crate::testkit::PASSWORD, options).unwrap();
-    assert_round_trip(&place, &archive);
-    assert_clean(&archive);
+    let repository =
+        client::UnlockedRepository::init(place.storage(), crate::testkit::PASSWORD, options)
+            .unwrap();
+    assert_round_trip(&place, &repository);
+    assert_clean(&repository);
 }

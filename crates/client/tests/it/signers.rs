@@ -3,7 +3,7 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::forge::{Forge, file};
 use crate::testkit::{CHEAP, PASSWORD, Place, assert_clean, checked, rebuilt, repaired, snapshot};
-use client::{Archive, Error};
+use client::{Error, UnlockedRepository};
 use crypto::{Role, SlotSecret};
 use ids::KeyId;
 use repository::keys::KEY_LIST;
@@ -13,7 +13,7 @@ const OTHER: SlotSecret<'static> = SlotSecret::Password(b"other");
 
 struct Lab {
     place: Place,
-    owner: Archive,
+    owner: UnlockedRepository,
     other: KeyId,
 }
 
@@ -27,8 +27,8 @@ impl Lab {
         Self { place, owner, other }
     }
 
-    fn open(&self) -> client::Result<Archive> {
-        Archive::open(self.place.storage(), OTHER)
+    fn open(&self) -> client::Result<UnlockedRepository> {
+        UnlockedRepository::open(self.place.storage(), OTHER)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -63,17 +63,17 @@ fn what_a_removed_or_unknown_key_signs_counts_for_nothing_and_what_it_signed_bef
     lab.owner.remove_key(lab.other).unwrap();
     let late = Forge::new(&thief).publish_leaf(&[file("a", b"late")]);
     let unknown = Forge::new(&thief).signed_as(KeyId([7; 8])).publish_leaf(&[file("a", b"?")]);
-    let archive = lab.place.open();
+    let repository = lab.place.open();
     for (name, why) in [(late, "was removed before"), (unknown, "no key of this repository")] {
-        match snapshot(&archive, name) {
+        match snapshot(&repository, name) {
             Err(Error::NotTrusted { why: said, .. }) => assert!(said.contains(why), "{said}"),
             read => panic!("{read:?}"),
         }
     }
-    let damages = checked(&archive).unwrap().damages;
+    let damages = checked(&repository).unwrap().damages;
     assert_eq!(damages.len(), 2, "{damages:#?}");
-    lab.place.assert_restores(&archive, before, &lab.place.state());
-    let next = snapshot(&archive, lab.place.backup(&archive).snapshot).unwrap();
+    lab.place.assert_restores(&repository, before, &lab.place.state());
+    let next = snapshot(&repository, lab.place.backup(&repository).snapshot).unwrap();
     assert_eq!(next.head.previous, before.id, "nobody builds on them");
 }
 
@@ -84,9 +84,10 @@ fn a_bound_key_signs_for_its_node_alone() {
     let mine = lab.owner.add_key_of_node(Role::ReadWrite, secret(1), CHEAP, "node").unwrap();
     lab.owner.add_key_of_node(Role::ReadWrite, secret(2), CHEAP, "web").unwrap();
     assert!(lab.owner.known_signer(mine).unwrap().unwrap().may_sign_for("node"));
-    let own = lab.place.backup(&Archive::open(lab.place.storage(), secret(1)).unwrap());
+    let own = lab.place.backup(&UnlockedRepository::open(lab.place.storage(), secret(1)).unwrap());
     assert!(snapshot(&lab.owner, own.snapshot).is_ok());
-    let others = lab.place.backup(&Archive::open(lab.place.storage(), secret(2)).unwrap());
+    let others =
+        lab.place.backup(&UnlockedRepository::open(lab.place.storage(), secret(2)).unwrap());
     let read = snapshot(&lab.owner, others.snapshot);
     assert!(matches!(read, Err(Error::NotTrusted { .. })), "{read:?}");
 }
@@ -225,7 +226,10 @@ fn the_last_full_key_cannot_be_removed_whoever_else_reads() {
     let second = SlotSecret::Recovery([4; 32]);
     lab.owner.add_key(Role::Full, second, CHEAP, "paper").unwrap();
     lab.owner.remove_key(first).unwrap();
-    assert!(matches!(Archive::open(lab.place.storage(), PASSWORD), Err(Error::WrongKey)));
+    assert!(matches!(
+        UnlockedRepository::open(lab.place.storage(), PASSWORD),
+        Err(Error::WrongKey)
+    ));
 }
 
 /// The storage may not choose how files are cut: small chunks tell which files these are.
@@ -244,7 +248,7 @@ fn settings_that_the_root_key_did_not_sign_are_not_believed() {
     ] {
         forged.write(&*lab.place.storage()).unwrap();
         for secret in [OTHER, PASSWORD] {
-            let opened = Archive::open(lab.place.storage(), secret).map(|_| ());
+            let opened = UnlockedRepository::open(lab.place.storage(), secret).map(|_| ());
             assert!(matches!(opened, Err(Error::ForgedConfig)), "{opened:?} {forged:?}");
         }
     }

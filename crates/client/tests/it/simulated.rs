@@ -10,7 +10,7 @@ use crate::testkit::{
     reclaimed, restore_with, snapshot,
 };
 use client::backup::Progress;
-use client::{Archive, check, rebuild, tags};
+use client::{UnlockedRepository, check, rebuild, tags};
 use crypto::{Role, SlotSecret};
 use repository::snapshots::SnapshotRef;
 use simulation::Random;
@@ -52,35 +52,35 @@ impl Lab {
 
     /// What must hold of `disk`, on which `done` happened, now and after the next commands.
     fn assert_sound(&self, disk: &Arc<Disk>, done: &Done, what: &str) {
-        let archive = open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!(checked(&archive).unwrap().damages, [], "{what}");
-        self.assert_restores(&archive, done, what);
-        let next = self.place.backup(&archive);
-        self.place.assert_restores(&archive, next.snapshot, &self.now);
-        reclaimed(&archive);
-        assert_clean(&archive);
-        self.assert_restores(&archive, done, what);
-        self.place.assert_restores(&archive, next.snapshot, &self.now);
+        let repository = open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(checked(&repository).unwrap().damages, [], "{what}");
+        self.assert_restores(&repository, done, what);
+        let next = self.place.backup(&repository);
+        self.place.assert_restores(&repository, next.snapshot, &self.now);
+        reclaimed(&repository);
+        assert_clean(&repository);
+        self.assert_restores(&repository, done, what);
+        self.place.assert_restores(&repository, next.snapshot, &self.now);
         let left = |name: &String| name.ends_with(".part") || name.ends_with(".new");
         let left: Vec<_> = disk.files().into_iter().filter(left).collect();
         assert_eq!(left, Vec::<String>::new(), "{what}");
     }
 
-    fn assert_restores(&self, archive: &Archive, done: &Done, what: &str) {
-        let listed = archive.local().unwrap().snapshots().unwrap();
+    fn assert_restores(&self, repository: &UnlockedRepository, done: &Done, what: &str) {
+        let listed = repository.local().unwrap().snapshots().unwrap();
         for (name, tree) in self.snapshots.iter().filter(|(name, _)| !done.may_lack.contains(name))
         {
             assert!(listed.contains(name), "{what}: snapshot {} is gone", name.sequence);
-            self.place.assert_restores(archive, *name, tree);
+            self.place.assert_restores(repository, *name, tree);
         }
         if let Some(name) = done.made {
-            self.place.assert_restores(archive, name, &self.now);
+            self.place.assert_restores(repository, name, &self.now);
         }
     }
 }
 
-fn open(disk: &Arc<Disk>) -> client::Result<Archive> {
-    Archive::open(Arc::new(disk.process()), PASSWORD)
+fn open(disk: &Arc<Disk>) -> client::Result<UnlockedRepository> {
+    UnlockedRepository::open(Arc::new(disk.process()), PASSWORD)
 }
 
 /// What a command changes.
@@ -120,9 +120,9 @@ const COMMANDS: [Command; 7] = [
         name: "forget and reclaim",
         forgets: 1,
         run: |lab, disk| {
-            let archive = open(disk)?;
-            archive.forget(&[lab.snapshots[0].0])?;
-            client::reclaim::run(&archive, &no_waste()).map(|_| None)
+            let repository = open(disk)?;
+            repository.forget(&[lab.snapshots[0].0])?;
+            client::reclaim::run(&repository, &no_waste()).map(|_| None)
         },
     },
     Command {
@@ -134,30 +134,30 @@ const COMMANDS: [Command; 7] = [
         name: "tag",
         forgets: 1,
         run: |lab, disk| {
-            let archive = open(disk)?;
+            let repository = open(disk)?;
             let change = tags::Change { add: vec!["new".into()], ..Default::default() };
-            let old = snapshot(&archive, lab.snapshots[0].0)?;
-            tags::change(&archive, &old, &change).map(|_| None)
+            let old = snapshot(&repository, lab.snapshots[0].0)?;
+            tags::change(&repository, &old, &change).map(|_| None)
         },
     },
     Command {
         name: "key add and remove",
         forgets: 0,
         run: |_, disk| {
-            let (archive, secret) = (open(disk)?, SlotSecret::Password(b"another"));
-            let id = archive.add_key(Role::Full, secret, CHEAP, "another")?;
-            archive.remove_key(id).map(|_| None)
+            let (repository, secret) = (open(disk)?, SlotSecret::Password(b"another"));
+            let id = repository.add_key(Role::Full, secret, CHEAP, "another")?;
+            repository.remove_key(id).map(|_| None)
         },
     },
     Command {
         name: "check and restore",
         forgets: 0,
         run: |lab, disk| {
-            let archive = open(disk)?;
-            checked(&archive)?;
+            let repository = open(disk)?;
+            checked(&repository)?;
             let target = tempfile::tempdir_in(lab.place.folder.path()).unwrap();
             let ((name, tree), options) = (&lab.snapshots[1], Default::default());
-            let (report, _) = restore_with(&archive, *name, b"", target.path(), &options)?;
+            let (report, _) = restore_with(&repository, *name, b"", target.path(), &options)?;
             if report.failed == 0 {
                 assert_same(tree, &Tree::of(&target.path().join(NAME)));
             }
@@ -206,7 +206,7 @@ fn recoveries(lab: &Lab, disk: &Arc<Disk>, done: &Done, k: u64, what: &str) -> u
         let disk = disk.copy(Random::new(j));
         let fault = if j % 2 == 0 { Fault::PowerCut } else { Fault::Kill };
         disk.arm(Faults::after(j, fault));
-        let settled = open(&disk).and_then(|archive| archive.lease("recovery"));
+        let settled = open(&disk).and_then(|repository| repository.lease("recovery"));
         let has_fired = disk.disarm();
         drop(settled);
         lab.assert_sound(&disk, done, &format!("{what}, then {fault:?} at {j}"));
@@ -262,9 +262,9 @@ fn a_check_calls_no_stale_listing_damage() {
         generation(2);
         open(&disk).unwrap().forget(&[first]).unwrap();
         generation(3);
-        let archive = open(&disk).unwrap();
+        let repository = open(&disk).unwrap();
         disk.serve_stale_listings();
-        let report = check::run(&archive, &check::Options::default(), &Progress::default());
+        let report = check::run(&repository, &check::Options::default(), &Progress::default());
         disk.disarm();
         let report = report.unwrap();
         assert_eq!((report.damages, report.notes), (vec![], vec![]), "fate {fate}");
@@ -280,14 +280,14 @@ fn what_a_new_key_signed_is_believed_although_no_list_has_it() {
         disk.make_network_file_system();
         let secret = SlotSecret::Password(b"new");
         small_tree(&place.source(), 1);
-        let archive = init(Arc::new(disk.process()), SMALL_CHUNKS);
-        archive.add_key(Role::Full, secret, CHEAP, "new").unwrap();
-        let newer = Archive::open(Arc::new(disk.process()), secret).unwrap();
+        let repository = init(Arc::new(disk.process()), SMALL_CHUNKS);
+        repository.add_key(Role::Full, secret, CHEAP, "new").unwrap();
+        let newer = UnlockedRepository::open(Arc::new(disk.process()), secret).unwrap();
         let (name, tree) = (place.backup(&newer).snapshot, place.state());
         let file = disk.files().into_iter().find(|file| file.starts_with("snapshots/")).unwrap();
         disk.hide_file(&file);
         disk.serve_stale_listings();
-        let result = client::reclaim::run(&archive, &no_waste());
+        let result = client::reclaim::run(&repository, &no_waste());
         disk.disarm();
         let is_stale = |error: &client::Error| {
             matches!(error, client::Error::Repository(repository::Error::StaleListing { .. }))

@@ -4,9 +4,9 @@ use crate::testkit::build::small_tree;
 use crate::testkit::{
     CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, copy_tree, reclaimed, snapshot,
 };
-use client::archive::InitOptions;
 use client::surroundings::Surroundings;
-use client::{Archive, Error, tags};
+use client::unlocked::InitOptions;
+use client::{Error, UnlockedRepository, tags};
 use crypto::{Cipher, Role, SlotSecret};
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
@@ -56,41 +56,41 @@ impl Lab {
     fn new() -> Self {
         let place = Place::new();
         small_tree(&place.source(), 1);
-        let archive = place.init();
-        let first = place.backup(&archive).snapshot;
+        let repository = place.init();
+        let first = place.backup(&repository).snapshot;
         small_tree(&place.source(), 2);
-        let names = [first, place.backup(&archive).snapshot];
+        let names = [first, place.backup(&repository).snapshot];
         let tree = place.state();
         Self { place, names, tree }
     }
 
     fn assert_sound(&self) {
-        let archive = self.place.open();
-        assert_clean(&archive);
-        self.place.assert_restores(&archive, self.names[1], &self.tree);
+        let repository = self.place.open();
+        assert_clean(&repository);
+        self.place.assert_restores(&repository, self.names[1], &self.tree);
     }
 }
 
-type Command = fn(&Lab, &Archive) -> client::Result<()>;
+type Command = fn(&Lab, &UnlockedRepository) -> client::Result<()>;
 
 const COMMANDS: [(&str, Command); 5] = [
-    ("backup", |lab, archive| lab.place.try_backup(archive).map(drop)),
-    ("forget", |lab, archive| archive.forget(&lab.names[..1]).map(drop)),
-    ("tag", |lab, archive| {
+    ("backup", |lab, repository| lab.place.try_backup(repository).map(drop)),
+    ("forget", |lab, repository| repository.forget(&lab.names[..1]).map(drop)),
+    ("tag", |lab, repository| {
         let change = tags::Change { add: vec!["new".into()], ..Default::default() };
-        tags::change(archive, &snapshot(archive, lab.names[0])?, &change).map(drop)
+        tags::change(repository, &snapshot(repository, lab.names[0])?, &change).map(drop)
     }),
-    ("reclaim", |_, archive| {
+    ("reclaim", |_, repository| {
         let options = client::reclaim::Options {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
         };
-        client::reclaim::run(archive, &options).map(drop)
+        client::reclaim::run(repository, &options).map(drop)
     }),
-    ("key add", |_, archive| {
+    ("key add", |_, repository| {
         let secret = SlotSecret::Password(b"another");
-        archive.add_key(Role::Full, secret, CHEAP, "another").map(drop)
+        repository.add_key(Role::Full, secret, CHEAP, "another").map(drop)
     }),
 ];
 
@@ -121,7 +121,12 @@ fn random_bytes_that_cannot_be_had_are_an_error_and_nothing_is_stored() {
 fn an_init_without_random_bytes_makes_nothing() {
     for at in 0.. {
         let place = Place::new();
-        let made = Archive::init_within(place.storage(), PASSWORD, options(), failing(at));
+        let made = UnlockedRepository::init_with_environment(
+            place.storage(),
+            PASSWORD,
+            options(),
+            failing(at),
+        );
         match made {
             Ok(_) => {
                 assert!(at > 3, "only {at} calls");
@@ -140,22 +145,27 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
         let mut times = times();
         times.rotate_left(start);
         let (place, around) = (Place::new(), jumping(times));
-        let made = Archive::init_within(place.storage(), PASSWORD, options(), around.clone());
+        let made = UnlockedRepository::init_with_environment(
+            place.storage(),
+            PASSWORD,
+            options(),
+            around.clone(),
+        );
         drop(made.unwrap());
         let mut done = Vec::new();
         for number in 0..4 {
             small_tree(&place.source(), number);
-            let archive = place.open().within(around.clone());
-            done.push((place.backup(&archive).snapshot, place.state()));
+            let repository = place.open().within(around.clone());
+            done.push((place.backup(&repository).snapshot, place.state()));
             if number == 2 {
-                archive.forget(&[done.remove(0).0]).unwrap();
-                reclaimed(&archive);
+                repository.forget(&[done.remove(0).0]).unwrap();
+                reclaimed(&repository);
             }
-            assert_clean(&archive);
+            assert_clean(&repository);
         }
-        let archive = place.open().within(around);
+        let repository = place.open().within(around);
         for (name, tree) in &done {
-            place.assert_restores(&archive, *name, tree);
+            place.assert_restores(&repository, *name, tree);
         }
         crate::testkit::rebuilt(&place);
         assert_clean(&place.open());
@@ -169,12 +179,12 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
 fn what_a_machine_without_aes_sealed_is_read_by_all() {
     let place = Place::new();
     let _ = place.init();
-    let archive = place
+    let repository = place
         .open()
         .within(Surroundings { cipher: Cipher::ChaCha20Poly1305, ..Surroundings::default() });
     for seed in 1..3 {
         small_tree(&place.source(), seed);
-        let name = place.backup(&archive).snapshot;
+        let name = place.backup(&repository).snapshot;
         place.assert_restores(&place.open(), name, &place.state());
     }
     assert_clean(&place.open());

@@ -125,7 +125,7 @@ fn advice_from_afar(report: &Report, domain: &str) -> Option<String> {
 
 /// What a machine can see whose key reads nothing: the newest snapshot of each of its sources, who signed it, and that it
 /// is none from before what this machine remembers.
-fn remembered(context: &Context, archive: &client::Archive) -> Result<Code> {
+fn remembered(context: &Context, archive: &client::UnlockedRepository) -> Result<Code> {
     let Some(node) = context.node()? else { return Err(crate::node::not_enrolled(context)) };
     let memory = crate::node::memory::Memory::load(&node.folder, archive);
     let damages: Vec<_> = context.doubts().into_iter().map(doubt).collect();

@@ -11,7 +11,7 @@ use crate::profile::{Amount, Retention};
 use crate::wait::Wait;
 use crate::{escape, time, units};
 use api::enrol::KeyMode;
-use client::Archive;
+use client::UnlockedRepository;
 use client::manifest::Snapshot;
 use client::retention::{self, Decision, Group, GroupBy, GroupKey, Keep, Policy, WithinEach};
 use ids::SnapshotId;
@@ -267,7 +267,7 @@ impl Forget {
     pub(crate) fn run_in(
         &self,
         context: &Context,
-        open: impl FnOnce() -> Result<Archive>,
+        open: impl FnOnce() -> Result<UnlockedRepository>,
         reclaim: &str,
     ) -> Result<Code> {
         let policy = self.keep.policy();
@@ -300,7 +300,7 @@ impl Forget {
     fn forget(
         &self,
         context: &Context,
-        archive: &Archive,
+        archive: &UnlockedRepository,
         (policy, filter): (&Policy, &Filter),
         reclaim: &str,
     ) -> Result<Code> {
@@ -328,7 +328,7 @@ impl Forget {
     fn sum_up(
         &self,
         context: &Context,
-        archive: &Archive,
+        archive: &UnlockedRepository,
         plan: &Plan,
         reclaim: &str,
     ) -> Result<Code> {
@@ -389,7 +389,7 @@ impl Forget {
     }
 
     /// Snapshots by nothing but the ids that their files are named by.
-    fn by_id(&self, context: &Context, archive: &Archive) -> Result<Plan> {
+    fn by_id(&self, context: &Context, archive: &UnlockedRepository) -> Result<Plan> {
         let all = archive.store.snapshots().map_err(|error| context.failure(error.into()))?;
         let mut plan = Plan::default();
         for text in &self.snapshots {
@@ -413,7 +413,7 @@ impl Forget {
         Ok(plan)
     }
 
-    fn by_name(&self, context: &Context, archive: &Archive) -> Result<Plan> {
+    fn by_name(&self, context: &Context, archive: &UnlockedRepository) -> Result<Plan> {
         if self.damaged {
             return self.by_id(context, archive);
         }
@@ -435,7 +435,7 @@ impl Forget {
 
 fn by_policy(
     context: &Context,
-    archive: &Archive,
+    archive: &UnlockedRepository,
     policy: &Policy,
     filter: &Filter,
     by: GroupBy,

@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
 use crate::password_cost::PasswordCost;
 use crate::secret::Ask;
-use client::Archive;
-use client::archive::InitOptions;
+use client::UnlockedRepository;
+use client::unlocked::InitOptions;
 use repository::local::LocalStorage;
 use repository::storage::Storage;
 use serde::Serialize;
@@ -70,7 +70,7 @@ impl Init {
         };
         let (parity_percent, kdf) = (self.parity, self.cost.kdf(None));
         let options = InitOptions { privacy, parity_percent, kdf, ..InitOptions::default() };
-        let archive = Archive::init(Arc::new(storage), secret.slot(), options)
+        let archive = UnlockedRepository::init(Arc::new(storage), secret.slot(), options)
             .map_err(|error| context.failure(error))?;
         let id = archive.store.config().repository;
         let place = context.place();

@@ -7,7 +7,7 @@ use crate::password_cost::{self, PasswordCost};
 use crate::secret::{self, Ask, Secret};
 use crate::wait::Wait;
 use crate::{escape, time};
-use client::Archive;
+use client::UnlockedRepository;
 use client::keyring::Removed;
 use crypto::{KdfParams, Role, SlotInfo, SlotSecret};
 use format::entry::Time;
@@ -205,7 +205,12 @@ struct New<'a> {
 }
 
 impl New<'_> {
-    fn add(&self, context: &Context, archive: &Archive, secret: &Secret) -> client::Result<KeyId> {
+    fn add(
+        &self,
+        context: &Context,
+        archive: &UnlockedRepository,
+        secret: &Secret,
+    ) -> client::Result<KeyId> {
         let (role, kdf) = (self.role, self.kdf);
         self.wait.patiently(context, || match self.node {
             Some(node) => archive.add_key_of_node(role, secret.slot(), kdf, node),
@@ -224,7 +229,7 @@ fn new_secret(file: Option<&PathBuf>) -> Result<Secret> {
 /// The new slot first: whatever happens between, one of both passwords opens.
 fn change(
     context: &Context,
-    archive: &Archive,
+    archive: &UnlockedRepository,
     file: Option<&PathBuf>,
     cost: PasswordCost,
     wait: Wait,
@@ -248,7 +253,7 @@ fn change(
 
 fn add(
     context: &Context,
-    archive: &Archive,
+    archive: &UnlockedRepository,
     new: &New<'_>,
     file: Option<&PathBuf>,
 ) -> Result<Code> {
@@ -259,7 +264,7 @@ fn add(
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
 
-fn list(context: &Context, archive: &Archive) -> Result<Code> {
+fn list(context: &Context, archive: &UnlockedRepository) -> Result<Code> {
     let slots = archive.slots().map_err(|error| context.failure(error))?;
     for (id, info) in &slots {
         let shown = Shown::new(*id, info, archive.slot.id);
@@ -277,12 +282,17 @@ fn list(context: &Context, archive: &Archive) -> Result<Code> {
 }
 
 /// Slots that nobody vouches for as they are.
-fn damaged(archive: &Archive, good: &[(KeyId, SlotInfo)]) -> client::Result<Vec<KeyId>> {
+fn damaged(archive: &UnlockedRepository, good: &[(KeyId, SlotInfo)]) -> client::Result<Vec<KeyId>> {
     let all = archive.store.key_slots()?.into_iter().map(|(id, _)| id);
     Ok(all.filter(|id| !good.iter().any(|(other, _)| other == id)).collect())
 }
 
-fn remove(context: &Context, archive: &Archive, prefix: &str, wait: Wait) -> Result<Code> {
+fn remove(
+    context: &Context,
+    archive: &UnlockedRepository,
+    prefix: &str,
+    wait: Wait,
+) -> Result<Code> {
     let ids = archive.key_ids().map_err(|error| context.failure(error))?;
     let is_meant = |id: &&KeyId| !prefix.is_empty() && id.to_string().starts_with(prefix);
     let fitting: Vec<_> = ids.iter().filter(is_meant).collect();
@@ -322,7 +332,12 @@ fn after(removed: &Removed) -> &'static str {
     }
 }
 
-fn recovery(context: &Context, archive: &Archive, label: &str, wait: Wait) -> Result<Code> {
+fn recovery(
+    context: &Context,
+    archive: &UnlockedRepository,
+    label: &str,
+    wait: Wait,
+) -> Result<Code> {
     let mut key = Zeroizing::new([0; 32]);
     getrandom::fill(&mut key[..]).map_err(|error| context.failure(error.into()))?;
     let (secret, kdf) = (SlotSecret::Recovery(*key), KdfParams::DEFAULT);

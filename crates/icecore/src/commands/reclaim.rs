@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::units;
 use crate::wait::Wait;
-use client::Archive;
+use client::UnlockedRepository;
 use client::reclaim::{self, Options, Report};
 
 /// Give back the space of what no snapshot needs.
@@ -51,12 +51,17 @@ fn failure(context: &Context, options: &Options, error: client::Error) -> Failur
 }
 
 /// Reclaims as it does without flags: for `forget --prune`.
-pub(super) fn all(context: &Context, archive: &Archive, wait: Wait) -> Result<Report> {
+pub(super) fn all(context: &Context, archive: &UnlockedRepository, wait: Wait) -> Result<Report> {
     run(context, archive, &Options::default(), wait)
 }
 
 /// Reclaims, and tells what came of it.
-fn run(context: &Context, archive: &Archive, options: &Options, wait: Wait) -> Result<Report> {
+fn run(
+    context: &Context,
+    archive: &UnlockedRepository,
+    options: &Options,
+    wait: Wait,
+) -> Result<Report> {
     let report = wait.patiently(context, || reclaim::run(archive, options));
     let report = report.map_err(|error| failure(context, options, error))?;
     if report.snapshots_restored > 0 {

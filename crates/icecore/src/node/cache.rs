@@ -1,7 +1,7 @@
 //! The chunk caches of this machine: one for each source of each repository.
 
 use crate::context::Context;
-use client::Archive;
+use client::UnlockedRepository;
 use client::cache::ChunkCache;
 use ids::ObjectId;
 use std::io;
@@ -14,7 +14,7 @@ pub(crate) const BYTES: u64 = 1 << 30;
 /// Where the cache of `source` is; below `place`, if that is given.
 pub(crate) fn folder(
     context: &Context,
-    archive: &Archive,
+    archive: &UnlockedRepository,
     source: &ObjectId,
     place: Option<&Path>,
 ) -> PathBuf {
@@ -31,7 +31,7 @@ pub(crate) fn open(folder: &Path, max_bytes: u64) -> io::Result<Option<Arc<Chunk
 /// The same for who only reads: without one it works, too, and nobody need know.
 pub(crate) fn to_read(
     context: &Context,
-    archive: &Archive,
+    archive: &UnlockedRepository,
     source: &ObjectId,
 ) -> Option<Arc<ChunkCache>> {
     context.remote()?;

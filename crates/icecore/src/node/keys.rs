@@ -2,8 +2,8 @@
 
 use crate::failure::{Failure, Result};
 use api::domains::Settings;
-use client::archive::InitOptions;
 use client::surroundings::Surroundings;
+use client::unlocked::InitOptions;
 use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SlotInfo, SlotSecret};
 use ids::KeyEpoch;
 use repository::config::Config;
@@ -67,7 +67,7 @@ pub(crate) fn remove_recovery(folder: &Path) -> Result<()> {
 
 fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> Result<New> {
     let surroundings = Surroundings::default();
-    let material = client::archive::new_material(&surroundings, options)?;
+    let material = client::unlocked::new_material(&surroundings, options)?;
     let mut recovery = Zeroizing::new([0; 32]);
     surroundings.fill(&mut *recovery)?;
     let text = Zeroizing::new(crypto::recovery_to_text(&recovery));
@@ -78,8 +78,8 @@ fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> 
         slot(&material, Role::Full, &recovery, "recovery key", &surroundings)?,
     ];
     let now_secs = surroundings.now_secs();
-    let config = client::archive::config_of(&material, options, now_secs);
-    Ok((config, client::archive::keys_of(&material, slots, &surroundings)?))
+    let config = client::unlocked::new_config(&material, options, now_secs);
+    Ok((config, client::unlocked::new_keys(&material, slots, &surroundings)?))
 }
 
 fn slot(
@@ -91,7 +91,7 @@ fn slot(
 ) -> Result<(SlotInfo, Vec<u8>)> {
     let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
     let new = NewSlot::new(role, label, surroundings.now_secs(), KeyEpoch(0));
-    Ok(client::archive::new_slot(material, &new, secret, kdf, surroundings)?)
+    Ok(client::unlocked::new_slot(material, &new, secret, kdf, surroundings)?)
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -3,7 +3,7 @@
 //! forgot snapshots, so it is told and not forbidden.
 
 use crate::failure::Result;
-use client::Archive;
+use client::UnlockedRepository;
 use client::backup::Done;
 use client::manifest::ManifestReader;
 use ids::ObjectId;
@@ -31,7 +31,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// What is remembered of the repository of `archive`. A file that cannot be read remembers
     /// nothing.
-    pub(crate) fn load(folder: &Path, archive: &Archive) -> Self {
+    pub(crate) fn load(folder: &Path, archive: &UnlockedRepository) -> Self {
         let name = format!("seen-{}.json", archive.store.config().repository);
         let path = folder.join(name);
         let text = access::files::read(&path).ok().flatten();
@@ -40,7 +40,7 @@ impl Memory {
     }
 
     /// What the server shows that is older or other than what is remembered, in words.
-    pub(crate) fn doubts(&self, archive: &Archive) -> Result<Vec<String>> {
+    pub(crate) fn doubts(&self, archive: &UnlockedRepository) -> Result<Vec<String>> {
         let known = self.last.iter();
         let known = known.filter_map(|(source, last)| Some((ObjectId::from_hex(source)?, last)));
         let (sources, lasts): (Vec<_>, Vec<_>) = known.unzip();
@@ -65,7 +65,11 @@ impl Memory {
     }
 }
 
-fn doubt(archive: &Archive, newest: Option<StoredSnapshot>, last: &Last) -> Result<Option<String>> {
+fn doubt(
+    archive: &UnlockedRepository,
+    newest: Option<StoredSnapshot>,
+    last: &Last,
+) -> Result<Option<String>> {
     let missing = format!(
         "the server does not show snapshot {}, which this machine has made: it was forgotten, or the server shows an older state. See who did it: icecore server audit",
         last.id.get(..8).unwrap_or(&last.id)
@@ -85,7 +89,7 @@ fn doubt(archive: &Archive, newest: Option<StoredSnapshot>, last: &Last) -> Resu
 }
 
 /// Whether a key that is known here has signed it.
-fn is_signed(archive: &Archive, stored: &StoredSnapshot) -> Result<bool> {
+fn is_signed(archive: &UnlockedRepository, stored: &StoredSnapshot) -> Result<bool> {
     match ManifestReader::new(archive)?.check_signature(stored) {
         Err(client::Error::NotTrusted { .. }) => Ok(false),
         checked => checked.map(|_| true).map_err(Into::into),

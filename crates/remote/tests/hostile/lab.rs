@@ -2,7 +2,7 @@
 
 use crate::fake::{Asked, Fake, Reply};
 use crate::testkit::{self, PASSWORD, Place};
-use client::Archive;
+use client::UnlockedRepository;
 use remote::{Purpose, Remote, Target};
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A place with a source of a small and a large file, backed up.
 pub(crate) struct Lab {
     pub(crate) place: Place,
-    pub(crate) archive: Archive,
+    pub(crate) archive: UnlockedRepository,
     pub(crate) good: SnapshotRef,
 }
 
@@ -93,9 +93,9 @@ pub(crate) fn dial(fake: &Fake) -> Target {
     }
 }
 
-pub(crate) fn open(target: &Target, purpose: Purpose) -> Result<Archive, String> {
+pub(crate) fn open(target: &Target, purpose: Purpose) -> Result<UnlockedRepository, String> {
     let remote = Remote::connect(target, purpose).map_err(|error| error.to_string())?;
-    Archive::open_store(remote, PASSWORD).map_err(|error| error.to_string())
+    UnlockedRepository::open_store(remote, PASSWORD).map_err(|error| error.to_string())
 }
 
 /// Runs to its end, or fails the test when there is none.

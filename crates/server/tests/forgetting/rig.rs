@@ -4,10 +4,10 @@ use crate::server::{Machine, Quiet, Whole, options};
 use api::enrol::{KeyMode, Role};
 use api::nodes::{ForgetScope, MayForget};
 use api::status::{Audit, Done};
-use client::Archive;
-use client::archive::InitOptions;
+use client::UnlockedRepository;
 use client::backup::{self, Progress};
 use client::surroundings::Surroundings;
+use client::unlocked::InitOptions;
 use crypto::{KdfParams, KeyMaterial, KeyRing, NewSlot, SignedKeyList, SlotSecret};
 use format::manifest::TOMBSTONE_CONTEXT;
 use format::record::RecordKind;
@@ -84,11 +84,11 @@ impl Vault {
 /// Makes the repository; the id of the key that is to be removed.
 fn make(target: &remote::Target) -> (KeyMaterial, KeyId) {
     let surroundings = Surroundings::default();
-    let material = client::archive::new_material(&surroundings, InitOptions::default()).unwrap();
+    let material = client::unlocked::new_material(&surroundings, InitOptions::default()).unwrap();
     let slot = |role, secret: &[u8; 32]| {
         let new = NewSlot::new(role, "a key", 1, ids::KeyEpoch(0));
         let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
-        client::archive::new_slot(&material, &new, secret, kdf, &surroundings).unwrap()
+        client::unlocked::new_slot(&material, &new, secret, kdf, &surroundings).unwrap()
     };
     let slots = vec![
         slot(crypto::Role::Full, &FULL),
@@ -97,16 +97,16 @@ fn make(target: &remote::Target) -> (KeyMaterial, KeyId) {
         slot(crypto::Role::ReadWrite, &READ_WRITE),
     ];
     let removed = slots[1].0.id;
-    let config = client::archive::config_of(&material, InitOptions::default(), 1);
-    let keys = client::archive::keys_of(&material, slots, &surroundings).unwrap();
+    let config = client::unlocked::new_config(&material, InitOptions::default(), 1);
+    let keys = client::unlocked::new_keys(&material, slots, &surroundings).unwrap();
     Remote::connect_to_make(target, Purpose::Backup, || Ok((config, keys))).unwrap();
     (material, removed)
 }
 
 /// The repository as `machine` opens it with a key.
-pub(crate) fn opened(machine: &Machine, secret: [u8; 32]) -> Archive {
+pub(crate) fn opened(machine: &Machine, secret: [u8; 32]) -> UnlockedRepository {
     let remote = Remote::connect(&machine.target(), Purpose::Look).unwrap();
-    Archive::open_store(remote, SlotSecret::Recovery(secret)).unwrap()
+    UnlockedRepository::open_store(remote, SlotSecret::Recovery(secret)).unwrap()
 }
 
 /// What a key is: its id, and what it does.
@@ -125,7 +125,7 @@ pub(crate) async fn backed_up(machine: &Machine) -> SnapshotRef {
     machine.write("file", &rand_bytes());
     let back_up = move || {
         let remote = Remote::connect(&machine.target(), Purpose::Backup).unwrap();
-        let archive = Archive::open_store(remote, SlotSecret::Recovery(FULL)).unwrap();
+        let archive = UnlockedRepository::open_store(remote, SlotSecret::Recovery(FULL)).unwrap();
         let options = options(&machine.source, machine.identity.agent.node.as_str());
         backup::run(&archive, &options, &Progress::default(), &Quiet).unwrap().snapshot
     };

@@ -4,7 +4,7 @@ use access::{Admin, Client, Identity};
 use api::enrol::{KeyMode, NewToken, Role, TokenMade};
 use capture::Problem;
 use capture::walk::Root;
-use client::Archive;
+use client::UnlockedRepository;
 use client::backup::{self, Monitor, Progress};
 use client::manifest::ManifestReader;
 use crypto::SlotSecret;
@@ -173,10 +173,10 @@ impl Machine {
         }
     }
 
-    pub(crate) fn archive(&self, purpose: Purpose) -> Archive {
+    pub(crate) fn archive(&self, purpose: Purpose) -> UnlockedRepository {
         let remote = Remote::connect(&self.target(), purpose).unwrap();
         let secret = self.identity.slot_secret.clone().unwrap();
-        Archive::open_store(remote, SlotSecret::Recovery(*secret)).unwrap()
+        UnlockedRepository::open_store(remote, SlotSecret::Recovery(*secret)).unwrap()
     }
 
     /// An honest backup.

@@ -1,10 +1,10 @@
 //! An inode that is used again while the walk goes on.
 
 use super::*;
-use crate::Archive;
-use crate::archive::InitOptions;
+use crate::UnlockedRepository;
 use crate::backup::merge::Merge;
 use crate::backup::{Options, begin, queue::Task};
+use crate::unlocked::InitOptions;
 use capture::Problem;
 use capture::walk::{Event, Root, Walk};
 use crypto::{KdfParams, SlotSecret};
@@ -19,11 +19,11 @@ impl Monitor for Silent {
     fn note(&self, _: &str) {}
 }
 
-fn archive(place: &Path) -> Archive {
+fn repository(place: &Path) -> UnlockedRepository {
     let storage = Arc::new(LocalStorage::create(&place.join("repository")).unwrap());
     let kdf = KdfParams { memory_kib: 64, passes: 1, lanes: 1 };
     let options = InitOptions { kdf, ..InitOptions::default() };
-    Archive::init(storage, SlotSecret::Password(b"p"), options).unwrap()
+    UnlockedRepository::init(storage, SlotSecret::Password(b"p"), options).unwrap()
 }
 
 fn options(source: &Path) -> Options {
@@ -61,13 +61,13 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
     std::fs::create_dir(&source).unwrap();
     std::fs::write(source.join("a"), b"first").unwrap();
     std::fs::hard_link(source.join("a"), source.join("b")).unwrap();
-    let (archive, options) = (archive(place.path()), options(&source));
-    let found = archive.writing("test", |writer| {
-        let sealer = archive.sealer()?;
-        let (_, session) = begin(&archive, writer, &options, &sealer, &Silent)?;
-        let pages = PageWriter::new(&*session, &sealer, &archive.keys.writer.ids, None)?;
+    let (repository, options) = (repository(place.path()), options(&source));
+    let found = repository.with_write_lease("test", |writer| {
+        let sealer = repository.sealer()?;
+        let (_, session) = begin(&repository, writer, &options, &sealer, &Silent)?;
+        let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
         let mut merge = Merge::new(&options, None, None, None);
-        let mut order = Order::new(&pages, archive.cut_key(), &Silent);
+        let mut order = Order::new(&pages, repository.cut_key(), &Silent);
         let (mut walk, mut batch) =
             (Walk::start(&options.roots, options.walk.clone())?, Batch::default());
         while let Some(event) = walk.next() {

@@ -2,7 +2,7 @@
 
 use crate::testkit::build::noise;
 use crate::testkit::{CHEAP, NAME, PASSWORD, Place, restore_with, snapshot};
-use client::Archive;
+use client::UnlockedRepository;
 use crypto::{Role, SlotSecret};
 use repository::snapshots::SnapshotRef;
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ impl Lab {
     pub(crate) fn new() -> Self {
         loop {
             let lab = Self::draw();
-            let archive = lab.place.open();
-            let level = |made: &Made| snapshot(&archive, made.name).unwrap().head.level;
+            let repository = lab.place.open();
+            let level = |made: &Made| snapshot(&repository, made.name).unwrap().head.level;
             if lab.made.iter().all(|made| level(made) > 0) {
                 return lab;
             }
@@ -48,13 +48,13 @@ impl Lab {
     fn draw() -> Self {
         let place = Place::new();
         first_source(&place);
-        let archive = place.init();
-        archive.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
-        let forgotten = place.backup(&archive).snapshot;
-        let mut made = vec![generation(&place, &archive, 1)];
+        let repository = place.init();
+        repository.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
+        let forgotten = place.backup(&repository).snapshot;
+        let mut made = vec![generation(&place, &repository, 1)];
         let older = place.copied();
-        archive.forget(&[forgotten]).unwrap();
-        made.extend((2..4).map(|seed| generation(&place, &archive, seed)));
+        repository.forget(&[forgotten]).unwrap();
+        made.extend((2..4).map(|seed| generation(&place, &repository, seed)));
         let stranger = stranger(&place);
         Self { place, older, stranger, made }
     }
@@ -75,32 +75,32 @@ fn first_source(place: &Place) {
     place.write("zz-last", &noise(77, 5_000));
 }
 
-fn generation(place: &Place, archive: &Archive, seed: u64) -> Made {
+fn generation(place: &Place, repository: &UnlockedRepository, seed: u64) -> Made {
     place.write("large", &noise(1_000 + seed, 40_000));
     place.write(&format!("tiny{}/file{seed:03}", seed % 4), &noise(2_000 + seed, 30));
-    let name = place.backup(archive).snapshot;
+    let name = place.backup(repository).snapshot;
     Made { name, files: files_of(&place.source()) }
 }
 
 /// Somebody else's repository: its files have the same names where names are fixed.
 fn stranger(place: &Place) -> Place {
     let other = Place::new();
-    let archive = other.init();
+    let repository = other.init();
     for _ in 0..3 {
-        place.backup(&archive);
+        place.backup(&repository);
     }
     other
 }
 
 /// Opens with the first password that opens.
-pub(crate) fn open(place: &Place) -> client::Result<Archive> {
-    Archive::open(place.storage(), PASSWORD)
-        .or_else(|error| Archive::open(place.storage(), OTHER).map_err(|_| error))
+pub(crate) fn open(place: &Place) -> client::Result<UnlockedRepository> {
+    UnlockedRepository::open(place.storage(), PASSWORD)
+        .or_else(|error| UnlockedRepository::open(place.storage(), OTHER).map_err(|_| error))
 }
 
 /// The password that still opens, for who opens by himself.
 pub(crate) fn secret(place: &Place) -> SlotSecret<'static> {
-    if Archive::open(place.storage(), OTHER).is_ok() { OTHER } else { PASSWORD }
+    if UnlockedRepository::open(place.storage(), OTHER).is_ok() { OTHER } else { PASSWORD }
 }
 
 /// The regular files below `root`.
@@ -130,9 +130,9 @@ pub(crate) struct Restored {
 
 impl Restored {
     /// Restores `made`; panics when anything is wrong that was not said.
-    pub(crate) fn of(archive: &Archive, made: &Made, what: &str) -> Self {
+    pub(crate) fn of(repository: &UnlockedRepository, made: &Made, what: &str) -> Self {
         let target = tempfile::tempdir_in("/dev/shm").unwrap();
-        let (mut restored, failed) = match restore(archive, made, target.path()) {
+        let (mut restored, failed) = match restore(repository, made, target.path()) {
             Ok((failed, heard)) => (Self { heard, ..Self::default() }, failed),
             Err(error) => {
                 (Self { heard: vec![error.to_string()], refused: true, ..Self::default() }, 1)
@@ -156,8 +156,12 @@ impl Restored {
     }
 }
 
-fn restore(archive: &Archive, made: &Made, target: &Path) -> client::Result<(u64, Vec<String>)> {
-    let (report, heard) = restore_with(archive, made.name, b"", target, &Default::default())?;
+fn restore(
+    repository: &UnlockedRepository,
+    made: &Made,
+    target: &Path,
+) -> client::Result<(u64, Vec<String>)> {
+    let (report, heard) = restore_with(repository, made.name, b"", target, &Default::default())?;
     Ok((report.failed, heard))
 }
 

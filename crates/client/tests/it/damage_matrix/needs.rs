@@ -2,7 +2,7 @@
 
 use super::lab::Made;
 use crate::testkit::{NAME, snapshot};
-use client::Archive;
+use client::UnlockedRepository;
 use client::pages::PageReader;
 use format::entry::{Content, Segment};
 use ids::{ObjectId, RecordLocation};
@@ -12,12 +12,12 @@ use tree::Cursor;
 /// By path, the places of all that a file needs: its chunks, its leaf page and the root.
 pub(crate) type Needs = BTreeMap<Vec<u8>, Vec<RecordLocation>>;
 
-pub(crate) fn of(archive: &Archive, made: &Made) -> Needs {
-    let head = snapshot(archive, made.name).unwrap().head;
+pub(crate) fn of(repository: &UnlockedRepository, made: &Made) -> Needs {
+    let head = snapshot(repository, made.name).unwrap().head;
     assert_eq!(head.level, 1, "leaves and a root, nothing between them");
-    let pages = PageReader::new(archive).unwrap();
+    let pages = PageReader::new(repository).unwrap();
     let mut cursor = Cursor::new(&pages, head.root, head.level);
-    let place = |id: &ObjectId| archive.local().unwrap().index().find(id).unwrap().unwrap();
+    let place = |id: &ObjectId| repository.local().unwrap().index().find(id).unwrap().unwrap();
     let root = place(&head.root);
     let mut needs = Needs::new();
     while let Some(leaf) = cursor.next_leaf().unwrap() {

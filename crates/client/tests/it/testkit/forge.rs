@@ -1,7 +1,7 @@
 //! Snapshots that no backup would make, sealed and signed as by somebody who has the key.
 
 use crate::testkit::SMALL_CHUNKS;
-use client::Archive;
+use client::UnlockedRepository;
 use client::manifest::{Body, source_id};
 use crypto::Cipher;
 use format::entry::{Attributes, Content, Entry, Kind, Time};
@@ -21,7 +21,7 @@ const BODY_KIND: u8 = 0x81;
 
 /// A session in which anything may be stored.
 pub(crate) struct Forge<'a> {
-    archive: &'a Archive,
+    repository: &'a UnlockedRepository,
     session: Session,
     sealer: Sealer,
     secs: i64,
@@ -31,19 +31,19 @@ pub(crate) struct Forge<'a> {
 }
 
 impl<'a> Forge<'a> {
-    pub(crate) fn new(archive: &'a Archive) -> Self {
-        let lease = archive.lease("forge").unwrap();
+    pub(crate) fn new(repository: &'a UnlockedRepository) -> Self {
+        let lease = repository.lease("forge").unwrap();
         let mut random = [0; 80];
         getrandom(&mut random);
-        let sealer = Sealer::new(&archive.keys.writer, random, Cipher::fastest());
+        let sealer = Sealer::new(&repository.keys.writer, random, Cipher::fastest());
         let session =
-            archive.local().unwrap().begin(&lease, None, sealer.session_record()).unwrap();
+            repository.local().unwrap().begin(&lease, None, sealer.session_record()).unwrap();
         Self {
-            archive,
+            repository,
             session,
             sealer,
             secs: 1,
-            writer: archive.slot.id,
+            writer: repository.slot.id,
             body: None,
             source: None,
         }
@@ -71,7 +71,7 @@ impl<'a> Forge<'a> {
 
     /// Stores a chunk under its own name.
     pub(crate) fn chunk(&self, bytes: &[u8]) -> ObjectId {
-        self.chunk_as(self.archive.keys.writer.ids.chunk_id(bytes), bytes)
+        self.chunk_as(self.repository.keys.writer.ids.chunk_id(bytes), bytes)
     }
 
     /// Stores a chunk under any name.
@@ -96,7 +96,7 @@ impl<'a> Forge<'a> {
 
     /// Stores a page under its own name.
     pub(crate) fn page(&self, page: &Page) -> ObjectId {
-        let ids = &self.archive.keys.writer.ids;
+        let ids = &self.repository.keys.writer.ids;
         self.page_as(ids.page_id(page.kind as u8, &page.refs, &page.payload), page)
     }
 
@@ -132,10 +132,10 @@ impl<'a> Forge<'a> {
     /// The same, where it may be refused.
     pub(crate) fn try_publish(self, root: ObjectId, level: u8) -> repository::Result<SnapshotRef> {
         let body = serde_json::to_vec(&Body { node: "node".into(), ..Body::default() }).unwrap();
-        let writer = &self.archive.keys.writer;
+        let writer = &self.repository.keys.writer;
         let head = Head {
             sequence: self.session.next_snapshot(),
-            source: self.source.unwrap_or_else(|| source_id(self.archive, "node", &[])),
+            source: self.source.unwrap_or_else(|| source_id(self.repository, "node", &[])),
             source_sequence: 1,
             previous: SnapshotId([0; 16]),
             time_secs: self.secs,
@@ -147,9 +147,9 @@ impl<'a> Forge<'a> {
             flags: 0,
             original: None,
         };
-        let (unsigned, repository) =
-            (head.encode(), self.archive.local().unwrap().config().repository);
-        let message = [MANIFEST_CONTEXT, &repository.0, &unsigned].concat();
+        let (unsigned, repository_id) =
+            (head.encode(), self.repository.local().unwrap().config().repository);
+        let message = [MANIFEST_CONTEXT, &repository_id.0, &unsigned].concat();
         let clear = [&unsigned[..], &writer.sign(&message).unwrap()].concat();
         let mut packer = Packer::new(Level::Fixed(3)).unwrap();
         let manifest = self.sealer.seal_single(RecordKind::Manifest, &clear, &body, &mut packer);

@@ -8,9 +8,9 @@ pub(crate) mod state;
 
 use capture::read::{RacyWindow, ReadOptions};
 use capture::walk::Root;
-use client::archive::{Archive, InitOptions};
 use client::backup::{self, Done, Monitor, Progress};
 use client::manifest::{ManifestReader, Snapshot};
+use client::unlocked::{InitOptions, UnlockedRepository};
 use client::{check, rebuild, reclaim, restore};
 use crypto::{KdfParams, SlotSecret};
 use repository::local::LocalStorage;
@@ -110,12 +110,12 @@ impl Place {
         Arc::new(LocalStorage::create(&self.repository()).unwrap())
     }
 
-    pub(crate) fn init(&self) -> Archive {
+    pub(crate) fn init(&self) -> UnlockedRepository {
         init(self.storage(), SMALL_CHUNKS)
     }
 
-    pub(crate) fn open(&self) -> Archive {
-        Archive::open(self.storage(), PASSWORD).unwrap()
+    pub(crate) fn open(&self) -> UnlockedRepository {
+        UnlockedRepository::open(self.storage(), PASSWORD).unwrap()
     }
 
     /// Writes a file of the source, with the directories that it needs.
@@ -127,15 +127,15 @@ impl Place {
         Tree::of(&self.source())
     }
 
-    pub(crate) fn backup(&self, archive: &Archive) -> Done {
-        let done = self.try_backup(archive).unwrap();
+    pub(crate) fn backup(&self, repository: &UnlockedRepository) -> Done {
+        let done = self.try_backup(repository).unwrap();
         assert!(done.report.adds_up(), "{:#?}", done.report);
         done
     }
 
-    pub(crate) fn try_backup(&self, archive: &Archive) -> client::Result<Done> {
+    pub(crate) fn try_backup(&self, repository: &UnlockedRepository) -> client::Result<Done> {
         let heard = Heard::default();
-        backup::run(archive, &self.options(), &Progress::default(), &heard)
+        backup::run(repository, &self.options(), &Progress::default(), &heard)
     }
 
     pub(crate) fn options(&self) -> backup::Options {
@@ -143,15 +143,20 @@ impl Place {
     }
 
     /// Restores into a new directory, and says what is there.
-    pub(crate) fn restored(&self, archive: &Archive, name: SnapshotRef) -> Tree {
+    pub(crate) fn restored(&self, repository: &UnlockedRepository, name: SnapshotRef) -> Tree {
         let target = tempfile::tempdir_in(self.folder.path()).unwrap();
-        let report = restore_to(archive, name, target.path()).unwrap();
+        let report = restore_to(repository, name, target.path()).unwrap();
         assert_eq!((report.failed, report.differing), (0, 0), "{report:#?}");
         Tree::of(&target.path().join(NAME))
     }
 
-    pub(crate) fn assert_restores(&self, archive: &Archive, name: SnapshotRef, expected: &Tree) {
-        assert_same(expected, &self.restored(archive, name));
+    pub(crate) fn assert_restores(
+        &self,
+        repository: &UnlockedRepository,
+        name: SnapshotRef,
+        expected: &Tree,
+    ) {
+        assert_same(expected, &self.restored(repository, name));
     }
 
     /// The repository's files, by their names in it.
@@ -180,19 +185,19 @@ impl Drop for Place {
     }
 }
 
-pub(crate) fn init(storage: Arc<dyn Storage>, chunks: chunker::Params) -> Archive {
+pub(crate) fn init(storage: Arc<dyn Storage>, chunks: chunker::Params) -> UnlockedRepository {
     let options = InitOptions { chunks, kdf: CHEAP, ..InitOptions::default() };
-    Archive::init(storage, PASSWORD, options).unwrap()
+    UnlockedRepository::init(storage, PASSWORD, options).unwrap()
 }
 
-pub(crate) fn init_with_parity(storage: Arc<dyn Storage>, percent: u32) -> Archive {
+pub(crate) fn init_with_parity(storage: Arc<dyn Storage>, percent: u32) -> UnlockedRepository {
     let options = InitOptions {
         chunks: SMALL_CHUNKS,
         kdf: CHEAP,
         parity_percent: percent,
         ..InitOptions::default()
     };
-    Archive::init(storage, PASSWORD, options).unwrap()
+    UnlockedRepository::init(storage, PASSWORD, options).unwrap()
 }
 
 /// Files that were just written are not read again: the tests write before they back up.
@@ -218,52 +223,56 @@ pub(crate) fn options(source: &Path) -> backup::Options {
     }
 }
 
-pub(crate) fn snapshot(archive: &Archive, name: SnapshotRef) -> client::Result<Snapshot> {
-    ManifestReader::new(archive)?.read(name)
+pub(crate) fn snapshot(
+    repository: &UnlockedRepository,
+    name: SnapshotRef,
+) -> client::Result<Snapshot> {
+    ManifestReader::new(repository)?.read(name)
 }
 
 pub(crate) fn restore_to(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     name: SnapshotRef,
     target: &Path,
 ) -> client::Result<restore::Report> {
-    restore_with(archive, name, b"", target, &restore::Options::default()).map(|(report, _)| report)
+    restore_with(repository, name, b"", target, &restore::Options::default())
+        .map(|(report, _)| report)
 }
 
 /// Restores, and returns what was complained about as well.
 pub(crate) fn restore_with(
-    archive: &Archive,
+    repository: &UnlockedRepository,
     name: SnapshotRef,
     subpath: &[u8],
     target: &Path,
     options: &restore::Options,
 ) -> client::Result<(restore::Report, Vec<String>)> {
     let options = restore::Options { no_sync: true, threads: 2, ..options.clone() };
-    let (snapshot, heard) = (snapshot(archive, name)?, Heard::default());
+    let (snapshot, heard) = (snapshot(repository, name)?, Heard::default());
     let progress = Progress::default();
-    let report = restore::run(archive, &snapshot, subpath, target, &options, &progress, &heard)?;
+    let report = restore::run(repository, &snapshot, subpath, target, &options, &progress, &heard)?;
     Ok((report, heard.all()))
 }
 
-pub(crate) fn checked(archive: &Archive) -> client::Result<check::Report> {
+pub(crate) fn checked(repository: &UnlockedRepository) -> client::Result<check::Report> {
     let options = check::Options { read_data_percent: Some(100.0), threads: 2, repair: false };
-    check::run(archive, &options, &Progress::default())
+    check::run(repository, &options, &Progress::default())
 }
 
 /// Repairs what can be, and checks all data.
-pub(crate) fn repaired(archive: &Archive) -> client::Result<check::Report> {
+pub(crate) fn repaired(repository: &UnlockedRepository) -> client::Result<check::Report> {
     let options = check::Options { read_data_percent: Some(100.0), threads: 2, repair: true };
-    check::run(archive, &options, &Progress::default())
+    check::run(repository, &options, &Progress::default())
 }
 
-pub(crate) fn assert_clean(archive: &Archive) {
-    let report = checked(archive).unwrap();
+pub(crate) fn assert_clean(repository: &UnlockedRepository) {
+    let report = checked(repository).unwrap();
     assert_eq!(report.damages, [], "check found damage");
 }
 
-pub(crate) fn reclaimed(archive: &Archive) -> reclaim::Report {
+pub(crate) fn reclaimed(repository: &UnlockedRepository) -> reclaim::Report {
     reclaim::run(
-        archive,
+        repository,
         &reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false },
     )
     .unwrap()

@@ -25,7 +25,7 @@ use client::backup::{Done, Monitor, Options, Progress};
 use client::cache::{CacheReport, ChunkCache};
 use client::manifest::{ManifestReader, source_id};
 use client::report::{Ratios, Report};
-use client::{Archive, backup};
+use client::{UnlockedRepository, backup};
 use format::entry::Entry;
 use remote::figures::WireReport;
 use serde::Serialize;
@@ -80,7 +80,12 @@ impl Backup {
 
     /// On a node, and for a key that cannot read: the pages of the last snapshot are kept here. Without them a backup works,
     /// too, but who cannot read has nothing else to tell what changed.
-    fn prepare_cache(&self, context: &Context, archive: &Archive, options: &mut Options) {
+    fn prepare_cache(
+        &self,
+        context: &Context,
+        archive: &UnlockedRepository,
+        options: &mut Options,
+    ) {
         let helps = context.remote().is_some() || archive.reader_keys().is_err();
         if !helps || self.chunk_cache_size == 0 {
             return;
@@ -99,7 +104,13 @@ impl Backup {
     }
 
     /// On a node: what was made is looked for the next time.
-    fn remember(&self, context: &Context, archive: &Archive, options: &Options, done: &Done) {
+    fn remember(
+        &self,
+        context: &Context,
+        archive: &UnlockedRepository,
+        options: &Options,
+        done: &Done,
+    ) {
         if context.remote().is_none() {
             return;
         }
@@ -112,7 +123,7 @@ impl Backup {
 
     fn store(
         &self,
-        archive: &Archive,
+        archive: &UnlockedRepository,
         options: &Options,
         progress: &Progress,
         monitor: &Told<'_>,
@@ -175,7 +186,7 @@ fn leave_out_missing(options: &mut Options, monitor: &Told<'_>) -> Result<bool> 
 }
 
 /// What the last backup of the same had, to tell the time left. Only where somebody looks.
-fn total_bytes(archive: &Archive, options: &Options) -> Option<u64> {
+fn total_bytes(archive: &UnlockedRepository, options: &Options) -> Option<u64> {
     if !progress::is_on_terminal() {
         return None;
     }
@@ -315,7 +326,12 @@ fn told(
     out.summary(code, &summary)
 }
 
-fn dry_run(context: &Context, archive: &Archive, options: &Options, missing: bool) -> Result<Code> {
+fn dry_run(
+    context: &Context,
+    archive: &UnlockedRepository,
+    options: &Options,
+    missing: bool,
+) -> Result<Code> {
     let out = &context.out;
     let (mut unwritten, mut bytes_to_read) = (Ok(()), 0_u64);
     let would_read = |entry: &Entry| {

@@ -4,7 +4,7 @@ use super::Told;
 use crate::child::{Interruptible, Running};
 use client::backup::{Done, Options, Progress, run_stream};
 use client::select::clean_path;
-use client::{Archive, Error, Result};
+use client::{Error, Result, UnlockedRepository};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// Stores the standard input as `name`.
 pub(super) fn from_stdin(
-    archive: &Archive,
+    archive: &UnlockedRepository,
     options: &Options,
     name: &OsStr,
     progress: &Progress,
@@ -33,7 +33,7 @@ pub(super) fn from_stdin(
 
 /// Runs `command` and stores what it prints as `name`; nothing when it fails.
 pub(super) fn from_command(
-    archive: &Archive,
+    archive: &UnlockedRepository,
     options: &Options,
     name: &OsStr,
     command: &[OsString],

@@ -7,7 +7,7 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use api::Name;
-use client::Archive;
+use client::UnlockedRepository;
 use crypto::SlotSecret;
 use repository::local::LocalStorage;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ impl ForgetIn {
             let place = folder.display().to_string();
             let storage = LocalStorage::open(&folder)
                 .map_err(|error| Failure::from(repository::Error::from(error)).at(&place))?;
-            let opened = Archive::open(Arc::new(storage), SlotSecret::Recovery(*secret));
+            let opened = UnlockedRepository::open(Arc::new(storage), SlotSecret::Recovery(*secret));
             opened.map_err(|error| Failure::from(error).at(&place))
         };
         let reclaim = format!("with: icecore server reclaim {}", self.domain);

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::units;
 use crate::wait::Wait;
-use client::Archive;
+use client::UnlockedRepository;
 use client::manifest::Snapshot;
 use client::tags::{self, Change};
 use serde::Serialize;
@@ -90,7 +90,7 @@ impl Many {
         }
     }
 
-    fn meant(&self, context: &Context, archive: &Archive) -> Result<Vec<Snapshot>> {
+    fn meant(&self, context: &Context, archive: &UnlockedRepository) -> Result<Vec<Snapshot>> {
         if self.snapshots.is_empty() {
             let filter = self.filter();
             let mut all = context.snapshots(archive)?.0;

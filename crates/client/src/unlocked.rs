@@ -19,7 +19,7 @@ use seal::Opener;
 use std::sync::Arc;
 
 /// An open repository and what its key allows.
-pub struct Archive {
+pub struct UnlockedRepository {
     /// Where what it holds lies: here, or behind a server.
     pub store: Arc<dyn Store>,
     /// The engine, when it lies here.
@@ -60,18 +60,18 @@ impl Default for InitOptions {
     }
 }
 
-impl Archive {
+impl UnlockedRepository {
     /// Makes a repository that `secret` opens.
     pub fn init(
         storage: Arc<dyn Storage>,
         secret: SlotSecret<'_>,
         options: InitOptions,
     ) -> Result<Self> {
-        Self::init_within(storage, secret, options, Surroundings::default())
+        Self::init_with_environment(storage, secret, options, Surroundings::default())
     }
 
     /// The same with other surroundings than those of the system.
-    pub fn init_within(
+    pub fn init_with_environment(
         storage: Arc<dyn Storage>,
         secret: SlotSecret<'_>,
         options: InitOptions,
@@ -81,8 +81,8 @@ impl Archive {
         let new = NewSlot::new(Role::Full, "first key", surroundings.now_secs(), KeyEpoch(0));
         let first = new_slot(&material, &new, secret, options.kdf, &surroundings)?;
         let (slot, keys) = crypto::open_slot(&first.1, secret)?;
-        let config = config_of(&material, options, surroundings.now_secs());
-        let first = keys_of(&material, vec![first], &surroundings)?;
+        let config = new_config(&material, options, surroundings.now_secs());
+        let first = new_keys(&material, vec![first], &surroundings)?;
         let repository = Repository::init(storage, config, &first)?;
         Ok(Self::assemble(repository, slot, keys).within(surroundings))
     }
@@ -100,11 +100,11 @@ impl Archive {
 
     /// Opens the repository in `storage` with `secret`.
     pub fn open(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Self> {
-        Self::with(Repository::open(storage)?, secret)
+        Self::open_local(Repository::open(storage)?, secret)
     }
 
     /// An open repository with what `secret` opens.
-    pub(crate) fn with(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
+    pub(crate) fn open_local(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
         let slots = repository::keys::key_slots(&**repository.storage())?;
         let (slot, keys) = Self::unlock(repository.config(), slots, secret)?;
         Ok(Self::assemble(repository, slot, keys))
@@ -125,11 +125,11 @@ impl Archive {
     ) -> Result<(SlotInfo, KeyRing)> {
         let root = RootVerifyKey::from_bytes(config.root_key);
         let mut damaged = None;
-        slots.sort_by_cached_key(|(_, slot)| turn_of(slot));
+        slots.sort_by_cached_key(|(_, slot)| role_rank(slot));
         for (_, slot) in slots {
             match open_slot(&slot, &root, secret) {
                 Ok((info, keys)) if info.repository == config.repository => {
-                    return believe(config, &info).map(|()| (info, keys));
+                    return check_config(config, &info).map(|()| (info, keys));
                 }
                 Ok(_) | Err(crypto::Error::WrongKey) => {}
                 Err(error) => damaged = Some(error),
@@ -183,19 +183,19 @@ impl Archive {
 
     /// Does `work` with the right to write, wherever the repository lies. Who loses that right while it works meets all kinds of
     /// errors, since another process changes everything under it; only the loss is worth telling.
-    pub(crate) fn writing<T>(
+    pub(crate) fn with_write_lease<T>(
         &self,
         purpose: &str,
         work: impl FnOnce(&dyn WriteLease) -> Result<T>,
     ) -> Result<T> {
         let writer = self.store.clone().write_lease(&holder(purpose))?;
-        let done = work(&*writer).map_err(|error| lost(writer.verify(), error))?;
+        let done = work(&*writer).map_err(|error| lease_lost_or(writer.verify(), error))?;
         writer.finish();
         Ok(done)
     }
 
     /// The same for work that gives space back: on a full disk it has the room that is kept for it.
-    pub(crate) fn leased_to_free<T>(
+    pub(crate) fn with_reclaim_lease<T>(
         &self,
         purpose: &str,
         mut work: impl FnMut(&Arc<Lease>) -> Result<T>,
@@ -209,7 +209,7 @@ impl Archive {
             done = work(&lease);
         }
         repository.fill_reserve();
-        done.map_err(|error| lost(lease.verify(), error))
+        done.map_err(|error| lease_lost_or(lease.verify(), error))
     }
 
     /// How files are cut in this repository.
@@ -278,7 +278,7 @@ pub fn new_slot(
 }
 
 /// When it is a slot's turn to be tried: by what it may, so that ids, which are random, decide nothing.
-fn turn_of(slot: &[u8]) -> u8 {
+fn role_rank(slot: &[u8]) -> u8 {
     match crypto::slot_info(slot).map(|info| info.role) {
         Ok(Role::Full) => 0,
         Ok(Role::ReadWrite) => 1,
@@ -289,7 +289,7 @@ fn turn_of(slot: &[u8]) -> u8 {
 }
 
 /// The keys of a new repository: its first slots, and the list of them.
-pub fn keys_of(
+pub fn new_keys(
     material: &KeyMaterial,
     slots: Vec<(SlotInfo, Vec<u8>)>,
     surroundings: &Surroundings,
@@ -302,7 +302,7 @@ pub fn keys_of(
 }
 
 /// The settings of a new repository.
-pub fn config_of(material: &KeyMaterial, options: InitOptions, now_secs: i64) -> Config {
+pub fn new_config(material: &KeyMaterial, options: InitOptions, now_secs: i64) -> Config {
     let (root_key, privacy) = (*material.root_verify_key().as_bytes(), options.privacy as u8);
     let chunk_bytes = [options.chunks.min, options.chunks.average, options.chunks.max];
     let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
@@ -311,7 +311,7 @@ pub fn config_of(material: &KeyMaterial, options: InitOptions, now_secs: i64) ->
 
 /// Settings count when the root key of the slot that was opened signed them: chunk sizes and parity
 /// are not the storage's to choose. Privacy stands in both, and must be the same.
-fn believe(config: &Config, slot: &SlotInfo) -> Result<()> {
+fn check_config(config: &Config, slot: &SlotInfo) -> Result<()> {
     let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature);
     let is_good = signed.is_ok() && config.privacy == slot.privacy as u8;
     if is_good { Ok(()) } else { Err(Error::ForgedConfig) }
@@ -324,7 +324,7 @@ fn holder(purpose: &str) -> String {
 }
 
 /// What to tell of `error`: that the lease was lost, when it was.
-fn lost(verified: repository::Result<()>, error: Error) -> Error {
+fn lease_lost_or(verified: repository::Result<()>, error: Error) -> Error {
     match verified {
         Err(lost @ repository::Error::LeaseLost { .. }) => lost.into(),
         _ => error,
