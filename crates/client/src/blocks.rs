@@ -51,7 +51,7 @@ impl BlockCache {
     }
 
     /// The same with room for so much plaintext.
-    pub(crate) fn keeping(self, bytes_max: usize) -> Self {
+    pub(crate) fn with_cache_bytes(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
     }
 

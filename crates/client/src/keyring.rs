@@ -60,7 +60,7 @@ impl UnlockedRepository {
         // First: the epoch is that of the list which names the key, and who waits does not pay for a password each time.
         let lease = self.lease("key add")?;
         let list = self.refresh_key_list()?;
-        let (info, slot) = new_slot(material, &new(list.epoch()), secret, kdf, &self.surroundings)?;
+        let (info, slot) = new_slot(material, &new(list.epoch()), secret, kdf, &self.environment)?;
         let next = KeyList::clone(&list).with([info.entry()], self.now_secs())?;
         self.put_key_list(&lease, &next, material)?;
         self.local()?.put_key_slot(&lease, info.id, &slot)?;
@@ -123,7 +123,7 @@ impl UnlockedRepository {
         let slots = list.due().filter_map(|id| slot(id).transpose());
         let slots: Vec<_> = slots.collect::<Result<_>>()?;
         let sign = |random: &mut dyn FnMut(&mut [u8])| list.sign(material, &slots, random);
-        Ok(self.surroundings.with_random(sign)??)
+        Ok(self.environment.with_random(sign)??)
     }
 
     /// The number of the newest snapshot that is there.

@@ -1,8 +1,8 @@
 //! A repository with keys: what every command opens.
 
 use crate::blocks::BlockCache;
+use crate::environment::Environment;
 use crate::key_list::Vouched;
-use crate::surroundings::Surroundings;
 use crate::{Error, Result};
 use crypto::{
     KdfParams, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role, RootVerifyKey,
@@ -29,7 +29,7 @@ pub struct UnlockedRepository {
     /// The slot that was opened.
     pub slot: SlotInfo,
     /// Where random bytes and times come from.
-    pub(crate) surroundings: Surroundings,
+    pub(crate) environment: Environment,
     /// Opened records, for who may read.
     pub(crate) blocks: Option<BlockCache>,
     /// Which keys there are, and the key epoch.
@@ -67,7 +67,7 @@ impl UnlockedRepository {
         secret: SlotSecret<'_>,
         options: InitOptions,
     ) -> Result<Self> {
-        Self::init_with_environment(storage, secret, options, Surroundings::default())
+        Self::init_with_environment(storage, secret, options, Environment::default())
     }
 
     /// The same with other surroundings than those of the system.
@@ -75,27 +75,27 @@ impl UnlockedRepository {
         storage: Arc<dyn Storage>,
         secret: SlotSecret<'_>,
         options: InitOptions,
-        surroundings: Surroundings,
+        environment: Environment,
     ) -> Result<Self> {
-        let material = new_material(&surroundings, options)?;
-        let new = NewSlot::new(Role::Full, "first key", surroundings.now_secs(), KeyEpoch(0));
-        let first = new_slot(&material, &new, secret, options.kdf, &surroundings)?;
+        let material = new_material(&environment, options)?;
+        let new = NewSlot::new(Role::Full, "first key", environment.now_secs(), KeyEpoch(0));
+        let first = new_slot(&material, &new, secret, options.kdf, &environment)?;
         let (slot, keys) = crypto::open_slot(&first.1, secret)?;
-        let config = new_config(&material, options, surroundings.now_secs());
-        let first = new_keys(&material, vec![first], &surroundings)?;
+        let config = new_config(&material, options, environment.now_secs());
+        let first = new_keys(&material, vec![first], &environment)?;
         let repository = Repository::init(storage, config, &first)?;
-        Ok(Self::assemble(repository, slot, keys).within(surroundings))
+        Ok(Self::assemble(repository, slot, keys).with_environment(environment))
     }
 
     /// This with other surroundings than those of the system.
-    pub fn within(self, surroundings: Surroundings) -> Self {
-        Self { surroundings, ..self }
+    pub fn with_environment(self, environment: Environment) -> Self {
+        Self { environment, ..self }
     }
 
     /// This with room for so many bytes of opened records. What does not fit is read again, as it is
     /// where a tree has more pages than there is room.
-    pub fn keeping(self, bytes_max: usize) -> Self {
-        Self { blocks: self.blocks.map(|blocks| blocks.keeping(bytes_max)), ..self }
+    pub fn with_cache_bytes(self, bytes_max: usize) -> Self {
+        Self { blocks: self.blocks.map(|blocks| blocks.with_cache_bytes(bytes_max)), ..self }
     }
 
     /// Opens the repository in `storage` with `secret`.
@@ -152,8 +152,8 @@ impl UnlockedRepository {
         let vouched = Arc::new(Vouched::new(store.clone(), &slot));
         let cache = |keys| BlockCache::new(store.clone(), Opener::new(keys), vouched.clone());
         let blocks = keys.reader.clone().map(cache);
-        let surroundings = Surroundings::default();
-        Self { store, local, keys, slot, surroundings, blocks, vouched }
+        let environment = Environment::default();
+        Self { store, local, keys, slot, environment, blocks, vouched }
     }
 
     /// The engine, for what can only be done where the repository lies.
@@ -168,7 +168,7 @@ impl UnlockedRepository {
 
     /// Seconds since 1970 by the clock of this machine.
     pub fn now_secs(&self) -> i64 {
-        self.surroundings.now_secs()
+        self.environment.now_secs()
     }
 
     /// The keys that read; an error for write-only keys.
@@ -238,8 +238,8 @@ impl UnlockedRepository {
     pub(crate) fn sealer(&self) -> Result<seal::Sealer> {
         let recipient = self.recipient()?;
         let mut random = [0; 80];
-        self.surroundings.fill(&mut random)?;
-        let (writer, cipher) = (&self.keys.writer, self.surroundings.cipher);
+        self.environment.fill_random(&mut random)?;
+        let (writer, cipher) = (&self.keys.writer, self.environment.cipher);
         Ok(seal::Sealer::sealed_to(&recipient, writer, random, cipher))
     }
 
@@ -259,8 +259,8 @@ impl UnlockedRepository {
 }
 
 /// The secrets of a new repository.
-pub fn new_material(surroundings: &Surroundings, options: InitOptions) -> Result<KeyMaterial> {
-    let material = surroundings.with_random(|random| KeyMaterial::generate(random))?;
+pub fn new_material(environment: &Environment, options: InitOptions) -> Result<KeyMaterial> {
+    let material = environment.with_random(|random| KeyMaterial::generate(random))?;
     Ok(material.with_privacy(options.privacy))
 }
 
@@ -270,9 +270,9 @@ pub fn new_slot(
     new: &NewSlot<'_>,
     secret: SlotSecret<'_>,
     kdf: KdfParams,
-    surroundings: &Surroundings,
+    environment: &Environment,
 ) -> Result<(SlotInfo, Vec<u8>)> {
-    let slot = surroundings
+    let slot = environment
         .with_random(|random| crypto::create_slot(material, new, secret, kdf, random))??;
     Ok((crypto::slot_info(&slot)?, slot))
 }
@@ -292,12 +292,12 @@ fn role_rank(slot: &[u8]) -> u8 {
 pub fn new_keys(
     material: &KeyMaterial,
     slots: Vec<(SlotInfo, Vec<u8>)>,
-    surroundings: &Surroundings,
+    environment: &Environment,
 ) -> Result<Keys> {
     let entries = slots.iter().map(|(info, _)| info.entry());
-    let list = KeyList::new(material.repository).with(entries, surroundings.now_secs())?;
+    let list = KeyList::new(material.repository).with(entries, environment.now_secs())?;
     let slots: Vec<_> = slots.into_iter().map(|(info, slot)| (info.id, slot)).collect();
-    let key_list = surroundings.with_random(|random| list.sign(material, &slots, random))??;
+    let key_list = environment.with_random(|random| list.sign(material, &slots, random))??;
     Ok(Keys { slots, key_list })
 }
 

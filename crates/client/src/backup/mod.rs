@@ -296,7 +296,7 @@ pub(crate) struct Begun {
 
 impl Begun {
     pub(crate) fn new(repository: &UnlockedRepository) -> Self {
-        let time = repository.surroundings.now();
+        let time = repository.environment.now();
         let time = Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos() };
         Self { time, clock: Instant::now(), cost: tally::Meter::start() }
     }

@@ -41,7 +41,7 @@ impl Lab {
 
     fn restore(&self, progress: &Progress, plan: &Arc<Plan>) -> client::Result<Report> {
         let storage = FaultyStorage::new(&self.place.repository(), plan);
-        let repository = UnlockedRepository::open(storage, PASSWORD).unwrap().keeping(0);
+        let repository = UnlockedRepository::open(storage, PASSWORD).unwrap().with_cache_bytes(0);
         let snapshot = snapshot(&repository, self.name).unwrap();
         let options = Options { threads: 2, ..Options::default() };
         restore::run(

@@ -122,7 +122,7 @@ impl Large {
 
     fn open(place: &Place, plan: &Arc<Plan>) -> UnlockedRepository {
         let storage = FaultyStorage::new(&place.repository(), plan);
-        UnlockedRepository::open(storage, PASSWORD).unwrap().keeping(0)
+        UnlockedRepository::open(storage, PASSWORD).unwrap().with_cache_bytes(0)
     }
 
     /// A target that has everything, and strangers beside it.

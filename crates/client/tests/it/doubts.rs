@@ -190,7 +190,7 @@ fn kept(repository: &UnlockedRepository, policy: &Policy) -> Vec<u64> {
         &all,
         &|_| true,
         &calendar,
-        client::surroundings::Surroundings::default().now_secs(),
+        client::environment::Environment::default().now_secs(),
     );
     let decisions = groups.iter().flat_map(|group| &group.decisions);
     let stay = decisions.filter(|decision| !decision.reasons.is_empty());
@@ -202,7 +202,7 @@ fn kept(repository: &UnlockedRepository, policy: &Policy) -> Vec<u64> {
 #[test]
 fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
     const YEAR: i64 = 365 * 86_400;
-    let now = client::surroundings::Surroundings::default().now_secs();
+    let now = client::environment::Environment::default().now_secs();
     for jump in [10 * YEAR, -10 * YEAR, -now, -now - 5 * YEAR] {
         let place = Place::new();
         let repository = place.init();

@@ -50,8 +50,9 @@ impl Lab {
     /// told.
     fn rots_at(&self, k: u64, fate: u64) -> (bool, bool) {
         let (disk, target) = (self.disk.copy(Random::new(fate)), self.target());
-        let repository =
-            UnlockedRepository::open(Arc::new(disk.process()), PASSWORD).unwrap().keeping(0);
+        let repository = UnlockedRepository::open(Arc::new(disk.process()), PASSWORD)
+            .unwrap()
+            .with_cache_bytes(0);
         disk.arm(Faults::after(k, Fault::BitRot));
         let options = Options { delete: true, ..Options::default() };
         let restored = restore_with(&repository, self.name, b"", &target, &options);

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use api::domains::Settings;
-use client::surroundings::Surroundings;
+use client::environment::Environment;
 use client::unlocked::InitOptions;
 use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SlotInfo, SlotSecret};
 use ids::KeyEpoch;
@@ -66,20 +66,20 @@ pub(crate) fn remove_recovery(folder: &Path) -> Result<()> {
 }
 
 fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> Result<New> {
-    let surroundings = Surroundings::default();
-    let material = client::unlocked::new_material(&surroundings, options)?;
+    let environment = Environment::default();
+    let material = client::unlocked::new_material(&environment, options)?;
     let mut recovery = Zeroizing::new([0; 32]);
-    surroundings.fill(&mut *recovery)?;
+    environment.fill_random(&mut *recovery)?;
     let text = Zeroizing::new(crypto::recovery_to_text(&recovery));
     // Before there is anything that it opens: a repository without it could be lost with this machine.
     access::files::write(&folder.join(RECOVERY), &text)?;
     let slots = vec![
-        slot(&material, role, own, "this node", &surroundings)?,
-        slot(&material, Role::Full, &recovery, "recovery key", &surroundings)?,
+        slot(&material, role, own, "this node", &environment)?,
+        slot(&material, Role::Full, &recovery, "recovery key", &environment)?,
     ];
-    let now_secs = surroundings.now_secs();
+    let now_secs = environment.now_secs();
     let config = client::unlocked::new_config(&material, options, now_secs);
-    Ok((config, client::unlocked::new_keys(&material, slots, &surroundings)?))
+    Ok((config, client::unlocked::new_keys(&material, slots, &environment)?))
 }
 
 fn slot(
@@ -87,11 +87,11 @@ fn slot(
     role: Role,
     secret: &[u8; 32],
     label: &str,
-    surroundings: &Surroundings,
+    environment: &Environment,
 ) -> Result<(SlotInfo, Vec<u8>)> {
     let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
-    let new = NewSlot::new(role, label, surroundings.now_secs(), KeyEpoch(0));
-    Ok(client::unlocked::new_slot(material, &new, secret, kdf, surroundings)?)
+    let new = NewSlot::new(role, label, environment.now_secs(), KeyEpoch(0));
+    Ok(client::unlocked::new_slot(material, &new, secret, kdf, environment)?)
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

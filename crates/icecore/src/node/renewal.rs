@@ -2,7 +2,7 @@
 
 use crate::out::Out;
 use access::blocking;
-use client::surroundings::Surroundings;
+use client::environment::Environment;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(3600);
 /// Gets the next certificate when it is time. Nobody is kept from working by a server that cannot be
 /// reached: the last one is good for a while.
 pub(super) fn renew(folder: &Path, out: &Out) {
-    let now_secs = Surroundings::default().now_secs();
+    let now_secs = Environment::default().now_secs();
     if let Err(error) = blocking::wait(access::renew::renew_if_due(folder, now_secs)) {
         out.note(&format!("the certificate of this machine was not renewed: {error}"));
     }

@@ -6,7 +6,7 @@ use api::nodes::{ForgetScope, MayForget};
 use api::status::{Audit, Done};
 use client::UnlockedRepository;
 use client::backup::{self, Progress};
-use client::surroundings::Surroundings;
+use client::environment::Environment;
 use client::unlocked::InitOptions;
 use crypto::{KdfParams, KeyMaterial, KeyRing, NewSlot, SignedKeyList, SlotSecret};
 use format::manifest::TOMBSTONE_CONTEXT;
@@ -83,12 +83,12 @@ impl Vault {
 
 /// Makes the repository; the id of the key that is to be removed.
 fn make(target: &remote::Target) -> (KeyMaterial, KeyId) {
-    let surroundings = Surroundings::default();
-    let material = client::unlocked::new_material(&surroundings, InitOptions::default()).unwrap();
+    let environment = Environment::default();
+    let material = client::unlocked::new_material(&environment, InitOptions::default()).unwrap();
     let slot = |role, secret: &[u8; 32]| {
         let new = NewSlot::new(role, "a key", 1, ids::KeyEpoch(0));
         let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
-        client::unlocked::new_slot(&material, &new, secret, kdf, &surroundings).unwrap()
+        client::unlocked::new_slot(&material, &new, secret, kdf, &environment).unwrap()
     };
     let slots = vec![
         slot(crypto::Role::Full, &FULL),
@@ -98,7 +98,7 @@ fn make(target: &remote::Target) -> (KeyMaterial, KeyId) {
     ];
     let removed = slots[1].0.id;
     let config = client::unlocked::new_config(&material, InitOptions::default(), 1);
-    let keys = client::unlocked::new_keys(&material, slots, &surroundings).unwrap();
+    let keys = client::unlocked::new_keys(&material, slots, &environment).unwrap();
     Remote::connect_to_make(target, Purpose::Backup, || Ok((config, keys))).unwrap();
     (material, removed)
 }

@@ -4,7 +4,7 @@ use crate::testkit::build::small_tree;
 use crate::testkit::{
     CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, copy_tree, reclaimed, snapshot,
 };
-use client::surroundings::Surroundings;
+use client::environment::Environment;
 use client::unlocked::InitOptions;
 use client::{Error, UnlockedRepository, tags};
 use crypto::{Cipher, Role, SlotSecret};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Random bytes that fail at call number `at`, and from then on; half of them were filled.
-fn failing(at: u64) -> Surroundings {
+fn failing(at: u64) -> Environment {
     let calls = AtomicU64::new(0);
     let random = move |bytes: &mut [u8]| {
         if calls.fetch_add(1, Ordering::Relaxed) < at {
@@ -24,14 +24,14 @@ fn failing(at: u64) -> Surroundings {
         bytes[..half].fill(7);
         Err(getrandom::Error::UNSUPPORTED)
     };
-    Surroundings { random: Arc::new(random), ..Surroundings::default() }
+    Environment { random: Arc::new(random), ..Environment::default() }
 }
 
 /// A clock that shows one of `times` after the other, again and again.
-fn jumping(times: Vec<SystemTime>) -> Surroundings {
+fn jumping(times: Vec<SystemTime>) -> Environment {
     let calls = AtomicU64::new(0);
     let clock = move || times[calls.fetch_add(1, Ordering::Relaxed) as usize % times.len()];
-    Surroundings { clock: Arc::new(clock), ..Surroundings::default() }
+    Environment { clock: Arc::new(clock), ..Environment::default() }
 }
 
 fn times() -> Vec<SystemTime> {
@@ -100,7 +100,7 @@ fn random_bytes_that_cannot_be_had_are_an_error_and_nothing_is_stored() {
         for at in 0.. {
             let lab = Lab::new();
             let before = lab.place.files();
-            let result = command(&lab, &lab.place.open().within(failing(at)));
+            let result = command(&lab, &lab.place.open().with_environment(failing(at)));
             lab.assert_sound();
             if result.is_ok() {
                 assert!(at > 0, "{name} needs no random bytes");
@@ -144,18 +144,18 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
     for start in 0..times().len() {
         let mut times = times();
         times.rotate_left(start);
-        let (place, around) = (Place::new(), jumping(times));
+        let (place, environment) = (Place::new(), jumping(times));
         let made = UnlockedRepository::init_with_environment(
             place.storage(),
             PASSWORD,
             options(),
-            around.clone(),
+            environment.clone(),
         );
         drop(made.unwrap());
         let mut done = Vec::new();
         for number in 0..4 {
             small_tree(&place.source(), number);
-            let repository = place.open().within(around.clone());
+            let repository = place.open().with_environment(environment.clone());
             done.push((place.backup(&repository).snapshot, place.state()));
             if number == 2 {
                 repository.forget(&[done.remove(0).0]).unwrap();
@@ -163,7 +163,7 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
             }
             assert_clean(&repository);
         }
-        let repository = place.open().within(around);
+        let repository = place.open().with_environment(environment);
         for (name, tree) in &done {
             place.assert_restores(&repository, *name, tree);
         }
@@ -179,9 +179,10 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
 fn what_a_machine_without_aes_sealed_is_read_by_all() {
     let place = Place::new();
     let _ = place.init();
-    let repository = place
-        .open()
-        .within(Surroundings { cipher: Cipher::ChaCha20Poly1305, ..Surroundings::default() });
+    let repository = place.open().with_environment(Environment {
+        cipher: Cipher::ChaCha20Poly1305,
+        ..Environment::default()
+    });
     for seed in 1..3 {
         small_tree(&place.source(), seed);
         let name = place.backup(&repository).snapshot;

@@ -15,7 +15,7 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// Where random bytes and times come from, and how records are sealed.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct Environment {
     /// Random bytes.
     pub random: Random,
     /// The time.
@@ -24,7 +24,7 @@ pub struct Surroundings {
     pub cipher: Cipher,
 }
 
-impl Default for Surroundings {
+impl Default for Environment {
     /// Those of the operating system and the processor.
     fn default() -> Self {
         Self {
@@ -35,15 +35,15 @@ impl Default for Surroundings {
     }
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Surroundings")
+        f.write_str("Environment")
     }
 }
 
-impl Surroundings {
+impl Environment {
     /// Fills `bytes`; after an error they are of no use.
-    pub fn fill(&self, bytes: &mut [u8]) -> Result<()> {
+    pub fn fill_random(&self, bytes: &mut [u8]) -> Result<()> {
         Ok((self.random)(bytes)?)
     }
 
