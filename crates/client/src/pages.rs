@@ -3,7 +3,7 @@
 
 use crate::blocks::{BlockCache, Scratch};
 use crate::cache::ChunkCache;
-use crate::sift::{Sifter, join};
+use crate::dedup::{DedupBatcher, merge_blocks};
 use crate::{Error, Result, UnlockedRepository};
 use crypto::IdKey;
 use format::page::{Page, PageKind};
@@ -204,7 +204,7 @@ pub(crate) struct PageWriter<'a> {
 
 struct WriterState {
     block: Block,
-    unsure: Sifter<()>,
+    unknown: DedupBatcher<()>,
     packer: Packer,
     record: SealedRecord,
     plain_bytes: u64,
@@ -219,7 +219,7 @@ impl<'a> PageWriter<'a> {
     ) -> Result<Self> {
         let state = WriterState {
             block: Block::new(RecordKind::Pages),
-            unsure: Sifter::new(RecordKind::Pages, PAGE_BLOCK_BYTES),
+            unknown: DedupBatcher::new(RecordKind::Pages, PAGE_BLOCK_BYTES),
             packer: Packer::new(PAGE_LEVEL)?,
             record: Sealer::empty_record(),
             plain_bytes: 0,
@@ -248,8 +248,8 @@ impl<'a> PageWriter<'a> {
             Claim::Unknown => {
                 format::check::page(page)?;
                 let mut state = self.lock();
-                state.unsure.push(self.session, bytes, (), |block| block.push_page(id, page))?;
-                self.take_answers(&mut state, false)?;
+                state.unknown.push(self.session, bytes, (), |block| block.push_page(id, page))?;
+                self.take_results(&mut state, false)?;
             }
         }
         Ok(id)
@@ -260,10 +260,10 @@ impl<'a> PageWriter<'a> {
     }
 
     /// Keeps the pages that turned out to be new.
-    fn take_answers(&self, state: &mut WriterState, wait: bool) -> Result<()> {
-        while let Some(sifted) = state.unsure.answered(wait)? {
-            state.plain_bytes += sifted.block.bytes() as u64;
-            if let Some(full) = join(&mut state.block, sifted.block, PAGE_BLOCK_BYTES) {
+    fn take_results(&self, state: &mut WriterState, wait: bool) -> Result<()> {
+        while let Some(result) = state.unknown.next_result(wait)? {
+            state.plain_bytes += result.block.bytes() as u64;
+            if let Some(full) = merge_blocks(&mut state.block, result.block, PAGE_BLOCK_BYTES) {
                 let rest = std::mem::replace(&mut state.block, full);
                 self.seal(state)?;
                 state.block = rest;
@@ -275,8 +275,8 @@ impl<'a> PageWriter<'a> {
     /// Stores what waits. Returns the bytes of all pages written.
     pub(crate) fn finish(&self) -> Result<u64> {
         let mut state = self.lock();
-        state.unsure.ask(self.session)?;
-        self.take_answers(&mut state, true)?;
+        state.unknown.send(self.session)?;
+        self.take_results(&mut state, true)?;
         if !state.block.is_empty() {
             self.seal(&mut state)?;
         }

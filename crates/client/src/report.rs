@@ -81,7 +81,8 @@ pub struct Stages {
     /// Cutting and hashing, asking what is there.
     pub hash_secs: f64,
     /// Readers wait until a core is free to compress.
-    pub press_wait_secs: f64,
+    #[serde(alias = "press_wait_secs")]
+    pub compressor_wait_secs: f64,
     /// Compressing and sealing.
     pub compress_secs: f64,
     /// Handing records to the storage.
@@ -89,12 +90,13 @@ pub struct Stages {
     /// Threads wait because of the caps that were asked for.
     pub limit_wait_secs: f64,
     /// Readers wait for the server to say what it has.
-    #[serde(default)]
-    pub answer_wait_secs: f64,
+    #[serde(alias = "answer_wait_secs")]
+    pub reply_wait_secs: f64,
     /// Readers wait for work.
     pub reader_wait_secs: f64,
     /// The ordering thread waits for readers.
-    pub order_wait_secs: f64,
+    #[serde(alias = "order_wait_secs")]
+    pub reorder_wait_secs: f64,
     /// Making it durable and publishing it.
     pub commit_secs: f64,
 }
@@ -185,7 +187,7 @@ impl Report {
             (stages.store_secs, "writing to the repository", "a faster repository disk"),
             (stages.commit_secs, "making it durable", "a repository disk with faster syncs"),
             (
-                stages.answer_wait_secs,
+                stages.reply_wait_secs,
                 "waiting for the server's answers",
                 "a server with less to do, or a shorter way to it",
             ),
@@ -214,10 +216,10 @@ mod tests {
 
     #[test]
     fn what_held_a_backup_back_is_said_when_it_was_measured() {
-        let stages = Stages { answer_wait_secs: 0.01, read_secs: 0.002, ..Stages::default() };
+        let stages = Stages { reply_wait_secs: 0.01, read_secs: 0.002, ..Stages::default() };
         assert_eq!(Report { stages, ..Report::default() }.bottleneck(), None);
         assert_eq!(Report::default().bottleneck(), None);
-        let stages = Stages { answer_wait_secs: 0.01, read_secs: 2.0, ..Stages::default() };
+        let stages = Stages { reply_wait_secs: 0.01, read_secs: 2.0, ..Stages::default() };
         let said = Report { stages, ..Report::default() }.bottleneck().unwrap();
         assert!(said.contains("100 % of the work was reading files"), "{said}");
     }

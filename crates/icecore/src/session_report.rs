@@ -135,11 +135,11 @@ fn stages(report: &Report) -> String {
         ("store", stages.store_secs),
         ("commit", stages.commit_secs),
         ("waits: walk", stages.walk_wait_secs),
-        ("press", stages.press_wait_secs),
-        ("answers", stages.answer_wait_secs),
+        ("compressor", stages.compressor_wait_secs),
+        ("replies", stages.reply_wait_secs),
         ("limits", stages.limit_wait_secs),
         ("readers", stages.reader_wait_secs),
-        ("order", stages.order_wait_secs),
+        ("reorder", stages.reorder_wait_secs),
     ];
     named.map(|(name, secs)| format!("{name} {secs:.2} s")).join(", ")
 }

@@ -1,12 +1,12 @@
 //! From bytes to chunks in blocks: cut, name, ask, gather, seal.
 
 use super::Options;
+use super::object_dedup::{ObjectDedup, PendingObject};
 use super::queue::Queue;
-use super::stored::{Open, Stored};
 use super::tally::{Tally, timed};
 use super::worker::Shared;
 use crate::Result;
-use crate::sift::{Sifter, join};
+use crate::dedup::{DedupBatcher, merge_blocks};
 use format::entry::{Content, Segment};
 use format::limits::PAGE_REFS_MAX;
 use format::list;
@@ -37,47 +37,47 @@ pub(super) struct ChunkWriter<'a> {
     shared: &'a Shared<'a>,
     queue: &'a Queue,
     block: Block,
-    unsure: Sifter<(Rc<Open>, usize)>,
+    unknown: DedupBatcher<(Rc<PendingObject>, usize)>,
     pub(super) tally: Tally,
 }
 
 /// What compressing and sealing needs. There are as many as cores, however many threads read: so
 /// memory stays small, and readers that wait for disks never crowd out those that compute.
-pub(super) struct Press {
+pub(super) struct Compressor {
     record: SealedRecord,
     packer: Packer,
     verifier: Option<zstd::bulk::Decompressor<'static>>,
 }
 
 /// The presses that are free.
-pub(super) struct Presses {
-    free: Mutex<Vec<Press>>,
+pub(super) struct CompressorPool {
+    free: Mutex<Vec<Compressor>>,
     returned: Condvar,
 }
 
-impl Presses {
+impl CompressorPool {
     pub(super) fn new(options: &Options, count: usize) -> Result<Self> {
-        let free = (0..count.max(1)).map(|_| Press::new(options)).collect::<Result<_>>()?;
+        let free = (0..count.max(1)).map(|_| Compressor::new(options)).collect::<Result<_>>()?;
         Ok(Self { free: Mutex::new(free), returned: Condvar::new() })
     }
 
-    fn take(&self) -> Press {
+    fn take(&self) -> Compressor {
         let mut free = self.free.lock();
         loop {
-            if let Some(press) = free.pop() {
-                return press;
+            if let Some(compressor) = free.pop() {
+                return compressor;
             }
             self.returned.wait(&mut free);
         }
     }
 
-    fn give_back(&self, press: Press) {
-        self.free.lock().push(press);
+    fn give_back(&self, compressor: Compressor) {
+        self.free.lock().push(compressor);
         self.returned.notify_one();
     }
 }
 
-impl Press {
+impl Compressor {
     fn new(options: &Options) -> Result<Self> {
         let verifier = match options.verify_blocks {
             true => Some(zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?),
@@ -88,7 +88,7 @@ impl Press {
 
     /// Compresses and seals `block`, and checks the result if wanted.
     fn seal(&mut self, block: &mut Block, shared: &Shared<'_>) -> Result<()> {
-        self.packer.set_effort(shared.effort.level())?;
+        self.packer.set_effort(shared.compression.level())?;
         shared.sealer.seal_block(block, &mut self.packer, &mut self.record)?;
         if let Some(unpacker) = &mut self.verifier {
             shared.sealer.verify(&self.record, unpacker, |bytes| shared.ids.chunk_id(bytes))?;
@@ -100,12 +100,12 @@ impl Press {
 impl<'a> ChunkWriter<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Self {
         let block = Block::new(RecordKind::Data);
-        let unsure = Sifter::new(RecordKind::Data, BLOCK_BYTES);
-        Self { shared, queue, block, unsure, tally: Tally::default() }
+        let unknown = DedupBatcher::new(RecordKind::Data, BLOCK_BYTES);
+        Self { shared, queue, block, unknown, tally: Tally::default() }
     }
 
     /// Names `bytes` as one chunk, and keeps them if they are new.
-    pub(super) fn chunk(&mut self, bytes: &[u8], stored: &mut Stored) -> Result<ObjectId> {
+    pub(super) fn chunk(&mut self, bytes: &[u8], object: &mut ObjectDedup) -> Result<ObjectId> {
         let (session, ids) = (self.shared.session, self.shared.ids);
         let hash_secs = &mut self.tally.report.stages.hash_secs;
         let (id, claim) = timed(hash_secs, || {
@@ -115,9 +115,9 @@ impl<'a> ChunkWriter<'a> {
         self.tally.report.chunks_total += 1;
         self.tally.report.bytes_before_dedup += bytes.len() as u64;
         match claim {
-            Claim::Duplicate => stored.known(false),
+            Claim::Duplicate => object.known(false),
             Claim::New => {
-                stored.known(true);
+                object.known(true);
                 self.tally.count_new(bytes.len());
                 if self.block.is_full_for(bytes.len(), BLOCK_BYTES) {
                     self.pass_on_block()?;
@@ -127,34 +127,34 @@ impl<'a> ChunkWriter<'a> {
                 self.block.push_chunk(id, bytes);
             }
             Claim::Unknown => {
-                let tag = (stored.unsure(), bytes.len());
+                let tag = (object.unknown(), bytes.len());
                 let length = bytes.len();
-                self.unsure.push(session, length, tag, |block| block.push_chunk(id, bytes))?;
-                self.take_answers(false)?;
+                self.unknown.push(session, length, tag, |block| block.push_chunk(id, bytes))?;
+                self.take_results(false)?;
             }
         }
         Ok(id)
     }
 
     /// An object is done.
-    pub(super) fn count(&mut self, stored: &Stored) {
-        stored.count(&mut self.tally.report);
+    pub(super) fn count(&mut self, object: &ObjectDedup) {
+        object.count(&mut self.tally.report);
     }
 
     /// Keeps the chunks that turned out to be new.
-    fn take_answers(&mut self, wait: bool) -> Result<()> {
+    fn take_results(&mut self, wait: bool) -> Result<()> {
         loop {
-            let wait_secs = &mut self.tally.report.stages.answer_wait_secs;
-            let Some(sifted) = timed(wait_secs, || self.unsure.answered(wait))? else {
+            let wait_secs = &mut self.tally.report.stages.reply_wait_secs;
+            let Some(result) = timed(wait_secs, || self.unknown.next_result(wait))? else {
                 return Ok(());
             };
-            for ((open, bytes), is_new) in &sifted.verdicts {
-                open.answer(*is_new, &mut self.tally.report);
+            for ((pending, bytes), is_new) in &result.claims {
+                pending.answer(*is_new, &mut self.tally.report);
                 if *is_new {
                     self.tally.count_new(*bytes);
                 }
             }
-            if let Some(full) = join(&mut self.block, sifted.block, BLOCK_BYTES) {
+            if let Some(full) = merge_blocks(&mut self.block, result.block, BLOCK_BYTES) {
                 let rest = std::mem::replace(&mut self.block, full);
                 self.pass_on_block()?;
                 self.block = rest;
@@ -180,25 +180,25 @@ impl<'a> ChunkWriter<'a> {
     fn seal_now(&mut self, block: &mut Block) -> Result<()> {
         let shared = self.shared;
         let stages = &mut self.tally.report.stages;
-        let mut press = timed(&mut stages.press_wait_secs, || shared.presses.take());
+        let mut compressor = timed(&mut stages.compressor_wait_secs, || shared.compressors.take());
         let before = (stages.compress_secs, stages.store_secs);
-        let sealed = timed(&mut stages.compress_secs, || press.seal(block, shared));
+        let sealed = timed(&mut stages.compress_secs, || compressor.seal(block, shared));
         let stored = sealed.and_then(|()| {
-            timed(&mut stages.store_secs, || Ok(shared.session.append(&press.record)?))
+            timed(&mut stages.store_secs, || Ok(shared.session.append(&compressor.record)?))
         });
-        shared.presses.give_back(press);
+        shared.compressors.give_back(compressor);
         if shared.session.is_remote() {
             let spent = |now: f64, before: f64| Duration::from_secs_f64((now - before).max(0.0));
             let working = spent(stages.compress_secs, before.0);
-            shared.effort.note(working, spent(stages.store_secs, before.1));
+            shared.compression.note(working, spent(stages.store_secs, before.1));
         }
         stored
     }
 
     /// Stores what was gathered.
     pub(super) fn flush(&mut self) -> Result<()> {
-        self.unsure.ask(self.shared.session)?;
-        self.take_answers(true)?;
+        self.unknown.send(self.shared.session)?;
+        self.take_results(true)?;
         if self.block.is_empty() {
             return Ok(());
         }
@@ -327,7 +327,7 @@ impl Cutter {
         at_end: bool,
         writer: &mut ChunkWriter<'_>,
         runs: &mut Runs,
-        stored: &mut Stored,
+        object: &mut ObjectDedup,
     ) -> Result<()> {
         let shared = writer.shared;
         loop {
@@ -335,7 +335,7 @@ impl Cutter {
             let hash_secs = &mut writer.tally.report.stages.hash_secs;
             let cut = timed(hash_secs, || shared.chunker.next_cut(rest, at_end));
             let Some(length) = cut.filter(|length| *length > 0) else { return Ok(()) };
-            let id = writer.chunk(&rest[..length], stored)?;
+            let id = writer.chunk(&rest[..length], object)?;
             runs.data(id, length as u32, shared)?;
             self.filled.start += length;
         }

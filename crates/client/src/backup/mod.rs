@@ -8,19 +8,19 @@
 //! ```
 //! Batches go to the workers and come back in the order of the walk, at most a fixed number of
 //! them under way, so memory does not grow with the number of objects. Read [`run`] first, then
-//! `merge`, `worker`, `order`.
+//! `merge`, `worker`, `reorder`.
 
 mod batch;
+mod compression;
 mod content;
-mod effort;
 #[cfg(test)]
 pub(crate) mod lies;
 mod memory;
 mod merge;
-mod order;
+mod object_dedup;
 mod queue;
 mod readers;
-mod stored;
+mod reorder;
 mod stream;
 mod tally;
 mod worker;
@@ -38,8 +38,8 @@ use capture::walk::{Event, Root, Walk};
 use format::entry::{Entry, Time};
 use format::limits::MANIFEST_BODY_MAX;
 use merge::Merge;
-use order::Order;
 use queue::Queue;
+use reorder::ReorderBuffer;
 use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use repository::store::{WriteLease, WriteSession};
 use seal::Sealer;
@@ -214,8 +214,8 @@ fn write(
     let distrust =
         distrusts(repository, options, pages.is_some(), previous.as_ref())?.then_some(&*session);
     let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
-    let order = Order::new(&writer, repository.cut_key(), monitor);
-    let (root, mut tally) = pipeline(options, &shared, merge, order)?;
+    let reorder = ReorderBuffer::new(&writer, repository.cut_key(), monitor);
+    let (root, mut tally) = pipeline(options, &shared, merge, reorder)?;
     drop(shared);
     tally.report.bytes_of_pages = writer.finish()?;
     drop(writer);
@@ -383,7 +383,7 @@ fn pipeline(
     options: &Options,
     shared: &Shared<'_>,
     mut merge: Merge<'_>,
-    mut order: Order<'_>,
+    mut reorder: ReorderBuffer<'_>,
 ) -> Result<(tree::Root, Tally)> {
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;
     let queue = Queue::default();
@@ -391,8 +391,8 @@ fn pipeline(
         let workers: Vec<_> = (0..readers::count(options))
             .map(|_| scope.spawn(|| worker::run(shared, &queue)))
             .collect();
-        let fed = feed(&mut walk, &mut merge, &mut order, shared, &queue);
-        let drained = fed.and_then(|()| order.drain(&queue));
+        let fed = feed(&mut walk, &mut merge, &mut reorder, shared, &queue);
+        let drained = fed.and_then(|()| reorder.drain(&queue));
         // Closed in any case: workers that wait must not wait for ever.
         queue.close();
         let mut tally = Tally::default();
@@ -410,8 +410,8 @@ fn pipeline(
         drained?;
         tally.add(&merge.tally());
         tally.leave_out(&walk.left_out());
-        let (root, of_order) = order.finish()?;
-        tally.add(&of_order);
+        let (root, of_reorder) = reorder.finish()?;
+        tally.add(&of_reorder);
         if tally.report.objects_inspected == 0 {
             return Err(Error::NothingRead(options.paths.join(", ")));
         }
@@ -423,7 +423,7 @@ fn pipeline(
 fn feed(
     walk: &mut Walk,
     merge: &mut Merge<'_>,
-    order: &mut Order<'_>,
+    reorder: &mut ReorderBuffer<'_>,
     shared: &Shared<'_>,
     queue: &Queue,
 ) -> Result<()> {
@@ -441,12 +441,12 @@ fn feed(
         if batch.is_full() {
             shared.progress.check()?;
             shared.show(&batch);
-            order.send(std::mem::take(&mut batch), queue)?;
+            reorder.send(std::mem::take(&mut batch), queue)?;
         }
     }
     merge.end(&mut batch, shared.monitor)?;
     shared.show(&batch);
-    order.send(batch, queue)
+    reorder.send(batch, queue)
 }
 
 /// What a backup would do, without doing it: counts, and what would be read, with its size.

@@ -1,8 +1,8 @@
 //! Backup of a stream: what a program prints becomes a file in a snapshot of its own.
 
 use super::content::{ChunkWriter, Cutter, Runs};
+use super::object_dedup::ObjectDedup;
 use super::queue::Queue;
-use super::stored::Stored;
 use super::tally::Tally;
 use super::worker::Shared;
 use super::{Begun, Done, Monitor, Options, Progress, finish};
@@ -108,7 +108,8 @@ fn read_all(
     input: &mut dyn Read,
 ) -> Result<(Content, u64, Tally)> {
     let mut writer = ChunkWriter::new(shared, queue);
-    let (mut cutter, mut runs, mut stored) = (Cutter::new(), Runs::default(), Stored::default());
+    let (mut cutter, mut runs, mut stored) =
+        (Cutter::new(), Runs::default(), ObjectDedup::default());
     loop {
         shared.progress.check()?;
         let room = cutter.room(shared);

@@ -61,13 +61,13 @@ fn add_stages(sum: &mut Stages, more: &Stages) {
     sum.walk_wait_secs += more.walk_wait_secs;
     sum.read_secs += more.read_secs;
     sum.hash_secs += more.hash_secs;
-    sum.press_wait_secs += more.press_wait_secs;
+    sum.compressor_wait_secs += more.compressor_wait_secs;
     sum.limit_wait_secs += more.limit_wait_secs;
-    sum.answer_wait_secs += more.answer_wait_secs;
+    sum.reply_wait_secs += more.reply_wait_secs;
     sum.compress_secs += more.compress_secs;
     sum.store_secs += more.store_secs;
     sum.reader_wait_secs += more.reader_wait_secs;
-    sum.order_wait_secs += more.order_wait_secs;
+    sum.reorder_wait_secs += more.reorder_wait_secs;
 }
 
 /// Adds the time of `work` to `secs`.

@@ -1,10 +1,10 @@
 //! A worker: reads the objects of batches, and stores what is new of them.
 
 use super::batch::{Batch, Change, Item, Job, Read};
-use super::content::{ChunkWriter, Cutter, Presses, Runs};
-use super::effort::Effort;
+use super::compression::CompressionController;
+use super::content::{ChunkWriter, CompressorPool, Cutter, Runs};
+use super::object_dedup::ObjectDedup;
 use super::queue::{Queue, Task};
-use super::stored::Stored;
 use super::tally::{Tally, timed};
 use super::{Monitor, Options, Progress};
 use crate::pages::PageWriter;
@@ -42,9 +42,9 @@ pub(super) struct Shared<'a> {
     pub(super) pages: &'a PageWriter<'a>,
     pub(super) ids: &'a IdKey,
     pub(super) chunker: Chunker,
-    pub(super) presses: Presses,
+    pub(super) compressors: CompressorPool,
     pub(super) throttle: Throttle<'a>,
-    pub(super) effort: Effort,
+    pub(super) compression: CompressionController,
 }
 
 impl<'a> Shared<'a> {
@@ -59,7 +59,7 @@ impl<'a> Shared<'a> {
     ) -> Result<Self> {
         let (ids, chunker) = (&repository.keys.writer.ids, repository.chunker()?);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let presses = Presses::new(options, cores)?;
+        let compressors = CompressorPool::new(options, cores)?;
         let throttle = Throttle::new(&options.limits, progress);
         Ok(Self {
             options,
@@ -70,9 +70,9 @@ impl<'a> Shared<'a> {
             pages,
             ids,
             chunker,
-            presses,
+            compressors,
             throttle,
-            effort: Effort::default(),
+            compression: CompressionController::default(),
         })
     }
 
@@ -223,7 +223,7 @@ impl<'a> Worker<'a> {
         if bytes.len() <= INLINE_BYTES_MAX {
             return Ok(Content::Inline(bytes.to_vec()));
         }
-        let mut stored = Stored::default();
+        let mut stored = ObjectDedup::default();
         let content = if bytes.len() <= self.shared.chunker.params().average as usize {
             let id = self.writer.chunk(bytes, &mut stored)?;
             Content::Segments(Arc::new([Segment::Data(id, bytes.len() as u32)]))
@@ -234,7 +234,7 @@ impl<'a> Worker<'a> {
         Ok(content)
     }
 
-    fn cut_bytes(&mut self, mut rest: &[u8], stored: &mut Stored) -> Result<Content> {
+    fn cut_bytes(&mut self, mut rest: &[u8], stored: &mut ObjectDedup) -> Result<Content> {
         let mut runs = Runs::default();
         while let Some(length) =
             self.shared.chunker.next_cut(rest, true).filter(|length| *length > 0)
@@ -273,7 +273,7 @@ impl<'a> Worker<'a> {
         path: impl Fn() -> Vec<u8>,
     ) -> std::result::Result<Content, Missing> {
         let shared = self.shared;
-        let (mut runs, mut stored) = (Runs::default(), Stored::default());
+        let (mut runs, mut stored) = (Runs::default(), ObjectDedup::default());
         self.cutter.restart();
         loop {
             shared.progress.check()?;
@@ -343,7 +343,7 @@ impl<'a> Worker<'a> {
     }
 
     fn xattr_runs(&mut self, bytes: &[u8]) -> Result<Vec<Segment>> {
-        let (mut rest, mut runs, mut stored) = (bytes, Vec::new(), Stored::beside_content());
+        let (mut rest, mut runs, mut stored) = (bytes, Vec::new(), ObjectDedup::beside_content());
         while let Some(length) =
             self.shared.chunker.next_cut(rest, true).filter(|length| *length > 0)
         {

@@ -37,7 +37,7 @@ struct Linked {
 }
 
 /// Batches under way, and the tree that they end in.
-pub(super) struct Order<'a> {
+pub(super) struct ReorderBuffer<'a> {
     pending: VecDeque<Pending>,
     builder: Builder<&'a PageWriter<'a>>,
     linked: FxHashMap<LinkGroup, Linked>,
@@ -45,7 +45,7 @@ pub(super) struct Order<'a> {
     tally: Tally,
 }
 
-impl<'a> Order<'a> {
+impl<'a> ReorderBuffer<'a> {
     pub(super) fn new(pages: &'a PageWriter<'a>, cut_key: u64, monitor: &'a dyn Monitor) -> Self {
         let builder = Builder::new(pages, cut_key);
         Self {
@@ -114,7 +114,7 @@ impl<'a> Order<'a> {
     fn wait(&mut self, answer: &Receiver<Batch>) -> Result<Batch> {
         let before = Instant::now();
         let batch = answer.recv().map_err(|_| Error::ThreadGone)?;
-        self.tally.report.stages.order_wait_secs += before.elapsed().as_secs_f64();
+        self.tally.report.stages.reorder_wait_secs += before.elapsed().as_secs_f64();
         Ok(batch)
     }
 

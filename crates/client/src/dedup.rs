@@ -9,33 +9,33 @@ use seal::Block;
 use std::collections::VecDeque;
 
 /// Questions under way. Each keeps its objects in memory until it is answered.
-const ASKED_MAX: usize = 4;
+const PENDING_MAX: usize = 4;
 
 /// Gathers and asks. `T` is what the caller wants to know again with each answer.
-pub(crate) struct Sifter<T> {
+pub(crate) struct DedupBatcher<T> {
     target_bytes: usize,
     gathered: Block,
     tags: Vec<T>,
-    asked: VecDeque<Asked<T>>,
+    pending: VecDeque<PendingBatch<T>>,
 }
 
-struct Asked<T> {
+struct PendingBatch<T> {
     block: Block,
     tags: Vec<T>,
     answers: Box<dyn PendingReply>,
 }
 
 /// What an answer left: the objects that must be stored, and what was said of each.
-pub(crate) struct Sifted<T> {
+pub(crate) struct DedupResult<T> {
     pub(crate) block: Block,
-    pub(crate) verdicts: Vec<(T, bool)>,
+    pub(crate) claims: Vec<(T, bool)>,
 }
 
-impl<T> Sifter<T> {
+impl<T> DedupBatcher<T> {
     /// Gathers up to `target_bytes` for one question.
     pub(crate) fn new(kind: RecordKind, target_bytes: usize) -> Self {
-        let (tags, asked) = Default::default();
-        Self { target_bytes, gathered: Block::new(kind), tags, asked }
+        let (tags, pending) = Default::default();
+        Self { target_bytes, gathered: Block::new(kind), tags, pending }
     }
 
     /// Adds an object of `bytes`, which `push` puts into the block.
@@ -47,7 +47,7 @@ impl<T> Sifter<T> {
         push: impl FnOnce(&mut Block),
     ) -> Result<()> {
         if self.gathered.is_full_for(bytes, self.target_bytes) {
-            self.ask(sink)?;
+            self.send(sink)?;
         }
         push(&mut self.gathered);
         self.tags.push(tag);
@@ -55,44 +55,52 @@ impl<T> Sifter<T> {
     }
 
     /// Asks for what was gathered.
-    pub(crate) fn ask(&mut self, sink: &dyn WriteSession) -> Result<()> {
+    pub(crate) fn send(&mut self, sink: &dyn WriteSession) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());
         }
         let next = self.gathered.successor();
         let block = std::mem::replace(&mut self.gathered, next);
         let answers = sink.query(block.ids())?;
-        self.asked.push_back(Asked { block, tags: std::mem::take(&mut self.tags), answers });
+        self.pending.push_back(PendingBatch {
+            block,
+            tags: std::mem::take(&mut self.tags),
+            answers,
+        });
         Ok(())
     }
 
     /// The next block that is answered, if there is one; with `wait`, the next one in any case.
-    pub(crate) fn answered(&mut self, wait: bool) -> Result<Option<Sifted<T>>> {
-        let is_due = |front: &Asked<T>, under_way: usize| {
-            wait || under_way > ASKED_MAX || front.answers.is_ready()
+    pub(crate) fn next_result(&mut self, wait: bool) -> Result<Option<DedupResult<T>>> {
+        let is_due = |front: &PendingBatch<T>, under_way: usize| {
+            wait || under_way > PENDING_MAX || front.answers.is_ready()
         };
-        let under_way = self.asked.len();
-        let front = self.asked.pop_front_if(|front| is_due(front, under_way));
-        let Some(Asked { mut block, tags, answers }) = front else { return Ok(None) };
+        let under_way = self.pending.len();
+        let front = self.pending.pop_front_if(|front| is_due(front, under_way));
+        let Some(PendingBatch { mut block, tags, answers }) = front else { return Ok(None) };
         let is_new = answers.wait()?;
         if is_new.len() != tags.len() {
             return Err(format::Error::Invalid { what: "number of answers" }.into());
         }
         block.retain(&is_new);
-        Ok(Some(Sifted { block, verdicts: tags.into_iter().zip(is_new).collect() }))
+        Ok(Some(DedupResult { block, claims: tags.into_iter().zip(is_new).collect() }))
     }
 }
 
 /// Puts what was sifted to what is gathered already. Returns the block that is full, if one is.
-pub(crate) fn join(gathered: &mut Block, mut sifted: Block, target_bytes: usize) -> Option<Block> {
-    if sifted.is_empty() {
+pub(crate) fn merge_blocks(
+    gathered: &mut Block,
+    mut result: Block,
+    target_bytes: usize,
+) -> Option<Block> {
+    if result.is_empty() {
         return None;
     }
-    if !gathered.is_full_for(sifted.bytes(), target_bytes) && gathered.can_take(&sifted) {
-        gathered.append(&mut sifted);
+    if !gathered.is_full_for(result.bytes(), target_bytes) && gathered.can_take(&result) {
+        gathered.append(&mut result);
         return None;
     }
-    Some(std::mem::replace(gathered, sifted))
+    Some(std::mem::replace(gathered, result))
 }
 
 #[cfg(test)]
@@ -145,19 +153,19 @@ mod tests {
 
     #[test]
     fn what_is_wanted_stays_and_what_is_not_goes() {
-        let mut sifter = Sifter::new(RecordKind::Data, 200);
+        let mut batcher = DedupBatcher::new(RecordKind::Data, 200);
         for number in 0..20u8 {
             let id = ObjectId([number; 24]);
-            sifter.push(&Odd, 10, number, |block| block.push_chunk(id, &[number; 10])).unwrap();
+            batcher.push(&Odd, 10, number, |block| block.push_chunk(id, &[number; 10])).unwrap();
         }
-        assert!(sifter.answered(false).unwrap().is_none(), "nobody waits without need");
-        sifter.ask(&Odd).unwrap();
+        assert!(batcher.next_result(false).unwrap().is_none(), "nobody waits without need");
+        batcher.send(&Odd).unwrap();
         let mut wanted = Vec::new();
-        while let Some(sifted) = sifter.answered(true).unwrap() {
-            for (number, is_new) in &sifted.verdicts {
+        while let Some(result) = batcher.next_result(true).unwrap() {
+            for (number, is_new) in &result.claims {
                 assert_eq!(*is_new, number & 1 == 1);
             }
-            wanted.extend(sifted.block.ids().iter().map(|id| id.0[0]));
+            wanted.extend(result.block.ids().iter().map(|id| id.0[0]));
         }
         assert_eq!(wanted, (0..20).filter(|number| number & 1 == 1).collect::<Vec<_>>());
     }
@@ -170,9 +178,9 @@ mod tests {
             block
         };
         let mut gathered = block(0..1);
-        assert!(join(&mut gathered, block(1..2), 100).is_none());
+        assert!(merge_blocks(&mut gathered, block(1..2), 100).is_none());
         assert_eq!(gathered.len(), 2);
-        let full = join(&mut gathered, block(2..4), 100).unwrap();
+        let full = merge_blocks(&mut gathered, block(2..4), 100).unwrap();
         assert_eq!((full.len(), gathered.len()), (2, 2));
     }
 }

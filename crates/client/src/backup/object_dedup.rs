@@ -7,15 +7,15 @@ use std::rc::Rc;
 
 /// What became of one object's bytes, as far as it is known.
 #[derive(Clone, Default)]
-pub(super) struct Stored {
+pub(super) struct ObjectDedup {
     chunks: u64,
     new_chunks: u64,
-    open: Option<Rc<Open>>,
+    pending: Option<Rc<PendingObject>>,
 }
 
 /// An object of which answers are missing.
 #[derive(Default)]
-pub(super) struct Open {
+pub(super) struct PendingObject {
     /// Answers that are missing.
     missing: Cell<u64>,
     /// All its chunks were seen, and none of them was new so far.
@@ -24,11 +24,11 @@ pub(super) struct Open {
     is_decided: Cell<bool>,
 }
 
-impl Stored {
+impl ObjectDedup {
     /// Chunks that are not the content of an object: nothing is counted for them.
     pub(super) fn beside_content() -> Self {
-        let open = Open { is_decided: Cell::new(true), ..Open::default() };
-        Self { open: Some(Rc::new(open)), ..Self::default() }
+        let pending = PendingObject { is_decided: Cell::new(true), ..PendingObject::default() };
+        Self { pending: Some(Rc::new(pending)), ..Self::default() }
     }
 
     /// A chunk of which it is known whether it is new.
@@ -37,32 +37,32 @@ impl Stored {
         self.new_chunks += u64::from(is_new);
     }
 
-    /// A chunk that has to be asked for; give what is returned to [`Open::answer`].
-    pub(super) fn unsure(&mut self) -> Rc<Open> {
+    /// A chunk that has to be asked for; give what is returned to [`PendingObject::answer`].
+    pub(super) fn unknown(&mut self) -> Rc<PendingObject> {
         self.chunks += 1;
-        let open = self.open.get_or_insert_default();
-        open.missing.set(open.missing.get() + 1);
-        open.clone()
+        let pending = self.pending.get_or_insert_default();
+        pending.missing.set(pending.missing.get() + 1);
+        pending.clone()
     }
 
     /// The object is done: counts it, now or with its last answer.
     pub(super) fn count(&self, report: &mut Report) {
-        match &self.open {
+        match &self.pending {
             _ if self.chunks == 0 => {}
             _ if self.new_chunks > 0 => {
                 report.objects_encrypted += 1;
-                self.open.iter().for_each(|open| open.is_decided.set(true));
+                self.pending.iter().for_each(|pending| pending.is_decided.set(true));
             }
             None => report.objects_deduplicated += 1,
-            Some(open) => {
-                open.is_closed.set(true);
-                open.decide(report);
+            Some(pending) => {
+                pending.is_closed.set(true);
+                pending.decide(report);
             }
         }
     }
 }
 
-impl Open {
+impl PendingObject {
     /// An answer came.
     pub(super) fn answer(&self, is_new: bool, report: &mut Report) {
         self.missing.set(self.missing.get().saturating_sub(1));
@@ -85,18 +85,25 @@ mod tests {
     use super::*;
 
     fn counted(answers: &[Option<bool>], late: &[bool]) -> (u64, u64) {
-        let (mut report, mut stored, mut open) = (Report::default(), Stored::default(), Vec::new());
+        let (mut report, mut object, mut pending) =
+            (Report::default(), ObjectDedup::default(), Vec::new());
         for answer in answers {
             match answer {
-                Some(is_new) => stored.known(*is_new),
-                None => open.push(stored.unsure()),
+                Some(is_new) => object.known(*is_new),
+                None => pending.push(object.unknown()),
             }
         }
         // One answer may come before the object is done.
-        let early = open.len() / 2;
-        open[..early].iter().zip(late).for_each(|(open, new)| open.answer(*new, &mut report));
-        stored.count(&mut report);
-        open[early..].iter().zip(&late[early..]).for_each(|(it, new)| it.answer(*new, &mut report));
+        let early = pending.len() / 2;
+        pending[..early]
+            .iter()
+            .zip(late)
+            .for_each(|(pending, new)| pending.answer(*new, &mut report));
+        object.count(&mut report);
+        pending[early..]
+            .iter()
+            .zip(&late[early..])
+            .for_each(|(it, new)| it.answer(*new, &mut report));
         (report.objects_encrypted, report.objects_deduplicated)
     }
 

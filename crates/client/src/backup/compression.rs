@@ -15,7 +15,7 @@ const EASIER_BELOW: f64 = 0.1;
 
 /// The effort of all who compress.
 #[derive(Default)]
-pub(super) struct Effort {
+pub(super) struct CompressionController {
     level: AtomicU8,
     window: Mutex<Window>,
 }
@@ -27,7 +27,7 @@ struct Window {
     waiting: Duration,
 }
 
-impl Effort {
+impl CompressionController {
     /// The effort for the next block.
     pub(super) fn level(&self) -> u8 {
         self.level.load(Ordering::Relaxed)
@@ -58,19 +58,19 @@ impl Effort {
 mod tests {
     use super::*;
 
-    fn blocks(effort: &Effort, working_ms: u64, waiting_ms: u64) -> u8 {
+    fn blocks(controller: &CompressionController, working_ms: u64, waiting_ms: u64) -> u8 {
         let ms = Duration::from_millis;
-        (0..BLOCKS).for_each(|_| effort.note(ms(working_ms), ms(waiting_ms)));
-        effort.level()
+        (0..BLOCKS).for_each(|_| controller.note(ms(working_ms), ms(waiting_ms)));
+        controller.level()
     }
 
     #[test]
     fn who_waits_for_the_network_tries_harder_and_who_does_not_eases_off() {
-        let effort = Effort::default();
-        assert_eq!(blocks(&effort, 10, 0), 0);
-        let rising: Vec<u8> = (0..5).map(|_| blocks(&effort, 10, 90)).collect();
+        let controller = CompressionController::default();
+        assert_eq!(blocks(&controller, 10, 0), 0);
+        let rising: Vec<u8> = (0..5).map(|_| blocks(&controller, 10, 90)).collect();
         assert_eq!(rising, [1, 2, 3, 3, 3]);
-        assert_eq!(blocks(&effort, 70, 30), 3, "in between it stays");
-        assert_eq!(blocks(&effort, 99, 1), 2);
+        assert_eq!(blocks(&controller, 70, 30), 3, "in between it stays");
+        assert_eq!(blocks(&controller, 99, 1), 2);
     }
 }

@@ -67,7 +67,7 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
         let (_, session) = begin(&repository, writer, &options, &sealer, &Silent)?;
         let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
         let mut merge = Merge::new(&options, None, None, None);
-        let mut order = Order::new(&pages, repository.cut_key(), &Silent);
+        let mut reorder = ReorderBuffer::new(&pages, repository.cut_key(), &Silent);
         let (mut walk, mut batch) =
             (Walk::start(&options.roots, options.walk.clone())?, Batch::default());
         while let Some(event) = walk.next() {
@@ -79,10 +79,10 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
             let worker = scope.spawn(|| read_alone(&queue));
             for item in batch.take() {
                 match item {
-                    Item::Job(job) => order.item(done(job.entry, b"first"))?,
+                    Item::Job(job) => reorder.item(done(job.entry, b"first"))?,
                     Item::Link(mut job) => {
                         later(&mut job.entry);
-                        order.link(*job, &queue)?;
+                        reorder.link(*job, &queue)?;
                     }
                     _ => panic!("neither a file nor a name"),
                 }
@@ -90,8 +90,8 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
             queue.close();
             Ok::<_, Error>(worker.join().unwrap())
         })?;
-        assert_eq!(order.tally.report.objects_backed_up, 2);
-        Ok((alone, order.linked.len()))
+        assert_eq!(reorder.tally.report.objects_backed_up, 2);
+        Ok((alone, reorder.linked.len()))
     });
     found.unwrap()
 }
