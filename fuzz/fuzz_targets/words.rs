@@ -2,7 +2,7 @@
 #![no_main]
 
 use client::browse::glob::Glob;
-use client::select::Selector;
+use client::select::SnapshotSelector;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 
 #[derive(Arbitrary, Debug)]
@@ -14,7 +14,7 @@ struct Input<'a> {
 }
 
 libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
-    let _ = Selector::parse_with_path(input.selector, &|_| None);
+    let _ = SnapshotSelector::parse_with_path(input.selector, &|_| None);
     let glob = Glob::new(input.pattern, input.ignore_case);
     let _ = glob.matches(input.path);
 });

@@ -1,12 +1,12 @@
 //! Bare pipelines for profiling: `quick backup|restore|check|forget|reclaim REPO [PATH]`.
-use client::backup::{Monitor, Options, Progress, run};
+use client::backup::{BackupMonitor, BackupOptions, Progress, run};
 use client::unlocked::{InitOptions, UnlockedRepository};
 use crypto::SlotSecret;
 use repository::local::LocalStorage;
 use std::sync::Arc;
 
 struct Print;
-impl Monitor for Print {
+impl BackupMonitor for Print {
     fn problem(&self, problem: &capture::Problem) {
         eprintln!("{problem}");
     }
@@ -14,7 +14,7 @@ impl Monitor for Print {
         eprintln!("{text}");
     }
 }
-impl client::restore::Monitor for Print {
+impl client::restore::RestoreMonitor for Print {
     fn problem(&self, path: &[u8], text: &str) {
         eprintln!("{}: {text}", String::from_utf8_lossy(path));
     }
@@ -35,7 +35,7 @@ fn main() {
     let progress = Progress::default();
     match args[1].as_str() {
         "backup" => {
-            let options = Options {
+            let options = BackupOptions {
                 roots: vec![capture::walk::Root::at(args[3].as_bytes())],
                 node: "test".into(),
                 paths: vec![args[3].clone()],
@@ -64,7 +64,7 @@ fn main() {
             let mut reader = client::manifest::ManifestReader::new(&repository).unwrap();
             let name = *repository.local().unwrap().snapshots().unwrap().last().unwrap();
             let snapshot = reader.read(name).unwrap();
-            let options = client::restore::Options {
+            let options = client::restore::RestoreOptions {
                 threads,
                 verify: number("VERIFY", 0) == 1,
                 no_sync: number("NOSYNC", 0) == 1,
@@ -86,13 +86,16 @@ fn main() {
             );
         }
         "check" => {
-            let options =
-                client::check::Options { read_data_percent: Some(100.0), threads, repair: false };
+            let options = client::check::CheckOptions {
+                read_data_percent: Some(100.0),
+                threads,
+                repair: false,
+            };
             println!("{:#?}", client::check::run(&repository, &options, &progress).unwrap());
         }
         "reclaim" => println!(
             "{:#?}",
-            client::reclaim::run(&repository, &client::reclaim::Options::default()).unwrap()
+            client::reclaim::run(&repository, &client::reclaim::ReclaimOptions::default()).unwrap()
         ),
         other => panic!("{other}"),
     }

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// How to check.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct CheckOptions {
     /// Share of the containers to read wholly, in per cent; none when `None`.
     pub read_data_percent: Option<f64>,
     /// Threads that read; 0 for one per core.
@@ -44,7 +44,7 @@ pub struct Damage {
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct CheckReport {
     /// Snapshots checked.
     pub snapshots: u64,
     /// Pages of trees read.
@@ -76,7 +76,7 @@ pub struct Report {
     pub elapsed_secs: f64,
 }
 
-impl Report {
+impl CheckReport {
     /// The snapshots that damage concerns, each once.
     pub fn damaged_snapshots(&self) -> Vec<String> {
         let named = self.damages.iter().filter(|damage| !damage.healable);
@@ -89,12 +89,12 @@ impl Report {
 /// Checks the repository, or what of it can be seen from here.
 pub fn run(
     repository: &UnlockedRepository,
-    options: &Options,
+    options: &CheckOptions,
     progress: &Progress,
-) -> Result<Report> {
+) -> Result<CheckReport> {
     let begun = Instant::now();
     if repository.local().is_err() {
-        let mut report = Report::default();
+        let mut report = CheckReport::default();
         afar::run(repository, options, progress, &mut report)?;
         report.elapsed_secs = begun.elapsed().as_secs_f64();
         return Ok(report);
@@ -102,7 +102,7 @@ pub fn run(
     repository.local()?.refresh()?;
     // Asking for what no one has reads the filters of the index, which a restore never does.
     repository.local()?.index().find(&ids::ObjectId([0; ids::ObjectId::LEN]))?;
-    let mut report = Report::default();
+    let mut report = CheckReport::default();
     if options.repair {
         repair::run(repository, progress, &mut report)?;
     }

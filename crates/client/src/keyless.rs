@@ -24,7 +24,7 @@ const NAMED_MAX: usize = 5;
 
 /// What a check without keys found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct ScrubReport {
     /// Snapshots that are listed.
     pub snapshots: u64,
     /// Containers that were read.
@@ -39,7 +39,7 @@ pub struct Report {
     pub damages: Vec<String>,
 }
 
-impl Report {
+impl ScrubReport {
     fn damage(&mut self, text: String) {
         self.damaged += 1;
         if self.damages.len() < TOLD_MAX {
@@ -50,8 +50,8 @@ impl Report {
 
 /// Reads every record of every container and compares its checksum; looks whether all that each snapshot needs is in
 /// the index. Whether what is sealed is what it should be, only who has a key can say.
-pub fn check(repository: &Repository) -> Result<Report> {
-    let mut report = Report::default();
+pub fn scrub(repository: &Repository) -> Result<ScrubReport> {
+    let mut report = ScrubReport::default();
     for name in repository.current_snapshots()? {
         report.snapshots += 1;
         match repository.snapshot(name) {
@@ -76,7 +76,7 @@ pub fn check(repository: &Repository) -> Result<Report> {
 
 /// Snapshots that nobody forgot, that a later one of their source cites, and whose files are gone. One that nothing cites may be
 /// of a backup that stopped before it was done.
-fn history(repository: &Repository, report: &mut Report) -> Result<()> {
+fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
     let missed: FxHashSet<_> = match missed(repository) {
         Ok(missed) => missed.into_iter().collect(),
         Err(error) if error.is_unreachable() => return Err(error),
@@ -97,7 +97,7 @@ fn history(repository: &Repository, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn container(repository: &Repository, number: ContainerNo, report: &mut Report) -> Result<()> {
+fn container(repository: &Repository, number: ContainerNo, report: &mut ScrubReport) -> Result<()> {
     let mut damages: Vec<ContainerDamage> = Vec::new();
     let opened = open_container(repository, number, &mut damages)?;
     for damage in damages {

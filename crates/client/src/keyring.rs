@@ -13,13 +13,13 @@ use repository::lease::Lease;
 
 /// What came of removing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removed {
+pub struct KeyRemoval {
     /// What its holder could do; `None` where its slot is damaged and the list does not know it.
     pub role: Option<Role>,
     /// The key epoch that begins with it; `None` when none does.
     pub begins: Option<KeyEpoch>,
     /// It reads, and there are no more epochs: who knew it can read what is stored from now on.
-    pub is_read_on: bool,
+    pub still_reads: bool,
 }
 
 impl UnlockedRepository {
@@ -70,7 +70,7 @@ impl UnlockedRepository {
     /// Removes a key: its slot opens nothing any more, what it signs from now on is nobody's, and it
     /// cannot read what is stored from now on, unless it is a full one. Never the last full one. A slot
     /// that is damaged goes like any other.
-    pub fn remove_key(&self, id: KeyId) -> Result<Removed> {
+    pub fn remove_key(&self, id: KeyId) -> Result<KeyRemoval> {
         let material = self.certifier()?;
         // First, so that nobody else removes another one meanwhile.
         let lease = self.lease("key remove")?;
@@ -94,8 +94,8 @@ impl UnlockedRepository {
         }
         self.local()?.remove_key_slot(&lease, id)?;
         let begins = (next.epoch() > list.epoch()).then_some(next.epoch());
-        let is_read_on = is_live && role.is_some_and(Role::reads) && begins.is_none();
-        Ok(Removed { role, begins, is_read_on })
+        let still_reads = is_live && role.is_some_and(Role::reads) && begins.is_none();
+        Ok(KeyRemoval { role, begins, still_reads })
     }
 
     /// The ids by which keys can be removed: those of all slots, damaged or not, and of those in use that have none.

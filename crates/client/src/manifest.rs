@@ -2,7 +2,7 @@
 //! means.
 
 use crate::receipts::{Receipts, Received};
-use crate::report::Report;
+use crate::report::BackupReport;
 use crate::signers::{Signer, Signers};
 use crate::unlocked::UnlockedRepository;
 use crate::{Error, Result};
@@ -22,7 +22,7 @@ use tree::Root;
 
 /// What is sealed in a manifest. Later programs add fields; none is ever taken away.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Body {
+pub struct ManifestBody {
     /// The machine that was backed up.
     pub node: String,
     /// What was backed up, as the user named it; bytes that are no text are escaped.
@@ -41,7 +41,7 @@ pub struct Body {
     pub program: String,
     /// What the backup did.
     #[serde(default)]
-    pub report: Report,
+    pub report: BackupReport,
 }
 
 /// A snapshot, read and trusted.
@@ -52,7 +52,7 @@ pub struct Snapshot {
     /// What lies in the clear.
     pub head: Head,
     /// What was sealed.
-    pub body: Body,
+    pub body: ManifestBody,
     /// What a server says of it.
     pub received: Received,
 }
@@ -112,7 +112,7 @@ pub(crate) fn commit(
     session: Box<dyn WriteSession>,
     sealer: &Sealer,
     new: NewManifest,
-    body: &Body,
+    body: &ManifestBody,
 ) -> Result<CommittedSnapshot> {
     let sequence = session.next_snapshot()?;
     Ok(session.commit(&sealed(repository, sequence, sealer, new, body)?)?)
@@ -124,7 +124,7 @@ pub(crate) fn sealed(
     sequence: u64,
     sealer: &Sealer,
     new: NewManifest,
-    body: &Body,
+    body: &ManifestBody,
 ) -> Result<SealedRecord> {
     let bytes =
         serde_json::to_vec(body).map_err(|_| format::Error::Invalid { what: "manifest body" })?;
@@ -214,7 +214,7 @@ impl<'a> ManifestReader<'a> {
     pub(crate) fn open(&mut self, stored: StoredSnapshot) -> Result<Snapshot> {
         let signer = self.check_signature(&stored)?;
         let (name, head, received) = (stored.name, stored.head, self.receipts.of(&stored));
-        let body = Body { partial: head.is_partial(), ..self.body(&stored)? };
+        let body = ManifestBody { partial: head.is_partial(), ..self.body(&stored)? };
         received.check_node(&stored, &body.node)?;
         if source_id(self.repository, &body.node, &body.paths) != head.source {
             let why = format!("it names the node '{}' and was made for another source", body.node);
@@ -225,7 +225,7 @@ impl<'a> ManifestReader<'a> {
     }
 
     /// What is sealed in `stored`, if that is what its head means.
-    fn body(&mut self, stored: &StoredSnapshot) -> Result<Body> {
+    fn body(&mut self, stored: &StoredSnapshot) -> Result<ManifestBody> {
         let blocks = self.repository.blocks()?;
         let opener = blocks.opener();
         let mut bytes = stored.record.clone();

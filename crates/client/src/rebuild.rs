@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// What a rebuild did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct RebuildReport {
     /// Containers read.
     pub containers: u64,
     /// Objects now in the index.
@@ -43,7 +43,11 @@ pub struct Report {
 
 /// Rebuilds. Snapshots that are not listed any more come back when all of their data is there; with
 /// `incomplete` the others too.
-pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) -> Result<Report> {
+pub fn run(
+    storage: Arc<dyn Storage>,
+    secret: SlotSecret<'_>,
+    incomplete: bool,
+) -> Result<RebuildReport> {
     let begun = Instant::now();
     // The keys are tried first: who cannot open the repository shall not rebuild it.
     UnlockedRepository::unlock(
@@ -58,11 +62,11 @@ pub fn run(storage: Arc<dyn Storage>, secret: SlotSecret<'_>, incomplete: bool) 
     let signers = Signers::new(&repository);
     let dead = forgotten(&signers, &found.tombstones)?;
     let present = readable(&repository)?;
-    let mut report = Report {
+    let mut report = RebuildReport {
         containers: found.containers,
         objects: found.objects,
         key_list_restored,
-        ..Report::default()
+        ..RebuildReport::default()
     };
     for manifest in &found.manifests {
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {

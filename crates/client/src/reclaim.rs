@@ -15,7 +15,7 @@ const LEVEL: Level = Level::Fixed(3);
 
 /// How to reclaim.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ReclaimOptions {
     /// Dead bytes that may stay, in per cent of all.
     pub max_waste_percent: f64,
     /// Only say what would be done.
@@ -24,7 +24,7 @@ pub struct Options {
     pub accept_damage: bool,
 }
 
-impl Default for Options {
+impl Default for ReclaimOptions {
     fn default() -> Self {
         Self { max_waste_percent: 5.0, dry_run: false, accept_damage: false }
     }
@@ -32,7 +32,7 @@ impl Default for Options {
 
 /// What reclaim did, or would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct ReclaimReport {
     /// Containers before.
     pub containers: u64,
     /// Bytes in them.
@@ -66,7 +66,7 @@ pub struct Report {
 }
 
 /// Gives back the space of what no snapshot reaches.
-pub fn run(repository: &UnlockedRepository, options: &Options) -> Result<Report> {
+pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<ReclaimReport> {
     let begun = Instant::now();
     let engine = repository::reclaim::ReclaimOptions {
         max_waste_percent: options.max_waste_percent,
@@ -88,7 +88,7 @@ pub fn run(repository: &UnlockedRepository, options: &Options) -> Result<Report>
         let done = repository::reclaim::run(repository.local()?, lease, engine, repacker)?;
         Ok((done, restored))
     })?;
-    Ok(Report {
+    Ok(ReclaimReport {
         containers: done.containers,
         bytes: done.bytes,
         live_objects: done.live_objects,

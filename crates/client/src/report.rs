@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of a backup. Rates and ratios are computed from them, see [`Report::ratios`].
+/// Counters of a backup. Rates and ratios are computed from them, see [`BackupReport::ratios`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Report {
+pub struct BackupReport {
     /// Objects that the walk met: backed up + updated + unchanged + failed + skipped.
     pub objects_inspected: u64,
     /// Objects whose content was read and stored, or that are new.
@@ -65,15 +65,15 @@ pub struct Report {
     /// Wall time of the whole backup.
     pub elapsed_secs: f64,
     /// Where the time of the threads went.
-    pub stages: Stages,
+    pub stages: StageTimes,
     /// What it cost the machine.
-    pub cost: Cost,
+    pub cost: ResourceUsage,
 }
 
 /// Seconds by stage, summed over threads; `*_wait` is time in which a thread had nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Stages {
+pub struct StageTimes {
     /// The ordering thread waits for the walk.
     pub walk_wait_secs: f64,
     /// Reading files, with opening and closing.
@@ -104,7 +104,7 @@ pub struct Stages {
 /// What a run cost the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Cost {
+pub struct ResourceUsage {
     /// Processor seconds in the program.
     pub user_secs: f64,
     /// Processor seconds in the kernel for it.
@@ -144,7 +144,7 @@ pub struct Ratios {
     pub total_reduction: f64,
 }
 
-impl Report {
+impl BackupReport {
     /// Ratios and rates of these counters.
     pub fn ratios(&self) -> Ratios {
         let transferred = self.bytes_transferred as f64;
@@ -216,11 +216,12 @@ mod tests {
 
     #[test]
     fn what_held_a_backup_back_is_said_when_it_was_measured() {
-        let stages = Stages { reply_wait_secs: 0.01, read_secs: 0.002, ..Stages::default() };
-        assert_eq!(Report { stages, ..Report::default() }.bottleneck(), None);
-        assert_eq!(Report::default().bottleneck(), None);
-        let stages = Stages { reply_wait_secs: 0.01, read_secs: 2.0, ..Stages::default() };
-        let said = Report { stages, ..Report::default() }.bottleneck().unwrap();
+        let stages =
+            StageTimes { reply_wait_secs: 0.01, read_secs: 0.002, ..StageTimes::default() };
+        assert_eq!(BackupReport { stages, ..BackupReport::default() }.bottleneck(), None);
+        assert_eq!(BackupReport::default().bottleneck(), None);
+        let stages = StageTimes { reply_wait_secs: 0.01, read_secs: 2.0, ..StageTimes::default() };
+        let said = BackupReport { stages, ..BackupReport::default() }.bottleneck().unwrap();
         assert!(said.contains("100 % of the work was reading files"), "{said}");
     }
 
@@ -228,14 +229,14 @@ mod tests {
     #[test]
     fn the_seeds_report_is_computed_alike() {
         let gib = |value: f64| (value * 1024.0 * 1024.0 * 1024.0) as u64;
-        let report = Report {
+        let report = BackupReport {
             bytes_inspected: gib(438.16),
             bytes_before_dedup: gib(419.78),
             bytes_after_dedup: gib(262.49),
             bytes_transferred: gib(171.40),
             transfer_secs: 6_982.41,
             elapsed_secs: 89_778.0,
-            ..Report::default()
+            ..BackupReport::default()
         };
         let ratios = report.ratios();
         let percent = |value: f64| (value * 10_000.0).round() / 100.0;
@@ -247,8 +248,8 @@ mod tests {
 
     #[test]
     fn a_run_without_changes_reduces_all_of_it() {
-        let report = Report { bytes_inspected: 5, ..Report::default() };
+        let report = BackupReport { bytes_inspected: 5, ..BackupReport::default() };
         assert_eq!(report.ratios().total_reduction, 1.0);
-        assert_eq!(Report::default().ratios().total_reduction, 0.0);
+        assert_eq!(BackupReport::default().ratios().total_reduction, 0.0);
     }
 }

@@ -26,7 +26,7 @@ const TOMBSTONE_NAMES_MAX: usize = 4096;
 
 /// A time by the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Civil {
+pub struct CalendarTime {
     /// Year.
     pub year: i32,
     /// Month, from 1.
@@ -40,7 +40,7 @@ pub struct Civil {
 }
 
 /// Tells what a calendar on the wall shows.
-pub type Calendar<'a> = &'a dyn Fn(Time) -> Civil;
+pub type Calendar<'a> = &'a dyn Fn(Time) -> CalendarTime;
 
 /// How many to keep of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub enum Keep {
 
 /// What to keep. A snapshot stays when any of it says so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct RetentionPolicy {
     /// The newest ones.
     pub last: Keep,
     /// The newest of each hour that has one.
@@ -73,14 +73,14 @@ pub struct Policy {
     pub within_secs: Option<u64>,
     /// The newest of each hour, day, week, month and year, as far as they are at most so many seconds older than
     /// the newest of their source.
-    pub within_secs_each: WithinEach,
+    pub within_secs_each: KeepWithin,
     /// What has all tags of one of these lists.
     pub tags: Vec<Vec<String>>,
 }
 
 /// Seconds back from the newest snapshot of a source, for each span of the calendar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WithinEach {
+pub struct KeepWithin {
     /// In which the newest of each hour stays.
     pub hourly: Option<u64>,
     /// Of each day.
@@ -93,7 +93,7 @@ pub struct WithinEach {
     pub yearly: Option<u64>,
 }
 
-impl Policy {
+impl RetentionPolicy {
     /// Whether nothing was asked for: such a policy would keep nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -102,7 +102,7 @@ impl Policy {
 
 /// What becomes of a snapshot.
 #[derive(Clone, Debug)]
-pub struct Decision<'a> {
+pub struct RetentionDecision<'a> {
     /// The snapshot.
     pub snapshot: &'a Snapshot,
     /// Why it stays; it goes when there is no reason.
@@ -113,7 +113,7 @@ impl Group<'_> {
     /// Whether the policy by itself would keep nothing of the group.
     pub fn loses_all(&self) -> bool {
         let is_own = |why: &String| why != NEWEST_COMPLETE && !why.starts_with(HELD_BACK);
-        let is_dated = |decision: &Decision<'_>| decision.held_back().is_none();
+        let is_dated = |decision: &RetentionDecision<'_>| decision.held_back().is_none();
         self.decisions.iter().any(is_dated)
             && !self.decisions.iter().any(|decision| decision.reasons.iter().any(is_own))
     }
@@ -125,7 +125,7 @@ impl Group<'_> {
     }
 }
 
-impl Decision<'_> {
+impl RetentionDecision<'_> {
     /// Why its age is not known, if so.
     pub fn held_back(&self) -> Option<&str> {
         self.reasons.iter().find_map(|why| why.strip_prefix(HELD_BACK))
@@ -141,19 +141,19 @@ type Dated<'a> = (&'a Snapshot, Time);
 /// Applies `policy` to those of `snapshots` that `takes` wants, each source by itself. What is held
 /// back stays and pushes no other out; that is told by all snapshots of its source.
 pub fn apply<'a>(
-    policy: &Policy,
+    policy: &RetentionPolicy,
     snapshots: &'a [Snapshot],
     takes: &dyn Fn(&Snapshot) -> bool,
     calendar: Calendar<'_>,
     now_secs: i64,
 ) -> Vec<Group<'a>> {
-    apply_by(GroupBy::SOURCE, policy, snapshots, takes, calendar, now_secs)
+    apply_grouped(GroupBy::SOURCE, policy, snapshots, takes, calendar, now_secs)
 }
 
 /// The same, each group by itself. Which times are good is told by the source in any case: order is of sources.
-pub fn apply_by<'a>(
+pub fn apply_grouped<'a>(
     by: GroupBy,
-    policy: &Policy,
+    policy: &RetentionPolicy,
     snapshots: &'a [Snapshot],
     takes: &dyn Fn(&Snapshot) -> bool,
     calendar: Calendar<'_>,
@@ -179,12 +179,16 @@ struct Members<'a> {
     /// Those whose time is known. Of each source the newest first.
     dated: Vec<Dated<'a>>,
     /// The others, which stay.
-    held: Vec<Decision<'a>>,
+    held: Vec<RetentionDecision<'a>>,
 }
 
 impl<'a> Members<'a> {
     /// What becomes of them, the newest first.
-    fn decide(mut self, policy: &Policy, calendar: Calendar<'_>) -> Vec<Decision<'a>> {
+    fn decide(
+        mut self,
+        policy: &RetentionPolicy,
+        calendar: Calendar<'_>,
+    ) -> Vec<RetentionDecision<'a>> {
         // Stable: where times are equal the order of the source stays.
         self.dated.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
         self.held.append(&mut decide(policy, &self.dated, calendar));
@@ -210,7 +214,7 @@ fn stand<'a>(
             Standing::Dated(time) => group.dated.push((snapshot, time)),
             Standing::HeldBack(why) => {
                 let reasons = vec![format!("{HELD_BACK}{why}")];
-                group.held.push(Decision { snapshot, reasons });
+                group.held.push(RetentionDecision { snapshot, reasons });
             }
         }
     }
@@ -218,10 +222,10 @@ fn stand<'a>(
 
 /// What becomes of snapshots whose time is known, the newest first: see the head of this file.
 fn decide<'a>(
-    policy: &Policy,
+    policy: &RetentionPolicy,
     newest_first: &[Dated<'a>],
     calendar: Calendar<'_>,
-) -> Vec<Decision<'a>> {
+) -> Vec<RetentionDecision<'a>> {
     let is_complete = |(snapshot, _): &Dated<'_>| !snapshot.body.partial;
     let complete: Vec<_> =
         newest_first.iter().filter(|dated| is_complete(dated)).copied().collect();
@@ -232,7 +236,7 @@ fn decide<'a>(
         .zip(of_all)
         .map(|(dated, for_all)| {
             let alone = if is_complete(dated) { of_complete.next() } else { None };
-            Decision { snapshot: dated.0, reasons: alone.unwrap_or(for_all) }
+            RetentionDecision { snapshot: dated.0, reasons: alone.unwrap_or(for_all) }
         })
         .collect();
     let newest = decisions.iter_mut().find(|decision| !decision.snapshot.body.partial);
@@ -244,7 +248,7 @@ fn decide<'a>(
 
 /// Why each of these stays, if it does, as if there were no others.
 fn by_rules(
-    policy: &Policy,
+    policy: &RetentionPolicy,
     newest_first: &[Dated<'_>],
     calendar: Calendar<'_>,
 ) -> Vec<Vec<String>> {
@@ -266,13 +270,13 @@ fn by_rules(
     newest_first.iter().enumerate().map(decide).collect()
 }
 
-fn within(policy: &Policy, newest: Option<Time>, time: Time) -> Option<String> {
+fn within(policy: &RetentionPolicy, newest: Option<Time>, time: Time) -> Option<String> {
     let secs = i64::try_from(policy.within_secs?).unwrap_or(i64::MAX);
     let age = newest?.secs.saturating_sub(time.secs);
     (age <= secs).then(|| "within the time".to_owned())
 }
 
-fn tagged(policy: &Policy, snapshot: &Snapshot) -> Option<String> {
+fn tagged(policy: &RetentionPolicy, snapshot: &Snapshot) -> Option<String> {
     let has_all = |tags: &&Vec<String>| tags.iter().all(|tag| snapshot.body.tags.contains(tag));
     policy.tags.iter().find(has_all).map(|tags| format!("tag {}", tags.join(",")))
 }
@@ -290,7 +294,7 @@ struct Rule {
 
 /// What is equal within a span of the calendar.
 type Span = (i64, i64, i64, i64);
-type SpanOf = fn(usize, Civil) -> Span;
+type SpanOf = fn(usize, CalendarTime) -> Span;
 
 impl Rule {
     /// Whether it speaks of what is so many seconds older than the newest.
@@ -301,7 +305,7 @@ impl Rule {
     /// Why a snapshot stays. They come newest first, so the first of a span is its newest. The
     /// oldest of all stays while the rule is not used up: the history shall reach back as far as
     /// it can.
-    fn reason(&mut self, at: usize, civil: Civil, is_oldest: bool) -> Option<String> {
+    fn reason(&mut self, at: usize, civil: CalendarTime, is_oldest: bool) -> Option<String> {
         let left = match &mut self.keep {
             Keep::None | Keep::Newest(0) => return None,
             Keep::Newest(left) => Some(left),
@@ -329,7 +333,7 @@ const WEEKLY: SpanOf = |_, civil| (civil.week.0.into(), civil.week.1.into(), 0, 
 const MONTHLY: SpanOf = |_, civil| (civil.year.into(), civil.month.into(), 0, 0);
 const YEARLY: SpanOf = |_, civil| (civil.year.into(), 0, 0, 0);
 
-fn rules(policy: &Policy) -> [Rule; 11] {
+fn rules(policy: &RetentionPolicy) -> [Rule; 11] {
     let rule = |name, keep, span| Rule { name, keep, within_secs: None, span, last: None };
     let within = |name, secs: Option<u64>, span| {
         let keep = if secs.is_some() { Keep::All } else { Keep::None };

@@ -21,7 +21,7 @@ const ID_DIGITS_MAX: usize = 2 * ids::SnapshotId::LEN;
 
 /// A way to name a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum SelectBy {
     /// The newest, or that which came so many before it of the same source.
     Latest(u32),
     /// The one whose id begins so.
@@ -32,31 +32,31 @@ pub enum When {
 
 /// What names a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selector {
+pub struct SnapshotSelector {
     /// Which one.
-    pub when: When,
+    pub when: SelectBy,
     /// Only of this node.
     pub node: Option<String>,
 }
 
 /// What a snapshot is looked for by, besides its name.
 #[derive(Clone, Copy)]
-pub struct Fits<'a> {
+pub struct SnapshotFilter<'a> {
     /// Whether it may be meant.
     pub snapshot: &'a dyn Fn(&Snapshot) -> bool,
     /// What is looked for in it; empty when that is all of it.
     pub path: &'a [u8],
 }
 
-impl Fits<'_> {
+impl SnapshotFilter<'_> {
     /// Any.
-    pub const ANY: Fits<'static> = Fits { snapshot: &|_| true, path: b"" };
+    pub const ANY: SnapshotFilter<'static> = SnapshotFilter { snapshot: &|_| true, path: b"" };
 }
 
 /// Reads a time as users write it. What a local time is, only the caller knows.
 pub type TimeParser<'a> = &'a dyn Fn(&str) -> Option<Time>;
 
-impl Selector {
+impl SnapshotSelector {
     /// Reads `latest`, `latest~1`, an id or a time, each with or without `@node`.
     pub fn parse(text: &str, time: TimeParser<'_>) -> Option<Self> {
         let (name, node) = match text.split_once('@') {
@@ -65,12 +65,12 @@ impl Selector {
             None => (text, None),
         };
         let when = match name {
-            "latest" => When::Latest(0),
+            "latest" => SelectBy::Latest(0),
             back if back.starts_with("latest~") => {
-                When::Latest(back["latest~".len()..].parse().ok()?)
+                SelectBy::Latest(back["latest~".len()..].parse().ok()?)
             }
-            id if is_id(id) => When::Id(id.to_ascii_lowercase()),
-            other => When::AtOrBefore(time(other)?),
+            id if is_id(id) => SelectBy::Id(id.to_ascii_lowercase()),
+            other => SelectBy::AtOrBefore(time(other)?),
         };
         Some(Self { when, node })
     }
@@ -102,23 +102,23 @@ pub fn clean_path(path: &[u8]) -> Vec<u8> {
 /// meant is told to `note`.
 pub fn find(
     repository: &UnlockedRepository,
-    selector: &Selector,
-    fits: Fits<'_>,
+    selector: &SnapshotSelector,
+    fits: SnapshotFilter<'_>,
     note: &mut dyn FnMut(&str),
 ) -> Result<Snapshot> {
     repository.reader_keys()?;
     let reader = ManifestReader::new(repository)?;
     let mut search = Search { repository, reader, selector, fits, note, kept: None };
     match &selector.when {
-        When::Id(prefix) => {
+        SelectBy::Id(prefix) => {
             let found = search.reader.read(by_id(repository, prefix)?)?;
             search.takes(&found).then_some(found).ok_or_else(|| missing(selector))
         }
-        When::Latest(back) => {
+        SelectBy::Latest(back) => {
             let candidates = search.candidates()?;
             search.newest(&candidates, *back)
         }
-        When::AtOrBefore(time) => {
+        SelectBy::AtOrBefore(time) => {
             let mut candidates = search.candidates()?;
             search.keep_at_or_before(*time, &mut candidates);
             search.newest(&candidates, 0)
@@ -128,12 +128,12 @@ pub fn find(
 
 /// The name of the snapshot whose id `selector` gives, whether or not it can be read; `None` when it
 /// names a snapshot in another way, or only of a node.
-pub fn named_by_id(
+pub fn resolve_id(
     repository: &UnlockedRepository,
-    selector: &Selector,
+    selector: &SnapshotSelector,
 ) -> Result<Option<SnapshotRef>> {
     match (&selector.when, &selector.node) {
-        (When::Id(prefix), None) => by_id(repository, prefix).map(Some),
+        (SelectBy::Id(prefix), None) => by_id(repository, prefix).map(Some),
         _ => Ok(None),
     }
 }
@@ -155,8 +155,8 @@ type Candidate = (SnapshotRef, Head, Received);
 struct Search<'a> {
     repository: &'a UnlockedRepository,
     reader: ManifestReader<'a>,
-    selector: &'a Selector,
-    fits: Fits<'a>,
+    selector: &'a SnapshotSelector,
+    fits: SnapshotFilter<'a>,
     note: &'a mut dyn FnMut(&str),
     /// The newest one that may be meant: it need not be fetched again.
     kept: Option<StoredSnapshot>,
@@ -189,7 +189,7 @@ impl Search<'_> {
         let is_newer =
             |old: &StoredSnapshot| standing::place(&old.head) < standing::place(&new.head);
         let is_old_enough = match self.selector.when {
-            When::AtOrBefore(time) => standing::time(&new.head) <= time,
+            SelectBy::AtOrBefore(time) => standing::time(&new.head) <= time,
             _ => true,
         };
         if is_old_enough && self.kept.as_ref().is_none_or(is_newer) {
@@ -289,12 +289,12 @@ fn pass_over(name: SnapshotRef, error: Error, note: &mut dyn FnMut(&str)) -> Res
     Ok(())
 }
 
-fn missing(selector: &Selector) -> Error {
+fn missing(selector: &SnapshotSelector) -> Error {
     let what = match &selector.when {
-        When::Latest(0) => "latest".to_owned(),
-        When::Latest(back) => format!("latest~{back}"),
-        When::Id(id) => id.clone(),
-        When::AtOrBefore(_) => "this time".to_owned(),
+        SelectBy::Latest(0) => "latest".to_owned(),
+        SelectBy::Latest(back) => format!("latest~{back}"),
+        SelectBy::Id(id) => id.clone(),
+        SelectBy::AtOrBefore(_) => "this time".to_owned(),
     };
     Error::NoSnapshot(
         selector.node.as_ref().map_or(what.clone(), |node| format!("{what} of {node}")),
@@ -314,23 +314,23 @@ mod tests {
         is_time(rest).then_some(Time { secs: rest.len() as i64, nanos: 0 })
     }
 
-    fn parse(text: &str) -> Option<(When, Option<String>, String)> {
-        let (selector, path) = Selector::parse_with_path(text.as_bytes(), &time)?;
+    fn parse(text: &str) -> Option<(SelectBy, Option<String>, String)> {
+        let (selector, path) = SnapshotSelector::parse_with_path(text.as_bytes(), &time)?;
         Some((selector.when, selector.node, String::from_utf8(path).unwrap()))
     }
 
     #[test]
     fn snapshots_and_paths_are_told_apart() {
-        let at = |secs| When::AtOrBefore(Time { secs, nanos: 0 });
-        let id = |text: &str| When::Id(text.into());
+        let at = |secs| SelectBy::AtOrBefore(Time { secs, nanos: 0 });
+        let id = |text: &str| SelectBy::Id(text.into());
         let table = [
-            ("latest", When::Latest(0), None, ""),
-            ("latest:/etc/hosts", When::Latest(0), None, "etc/hosts"),
-            ("latest:etc//./hosts/", When::Latest(0), None, "etc/hosts"),
-            ("latest:", When::Latest(0), None, ""),
-            ("latest~1", When::Latest(1), None, ""),
-            ("latest~12@web:/a~1", When::Latest(12), Some("web"), "a~1"),
-            ("latest@web-1:/a:b", When::Latest(0), Some("web-1"), "a:b"),
+            ("latest", SelectBy::Latest(0), None, ""),
+            ("latest:/etc/hosts", SelectBy::Latest(0), None, "etc/hosts"),
+            ("latest:etc//./hosts/", SelectBy::Latest(0), None, "etc/hosts"),
+            ("latest:", SelectBy::Latest(0), None, ""),
+            ("latest~1", SelectBy::Latest(1), None, ""),
+            ("latest~12@web:/a~1", SelectBy::Latest(12), Some("web"), "a~1"),
+            ("latest@web-1:/a:b", SelectBy::Latest(0), Some("web-1"), "a:b"),
             ("3FA9", id("3fa9"), None, ""),
             ("3fa9:x:y", id("3fa9"), None, "x:y"),
             ("2026-11-20", at(0), None, ""),
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn paths_are_bytes() {
-        let (_, path) = Selector::parse_with_path(b"latest:/a\xff", &time).unwrap();
+        let (_, path) = SnapshotSelector::parse_with_path(b"latest:/a\xff", &time).unwrap();
         assert_eq!(path, b"a\xff");
     }
 }

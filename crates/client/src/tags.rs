@@ -11,14 +11,14 @@ use tree::Root;
 
 /// What to change.
 #[derive(Clone, Debug, Default)]
-pub struct Change {
+pub struct TagChange {
     /// Tags that it shall have.
     pub add: Vec<String>,
     /// Tags that it shall not have.
     pub remove: Vec<String>,
 }
 
-impl Change {
+impl TagChange {
     /// The tags after the change, without repetitions.
     fn of(&self, tags: &[String]) -> Vec<String> {
         let mut new: Vec<String> = Vec::new();
@@ -35,7 +35,7 @@ impl Change {
 pub fn change(
     repository: &UnlockedRepository,
     snapshot: &Snapshot,
-    change: &Change,
+    change: &TagChange,
 ) -> Result<Option<SnapshotRef>> {
     let mut body = snapshot.body.clone();
     body.tags = change.of(&body.tags);
@@ -59,7 +59,7 @@ pub fn change(
 fn publish(
     repository: &UnlockedRepository,
     snapshot: &Snapshot,
-    body: &manifest::Body,
+    body: &manifest::ManifestBody,
 ) -> Result<SnapshotRef> {
     let lease = repository.lease("tag")?;
     let head = &snapshot.head;
@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn tags_are_added_and_removed_once() {
-        let change = Change { add: words("c a"), remove: words("b x") };
+        let change = TagChange { add: words("c a"), remove: words("b x") };
         assert_eq!(change.of(&words("a b a")), words("a c"));
-        assert_eq!(Change::default().of(&words("a b")), words("a b"));
+        assert_eq!(TagChange::default().of(&words("a b")), words("a b"));
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// What a run may use at most; 0: no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Bytes a second that are read from the source.
     pub read_bytes_per_sec: u64,
     /// Bytes a second that are written to the repository.
@@ -32,7 +32,7 @@ pub(crate) struct Throttle<'a> {
 }
 
 impl<'a> Throttle<'a> {
-    pub(crate) fn new(limits: &Limits, progress: &'a Progress) -> Self {
+    pub(crate) fn new(limits: &ResourceLimits, progress: &'a Progress) -> Self {
         let (read, write) =
             (Rate::new(limits.read_bytes_per_sec), Rate::new(limits.write_bytes_per_sec));
         let (cpu, written) = (CpuShare::new(limits.cpu_percent), AtomicU64::new(0));
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_rate_is_kept_by_all_threads_together() {
         let progress = Progress::default();
-        let limits = Limits { read_bytes_per_sec: 1_000_000, ..Limits::default() };
+        let limits = ResourceLimits { read_bytes_per_sec: 1_000_000, ..ResourceLimits::default() };
         let (throttle, begun) = (Throttle::new(&limits, &progress), Instant::now());
         std::thread::scope(|scope| {
             (0..4).for_each(|_| {
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn no_cap_costs_nothing() {
         let (progress, begun) = (Progress::default(), Instant::now());
-        let throttle = Throttle::new(&Limits::default(), &progress);
+        let throttle = Throttle::new(&ResourceLimits::default(), &progress);
         assert_eq!(throttle.read(u64::MAX).unwrap() + throttle.wrote(u64::MAX).unwrap(), 0.0);
         assert!(begun.elapsed() < Duration::from_secs(1));
     }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn who_waits_is_cancelled() {
         let progress = Progress::default();
-        let limits = Limits { write_bytes_per_sec: 1, ..Limits::default() };
+        let limits = ResourceLimits { write_bytes_per_sec: 1, ..ResourceLimits::default() };
         let throttle = Throttle::new(&limits, &progress);
         progress.cancel.store(true, Ordering::Relaxed);
         assert!(matches!(throttle.wrote(1_000_000), Err(crate::Error::Cancelled)));

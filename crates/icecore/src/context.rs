@@ -11,7 +11,7 @@ use crate::signals::Signalled;
 use client::UnlockedRepository;
 use client::backup::Progress;
 use client::manifest::{ManifestReader, Snapshot};
-use client::select::{self, Fits, Selector};
+use client::select::{self, SnapshotFilter, SnapshotSelector};
 use remote::{Purpose, Remote};
 use repository::local::LocalStorage;
 use repository::snapshots::SnapshotRef;
@@ -240,16 +240,20 @@ impl Context {
         text: &OsStr,
         filter: &Filter,
     ) -> Result<(Snapshot, Vec<u8>)> {
-        let parsed = Selector::parse_with_path(text.as_bytes(), &crate::time::parse_point);
+        let parsed = SnapshotSelector::parse_with_path(text.as_bytes(), &crate::time::parse_point);
         let (selector, path) = parsed.ok_or_else(|| no_selector(text))?;
-        let fits = Fits { snapshot: &|snapshot| filter.takes(snapshot), path: &path };
+        let fits = SnapshotFilter { snapshot: &|snapshot| filter.takes(snapshot), path: &path };
         Ok((self.find(archive, &selector, fits)?, path))
     }
 
     /// The snapshot that `text` names.
     pub(crate) fn snapshot(&self, archive: &UnlockedRepository, text: &str) -> Result<Snapshot> {
-        let selector = Selector::parse(text, &crate::time::parse_point);
-        self.find(archive, &selector.ok_or_else(|| no_selector(text.as_ref()))?, Fits::ANY)
+        let selector = SnapshotSelector::parse(text, &crate::time::parse_point);
+        self.find(
+            archive,
+            &selector.ok_or_else(|| no_selector(text.as_ref()))?,
+            SnapshotFilter::ANY,
+        )
     }
 
     /// All snapshots that can be read and count, oldest first, and those that do not; these are told.
@@ -288,14 +292,13 @@ impl Context {
         archive: &UnlockedRepository,
         text: &str,
     ) -> Result<(SnapshotRef, std::result::Result<Snapshot, client::Error>)> {
-        let selector = Selector::parse(text, &crate::time::parse_point);
+        let selector = SnapshotSelector::parse(text, &crate::time::parse_point);
         let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
-        match select::find(archive, &selector, Fits::ANY, &mut |text| self.out.note(text)) {
+        match select::find(archive, &selector, SnapshotFilter::ANY, &mut |text| self.out.note(text))
+        {
             Ok(snapshot) => Ok((snapshot.name, Ok(snapshot))),
             Err(error) if error.is_of_one_snapshot() => {
-                match select::named_by_id(archive, &selector)
-                    .map_err(|error| self.failure(error))?
-                {
+                match select::resolve_id(archive, &selector).map_err(|error| self.failure(error))? {
                     Some(name) => Ok((name, Err(error))),
                     None => Err(self.failure(error)),
                 }
@@ -308,8 +311,8 @@ impl Context {
     fn find(
         &self,
         archive: &UnlockedRepository,
-        selector: &Selector,
-        fits: Fits<'_>,
+        selector: &SnapshotSelector,
+        fits: SnapshotFilter<'_>,
     ) -> Result<Snapshot> {
         let found = select::find(archive, selector, fits, &mut |text| self.out.note(text))
             .map_err(|error| self.failure(error))?;

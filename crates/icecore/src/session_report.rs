@@ -2,13 +2,13 @@
 //! held it back.
 
 use crate::units::{bytes, clock, count, duration, percent};
-use client::report::Report;
+use client::report::BackupReport;
 
 /// Width of the labels.
 const LABEL_WIDTH: usize = 44;
 
 /// The lines of the report.
-pub(crate) fn lines(report: &Report) -> Vec<String> {
+pub(crate) fn lines(report: &BackupReport) -> Vec<String> {
     let fields = objects(report).into_iter().chain(amounts(report));
     let mut lines: Vec<_> = fields
         .map(|(label, value)| format!("{:<LABEL_WIDTH$}{value}", format!("{label}:")))
@@ -21,7 +21,7 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
 
 type Field = (&'static str, String);
 
-fn objects(report: &Report) -> Vec<Field> {
+fn objects(report: &BackupReport) -> Vec<Field> {
     vec![
         ("Total number of objects inspected", count(report.objects_inspected)),
         ("Total number of objects backed up", count(report.objects_backed_up)),
@@ -45,7 +45,7 @@ fn objects(report: &Report) -> Vec<Field> {
 
 /// What was changed a moment before a backup is read again by the next one: its times cannot tell
 /// whether it was changed once more in that moment.
-fn unchanged(report: &Report) -> String {
+fn unchanged(report: &BackupReport) -> String {
     let all = count(report.objects_unchanged);
     match report.objects_read_again {
         0 => all,
@@ -56,7 +56,7 @@ fn unchanged(report: &Report) -> String {
     }
 }
 
-fn amounts(report: &Report) -> Vec<Field> {
+fn amounts(report: &BackupReport) -> Vec<Field> {
     let ratios = report.ratios();
     vec![
         ("Total number of bytes inspected", exact(report.bytes_inspected)),
@@ -96,7 +96,7 @@ fn exact(value: u64) -> String {
 /// Of fewer bytes, calls per GiB say nothing of a GiB.
 const PER_GIB_FROM: u64 = 1 << 20;
 
-fn cost(report: &Report) -> [String; 2] {
+fn cost(report: &BackupReport) -> [String; 2] {
     let cost = &report.cost;
     let cpu = cost.user_secs + cost.system_secs;
     let calls = cost.io_calls as f64;
@@ -126,7 +126,7 @@ fn cost(report: &Report) -> [String; 2] {
     ]
 }
 
-fn stages(report: &Report) -> String {
+fn stages(report: &BackupReport) -> String {
     let stages = &report.stages;
     let named = [
         ("read", stages.read_secs),
@@ -145,7 +145,7 @@ fn stages(report: &Report) -> String {
 }
 
 /// What a dry run found, in one line.
-pub(crate) fn planned(report: &Report, bytes_to_read: u64) -> String {
+pub(crate) fn planned(report: &BackupReport, bytes_to_read: u64) -> String {
     format!(
         "{} objects ({} new or changed, {} unchanged, {} failed), {} to read",
         count(report.objects_inspected),
@@ -166,14 +166,18 @@ mod tests {
         assert_eq!(reduced(0, 100), "100.00 %");
         assert_eq!(reduced(0, 0), "nothing to reduce");
         assert_eq!(reduced(1165, 2), "none: 1.14 KiB more than the data, for names and seals");
-        assert!(!lines(&Report::default()).join("\n").contains("held it back"));
+        assert!(!lines(&BackupReport::default()).join("\n").contains("held it back"));
     }
 
     #[test]
     fn every_field_of_the_seed_is_there() {
-        let stages = client::report::Stages { read_secs: 9.0, ..Default::default() };
-        let text = lines(&Report { bytes_inspected: 470_469_000_000, stages, ..Report::default() })
-            .join("\n");
+        let stages = client::report::StageTimes { read_secs: 9.0, ..Default::default() };
+        let text = lines(&BackupReport {
+            bytes_inspected: 470_469_000_000,
+            stages,
+            ..BackupReport::default()
+        })
+        .join("\n");
         let fields = [
             "objects inspected",
             "objects backed up",

@@ -11,10 +11,10 @@ mod raw;
 mod server;
 
 use api::enrol::Role;
-use client::manifest::{Body, ManifestReader, Snapshot, source_id};
+use client::manifest::{ManifestBody, ManifestReader, Snapshot, source_id};
 use client::receipts::Received;
-use client::retention::{self, Civil, Keep, Policy};
-use client::select::{self, Fits, Selector, When};
+use client::retention::{self, CalendarTime, Keep, RetentionPolicy};
+use client::select::{self, SelectBy, SnapshotFilter, SnapshotSelector};
 use client::{Error, UnlockedRepository};
 use crypto::{Signer, SlotSecret};
 use format::manifest::{Head, MANIFEST_CONTEXT};
@@ -85,7 +85,7 @@ impl Scene {
 
     /// A snapshot that `web` makes packet by packet: with the tree of one of its own, signed for its own
     /// source, and what else it likes.
-    async fn forged(&self, own: SnapshotRef, body: Body, time_secs: i64) -> SnapshotRef {
+    async fn forged(&self, own: SnapshotRef, body: ManifestBody, time_secs: i64) -> SnapshotRef {
         let (root, source) = self
             .seen(move |archive| {
                 let own = read(archive, own).unwrap();
@@ -137,15 +137,15 @@ fn why_not(archive: &UnlockedRepository, name: SnapshotRef) -> String {
 }
 
 fn latest_of(archive: &UnlockedRepository, node: &str) -> SnapshotRef {
-    let selector = Selector { when: When::Latest(0), node: Some(node.into()) };
-    select::find(archive, &selector, Fits::ANY, &mut |_| ()).unwrap().name
+    let selector = SnapshotSelector { when: SelectBy::Latest(0), node: Some(node.into()) };
+    select::find(archive, &selector, SnapshotFilter::ANY, &mut |_| ()).unwrap().name
 }
 
 /// What `policy` forgets.
-fn forgotten(archive: &UnlockedRepository, policy: &Policy) -> Vec<SnapshotRef> {
+fn forgotten(archive: &UnlockedRepository, policy: &RetentionPolicy) -> Vec<SnapshotRef> {
     let all = ManifestReader::new(archive).unwrap().all(|_, _| ()).unwrap();
     let days = |secs: i64| secs.div_euclid(DAY);
-    let calendar = |time: format::entry::Time| Civil {
+    let calendar = |time: format::entry::Time| CalendarTime {
         year: (days(time.secs) / 365) as i32,
         month: 1,
         day: (days(time.secs) % 365 % 250) as u8,
@@ -158,8 +158,8 @@ fn forgotten(archive: &UnlockedRepository, policy: &Policy) -> Vec<SnapshotRef> 
     gone.map(|decision| decision.snapshot.name).collect()
 }
 
-fn body_of(node: &str, path: &str) -> Body {
-    Body { node: node.into(), paths: vec![path.into()], ..Body::default() }
+fn body_of(node: &str, path: &str) -> ManifestBody {
+    ManifestBody { node: node.into(), paths: vec![path.into()], ..ManifestBody::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -182,8 +182,8 @@ async fn a_snapshot_in_the_name_of_another_node_counts_for_nothing() {
     scene
         .seen(move |archive| {
             assert!(why_not(archive, fake).contains("received it from 'web'"));
-            let selector = Selector { when: When::Latest(0), node: Some("db".into()) };
-            let found = select::find(archive, &selector, Fits::ANY, &mut |_| ());
+            let selector = SnapshotSelector { when: SelectBy::Latest(0), node: Some("db".into()) };
+            let found = select::find(archive, &selector, SnapshotFilter::ANY, &mut |_| ());
             assert!(matches!(found, Err(Error::NoSnapshot(_))), "{found:?}");
         })
         .await;
@@ -203,7 +203,7 @@ async fn a_hostile_client_takes_no_place_of_another_nodes_snapshots() {
                     || why_not(archive, fake).contains("received it from")
             );
             assert_eq!(latest_of(archive, "db"), real);
-            let policy = Policy { last: Keep::Newest(1), ..Policy::default() };
+            let policy = RetentionPolicy { last: Keep::Newest(1), ..RetentionPolicy::default() };
             assert_eq!(forgotten(archive, &policy), []);
             let checked = client::check::run(archive, &Default::default(), &Default::default());
             let damages = checked.unwrap().damages;
@@ -228,8 +228,11 @@ async fn back_dated_snapshots_are_held_back_by_the_servers_receipt() {
     }
     scene
         .there(|archive| {
-            let policy =
-                Policy { daily: Keep::Newest(1), last: Keep::Newest(1), ..Policy::default() };
+            let policy = RetentionPolicy {
+                daily: Keep::Newest(1),
+                last: Keep::Newest(1),
+                ..RetentionPolicy::default()
+            };
             assert_eq!(
                 forgotten(archive, &policy),
                 [],
@@ -257,7 +260,7 @@ async fn a_receipt_outlives_new_tags_and_a_rebuild() {
     scene
         .there(move |archive| {
             let before = read(archive, name).unwrap();
-            let change = client::tags::Change { add: vec!["mine".into()], remove: Vec::new() };
+            let change = client::tags::TagChange { add: vec!["mine".into()], remove: Vec::new() };
             let refused = client::tags::change(archive, &before, &change);
             assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
         })
@@ -265,7 +268,7 @@ async fn a_receipt_outlives_new_tags_and_a_rebuild() {
     scene
         .there_as(&scene.web, move |archive| {
             let before = read(archive, name).unwrap();
-            let change = client::tags::Change { add: vec!["kept".into()], remove: Vec::new() };
+            let change = client::tags::TagChange { add: vec!["kept".into()], remove: Vec::new() };
             let anew = client::tags::change(archive, &before, &change).unwrap().unwrap();
             let after = read(archive, anew).unwrap();
             assert_eq!(

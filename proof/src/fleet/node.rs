@@ -2,7 +2,7 @@
 
 use super::member::Member;
 use super::wire::{self, BACKUP, Tls, ask};
-use client::manifest::Body;
+use client::manifest::ManifestBody;
 use crypto::Cipher;
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Time};
 use format::leaf::LeafBuilder;
@@ -114,7 +114,7 @@ impl Cargo {
 
     fn manifest(&self, sequence: u64) -> Result<Vec<u8>, String> {
         let (member, writer) = (&self.member, &self.member.ring.writer);
-        let body = Body { node: member.name.clone(), ..Body::default() };
+        let body = ManifestBody { node: member.name.clone(), ..ManifestBody::default() };
         let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
         let head = Head {
             sequence,

@@ -29,12 +29,12 @@ pub(super) struct Job {
 pub(super) struct Read {
     pub(super) entry: Entry,
     /// What differs from the snapshot before.
-    pub(super) change: Change,
+    pub(super) change: EntryChange,
 }
 
 /// What reading an object brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Change {
+pub(super) enum EntryChange {
     /// Another content, or it is new.
     Content,
     /// Only its attributes differ.

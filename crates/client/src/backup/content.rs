@@ -1,6 +1,6 @@
 //! From bytes to chunks in blocks: cut, name, ask, gather, seal.
 
-use super::Options;
+use super::BackupOptions;
 use super::object_dedup::{ObjectDedup, PendingObject};
 use super::queue::Queue;
 use super::tally::{Tally, timed};
@@ -56,7 +56,7 @@ pub(super) struct CompressorPool {
 }
 
 impl CompressorPool {
-    pub(super) fn new(options: &Options, count: usize) -> Result<Self> {
+    pub(super) fn new(options: &BackupOptions, count: usize) -> Result<Self> {
         let free = (0..count.max(1)).map(|_| Compressor::new(options)).collect::<Result<_>>()?;
         Ok(Self { free: Mutex::new(free), returned: Condvar::new() })
     }
@@ -78,7 +78,7 @@ impl CompressorPool {
 }
 
 impl Compressor {
-    fn new(options: &Options) -> Result<Self> {
+    fn new(options: &BackupOptions) -> Result<Self> {
         let verifier = match options.verify_blocks {
             true => Some(zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?),
             false => None,

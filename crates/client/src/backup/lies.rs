@@ -1,7 +1,7 @@
 //! Tests only: memory that loses a bit between the naming of a chunk and its sealing. A compressor
 //! that lies looks the same from here; `seal` has tests of its own for it.
 
-use super::{Monitor, Options, Progress, run};
+use super::{BackupMonitor, BackupOptions, Progress, run};
 use crate::manifest::ManifestReader;
 use crate::unlocked::InitOptions;
 use crate::{Error, UnlockedRepository, check, restore};
@@ -44,12 +44,12 @@ pub(crate) fn manifest_through_memory(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 struct Silent(parking_lot::Mutex<Vec<Vec<u8>>>);
 
-impl Monitor for Silent {
+impl BackupMonitor for Silent {
     fn problem(&self, _: &Problem) {}
     fn note(&self, _: &str) {}
 }
 
-impl restore::Monitor for Silent {
+impl restore::RestoreMonitor for Silent {
     fn problem(&self, path: &[u8], _: &str) {
         self.0.lock().push(path.to_vec());
     }
@@ -58,7 +58,7 @@ impl restore::Monitor for Silent {
 fn backed_up(
     place: &Path,
     verify_blocks: bool,
-) -> (UnlockedRepository, crate::Result<super::Done>) {
+) -> (UnlockedRepository, crate::Result<super::BackupOutcome>) {
     backed_up_with(place, verify_blocks, &[])
 }
 
@@ -66,7 +66,7 @@ fn backed_up_with(
     place: &Path,
     verify_blocks: bool,
     tags: &[&str],
-) -> (UnlockedRepository, crate::Result<super::Done>) {
+) -> (UnlockedRepository, crate::Result<super::BackupOutcome>) {
     let source = place.join("source");
     std::fs::create_dir(&source).unwrap();
     std::fs::write(source.join("good"), [7; 500]).unwrap();
@@ -76,7 +76,7 @@ fn backed_up_with(
     let options = InitOptions { kdf, ..InitOptions::default() };
     let repository =
         UnlockedRepository::init(storage, SlotSecret::Password(b"p"), options).unwrap();
-    let options = Options {
+    let options = BackupOptions {
         roots: vec![Root {
             source: source.as_os_str().as_bytes().to_vec(),
             shown_as: Some(b"/".to_vec()),
@@ -125,13 +125,13 @@ fn a_bit_lost_before_sealing_is_found_by_check_and_named_by_a_restore() {
     let (repository, done) = backed_up(place.path(), false);
     let name = done.unwrap().snapshot;
     let options =
-        check::Options { read_data_percent: Some(100.0), threads: 1, ..Default::default() };
+        check::CheckOptions { read_data_percent: Some(100.0), threads: 1, ..Default::default() };
     let report = check::run(&repository, &options, &Progress::default()).unwrap();
     let named: Vec<_> = report.damages.iter().flat_map(|damage| &damage.paths).collect();
     assert_eq!(named, [b"unlucky"], "{report:#?}");
     let snapshot = ManifestReader::new(&repository).unwrap().read(name).unwrap();
     let (target, heard) = (place.path().join("target"), Silent(Default::default()));
-    let (options, progress) = (restore::Options::default(), Progress::default());
+    let (options, progress) = (restore::RestoreOptions::default(), Progress::default());
     let report =
         restore::run(&repository, &snapshot, b"", &target, &options, &progress, &heard).unwrap();
     assert_eq!((report.failed, heard.0.into_inner()), (1, vec![b"unlucky".to_vec()]));

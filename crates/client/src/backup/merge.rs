@@ -1,10 +1,10 @@
 //! Merging the walk with the snapshot before: two sorted streams, side by side, in constant
 //! memory. Decides what has to be read.
 
-use super::Monitor;
+use super::BackupMonitor;
 use super::batch::{Batch, Item, Job};
 use super::tally::Tally;
-use crate::backup::Options;
+use crate::backup::BackupOptions;
 use crate::pages::PageReader;
 use crate::{Error, Result};
 use capture::Problem;
@@ -62,7 +62,7 @@ struct Previous<'a> {
 
 impl<'a> Merge<'a> {
     pub(super) fn new(
-        options: &Options,
+        options: &BackupOptions,
         pages: Option<&'a PageReader<'a>>,
         head: Option<Head>,
         distrust: Option<&'a dyn WriteSession>,
@@ -92,7 +92,7 @@ impl<'a> Merge<'a> {
         &mut self,
         found: &Found<'_>,
         batch: &mut Batch,
-        monitor: &dyn Monitor,
+        monitor: &dyn BackupMonitor,
     ) -> Result<()> {
         if found.path.is_empty() {
             // The root of everything has no name of its own.
@@ -115,7 +115,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Something that the walk could not tell of.
-    pub(super) fn problem(&mut self, _path: &[u8], problem: &Problem, monitor: &dyn Monitor) {
+    pub(super) fn problem(&mut self, _path: &[u8], problem: &Problem, monitor: &dyn BackupMonitor) {
         if problem.vanished() {
             self.tally.report.objects_vanished += 1;
             return;
@@ -126,7 +126,7 @@ impl<'a> Merge<'a> {
     }
 
     /// The walk is at its end: what is left of the snapshot before is no more.
-    pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn Monitor) -> Result<()> {
+    pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         self.flush(batch);
         while self.next_before(monitor)?.is_some() {
             self.tally.report.objects_expired += 1;
@@ -149,7 +149,7 @@ impl<'a> Merge<'a> {
         &mut self,
         path: &[u8],
         batch: &mut Batch,
-        monitor: &dyn Monitor,
+        monitor: &dyn BackupMonitor,
     ) -> Result<Option<Entry>> {
         loop {
             self.load_page(batch, monitor)?;
@@ -167,14 +167,14 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn next_before(&mut self, monitor: &dyn Monitor) -> Result<Option<Entry>> {
+    fn next_before(&mut self, monitor: &dyn BackupMonitor) -> Result<Option<Entry>> {
         self.load_page(&mut Batch::default(), monitor)?;
         Ok(self.previous.as_mut().and_then(|previous| previous.waiting.pop_front()))
     }
 
     /// Goes to the next page of the snapshot before when the current one is used up. A page whose
     /// entries all were met unchanged goes on as a page.
-    fn load_page(&mut self, batch: &mut Batch, monitor: &dyn Monitor) -> Result<()> {
+    fn load_page(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         let Some(previous) = &mut self.previous else { return Ok(()) };
         if !previous.waiting.is_empty() {
             return Ok(());

@@ -26,10 +26,10 @@ mod tally;
 mod worker;
 
 use crate::cache::ChunkCache;
-use crate::manifest::{self, Body, NewManifest};
+use crate::manifest::{self, ManifestBody, NewManifest};
 use crate::pages::{PageReader, PageWriter};
-use crate::report::Report;
-use crate::throttle::Limits;
+use crate::report::BackupReport;
+use crate::throttle::ResourceLimits;
 use crate::{Error, Result, UnlockedRepository};
 use batch::{Batch, Item};
 use capture::Problem;
@@ -52,7 +52,7 @@ use worker::Shared;
 
 /// What to back up, and how.
 #[derive(Clone)]
-pub struct Options {
+pub struct BackupOptions {
     /// Trees to back up.
     pub roots: Vec<Root>,
     /// Name of this machine in the repository.
@@ -77,7 +77,7 @@ pub struct Options {
     /// Open every record again before it is stored.
     pub verify_blocks: bool,
     /// What the run may use at most.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Pages of the last snapshot, kept on this machine.
     pub cache: Option<Arc<ChunkCache>>,
     /// Something that was named is missing: the snapshot is partial, whatever else is read.
@@ -90,7 +90,7 @@ pub struct Options {
 
 /// How a backup ended.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct BackupOutcome {
     /// The snapshot; when it was skipped, the one before.
     pub snapshot: SnapshotRef,
     /// Nothing had changed, and no snapshot was made, as asked.
@@ -98,13 +98,13 @@ pub struct Done {
     /// Its number in the chain of its source.
     pub source_sequence: u64,
     /// What it did.
-    pub report: Report,
+    pub report: BackupReport,
     /// Whether parts of the source could not be read.
     pub partial: bool,
 }
 
 /// What a backup tells while it runs. Called by many threads.
-pub trait Monitor: Sync {
+pub trait BackupMonitor: Sync {
     /// An object could not be read, or not wholly.
     fn problem(&self, problem: &Problem);
     /// Something that a person should know: why a snapshot could not be built upon, for one.
@@ -150,7 +150,7 @@ const SESSIONS_MAX: usize = 100;
 const MANIFEST_REST_BYTES: usize = 64 << 10;
 
 /// Names that no manifest can hold are told before anything is read, and not at the commit.
-fn check_names(options: &Options) -> Result<()> {
+fn check_names(options: &BackupOptions) -> Result<()> {
     let names = (&options.node, &options.paths, &options.tags);
     let bytes = serde_json::to_vec(&names).map_or(usize::MAX, |names| names.len());
     if bytes <= MANIFEST_BODY_MAX - MANIFEST_REST_BYTES {
@@ -164,10 +164,10 @@ fn check_names(options: &Options) -> Result<()> {
 /// Backs up, and publishes a snapshot.
 pub fn run(
     repository: &UnlockedRepository,
-    options: &Options,
+    options: &BackupOptions,
     progress: &Progress,
-    monitor: &dyn Monitor,
-) -> Result<Done> {
+    monitor: &dyn BackupMonitor,
+) -> Result<BackupOutcome> {
     check_names(options)?;
     let mut begun = Begun::of(repository, options);
     let mut last = repository::Error::SessionLost;
@@ -198,11 +198,11 @@ pub fn run(
 fn write(
     repository: &UnlockedRepository,
     writer: &dyn WriteLease,
-    options: &Options,
+    options: &BackupOptions,
     progress: &Progress,
-    monitor: &dyn Monitor,
+    monitor: &dyn BackupMonitor,
     begun: &Begun,
-) -> Result<Done> {
+) -> Result<BackupOutcome> {
     let source = manifest::source_id(repository, &options.node, &options.paths);
     let sealer = repository.sealer()?;
     let (previous, session) = begin(repository, writer, options, &sealer, monitor)?;
@@ -246,8 +246,8 @@ fn write(
 /// The newest snapshot of the source of `options` that may be built upon.
 fn newest(
     repository: &UnlockedRepository,
-    options: &Options,
-    monitor: &dyn Monitor,
+    options: &BackupOptions,
+    monitor: &dyn BackupMonitor,
 ) -> Result<Option<StoredSnapshot>> {
     let source = manifest::source_id(repository, &options.node, &options.paths);
     manifest::newest_of(repository, &source, &options.node, &mut |text| monitor.note(text))
@@ -255,27 +255,33 @@ fn newest(
 
 /// Whether a new snapshot would be the `previous` one once more: the same tree, nothing of which had to be stored, and both
 /// complete.
-fn is_same(previous: &StoredSnapshot, root: &tree::Root, report: &Report) -> bool {
+fn is_same(previous: &StoredSnapshot, root: &tree::Root, report: &BackupReport) -> bool {
     let is_new = report.chunks_new > 0 || report.bytes_of_pages > 0;
     let is_partial = report.objects_failed > 0 || report.objects_incomplete > 0;
     !is_new && !is_partial && root.id == previous.head.root && !previous.head.is_partial()
 }
 
-fn skipped(previous: &StoredSnapshot, tally: Tally, begun: &Begun) -> Done {
+fn skipped(previous: &StoredSnapshot, tally: Tally, begun: &Begun) -> BackupOutcome {
     let mut report = tally.report;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
     let source_sequence = previous.head.source_sequence;
-    Done { snapshot: previous.name, is_skipped: true, source_sequence, report, partial: false }
+    BackupOutcome {
+        snapshot: previous.name,
+        is_skipped: true,
+        source_sequence,
+        report,
+        partial: false,
+    }
 }
 
 /// A session on the newest snapshot of the source, if there is one.
 fn begin(
     repository: &UnlockedRepository,
     writer: &dyn WriteLease,
-    options: &Options,
+    options: &BackupOptions,
     sealer: &Sealer,
-    monitor: &dyn Monitor,
+    monitor: &dyn BackupMonitor,
 ) -> Result<(Option<StoredSnapshot>, Box<dyn WriteSession>)> {
     loop {
         let previous = newest(repository, options, monitor)?;
@@ -302,7 +308,7 @@ impl Begun {
     }
 
     /// With the time that the options ask for.
-    fn of(repository: &UnlockedRepository, options: &Options) -> Self {
+    fn of(repository: &UnlockedRepository, options: &BackupOptions) -> Self {
         let begun = Self::new(repository);
         Self { time: options.time.unwrap_or(begun.time), ..begun }
     }
@@ -311,20 +317,20 @@ impl Begun {
 /// Completes the report, signs the manifest and publishes.
 fn finish(
     repository: &UnlockedRepository,
-    options: &Options,
+    options: &BackupOptions,
     session: Box<dyn WriteSession>,
     sealer: &Sealer,
     manifest: NewManifest,
     tally: Tally,
     begun: &Begun,
-) -> Result<Done> {
+) -> Result<BackupOutcome> {
     let mut report = tally.report;
     report.bytes_transferred = session.acknowledged_bytes()?;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
     let is_unread = report.objects_failed > 0 || report.objects_incomplete > 0;
     let partial = options.is_partial || is_unread;
-    let body = Body {
+    let body = ManifestBody {
         node: options.node.clone(),
         paths: options.paths.clone(),
         tags: options.tags.clone(),
@@ -340,14 +346,20 @@ fn finish(
     report.stages.commit_secs = before.elapsed().as_secs_f64();
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
-    Ok(Done { snapshot: committed.snapshot, is_skipped: false, source_sequence, report, partial })
+    Ok(BackupOutcome {
+        snapshot: committed.snapshot,
+        is_skipped: false,
+        source_sequence,
+        report,
+        partial,
+    })
 }
 
 fn previous_pages<'a>(
     repository: &'a UnlockedRepository,
-    options: &'a Options,
+    options: &'a BackupOptions,
     previous: Option<&StoredSnapshot>,
-    monitor: &dyn Monitor,
+    monitor: &dyn BackupMonitor,
 ) -> Result<Option<PageReader<'a>>> {
     let Some(previous) = previous.filter(|_| !options.full) else { return Ok(None) };
     let cache = options.cache.as_deref();
@@ -363,7 +375,7 @@ fn previous_pages<'a>(
 /// over from it is looked for, and stored again where it is missing.
 fn distrusts(
     repository: &UnlockedRepository,
-    options: &Options,
+    options: &BackupOptions,
     reads: bool,
     previous: Option<&StoredSnapshot>,
 ) -> Result<bool> {
@@ -380,7 +392,7 @@ fn distrusts(
 
 /// Runs walk, workers and order until the source is done.
 fn pipeline(
-    options: &Options,
+    options: &BackupOptions,
     shared: &Shared<'_>,
     mut merge: Merge<'_>,
     mut reorder: ReorderBuffer<'_>,
@@ -452,10 +464,10 @@ fn feed(
 /// What a backup would do, without doing it: counts, and what would be read, with its size.
 pub fn dry_run(
     repository: &UnlockedRepository,
-    options: &Options,
-    monitor: &dyn Monitor,
+    options: &BackupOptions,
+    monitor: &dyn BackupMonitor,
     mut would_read: impl FnMut(&Entry),
-) -> Result<Report> {
+) -> Result<BackupReport> {
     let previous = newest(repository, options, monitor)?;
     let pages = previous_pages(repository, options, previous.as_ref(), monitor)?;
     let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head), None);

@@ -1,7 +1,7 @@
 //! What became of the chunks of one object. Some answers come when the object is long done, so who
 //! counts objects waits for the last of them.
 
-use crate::report::Report;
+use crate::report::BackupReport;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -46,7 +46,7 @@ impl ObjectDedup {
     }
 
     /// The object is done: counts it, now or with its last answer.
-    pub(super) fn count(&self, report: &mut Report) {
+    pub(super) fn count(&self, report: &mut BackupReport) {
         match &self.pending {
             _ if self.chunks == 0 => {}
             _ if self.new_chunks > 0 => {
@@ -64,7 +64,7 @@ impl ObjectDedup {
 
 impl PendingObject {
     /// An answer came.
-    pub(super) fn answer(&self, is_new: bool, report: &mut Report) {
+    pub(super) fn answer(&self, is_new: bool, report: &mut BackupReport) {
         self.missing.set(self.missing.get().saturating_sub(1));
         if is_new && !self.is_decided.replace(true) {
             report.objects_encrypted += 1;
@@ -72,7 +72,7 @@ impl PendingObject {
         self.decide(report);
     }
 
-    fn decide(&self, report: &mut Report) {
+    fn decide(&self, report: &mut BackupReport) {
         let is_last = self.is_closed.get() && self.missing.get() == 0;
         if is_last && !self.is_decided.replace(true) {
             report.objects_deduplicated += 1;
@@ -86,7 +86,7 @@ mod tests {
 
     fn counted(answers: &[Option<bool>], late: &[bool]) -> (u64, u64) {
         let (mut report, mut object, mut pending) =
-            (Report::default(), ObjectDedup::default(), Vec::new());
+            (BackupReport::default(), ObjectDedup::default(), Vec::new());
         for answer in answers {
             match answer {
                 Some(is_new) => object.known(*is_new),

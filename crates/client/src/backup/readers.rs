@@ -1,6 +1,6 @@
 //! How many threads read: many where disks answer many questions at once, few where heads move.
 
-use super::Options;
+use super::BackupOptions;
 use rustix::fs::{major, minor, stat};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ const READERS: usize = 6;
 const READERS_OF_SPINNING: usize = 2;
 
 /// Threads that read the sources of `options`.
-pub(super) fn count(options: &Options) -> usize {
+pub(super) fn count(options: &BackupOptions) -> usize {
     if options.threads > 0 {
         return options.threads;
     }

@@ -1,8 +1,8 @@
 //! Back in order: batches come back from the workers in any order and leave in that of the
 //! walk, into the tree.
 
-use super::Monitor;
-use super::batch::{Batch, Change, Item, Job, Read};
+use super::BackupMonitor;
+use super::batch::{Batch, EntryChange, Item, Job, Read};
 use super::queue::Queue;
 use super::tally::Tally;
 use super::worker::storable;
@@ -41,12 +41,16 @@ pub(super) struct ReorderBuffer<'a> {
     pending: VecDeque<Pending>,
     builder: Builder<&'a PageWriter<'a>>,
     linked: FxHashMap<LinkGroup, Linked>,
-    monitor: &'a dyn Monitor,
+    monitor: &'a dyn BackupMonitor,
     tally: Tally,
 }
 
 impl<'a> ReorderBuffer<'a> {
-    pub(super) fn new(pages: &'a PageWriter<'a>, cut_key: u64, monitor: &'a dyn Monitor) -> Self {
+    pub(super) fn new(
+        pages: &'a PageWriter<'a>,
+        cut_key: u64,
+        monitor: &'a dyn BackupMonitor,
+    ) -> Self {
         let builder = Builder::new(pages, cut_key);
         Self {
             pending: VecDeque::new(),
@@ -148,9 +152,9 @@ impl<'a> ReorderBuffer<'a> {
     fn read(&mut self, read: Read) -> Result<()> {
         let report = &mut self.tally.report;
         match read.change {
-            Change::Content => report.objects_backed_up += 1,
-            Change::Attributes => report.objects_updated += 1,
-            Change::Nothing => {
+            EntryChange::Content => report.objects_backed_up += 1,
+            EntryChange::Attributes => report.objects_updated += 1,
+            EntryChange::Nothing => {
                 report.objects_unchanged += 1;
                 report.objects_read_again += 1;
             }

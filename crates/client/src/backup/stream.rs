@@ -5,7 +5,7 @@ use super::object_dedup::ObjectDedup;
 use super::queue::Queue;
 use super::tally::Tally;
 use super::worker::Shared;
-use super::{Begun, Done, Monitor, Options, Progress, finish};
+use super::{BackupMonitor, BackupOptions, BackupOutcome, Begun, Progress, finish};
 use crate::manifest::{self, NewManifest};
 use crate::pages::PageWriter;
 use crate::{Error, Result, UnlockedRepository};
@@ -21,13 +21,13 @@ use tree::Builder;
 /// is published: a command that failed makes no snapshot.
 pub fn run_stream(
     repository: &UnlockedRepository,
-    options: &Options,
+    options: &BackupOptions,
     name: &[u8],
     input: &mut dyn Read,
     confirm: &mut dyn FnMut() -> Result<()>,
     progress: &Progress,
-    monitor: &dyn Monitor,
-) -> Result<Done> {
+    monitor: &dyn BackupMonitor,
+) -> Result<BackupOutcome> {
     if !format::entry::is_clean_path(name) {
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }

@@ -1,14 +1,14 @@
 //! Counting: each thread has its own tally, added up at the end.
 
 use super::memory::MemoryWatch;
-use crate::report::{Cost, Report, Stages};
+use crate::report::{BackupReport, ResourceUsage, StageTimes};
 use capture::walk::LeftOut;
 use std::time::{Duration, Instant};
 
 /// What one thread counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    pub(super) report: Report,
+    pub(super) report: BackupReport,
 }
 
 impl Tally {
@@ -57,7 +57,7 @@ impl Tally {
     }
 }
 
-fn add_stages(sum: &mut Stages, more: &Stages) {
+fn add_stages(sum: &mut StageTimes, more: &StageTimes) {
     sum.walk_wait_secs += more.walk_wait_secs;
     sum.read_secs += more.read_secs;
     sum.hash_secs += more.hash_secs;
@@ -80,7 +80,7 @@ pub(super) fn timed<T>(secs: &mut f64, work: impl FnOnce() -> T) -> T {
 
 /// Measures what the process costs from some moment on.
 pub(super) struct Meter {
-    start: Cost,
+    start: ResourceUsage,
     memory: MemoryWatch,
 }
 
@@ -89,9 +89,9 @@ impl Meter {
         Self { start: usage(), memory: MemoryWatch::start() }
     }
 
-    pub(super) fn read(&self) -> Cost {
+    pub(super) fn read(&self) -> ResourceUsage {
         let (now, start) = (usage(), &self.start);
-        Cost {
+        ResourceUsage {
             user_secs: now.user_secs - start.user_secs,
             system_secs: now.system_secs - start.system_secs,
             peak_memory_bytes: now.peak_memory_bytes,
@@ -106,8 +106,8 @@ impl Meter {
 }
 
 /// What the process used so far, but for memory over time.
-fn usage() -> Cost {
-    let mut cost = Cost::default();
+fn usage() -> ResourceUsage {
+    let mut cost = ResourceUsage::default();
     if let Ok(stat) = std::fs::read_to_string("/proc/self/stat") {
         read_stat(&stat, &mut cost);
     }
@@ -121,7 +121,7 @@ fn usage() -> Cost {
 }
 
 /// Fields by their number in proc(5): 10 and 12 are faults, 14 and 15 times in ticks.
-fn read_stat(stat: &str, cost: &mut Cost) {
+fn read_stat(stat: &str, cost: &mut ResourceUsage) {
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields: Vec<u64> =
         after_name.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();

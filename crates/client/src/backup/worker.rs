@@ -1,12 +1,12 @@
 //! A worker: reads the objects of batches, and stores what is new of them.
 
-use super::batch::{Batch, Change, Item, Job, Read};
+use super::batch::{Batch, EntryChange, Item, Job, Read};
 use super::compression::CompressionController;
 use super::content::{ChunkWriter, CompressorPool, Cutter, Runs};
 use super::object_dedup::ObjectDedup;
 use super::queue::{Queue, Task};
 use super::tally::{Tally, timed};
-use super::{Monitor, Options, Progress};
+use super::{BackupMonitor, BackupOptions, Progress};
 use crate::pages::PageWriter;
 use crate::throttle::Throttle;
 use crate::{Result, UnlockedRepository};
@@ -34,9 +34,9 @@ const INLINE_BYTES_MAX: usize = 48;
 
 /// What all workers share.
 pub(super) struct Shared<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a BackupOptions,
     pub(super) progress: &'a Progress,
-    pub(super) monitor: &'a dyn Monitor,
+    pub(super) monitor: &'a dyn BackupMonitor,
     pub(super) session: &'a dyn WriteSession,
     pub(super) sealer: &'a Sealer,
     pub(super) pages: &'a PageWriter<'a>,
@@ -50,9 +50,9 @@ pub(super) struct Shared<'a> {
 impl<'a> Shared<'a> {
     pub(super) fn new(
         repository: &'a UnlockedRepository,
-        options: &'a Options,
+        options: &'a BackupOptions,
         progress: &'a Progress,
-        monitor: &'a dyn Monitor,
+        monitor: &'a dyn BackupMonitor,
         session: &'a dyn WriteSession,
         sealer: &'a Sealer,
         pages: &'a PageWriter<'a>,
@@ -175,7 +175,8 @@ impl<'a> Worker<'a> {
         match read {
             Ok(entry) => {
                 self.note_partial(&entry);
-                let change = previous.map_or(Change::Content, |before| change(&before, &entry));
+                let change =
+                    previous.map_or(EntryChange::Content, |before| change(&before, &entry));
                 Ok(Item::Done(Box::new(Read { entry, change })))
             }
             Err(Missing::Object(problem)) if problem.vanished() => Ok(Item::Vanished),
@@ -436,15 +437,15 @@ pub(super) fn storable(
 }
 
 /// What differs between the snapshot before and now.
-fn change(before: &Entry, now: &Entry) -> Change {
+fn change(before: &Entry, now: &Entry) -> EntryChange {
     let has_same_content =
         before.kind() == now.kind() && before.size == now.size && before.content == now.content;
     let has_same_attributes = before.mtime == now.mtime
         && before.links == now.links
         && before.attributes == now.attributes;
     match (has_same_content, has_same_attributes) {
-        (false, _) => Change::Content,
-        (true, false) => Change::Attributes,
-        (true, true) => Change::Nothing,
+        (false, _) => EntryChange::Content,
+        (true, false) => EntryChange::Attributes,
+        (true, true) => EntryChange::Nothing,
     }
 }

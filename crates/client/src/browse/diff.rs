@@ -11,7 +11,7 @@ use tree::cursor::is_below;
 
 /// What kind of difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum DifferenceKind {
     /// Only in the second snapshot.
     Added,
     /// Only in the first.
@@ -28,7 +28,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// What kind.
-    pub kind: Kind,
+    pub kind: DifferenceKind,
     /// In the first snapshot.
     pub before: Option<Entry>,
     /// In the second.
@@ -43,9 +43,11 @@ impl Difference {
 
     fn of(change: Change) -> Option<Self> {
         Some(match change {
-            Change::Added(now) => Self { kind: Kind::Added, before: None, now: Some(now) },
+            Change::Added(now) => {
+                Self { kind: DifferenceKind::Added, before: None, now: Some(now) }
+            }
             Change::Removed(before) => {
-                Self { kind: Kind::Removed, before: Some(before), now: None }
+                Self { kind: DifferenceKind::Removed, before: Some(before), now: None }
             }
             Change::Modified(before, now) => {
                 let kind = kind_of(&before, &now)?;
@@ -55,13 +57,13 @@ impl Difference {
     }
 }
 
-fn kind_of(before: &Entry, now: &Entry) -> Option<Kind> {
+fn kind_of(before: &Entry, now: &Entry) -> Option<DifferenceKind> {
     if before.kind() != now.kind() {
-        Some(Kind::Type)
+        Some(DifferenceKind::Type)
     } else if before.content != now.content || before.size != now.size {
-        Some(Kind::Content)
+        Some(DifferenceKind::Content)
     } else if before.mtime != now.mtime || !same_attributes(before, now) {
-        Some(Kind::Attributes)
+        Some(DifferenceKind::Attributes)
     } else {
         debug_assert!(same_version(before, now));
         None

@@ -7,14 +7,14 @@ use format::entry::{Content, Entry, Segment};
 
 /// What an object takes in the repository, before deduplication and compression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct StoredSize {
     /// Chunks that it refers to.
     pub chunks: u64,
     /// Bytes in them, or in the entry itself.
     pub data_bytes: u64,
 }
 
-impl Extent {
+impl StoredSize {
     fn add(&mut self, segments: &[Segment]) {
         for segment in segments {
             if let Segment::Data(_, length) = segment {
@@ -26,18 +26,18 @@ impl Extent {
 }
 
 /// What `entry` takes.
-pub fn extent(pages: &PageReader<'_>, entry: &Entry) -> Result<Extent> {
-    let mut extent = Extent::default();
-    extent.add(&entry.attributes.xattr_runs);
+pub fn stored_size(pages: &PageReader<'_>, entry: &Entry) -> Result<StoredSize> {
+    let mut stored_size = StoredSize::default();
+    stored_size.add(&entry.attributes.xattr_runs);
     match &entry.content {
         Content::None => {}
-        Content::Inline(bytes) => extent.data_bytes += bytes.len() as u64,
-        Content::Segments(segments) => extent.add(segments),
+        Content::Inline(bytes) => stored_size.data_bytes += bytes.len() as u64,
+        Content::Segments(segments) => stored_size.add(segments),
         Content::Lists(lists) => {
             for id in lists.iter() {
-                extent.add(&read_list(pages, id)?);
+                stored_size.add(&read_list(pages, id)?);
             }
         }
     }
-    Ok(extent)
+    Ok(stored_size)
 }

@@ -3,7 +3,7 @@
 
 use super::data::choose;
 use super::structure::{Found, Located};
-use super::{Damage, Options, Report, cancelled, damage, structure};
+use super::{CheckOptions, CheckReport, Damage, cancelled, damage, structure};
 use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
 use crate::receipts::Received;
@@ -22,9 +22,9 @@ const LEFT_OUT: [&str; 4] = ["containers", "parity", "index", "tombstones"];
 
 pub(super) fn run(
     repository: &UnlockedRepository,
-    options: &Options,
+    options: &CheckOptions,
     progress: &Progress,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<()> {
     if options.repair {
         return Err(repository::Error::LocalOnly.into());
@@ -53,7 +53,7 @@ pub(super) fn run(
 
 /// What cites a snapshot that is not listed: it was forgotten, or lost. Tombstones say which, and lie where the containers
 /// do. A receipt of nobody known is told, since what has it is held back.
-fn history(found: &Found, listed: &[repository::snapshots::SnapshotRef], report: &mut Report) {
+fn history(found: &Found, listed: &[repository::snapshots::SnapshotRef], report: &mut CheckReport) {
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let is_gone = |id: &SnapshotId| *id != SnapshotId([0; SnapshotId::LEN]) && !listed.contains(id);
     let cited = found.snapshots.iter().map(|snapshot| snapshot.head.previous);
@@ -69,7 +69,7 @@ fn history(found: &Found, listed: &[repository::snapshots::SnapshotRef], report:
 /// Reads records, and compares what is in them with its names.
 struct Data<'a> {
     repository: &'a UnlockedRepository,
-    report: &'a mut Report,
+    report: &'a mut CheckReport,
     progress: &'a Progress,
     scratch: Scratch,
     buffer: Vec<u8>,
@@ -82,7 +82,7 @@ type At = (RecordLocation, ObjectId);
 impl<'a> Data<'a> {
     fn new(
         repository: &'a UnlockedRepository,
-        report: &'a mut Report,
+        report: &'a mut CheckReport,
         progress: &'a Progress,
     ) -> Result<Self> {
         let (buffer, lost) = Default::default();

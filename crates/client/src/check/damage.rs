@@ -2,7 +2,7 @@
 
 use super::data::Seen;
 use super::structure::Found;
-use super::{Damage, Report};
+use super::{CheckReport, Damage};
 use crate::manifest::Snapshot;
 use crate::pages::{Lost, PageReader};
 use crate::{Result, UnlockedRepository};
@@ -19,7 +19,7 @@ pub(super) fn attribute(
     repository: &UnlockedRepository,
     found: &Found,
     seen: &Seen,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<()> {
     for damage in seen.damages.iter().chain(&healed(repository, seen)) {
         let range = damage
@@ -54,7 +54,7 @@ pub(super) fn search(
     repository: &UnlockedRepository,
     found: &Found,
     wanted: &FxHashSet<IdPrefix>,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<()> {
     let search = Search { wanted, bad_pages: &found.bad_pages };
     let pages = PageReader::new(repository)?;

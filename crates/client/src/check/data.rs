@@ -2,7 +2,7 @@
 //! object in it is compared with its name. Manifests and tombstones are read always: they tell
 //! which snapshots there should be.
 
-use super::{Options, Report, cancelled};
+use super::{CheckOptions, CheckReport, cancelled};
 use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
 use crate::{Error, Result, UnlockedRepository};
@@ -71,9 +71,9 @@ struct Total {
 
 pub(super) fn check(
     repository: &UnlockedRepository,
-    options: &Options,
+    options: &CheckOptions,
     progress: &Progress,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<Seen> {
     let containers = containers(repository)?;
     let numbers: Vec<_> = containers.keys().copied().collect();

@@ -3,7 +3,7 @@
 
 use super::data::Seen;
 use super::structure::Found;
-use super::{Damage, Report};
+use super::{CheckReport, Damage};
 use crate::signers::Signers;
 use crate::unlisted::{forgotten, signed_head};
 use crate::{Result, UnlockedRepository};
@@ -18,7 +18,7 @@ pub(super) fn check(
     repository: &UnlockedRepository,
     found: &Found,
     seen: &Seen,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<()> {
     let signers = Signers::new(repository);
     // One of a key that was removed since explains a gap as well as any.

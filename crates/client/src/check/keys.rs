@@ -1,7 +1,7 @@
 //! Key slots, the key list and the settings: each is as its maker made it, lies under its own
 //! name, and what stands twice does so.
 
-use super::{Damage, Report};
+use super::{CheckReport, Damage};
 use crate::{Result, UnlockedRepository};
 use crypto::{KeyEntry, LAST_KEY_EPOCH};
 use ids::KeyId;
@@ -14,7 +14,7 @@ fn ills(repository: &UnlockedRepository) -> Result<Vec<(&'static str, String)>> 
     Ok(ills)
 }
 
-pub(super) fn check(repository: &UnlockedRepository, report: &mut Report) -> Result<()> {
+pub(super) fn check(repository: &UnlockedRepository, report: &mut CheckReport) -> Result<()> {
     let damages = &mut report.damages;
     let mut tell = |what, healable| damages.push(Damage { what, healable, ..Damage::default() });
     // Without it nobody can say what is forged: `rebuild` makes it anew.
@@ -50,7 +50,7 @@ pub(super) fn check(repository: &UnlockedRepository, report: &mut Report) -> Res
 const LAST: &str = "this is the last key epoch: whoever holds a key that is removed from now on can read what is stored later. Make a new repository: icecore init";
 
 /// The list is at least of the epoch in which everything was stored that opened.
-pub(super) fn check_epoch(repository: &UnlockedRepository, report: &mut Report) -> Result<()> {
+pub(super) fn check_epoch(repository: &UnlockedRepository, report: &mut CheckReport) -> Result<()> {
     let (list, latest) = (repository.key_list()?, repository.blocks()?.opener().latest());
     if latest > list.epoch() {
         let what = format!(
@@ -82,7 +82,7 @@ fn left(id: KeyId) -> String {
 pub(super) fn repair(
     repository: &UnlockedRepository,
     lease: &repository::lease::Lease,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<()> {
     // Only one that the root key signed is copied.
     repository.refresh_key_list()?;

@@ -1,6 +1,6 @@
 //! Repair: containers that have rotted are written as they were, by their parity.
 
-use super::{Report, cancelled};
+use super::{CheckReport, cancelled};
 use crate::backup::Progress;
 use crate::{Result, UnlockedRepository};
 use repository::parity::{RepairOutcome, remove_unfinished, repair};
@@ -10,7 +10,7 @@ use repository::parity::{RepairOutcome, remove_unfinished, repair};
 pub(super) fn run(
     repository: &UnlockedRepository,
     progress: &Progress,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<()> {
     let local = &repository.local()?;
     let lease = repository.lease("check --repair")?;

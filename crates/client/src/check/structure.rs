@@ -1,7 +1,7 @@
 //! Structure: every snapshot is signed, its pages are what their names say, and every chunk that
 //! they need is in the index.
 
-use super::{Damage, Report, cancelled};
+use super::{CheckReport, Damage, cancelled};
 use crate::backup::Progress;
 use crate::manifest::{ManifestReader, Snapshot};
 use crate::pages::PageReader;
@@ -84,7 +84,7 @@ struct Walk<'a, 'b> {
 pub(super) fn check(
     repository: &UnlockedRepository,
     progress: &Progress,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<Found> {
     check_with(repository, None, progress, report)
 }
@@ -94,7 +94,7 @@ pub(super) fn check_with(
     repository: &UnlockedRepository,
     located: Option<&mut Located<'_>>,
     progress: &Progress,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> Result<Found> {
     let mut reader = ManifestReader::new(repository)?;
     let damages = &mut report.damages;
@@ -129,7 +129,7 @@ pub(super) fn check_with(
 /// showed a writer an old state. A source's own number may stand twice without that: when a
 /// backup failed in its last step, or its file was lost, the next one builds on the one before
 /// it, and a rebuild brings both.
-fn check_chains(snapshots: &[Snapshot], report: &mut Report) {
+fn check_chains(snapshots: &[Snapshot], report: &mut CheckReport) {
     let mut seen = FxHashSet::default();
     for snapshot in snapshots.iter().filter(|snapshot| !seen.insert(snapshot.head.sequence)) {
         let number = snapshot.head.sequence;
@@ -158,7 +158,7 @@ impl Walk<'_, '_> {
         pages: &PageReader<'_>,
         root: ObjectId,
         progress: &Progress,
-        report: &mut Report,
+        report: &mut CheckReport,
     ) -> Result<()> {
         let mut stack = vec![root];
         while let Some(id) = stack.pop() {

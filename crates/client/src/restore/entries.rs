@@ -1,6 +1,6 @@
 //! Which entries are restored, and under which path of the target.
 
-use super::Options;
+use super::RestoreOptions;
 use super::roots::Roots;
 use crate::manifest::Snapshot;
 use crate::pages::{Lost, PageReader};
@@ -32,7 +32,7 @@ impl Selection {
         pages: &PageReader<'_>,
         snapshot: &Snapshot,
         subpath: &[u8],
-        options: &Options,
+        options: &RestoreOptions,
     ) -> Result<Self> {
         let subpath = subpath.to_vec();
         let (prefix, is_directory) = match subpath.is_empty() {

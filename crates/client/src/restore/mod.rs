@@ -39,7 +39,7 @@ use work::Shared;
 
 /// How to restore.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct RestoreOptions {
     /// What happens to what is there already.
     pub overwrite: Overwrite,
     /// Remove what the snapshot does not have, below the paths that were backed up: once all of the
@@ -72,7 +72,7 @@ pub struct Options {
 
 /// What a restore did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct RestoreReport {
     /// Regular files written.
     pub files: u64,
     /// Directories.
@@ -104,7 +104,7 @@ pub struct Report {
 }
 
 /// What a restore tells while it runs. Called by many threads.
-pub trait Monitor: Sync {
+pub trait RestoreMonitor: Sync {
     /// An object could not be restored, or lacks something; `path` is that in the target.
     fn problem(&self, path: &[u8], text: &str);
 
@@ -120,9 +120,9 @@ pub trait Monitor: Sync {
     }
 }
 
-impl Report {
+impl RestoreReport {
     /// Whether anything of the snapshot is in the target now.
-    pub fn brought_something(&self) -> bool {
+    pub fn restored_anything(&self) -> bool {
         let brought = [self.files, self.directories, self.links, self.unchanged, self.kept];
         brought.iter().any(|count| *count > 0)
     }
@@ -150,9 +150,9 @@ impl Counters {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
 
-    fn report(&self, elapsed_secs: f64) -> Report {
+    fn report(&self, elapsed_secs: f64) -> RestoreReport {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Report {
+        RestoreReport {
             files: get(&self.files),
             directories: get(&self.directories),
             links: get(&self.links),
@@ -178,10 +178,10 @@ pub fn run(
     snapshot: &Snapshot,
     subpath: &[u8],
     target: &Path,
-    options: &Options,
+    options: &RestoreOptions,
     progress: &Progress,
-    monitor: &dyn Monitor,
-) -> Result<Report> {
+    monitor: &dyn RestoreMonitor,
+) -> Result<RestoreReport> {
     let begun = Instant::now();
     if options.delete {
         removal::refuse(snapshot, target)?;
@@ -223,7 +223,7 @@ pub fn run(
     }
     let report = counters.report(begun.elapsed().as_secs_f64());
     let healed_records = (repository.store.healed().len() - healed_before) as u64;
-    Ok(Report { healed_records, ..report })
+    Ok(RestoreReport { healed_records, ..report })
 }
 
 /// What is restored.
@@ -291,21 +291,24 @@ impl Tree<'_> {
     }
 }
 
-pub(crate) fn threads(options: &Options) -> usize {
+pub(crate) fn threads(options: &RestoreOptions) -> usize {
     match options.threads {
         0 => std::thread::available_parallelism().map_or(2, usize::from),
         threads => threads,
     }
 }
 
-fn open_target(target: &Path, options: &Options) -> std::result::Result<Target, restore::Problem> {
+fn open_target(
+    target: &Path,
+    options: &RestoreOptions,
+) -> std::result::Result<Target, restore::Problem> {
     match &options.target_below {
         Some(folder) => Target::open_below(folder, target, target_options(options)),
         None => Target::open(target, target_options(options)),
     }
 }
 
-fn target_options(options: &Options) -> restore::Options {
+fn target_options(options: &RestoreOptions) -> restore::Options {
     restore::Options {
         overwrite: options.overwrite,
         dry_run: options.dry_run,

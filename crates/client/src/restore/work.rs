@@ -1,7 +1,7 @@
 //! Workers of a restore: each opens a record once and writes all that it holds.
 
 use super::file::FileJob;
-use super::{Counters, Monitor, Options};
+use super::{Counters, RestoreMonitor, RestoreOptions};
 use crate::backup::Progress;
 use crate::blocks::{BlockCache, Scratch};
 use crate::pages::Lost;
@@ -27,10 +27,10 @@ pub(super) struct Shared<'a> {
     pub(super) repository: &'a UnlockedRepository,
     pub(super) blocks: &'a BlockCache,
     pub(super) target: &'a Target,
-    pub(super) options: &'a Options,
+    pub(super) options: &'a RestoreOptions,
     pub(super) counters: &'a Counters,
     pub(super) progress: &'a Progress,
-    pub(super) monitor: &'a dyn Monitor,
+    pub(super) monitor: &'a dyn RestoreMonitor,
     /// The target was empty: nothing can be unchanged in it.
     pub(super) is_new: bool,
     /// The target's path, for errors.

@@ -1,6 +1,6 @@
 //! Which snapshots a policy looks at together.
 
-use super::Decision;
+use super::RetentionDecision;
 use crate::manifest::Snapshot;
 use serde::Serialize;
 
@@ -56,5 +56,5 @@ pub struct Group<'a> {
     /// What they have in common.
     pub key: GroupKey<'a>,
     /// What becomes of each.
-    pub decisions: Vec<Decision<'a>>,
+    pub decisions: Vec<RetentionDecision<'a>>,
 }

@@ -1,7 +1,7 @@
 //! Which snapshots stay, by policy, time and trust.
 
 use super::*;
-use crate::manifest::Body;
+use crate::manifest::ManifestBody;
 use crate::receipts::Received;
 use format::manifest::{Head, REMADE};
 use ids::{KeyId, ObjectId, SnapshotId};
@@ -28,17 +28,18 @@ fn snapshot(sequence: u64, secs: i64, tags: &[&str]) -> Snapshot {
         original: None,
     };
     let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
-    let body = Body { node: "n".into(), paths: vec!["/".into()], tags, ..Body::default() };
+    let body =
+        ManifestBody { node: "n".into(), paths: vec!["/".into()], tags, ..ManifestBody::default() };
     Snapshot { name: SnapshotRef { sequence, id }, head, body, received: Received::Never }
 }
 
 /// Months of 28 days and years of 12 of them: enough to tell spans apart.
-fn calendar(time: Time) -> Civil {
+fn calendar(time: Time) -> CalendarTime {
     let days = time.secs.div_euclid(DAY);
     let hour = time.secs.rem_euclid(DAY) / HOUR;
     let week = (days.div_euclid(7 * 48) as i32, (days.rem_euclid(7 * 48) / 7) as u8);
     let (month, day) = (days.div_euclid(28), days.rem_euclid(28));
-    Civil {
+    CalendarTime {
         year: month.div_euclid(12) as i32,
         month: month.rem_euclid(12) as u8 + 1,
         day: day as u8 + 1,
@@ -48,7 +49,7 @@ fn calendar(time: Time) -> Civil {
 }
 
 /// Numbers of the snapshots that stay, from 1 for the oldest.
-fn kept(policy: &Policy, snapshots: &[Snapshot]) -> Vec<u64> {
+fn kept(policy: &RetentionPolicy, snapshots: &[Snapshot]) -> Vec<u64> {
     let groups = apply(policy, snapshots, &|_| true, &calendar, NOW);
     let decisions = groups.iter().flat_map(|group| &group.decisions);
     let mut kept: Vec<_> = decisions
@@ -67,31 +68,40 @@ fn series() -> Vec<Snapshot> {
 #[test]
 fn policies_keep_what_restic_keeps() {
     use Keep::{All, Newest};
-    let table: Vec<(Policy, Vec<u64>)> = vec![
-        (Policy { last: Newest(3), ..Policy::default() }, vec![238, 239, 240]),
-        (Policy { last: Newest(1000), ..Policy::default() }, (1..=240).collect()),
+    let table: Vec<(RetentionPolicy, Vec<u64>)> = vec![
+        (RetentionPolicy { last: Newest(3), ..RetentionPolicy::default() }, vec![238, 239, 240]),
+        (RetentionPolicy { last: Newest(1000), ..RetentionPolicy::default() }, (1..=240).collect()),
         // The newest complete one stays in any case.
-        (Policy { last: Newest(0), ..Policy::default() }, vec![240]),
-        (Policy { hourly: Newest(2), ..Policy::default() }, vec![239, 240]),
-        (Policy { daily: Newest(3), ..Policy::default() }, vec![232, 236, 240]),
+        (RetentionPolicy { last: Newest(0), ..RetentionPolicy::default() }, vec![240]),
+        (RetentionPolicy { hourly: Newest(2), ..RetentionPolicy::default() }, vec![239, 240]),
+        (RetentionPolicy { daily: Newest(3), ..RetentionPolicy::default() }, vec![232, 236, 240]),
         // Days 56..59 are the running week; each week is kept by its last snapshot.
-        (Policy { weekly: Newest(3), ..Policy::default() }, vec![196, 224, 240]),
-        (Policy { monthly: Newest(2), ..Policy::default() }, vec![224, 240]),
+        (RetentionPolicy { weekly: Newest(3), ..RetentionPolicy::default() }, vec![196, 224, 240]),
+        (RetentionPolicy { monthly: Newest(2), ..RetentionPolicy::default() }, vec![224, 240]),
         // The rule is not used up when the snapshots are: the oldest stays too.
-        (Policy { monthly: Newest(10), ..Policy::default() }, vec![1, 112, 224, 240]),
-        (Policy { monthly: All, ..Policy::default() }, vec![1, 112, 224, 240]),
-        (Policy { yearly: Newest(1), ..Policy::default() }, vec![240]),
-        (Policy { yearly: Newest(5), ..Policy::default() }, vec![1, 240]),
-        (Policy { within_secs: Some(12 * 3600), ..Policy::default() }, vec![238, 239, 240]),
-        (Policy { last: Newest(1), daily: Newest(2), ..Policy::default() }, vec![236, 240]),
-        (Policy::default(), vec![240]),
         (
-            Policy {
-                within_secs_each: WithinEach {
+            RetentionPolicy { monthly: Newest(10), ..RetentionPolicy::default() },
+            vec![1, 112, 224, 240],
+        ),
+        (RetentionPolicy { monthly: All, ..RetentionPolicy::default() }, vec![1, 112, 224, 240]),
+        (RetentionPolicy { yearly: Newest(1), ..RetentionPolicy::default() }, vec![240]),
+        (RetentionPolicy { yearly: Newest(5), ..RetentionPolicy::default() }, vec![1, 240]),
+        (
+            RetentionPolicy { within_secs: Some(12 * 3600), ..RetentionPolicy::default() },
+            vec![238, 239, 240],
+        ),
+        (
+            RetentionPolicy { last: Newest(1), daily: Newest(2), ..RetentionPolicy::default() },
+            vec![236, 240],
+        ),
+        (RetentionPolicy::default(), vec![240]),
+        (
+            RetentionPolicy {
+                within_secs_each: KeepWithin {
                     daily: Some(2 * DAY as u64),
-                    ..WithinEach::default()
+                    ..KeepWithin::default()
                 },
-                ..Policy::default()
+                ..RetentionPolicy::default()
             },
             vec![232, 236, 240],
         ),
@@ -110,14 +120,14 @@ fn snapshots_of_the_future_stay_and_push_no_other_out() {
     all.extend(future);
     let kept_of = |policy| kept(&policy, &all);
     let (last, within) = (Keep::Newest(2), Some(12 * 3600));
-    let policy = Policy { last, ..Policy::default() };
+    let policy = RetentionPolicy { last, ..RetentionPolicy::default() };
     assert_eq!(kept_of(policy.clone()), [239, 240, 301, 302, 303]);
-    let policy_within = Policy { within_secs: within, ..Policy::default() };
+    let policy_within = RetentionPolicy { within_secs: within, ..RetentionPolicy::default() };
     assert_eq!(kept_of(policy_within), [238, 239, 240, 301, 302, 303]);
     // A clock that is wrong now, and shows 1970, forgets nothing.
     let groups = apply(&policy, &all[8..], &|_| true, &calendar, 0);
     assert!(groups[0].decisions.iter().all(|found| !found.reasons.is_empty()));
-    let none = Policy { tags: vec![vec!["typo".into()]], ..Policy::default() };
+    let none = RetentionPolicy { tags: vec![vec!["typo".into()]], ..RetentionPolicy::default() };
     assert!(apply(&none, &all, &|_| true, &calendar, NOW)[0].loses_all());
 }
 
@@ -126,7 +136,7 @@ fn a_tag_keeps_what_has_all_of_its_list() {
     let all = [snapshot(1, 0, &["a"]), snapshot(2, DAY, &["a", "b"]), snapshot(3, 2 * DAY, &[])];
     let tags = |lists: &[&[&str]]| {
         let list = |list: &&[&str]| list.iter().map(|tag| (*tag).to_owned()).collect();
-        Policy { tags: lists.iter().map(list).collect(), ..Policy::default() }
+        RetentionPolicy { tags: lists.iter().map(list).collect(), ..RetentionPolicy::default() }
     };
     assert_eq!(kept(&tags(&[&["a"]]), &all), [1, 2, 3]);
     assert_eq!(kept(&tags(&[&["a", "b"]]), &all), [2, 3]);
@@ -138,16 +148,16 @@ fn each_source_is_decided_by_itself() {
     let mut all = series();
     all[0].body.node = "other".into();
     all[1].body.paths = vec!["/home".into()];
-    let policy = Policy { last: Keep::Newest(1), ..Policy::default() };
+    let policy = RetentionPolicy { last: Keep::Newest(1), ..RetentionPolicy::default() };
     assert_eq!(kept(&policy, &all), [1, 2, 240]);
 }
 
 #[test]
 fn a_source_that_would_lose_all_is_seen() {
     let all = series();
-    let policy = Policy { tags: vec![vec!["typo".into()]], ..Policy::default() };
+    let policy = RetentionPolicy { tags: vec![vec!["typo".into()]], ..RetentionPolicy::default() };
     assert!(apply(&policy, &all, &|_| true, &calendar, NOW).iter().all(Group::loses_all));
-    assert!(Policy::default().is_empty() && !policy.is_empty());
+    assert!(RetentionPolicy::default().is_empty() && !policy.is_empty());
 }
 
 /// A change of tags makes a new record of an old snapshot: with the place of the old one.
@@ -156,7 +166,7 @@ fn a_snapshot_that_was_made_anew_keeps_its_place_and_is_no_anomaly() {
     let mut anew = snapshot(5, 0, &[]);
     (anew.head.flags, anew.head.original) = (REMADE, Some((SnapshotId([1; 16]), 1)));
     let all = [anew, snapshot(3, DAY, &[])];
-    let policy = Policy { last: Keep::Newest(1), ..Policy::default() };
+    let policy = RetentionPolicy { last: Keep::Newest(1), ..RetentionPolicy::default() };
     assert_eq!(kept(&policy, &all), [3]);
     assert_eq!(apply(&policy, &all, &|_| true, &calendar, NOW)[0].decisions[1].held_back(), None);
 }
@@ -169,11 +179,11 @@ fn snapshots_dated_into_the_past_push_no_good_one_out() {
     let fakes = (1..=7).map(|at| snapshot(7 + at, day(at as i64) + 21 * HOUR, &[]));
     let mut all: Vec<_> = good.chain(fakes.clone()).collect();
     // The last one is not before the newest good one: it is of that very day.
-    let policy = Policy {
+    let policy = RetentionPolicy {
         daily: Keep::Newest(7),
         weekly: Keep::Newest(5),
         monthly: Keep::Newest(12),
-        ..Policy::default()
+        ..RetentionPolicy::default()
     };
     let kept_of = kept(&policy, &all);
     assert!((1..7).all(|good| kept_of.contains(&good)), "{kept_of:?}");
@@ -193,7 +203,7 @@ fn a_filter_makes_no_wrong_time_good() {
     let mut all = series();
     all.push(fake);
     let is_tagged = |one: &Snapshot| !one.body.tags.is_empty();
-    let policy = Policy { last: Keep::Newest(1), ..Policy::default() };
+    let policy = RetentionPolicy { last: Keep::Newest(1), ..RetentionPolicy::default() };
     let groups = apply(&policy, &all, &is_tagged, &calendar, NOW);
     assert_eq!(groups[0].decisions.len(), 1);
     assert!(groups[0].decisions[0].held_back().is_some());
@@ -204,17 +214,17 @@ fn a_flood_pushes_nothing_out_of_the_days_before() {
     let mut all = series();
     let begin = 60 * DAY;
     all.extend((0..100).map(|at| snapshot(241 + at, begin + at as i64 * 36, &[])));
-    let policy = Policy { daily: Keep::Newest(4), ..Policy::default() };
+    let policy = RetentionPolicy { daily: Keep::Newest(4), ..RetentionPolicy::default() };
     assert_eq!(kept(&policy, &all), [232, 236, 240, 340]);
 }
 
 #[test]
 fn partial_snapshots_push_no_complete_one_out() {
     let policies = [
-        Policy { last: Keep::Newest(2), ..Policy::default() },
-        Policy { daily: Keep::Newest(2), ..Policy::default() },
-        Policy { within_secs: Some(HOUR as u64), ..Policy::default() },
-        Policy { tags: vec![vec!["x".into()]], ..Policy::default() },
+        RetentionPolicy { last: Keep::Newest(2), ..RetentionPolicy::default() },
+        RetentionPolicy { daily: Keep::Newest(2), ..RetentionPolicy::default() },
+        RetentionPolicy { within_secs: Some(HOUR as u64), ..RetentionPolicy::default() },
+        RetentionPolicy { tags: vec![vec!["x".into()]], ..RetentionPolicy::default() },
     ];
     for policy in policies {
         let mut all = series();
@@ -258,12 +268,12 @@ fn nothing_that_is_wrong_costs_a_good_snapshot() {
             }
             all.push(made);
         }
-        let policy = Policy {
+        let policy = RetentionPolicy {
             last: Keep::Newest(random(4) as u32),
             daily: Keep::Newest(random(9) as u32),
             weekly: Keep::Newest(random(5) as u32),
             within_secs: Some(random(200) * 3600),
-            ..Policy::default()
+            ..RetentionPolicy::default()
         };
         // What begins in the past is held back by nothing: the first may be dated as it likes.
         let first = all.iter().position(|one| good.first().is_some_and(|it| it.name == one.name));

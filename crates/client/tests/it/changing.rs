@@ -148,7 +148,10 @@ fn a_file_that_changed_while_it_was_read_is_marked_and_read_again() {
 
 /// Calls `then` once, at the first container of a backup: the walk is over by then, the reading
 /// is not.
-fn backup_with_an_event(place: &Place, then: impl Fn() + Send + 'static) -> client::backup::Done {
+fn backup_with_an_event(
+    place: &Place,
+    then: impl Fn() + Send + 'static,
+) -> client::backup::BackupOutcome {
     drop(place.init());
     let mut waiting = true;
     let plan = Plan::watched(Box::new(move |call| {
@@ -162,7 +165,7 @@ fn backup_with_an_event(place: &Place, then: impl Fn() + Send + 'static) -> clie
     }));
     let repository =
         UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
-    let options = client::backup::Options { threads: 1, ..place.options() };
+    let options = client::backup::BackupOptions { threads: 1, ..place.options() };
     client::backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap()
 }
 

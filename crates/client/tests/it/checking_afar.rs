@@ -6,7 +6,7 @@ use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{Place, checked, init_with_parity};
 use client::UnlockedRepository;
 use client::backup::Progress;
-use client::check::{self, Options, Report};
+use client::check::{self, CheckOptions, CheckReport};
 use repository::snapshots::SnapshotRef;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,13 +22,13 @@ fn made(place: &Place, repository: &UnlockedRepository) -> Vec<SnapshotRef> {
     (1..=3).map(day).collect()
 }
 
-fn seen(place: &Place, percent: Option<f64>) -> Report {
+fn seen(place: &Place, percent: Option<f64>) -> CheckReport {
     let (_, repository) = Far::of(place);
-    let options = Options { read_data_percent: percent, ..Options::default() };
+    let options = CheckOptions { read_data_percent: percent, ..CheckOptions::default() };
     check::run(&repository, &options, &Progress::default()).unwrap()
 }
 
-fn paths(report: &Report) -> BTreeSet<Vec<u8>> {
+fn paths(report: &CheckReport) -> BTreeSet<Vec<u8>> {
     report.damages.iter().flat_map(|damage| damage.paths.clone()).collect()
 }
 
@@ -60,14 +60,14 @@ fn a_good_repository_is_good_from_afar_and_all_that_is_read_was_sent_for() {
     );
     assert!(structure.left_out.contains(&"containers"));
     let (far, repository) = Far::of(&place);
-    let options = Options { read_data_percent: Some(100.0), ..Options::default() };
+    let options = CheckOptions { read_data_percent: Some(100.0), ..CheckOptions::default() };
     let report = check::run(&repository, &options, &Progress::default()).unwrap();
     assert_eq!(report.damages, []);
     assert!(report.bytes_read > 900_000, "{}", report.bytes_read);
     assert_eq!(far.left(), 0);
     assert!(far.reads.load(Ordering::Relaxed) > 2);
     assert!(
-        check::run(&repository, &Options { repair: true, ..options }, &Progress::default())
+        check::run(&repository, &CheckOptions { repair: true, ..options }, &Progress::default())
             .is_err()
     );
 }
@@ -86,7 +86,7 @@ fn pages_are_sent_for_and_a_check_waits_for_few_answers() {
     place.backup(&repository);
     let (far, repository) = Far::of(&place);
     far.trips();
-    let report = check::run(&repository, &Options::default(), &Progress::default()).unwrap();
+    let report = check::run(&repository, &CheckOptions::default(), &Progress::default()).unwrap();
     let (trips, reads) = (far.trips(), far.reads.load(Ordering::Relaxed));
     assert_eq!((report.damages.len(), far.left()), (0, 0));
     assert!(report.pages > 50 && reads > 0, "{report:?}");
@@ -125,7 +125,7 @@ fn a_server_that_gives_other_records_is_found_out() {
     let place = Place::new();
     made(&place, &place.init());
     let (far, repository) = Far::of(&place);
-    let options = Options { read_data_percent: Some(100.0), ..Options::default() };
+    let options = CheckOptions { read_data_percent: Some(100.0), ..CheckOptions::default() };
     check::run(&repository, &options, &Progress::default()).unwrap();
     let mut places: Vec<_> = far.wanted.lock().keys().copied().collect();
     places.sort_unstable();

@@ -5,7 +5,7 @@ use crate::testkit::build::noise;
 use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{Heard, NAME, PASSWORD, Place, Tree, assert_same, snapshot};
 use client::backup::Progress;
-use client::restore::{self, Options, Report};
+use client::restore::{self, RestoreOptions, RestoreReport};
 use client::{Error, UnlockedRepository};
 use repository::snapshots::SnapshotRef;
 use std::path::{Path, PathBuf};
@@ -39,11 +39,11 @@ impl Lab {
         self.place.at("target")
     }
 
-    fn restore(&self, progress: &Progress, plan: &Arc<Plan>) -> client::Result<Report> {
+    fn restore(&self, progress: &Progress, plan: &Arc<Plan>) -> client::Result<RestoreReport> {
         let storage = FaultyStorage::new(&self.place.repository(), plan);
         let repository = UnlockedRepository::open(storage, PASSWORD).unwrap().with_cache_bytes(0);
         let snapshot = snapshot(&repository, self.name).unwrap();
-        let options = Options { threads: 2, ..Options::default() };
+        let options = RestoreOptions { threads: 2, ..RestoreOptions::default() };
         restore::run(
             &repository,
             &snapshot,

@@ -79,7 +79,7 @@ struct Matrix {
 /// What a repository gives back.
 struct State {
     restored: Vec<Restored>,
-    check: client::Result<check::Report>,
+    check: client::Result<check::CheckReport>,
 }
 
 impl Matrix {
@@ -179,7 +179,7 @@ impl Matrix {
                 .map(|_| "forgotten".into())
                 .map_err(text),
             _ => {
-                let options = reclaim::Options {
+                let options = reclaim::ReclaimOptions {
                     max_waste_percent: 0.0,
                     dry_run: false,
                     accept_damage: false,
@@ -206,7 +206,7 @@ impl Matrix {
     }
 
     fn backup(&self, repository: &UnlockedRepository, full: bool) -> client::Result<Made> {
-        let options = client::backup::Options { full, ..self.lab.place.options() };
+        let options = client::backup::BackupOptions { full, ..self.lab.place.options() };
         let heard = crate::testkit::Heard::default();
         let done = client::backup::run(repository, &options, &Default::default(), &heard)?;
         assert!(done.report.adds_up(), "{:#?}", done.report);
@@ -265,7 +265,7 @@ impl State {
 }
 
 /// Check names a snapshot of which anything is lost, and all that is lost of it.
-fn assert_named(report: &check::Report, name: SnapshotRef, restored: &Restored, what: &str) {
+fn assert_named(report: &check::CheckReport, name: SnapshotRef, restored: &Restored, what: &str) {
     let id = name.id.to_string();
     let all = report.damages.iter().chain(&report.notes);
     let of_it: Vec<&Damage> = all.filter(|damage| damage.snapshots.contains(&id)).collect();
@@ -368,7 +368,7 @@ fn whatever_is_damaged_five_promises_hold() {
 fn a_restore_that_deletes_spares_everything_while_a_page_is_lost() {
     let lab = Lab::new();
     let target = lab.place.at("target");
-    let options = client::restore::Options { delete: true, ..Default::default() };
+    let options = client::restore::RestoreOptions { delete: true, ..Default::default() };
     let restore = |place: &Place| {
         let name = lab.made[0].name;
         crate::testkit::restore_with(&place.open(), name, b"", &target, &options).unwrap()

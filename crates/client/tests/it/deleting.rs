@@ -7,24 +7,24 @@ use crate::testkit::{Heard, NAME, PASSWORD, Place, snapshot};
 use capture::walk::Root;
 use client::backup::{self, Progress};
 use client::manifest::Snapshot;
-use client::restore::{self, Options, Report};
+use client::restore::{self, RestoreOptions, RestoreReport};
 use client::{Error, UnlockedRepository};
 use repository::snapshots::SnapshotRef;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a restore did, said and removed.
-type Restored = client::Result<(Report, Vec<String>, Vec<(String, u64)>)>;
+type Restored = client::Result<(RestoreReport, Vec<String>, Vec<(String, u64)>)>;
 
-fn deleting() -> Options {
-    Options { delete: true, no_sync: true, threads: 2, ..Options::default() }
+fn deleting() -> RestoreOptions {
+    RestoreOptions { delete: true, no_sync: true, threads: 2, ..RestoreOptions::default() }
 }
 
 fn restored(
     repository: &UnlockedRepository,
     snapshot: &Snapshot,
     target: &Path,
-    options: &Options,
+    options: &RestoreOptions,
 ) -> Restored {
     let (heard, progress) = (Heard::default(), Progress::default());
     let report = restore::run(repository, snapshot, b"", target, options, &progress, &heard)?;
@@ -41,7 +41,7 @@ fn nested() -> (Place, UnlockedRepository, SnapshotRef) {
     let shown_as = Some(b"/home/x".to_vec());
     let roots =
         vec![Root { source: place.source().into_os_string().into_encoded_bytes(), shown_as }];
-    let options = backup::Options { roots, paths: vec!["/home/x".into()], ..place.options() };
+    let options = backup::BackupOptions { roots, paths: vec!["/home/x".into()], ..place.options() };
     let done = backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
     (place, repository, done.snapshot)
 }
@@ -66,7 +66,7 @@ fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is
     let (target, snapshot) = (with_strangers(&place), snapshot(&repository, name).unwrap());
     let expected = [("home/x/dir0/more", 1), ("home/x/stranger", 3), ("home/x/tiny", 2)];
     let expected = expected.map(|(path, objects)| (path.to_owned(), objects));
-    let rehearsal = Options { dry_run: true, ..deleting() };
+    let rehearsal = RestoreOptions { dry_run: true, ..deleting() };
     let (would, heard, names) = restored(&repository, &snapshot, &target, &rehearsal).unwrap();
     assert_eq!((would.failed, would.deleted, names), (0, 6, expected.to_vec()), "{heard:?}");
     assert!(target.join("home/x/stranger/a/b").exists(), "a dry run changes nothing");
@@ -83,7 +83,7 @@ fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is
 fn nothing_is_removed_in_the_root_directory_nor_for_a_partial_snapshot() {
     let (place, repository, name) = nested();
     let mut snapshot = snapshot(&repository, name).unwrap();
-    let rehearsal = Options { dry_run: true, ..deleting() };
+    let rehearsal = RestoreOptions { dry_run: true, ..deleting() };
     for root in ["/", "/.", "/proc/self/root"] {
         let refused = restored(&repository, &snapshot, Path::new(root), &rehearsal);
         assert!(matches!(refused, Err(Error::Usage(_))), "{root}: {refused:?}");
@@ -228,6 +228,6 @@ fn a_snapshot_of_which_nothing_can_be_read_brings_nothing_and_says_so() {
     spoil(&large.place.repository());
     let target = large.place.at("target");
     let (report, heard, _) = restored(&large.repository, &snapshot, &target, &deleting()).unwrap();
-    assert!(!report.brought_something() && report.damaged > 0, "{report:?}");
+    assert!(!report.restored_anything() && report.damaged > 0, "{report:?}");
     assert!(heard[0].starts_with("/: nothing from here on can be read"), "{heard:?}");
 }

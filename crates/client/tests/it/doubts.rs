@@ -8,7 +8,7 @@ use crate::testkit::{
     CHEAP, PASSWORD, Place, Tree, assert_clean, checked, copy_tree, rebuilt, reclaimed,
     restore_with, snapshot,
 };
-use client::retention::{self, Civil, Keep, Policy};
+use client::retention::{self, CalendarTime, Keep, RetentionPolicy};
 use client::{Error, UnlockedRepository};
 use crypto::{Role, SlotSecret};
 use format::entry::{Content, Kind, Segment};
@@ -100,7 +100,7 @@ fn an_old_index_put_back_is_found_or_costs_nothing() {
         }
         assert!(whole || !report.damages.is_empty(), "{what}: check says nothing");
         let before = copy.files();
-        let options = client::reclaim::Options {
+        let options = client::reclaim::ReclaimOptions {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
@@ -174,11 +174,11 @@ fn a_storage_that_drops_replays_or_swaps_a_snapshot_is_found() {
 }
 
 /// Retention as the command line applies it.
-fn kept(repository: &UnlockedRepository, policy: &Policy) -> Vec<u64> {
+fn kept(repository: &UnlockedRepository, policy: &RetentionPolicy) -> Vec<u64> {
     let mut reader = client::manifest::ManifestReader::new(repository).unwrap();
     let all = reader.all(|name, error| panic!("{}: {error}", name.id)).unwrap();
     let days = |secs: i64| secs.div_euclid(86_400);
-    let calendar = |time: format::entry::Time| Civil {
+    let calendar = |time: format::entry::Time| CalendarTime {
         year: (1970 + days(time.secs) / 365) as i32,
         month: (days(time.secs).rem_euclid(365) / 31 + 1) as u8,
         day: (days(time.secs).rem_euclid(31) + 1) as u8,
@@ -215,12 +215,19 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
             })
             .collect();
         assert_clean(&repository);
-        let last = kept(&repository, &Policy { last: Keep::Newest(4), ..Policy::default() });
+        let last = kept(
+            &repository,
+            &RetentionPolicy { last: Keep::Newest(4), ..RetentionPolicy::default() },
+        );
         // The one of the wrong time is kept besides, and counts for none.
         assert_eq!(last.len(), 5, "{jump}");
-        let daily = kept(&repository, &Policy { daily: Keep::Newest(5), ..Policy::default() });
+        let daily = kept(
+            &repository,
+            &RetentionPolicy { daily: Keep::Newest(5), ..RetentionPolicy::default() },
+        );
         assert!(daily.contains(&made[0].sequence) || daily.len() == 5, "{jump}: {daily:?}");
-        let within = Policy { within_secs: Some(3 * 86_400), ..Policy::default() };
+        let within =
+            RetentionPolicy { within_secs: Some(3 * 86_400), ..RetentionPolicy::default() };
         let within = kept(&repository, &within);
         let today = [0, 1, 3, 4].map(|at: usize| made[at].sequence);
         assert!(today.iter().all(|number| within.contains(number)), "{jump}: {within:?}");

@@ -77,11 +77,11 @@ const COMMANDS: [(&str, Command); 5] = [
     ("backup", |lab, repository| lab.place.try_backup(repository).map(drop)),
     ("forget", |lab, repository| repository.forget(&lab.names[..1]).map(drop)),
     ("tag", |lab, repository| {
-        let change = tags::Change { add: vec!["new".into()], ..Default::default() };
+        let change = tags::TagChange { add: vec!["new".into()], ..Default::default() };
         tags::change(repository, &snapshot(repository, lab.names[0])?, &change).map(drop)
     }),
     ("reclaim", |_, repository| {
-        let options = client::reclaim::Options {
+        let options = client::reclaim::ReclaimOptions {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,

@@ -4,7 +4,7 @@ use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{
     CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, checked, init, rebuilt, snapshot,
 };
-use client::keyring::Removed;
+use client::keyring::KeyRemoval;
 use client::{Error, UnlockedRepository, rebuild};
 use crypto::session::epoch_of;
 use crypto::{Cipher, LAST_KEY_EPOCH, Role, SealedSession, SlotSecret};
@@ -56,7 +56,7 @@ impl Lab {
     }
 
     /// Removes a key; the thief keeps its slot and puts it back.
-    fn rob(&self, number: usize) -> Removed {
+    fn rob(&self, number: usize) -> KeyRemoval {
         let slot = std::fs::read(self.slot(number)).unwrap();
         let removed = self.owner.remove_key(self.keys[number]).unwrap();
         std::fs::write(self.slot(number), slot).unwrap();
@@ -98,7 +98,7 @@ fn a_removed_key_reads_what_was_stored_before_and_nothing_after() {
         let before = lab.store(&lab.owner, 7);
         let removed = lab.rob(0);
         assert_eq!(removed.begins, Some(KeyEpoch(1)));
-        assert!(!removed.is_read_on);
+        assert!(!removed.still_reads);
         let after = lab.store(&lab.owner, 8);
         let thief = lab.open(0);
         lab.assert_reads(&thief, &lab.first);

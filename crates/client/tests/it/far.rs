@@ -170,7 +170,7 @@ fn a_directory_is_restored_without_pages_of_others() {
     let (far, repository) = Far::of(&place);
     let target = place.at("restored");
     let subpath = format!("{NAME}/d7");
-    let options = restore::Options::default();
+    let options = restore::RestoreOptions::default();
     restore_with(&repository, name, subpath.as_bytes(), &target, &options).unwrap();
     assert_eq!(std::fs::read_dir(&target).unwrap().count(), 225);
     assert!(far.trips() < 10);
@@ -192,7 +192,7 @@ fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
     };
     let open = || open().unwrap();
     let cache = Arc::new(open());
-    let options = restore::Options { cache: Some(cache.clone()), ..Default::default() };
+    let options = restore::RestoreOptions { cache: Some(cache.clone()), ..Default::default() };
     restore_with(&repository, name, b"", &place.at("one"), &options).unwrap();
     let report = cache.report();
     assert!(report.misses > 5 && report.hits > 5, "the second pass finds them: {report:?}");
@@ -216,9 +216,15 @@ fn many_snapshots_are_listed_with_one_round_trip_for_many() {
     let (far, repository) = Far::of(&place);
     let all = ManifestReader::new(&repository).unwrap().all(|_, error| panic!("{error}")).unwrap();
     assert_eq!((all.len(), far.trips()), (20, 2));
-    let latest = client::select::Selector { when: client::select::When::Latest(0), node: None };
-    let found =
-        client::select::find(&repository, &latest, client::select::Fits::ANY, &mut |_| ()).unwrap();
+    let latest =
+        client::select::SnapshotSelector { when: client::select::SelectBy::Latest(0), node: None };
+    let found = client::select::find(
+        &repository,
+        &latest,
+        client::select::SnapshotFilter::ANY,
+        &mut |_| (),
+    )
+    .unwrap();
     assert_eq!((found.name, far.trips()), (all[19].name, 2));
     assert_eq!(snapshot(&repository, found.name).unwrap().body, all[19].body);
 }

@@ -178,7 +178,8 @@ fn a_storage_that_cannot_be_reached_is_no_damage() {
     let looked = |copy: &Place, plan: &Arc<Plan>| {
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
-        let options = check::Options { read_data_percent: Some(100.0), threads: 1, repair: false };
+        let options =
+            check::CheckOptions { read_data_percent: Some(100.0), threads: 1, repair: false };
         let report = check::run(&repository, &options, &Progress::default())?;
         Ok((report.damages, report.notes))
     };
@@ -288,8 +289,11 @@ fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
     let second = place.backup(&repository);
     repository.forget(&[first.snapshot]).unwrap();
     drop(repository);
-    let options =
-        client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+    let options = client::reclaim::ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+    };
     let run = |copy: &Place, plan: &Arc<Plan>| {
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;

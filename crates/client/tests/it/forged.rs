@@ -6,7 +6,7 @@ use crate::testkit::forge::{Forge, file};
 use crate::testkit::{CHEAP, Heard, PASSWORD, Place, checked, rebuilt, snapshot};
 use client::backup::{self, Progress};
 use client::manifest::source_id;
-use client::select::{self, Selector, When};
+use client::select::{self, SelectBy, SnapshotSelector};
 use client::{Error, UnlockedRepository};
 use crypto::{KeyMaterial, Role, SlotSecret};
 use format::record::RecordKind;
@@ -136,9 +136,9 @@ fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing(
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
     let repository = lab.place.open();
     assert!(is_not_trusted(&repository, name, "another source"));
-    let latest = Selector { when: When::Latest(0), node: None };
+    let latest = SnapshotSelector { when: SelectBy::Latest(0), node: None };
     let mut notes = Vec::new();
-    let found = select::find(&repository, &latest, select::Fits::ANY, &mut |text| {
+    let found = select::find(&repository, &latest, select::SnapshotFilter::ANY, &mut |text| {
         notes.push(text.to_owned())
     })
     .unwrap();

@@ -107,7 +107,7 @@ fn tried(
 fn all_commands(lab: &Lab, name: SnapshotRef, what: &str) -> Outcome {
     let before = lab.outside();
     let mut outcome = Outcome::default();
-    let overwrites = [restore::Options::default(), deleting()];
+    let overwrites = [restore::RestoreOptions::default(), deleting()];
     for (at, options) in overwrites.iter().enumerate() {
         let target = lab.place.at(&format!("target{at}"));
         // A way out that was there before, under a name that the snapshot may use.
@@ -123,8 +123,11 @@ fn all_commands(lab: &Lab, name: SnapshotRef, what: &str) -> Outcome {
         }
         Err(error) => outcome.checked.push(error.to_string()),
     }
-    let engine =
-        client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+    let engine = client::reclaim::ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+    };
     let _ = client::reclaim::run(&lab.repository, &engine);
     assert_eq!(lab.outside(), before, "{what}: something outside has changed");
     // What is hostile costs nobody else anything.
@@ -132,8 +135,8 @@ fn all_commands(lab: &Lab, name: SnapshotRef, what: &str) -> Outcome {
     outcome
 }
 
-fn deleting() -> restore::Options {
-    restore::Options {
+fn deleting() -> restore::RestoreOptions {
+    restore::RestoreOptions {
         delete: true,
         verify: true,
         overwrite: ::restore::Overwrite::Always,
@@ -145,7 +148,7 @@ fn restored(
     lab: &Lab,
     name: SnapshotRef,
     target: &Path,
-    options: &restore::Options,
+    options: &restore::RestoreOptions,
     outcome: &mut Outcome,
 ) {
     let heard = crate::testkit::restore_with(&lab.repository, name, b"", target, options);
@@ -441,7 +444,7 @@ fn a_further_name_gets_no_chunk_of_another_name_or_length() {
         linked(chunked("c", 4, short.clone()), 8),
         linked(chunked("d", 4, short), 8),
     ]);
-    let (target, options) = (lab.place.at("target"), restore::Options::default());
+    let (target, options) = (lab.place.at("target"), restore::RestoreOptions::default());
     let (report, heard) =
         crate::testkit::restore_with(&lab.repository, name, b"", &target, &options).unwrap();
     assert_eq!(report.failed, 4, "{heard:?}");
@@ -460,7 +463,7 @@ fn bytes_that_no_chunk_vouches_for_are_not_verified() {
     let target = lab.place.at("target");
     crate::testkit::build::write(&target, "a", b"chunkevil");
     crate::testkit::build::set_mtime(&target.join("a"), 1, 0);
-    let options = restore::Options { verify: true, ..Default::default() };
+    let options = restore::RestoreOptions { verify: true, ..Default::default() };
     let (report, heard) =
         crate::testkit::restore_with(&lab.repository, name, b"", &target, &options).unwrap();
     assert_eq!(report.differing, 1, "{report:?} {heard:?}");
@@ -487,7 +490,7 @@ fn reclaim_seals_nothing_anew_under_the_name_of_another() {
         let lab = Lab::new();
         publish(Forge::new(&lab.repository));
         let before = lab.place.files();
-        let options = client::reclaim::Options {
+        let options = client::reclaim::ReclaimOptions {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
@@ -595,7 +598,8 @@ fn a_file_of_a_billion_references_to_one_chunk_takes_no_memory_and_can_be_stoppe
     let target = lab.place.at("target");
     std::thread::scope(|scope| {
         let run = || {
-            let options = restore::Options { no_sync: true, threads: 2, ..Default::default() };
+            let options =
+                restore::RestoreOptions { no_sync: true, threads: 2, ..Default::default() };
             restore::run(&lab.repository, &bomb, b"", &target, &options, &progress, &heard)
         };
         let restoring = scope.spawn(run);

@@ -5,7 +5,7 @@ use crate::testkit::build::noise;
 use crate::testkit::forge::{Forge, file, linked};
 use crate::testkit::{Place, restore_with};
 use crate::volume::Volume;
-use client::backup::Done;
+use client::backup::BackupOutcome;
 use format::entry::{Attributes, Entry, Time};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn fill(folder: &Path, files: u64) {
         .for_each(|at| std::fs::write(folder.join(format!("f{at:03}")), noise(at, 300)).unwrap());
 }
 
-fn unchanged_of(done: &Done) -> (u64, u64) {
+fn unchanged_of(done: &BackupOutcome) -> (u64, u64) {
     (done.report.objects_unchanged, done.report.bytes_processed)
 }
 

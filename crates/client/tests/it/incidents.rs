@@ -42,10 +42,13 @@ impl Lab {
     }
 
     /// Reclaim on storage with this plan.
-    fn reclaim(&self, plan: &Arc<Plan>) -> client::Result<reclaim::Report> {
+    fn reclaim(&self, plan: &Arc<Plan>) -> client::Result<reclaim::ReclaimReport> {
         let storage = FaultyStorage::new(&self.place.repository(), plan);
-        let options =
-            reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+        let options = reclaim::ReclaimOptions {
+            max_waste_percent: 0.0,
+            dry_run: false,
+            accept_damage: false,
+        };
         reclaim::run(&UnlockedRepository::open(storage, PASSWORD)?, &options)
     }
 
@@ -70,8 +73,11 @@ fn g1_a_snapshot_that_a_running_backup_builds_on_is_not_collected_under_it() {
         if call.verb == "append" && tries_there.fetch_add(1, Ordering::Relaxed) < 3 {
             let storage = FaultyStorage::new(&path, &Plan::none());
             let other = UnlockedRepository::open(storage, PASSWORD).unwrap();
-            let options =
-                reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+            let options = reclaim::ReclaimOptions {
+                max_waste_percent: 0.0,
+                dry_run: false,
+                accept_damage: false,
+            };
             for result in
                 [other.forget(&[base]).map(drop), reclaim::run(&other, &options).map(drop)]
             {

@@ -3,13 +3,13 @@
 use crate::testkit::build::{noise, set_mtime, small_tree, write};
 use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{Heard, NAME, PASSWORD, Place, Tree, assert_clean, snapshot};
-use client::backup::{Done, Progress};
-use client::report::Report;
+use client::backup::{BackupOutcome, Progress};
+use client::report::BackupReport;
 use proptest::prelude::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-fn begin() -> (Place, client::UnlockedRepository, Done) {
+fn begin() -> (Place, client::UnlockedRepository, BackupOutcome) {
     let place = Place::new();
     small_tree(&place.source(), 1);
     let repository = place.init();
@@ -17,12 +17,12 @@ fn begin() -> (Place, client::UnlockedRepository, Done) {
     (place, repository, first)
 }
 
-fn root_of(repository: &client::UnlockedRepository, done: &Done) -> ids::ObjectId {
+fn root_of(repository: &client::UnlockedRepository, done: &BackupOutcome) -> ids::ObjectId {
     snapshot(repository, done.snapshot).unwrap().head.root
 }
 
 /// Backed up, updated, unchanged, expired.
-fn counts(report: &Report) -> [u64; 4] {
+fn counts(report: &BackupReport) -> [u64; 4] {
     [
         report.objects_backed_up,
         report.objects_updated,
@@ -44,7 +44,7 @@ fn nothing_changed_means_nothing_is_read_and_the_tree_is_the_same() {
 #[test]
 fn a_full_backup_of_the_same_files_makes_the_same_tree() {
     let (place, repository, first) = begin();
-    let options = client::backup::Options { full: true, ..place.options() };
+    let options = client::backup::BackupOptions { full: true, ..place.options() };
     let full = client::backup::run(&repository, &options, &Progress::default(), &Heard::default())
         .unwrap();
     assert!(full.report.adds_up());
@@ -115,7 +115,7 @@ fn a_name_more_of_a_file_and_a_name_less_are_seen() {
 #[test]
 fn a_young_file_is_read_again_next_time_whatever_its_times_say() {
     let (place, repository, _) = begin();
-    let options = client::backup::Options { read: Default::default(), ..place.options() };
+    let options = client::backup::BackupOptions { read: Default::default(), ..place.options() };
     let run = || {
         client::backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap()
     };
@@ -130,7 +130,7 @@ fn a_young_file_is_read_again_next_time_whatever_its_times_say() {
 #[test]
 fn sources_of_other_paths_do_not_disturb_each_other() {
     let (place, repository, first) = begin();
-    let other = client::backup::Options { paths: vec!["/other".into()], ..place.options() };
+    let other = client::backup::BackupOptions { paths: vec!["/other".into()], ..place.options() };
     let done =
         client::backup::run(&repository, &other, &Progress::default(), &Heard::default()).unwrap();
     assert_eq!(done.report.objects_unchanged, 0, "another source has no snapshot before");

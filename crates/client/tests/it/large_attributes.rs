@@ -6,7 +6,7 @@ use crate::testkit::forge::{Forge, entry, file};
 use crate::testkit::{Place, assert_clean, reclaimed, restore_with, snapshot};
 use crate::volume::Volume;
 use client::browse::content::ContentReader;
-use client::browse::map::extent;
+use client::browse::map::stored_size;
 use client::pages::PageReader;
 use client::restore;
 use format::entry::{Attributes, Entry, Kind, Segment, Xattr};
@@ -88,7 +88,7 @@ fn names_that_no_manifest_holds_are_told_before_anything_is_read() {
     let repository = place.init();
     let back_up = |bytes: usize| {
         let paths = vec!["p".repeat(bytes)];
-        let options = client::backup::Options { paths, ..place.options() };
+        let options = client::backup::BackupOptions { paths, ..place.options() };
         let heard = crate::testkit::Heard::default();
         client::backup::run(&repository, &options, &Default::default(), &heard)
     };
@@ -122,7 +122,7 @@ fn stored_attributes_are_restored_compared_counted_and_shown() {
     let entries = [entry(Kind::Directory, "d"), forged(&forge, "d/f", &small_ones(20))];
     let name = forge.publish_leaf(&entries);
     let target = place.at("target");
-    let options = restore::Options { verify: true, ..Default::default() };
+    let options = restore::RestoreOptions { verify: true, ..Default::default() };
     for _ in 0..2 {
         let (report, heard) = restore_with(&repository, name, b"", &target, &options).unwrap();
         assert_eq!((report.failed, report.differing), (0, 0), "{heard:?}");
@@ -131,7 +131,7 @@ fn stored_attributes_are_restored_compared_counted_and_shown() {
     let length = rustix::fs::listxattr(target.join("d/f"), &mut names[..]).unwrap();
     assert_eq!(names[..length].iter().filter(|byte| **byte == 0).count(), 20);
     let pages = PageReader::new(&repository).unwrap();
-    assert_eq!(extent(&pages, &entries[1]).unwrap().chunks, 1);
+    assert_eq!(stored_size(&pages, &entries[1]).unwrap().chunks, 1);
     let content = ContentReader::new(&repository, &pages).unwrap();
     assert_eq!(content.with_xattrs(&entries[1]).unwrap().attributes.xattrs, small_ones(20));
 }

@@ -2,18 +2,18 @@
 
 use crate::testkit::build::noise;
 use crate::testkit::{Heard, Place};
-use client::backup::{Done, Options, Progress, run};
-use client::throttle::Limits;
+use client::backup::{BackupOptions, BackupOutcome, Progress, run};
+use client::throttle::ResourceLimits;
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
 
-fn run_with(limits: Limits) -> (Done, Duration) {
+fn run_with(limits: ResourceLimits) -> (BackupOutcome, Duration) {
     let place = Place::new();
     (0..8).for_each(|number| place.write(&format!("file{number}"), &noise(number, MIB / 2)));
     place.write("large", &noise(99, 2 * MIB));
     let repository = place.init();
-    let options = Options { limits, ..place.options() };
+    let options = BackupOptions { limits, ..place.options() };
     let begun = Instant::now();
     let done = run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
     let took = begun.elapsed();
@@ -21,7 +21,7 @@ fn run_with(limits: Limits) -> (Done, Duration) {
     (done, took)
 }
 
-fn assert_takes_a_second(limits: Limits) {
+fn assert_takes_a_second(limits: ResourceLimits) {
     let (done, took) = run_with(limits);
     // 6 MiB at 6 MiB a second; who comes first need not wait for the others' bytes.
     assert!(took > Duration::from_millis(600), "{took:?}");
@@ -33,17 +33,17 @@ fn assert_takes_a_second(limits: Limits) {
 #[test]
 fn reading_is_capped() {
     let read_bytes_per_sec = 6 * MIB as u64;
-    assert_takes_a_second(Limits { read_bytes_per_sec, ..Limits::default() });
+    assert_takes_a_second(ResourceLimits { read_bytes_per_sec, ..ResourceLimits::default() });
 }
 
 #[test]
 fn writing_is_capped() {
     let write_bytes_per_sec = 6 * MIB as u64;
-    assert_takes_a_second(Limits { write_bytes_per_sec, ..Limits::default() });
+    assert_takes_a_second(ResourceLimits { write_bytes_per_sec, ..ResourceLimits::default() });
 }
 
 #[test]
 fn without_caps_nobody_waits() {
-    let (done, _) = run_with(Limits::default());
+    let (done, _) = run_with(ResourceLimits::default());
     assert_eq!(done.report.stages.limit_wait_secs, 0.0);
 }

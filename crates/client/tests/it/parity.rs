@@ -74,7 +74,7 @@ fn containers(place: &Place) -> Vec<String> {
     place.files().into_iter().filter(|name| name.ends_with(".ice")).collect()
 }
 
-fn assert_healable(report: &check::Report, what: &str) {
+fn assert_healable(report: &check::CheckReport, what: &str) {
     assert!(!report.damages.is_empty(), "{what} was not found");
     assert!(report.damages.iter().all(|damage| damage.healable), "{what}: {:#?}", report.damages);
 }
@@ -136,7 +136,7 @@ fn sectors_that_cannot_be_read_cost_nothing() {
             lab.place.assert_restores(&open(), *name, tree);
         }
         let lost = std::fs::metadata(place.repository().join(&victim.name)).unwrap();
-        let options = check::Options { repair: true, ..Default::default() };
+        let options = check::CheckOptions { repair: true, ..Default::default() };
         let report = check::run(&open(), &options, &Default::default()).unwrap();
         assert_eq!(report.repaired.len(), 1, "{what}");
         let path = place.repository().join(&victim.name);
@@ -274,8 +274,11 @@ fn reclaim_drops_nothing_that_a_repair_would_bring_back() {
     let repository = place.open();
     let (second, _) = &lab.made[1];
     repository.forget(&[lab.made[0].0]).unwrap();
-    let options =
-        client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+    let options = client::reclaim::ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+    };
     lab.place.write("other", &noise(6, 150_000));
     let third = lab.place.backup(&repository).snapshot;
     repository.forget(&[*second]).unwrap();

@@ -95,7 +95,7 @@ fn a_power_cut_at_every_step_of_forget_and_reclaim_loses_nothing() {
         lab.disk.arm(Faults::after(step * STEP, Fault::PowerCut));
         let result = lab.open().and_then(|repository| {
             repository.forget(&[lab.first.0])?;
-            let options = client::reclaim::Options {
+            let options = client::reclaim::ReclaimOptions {
                 max_waste_percent: 0.0,
                 dry_run: false,
                 accept_damage: false,

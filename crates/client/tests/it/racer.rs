@@ -5,7 +5,7 @@ use crate::testkit::build::{noise, set_mtime, set_xattr, write};
 use crate::testkit::{Heard, Place, Tree, assert_same, snapshot};
 use ::restore::Overwrite;
 use client::backup::Progress;
-use client::restore::{self, Options};
+use client::restore::{self, RestoreOptions};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -90,7 +90,7 @@ fn folders_swapped_for_symlinks_during_a_whole_restore_lead_nowhere() {
     let (stop, swaps, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
     let (inside, mut rounds, mut written) = (target.join(crate::testkit::NAME), 0u64, 0u64);
     let snapshot = snapshot(&repository, made).unwrap();
-    let run = |options: &Options| {
+    let run = |options: &RestoreOptions| {
         restore::run(
             &repository,
             &snapshot,
@@ -106,13 +106,13 @@ fn folders_swapped_for_symlinks_during_a_whole_restore_lead_nowhere() {
         while begun.elapsed() < RACE {
             rounds += 1;
             let overwrite = [Overwrite::Always, Overwrite::IfChanged][(rounds % 2) as usize];
-            let options = Options {
+            let options = RestoreOptions {
                 overwrite,
                 delete: rounds.is_multiple_of(3),
                 verify: rounds.is_multiple_of(4),
                 no_sync: true,
                 threads: 2,
-                ..Options::default()
+                ..RestoreOptions::default()
             };
             // It may fail: the racer takes folders away.
             written += run(&options).map_or(0, |report| report.files);
@@ -126,7 +126,8 @@ fn folders_swapped_for_symlinks_during_a_whole_restore_lead_nowhere() {
     assert!(swaps.load(Ordering::Relaxed) > 50, "{} swaps", swaps.load(Ordering::Relaxed));
     // And once nobody interferes, all is as it should be.
     let _ = fs::remove_dir_all(&inside);
-    let report = run(&Options { overwrite: Overwrite::Always, ..Options::default() }).unwrap();
+    let report =
+        run(&RestoreOptions { overwrite: Overwrite::Always, ..RestoreOptions::default() }).unwrap();
     assert_eq!(report.failed, 0);
     assert_same(&place.state(), &Tree::of(&inside));
 }

@@ -67,7 +67,7 @@ fn a_snapshot_of_which_something_is_missing_comes_back_on_request() {
     let report = client::rebuild::run(place.storage(), PASSWORD, true).unwrap();
     assert_eq!((report.snapshots, report.incomplete), (2, 0));
     let (repository, target) = (place.open(), tempfile::tempdir().unwrap());
-    let options = client::restore::Options::default();
+    let options = client::restore::RestoreOptions::default();
     let (report, heard) =
         restore_with(&repository, made[2].0, b"tree/large", target.path(), &options).unwrap();
     assert_eq!(report.failed, 0, "{heard:?}");

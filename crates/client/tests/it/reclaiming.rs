@@ -52,8 +52,8 @@ impl Lab {
     }
 }
 
-fn dry() -> reclaim::Options {
-    reclaim::Options { max_waste_percent: 0.0, dry_run: true, accept_damage: false }
+fn dry() -> reclaim::ReclaimOptions {
+    reclaim::ReclaimOptions { max_waste_percent: 0.0, dry_run: true, accept_damage: false }
 }
 
 #[test]
@@ -112,8 +112,11 @@ fn a_reclaim_that_met_a_full_disk_stores_nothing_twice() {
         let (copy, plan) = (lab.place.copied(), Plan::failing(Fault::FullOnce, at));
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
-        let options =
-            reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+        let options = reclaim::ReclaimOptions {
+            max_waste_percent: 0.0,
+            dry_run: false,
+            accept_damage: false,
+        };
         goes_on += u32::from(reclaim::run(&repository.unwrap(), &options).is_ok());
         if !plan.fired() {
             break;
@@ -311,7 +314,8 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
 /// What refuses deletes nothing: neither now nor by half.
 fn assert_refuses(lab: &Lab, what: &str) {
     let before = lab.place.files();
-    let options = reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+    let options =
+        reclaim::ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
     let refused = reclaim::run(&lab.place.open(), &options);
     assert!(refused.is_err(), "{what}: {refused:?}");
     let after = lab.place.files();
@@ -327,8 +331,11 @@ fn gc_with_a_container_that_is_gone_refuses_and_deletes_nothing() {
         let mut lab = Lab::with(4);
         lab.forget(1);
         std::fs::rename(&lab.containers()[at], lab.place.at("away")).unwrap();
-        let options =
-            reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+        let options = reclaim::ReclaimOptions {
+            max_waste_percent: 0.0,
+            dry_run: false,
+            accept_damage: false,
+        };
         let before = lab.containers();
         // The one of the forgotten snapshot may be missed by nobody.
         if reclaim::run(&lab.place.open(), &options).is_err() {
@@ -380,8 +387,11 @@ fn gc_with_a_flipped_bit_in_a_page_refuses_and_deletes_nothing() {
         bytes[middle..].chunks_mut(512).for_each(|part| part[0] ^= 1);
         std::fs::write(&path, bytes).unwrap();
         let before = lab.containers();
-        let options =
-            reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+        let options = reclaim::ReclaimOptions {
+            max_waste_percent: 0.0,
+            dry_run: false,
+            accept_damage: false,
+        };
         if reclaim::run(&lab.place.open(), &options).is_err() {
             assert_eq!(lab.containers(), before);
         } else {

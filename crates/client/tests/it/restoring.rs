@@ -3,7 +3,7 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{NAME, Place, Tree, assert_same, restore_with};
 use client::UnlockedRepository;
-use client::restore::{Options, Report};
+use client::restore::{RestoreOptions, RestoreReport};
 use repository::snapshots::SnapshotRef;
 use restore::Overwrite;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -30,7 +30,7 @@ impl Lab {
         self.place.at("target")
     }
 
-    fn restore(&self, subpath: &str, options: Options) -> Report {
+    fn restore(&self, subpath: &str, options: RestoreOptions) -> RestoreReport {
         let (report, heard) =
             restore_with(&self.repository, self.name, subpath.as_bytes(), &self.target(), &options)
                 .unwrap();
@@ -44,7 +44,7 @@ impl Lab {
 
     /// Restores all into the target.
     fn fill(&self) {
-        self.restore("", Options::default());
+        self.restore("", RestoreOptions::default());
         assert_same(&self.tree, &self.restored());
     }
 
@@ -60,7 +60,7 @@ fn words(text: &str) -> Vec<String> {
 #[test]
 fn a_directory_of_a_snapshot_lands_in_the_target_itself() {
     let lab = Lab::new();
-    lab.restore("tree/dir1", Options::default());
+    lab.restore("tree/dir1", RestoreOptions::default());
     let found = Tree::of(&lab.target());
     for name in ["file1", "file4"] {
         let mut expected = lab.tree.get(&format!("dir1/{name}")).clone();
@@ -75,7 +75,7 @@ fn a_directory_of_a_snapshot_lands_in_the_target_itself() {
 #[test]
 fn a_file_of_a_snapshot_lands_in_the_target() {
     let lab = Lab::new();
-    lab.restore("tree/dir0/file3", Options::default());
+    lab.restore("tree/dir0/file3", RestoreOptions::default());
     let found = Tree::of(&lab.target());
     assert_eq!(found.0.len(), 2);
     let whole = [found.get("file3"), lab.tree.get("dir0/file3")].map(|object| {
@@ -89,15 +89,20 @@ fn a_file_of_a_snapshot_lands_in_the_target() {
 #[test]
 fn a_path_that_is_not_there_is_an_error() {
     let lab = Lab::new();
-    let missing =
-        restore_with(&lab.repository, lab.name, b"tree/no", &lab.target(), &Options::default());
+    let missing = restore_with(
+        &lab.repository,
+        lab.name,
+        b"tree/no",
+        &lab.target(),
+        &RestoreOptions::default(),
+    );
     assert!(matches!(missing, Err(client::Error::NoPath(path)) if path == "tree/no"));
 }
 
 #[test]
 fn only_what_is_included_comes_with_the_parents_that_it_needs() {
     let lab = Lab::new();
-    lab.restore("", Options { include: words("file3"), ..Options::default() });
+    lab.restore("", RestoreOptions { include: words("file3"), ..RestoreOptions::default() });
     let found = lab.restored();
     assert_eq!(found.get("dir0/file3"), lab.tree.get("dir0/file3"));
     assert_eq!(found.get("dir0"), lab.tree.get("dir0"), "parents have their attributes too");
@@ -107,7 +112,7 @@ fn only_what_is_included_comes_with_the_parents_that_it_needs() {
 #[test]
 fn what_is_excluded_stays_out() {
     let lab = Lab::new();
-    lab.restore("", Options { exclude: words("dir1 tiny"), ..Options::default() });
+    lab.restore("", RestoreOptions { exclude: words("dir1 tiny"), ..RestoreOptions::default() });
     let found = lab.restored();
     let gone = |path: &[u8]| path.starts_with(b"dir1") || path == b"tiny";
     let mut expected = lab.tree.clone().without(gone);
@@ -121,7 +126,7 @@ fn what_is_excluded_stays_out() {
 #[test]
 fn a_further_name_alone_is_a_whole_file() {
     let lab = Lab::new();
-    lab.restore("", Options { include: words("other-name"), ..Options::default() });
+    lab.restore("", RestoreOptions { include: words("other-name"), ..RestoreOptions::default() });
     assert_eq!(
         std::fs::read(lab.at("other-name")).unwrap(),
         std::fs::read(lab.place.source().join("dir1/file1")).unwrap()
@@ -133,7 +138,7 @@ fn a_further_name_alone_is_a_whole_file() {
 fn a_second_restore_writes_nothing() {
     let lab = Lab::new();
     lab.fill();
-    let report = lab.restore("", Options::default());
+    let report = lab.restore("", RestoreOptions::default());
     assert_eq!((report.files, report.bytes), (0, 0), "{report:#?}");
     assert_same(&lab.tree, &lab.restored());
 }
@@ -144,7 +149,7 @@ fn a_resumed_restore_writes_only_what_is_missing_or_differs() {
     lab.fill();
     std::fs::remove_file(lab.at("dir2/file5")).unwrap();
     std::fs::write(lab.at("dir0/file3"), b"cut short").unwrap();
-    let report = lab.restore("", Options::default());
+    let report = lab.restore("", RestoreOptions::default());
     assert_eq!(report.files, 2, "{report:#?}");
     assert_same(&lab.tree, &lab.restored());
 }
@@ -154,7 +159,7 @@ fn attributes_of_unchanged_files_are_put_right() {
     let lab = Lab::new();
     lab.fill();
     std::fs::set_permissions(lab.at("dir0/file3"), PermissionsExt::from_mode(0o777)).unwrap();
-    lab.restore("", Options::default());
+    lab.restore("", RestoreOptions::default());
     assert_same(&lab.tree, &lab.restored());
 }
 
@@ -165,7 +170,7 @@ fn a_broken_link_group_is_joined_again() {
     let bytes = std::fs::read(lab.at("other-name")).unwrap();
     std::fs::remove_file(lab.at("other-name")).unwrap();
     std::fs::write(lab.at("other-name"), bytes).unwrap();
-    lab.restore("", Options::default());
+    lab.restore("", RestoreOptions::default());
     assert_same(&lab.tree, &lab.restored());
 }
 
@@ -175,11 +180,13 @@ fn never_keeps_what_is_there_and_always_replaces_it() {
     lab.fill();
     std::fs::write(lab.at("tiny"), b"mine").unwrap();
     std::fs::remove_file(lab.at("empty")).unwrap();
-    let report = lab.restore("", Options { overwrite: Overwrite::Never, ..Options::default() });
+    let report = lab
+        .restore("", RestoreOptions { overwrite: Overwrite::Never, ..RestoreOptions::default() });
     assert!(report.kept > 0, "{report:#?}");
     assert_eq!(std::fs::read(lab.at("tiny")).unwrap(), b"mine");
     assert!(lab.at("empty").exists(), "what is missing is written");
-    let report = lab.restore("", Options { overwrite: Overwrite::Always, ..Options::default() });
+    let report = lab
+        .restore("", RestoreOptions { overwrite: Overwrite::Always, ..RestoreOptions::default() });
     assert_eq!(report.unchanged, 0, "{report:#?}");
     assert_same(&lab.tree, &lab.restored());
 }
@@ -193,7 +200,7 @@ fn always_replaces_what_only_looks_equal() {
     let length = std::fs::metadata(&path).unwrap().len() as usize;
     std::fs::write(&path, noise(99, length)).unwrap();
     std::fs::File::open(&path).unwrap().set_modified(modified).unwrap();
-    lab.restore("", Options { overwrite: Overwrite::Always, ..Options::default() });
+    lab.restore("", RestoreOptions { overwrite: Overwrite::Always, ..RestoreOptions::default() });
     assert_same(&lab.tree, &lab.restored());
 }
 
@@ -205,7 +212,7 @@ fn delete_removes_what_the_snapshot_does_not_have() {
     crate::testkit::build::write(&lab.target(), "tree/more", b"x");
     std::fs::remove_file(lab.at("tiny")).unwrap();
     std::fs::create_dir_all(lab.at("tiny/in the way")).unwrap();
-    let report = lab.restore("", Options { delete: true, ..Options::default() });
+    let report = lab.restore("", RestoreOptions { delete: true, ..RestoreOptions::default() });
     assert!(report.deleted >= 2, "{report:#?}");
     assert_same(&lab.tree, &lab.restored());
 }
@@ -215,7 +222,7 @@ fn without_delete_strangers_stay() {
     let lab = Lab::new();
     lab.fill();
     crate::testkit::build::write(&lab.target(), "tree/dir0/more", b"x");
-    lab.restore("", Options::default());
+    lab.restore("", RestoreOptions::default());
     assert!(lab.at("dir0/more").exists());
 }
 
@@ -224,12 +231,18 @@ fn without_delete_strangers_stay() {
 fn delete_leaves_alone_what_was_not_selected() {
     let lab = Lab::new();
     lab.fill();
-    lab.restore("", Options { delete: true, exclude: words("tiny"), ..Options::default() });
+    lab.restore(
+        "",
+        RestoreOptions { delete: true, exclude: words("tiny"), ..RestoreOptions::default() },
+    );
     assert!(
         lab.at("tiny").exists(),
         "an excluded file of the snapshot was deleted from the target"
     );
-    lab.restore("", Options { delete: true, include: words("dir0"), ..Options::default() });
+    lab.restore(
+        "",
+        RestoreOptions { delete: true, include: words("dir0"), ..RestoreOptions::default() },
+    );
     assert!(lab.at("dir1/file1").exists(), "what was not included was deleted from the target");
 }
 
@@ -237,7 +250,7 @@ fn delete_leaves_alone_what_was_not_selected() {
 fn restoring_one_file_with_delete_leaves_its_neighbours_alone() {
     let lab = Lab::new();
     crate::testkit::build::write(&lab.target(), "precious", b"x");
-    lab.restore("tree/dir0/file3", Options { delete: true, ..Options::default() });
+    lab.restore("tree/dir0/file3", RestoreOptions { delete: true, ..RestoreOptions::default() });
     assert!(
         lab.target().join("precious").exists(),
         "--delete with a file as subpath emptied the target"
@@ -247,9 +260,9 @@ fn restoring_one_file_with_delete_leaves_its_neighbours_alone() {
 #[test]
 fn a_dry_run_changes_nothing_and_says_what_would_be_done() {
     let lab = Lab::new();
-    let would = lab.restore("", Options { dry_run: true, ..Options::default() });
+    let would = lab.restore("", RestoreOptions { dry_run: true, ..RestoreOptions::default() });
     assert!(!lab.target().exists() || std::fs::read_dir(lab.target()).unwrap().next().is_none());
-    let did = lab.restore("", Options::default());
+    let did = lab.restore("", RestoreOptions::default());
     assert_eq!(
         (would.files, would.directories, would.bytes, would.links),
         (did.files, did.directories, did.bytes, did.links)
@@ -257,7 +270,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_be_done() {
     std::fs::write(lab.at("tiny"), b"mine").unwrap();
     crate::testkit::build::write(&lab.target(), "tree/more", b"x");
     let before = lab.restored();
-    lab.restore("", Options { dry_run: true, delete: true, ..Options::default() });
+    lab.restore("", RestoreOptions { dry_run: true, delete: true, ..RestoreOptions::default() });
     assert_same(&before, &lab.restored());
 }
 
@@ -270,7 +283,7 @@ fn verify_finds_a_file_that_somebody_changed() {
     let length = std::fs::metadata(&path).unwrap().len() as usize;
     std::fs::write(&path, noise(99, length)).unwrap();
     std::fs::File::open(&path).unwrap().set_modified(modified).unwrap();
-    let options = Options { verify: true, ..Options::default() };
+    let options = RestoreOptions { verify: true, ..RestoreOptions::default() };
     let (report, heard) =
         restore_with(&lab.repository, lab.name, b"", &lab.target(), &options).unwrap();
     assert_eq!(report.differing, 1, "{heard:?}");

@@ -5,7 +5,7 @@ use crate::testkit::build::{small_tree, write};
 use crate::testkit::state::differences;
 use crate::testkit::{NAME, PASSWORD, Place, SMALL_CHUNKS, Tree, init, restore_with};
 use client::UnlockedRepository;
-use client::restore::Options;
+use client::restore::RestoreOptions;
 use repository::snapshots::SnapshotRef;
 use simulation::Random;
 use simulation::disk::{Disk, Fault, Faults};
@@ -40,7 +40,7 @@ impl Lab {
         if !target.exists() {
             let repository =
                 UnlockedRepository::open(Arc::new(self.disk.process()), PASSWORD).unwrap();
-            restore_with(&repository, self.name, b"", &target, &Options::default()).unwrap();
+            restore_with(&repository, self.name, b"", &target, &RestoreOptions::default()).unwrap();
         }
         STRANGERS.iter().for_each(|name| write(&target.join(NAME), name, b"x"));
         target
@@ -54,7 +54,7 @@ impl Lab {
             .unwrap()
             .with_cache_bytes(0);
         disk.arm(Faults::after(k, Fault::BitRot));
-        let options = Options { delete: true, ..Options::default() };
+        let options = RestoreOptions { delete: true, ..RestoreOptions::default() };
         let restored = restore_with(&repository, self.name, b"", &target, &options);
         let has_fired = disk.disarm();
         let what = format!("rot at {k}, fate {fate}: {restored:?}");

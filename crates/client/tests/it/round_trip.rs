@@ -176,7 +176,7 @@ fn assert_round_trip(place: &Place, repository: &client::UnlockedRepository) -> 
     assert!(!done.partial);
     assert_eq!(done.report.objects_inspected as usize, before.0.len());
     let target = place.at("target");
-    let options = restore::Options { verify: true, ..restore::Options::default() };
+    let options = restore::RestoreOptions { verify: true, ..restore::RestoreOptions::default() };
     let (report, heard) = restore_with(repository, done.snapshot, b"", &target, &options).unwrap();
     let found = Tree::of(&target.join(NAME));
     unlock(&target.join(NAME));
@@ -227,10 +227,10 @@ fn a_terabyte_of_nothing_takes_no_time() {
     let done = place.backup(&repository);
     assert!(done.report.bytes_processed < 1 << 20, "{:#?}", done.report);
     let target = place.at("target");
-    let options = restore::Options {
+    let options = restore::RestoreOptions {
         verify: true,
         include: vec!["huge".into()],
-        ..restore::Options::default()
+        ..restore::RestoreOptions::default()
     };
     let (report, heard) = restore_with(&repository, done.snapshot, b"", &target, &options).unwrap();
     assert_eq!((report.failed, report.differing, heard), (0, 0, Vec::new()));

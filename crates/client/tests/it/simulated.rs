@@ -101,8 +101,8 @@ struct Command {
     run: Run,
 }
 
-fn no_waste() -> client::reclaim::Options {
-    client::reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false }
+fn no_waste() -> client::reclaim::ReclaimOptions {
+    client::reclaim::ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: false }
 }
 
 const COMMANDS: [Command; 7] = [
@@ -135,7 +135,7 @@ const COMMANDS: [Command; 7] = [
         forgets: 1,
         run: |lab, disk| {
             let repository = open(disk)?;
-            let change = tags::Change { add: vec!["new".into()], ..Default::default() };
+            let change = tags::TagChange { add: vec!["new".into()], ..Default::default() };
             let old = snapshot(&repository, lab.snapshots[0].0)?;
             tags::change(&repository, &old, &change).map(|_| None)
         },
@@ -264,7 +264,7 @@ fn a_check_calls_no_stale_listing_damage() {
         generation(3);
         let repository = open(&disk).unwrap();
         disk.serve_stale_listings();
-        let report = check::run(&repository, &check::Options::default(), &Progress::default());
+        let report = check::run(&repository, &check::CheckOptions::default(), &Progress::default());
         disk.disarm();
         let report = report.unwrap();
         assert_eq!((report.damages, report.notes), (vec![], vec![]), "fate {fate}");

@@ -2,7 +2,7 @@
 
 use crate::testkit::build::noise;
 use crate::testkit::{Heard, Place, assert_clean, leftovers, options, restore_to};
-use client::backup::{Done, Progress, run_stream};
+use client::backup::{BackupOutcome, Progress, run_stream};
 use client::{Error, Result, UnlockedRepository};
 use std::io::Read;
 use std::path::Path;
@@ -12,12 +12,12 @@ fn store(
     name: &[u8],
     input: &mut dyn Read,
     confirm: &mut dyn FnMut() -> Result<()>,
-) -> Result<Done> {
+) -> Result<BackupOutcome> {
     let options = options(Path::new("/unused"));
     run_stream(repository, &options, name, input, confirm, &Progress::default(), &Heard::default())
 }
 
-fn stored(repository: &UnlockedRepository, name: &[u8], bytes: &[u8]) -> Done {
+fn stored(repository: &UnlockedRepository, name: &[u8], bytes: &[u8]) -> BackupOutcome {
     let done = store(repository, name, &mut &bytes[..], &mut || Ok(())).unwrap();
     assert!(done.report.adds_up(), "{:#?}", done.report);
     done
@@ -26,7 +26,7 @@ fn stored(repository: &UnlockedRepository, name: &[u8], bytes: &[u8]) -> Done {
 fn assert_holds(
     place: &Place,
     repository: &UnlockedRepository,
-    done: &Done,
+    done: &BackupOutcome,
     name: &str,
     bytes: &[u8],
 ) {

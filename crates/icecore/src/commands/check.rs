@@ -8,7 +8,7 @@ use crate::out::Paint;
 use crate::progress::Shown;
 use crate::units;
 use crate::wait::Wait;
-use client::check::{self, Damage, Options, Report};
+use client::check::{self, CheckOptions, CheckReport, Damage};
 use serde::Serialize;
 
 /// Look for damage; the exit code is 14 when there is some.
@@ -58,7 +58,7 @@ impl Check {
         }
         let all = self.repair.then_some(100.0);
         let read_data_percent = self.read_data.or(all);
-        let options = Options { read_data_percent, threads, repair: self.repair };
+        let options = CheckOptions { read_data_percent, threads, repair: self.repair };
         if context.remote().is_some() && archive.reader_keys().is_err() {
             return remembered(context, &archive);
         }
@@ -92,7 +92,7 @@ impl Check {
 }
 
 /// What only the machine can check on which the repository lies, and how.
-fn left_out(report: &Report, domain: &str) -> String {
+fn left_out(report: &CheckReport, domain: &str) -> String {
     let gaps = match report.gaps {
         0 => String::new(),
         gaps => format!(
@@ -107,7 +107,7 @@ fn left_out(report: &Report, domain: &str) -> String {
 }
 
 /// The same as [`advice`] for who cannot reach the containers.
-fn advice_from_afar(report: &Report, domain: &str) -> Option<String> {
+fn advice_from_afar(report: &CheckReport, domain: &str) -> Option<String> {
     if report.damages.is_empty() {
         return None;
     }
@@ -133,7 +133,7 @@ fn remembered(context: &Context, archive: &client::UnlockedRepository) -> Result
     let left_out =
         vec!["content", "older snapshots", "other sources", "containers", "parity", "index"];
     let snapshots = memory.sources() as u64;
-    let report = Report { snapshots, damages, left_out, ..Report::default() };
+    let report = CheckReport { snapshots, damages, left_out, ..CheckReport::default() };
     context.out.line(&format!(
         "{}: the newest snapshot of {} that this machine has backed up: number and signature",
         match report.damages.len() {
@@ -156,7 +156,7 @@ fn doubt(what: String) -> Damage {
 }
 
 /// What to do next, if anything: commands that end in a clean check, one after the other.
-fn advice(report: &Report) -> Option<String> {
+fn advice(report: &CheckReport) -> Option<String> {
     let can_heal = report.damages.iter().any(|damage| damage.healable);
     if report.damages.is_empty() {
         return None;
@@ -218,7 +218,7 @@ fn concerned(damage: &Damage) -> String {
     text
 }
 
-fn summary(report: &Report) -> String {
+fn summary(report: &CheckReport) -> String {
     let found = match report.damages.len() {
         0 => "no damage".to_owned(),
         some => units::many(some as u64, "damage"),
@@ -241,20 +241,20 @@ mod tests {
 
     #[test]
     fn what_can_be_healed_is_healed_first() {
-        let report = |healable: &[bool]| Report {
+        let report = |healable: &[bool]| CheckReport {
             damages: healable
                 .iter()
                 .map(|healable| Damage { healable: *healable, ..Damage::default() })
                 .collect(),
-            ..Report::default()
+            ..CheckReport::default()
         };
         assert_eq!(advice(&report(&[])), None);
         let given = advice(&report(&[false])).unwrap();
         assert!(given.contains("icecore reclaim --accept-damage"), "{given}");
-        let given = advice(&Report { needs_rebuild: true, ..report(&[false]) }).unwrap();
+        let given = advice(&CheckReport { needs_rebuild: true, ..report(&[false]) }).unwrap();
         assert!(given.contains("icecore rebuild"), "{given}");
         let damaged_keys = vec!["0102".to_owned()];
-        let given = advice(&Report { damaged_keys, ..report(&[false]) }).unwrap();
+        let given = advice(&CheckReport { damaged_keys, ..report(&[false]) }).unwrap();
         assert!(given.contains("\n  icecore key remove 0102\n  icecore check\n"), "{given}");
         assert!(advice(&report(&[false, true])).unwrap().contains("icecore check --repair"));
     }

@@ -10,7 +10,7 @@ use crate::out::Paint;
 use crate::units;
 use client::browse::{
     self,
-    diff::{self, Difference, Kind},
+    diff::{self, Difference, DifferenceKind},
 };
 use client::pages::PageReader;
 use serde::Serialize;
@@ -57,14 +57,14 @@ struct Count {
 impl Count {
     fn add(&mut self, found: &Difference) {
         let counter = match found.kind {
-            Kind::Added => &mut self.added,
-            Kind::Removed => &mut self.removed,
-            Kind::Content => &mut self.content,
-            Kind::Attributes => &mut self.attributes,
-            Kind::Type => &mut self.r#type,
+            DifferenceKind::Added => &mut self.added,
+            DifferenceKind::Removed => &mut self.removed,
+            DifferenceKind::Content => &mut self.content,
+            DifferenceKind::Attributes => &mut self.attributes,
+            DifferenceKind::Type => &mut self.r#type,
         };
         *counter += 1;
-        if found.kind != Kind::Attributes {
+        if found.kind != DifferenceKind::Attributes {
             let size =
                 |entry: &Option<format::entry::Entry>| entry.as_ref().map_or(0, |entry| entry.size);
             self.bytes_added = self.bytes_added.saturating_add(size(&found.now));
@@ -118,11 +118,11 @@ fn shown(found: &Difference) -> Shown {
     Shown {
         path: JsonPath::new(found.path()),
         change: match found.kind {
-            Kind::Added => "added",
-            Kind::Removed => "removed",
-            Kind::Content => "content",
-            Kind::Attributes => "attributes",
-            Kind::Type => "type",
+            DifferenceKind::Added => "added",
+            DifferenceKind::Removed => "removed",
+            DifferenceKind::Content => "content",
+            DifferenceKind::Attributes => "attributes",
+            DifferenceKind::Type => "type",
         },
         size_before: found.before.as_ref().map(|entry| entry.size),
         size: found.now.as_ref().map(|entry| entry.size),
@@ -131,11 +131,11 @@ fn shown(found: &Difference) -> Shown {
 
 fn row(context: &Context, found: &Difference) -> String {
     let (sign, paint) = match found.kind {
-        Kind::Added => ("+", Paint::Green),
-        Kind::Removed => ("-", Paint::Red),
-        Kind::Content => ("M", Paint::Yellow),
-        Kind::Attributes => ("U", Paint::Yellow),
-        Kind::Type => ("T", Paint::Yellow),
+        DifferenceKind::Added => ("+", Paint::Green),
+        DifferenceKind::Removed => ("-", Paint::Red),
+        DifferenceKind::Content => ("M", Paint::Yellow),
+        DifferenceKind::Attributes => ("U", Paint::Yellow),
+        DifferenceKind::Type => ("T", Paint::Yellow),
     };
     context.out.paint(paint, &format!("{sign}    {}", escape::path(found.path())))
 }

@@ -13,7 +13,9 @@ use crate::{escape, time, units};
 use api::enrol::KeyMode;
 use client::UnlockedRepository;
 use client::manifest::Snapshot;
-use client::retention::{self, Decision, Group, GroupBy, GroupKey, Keep, Policy, WithinEach};
+use client::retention::{
+    self, Group, GroupBy, GroupKey, Keep, KeepWithin, RetentionDecision, RetentionPolicy,
+};
 use ids::SnapshotId;
 use repository::snapshots::SnapshotRef;
 use serde::Serialize;
@@ -154,8 +156,8 @@ impl KeepFlags {
         })
     }
 
-    fn policy(&self) -> Policy {
-        Policy {
+    fn policy(&self) -> RetentionPolicy {
+        RetentionPolicy {
             last: self.keep_last.unwrap_or_default(),
             hourly: self.keep_hourly.unwrap_or_default(),
             daily: self.keep_daily.unwrap_or_default(),
@@ -163,7 +165,7 @@ impl KeepFlags {
             monthly: self.keep_monthly.unwrap_or_default(),
             yearly: self.keep_yearly.unwrap_or_default(),
             within_secs: self.keep_within,
-            within_secs_each: WithinEach {
+            within_secs_each: KeepWithin {
                 hourly: self.keep_within_hourly,
                 daily: self.keep_within_daily,
                 weekly: self.keep_within_weekly,
@@ -218,7 +220,7 @@ struct Count {
 struct Pruned {
     #[serde(flatten)]
     count: Count,
-    reclaimed: client::reclaim::Report,
+    reclaimed: client::reclaim::ReclaimReport,
 }
 
 /// What is to become of snapshots; told when it is so.
@@ -301,7 +303,7 @@ impl Forget {
         &self,
         context: &Context,
         archive: &UnlockedRepository,
-        (policy, filter): (&Policy, &Filter),
+        (policy, filter): (&RetentionPolicy, &Filter),
         reclaim: &str,
     ) -> Result<Code> {
         let plan = if self.snapshots.is_empty() {
@@ -348,7 +350,7 @@ impl Forget {
     }
 
     /// The policy, and whose snapshots it is for. What the config file keeps is for what is backed up by it.
-    fn wanted(&self, context: &Context) -> Result<(Policy, Filter)> {
+    fn wanted(&self, context: &Context) -> Result<(RetentionPolicy, Filter)> {
         let policy = self.keep.policy();
         let Some(keep) = &context.profile.keep else { return Ok((policy, self.filter.clone())) };
         if !policy.is_empty() || !self.snapshots.is_empty() {
@@ -374,7 +376,7 @@ impl Forget {
     }
 
     /// Never deletes all for want of a policy.
-    fn check(&self, policy: &Policy) -> Result<()> {
+    fn check(&self, policy: &RetentionPolicy) -> Result<()> {
         let example = "For example: icecore forget --keep-daily 7 --keep-weekly 5 --dry-run";
         match (self.snapshots.is_empty(), policy.is_empty()) {
             (true, true) => Err(Failure::usage(
@@ -436,19 +438,19 @@ impl Forget {
 fn by_policy(
     context: &Context,
     archive: &UnlockedRepository,
-    policy: &Policy,
+    policy: &RetentionPolicy,
     filter: &Filter,
     by: GroupBy,
 ) -> Result<Plan> {
     let all = context.snapshots(archive)?.0;
     let takes = |snapshot: &Snapshot| filter.takes(snapshot);
     let now_secs = archive.now_secs();
-    let groups = retention::apply_by(by, policy, &all, &takes, &time::calendar, now_secs);
+    let groups = retention::apply_grouped(by, policy, &all, &takes, &time::calendar, now_secs);
     refuse_to_empty(&groups)?;
     let mut plan = Plan { by: Some(by), ..Plan::default() };
     for group in &groups {
         plan.told.push(Told::Heading(format!("{}:", name(&group.key))));
-        for Decision { snapshot, reasons } in &group.decisions {
+        for RetentionDecision { snapshot, reasons } in &group.decisions {
             plan.removed.extend(reasons.is_empty().then_some(snapshot.name));
             plan.told.push(Told::Decided(Box::new((*snapshot).clone()), reasons.clone()));
         }

@@ -8,7 +8,7 @@ use crate::secret::{self, Ask, Secret};
 use crate::wait::Wait;
 use crate::{escape, time};
 use client::UnlockedRepository;
-use client::keyring::Removed;
+use client::keyring::KeyRemoval;
 use crypto::{KdfParams, Role, SlotInfo, SlotSecret};
 use format::entry::Time;
 use ids::KeyId;
@@ -316,14 +316,14 @@ fn remove(
 }
 
 /// What whoever knew the removed key can do still.
-fn after(removed: &Removed) -> &'static str {
+fn after(removed: &KeyRemoval) -> &'static str {
     match removed {
-        Removed { role: None, .. } => "Its slot was damaged and opened nothing.",
-        Removed { role: Some(Role::WriteOnly), .. } => "It could not read backups.",
-        Removed { role: Some(Role::Full), .. } => {
+        KeyRemoval { role: None, .. } => "Its slot was damaged and opened nothing.",
+        KeyRemoval { role: Some(Role::WriteOnly), .. } => "It could not read backups.",
+        KeyRemoval { role: Some(Role::Full), .. } => {
             "Whoever knew it and can reach the storage can still read all backups, new ones too: it was a full key. To prevent that, make a new repository: icecore init"
         }
-        Removed { is_read_on: true, .. } => {
+        KeyRemoval { still_reads: true, .. } => {
             "Whoever knew it and can reach the storage can still read new backups: there are no more key epochs. To prevent that, make a new repository: icecore init"
         }
         _ => {
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn after_a_removal_it_is_said_who_can_read_on() {
-        let said = |role, begins, is_read_on| after(&Removed { role, begins, is_read_on });
+        let said = |role, begins, still_reads| after(&KeyRemoval { role, begins, still_reads });
         let next = Some(KeyEpoch(1));
         for role in [Role::Reader, Role::ReadWrite] {
             assert!(said(Some(role), next, false).contains("cannot read new backups"));

@@ -41,7 +41,7 @@ struct Freed {
 /// Checks the repository in `folder`.
 pub(super) fn check(context: &Context, folder: &Path) -> Result<Code> {
     let repository = opened(folder)?;
-    let report = keyless::check(&repository).map_err(|error| context.failure(error))?;
+    let report = keyless::scrub(&repository).map_err(|error| context.failure(error))?;
     for damage in &report.damages {
         context.out.note(&escape::text(damage));
     }

@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::time;
 use client::browse::{
     self,
-    map::{self, Extent},
+    map::{self, StoredSize},
 };
 use client::pages::PageReader;
 use format::entry::{Entry, STATUS_CHANGED, STATUS_PARTIAL};
@@ -60,7 +60,7 @@ impl Map {
         context.out.print("path,type,mode,owner,size,mtime,chunks,bytes,status")?;
         let (mut count, mut unwritten) = (Count::default(), None);
         let result = browse::below(&pages, &snapshot, &path, |entry| {
-            let extent = map::extent(&pages, &entry)?;
+            let extent = map::stored_size(&pages, &entry)?;
             count.entries += 1;
             count.size = count.size.saturating_add(entry.size);
             count.chunks += extent.chunks;
@@ -74,7 +74,7 @@ impl Map {
     }
 }
 
-fn shown(entry: &Entry, extent: Extent) -> Shown {
+fn shown(entry: &Entry, extent: StoredSize) -> Shown {
     let attributes = &entry.attributes;
     Shown {
         path: JsonPath::new(&entry.path),

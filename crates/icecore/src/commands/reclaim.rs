@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::units;
 use crate::wait::Wait;
 use client::UnlockedRepository;
-use client::reclaim::{self, Options, Report};
+use client::reclaim::{self, ReclaimOptions, ReclaimReport};
 
 /// Give back the space of what no snapshot needs.
 #[derive(clap::Args, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Reclaim {
 impl Reclaim {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
-        let options = Options {
+        let options = ReclaimOptions {
             max_waste_percent: self.max_waste,
             dry_run: self.dry_run,
             accept_damage: self.accept_damage,
@@ -42,7 +42,7 @@ impl Reclaim {
 }
 
 /// Damage is not passed over unless somebody says so.
-fn failure(context: &Context, options: &Options, error: client::Error) -> Failure {
+fn failure(context: &Context, options: &ReclaimOptions, error: client::Error) -> Failure {
     let failure = context.failure(error);
     if failure.code != Code::Damage || options.accept_damage {
         return failure;
@@ -51,17 +51,21 @@ fn failure(context: &Context, options: &Options, error: client::Error) -> Failur
 }
 
 /// Reclaims as it does without flags: for `forget --prune`.
-pub(super) fn all(context: &Context, archive: &UnlockedRepository, wait: Wait) -> Result<Report> {
-    run(context, archive, &Options::default(), wait)
+pub(super) fn all(
+    context: &Context,
+    archive: &UnlockedRepository,
+    wait: Wait,
+) -> Result<ReclaimReport> {
+    run(context, archive, &ReclaimOptions::default(), wait)
 }
 
 /// Reclaims, and tells what came of it.
 fn run(
     context: &Context,
     archive: &UnlockedRepository,
-    options: &Options,
+    options: &ReclaimOptions,
     wait: Wait,
-) -> Result<Report> {
+) -> Result<ReclaimReport> {
     let report = wait.patiently(context, || reclaim::run(archive, options));
     let report = report.map_err(|error| failure(context, options, error))?;
     if report.snapshots_restored > 0 {
@@ -83,7 +87,7 @@ fn run(
     Ok(report)
 }
 
-fn given_up(report: &Report) -> String {
+fn given_up(report: &ReclaimReport) -> String {
     format!(
         "{}: {} that snapshots need and that are lost, with all that only these lead to; the damaged records of {}",
         if report.dry_run { "would give up" } else { "given up" },
@@ -92,7 +96,7 @@ fn given_up(report: &Report) -> String {
     )
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &ReclaimReport) -> String {
     format!(
         "{} {} of {}: {} containers removed, {} rewritten ({} copied) of {}; {} dead objects of {}; {} of waste stay; {}",
         if report.dry_run { "would free" } else { "freed" },

@@ -11,7 +11,7 @@ use crate::out::Out;
 use crate::progress::Shown;
 use crate::units;
 use ::restore::Overwrite;
-use client::restore::{self, Monitor, Options, Report};
+use client::restore::{self, RestoreMonitor, RestoreOptions, RestoreReport};
 use client::select::clean_path;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -105,7 +105,7 @@ struct Summary<'a> {
     snapshot_id: String,
     target: JsonPath,
     dry_run: bool,
-    report: &'a Report,
+    report: &'a RestoreReport,
 }
 
 impl Restore {
@@ -130,7 +130,7 @@ impl Restore {
             &snapshot,
             &path,
             &self.target,
-            &Options { cache, ..self.options() },
+            &RestoreOptions { cache, ..self.options() },
             &context.progress,
             &told,
         );
@@ -165,7 +165,7 @@ impl Restore {
     }
 
     /// A pattern that matches nothing is a mistake, and nobody shall take it for a restore.
-    fn has_matched(&self, report: &Report) -> Result<()> {
+    fn has_matched(&self, report: &RestoreReport) -> Result<()> {
         let met = [report.files, report.directories, report.links, report.unchanged, report.kept];
         if self.includes.is_empty() || report.failed > 0 || met.iter().any(|count| *count > 0) {
             return Ok(());
@@ -174,8 +174,8 @@ impl Restore {
             .hint("Look for it: icecore find NAME"))
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> RestoreOptions {
+        RestoreOptions {
             overwrite: match self.overwrite {
                 When::Always => Overwrite::Always,
                 When::IfChanged => Overwrite::IfChanged,
@@ -199,8 +199,8 @@ impl Restore {
 }
 
 /// A difference after a restore is worse than an object that could not be written.
-fn code(report: &Report) -> Code {
-    if !report.brought_something() && report.failed > 0 {
+fn code(report: &RestoreReport) -> Code {
+    if !report.restored_anything() && report.failed > 0 {
         if report.damaged > 0 { Code::Damage } else { Code::Failed }
     } else if report.differing > 0 {
         Code::DrillMismatch
@@ -212,7 +212,7 @@ fn code(report: &Report) -> Code {
 }
 
 /// What to do next, if anything.
-fn advice(report: &Report) -> Option<&'static str> {
+fn advice(report: &RestoreReport) -> Option<&'static str> {
     (report.damaged > 0).then_some(
         "Parts of the snapshot are damaged. See what else is: icecore check; look for another snapshot: icecore snapshots",
     )
@@ -238,7 +238,7 @@ struct Problem<'a> {
     reason: &'a str,
 }
 
-impl Monitor for Told<'_> {
+impl RestoreMonitor for Told<'_> {
     fn problem(&self, path: &[u8], text: &str) {
         let shown = format!("{}: {text}", escape::escape(path));
         self.out.beside("problem", &Problem { path: JsonPath::as_is(path), reason: text }, &shown);
@@ -263,7 +263,7 @@ impl Monitor for Told<'_> {
     }
 }
 
-fn text(report: &Report, dry_run: bool) -> String {
+fn text(report: &RestoreReport, dry_run: bool) -> String {
     let mut text = format!(
         "{}{} files ({}), {} directories, {} links and others; {} were there already, {} kept, {} removed, {} failed, {} lack attributes",
         if dry_run { "would restore " } else { "restored " },
@@ -298,13 +298,13 @@ mod tests {
 
     #[test]
     fn a_restore_ends_with_what_is_worst() {
-        let report = |failed, degraded, differing| Report {
+        let report = |failed, degraded, differing| RestoreReport {
             failed,
             degraded,
             differing,
-            ..Report::default()
+            ..RestoreReport::default()
         };
-        let some = |report| Report { files: 1, ..report };
+        let some = |report| RestoreReport { files: 1, ..report };
         assert_eq!(code(&report(0, 0, 0)), Code::Complete);
         assert_eq!(code(&report(0, 1, 0)), Code::Partial);
         assert_eq!(code(&some(report(1, 0, 0))), Code::Partial);
@@ -313,9 +313,9 @@ mod tests {
 
     #[test]
     fn a_restore_that_brought_nothing_is_not_partial() {
-        let report = |damaged| Report { failed: 1, damaged, ..Report::default() };
+        let report = |damaged| RestoreReport { failed: 1, damaged, ..RestoreReport::default() };
         assert_eq!(code(&report(1)), Code::Damage);
         assert_eq!(code(&report(0)), Code::Failed);
-        assert_eq!(code(&Report { directories: 1, ..report(1) }), Code::Partial);
+        assert_eq!(code(&RestoreReport { directories: 1, ..report(1) }), Code::Partial);
     }
 }

@@ -6,9 +6,9 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::{escape, session_report, time, units};
 use api::domains::Privacy;
-use client::history::{self, Totals};
 use client::manifest::Snapshot;
-use client::report::{Ratios, Report};
+use client::report::{BackupReport, Ratios};
+use client::totals::{self, RepositoryTotals};
 use serde::Serialize;
 
 /// Show what backups did over time, and what the repository holds.
@@ -30,7 +30,7 @@ struct Session<'a> {
     time: String,
     node: &'a str,
     paths: &'a [String],
-    report: &'a Report,
+    report: &'a BackupReport,
     ratios: Ratios,
     bottleneck: Option<String>,
 }
@@ -58,7 +58,7 @@ struct Summary {
     parity_percent: u32,
     /// What the repository holds; only where it lies is that known.
     #[serde(flatten)]
-    totals: Option<Totals>,
+    totals: Option<RepositoryTotals>,
     /// Bytes of all files of all snapshots, as if each were stored in full.
     bytes_of_snapshots: u64,
     /// How many times smaller the repository is than that.
@@ -83,7 +83,8 @@ impl Stats {
             context.out.item("session", &Session::new(snapshot), || row(snapshot))?;
         }
         let is_here = context.remote().is_none();
-        let totals = is_here.then(|| history::totals(&archive)).transpose().map_err(failed)?;
+        let totals =
+            is_here.then(|| totals::repository_totals(&archive)).transpose().map_err(failed)?;
         let stored = totals.map(|totals| totals.container_bytes).filter(|bytes| *bytes > 0);
         let reduction_factor = stored.map(|stored| bytes_of_snapshots as f64 / stored as f64);
         let privacy = match archive.slot.privacy {

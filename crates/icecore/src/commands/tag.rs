@@ -7,7 +7,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::wait::Wait;
-use client::tags::{self, Change};
+use client::tags::{self, TagChange};
 use serde::Serialize;
 
 /// Change the tags of snapshots. A snapshot whose tags change gets a new id.
@@ -57,10 +57,10 @@ impl Tag {
         let (words, change) = match &self.action {
             None => return self.many.run(context, self.wait),
             Some(Action::Add(words)) => {
-                (words, Change { add: words.tags.clone(), remove: Vec::new() })
+                (words, TagChange { add: words.tags.clone(), remove: Vec::new() })
             }
             Some(Action::Remove(words)) => {
-                (words, Change { add: Vec::new(), remove: words.tags.clone() })
+                (words, TagChange { add: Vec::new(), remove: words.tags.clone() })
             }
         };
         let archive = context.open()?;

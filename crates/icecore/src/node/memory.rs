@@ -4,7 +4,7 @@
 
 use crate::failure::Result;
 use client::UnlockedRepository;
-use client::backup::Done;
+use client::backup::BackupOutcome;
 use client::manifest::ManifestReader;
 use ids::ObjectId;
 use repository::snapshots::StoredSnapshot;
@@ -57,7 +57,7 @@ impl Memory {
     }
 
     /// Remembers what this machine has just made, whatever the server says of it.
-    pub(crate) fn note(&mut self, source: &ObjectId, done: &Done) -> Result<()> {
+    pub(crate) fn note(&mut self, source: &ObjectId, done: &BackupOutcome) -> Result<()> {
         let last = Last { sequence: done.source_sequence, id: done.snapshot.id.to_string() };
         self.last.insert(source.to_string(), last);
         let text = serde_json::to_string(&self.last).unwrap_or_default();

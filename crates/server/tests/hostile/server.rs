@@ -5,7 +5,7 @@ use api::enrol::{KeyMode, NewToken, Role, TokenMade};
 use capture::Problem;
 use capture::walk::Root;
 use client::UnlockedRepository;
-use client::backup::{self, Monitor, Progress};
+use client::backup::{self, BackupMonitor, Progress};
 use client::manifest::ManifestReader;
 use crypto::SlotSecret;
 use remote::{Purpose, Remote, Target};
@@ -138,7 +138,7 @@ pub(crate) struct Machine {
 
 pub(crate) struct Quiet;
 
-impl Monitor for Quiet {
+impl BackupMonitor for Quiet {
     fn problem(&self, problem: &Problem) {
         eprintln!("{problem}");
     }
@@ -147,7 +147,7 @@ impl Monitor for Quiet {
     }
 }
 
-impl client::restore::Monitor for Quiet {
+impl client::restore::RestoreMonitor for Quiet {
     fn problem(&self, _: &[u8], text: &str) {
         eprintln!("{text}");
     }
@@ -211,7 +211,7 @@ impl Machine {
         let archive = self.archive(Purpose::Restore);
         let snapshot = ManifestReader::new(&archive).unwrap().read(name).unwrap();
         let target = tempfile::tempdir().unwrap();
-        let options = client::restore::Options { no_sync: true, ..Default::default() };
+        let options = client::restore::RestoreOptions { no_sync: true, ..Default::default() };
         let (progress, to) = (Progress::default(), target.path());
         let report =
             client::restore::run(&archive, &snapshot, b"", to, &options, &progress, &Quiet);
@@ -220,9 +220,9 @@ impl Machine {
     }
 }
 
-pub(crate) fn options(source: &Path, node: &str) -> backup::Options {
+pub(crate) fn options(source: &Path, node: &str) -> backup::BackupOptions {
     let shown_as = Some(b"/tree".to_vec());
-    backup::Options {
+    backup::BackupOptions {
         roots: vec![Root { source: source.as_os_str().as_bytes().to_vec(), shown_as }],
         node: node.into(),
         paths: vec!["/tree".into()],

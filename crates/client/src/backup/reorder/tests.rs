@@ -3,7 +3,7 @@
 use super::*;
 use crate::UnlockedRepository;
 use crate::backup::merge::Merge;
-use crate::backup::{Options, begin, queue::Task};
+use crate::backup::{BackupOptions, begin, queue::Task};
 use crate::unlocked::InitOptions;
 use capture::Problem;
 use capture::walk::{Event, Root, Walk};
@@ -14,7 +14,7 @@ use std::path::Path;
 
 struct Silent;
 
-impl Monitor for Silent {
+impl BackupMonitor for Silent {
     fn problem(&self, _: &Problem) {}
     fn note(&self, _: &str) {}
 }
@@ -26,9 +26,9 @@ fn repository(place: &Path) -> UnlockedRepository {
     UnlockedRepository::init(storage, SlotSecret::Password(b"p"), options).unwrap()
 }
 
-fn options(source: &Path) -> Options {
+fn options(source: &Path) -> BackupOptions {
     let source = source.as_os_str().as_bytes().to_vec();
-    Options {
+    BackupOptions {
         roots: vec![Root { source, shown_as: Some(b"/".to_vec()) }],
         node: "node".into(),
         paths: vec!["/".into()],
@@ -50,7 +50,7 @@ fn options(source: &Path) -> Options {
 
 fn done(mut entry: Entry, bytes: &[u8]) -> Item {
     (entry.size, entry.content) = (bytes.len() as u64, Content::Inline(bytes.to_vec()));
-    Item::Done(Box::new(Read { entry, change: Change::Content }))
+    Item::Done(Box::new(Read { entry, change: EntryChange::Content }))
 }
 
 /// Two names of one file, as the walk tells them; `later` happens to the second one. Returns how

@@ -2,7 +2,7 @@
 
 use crate::testkit::SMALL_CHUNKS;
 use client::UnlockedRepository;
-use client::manifest::{Body, source_id};
+use client::manifest::{ManifestBody, source_id};
 use crypto::Cipher;
 use format::entry::{Attributes, Content, Entry, Kind, Time};
 use format::inner::{self, Child, Sums};
@@ -131,7 +131,9 @@ impl<'a> Forge<'a> {
 
     /// The same, where it may be refused.
     pub(crate) fn try_publish(self, root: ObjectId, level: u8) -> repository::Result<SnapshotRef> {
-        let body = serde_json::to_vec(&Body { node: "node".into(), ..Body::default() }).unwrap();
+        let body =
+            serde_json::to_vec(&ManifestBody { node: "node".into(), ..ManifestBody::default() })
+                .unwrap();
         let writer = &self.repository.keys.writer;
         let head = Head {
             sequence: self.session.next_snapshot(),

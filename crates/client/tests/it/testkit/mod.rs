@@ -8,7 +8,7 @@ pub(crate) mod state;
 
 use capture::read::{RacyWindow, ReadOptions};
 use capture::walk::Root;
-use client::backup::{self, Done, Monitor, Progress};
+use client::backup::{self, BackupMonitor, BackupOutcome, Progress};
 use client::manifest::{ManifestReader, Snapshot};
 use client::unlocked::{InitOptions, UnlockedRepository};
 use client::{check, rebuild, reclaim, restore};
@@ -47,7 +47,7 @@ impl Heard {
     }
 }
 
-impl Monitor for Heard {
+impl BackupMonitor for Heard {
     fn problem(&self, problem: &capture::Problem) {
         self.lines.lock().push(problem.to_string());
     }
@@ -57,7 +57,7 @@ impl Monitor for Heard {
     }
 }
 
-impl restore::Monitor for Heard {
+impl restore::RestoreMonitor for Heard {
     fn problem(&self, path: &[u8], text: &str) {
         self.lines.lock().push(format!("{}: {text}", String::from_utf8_lossy(path)));
     }
@@ -127,18 +127,21 @@ impl Place {
         Tree::of(&self.source())
     }
 
-    pub(crate) fn backup(&self, repository: &UnlockedRepository) -> Done {
+    pub(crate) fn backup(&self, repository: &UnlockedRepository) -> BackupOutcome {
         let done = self.try_backup(repository).unwrap();
         assert!(done.report.adds_up(), "{:#?}", done.report);
         done
     }
 
-    pub(crate) fn try_backup(&self, repository: &UnlockedRepository) -> client::Result<Done> {
+    pub(crate) fn try_backup(
+        &self,
+        repository: &UnlockedRepository,
+    ) -> client::Result<BackupOutcome> {
         let heard = Heard::default();
         backup::run(repository, &self.options(), &Progress::default(), &heard)
     }
 
-    pub(crate) fn options(&self) -> backup::Options {
+    pub(crate) fn options(&self) -> backup::BackupOptions {
         options(&self.source())
     }
 
@@ -201,9 +204,9 @@ pub(crate) fn init_with_parity(storage: Arc<dyn Storage>, percent: u32) -> Unloc
 }
 
 /// Files that were just written are not read again: the tests write before they back up.
-pub(crate) fn options(source: &Path) -> backup::Options {
+pub(crate) fn options(source: &Path) -> backup::BackupOptions {
     let shown_as = Some(format!("/{NAME}").into_bytes());
-    backup::Options {
+    backup::BackupOptions {
         roots: vec![Root { source: source.as_os_str().as_bytes().to_vec(), shown_as }],
         node: "node".into(),
         paths: vec!["/tree".into()],
@@ -234,8 +237,8 @@ pub(crate) fn restore_to(
     repository: &UnlockedRepository,
     name: SnapshotRef,
     target: &Path,
-) -> client::Result<restore::Report> {
-    restore_with(repository, name, b"", target, &restore::Options::default())
+) -> client::Result<restore::RestoreReport> {
+    restore_with(repository, name, b"", target, &restore::RestoreOptions::default())
         .map(|(report, _)| report)
 }
 
@@ -245,23 +248,23 @@ pub(crate) fn restore_with(
     name: SnapshotRef,
     subpath: &[u8],
     target: &Path,
-    options: &restore::Options,
-) -> client::Result<(restore::Report, Vec<String>)> {
-    let options = restore::Options { no_sync: true, threads: 2, ..options.clone() };
+    options: &restore::RestoreOptions,
+) -> client::Result<(restore::RestoreReport, Vec<String>)> {
+    let options = restore::RestoreOptions { no_sync: true, threads: 2, ..options.clone() };
     let (snapshot, heard) = (snapshot(repository, name)?, Heard::default());
     let progress = Progress::default();
     let report = restore::run(repository, &snapshot, subpath, target, &options, &progress, &heard)?;
     Ok((report, heard.all()))
 }
 
-pub(crate) fn checked(repository: &UnlockedRepository) -> client::Result<check::Report> {
-    let options = check::Options { read_data_percent: Some(100.0), threads: 2, repair: false };
+pub(crate) fn checked(repository: &UnlockedRepository) -> client::Result<check::CheckReport> {
+    let options = check::CheckOptions { read_data_percent: Some(100.0), threads: 2, repair: false };
     check::run(repository, &options, &Progress::default())
 }
 
 /// Repairs what can be, and checks all data.
-pub(crate) fn repaired(repository: &UnlockedRepository) -> client::Result<check::Report> {
-    let options = check::Options { read_data_percent: Some(100.0), threads: 2, repair: true };
+pub(crate) fn repaired(repository: &UnlockedRepository) -> client::Result<check::CheckReport> {
+    let options = check::CheckOptions { read_data_percent: Some(100.0), threads: 2, repair: true };
     check::run(repository, &options, &Progress::default())
 }
 
@@ -270,15 +273,15 @@ pub(crate) fn assert_clean(repository: &UnlockedRepository) {
     assert_eq!(report.damages, [], "check found damage");
 }
 
-pub(crate) fn reclaimed(repository: &UnlockedRepository) -> reclaim::Report {
+pub(crate) fn reclaimed(repository: &UnlockedRepository) -> reclaim::ReclaimReport {
     reclaim::run(
         repository,
-        &reclaim::Options { max_waste_percent: 0.0, dry_run: false, accept_damage: false },
+        &reclaim::ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: false },
     )
     .unwrap()
 }
 
-pub(crate) fn rebuilt(place: &Place) -> rebuild::Report {
+pub(crate) fn rebuilt(place: &Place) -> rebuild::RebuildReport {
     rebuild::run(place.storage(), PASSWORD, false).unwrap()
 }
 

@@ -21,10 +21,10 @@ use crate::progress::{self, Shown};
 use crate::session_report;
 use crate::units;
 use capture::{Operation, Problem, gentle};
-use client::backup::{Done, Monitor, Options, Progress};
+use client::backup::{BackupMonitor, BackupOptions, BackupOutcome, Progress};
 use client::cache::{CacheReport, ChunkCache};
 use client::manifest::{ManifestReader, source_id};
-use client::report::{Ratios, Report};
+use client::report::{BackupReport, Ratios};
 use client::{UnlockedRepository, backup};
 use format::entry::Entry;
 use remote::figures::WireReport;
@@ -84,7 +84,7 @@ impl Backup {
         &self,
         context: &Context,
         archive: &UnlockedRepository,
-        options: &mut Options,
+        options: &mut BackupOptions,
     ) {
         let helps = context.remote().is_some() || archive.reader_keys().is_err();
         if !helps || self.chunk_cache_size == 0 {
@@ -108,8 +108,8 @@ impl Backup {
         &self,
         context: &Context,
         archive: &UnlockedRepository,
-        options: &Options,
-        done: &Done,
+        options: &BackupOptions,
+        done: &BackupOutcome,
     ) {
         if context.remote().is_none() {
             return;
@@ -124,10 +124,10 @@ impl Backup {
     fn store(
         &self,
         archive: &UnlockedRepository,
-        options: &Options,
+        options: &BackupOptions,
         progress: &Progress,
         monitor: &Told<'_>,
-    ) -> client::Result<Done> {
+    ) -> client::Result<BackupOutcome> {
         match (&self.stdin, &self.command) {
             (Some(name), _) => stream::from_stdin(archive, options, name, progress, monitor),
             (_, Some(name)) => {
@@ -159,7 +159,7 @@ impl Backup {
 }
 
 /// A pattern of the command line that matched nothing is often a typing error.
-fn tell_idle(context: &Context, options: &Options) {
+fn tell_idle(context: &Context, options: &BackupOptions) {
     for rule in options.walk.excludes.idle() {
         let pattern = escape::text(&rule.pattern);
         context.out.note(&format!("--exclude '{pattern}' matched nothing; a pattern in question: icecore explain PATH --exclude PATTERN"));
@@ -168,7 +168,7 @@ fn tell_idle(context: &Context, options: &Options) {
 
 /// Named paths that are not there: elsewhere an object that vanished is nobody's fault, but these
 /// somebody relies on. The others are backed up; whether any is missing.
-fn leave_out_missing(options: &mut Options, monitor: &Told<'_>) -> Result<bool> {
+fn leave_out_missing(options: &mut BackupOptions, monitor: &Told<'_>) -> Result<bool> {
     let named = options.roots.len();
     options.roots.retain(|root| match rustix::fs::lstat(root.source.as_slice()) {
         Ok(_) => true,
@@ -186,7 +186,7 @@ fn leave_out_missing(options: &mut Options, monitor: &Told<'_>) -> Result<bool> 
 }
 
 /// What the last backup of the same had, to tell the time left. Only where somebody looks.
-fn total_bytes(archive: &UnlockedRepository, options: &Options) -> Option<u64> {
+fn total_bytes(archive: &UnlockedRepository, options: &BackupOptions) -> Option<u64> {
     if !progress::is_on_terminal() {
         return None;
     }
@@ -209,7 +209,7 @@ struct ToldProblem {
     reason: String,
 }
 
-impl Monitor for Told<'_> {
+impl BackupMonitor for Told<'_> {
     fn problem(&self, problem: &Problem) {
         let (operation, reason) = (problem.operation.to_string(), problem.error.to_string());
         let text = format!("cannot {operation} {}: {reason}", escape::escape(&problem.path));
@@ -230,7 +230,7 @@ struct Summary<'a> {
     /// Nothing had changed: the snapshot is the one before.
     is_skipped: bool,
     partial: bool,
-    report: &'a Report,
+    report: &'a BackupReport,
     ratios: Ratios,
     bottleneck: Option<String>,
     /// Of a dry run: bytes of what would be read.
@@ -251,7 +251,7 @@ struct Network {
 }
 
 impl<'a> Summary<'a> {
-    fn new(snapshot_id: Option<String>, report: &'a Report, partial: bool) -> Self {
+    fn new(snapshot_id: Option<String>, report: &'a BackupReport, partial: bool) -> Self {
         let (ratios, bottleneck) = (report.ratios(), report.bottleneck());
         let dry_run = snapshot_id.is_none();
         let (network, chunk_cache, bytes_to_read) = (None, None, None);
@@ -277,7 +277,12 @@ impl<'a> Summary<'a> {
 }
 
 /// Whatever becomes of the report, the snapshot is there.
-fn report(context: &Context, done: Done, job: Job, cache: Option<&ChunkCache>) -> Result<Code> {
+fn report(
+    context: &Context,
+    done: BackupOutcome,
+    job: Job,
+    cache: Option<&ChunkCache>,
+) -> Result<Code> {
     let id = done.snapshot.id.to_string();
     told(context, &done, &id, job, cache)
         .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
@@ -289,7 +294,7 @@ fn report(context: &Context, done: Done, job: Job, cache: Option<&ChunkCache>) -
 
 fn told(
     context: &Context,
-    done: &Done,
+    done: &BackupOutcome,
     id: &str,
     job: Job,
     cache: Option<&ChunkCache>,
@@ -329,7 +334,7 @@ fn told(
 fn dry_run(
     context: &Context,
     archive: &UnlockedRepository,
-    options: &Options,
+    options: &BackupOptions,
     missing: bool,
 ) -> Result<Code> {
     let out = &context.out;

@@ -6,9 +6,9 @@ use crate::escape;
 use crate::failure::{Failure, Result};
 use capture::excludes::{self, Excludes};
 use capture::walk::Root;
-use client::backup::Options;
+use client::backup::BackupOptions;
 use client::select::clean_path;
-use client::throttle::Limits;
+use client::throttle::ResourceLimits;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
@@ -20,7 +20,7 @@ const WALK_THREADS_MIN: usize = 2;
 const AS_DISKS_LIKE: usize = 0;
 
 /// The options that the flags and the profile ask for.
-pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
+pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions> {
     let (roots, paths) = named(flags, context)?;
     super::within::check(&roots, &flags.within)?;
     let tags = if flags.tags.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
     tags.iter()
         .try_for_each(|tag| super::flags::parse_tag(tag).map(drop))
         .map_err(Failure::usage)?;
-    Ok(Options {
+    Ok(BackupOptions {
         roots,
         node: node_name(flags.node.as_deref(), context)?,
         paths,
@@ -46,7 +46,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<Options> {
         full: flags.full,
         ignore_inode: flags.ignore_inode,
         verify_blocks: flags.verify_blocks,
-        limits: Limits {
+        limits: ResourceLimits {
             read_bytes_per_sec: flags.limit_read.unwrap_or(0),
             write_bytes_per_sec: flags.limit_write.unwrap_or(0),
             cpu_percent: flags.limit_cpu.unwrap_or(0),

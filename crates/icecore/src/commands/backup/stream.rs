@@ -2,7 +2,7 @@
 
 use super::Told;
 use crate::child::{Interruptible, Running};
-use client::backup::{Done, Options, Progress, run_stream};
+use client::backup::{BackupOptions, BackupOutcome, Progress, run_stream};
 use client::select::clean_path;
 use client::{Error, Result, UnlockedRepository};
 use std::cell::RefCell;
@@ -17,11 +17,11 @@ use std::sync::atomic::Ordering;
 /// Stores the standard input as `name`.
 pub(super) fn from_stdin(
     archive: &UnlockedRepository,
-    options: &Options,
+    options: &BackupOptions,
     name: &OsStr,
     progress: &Progress,
     monitor: &Told<'_>,
-) -> Result<Done> {
+) -> Result<BackupOutcome> {
     let name = clean_path(name.as_bytes());
     // The descriptor itself: what `Stdin` has buffered no poll would tell of.
     let input = io::stdin().as_fd().try_clone_to_owned();
@@ -34,12 +34,12 @@ pub(super) fn from_stdin(
 /// Runs `command` and stores what it prints as `name`; nothing when it fails.
 pub(super) fn from_command(
     archive: &UnlockedRepository,
-    options: &Options,
+    options: &BackupOptions,
     name: &OsStr,
     command: &[OsString],
     progress: &Progress,
     monitor: &Told<'_>,
-) -> Result<Done> {
+) -> Result<BackupOutcome> {
     let failed = |source: io::Error| Error::File { path: shown(command), source };
     let running = RefCell::new(None);
     // Dropped before `running`: what hears no signal hears that nobody reads.

@@ -9,7 +9,7 @@ use crate::units;
 use crate::wait::Wait;
 use client::UnlockedRepository;
 use client::manifest::Snapshot;
-use client::tags::{self, Change};
+use client::tags::{self, TagChange};
 use serde::Serialize;
 
 /// What to change, and of which snapshots.
@@ -107,11 +107,11 @@ impl Many {
         Ok(named)
     }
 
-    fn change(&self, snapshot: &Snapshot) -> Change {
+    fn change(&self, snapshot: &Snapshot) -> TagChange {
         if self.set.is_empty() {
-            return Change { add: self.add.clone(), remove: self.remove.clone() };
+            return TagChange { add: self.add.clone(), remove: self.remove.clone() };
         }
-        Change { add: self.set.clone(), remove: snapshot.body.tags.clone() }
+        TagChange { add: self.set.clone(), remove: snapshot.body.tags.clone() }
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// What a repository holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Totals {
+pub struct RepositoryTotals {
     /// Snapshots.
     pub snapshots: u64,
     /// Containers.
@@ -23,25 +23,25 @@ pub struct Totals {
 }
 
 /// What the repository holds now.
-pub fn totals(repository: &UnlockedRepository) -> Result<Totals> {
+pub fn repository_totals(repository: &UnlockedRepository) -> Result<RepositoryTotals> {
     let local = &repository.local()?;
     let storage = &**local.storage();
-    let mut totals = Totals {
+    let mut repository_totals = RepositoryTotals {
         snapshots: local.snapshots()?.len() as u64,
         objects: local.index().entries(),
         keys: local.key_slots()?.len() as u64,
         free_bytes: storage.free_bytes().map_err(repository::Error::from)?,
-        ..Totals::default()
+        ..RepositoryTotals::default()
     };
     for file in container::list(storage, ContainerNo(0))?.iter().filter(|file| file.finished) {
         match local.container(file.number).and_then(|reader| reader.length()) {
             Ok(length) => {
-                totals.containers += 1;
-                totals.container_bytes += length;
+                repository_totals.containers += 1;
+                repository_totals.container_bytes += length;
             }
             Err(error) if error.is_container_missing() => {} // reclaimed meanwhile
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(totals)
+    Ok(repository_totals)
 }
