@@ -118,7 +118,7 @@ SABOTAGES = {
         "crates/client/src/restore/plan.rs", "            self.shared.repository.store.prefetch(*place)?;",
         "            let _ = place;", test("client", "a_restore_waits_for_few_answers")),
     "pages are sent for before they are read": (
-        "crates/client/src/restore/entries.rs", "                self.send_for_pages()?;",
+        "crates/client/src/restore/entries.rs", "                self.prefetch_pages()?;",
         "                let _ = Self::send_for_pages;", test("client", "pages_are_sent_for")),
     "what a restore adds to a cache goes": (
         "crates/client/src/cache.rs",
@@ -153,7 +153,7 @@ SABOTAGES = {
         test("client", "a_bit_lost_before_sealing", "a_compressor_that_lies")),
     "snapshots in no list come back before a reclaim": (
         "crates/client/src/reclaim.rs",
-        "            unlisted::bring_back(repository, lease, options.accept_damage)?\n", "            0\n",
+        "            orphans::restore_orphans(repository, lease, options.accept_damage)?\n", "            0\n",
         test("client", "g3_a_list_that_lacks_snapshots")),
     "nothing is deleted while a page is lost": (
         "crates/client/src/restore/removal.rs",
@@ -381,7 +381,7 @@ SABOTAGES = {
         "if signer.verify_key.verify(&message, &signature).is_err() && false {",
         test("client", "a_snapshot_that_somebody_else_signed")),
     "signature of a tombstone": (
-        "crates/client/src/unlisted.rs",
+        "crates/client/src/orphans.rs",
         "Some(signer) => signer.verify_key.verify(&signed, signature).is_ok(),",
         "Some(signer) => signer.verify_key.verify(&signed, signature).is_ok() || true,",
         test("client", "a_tombstone_that_somebody_else_signed")),

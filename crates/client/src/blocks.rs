@@ -1,7 +1,7 @@
 //! Opened records, the latest of them kept: pages and small chunks share records, and who wants
 //! one mostly wants its neighbours next.
 
-use crate::key_list::Vouched;
+use crate::key_list::KeyListReader;
 use crate::{Error, Result};
 use crypto::IdKey;
 use format::record;
@@ -19,14 +19,14 @@ pub(crate) struct BlockCache {
     store: Arc<dyn Store>,
     opener: Opener,
     /// Where secrets of later key epochs come from.
-    vouched: Arc<Vouched>,
-    kept: Mutex<Kept>,
+    key_list_reader: Arc<KeyListReader>,
+    cached: Mutex<CachedBlocks>,
     /// Plaintext that may be kept.
     bytes_max: usize,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedBlocks {
     /// Latest first.
     blocks: VecDeque<(RecordLocation, Arc<Opened>)>,
     bytes: usize,
@@ -46,8 +46,12 @@ impl Scratch {
 }
 
 impl BlockCache {
-    pub(crate) fn new(store: Arc<dyn Store>, opener: Opener, vouched: Arc<Vouched>) -> Self {
-        Self { store, opener, vouched, kept: Mutex::default(), bytes_max: CACHE_BYTES }
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        opener: Opener,
+        key_list_reader: Arc<KeyListReader>,
+    ) -> Self {
+        Self { store, opener, key_list_reader, cached: Mutex::default(), bytes_max: CACHE_BYTES }
     }
 
     /// The same with room for so much plaintext.
@@ -60,13 +64,13 @@ impl BlockCache {
     }
 
     /// The record that holds `id`.
-    pub(crate) fn containing(&self, id: &ObjectId, scratch: &mut Scratch) -> Result<Arc<Opened>> {
-        if let Some(opened) = self.kept_with(id) {
+    pub(crate) fn find_record(&self, id: &ObjectId, scratch: &mut Scratch) -> Result<Arc<Opened>> {
+        if let Some(opened) = self.cached_with(id) {
             return Ok(opened);
         }
         let place = self.store.fetch(id, &mut scratch.bytes)?;
         let opened = Arc::new(self.open_or_heal(place, scratch)?);
-        self.keep(place, &opened);
+        self.cache(place, &opened);
         Ok(opened)
     }
 
@@ -77,7 +81,7 @@ impl BlockCache {
         scratch: &mut Scratch,
         name: impl Fn(&[u8]) -> ObjectId,
     ) -> Result<Vec<u8>> {
-        let opened = self.containing(id, scratch)?;
+        let opened = self.find_record(id, scratch)?;
         let payload = opened.find(id).ok_or(repository::Error::ObjectMissing(*id))?;
         if name(payload) == *id { Ok(payload.to_vec()) } else { Err(Error::WrongContent(*id)) }
     }
@@ -89,13 +93,13 @@ impl BlockCache {
     }
 
     /// The same; it is kept.
-    pub(crate) fn keep_at(
+    pub(crate) fn open_and_cache(
         &self,
         place: RecordLocation,
         scratch: &mut Scratch,
     ) -> Result<Arc<Opened>> {
         let opened = Arc::new(self.open_at(place, scratch)?);
-        self.keep(place, &opened);
+        self.cache(place, &opened);
         Ok(opened)
     }
 
@@ -105,17 +109,17 @@ impl BlockCache {
     }
 
     /// Whether the record at `place` is one of those kept.
-    pub(crate) fn keeps(&self, place: RecordLocation) -> bool {
+    pub(crate) fn is_cached(&self, place: RecordLocation) -> bool {
         self.lock().blocks.iter().any(|(other, _)| *other == place)
     }
 
     /// The record that holds `id`, if it is one of those kept.
-    fn kept_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {
-        let mut kept = self.lock();
-        let at = kept.blocks.iter().position(|(_, opened)| opened.ids.contains(id))?;
-        let block = kept.blocks.remove(at)?;
+    fn cached_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {
+        let mut cached = self.lock();
+        let at = cached.blocks.iter().position(|(_, opened)| opened.ids.contains(id))?;
+        let block = cached.blocks.remove(at)?;
         let opened = block.1.clone();
-        kept.blocks.push_front(block);
+        cached.blocks.push_front(block);
         Some(opened)
     }
 
@@ -164,7 +168,7 @@ impl BlockCache {
 
     /// Learns the key of a session from the clear part of its record.
     pub(crate) fn learn_key(&self, sealed: &[u8]) -> Result<()> {
-        self.vouched.learn(&self.opener, sealed)
+        self.key_list_reader.learn(&self.opener, sealed)
     }
 
     fn learn_from(&self, keys: &[Vec<u8>]) -> Result<()> {
@@ -200,22 +204,22 @@ impl BlockCache {
         Ok(self.opener.knows(session))
     }
 
-    fn keep(&self, place: RecordLocation, opened: &Arc<Opened>) {
-        if self.keeps(place) {
+    fn cache(&self, place: RecordLocation, opened: &Arc<Opened>) {
+        if self.is_cached(place) {
             return;
         }
-        let mut kept = self.lock();
-        kept.bytes += opened.bytes();
-        kept.blocks.push_front((place, opened.clone()));
-        while kept.bytes > self.bytes_max
-            && let Some((_, last)) = kept.blocks.pop_back()
+        let mut cached = self.lock();
+        cached.bytes += opened.bytes();
+        cached.blocks.push_front((place, opened.clone()));
+        while cached.bytes > self.bytes_max
+            && let Some((_, last)) = cached.blocks.pop_back()
         {
-            kept.bytes -= last.bytes();
+            cached.bytes -= last.bytes();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CachedBlocks> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

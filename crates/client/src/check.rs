@@ -1,18 +1,17 @@
 //! Check: do all snapshots restore? Structure always, every stored byte when asked for. Reads
 //! only, needs no lease, unless what has rotted is to be repaired first. Behind a server: `afar`.
 
-mod afar;
 mod damage;
 mod data;
 mod history;
 mod keys;
+mod remote;
 mod repair;
 mod structure;
 
 use crate::backup::Progress;
 use crate::{Result, UnlockedRepository};
 use serde::Serialize;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// How to check.
@@ -95,7 +94,7 @@ pub fn run(
     let begun = Instant::now();
     if repository.local().is_err() {
         let mut report = CheckReport::default();
-        afar::run(repository, options, progress, &mut report)?;
+        remote::run(repository, options, progress, &mut report)?;
         report.elapsed_secs = begun.elapsed().as_secs_f64();
         return Ok(report);
     }
@@ -114,8 +113,4 @@ pub fn run(
     damage::attribute(repository, &found, &seen, &mut report)?;
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
-}
-
-pub(crate) fn cancelled(progress: &Progress) -> Result<()> {
-    if progress.cancel.load(Ordering::Relaxed) { Err(crate::Error::Cancelled) } else { Ok(()) }
 }

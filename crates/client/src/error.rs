@@ -23,7 +23,7 @@ pub enum Error {
     Format(#[from] format::Error),
     /// What to back up does not make sense.
     #[error(transparent)]
-    Roots(#[from] capture::walk::WalkError),
+    Walk(#[from] capture::walk::WalkError),
     /// The operating system would not give random bytes.
     #[error("no random bytes: {0}")]
     Random(#[from] getrandom::Error),
@@ -35,7 +35,7 @@ pub enum Error {
     ReadOnly,
     /// Only a full key may do this.
     #[error("this needs a full key: one that can add and remove others")]
-    NotFull,
+    NeedsFullKey,
     /// The key of this process signs nothing any more.
     #[error("the key {0} was removed from this repository: what it signs counts for nothing")]
     KeyRemoved(KeyId),
@@ -76,7 +76,7 @@ pub enum Error {
     ManifestChanged,
     /// A snapshot that may not count: nobody vouches for it, or not for what it says of itself.
     #[error("snapshot {id} is not trusted: {why}")]
-    NotTrusted {
+    Untrusted {
         /// The snapshot.
         id: SnapshotId,
         /// What is wrong with it.
@@ -84,19 +84,19 @@ pub enum Error {
     },
     /// No key with this id.
     #[error("there is no key {0}")]
-    NoKey(KeyId),
+    KeyNotFound(KeyId),
     /// No snapshot fits what was asked for.
     #[error("no snapshot matches {0}")]
-    NoSnapshot(String),
+    SnapshotNotFound(String),
     /// More than one snapshot fits.
     #[error("{0} matches more than one snapshot")]
     Ambiguous(String),
     /// No such path in a snapshot.
     #[error("{0} is not in the snapshot")]
-    NoPath(String),
+    PathNotFound(String),
     /// A thread of the pipeline panicked; a bug.
     #[error("a thread of the pipeline stopped")]
-    ThreadGone,
+    WorkerPanicked,
     /// Stopped because the user asked for it.
     #[error("cancelled")]
     Cancelled,
@@ -118,11 +118,11 @@ pub enum Error {
 
 impl Error {
     /// Whether it says something of one snapshot, and nothing of others.
-    pub fn is_of_one_snapshot(&self) -> bool {
+    pub fn concerns_one_snapshot(&self) -> bool {
         matches!(
             self,
             Self::Repository(repository::Error::Damaged { .. })
-                | Self::NotTrusted { .. }
+                | Self::Untrusted { .. }
                 | Self::Format(_)
                 | Self::Crypto(_)
                 | Self::Seal(_)
@@ -135,7 +135,7 @@ impl Error {
         match self {
             Self::Repository(error) => error.is_damage(),
             Self::Crypto(_) | Self::Seal(_) | Self::Format(_) => true,
-            Self::WrongContent(_) | Self::NotTrusted { .. } | Self::ManifestChanged => true,
+            Self::WrongContent(_) | Self::Untrusted { .. } | Self::ManifestChanged => true,
             _ => false,
         }
     }

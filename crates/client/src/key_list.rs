@@ -14,7 +14,7 @@ use std::sync::Arc;
 const STRANGERS_MAX: usize = 1024;
 
 /// The key list, as far as it was read.
-pub(crate) struct Vouched {
+pub(crate) struct KeyListReader {
     store: Arc<dyn Store>,
     root: RootVerifyKey,
     /// The epoch in which the own key was made: no older list is believed.
@@ -30,7 +30,7 @@ struct State {
     closed: Option<KeyEpoch>,
 }
 
-impl Vouched {
+impl KeyListReader {
     /// The list of `store`, for the holder of `slot`.
     pub(crate) fn new(store: Arc<dyn Store>, slot: &SlotInfo) -> Self {
         Self { store, root: slot.root, made_in: slot.epoch, state: Mutex::default() }
@@ -47,7 +47,7 @@ impl Vouched {
 
     /// The same, read again: another process may have changed it. An older list than one that was
     /// seen is not believed.
-    pub(crate) fn anew(&self) -> Result<Arc<SignedKeyList>> {
+    pub(crate) fn refresh(&self) -> Result<Arc<SignedKeyList>> {
         let new = Arc::new(self.read(true)?);
         let mut state = self.state.lock();
         let newest = match state.list.take().filter(|old| old.version() > new.version()) {
@@ -106,7 +106,7 @@ impl Vouched {
         }
         opener.follow(&*self.list()?)?;
         if opener.newest() < epoch {
-            opener.follow(&*self.anew()?)?;
+            opener.follow(&*self.refresh()?)?;
         }
         if opener.newest() < epoch {
             self.state.lock().closed = Some(epoch);
@@ -131,12 +131,12 @@ impl UnlockedRepository {
     /// # Errors
     /// [`Error::NoKeyList`] when no good list is there.
     pub fn key_list(&self) -> Result<Arc<SignedKeyList>> {
-        self.vouched.list()
+        self.key_list_reader.list()
     }
 
     /// The same, read again. An older one than one that was seen is not believed.
     pub(crate) fn refresh_key_list(&self) -> Result<Arc<SignedKeyList>> {
-        self.vouched.anew()
+        self.key_list_reader.refresh()
     }
 
     /// What the repository vouches for of the key `id`, which signs or did; `None` is a stranger, whose
@@ -146,7 +146,7 @@ impl UnlockedRepository {
             return Ok(Some(signer.clone()));
         }
         // It may have been added since the list was read.
-        if !self.vouched.is_new_stranger(id) {
+        if !self.key_list_reader.is_new_stranger(id) {
             return Ok(None);
         }
         Ok(self.refresh_key_list()?.signer(id).cloned())

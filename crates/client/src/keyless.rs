@@ -3,7 +3,7 @@
 
 use crate::manifest::MANIFEST_CONTEXT;
 use crate::manifest::TOMBSTONE_CONTEXT;
-use crate::unlisted::{self, Told};
+use crate::orphans::{self, SnapshotRecords};
 use crate::{Error, Result};
 use crypto::{RootVerifyKey, SignedKeyList, VerifyKey};
 use format::manifest::{Head, SIGNATURE_BYTES};
@@ -77,8 +77,8 @@ pub fn scrub(repository: &Repository) -> Result<ScrubReport> {
 /// Snapshots that nobody forgot, that a later one of their source cites, and whose files are gone. One that nothing cites may be
 /// of a backup that stopped before it was done.
 fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
-    let missed: FxHashSet<_> = match missed(repository) {
-        Ok(missed) => missed.into_iter().collect(),
+    let orphans: FxHashSet<_> = match orphans(repository) {
+        Ok(orphans) => orphans.into_iter().collect(),
         Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => {
             report.damage(format!("whether a snapshot was lost cannot be said: {error}"));
@@ -87,7 +87,7 @@ fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
     };
     for name in repository.snapshots()? {
         let Ok(stored) = repository.snapshot(name) else { continue };
-        if missed.contains(&stored.head.previous) {
+        if orphans.contains(&stored.head.previous) {
             report.damage(format!(
                 "snapshot {} is gone and nobody forgot it: icecore rebuild brings it back",
                 stored.head.previous
@@ -135,12 +135,12 @@ pub fn reclaim(
     options: ReclaimOptions,
 ) -> Result<ReclaimOutcome> {
     let lease = repository.lease_for(holder, LeasePurpose::Reclaim)?;
-    let missed = missed(repository)?;
-    if !missed.is_empty() {
-        let names: Vec<_> = missed.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    let orphans = orphans(repository)?;
+    if !orphans.is_empty() {
+        let names: Vec<_> = orphans.iter().take(NAMED_MAX).map(ToString::to_string).collect();
         return Err(Error::Usage(format!(
             "{} that nobody forgot are in no list ({}): nothing is removed",
-            missed.len(),
+            orphans.len(),
             names.join(", ")
         )));
     }
@@ -153,26 +153,26 @@ pub fn reclaim(
 }
 
 /// Snapshots of known keys that are whole, in no list, and that no known key forgot.
-fn missed(repository: &Repository) -> Result<Vec<SnapshotId>> {
-    let told: Told = unlisted::look(repository, false)?;
+fn orphans(repository: &Repository) -> Result<Vec<SnapshotId>> {
+    let records: SnapshotRecords = orphans::scan_containers(repository, false)?;
     let keys = verify_keys(repository)?;
-    let dead = forgotten(repository, &keys, &told.tombstones);
+    let dead = forgotten(repository, &keys, &records.tombstones);
     let listed: FxHashSet<_> = repository.current_snapshots()?.iter().map(|name| name.id).collect();
-    let mut missed = Vec::new();
-    for manifest in told.manifests {
+    let mut orphans = Vec::new();
+    for manifest in records.manifests {
         if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
         let Ok((head, signature)) = Head::decode(&manifest.clear) else { continue };
         let unsigned = &manifest.clear[..manifest.clear.len() - SIGNATURE_BYTES];
         let is_signed = keys.get(&head.writer).is_none_or(|key| {
-            key.verify(&signed(repository, MANIFEST_CONTEXT, unsigned), &signature).is_ok()
+            key.verify(&signed_message(repository, MANIFEST_CONTEXT, unsigned), &signature).is_ok()
         });
         if is_signed && repository.is_complete(head.root)? {
-            missed.push(manifest.id);
+            orphans.push(manifest.id);
         }
     }
-    Ok(missed)
+    Ok(orphans)
 }
 
 /// What the tombstones name that a key of the key list signed, be it removed since. Of a stranger none is
@@ -188,7 +188,7 @@ fn forgotten(
             continue;
         };
         let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
-        let message = signed(repository, TOMBSTONE_CONTEXT, message);
+        let message = signed_message(repository, TOMBSTONE_CONTEXT, message);
         if keys.get(&KeyId(*writer)).is_some_and(|key| key.verify(&message, signature).is_ok()) {
             dead.extend(
                 names.as_chunks::<{ SnapshotId::LEN }>().0.iter().map(|id| SnapshotId(*id)),
@@ -209,6 +209,6 @@ fn verify_keys(repository: &Repository) -> Result<FxHashMap<KeyId, VerifyKey>> {
     Ok(signers.map(|entry| (entry.id, entry.verify_key)).collect())
 }
 
-fn signed(repository: &Repository, context: &[u8], message: &[u8]) -> Vec<u8> {
+fn signed_message(repository: &Repository, context: &[u8], message: &[u8]) -> Vec<u8> {
     [context, &repository.config().repository.0, message].concat()
 }

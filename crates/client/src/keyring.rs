@@ -25,7 +25,7 @@ pub struct KeyRemoval {
 impl UnlockedRepository {
     /// What certifies others; an error for all but full keys.
     pub fn certifier(&self) -> Result<&KeyMaterial> {
-        self.keys.certifier.as_ref().ok_or(Error::NotFull)
+        self.keys.certifier.as_ref().ok_or(Error::NeedsFullKey)
     }
 
     /// Adds a key slot.
@@ -77,7 +77,7 @@ impl UnlockedRepository {
         let (slots, list) = (self.slots()?, self.refresh_key_list()?);
         let is_live = list.is_live(id);
         if !is_live && !self.key_ids()?.contains(&id) {
-            return Err(Error::NoKey(id));
+            return Err(Error::KeyNotFound(id));
         }
         let slot = slots.iter().find(|(other, _)| *other == id).map(|(_, info)| info.role);
         let role = list.find(id).map(|entry| entry.role).or(slot);
@@ -111,7 +111,7 @@ impl UnlockedRepository {
     fn put_key_list(&self, lease: &Lease, next: &KeyList, material: &KeyMaterial) -> Result<()> {
         let bytes = self.sign_key_list(next, material)?;
         self.local()?.put_key_list(lease, &bytes)?;
-        self.vouched.replace(self.vouched.verified(&bytes)?);
+        self.key_list_reader.replace(self.key_list_reader.verified(&bytes)?);
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl UnlockedRepository {
         let list = first.with(new, self.now_secs())?;
         let bytes = self.sign_key_list(&list, material)?;
         self.local()?.replace_key_list(lease, &bytes)?;
-        self.vouched.replace(self.vouched.verified(&bytes)?);
+        self.key_list_reader.replace(self.key_list_reader.verified(&bytes)?);
         Ok(true)
     }
 }

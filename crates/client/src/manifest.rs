@@ -1,9 +1,9 @@
 //! Manifests: making, signing, reading and trusting them; and finding the snapshot that a user
 //! means.
 
-use crate::receipts::{Receipts, Received};
+use crate::receipts::{ReceiptStatus, ReceiptVerifier};
 use crate::report::BackupReport;
-use crate::signers::{Signer, Signers};
+use crate::signers::{Signer, SignerCache};
 use crate::unlocked::UnlockedRepository;
 use crate::{Error, Result};
 use crypto::RootVerifyKey;
@@ -54,7 +54,7 @@ pub struct Snapshot {
     /// What was sealed.
     pub body: ManifestBody,
     /// What a server says of it.
-    pub received: Received,
+    pub receipt: ReceiptStatus,
 }
 
 impl Snapshot {
@@ -65,7 +65,7 @@ impl Snapshot {
 
     /// When the backup began.
     pub fn time(&self) -> Time {
-        crate::standing::time(&self.head)
+        crate::effective_time::recorded_time(&self.head)
     }
 }
 
@@ -84,7 +84,11 @@ const SOURCE_KIND: u8 = 0x80;
 const BODY_KIND: u8 = 0x81;
 
 /// The bytes that are signed for `message`.
-pub(crate) fn signed(repository: &UnlockedRepository, context: &[u8], message: &[u8]) -> Vec<u8> {
+pub(crate) fn signed_message(
+    repository: &UnlockedRepository,
+    context: &[u8],
+    message: &[u8],
+) -> Vec<u8> {
     [context, &repository.store.config().repository.0, message].concat()
 }
 
@@ -115,11 +119,11 @@ pub(crate) fn commit(
     body: &ManifestBody,
 ) -> Result<CommittedSnapshot> {
     let sequence = session.next_snapshot()?;
-    Ok(session.commit(&sealed(repository, sequence, sealer, new, body)?)?)
+    Ok(session.commit(&seal_manifest(repository, sequence, sealer, new, body)?)?)
 }
 
 /// The signed manifest of the snapshot `sequence`.
-pub(crate) fn sealed(
+pub(crate) fn seal_manifest(
     repository: &UnlockedRepository,
     sequence: u64,
     sealer: &Sealer,
@@ -145,7 +149,7 @@ pub(crate) fn sealed(
         original: new.original,
     };
     let unsigned = head.encode();
-    let signature = writer.sign(&signed(repository, MANIFEST_CONTEXT, &unsigned))?;
+    let signature = writer.sign(&signed_message(repository, MANIFEST_CONTEXT, &unsigned))?;
     let clear = [&unsigned[..], &signature].concat();
     let packer = &mut Packer::new(Level::Fixed(3))?;
     let record =
@@ -169,7 +173,7 @@ fn through_memory(bytes: &[u8]) -> std::borrow::Cow<'_, [u8]> {
 }
 
 #[cfg(test)]
-use crate::backup::lies::manifest_through_memory as through_memory;
+use crate::backup::bit_flips::flip_bit_of_manifest as through_memory;
 
 /// A record that notes that snapshots were forgotten: their ids, signed.
 pub(crate) fn tombstone(
@@ -179,7 +183,8 @@ pub(crate) fn tombstone(
 ) -> Result<SealedRecord> {
     let mut clear = repository.slot.id.0.to_vec();
     clear.extend(names.iter().flat_map(|name| name.id.0));
-    let signature = repository.keys.writer.sign(&signed(repository, TOMBSTONE_CONTEXT, &clear))?;
+    let signature =
+        repository.keys.writer.sign(&signed_message(repository, TOMBSTONE_CONTEXT, &clear))?;
     clear.extend_from_slice(&signature);
     Ok(sealer.seal_single(
         RecordKind::Tombstone,
@@ -192,8 +197,8 @@ pub(crate) fn tombstone(
 /// Reads manifests and checks who signed them.
 pub struct ManifestReader<'a> {
     repository: &'a UnlockedRepository,
-    signers: Signers<'a>,
-    receipts: Receipts<'a>,
+    signers: SignerCache<'a>,
+    receipts: ReceiptVerifier<'a>,
     unpacker: zstd::bulk::Decompressor<'static>,
 }
 
@@ -201,7 +206,7 @@ impl<'a> ManifestReader<'a> {
     /// A reader of `repository`'s manifests.
     pub fn new(repository: &'a UnlockedRepository) -> Result<Self> {
         let unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
-        let (signers, receipts) = (Signers::new(repository), Receipts::new(repository)?);
+        let (signers, receipts) = (SignerCache::new(repository), ReceiptVerifier::new(repository)?);
         Ok(Self { repository, signers, receipts, unpacker })
     }
 
@@ -213,15 +218,15 @@ impl<'a> ManifestReader<'a> {
     /// The snapshot that was fetched as `stored`, checked in the same way.
     pub(crate) fn open(&mut self, stored: StoredSnapshot) -> Result<Snapshot> {
         let signer = self.check_signature(&stored)?;
-        let (name, head, received) = (stored.name, stored.head, self.receipts.of(&stored));
+        let (name, head, receipt) = (stored.name, stored.head, self.receipts.of(&stored));
         let body = ManifestBody { partial: head.is_partial(), ..self.body(&stored)? };
-        received.check_node(&stored, &body.node)?;
+        receipt.check_node(&stored, &body.node)?;
         if source_id(self.repository, &body.node, &body.paths) != head.source {
             let why = format!("it names the node '{}' and was made for another source", body.node);
-            return Err(Error::NotTrusted { id: name.id, why });
+            return Err(Error::Untrusted { id: name.id, why });
         }
-        may_be(&signer, name, &body.node)?;
-        Ok(Snapshot { name, head, body, received })
+        check_signer(&signer, name, &body.node)?;
+        Ok(Snapshot { name, head, body, receipt })
     }
 
     /// What is sealed in `stored`, if that is what its head means.
@@ -239,7 +244,7 @@ impl<'a> ManifestReader<'a> {
         let root = stored.head.root;
         if self.repository.keys.writer.ids.page_id(BODY_KIND, &[root], &plain) != stored.head.body {
             let why = "its body is not the one that was signed".to_owned();
-            return Err(Error::NotTrusted { id: stored.name.id, why });
+            return Err(Error::Untrusted { id: stored.name.id, why });
         }
         Ok(serde_json::from_slice(&plain)
             .map_err(|_| format::Error::Invalid { what: "manifest body" })?)
@@ -247,13 +252,13 @@ impl<'a> ManifestReader<'a> {
 
     /// Who signed it; also possible with a write-only key. Nobody did whom no key list has.
     pub fn check_signature(&self, stored: &StoredSnapshot) -> Result<Signer> {
-        let signed = self.signers.of_head(record::split(&stored.record)?.clear)?;
+        let signed = self.signers.verify_head(record::split(&stored.record)?.clear)?;
         let signed = signed.map(|(_, signer)| signer);
-        signed.map_err(|why| Error::NotTrusted { id: stored.name.id, why })
+        signed.map_err(|why| Error::Untrusted { id: stored.name.id, why })
     }
 
     /// What the server's receipt of `stored` says.
-    pub(crate) fn received(&self, stored: &StoredSnapshot) -> Received {
+    pub(crate) fn receipt_status(&self, stored: &StoredSnapshot) -> ReceiptStatus {
         self.receipts.of(stored)
     }
 
@@ -261,14 +266,14 @@ impl<'a> ManifestReader<'a> {
     /// tells: also possible with a write-only key.
     pub(crate) fn check_clear(&self, stored: &StoredSnapshot, node: &str) -> Result<()> {
         self.receipts.of(stored).check_node(stored, node)?;
-        may_be(&self.check_signature(stored)?, stored.name, node)
+        check_signer(&self.check_signature(stored)?, stored.name, node)
     }
 
     /// All snapshots in the order made. What cannot be read is given to `damaged`.
     pub fn all(&mut self, mut damaged: impl FnMut(SnapshotRef, Error)) -> Result<Vec<Snapshot>> {
         let mut all = Vec::new();
         let names = self.repository.store.snapshots()?;
-        for (name, stored) in fetched(self.repository, &names) {
+        for (name, stored) in fetch_all(self.repository, &names) {
             match stored.map_err(Error::from).and_then(|stored| self.open(stored)) {
                 Ok(snapshot) => all.push(snapshot),
                 Err(error) if error.is_unreachable() => return Err(error),
@@ -282,19 +287,19 @@ impl<'a> ManifestReader<'a> {
 }
 
 /// A bound key signs for one node, and for no other.
-fn may_be(signer: &Signer, name: SnapshotRef, node: &str) -> Result<()> {
-    if signer.may_be(node) {
+fn check_signer(signer: &Signer, name: SnapshotRef, node: &str) -> Result<()> {
+    if signer.may_sign_for(node) {
         return Ok(());
     }
     let why = format!("the key of '{}' signed it, and it names the node '{node}'", signer.label);
-    Err(Error::NotTrusted { id: name.id, why })
+    Err(Error::Untrusted { id: name.id, why })
 }
 
 /// Snapshots that are fetched at once: one may have two mebibytes, most have one or two thousand bytes.
 const AT_ONCE: usize = 128;
 
 /// The snapshots `names` as they are stored, one after the other.
-pub(crate) fn fetched(
+pub(crate) fn fetch_all(
     repository: &UnlockedRepository,
     names: &[SnapshotRef],
 ) -> impl Iterator<Item = (SnapshotRef, repository::Result<StoredSnapshot>)> {
@@ -314,7 +319,7 @@ pub(crate) fn newest_of(
     let reader = ManifestReader::new(repository)?;
     match reader.check_clear(&newest, node) {
         Ok(()) => Ok(Some(newest)),
-        Err(Error::NotTrusted { id, why }) => {
+        Err(Error::Untrusted { id, why }) => {
             note(&format!(
                 "snapshot {id} is not trusted and not built upon: {why}. Look at it: icecore check"
             ));
@@ -336,11 +341,11 @@ fn newest_trusted(
     }
     let mut names = repository.store.snapshots()?;
     names.reverse();
-    for (_, stored) in fetched(repository, &names) {
+    for (_, stored) in fetch_all(repository, &names) {
         match stored {
             Ok(stored) if stored.head.source == *source => {
                 match reader.check_clear(&stored, node) {
-                    Err(Error::NotTrusted { .. }) => {}
+                    Err(Error::Untrusted { .. }) => {}
                     checked => return checked.map(|()| Some(stored)),
                 }
             }

@@ -24,10 +24,10 @@ const PAGE_LEVEL: Level = Level::Fixed(3);
 /// Decoded pages kept: a path of inner pages and some leaves.
 const PAGES_MAX: usize = 256;
 /// Pages that are sent for before they are read: of leaves some ten thousand entries.
-const PAGES_AHEAD: usize = 128;
+const PREFETCH_PAGES: usize = 128;
 /// Their records together: mostly a few hundred kilobytes. What they take, the content of files
 /// cannot.
-const AHEAD_BYTES_MAX: usize = 1 << 20;
+const PREFETCH_BYTES_MAX: usize = 1 << 20;
 
 /// Reads pages.
 pub struct PageReader<'a> {
@@ -42,10 +42,10 @@ struct State {
     scratch: Scratch,
     latest: VecDeque<(ObjectId, Arc<PageData>)>,
     /// Where pages lie that come soon.
-    coming: FxHashMap<ObjectId, RecordLocation>,
+    expected: FxHashMap<ObjectId, RecordLocation>,
     /// Records that were sent for and not read yet, and their bytes.
-    sent_for: FxHashSet<RecordLocation>,
-    sent_bytes: usize,
+    requested: FxHashSet<RecordLocation>,
+    requested_bytes: usize,
 }
 
 impl<'a> PageReader<'a> {
@@ -61,32 +61,33 @@ impl<'a> PageReader<'a> {
         repository: &'a UnlockedRepository,
         cache: Option<&'a ChunkCache>,
     ) -> Result<Self> {
-        let (latest, coming, sent_for) = Default::default();
-        let state = State { scratch: Scratch::new()?, latest, coming, sent_for, sent_bytes: 0 };
+        let (latest, expected, requested) = Default::default();
+        let state =
+            State { scratch: Scratch::new()?, latest, expected, requested, requested_bytes: 0 };
         let (blocks, ids) = (repository.blocks().ok(), &repository.keys.writer.ids);
         Ok(Self { blocks, cache, ids, state: Mutex::new(state) })
     }
 
     /// Says that the pages `ids` will be read next, in this order. Those that lie behind a network are
     /// sent for, some at a time; who reads one after the other says it before each.
-    pub(crate) fn soon(&self, ids: impl Iterator<Item = ObjectId>) -> Result<()> {
+    pub(crate) fn prefetch(&self, ids: impl Iterator<Item = ObjectId>) -> Result<()> {
         let Some(blocks) = self.blocks.filter(|blocks| blocks.store().is_remote()) else {
             return Ok(());
         };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let next: Vec<_> = ids.take(PAGES_AHEAD).collect();
+        let next: Vec<_> = ids.take(PREFETCH_PAGES).collect();
         let is_cached = |id: &ObjectId| self.cache.is_some_and(|cache| cache.has(id));
         let is_known = |id: &ObjectId| {
-            state.coming.contains_key(id) || is_cached(id) || state.kept(id).is_some()
+            state.expected.contains_key(id) || is_cached(id) || state.cached(id).is_some()
         };
-        let is_enough = next.iter().take(PAGES_AHEAD / 2).all(is_known);
-        if is_enough || state.sent_bytes >= AHEAD_BYTES_MAX {
+        let is_enough = next.iter().take(PREFETCH_PAGES / 2).all(is_known);
+        if is_enough || state.requested_bytes >= PREFETCH_BYTES_MAX {
             return Ok(());
         }
         let is_alone = next.len() == 1;
         let unknown: Vec<_> = next.into_iter().filter(|id| !is_known(id)).collect();
         // One page alone is found and fetched in one step.
-        if is_alone || unknown.is_empty() { Ok(()) } else { state.send_for(&unknown, blocks) }
+        if is_alone || unknown.is_empty() { Ok(()) } else { state.request(&unknown, blocks) }
     }
 
     fn load(&self, id: &ObjectId, state: &mut State) -> Result<Arc<PageData>> {
@@ -94,9 +95,9 @@ impl<'a> PageReader<'a> {
             return Ok(page);
         }
         let blocks = self.blocks.ok_or(Error::WriteOnly)?;
-        let opened = match state.sent_record(id, blocks) {
+        let opened = match state.requested_record(id, blocks) {
             Some(opened) => opened,
-            None => blocks.containing(id, &mut state.scratch)?,
+            None => blocks.find_record(id, &mut state.scratch)?,
         };
         let at = opened.ids.iter().position(|other| other == id);
         let at = at.ok_or(repository::Error::ObjectMissing(*id))?;
@@ -113,21 +114,21 @@ impl<'a> PageReader<'a> {
 }
 
 impl State {
-    fn kept(&self, id: &ObjectId) -> Option<&Arc<PageData>> {
+    fn cached(&self, id: &ObjectId) -> Option<&Arc<PageData>> {
         self.latest.iter().find(|(other, _)| other == id).map(|(_, page)| page)
     }
 
-    fn send_for(&mut self, ids: &[ObjectId], blocks: &BlockCache) -> Result<()> {
+    fn request(&mut self, ids: &[ObjectId], blocks: &BlockCache) -> Result<()> {
         let places = blocks.store().locate(ids)?;
         for (id, place) in ids.iter().zip(places) {
             // What is nowhere is told by who reads it.
             let Some(place) = place else { continue };
-            self.coming.insert(*id, place);
-            if !blocks.keeps(place) && self.sent_for.insert(place) {
-                self.sent_bytes += place.length as usize;
+            self.expected.insert(*id, place);
+            if !blocks.is_cached(place) && self.requested.insert(place) {
+                self.requested_bytes += place.length as usize;
                 blocks.store().prefetch(place)?;
             }
-            if self.sent_bytes >= AHEAD_BYTES_MAX {
+            if self.requested_bytes >= PREFETCH_BYTES_MAX {
                 break;
             }
         }
@@ -135,13 +136,13 @@ impl State {
     }
 
     /// The record that holds `id`, if it was sent for and is good.
-    fn sent_record(&mut self, id: &ObjectId, blocks: &BlockCache) -> Option<Arc<Opened>> {
-        let place = self.coming.remove(id)?;
-        if !self.sent_for.remove(&place) {
+    fn requested_record(&mut self, id: &ObjectId, blocks: &BlockCache) -> Option<Arc<Opened>> {
+        let place = self.expected.remove(id)?;
+        if !self.requested.remove(&place) {
             return None;
         }
-        self.sent_bytes -= place.length as usize;
-        let opened = blocks.keep_at(place, &mut self.scratch).ok()?;
+        self.requested_bytes -= place.length as usize;
+        let opened = blocks.open_and_cache(place, &mut self.scratch).ok()?;
         opened.ids.contains(id).then_some(opened)
     }
 }
@@ -151,7 +152,7 @@ impl PageSource for PageReader<'_> {
 
     fn get(&self, id: &ObjectId) -> Result<Arc<PageData>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(page) = state.kept(id) {
+        if let Some(page) = state.cached(id) {
             return Ok(page.clone());
         }
         let page = self.load(id, &mut state)?;
@@ -166,7 +167,7 @@ impl PageSource for PageReader<'_> {
 
 /// A stretch of a snapshot whose page cannot be had. What comes after it can.
 #[derive(Debug)]
-pub(crate) struct Lost {
+pub(crate) struct LostPage {
     /// The page.
     pub(crate) id: ObjectId,
     /// Path of its first entry; empty when that is not known.
@@ -174,7 +175,7 @@ pub(crate) struct Lost {
     pub(crate) text: String,
 }
 
-impl Lost {
+impl LostPage {
     /// What `error` of `cursor` cost; `None` when it is the tree that makes no sense, or nothing is
     /// lost: the storage could not be reached, or somebody asked to stop.
     pub(crate) fn at(cursor: &mut Cursor<'_, PageReader<'_>>, error: &Error) -> Option<Self> {
@@ -187,7 +188,7 @@ impl Lost {
     }
 }
 
-impl std::fmt::Display for Lost {
+impl std::fmt::Display for LostPage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }

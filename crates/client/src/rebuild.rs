@@ -2,8 +2,8 @@
 //! signed by a key of the repository.
 
 use crate::Result;
-use crate::signers::Signers;
-use crate::unlisted::{forgotten, opens, signed_head};
+use crate::orphans::{can_open, forgotten, verified_head};
+use crate::signers::SignerCache;
 use crate::unlocked::UnlockedRepository;
 use crypto::SlotSecret;
 use crypto::session::epoch_of;
@@ -59,7 +59,7 @@ pub fn run(
     let repository = UnlockedRepository::open_local(repository, secret)?;
     let key_list_restored =
         repository.restore_key_list(&lease, latest_epoch(&repository, &found)?)?;
-    let signers = Signers::new(&repository);
+    let signers = SignerCache::new(&repository);
     let dead = forgotten(&signers, &found.tombstones)?;
     let present = readable(&repository)?;
     let mut report = RebuildReport {
@@ -72,12 +72,12 @@ pub fn run(
         if present.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        let Some(head) = signed_head(&signers, &manifest.clear)? else {
+        let Some(head) = verified_head(&signers, &manifest.clear)? else {
             report.forged += 1;
             continue;
         };
         let is_whole =
-            repository.local()?.is_complete(head.root)? && opens(&repository, head, manifest)?;
+            repository.local()?.is_complete(head.root)? && can_open(&repository, head, manifest)?;
         if !incomplete && !is_whole {
             report.incomplete += 1;
             continue;

@@ -1,7 +1,7 @@
 //! Reclaim with keys: records that are partly dead are taken apart and put together anew.
 
 use crate::blocks::{BlockCache, Scratch};
-use crate::{Result, UnlockedRepository, unlisted};
+use crate::{Result, UnlockedRepository, orphans};
 use format::record::{RecordKind, SealedRecord};
 use repository::reclaim::Repacker;
 use seal::{Block, Level, Packer, Sealer};
@@ -78,7 +78,7 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
         let restored = if options.dry_run {
             0
         } else {
-            unlisted::bring_back(repository, lease, options.accept_damage)?
+            orphans::restore_orphans(repository, lease, options.accept_damage)?
         };
         let mut keyed = match &repository.blocks {
             Some(blocks) => Some(Keyed::new(repository, blocks)?),

@@ -8,14 +8,14 @@
 //!
 //! Partial snapshots push no complete one out: the rules are applied to the complete ones as if there
 //! were no others, and once more to all of them for the partial ones. The newest complete one stays
-//! in any case. What time a snapshot counts for, [`crate::standing`] says.
+//! in any case. What time a snapshot counts for, [`crate::effective_time`] says.
 
 mod groups;
 
 pub use groups::{Group, GroupBy, GroupKey};
 
+use crate::effective_time::{self, EffectiveTime};
 use crate::manifest::{self, Snapshot};
-use crate::standing::{self, Standing};
 use crate::{Error, Result, UnlockedRepository};
 use format::entry::Time;
 use repository::snapshots::SnapshotRef;
@@ -112,8 +112,8 @@ pub struct RetentionDecision<'a> {
 impl Group<'_> {
     /// Whether the policy by itself would keep nothing of the group.
     pub fn loses_all(&self) -> bool {
-        let is_own = |why: &String| why != NEWEST_COMPLETE && !why.starts_with(HELD_BACK);
-        let is_dated = |decision: &RetentionDecision<'_>| decision.held_back().is_none();
+        let is_own = |why: &String| why != NEWEST_COMPLETE && !why.starts_with(SUSPECT);
+        let is_dated = |decision: &RetentionDecision<'_>| decision.suspect_reason().is_none();
         self.decisions.iter().any(is_dated)
             && !self.decisions.iter().any(|decision| decision.reasons.iter().any(is_own))
     }
@@ -127,12 +127,12 @@ impl Group<'_> {
 
 impl RetentionDecision<'_> {
     /// Why its age is not known, if so.
-    pub fn held_back(&self) -> Option<&str> {
-        self.reasons.iter().find_map(|why| why.strip_prefix(HELD_BACK))
+    pub fn suspect_reason(&self) -> Option<&str> {
+        self.reasons.iter().find_map(|why| why.strip_prefix(SUSPECT))
     }
 }
 
-const HELD_BACK: &str = "held back: ";
+const SUSPECT: &str = "suspect: ";
 const NEWEST_COMPLETE: &str = "newest complete snapshot";
 
 /// A snapshot and the time that it counts for.
@@ -165,7 +165,7 @@ pub fn apply_grouped<'a>(
     }
     let mut groups: BTreeMap<GroupKey<'_>, Members<'_>> = BTreeMap::new();
     for of_source in sources.into_values() {
-        stand(of_source, takes, now_secs, by, &mut groups);
+        distribute(of_source, takes, now_secs, by, &mut groups);
     }
     groups
         .into_iter()
@@ -179,7 +179,7 @@ struct Members<'a> {
     /// Those whose time is known. Of each source the newest first.
     dated: Vec<Dated<'a>>,
     /// The others, which stay.
-    held: Vec<RetentionDecision<'a>>,
+    suspects: Vec<RetentionDecision<'a>>,
 }
 
 impl<'a> Members<'a> {
@@ -191,30 +191,31 @@ impl<'a> Members<'a> {
     ) -> Vec<RetentionDecision<'a>> {
         // Stable: where times are equal the order of the source stays.
         self.dated.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
-        self.held.append(&mut decide(policy, &self.dated, calendar));
-        self.held
+        self.suspects.append(&mut decide(policy, &self.dated, calendar));
+        self.suspects
     }
 }
 
 /// Puts those snapshots of one source that `takes` wants where they belong.
-fn stand<'a>(
+fn distribute<'a>(
     mut snapshots: Vec<&'a Snapshot>,
     takes: &dyn Fn(&Snapshot) -> bool,
     now_secs: i64,
     by: GroupBy,
     groups: &mut BTreeMap<GroupKey<'a>, Members<'a>>,
 ) {
-    snapshots.sort_by_key(|snapshot| std::cmp::Reverse(standing::place(&snapshot.head)));
+    snapshots
+        .sort_by_key(|snapshot| std::cmp::Reverse(effective_time::creation_order(&snapshot.head)));
     let heads: Vec<_> =
-        snapshots.iter().map(|snapshot| (snapshot.head, snapshot.received.clone())).collect();
-    let standings = standing::all(&heads, now_secs);
-    for (snapshot, standing) in snapshots.into_iter().zip(standings).filter(|(one, _)| takes(one)) {
+        snapshots.iter().map(|snapshot| (snapshot.head, snapshot.receipt.clone())).collect();
+    let times = effective_time::effective_times(&heads, now_secs);
+    for (snapshot, effective) in snapshots.into_iter().zip(times).filter(|(one, _)| takes(one)) {
         let group = groups.entry(by.key(snapshot)).or_default();
-        match standing {
-            Standing::Dated(time) => group.dated.push((snapshot, time)),
-            Standing::HeldBack(why) => {
-                let reasons = vec![format!("{HELD_BACK}{why}")];
-                group.held.push(RetentionDecision { snapshot, reasons });
+        match effective {
+            EffectiveTime::Known(time) => group.dated.push((snapshot, time)),
+            EffectiveTime::Suspect(why) => {
+                let reasons = vec![format!("{SUSPECT}{why}")];
+                group.suspects.push(RetentionDecision { snapshot, reasons });
             }
         }
     }
@@ -379,7 +380,7 @@ impl UnlockedRepository {
     /// The server asks for the signature of a full key: who has none need not ask.
     fn forget_there(&self, names: &[SnapshotRef]) -> Result<u64> {
         if self.keys.certifier.is_none() {
-            return Err(Error::NotFull);
+            return Err(Error::NeedsFullKey);
         }
         let sealer = self.sealer()?;
         let mut count = 0;

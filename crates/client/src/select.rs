@@ -5,10 +5,10 @@
 //! is looked at, the newest first: the first one that has the path is meant.
 
 use crate::browse;
-use crate::manifest::{ManifestReader, Snapshot, fetched};
+use crate::effective_time;
+use crate::manifest::{ManifestReader, Snapshot, fetch_all};
 use crate::pages::PageReader;
-use crate::receipts::Received;
-use crate::standing;
+use crate::receipts::ReceiptStatus;
 use crate::{Error, Result, UnlockedRepository};
 use format::entry::Time;
 use format::manifest::Head;
@@ -25,7 +25,7 @@ pub enum SelectBy {
     /// The newest, or that which came so many before it of the same source.
     Latest(u32),
     /// The one whose id begins so.
-    Id(String),
+    IdPrefix(String),
     /// The newest at or before this time.
     AtOrBefore(Time),
 }
@@ -34,7 +34,7 @@ pub enum SelectBy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSelector {
     /// Which one.
-    pub when: SelectBy,
+    pub by: SelectBy,
     /// Only of this node.
     pub node: Option<String>,
 }
@@ -64,15 +64,15 @@ impl SnapshotSelector {
             Some((name, node)) => (name, Some(node.to_owned())),
             None => (text, None),
         };
-        let when = match name {
+        let by = match name {
             "latest" => SelectBy::Latest(0),
             back if back.starts_with("latest~") => {
                 SelectBy::Latest(back["latest~".len()..].parse().ok()?)
             }
-            id if is_id(id) => SelectBy::Id(id.to_ascii_lowercase()),
+            id if is_id(id) => SelectBy::IdPrefix(id.to_ascii_lowercase()),
             other => SelectBy::AtOrBefore(time(other)?),
         };
-        Some(Self { when, node })
+        Some(Self { by, node })
     }
 
     /// Reads `SNAP` or `SNAP:PATH`. Times have colons too: the longest beginning that names a
@@ -98,20 +98,20 @@ pub fn clean_path(path: &[u8]) -> Vec<u8> {
     names.collect::<Vec<_>>().join(&b'/')
 }
 
-/// The snapshot that `selector` names and `fits`. What is damaged or not trusted and might have been
+/// The snapshot that `selector` names and `filter`. What is damaged or not trusted and might have been
 /// meant is told to `note`.
 pub fn find(
     repository: &UnlockedRepository,
     selector: &SnapshotSelector,
-    fits: SnapshotFilter<'_>,
+    filter: SnapshotFilter<'_>,
     note: &mut dyn FnMut(&str),
 ) -> Result<Snapshot> {
     repository.reader_keys()?;
     let reader = ManifestReader::new(repository)?;
-    let mut search = Search { repository, reader, selector, fits, note, kept: None };
-    match &selector.when {
-        SelectBy::Id(prefix) => {
-            let found = search.reader.read(by_id(repository, prefix)?)?;
+    let mut search = Search { repository, reader, selector, filter, note, kept: None };
+    match &selector.by {
+        SelectBy::IdPrefix(prefix) => {
+            let found = search.reader.read(find_by_id(repository, prefix)?)?;
             search.takes(&found).then_some(found).ok_or_else(|| missing(selector))
         }
         SelectBy::Latest(back) => {
@@ -132,16 +132,16 @@ pub fn resolve_id(
     repository: &UnlockedRepository,
     selector: &SnapshotSelector,
 ) -> Result<Option<SnapshotRef>> {
-    match (&selector.when, &selector.node) {
-        (SelectBy::Id(prefix), None) => by_id(repository, prefix).map(Some),
+    match (&selector.by, &selector.node) {
+        (SelectBy::IdPrefix(prefix), None) => find_by_id(repository, prefix).map(Some),
         _ => Ok(None),
     }
 }
 
-fn by_id(repository: &UnlockedRepository, prefix: &str) -> Result<SnapshotRef> {
+fn find_by_id(repository: &UnlockedRepository, prefix: &str) -> Result<SnapshotRef> {
     let names = repository.store.snapshots()?;
     let mut fitting = names.into_iter().filter(|name| name.id.to_string().starts_with(prefix));
-    let first = fitting.next().ok_or_else(|| Error::NoSnapshot(prefix.to_owned()))?;
+    let first = fitting.next().ok_or_else(|| Error::SnapshotNotFound(prefix.to_owned()))?;
     if fitting.next().is_some() {
         return Err(Error::Ambiguous(prefix.to_owned()));
     }
@@ -149,14 +149,14 @@ fn by_id(repository: &UnlockedRepository, prefix: &str) -> Result<SnapshotRef> {
 }
 
 /// A snapshot as the clear tells it.
-type Candidate = (SnapshotRef, Head, Received);
+type Candidate = (SnapshotRef, Head, ReceiptStatus);
 
 /// A search for the newest one.
 struct Search<'a> {
     repository: &'a UnlockedRepository,
     reader: ManifestReader<'a>,
     selector: &'a SnapshotSelector,
-    fits: SnapshotFilter<'a>,
+    filter: SnapshotFilter<'a>,
     note: &'a mut dyn FnMut(&str),
     /// The newest one that may be meant: it need not be fetched again.
     kept: Option<StoredSnapshot>,
@@ -167,29 +167,32 @@ impl Search<'_> {
     fn candidates(&mut self) -> Result<Vec<Candidate>> {
         let names = self.repository.store.snapshots()?;
         let mut all = Vec::with_capacity(names.len());
-        for (name, stored) in fetched(self.repository, &names) {
+        for (name, stored) in fetch_all(self.repository, &names) {
             let checked = stored
                 .map_err(Error::from)
                 .and_then(|stored| self.reader.check_signature(&stored).map(|_| stored));
             match checked {
                 Ok(stored) => {
-                    all.push((name, stored.head, self.reader.received(&stored)));
+                    all.push((name, stored.head, self.reader.receipt_status(&stored)));
                     self.keep(stored);
                 }
                 Err(Error::Repository(repository::Error::SnapshotMissing(_))) => {} // forgotten meanwhile
                 Err(error) => pass_over(name, error, self.note)?,
             }
         }
-        all.sort_unstable_by_key(|(_, head, _)| std::cmp::Reverse(standing::place(head)));
+        all.sort_unstable_by_key(|(_, head, _)| {
+            std::cmp::Reverse(effective_time::creation_order(head))
+        });
         Ok(all)
     }
 
     /// Keeps it when it is newer than what is kept, and old enough.
     fn keep(&mut self, new: StoredSnapshot) {
-        let is_newer =
-            |old: &StoredSnapshot| standing::place(&old.head) < standing::place(&new.head);
-        let is_old_enough = match self.selector.when {
-            SelectBy::AtOrBefore(time) => standing::time(&new.head) <= time,
+        let is_newer = |old: &StoredSnapshot| {
+            effective_time::creation_order(&old.head) < effective_time::creation_order(&new.head)
+        };
+        let is_old_enough = match self.selector.by {
+            SelectBy::AtOrBefore(time) => effective_time::recorded_time(&new.head) <= time,
             _ => true,
         };
         if is_old_enough && self.kept.as_ref().is_none_or(is_newer) {
@@ -201,10 +204,11 @@ impl Search<'_> {
     fn keep_at_or_before(&mut self, time: Time, candidates: &mut Vec<Candidate>) {
         let heads: Vec<_> =
             candidates.iter().map(|(_, head, word)| (*head, word.clone())).collect();
-        let mut standings = standing::all(&heads, self.repository.now_secs()).into_iter();
+        let mut times =
+            effective_time::effective_times(&heads, self.repository.now_secs()).into_iter();
         candidates.retain(|(_, head, _)| {
-            let is_dated = standings.next().is_some_and(|standing| standing.time().is_some());
-            is_dated && standing::time(head) <= time
+            let is_dated = times.next().is_some_and(|effective| effective.time().is_some());
+            is_dated && effective_time::recorded_time(head) <= time
         });
     }
 
@@ -259,17 +263,17 @@ impl Search<'_> {
 
     fn takes(&self, snapshot: &Snapshot) -> bool {
         let is_of_node = |node: &String| *node == snapshot.body.node;
-        self.selector.node.as_ref().is_none_or(is_of_node) && (self.fits.snapshot)(snapshot)
+        self.selector.node.as_ref().is_none_or(is_of_node) && (self.filter.snapshot)(snapshot)
     }
 
     fn has_path(&self, snapshot: &Snapshot) -> Result<bool> {
-        if self.fits.path.is_empty() {
+        if self.filter.path.is_empty() {
             return Ok(true);
         }
         let pages = PageReader::new(self.repository)?;
-        match browse::entry(&pages, snapshot, self.fits.path) {
+        match browse::entry(&pages, snapshot, self.filter.path) {
             Ok(_) => Ok(true),
-            Err(Error::NoPath(_)) => Ok(false),
+            Err(Error::PathNotFound(_)) => Ok(false),
             Err(error) if error.is_unreachable() => Err(error),
             // Damaged pages are told by who reads them.
             Err(_) => Ok(true),
@@ -283,20 +287,20 @@ fn pass_over(name: SnapshotRef, error: Error, note: &mut dyn FnMut(&str)) -> Res
         return Err(error);
     }
     match error {
-        Error::NotTrusted { .. } => note(&format!("{error}; it is passed over")),
+        Error::Untrusted { .. } => note(&format!("{error}; it is passed over")),
         _ => note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id)),
     }
     Ok(())
 }
 
 fn missing(selector: &SnapshotSelector) -> Error {
-    let what = match &selector.when {
+    let what = match &selector.by {
         SelectBy::Latest(0) => "latest".to_owned(),
         SelectBy::Latest(back) => format!("latest~{back}"),
-        SelectBy::Id(id) => id.clone(),
+        SelectBy::IdPrefix(id) => id.clone(),
         SelectBy::AtOrBefore(_) => "this time".to_owned(),
     };
-    Error::NoSnapshot(
+    Error::SnapshotNotFound(
         selector.node.as_ref().map_or(what.clone(), |node| format!("{what} of {node}")),
     )
 }
@@ -316,13 +320,13 @@ mod tests {
 
     fn parse(text: &str) -> Option<(SelectBy, Option<String>, String)> {
         let (selector, path) = SnapshotSelector::parse_with_path(text.as_bytes(), &time)?;
-        Some((selector.when, selector.node, String::from_utf8(path).unwrap()))
+        Some((selector.by, selector.node, String::from_utf8(path).unwrap()))
     }
 
     #[test]
     fn snapshots_and_paths_are_told_apart() {
         let at = |secs| SelectBy::AtOrBefore(Time { secs, nanos: 0 });
-        let id = |text: &str| SelectBy::Id(text.into());
+        let id = |text: &str| SelectBy::IdPrefix(text.into());
         let table = [
             ("latest", SelectBy::Latest(0), None, ""),
             ("latest:/etc/hosts", SelectBy::Latest(0), None, "etc/hosts"),

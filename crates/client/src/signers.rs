@@ -1,6 +1,6 @@
 //! Who may sign: the keys that the repository vouches for. All heads of manifests are checked here.
 
-use crate::manifest::{MANIFEST_CONTEXT, signed};
+use crate::manifest::{MANIFEST_CONTEXT, signed_message};
 use crate::{Result, UnlockedRepository};
 use crypto::VerifyKey;
 use format::manifest::{self, Head};
@@ -23,12 +23,12 @@ pub struct Signer {
 
 impl Signer {
     /// Whether it may sign the snapshot `number`.
-    fn may_sign(&self, number: u64) -> bool {
+    fn may_sign_number(&self, number: u64) -> bool {
         self.valid_up_to.is_none_or(|last| number <= last)
     }
 
     /// Whether it may sign for the node `name`.
-    pub(crate) fn may_be(&self, name: &str) -> bool {
+    pub(crate) fn may_sign_for(&self, name: &str) -> bool {
         !self.is_bound || self.label == name
     }
 }
@@ -47,16 +47,16 @@ impl UnlockedRepository {
 }
 
 /// A head and who signed it, or why nobody did.
-pub(crate) type Signed = std::result::Result<(Head, Signer), String>;
+pub(crate) type VerifiedHead = std::result::Result<(Head, Signer), String>;
 
 /// Signers that were looked for. Each is looked for under its name and once: a list of them may be
 /// of the past, and what a new key signed would look forged.
-pub(crate) struct Signers<'a> {
+pub(crate) struct SignerCache<'a> {
     pub(crate) repository: &'a UnlockedRepository,
     known: Mutex<FxHashMap<KeyId, Option<Signer>>>,
 }
 
-impl<'a> Signers<'a> {
+impl<'a> SignerCache<'a> {
     /// Those of `repository`.
     pub(crate) fn new(repository: &'a UnlockedRepository) -> Self {
         Self { repository, known: Mutex::default() }
@@ -73,7 +73,7 @@ impl<'a> Signers<'a> {
     }
 
     /// The head in `clear` and who signed it, or why nobody did.
-    pub(crate) fn of_head(&self, clear: &[u8]) -> Result<Signed> {
+    pub(crate) fn verify_head(&self, clear: &[u8]) -> Result<VerifiedHead> {
         let Ok((head, signature)) = Head::decode(clear) else {
             return Ok(Err("its head makes no sense".into()));
         };
@@ -81,11 +81,11 @@ impl<'a> Signers<'a> {
             let why = format!("no key of this repository has signed it (key {})", head.writer);
             return Ok(Err(why));
         };
-        let message = signed(self.repository, MANIFEST_CONTEXT, manifest::unsigned(clear));
+        let message = signed_message(self.repository, MANIFEST_CONTEXT, manifest::unsigned(clear));
         if signer.verify_key.verify(&message, &signature).is_err() {
             return Ok(Err(format!("its signature is not that of key {}", head.writer)));
         }
-        if !signer.may_sign(head.sequence) {
+        if !signer.may_sign_number(head.sequence) {
             return Ok(Err(format!("key {} was removed before it was made", head.writer)));
         }
         Ok(Ok((head, signer)))

@@ -76,7 +76,8 @@ fn publish(
         root: Root { id: head.root, level: head.level, sums: Sums::EMPTY },
         original: Some(head.original.unwrap_or((snapshot.id(), head.sequence))),
     };
-    let manifest = manifest::sealed(repository, session.next_snapshot(), &sealer, new, body)?;
+    let manifest =
+        manifest::seal_manifest(repository, session.next_snapshot(), &sealer, new, body)?;
     let receipt = repository.store.snapshot(snapshot.name)?.receipt;
     Ok(session.commit_received(&manifest, receipt.as_deref())?.snapshot)
 }

@@ -2,7 +2,7 @@
 
 use crate::blocks::BlockCache;
 use crate::environment::Environment;
-use crate::key_list::Vouched;
+use crate::key_list::KeyListReader;
 use crate::{Error, Result};
 use crypto::{
     KdfParams, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role, RootVerifyKey,
@@ -33,7 +33,7 @@ pub struct UnlockedRepository {
     /// Opened records, for who may read.
     pub(crate) blocks: Option<BlockCache>,
     /// Which keys there are, and the key epoch.
-    pub(crate) vouched: Arc<Vouched>,
+    pub(crate) key_list_reader: Arc<KeyListReader>,
 }
 
 /// What `init` may choose.
@@ -149,11 +149,12 @@ impl UnlockedRepository {
         slot: SlotInfo,
         keys: KeyRing,
     ) -> Self {
-        let vouched = Arc::new(Vouched::new(store.clone(), &slot));
-        let cache = |keys| BlockCache::new(store.clone(), Opener::new(keys), vouched.clone());
+        let key_list_reader = Arc::new(KeyListReader::new(store.clone(), &slot));
+        let cache =
+            |keys| BlockCache::new(store.clone(), Opener::new(keys), key_list_reader.clone());
         let blocks = keys.reader.clone().map(cache);
         let environment = Environment::default();
-        Self { store, local, keys, slot, environment, blocks, vouched }
+        Self { store, local, keys, slot, environment, blocks, key_list_reader }
     }
 
     /// The engine, for what can only be done where the repository lies.

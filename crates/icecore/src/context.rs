@@ -281,7 +281,7 @@ impl Context {
             }
         });
         let mut all = all.map_err(failed)?;
-        all.sort_by_key(|snapshot| client::standing::place(&snapshot.head));
+        all.sort_by_key(|snapshot| client::effective_time::creation_order(&snapshot.head));
         Ok((all, unread))
     }
 
@@ -297,7 +297,7 @@ impl Context {
         match select::find(archive, &selector, SnapshotFilter::ANY, &mut |text| self.out.note(text))
         {
             Ok(snapshot) => Ok((snapshot.name, Ok(snapshot))),
-            Err(error) if error.is_of_one_snapshot() => {
+            Err(error) if error.concerns_one_snapshot() => {
                 match select::resolve_id(archive, &selector).map_err(|error| self.failure(error))? {
                     Some(name) => Ok((name, Err(error))),
                     None => Err(self.failure(error)),
@@ -337,7 +337,7 @@ pub(crate) type Unread = (SnapshotRef, client::Error);
 
 fn unread_text((name, error): &Unread) -> String {
     match error {
-        client::Error::NotTrusted { .. } => error.to_string(),
+        client::Error::Untrusted { .. } => error.to_string(),
         _ => format!("snapshot {} cannot be read: {error}", name.id),
     }
 }

@@ -154,16 +154,16 @@ impl From<Error> for Failure {
             Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) => {
                 Self::new(Code::Damage, message)
             }
-            Error::NotTrusted { id, .. } => Self::new(Code::Damage, message)
+            Error::Untrusted { id, .. } => Self::new(Code::Damage, message)
                 .hint(format!("It counts for nothing; to remove it: icecore forget {id}")),
-            Error::Roots(capture::walk::WalkError::NoThread(_)) => Self::new(Code::Failed, message),
-            Error::Roots(_) | Error::Usage(_) => Self::usage(message),
+            Error::Walk(capture::walk::WalkError::NoThread(_)) => Self::new(Code::Failed, message),
+            Error::Walk(_) | Error::Usage(_) => Self::usage(message),
             Error::WriteOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can read; the list: icecore key list"),
             Error::WrongKey => Self::new(Code::WrongKey, message),
             Error::ReadOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that writes; the list: icecore key list"),
-            Error::NotFull => Self::new(Code::NotAllowed, message)
+            Error::NeedsFullKey => Self::new(Code::NotAllowed, message)
                 .hint("Use the first password or a recovery key, where the repository lies; the list: icecore key list"),
             Error::KeyRemoved(_) => Self::new(Code::NotAllowed, message)
                 .hint("Ask for a new one: icecore key add, with a full key"),
@@ -175,11 +175,11 @@ impl From<Error> for Failure {
                 .hint("Make it anew from the key slots, with a full key: icecore rebuild"),
             Error::ForgedConfig => Self::new(Code::Damage, message)
                 .hint("Somebody changed it: bring config and config.copy back from a copy of the repository."),
-            Error::NoKey(_) => Self::new(Code::Failed, message).hint("All keys: icecore key list"),
-            Error::NoSnapshot(_) | Error::Ambiguous(_) => {
+            Error::KeyNotFound(_) => Self::new(Code::Failed, message).hint("All keys: icecore key list"),
+            Error::SnapshotNotFound(_) | Error::Ambiguous(_) => {
                 Self::new(Code::Failed, message).hint("All snapshots: icecore snapshots")
             }
-            Error::NoPath(_) => {
+            Error::PathNotFound(_) => {
                 Self::new(Code::Failed, message).hint("Look for it: icecore find NAME")
             }
             Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
@@ -286,14 +286,14 @@ mod tests {
             (Error::WrongKey, Code::WrongKey),
             (Error::WriteOnly, Code::NotAllowed),
             (Error::ReadOnly, Code::NotAllowed),
-            (Error::NotFull, Code::NotAllowed),
+            (Error::NeedsFullKey, Code::NotAllowed),
             (Error::NoKeyList, Code::Damage),
             (Error::LaterEpoch { epoch: KeyEpoch(1), newest: KeyEpoch(0) }, Code::NotAllowed),
             (Error::OldKeyList { epoch: KeyEpoch(0), made_in: KeyEpoch(1) }, Code::Damage),
             (Error::ForgedConfig, Code::Damage),
             (Error::Cancelled, Code::Cancelled),
             (Error::Usage("x".into()), Code::Usage),
-            (Error::NoSnapshot("x".into()), Code::Failed),
+            (Error::SnapshotNotFound("x".into()), Code::Failed),
             (Error::Crypto(crypto::Error::BadSignature), Code::Damage),
             (Error::Repository(repository::Error::InUse { holder: "x".into() }), Code::InUse),
             (

@@ -12,7 +12,7 @@ mod server;
 
 use api::enrol::Role;
 use client::manifest::{ManifestBody, ManifestReader, Snapshot, source_id};
-use client::receipts::Received;
+use client::receipts::ReceiptStatus;
 use client::retention::{self, CalendarTime, Keep, RetentionPolicy};
 use client::select::{self, SelectBy, SnapshotFilter, SnapshotSelector};
 use client::{Error, UnlockedRepository};
@@ -131,13 +131,13 @@ fn read(archive: &UnlockedRepository, name: SnapshotRef) -> client::Result<Snaps
 
 fn why_not(archive: &UnlockedRepository, name: SnapshotRef) -> String {
     match read(archive, name) {
-        Err(Error::NotTrusted { why, .. }) => why,
+        Err(Error::Untrusted { why, .. }) => why,
         other => panic!("{other:?}"),
     }
 }
 
 fn latest_of(archive: &UnlockedRepository, node: &str) -> SnapshotRef {
-    let selector = SnapshotSelector { when: SelectBy::Latest(0), node: Some(node.into()) };
+    let selector = SnapshotSelector { by: SelectBy::Latest(0), node: Some(node.into()) };
     select::find(archive, &selector, SnapshotFilter::ANY, &mut |_| ()).unwrap().name
 }
 
@@ -166,10 +166,11 @@ fn body_of(node: &str, path: &str) -> ManifestBody {
 async fn every_snapshot_gets_a_receipt_with_the_name_of_its_node_and_the_servers_time() {
     let scene = Scene::set().await;
     let name = scene.web.backup().await;
-    let (received, now) = scene
-        .seen(move |archive| (read(archive, name).unwrap().received, archive.now_secs()))
-        .await;
-    let Received::By { node, times: Some((begun, at)) } = received else { panic!("{received:?}") };
+    let (received, now) =
+        scene.seen(move |archive| (read(archive, name).unwrap().receipt, archive.now_secs())).await;
+    let ReceiptStatus::Valid { node, times: Some((begun, at)) } = received else {
+        panic!("{received:?}")
+    };
     assert_eq!(node, "web");
     assert!(begun <= at && (now - at.secs).abs() < 600, "{begun:?} {at:?} {now}");
 }
@@ -182,9 +183,9 @@ async fn a_snapshot_in_the_name_of_another_node_counts_for_nothing() {
     scene
         .seen(move |archive| {
             assert!(why_not(archive, fake).contains("received it from 'web'"));
-            let selector = SnapshotSelector { when: SelectBy::Latest(0), node: Some("db".into()) };
+            let selector = SnapshotSelector { by: SelectBy::Latest(0), node: Some("db".into()) };
             let found = select::find(archive, &selector, SnapshotFilter::ANY, &mut |_| ());
-            assert!(matches!(found, Err(Error::NoSnapshot(_))), "{found:?}");
+            assert!(matches!(found, Err(Error::SnapshotNotFound(_))), "{found:?}");
         })
         .await;
 }
@@ -219,7 +220,7 @@ async fn a_hostile_client_takes_no_place_of_another_nodes_snapshots() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn back_dated_snapshots_are_held_back_by_the_servers_receipt() {
+async fn back_dated_snapshots_are_suspect_by_the_servers_receipt() {
     let scene = Scene::set().await;
     let own = scene.web.backup().await;
     let now = scene.seen(|archive| archive.now_secs()).await;
@@ -240,10 +241,10 @@ async fn back_dated_snapshots_are_held_back_by_the_servers_receipt() {
             );
             let all =
                 ManifestReader::new(archive).unwrap().all(|_, error| panic!("{error}")).unwrap();
-            let heads: Vec<_> = all.iter().map(|one| (one.head, one.received.clone())).collect();
-            let standings = client::standing::all(&heads, archive.now_secs());
-            let dated = standings.iter().filter(|standing| standing.time().is_some());
-            assert_eq!((standings.len(), dated.count()), (4, 1), "{standings:?}");
+            let heads: Vec<_> = all.iter().map(|one| (one.head, one.receipt.clone())).collect();
+            let times = client::effective_time::effective_times(&heads, archive.now_secs());
+            let dated = times.iter().filter(|effective| effective.time().is_some());
+            assert_eq!((times.len(), dated.count()), (4, 1), "{times:?}");
         })
         .await;
 }
@@ -272,17 +273,17 @@ async fn a_receipt_outlives_new_tags_and_a_rebuild() {
             let anew = client::tags::change(archive, &before, &change).unwrap().unwrap();
             let after = read(archive, anew).unwrap();
             assert_eq!(
-                (after.received.clone(), &after.body.tags[..]),
-                (before.received, &["kept".to_owned()][..])
+                (after.receipt.clone(), &after.body.tags[..]),
+                (before.receipt, &["kept".to_owned()][..])
             );
-            assert_eq!(client::standing::place(&after.head).0, name.sequence);
+            assert_eq!(client::effective_time::creation_order(&after.head).0, name.sequence);
             for file in std::fs::read_dir(folder.join("snapshots")).unwrap() {
                 std::fs::remove_file(file.unwrap().path()).unwrap();
             }
             let storage = Arc::new(LocalStorage::open(&folder).unwrap());
             let report = client::rebuild::run(storage, SlotSecret::Recovery(*secret), false);
             assert_eq!(report.unwrap().snapshots, 1);
-            assert_eq!(read(archive, anew).unwrap().received, after.received);
+            assert_eq!(read(archive, anew).unwrap().receipt, after.receipt);
         })
         .await;
 }
@@ -294,13 +295,15 @@ async fn a_receipt_of_an_unknown_key_holds_its_snapshot_back() {
     let name = scene.web.backup().await;
     std::fs::remove_file(scene.server.folder("data/pool/domains/team/receipts")).unwrap();
     scene
-        .there(move |archive| assert_eq!(read(archive, name).unwrap().received, Received::Unknown))
+        .there(move |archive| {
+            assert_eq!(read(archive, name).unwrap().receipt, ReceiptStatus::Untrusted)
+        })
         .await;
     // The server writes it anew with its next receipt.
     scene.web.backup().await;
     scene
         .there(move |archive| {
-            assert!(matches!(read(archive, name).unwrap().received, Received::By { .. }));
+            assert!(matches!(read(archive, name).unwrap().receipt, ReceiptStatus::Valid { .. }));
         })
         .await;
 }
@@ -320,10 +323,10 @@ async fn a_key_for_receipts_that_the_files_name_dates_nothing_for_a_node_that_kn
     // Who knows nothing believes what it is told at first, which is why nodes remember it.
     let received = scene.received(name, None).await;
     assert!(
-        matches!(received, Received::By { times: Some((_, at)), .. } if at.secs == 1_000_000_000),
+        matches!(received, ReceiptStatus::Valid { times: Some((_, at)), .. } if at.secs == 1_000_000_000),
         "{received:?}"
     );
-    assert_eq!(scene.received(name, Some(known)).await, Received::Unknown);
+    assert_eq!(scene.received(name, Some(known)).await, ReceiptStatus::Untrusted);
 }
 
 impl Scene {
@@ -336,7 +339,7 @@ impl Scene {
     }
 
     /// What `db` makes of the receipt of a snapshot, when it believes these keys.
-    async fn received(&self, name: SnapshotRef, keys: Option<Vec<ReceiptKey>>) -> Received {
+    async fn received(&self, name: SnapshotRef, keys: Option<Vec<ReceiptKey>>) -> ReceiptStatus {
         let machine = self.db.clone();
         let received = move || {
             let remote = Remote::connect(&machine.target(), Purpose::Look).unwrap();
@@ -346,7 +349,7 @@ impl Scene {
             let secret = machine.identity.slot_secret.clone().unwrap();
             let archive =
                 UnlockedRepository::open_store(remote, SlotSecret::Recovery(*secret)).unwrap();
-            read(&archive, name).unwrap().received
+            read(&archive, name).unwrap().receipt
         };
         tokio::task::spawn_blocking(received).await.unwrap()
     }

@@ -1,10 +1,10 @@
 //! From bytes to chunks in blocks: cut, name, ask, gather, seal.
 
 use super::BackupOptions;
+use super::counters::{Counters, timed};
 use super::object_dedup::{ObjectDedup, PendingObject};
 use super::queue::Queue;
-use super::tally::{Tally, timed};
-use super::worker::Shared;
+use super::worker::BackupContext;
 use crate::Result;
 use crate::dedup::{DedupBatcher, merge_blocks};
 use format::entry::{Content, Segment};
@@ -34,11 +34,11 @@ const LIST_RUNS_MAX: usize = PAGE_REFS_MAX / 2;
 
 /// Gathers chunks; one for each worker.
 pub(super) struct ChunkWriter<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a BackupContext<'a>,
     queue: &'a Queue,
     block: Block,
     unknown: DedupBatcher<(Rc<PendingObject>, usize)>,
-    pub(super) tally: Tally,
+    pub(super) counters: Counters,
 }
 
 /// What compressing and sealing needs. There are as many as cores, however many threads read: so
@@ -87,7 +87,7 @@ impl Compressor {
     }
 
     /// Compresses and seals `block`, and checks the result if wanted.
-    fn seal(&mut self, block: &mut Block, shared: &Shared<'_>) -> Result<()> {
+    fn seal(&mut self, block: &mut Block, shared: &BackupContext<'_>) -> Result<()> {
         self.packer.set_effort(shared.compression.level())?;
         shared.sealer.seal_block(block, &mut self.packer, &mut self.record)?;
         if let Some(unpacker) = &mut self.verifier {
@@ -98,32 +98,32 @@ impl Compressor {
 }
 
 impl<'a> ChunkWriter<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Self {
+    pub(super) fn new(shared: &'a BackupContext<'a>, queue: &'a Queue) -> Self {
         let block = Block::new(RecordKind::Data);
         let unknown = DedupBatcher::new(RecordKind::Data, BLOCK_BYTES);
-        Self { shared, queue, block, unknown, tally: Tally::default() }
+        Self { shared, queue, block, unknown, counters: Counters::default() }
     }
 
     /// Names `bytes` as one chunk, and keeps them if they are new.
     pub(super) fn chunk(&mut self, bytes: &[u8], object: &mut ObjectDedup) -> Result<ObjectId> {
         let (session, ids) = (self.shared.session, self.shared.ids);
-        let hash_secs = &mut self.tally.report.stages.hash_secs;
+        let hash_secs = &mut self.counters.report.stages.hash_secs;
         let (id, claim) = timed(hash_secs, || {
             let id = ids.chunk_id(bytes);
             session.claim(&id).map(|claim| (id, claim))
         })?;
-        self.tally.report.chunks_total += 1;
-        self.tally.report.bytes_before_dedup += bytes.len() as u64;
+        self.counters.report.chunks_total += 1;
+        self.counters.report.bytes_before_dedup += bytes.len() as u64;
         match claim {
             Claim::Duplicate => object.known(false),
             Claim::New => {
                 object.known(true);
-                self.tally.count_new(bytes.len());
+                self.counters.count_new(bytes.len());
                 if self.block.is_full_for(bytes.len(), BLOCK_BYTES) {
                     self.pass_on_block()?;
                 }
                 #[cfg(test)]
-                let bytes = &*super::lies::through_memory(bytes);
+                let bytes = &*super::bit_flips::flip_bit_of_chunk(bytes);
                 self.block.push_chunk(id, bytes);
             }
             Claim::Unknown => {
@@ -138,20 +138,20 @@ impl<'a> ChunkWriter<'a> {
 
     /// An object is done.
     pub(super) fn count(&mut self, object: &ObjectDedup) {
-        object.count(&mut self.tally.report);
+        object.count(&mut self.counters.report);
     }
 
     /// Keeps the chunks that turned out to be new.
     fn take_results(&mut self, wait: bool) -> Result<()> {
         loop {
-            let wait_secs = &mut self.tally.report.stages.reply_wait_secs;
+            let wait_secs = &mut self.counters.report.stages.reply_wait_secs;
             let Some(result) = timed(wait_secs, || self.unknown.next_result(wait))? else {
                 return Ok(());
             };
             for ((pending, bytes), is_new) in &result.claims {
-                pending.answer(*is_new, &mut self.tally.report);
+                pending.answer(*is_new, &mut self.counters.report);
                 if *is_new {
-                    self.tally.count_new(*bytes);
+                    self.counters.count_new(*bytes);
                 }
             }
             if let Some(full) = merge_blocks(&mut self.block, result.block, BLOCK_BYTES) {
@@ -165,7 +165,7 @@ impl<'a> ChunkWriter<'a> {
     /// Waits as long as the caps ask for so many bytes of the source.
     pub(super) fn may_read(&mut self, bytes: u64) -> Result<()> {
         let waited = self.shared.throttle.read(bytes)?;
-        self.tally.report.stages.limit_wait_secs += waited;
+        self.counters.report.stages.limit_wait_secs += waited;
         Ok(())
     }
 
@@ -173,13 +173,13 @@ impl<'a> ChunkWriter<'a> {
     pub(super) fn seal(&mut self, block: &mut Block) -> Result<()> {
         self.seal_now(block)?;
         let waited = self.shared.throttle.wrote(self.shared.session.stored_bytes())?;
-        self.tally.report.stages.limit_wait_secs += waited;
+        self.counters.report.stages.limit_wait_secs += waited;
         Ok(())
     }
 
     fn seal_now(&mut self, block: &mut Block) -> Result<()> {
         let shared = self.shared;
-        let stages = &mut self.tally.report.stages;
+        let stages = &mut self.counters.report.stages;
         let mut compressor = timed(&mut stages.compressor_wait_secs, || shared.compressors.take());
         let before = (stages.compress_secs, stages.store_secs);
         let sealed = timed(&mut stages.compress_secs, || compressor.seal(block, shared));
@@ -225,19 +225,24 @@ impl<'a> ChunkWriter<'a> {
 
 /// Runs of one file on their way into its entry.
 #[derive(Default)]
-pub(super) struct Runs {
+pub(super) struct RunListBuilder {
     runs: Vec<Segment>,
     lists: Vec<ObjectId>,
     pub(super) bytes: u64,
 }
 
-impl Runs {
-    pub(super) fn data(&mut self, id: ObjectId, length: u32, shared: &Shared<'_>) -> Result<()> {
+impl RunListBuilder {
+    pub(super) fn data(
+        &mut self,
+        id: ObjectId,
+        length: u32,
+        shared: &BackupContext<'_>,
+    ) -> Result<()> {
         self.push(Segment::Data(id, length), shared)
     }
 
     /// A hole; joined with one before it.
-    pub(super) fn hole(&mut self, length: u64, shared: &Shared<'_>) -> Result<()> {
+    pub(super) fn hole(&mut self, length: u64, shared: &BackupContext<'_>) -> Result<()> {
         if let Some(Segment::Hole(before)) = self.runs.last_mut() {
             *before += length;
             self.bytes += length;
@@ -246,7 +251,7 @@ impl Runs {
         if length == 0 { Ok(()) } else { self.push(Segment::Hole(length), shared) }
     }
 
-    fn push(&mut self, run: Segment, shared: &Shared<'_>) -> Result<()> {
+    fn push(&mut self, run: Segment, shared: &BackupContext<'_>) -> Result<()> {
         self.bytes += run.length();
         self.runs.push(run);
         // Lists end where a chunk's name says so: a file that grew or changed shares most of
@@ -260,7 +265,7 @@ impl Runs {
         if enough && is_long { self.cut_list(shared) } else { Ok(()) }
     }
 
-    fn cut_list(&mut self, shared: &Shared<'_>) -> Result<()> {
+    fn cut_list(&mut self, shared: &BackupContext<'_>) -> Result<()> {
         self.lists.push(shared.pages.put(&list::encode(&self.runs))?);
         self.runs.clear();
         Ok(())
@@ -272,7 +277,7 @@ impl Runs {
     }
 
     /// The content that an entry keeps.
-    pub(super) fn finish(mut self, shared: &Shared<'_>) -> Result<Content> {
+    pub(super) fn finish(mut self, shared: &BackupContext<'_>) -> Result<Content> {
         if self.lists.is_empty() && self.runs.len() <= RUNS_INLINE_MAX {
             let runs: Arc<[Segment]> = self.runs.into();
             return Ok(if runs.is_empty() { Content::None } else { Content::Segments(runs) });
@@ -285,16 +290,16 @@ impl Runs {
 }
 
 /// A stream of bytes on its way into chunks: keeps what is not cut yet.
-pub(super) struct Cutter {
+pub(super) struct ChunkBuffer {
     buffer: Vec<u8>,
     /// What is filled and not cut yet.
     filled: Range<usize>,
 }
 
 /// Room in which a chunk is looked for, at least twice the largest chunk.
-const CUTTER_BYTES: usize = 2 << 20;
+const CHUNK_BUFFER_BYTES: usize = 2 << 20;
 
-impl Cutter {
+impl ChunkBuffer {
     pub(super) fn new() -> Self {
         Self { buffer: Vec::new(), filled: 0..0 }
     }
@@ -305,10 +310,10 @@ impl Cutter {
     }
 
     /// Room for at least one more piece; what is in it is moved to the front.
-    pub(super) fn room(&mut self, shared: &Shared<'_>) -> &mut [u8] {
+    pub(super) fn room(&mut self, shared: &BackupContext<'_>) -> &mut [u8] {
         self.buffer.copy_within(self.filled.clone(), 0);
         self.filled = 0..self.filled.len();
-        let most = CUTTER_BYTES.max(2 * shared.chunker.params().max as usize);
+        let most = CHUNK_BUFFER_BYTES.max(2 * shared.chunker.params().max as usize);
         let wanted = most.max(self.filled.end + most / 2);
         if self.buffer.len() < wanted {
             self.buffer.resize(wanted, 0);
@@ -316,7 +321,7 @@ impl Cutter {
         &mut self.buffer[self.filled.end..wanted]
     }
 
-    /// Says how many bytes of [`Cutter::room`] were filled.
+    /// Says how many bytes of [`ChunkBuffer::room`] were filled.
     pub(super) fn fill(&mut self, bytes: usize) {
         self.filled.end += bytes;
     }
@@ -326,13 +331,13 @@ impl Cutter {
         &mut self,
         at_end: bool,
         writer: &mut ChunkWriter<'_>,
-        runs: &mut Runs,
+        runs: &mut RunListBuilder,
         object: &mut ObjectDedup,
     ) -> Result<()> {
         let shared = writer.shared;
         loop {
             let rest = &self.buffer[self.filled.clone()];
-            let hash_secs = &mut writer.tally.report.stages.hash_secs;
+            let hash_secs = &mut writer.counters.report.stages.hash_secs;
             let cut = timed(hash_secs, || shared.chunker.next_cut(rest, at_end));
             let Some(length) = cut.filter(|length| *length > 0) else { return Ok(()) };
             let id = writer.chunk(&rest[..length], object)?;

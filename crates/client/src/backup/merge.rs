@@ -3,7 +3,7 @@
 
 use super::BackupMonitor;
 use super::batch::{Batch, Item, Job};
-use super::tally::Tally;
+use super::counters::Counters;
 use crate::backup::BackupOptions;
 use crate::pages::PageReader;
 use crate::{Error, Result};
@@ -43,7 +43,7 @@ pub(super) struct Merge<'a> {
     attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
     /// Files with more than one name that are being read in this run.
     linked: FxHashSet<LinkGroup>,
-    tally: Tally,
+    counters: Counters,
     /// Attributes of the snapshot before, and the same on the file system where they are now.
     moved: Option<(Arc<Attributes>, Arc<Attributes>)>,
 }
@@ -82,7 +82,7 @@ impl<'a> Merge<'a> {
             owners: OwnerNames::of_this_machine(),
             attributes: FxHashMap::default(),
             linked: FxHashSet::default(),
-            tally: Tally::default(),
+            counters: Counters::default(),
             moved: None,
         }
     }
@@ -98,9 +98,9 @@ impl<'a> Merge<'a> {
             // The root of everything has no name of its own.
             return Ok(());
         }
-        self.tally.report.objects_inspected += 1;
+        self.counters.report.objects_inspected += 1;
         if found.row.kind == Kind::File {
-            self.tally.report.bytes_inspected += found.row.size;
+            self.counters.report.bytes_inspected += found.row.size;
         }
         let before = self.before(found.path, batch, monitor)?;
         match before {
@@ -117,11 +117,11 @@ impl<'a> Merge<'a> {
     /// Something that the walk could not tell of.
     pub(super) fn problem(&mut self, _path: &[u8], problem: &Problem, monitor: &dyn BackupMonitor) {
         if problem.vanished() {
-            self.tally.report.objects_vanished += 1;
+            self.counters.report.objects_vanished += 1;
             return;
         }
-        self.tally.report.objects_inspected += 1;
-        self.tally.report.objects_failed += 1;
+        self.counters.report.objects_inspected += 1;
+        self.counters.report.objects_failed += 1;
         monitor.problem(problem);
     }
 
@@ -129,19 +129,19 @@ impl<'a> Merge<'a> {
     pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         self.flush(batch);
         while self.next_before(monitor)?.is_some() {
-            self.tally.report.objects_expired += 1;
+            self.counters.report.objects_expired += 1;
         }
         Ok(())
     }
 
     pub(super) fn waited(&mut self, time: Duration) {
         if time >= WAIT_MIN {
-            self.tally.report.stages.walk_wait_secs += time.as_secs_f64();
+            self.counters.report.stages.walk_wait_secs += time.as_secs_f64();
         }
     }
 
-    pub(super) fn tally(&self) -> Tally {
-        self.tally.clone()
+    pub(super) fn counters(&self) -> Counters {
+        self.counters.clone()
     }
 
     /// The entry of the snapshot before at `path`; passes over those that are no more.
@@ -160,7 +160,7 @@ impl<'a> Merge<'a> {
                 Ordering::Equal => return Ok(previous.waiting.pop_front()),
                 Ordering::Less => {
                     previous.waiting.pop_front();
-                    self.tally.report.objects_expired += 1;
+                    self.counters.report.objects_expired += 1;
                     self.flush(batch);
                 }
             }

@@ -11,10 +11,11 @@
 //! `merge`, `worker`, `reorder`.
 
 mod batch;
+#[cfg(test)]
+pub(crate) mod bit_flips;
 mod compression;
 mod content;
-#[cfg(test)]
-pub(crate) mod lies;
+mod counters;
 mod memory;
 mod merge;
 mod object_dedup;
@@ -22,7 +23,6 @@ mod queue;
 mod readers;
 mod reorder;
 mod stream;
-mod tally;
 mod worker;
 
 use crate::cache::ChunkCache;
@@ -35,6 +35,7 @@ use batch::{Batch, Item};
 use capture::Problem;
 use capture::read::ReadOptions;
 use capture::walk::{Event, Root, Walk};
+use counters::Counters;
 use format::entry::{Entry, Time};
 use format::limits::MANIFEST_BODY_MAX;
 use merge::Merge;
@@ -47,8 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 pub use stream::run_stream;
-use tally::Tally;
-use worker::Shared;
+use worker::BackupContext;
 
 /// What to back up, and how.
 #[derive(Clone)]
@@ -169,7 +169,7 @@ pub fn run(
     monitor: &dyn BackupMonitor,
 ) -> Result<BackupOutcome> {
     check_names(options)?;
-    let mut begun = Begun::of(repository, options);
+    let mut begun = RunStart::of(repository, options);
     let mut last = repository::Error::SessionLost;
     for _ in 0..SESSIONS_MAX {
         let done = repository.with_write_lease("backup", |writer| {
@@ -181,7 +181,7 @@ pub fn run(
                     "the server lost the session: it is begun again, and finds what was stored",
                 );
                 progress.start_again();
-                begun = Begun { clock: begun.clock, ..Begun::of(repository, options) };
+                begun = RunStart { clock: begun.clock, ..RunStart::of(repository, options) };
             }
             // A key was removed since the key list was read: what is stored now is sealed in a new epoch.
             Err(Error::Repository(repository::Error::KeysChanged)) => {
@@ -201,7 +201,7 @@ fn write(
     options: &BackupOptions,
     progress: &Progress,
     monitor: &dyn BackupMonitor,
-    begun: &Begun,
+    begun: &RunStart,
 ) -> Result<BackupOutcome> {
     let source = manifest::source_id(repository, &options.node, &options.paths);
     let sealer = repository.sealer()?;
@@ -209,21 +209,22 @@ fn write(
     let pages = previous_pages(repository, options, previous.as_ref(), monitor)?;
     let ids = &repository.keys.writer.ids;
     let writer = PageWriter::new(&*session, &sealer, ids, options.cache.as_deref())?;
-    let shared = Shared::new(repository, options, progress, monitor, &*session, &sealer, &writer)?;
+    let shared =
+        BackupContext::new(repository, options, progress, monitor, &*session, &sealer, &writer)?;
     let previous_head = previous.as_ref().map(|stored| stored.head);
     let distrust =
         distrusts(repository, options, pages.is_some(), previous.as_ref())?.then_some(&*session);
     let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
     let reorder = ReorderBuffer::new(&writer, repository.cut_key(), monitor);
-    let (root, mut tally) = pipeline(options, &shared, merge, reorder)?;
+    let (root, mut counters) = pipeline(options, &shared, merge, reorder)?;
     drop(shared);
-    tally.report.bytes_of_pages = writer.finish()?;
+    counters.report.bytes_of_pages = writer.finish()?;
     drop(writer);
     if let Some(previous) = previous.as_ref().filter(|_| options.skip_if_unchanged)
         && !options.is_partial
-        && is_same(previous, &root, &tally.report)
+        && is_same(previous, &root, &counters.report)
     {
-        return Ok(skipped(previous, tally, begun));
+        return Ok(skipped(previous, counters, begun));
     }
     let manifest = NewManifest {
         source,
@@ -233,7 +234,7 @@ fn write(
         root,
         original: None,
     };
-    let done = finish(repository, options, session, &sealer, manifest, tally, begun)?;
+    let done = finish(repository, options, session, &sealer, manifest, counters, begun)?;
     if let Some(cache) = &options.cache
         && let Err(error) = cache.save(repository.store.damage_epoch())
     {
@@ -261,8 +262,8 @@ fn is_same(previous: &StoredSnapshot, root: &tree::Root, report: &BackupReport) 
     !is_new && !is_partial && root.id == previous.head.root && !previous.head.is_partial()
 }
 
-fn skipped(previous: &StoredSnapshot, tally: Tally, begun: &Begun) -> BackupOutcome {
-    let mut report = tally.report;
+fn skipped(previous: &StoredSnapshot, counters: Counters, begun: &RunStart) -> BackupOutcome {
+    let mut report = counters.report;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
     let source_sequence = previous.head.source_sequence;
@@ -294,17 +295,17 @@ fn begin(
 }
 
 /// When a backup began, and what the process had cost until then.
-pub(crate) struct Begun {
+pub(crate) struct RunStart {
     pub(crate) time: Time,
     clock: Instant,
-    cost: tally::Meter,
+    cost: counters::UsageMeter,
 }
 
-impl Begun {
+impl RunStart {
     pub(crate) fn new(repository: &UnlockedRepository) -> Self {
         let time = repository.environment.now();
         let time = Time { secs: time.as_secs() as i64, nanos: time.subsec_nanos() };
-        Self { time, clock: Instant::now(), cost: tally::Meter::start() }
+        Self { time, clock: Instant::now(), cost: counters::UsageMeter::start() }
     }
 
     /// With the time that the options ask for.
@@ -321,10 +322,10 @@ fn finish(
     session: Box<dyn WriteSession>,
     sealer: &Sealer,
     manifest: NewManifest,
-    tally: Tally,
-    begun: &Begun,
+    counters: Counters,
+    begun: &RunStart,
 ) -> Result<BackupOutcome> {
-    let mut report = tally.report;
+    let mut report = counters.report;
     report.bytes_transferred = session.acknowledged_bytes()?;
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();
@@ -393,10 +394,10 @@ fn distrusts(
 /// Runs walk, workers and order until the source is done.
 fn pipeline(
     options: &BackupOptions,
-    shared: &Shared<'_>,
+    shared: &BackupContext<'_>,
     mut merge: Merge<'_>,
     mut reorder: ReorderBuffer<'_>,
-) -> Result<(tree::Root, Tally)> {
+) -> Result<(tree::Root, Counters)> {
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;
     let queue = Queue::default();
     std::thread::scope(|scope| {
@@ -407,11 +408,11 @@ fn pipeline(
         let drained = fed.and_then(|()| reorder.drain(&queue));
         // Closed in any case: workers that wait must not wait for ever.
         queue.close();
-        let mut tally = Tally::default();
+        let mut counters = Counters::default();
         let mut failed = None;
         for worker in workers {
-            match worker.join().unwrap_or(Err(Error::ThreadGone)) {
-                Ok(of_worker) => tally.add(&of_worker),
+            match worker.join().unwrap_or(Err(Error::WorkerPanicked)) {
+                Ok(of_worker) => counters.add(&of_worker),
                 Err(error) => failed = Some(error),
             }
         }
@@ -420,14 +421,14 @@ fn pipeline(
             return Err(error);
         }
         drained?;
-        tally.add(&merge.tally());
-        tally.leave_out(&walk.left_out());
+        counters.add(&merge.counters());
+        counters.leave_out(&walk.left_out());
         let (root, of_reorder) = reorder.finish()?;
-        tally.add(&of_reorder);
-        if tally.report.objects_inspected == 0 {
+        counters.add(&of_reorder);
+        if counters.report.objects_inspected == 0 {
             return Err(Error::NothingRead(options.paths.join(", ")));
         }
-        Ok((root, tally))
+        Ok((root, counters))
     })
 }
 
@@ -436,7 +437,7 @@ fn feed(
     walk: &mut Walk,
     merge: &mut Merge<'_>,
     reorder: &mut ReorderBuffer<'_>,
-    shared: &Shared<'_>,
+    shared: &BackupContext<'_>,
     queue: &Queue,
 ) -> Result<()> {
     let mut batch = Batch::default();
@@ -473,34 +474,34 @@ pub fn dry_run(
     let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head), None);
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;
     let mut batch = Batch::default();
-    let mut tally = Tally::default();
+    let mut counters = Counters::default();
     while let Some(event) = walk.next() {
         match event {
             Event::Entry(found) => merge.entry(&found, &mut batch, monitor)?,
             Event::Problem { path, problem } => merge.problem(path, problem, monitor),
         }
-        count_dry(&mut batch, &mut tally, &mut would_read);
+        count_dry(&mut batch, &mut counters, &mut would_read);
     }
     merge.end(&mut batch, monitor)?;
-    count_dry(&mut batch, &mut tally, &mut would_read);
-    tally.add(&merge.tally());
-    tally.leave_out(&walk.left_out());
-    Ok(tally.report)
+    count_dry(&mut batch, &mut counters, &mut would_read);
+    counters.add(&merge.counters());
+    counters.leave_out(&walk.left_out());
+    Ok(counters.report)
 }
 
-fn count_dry(batch: &mut Batch, tally: &mut Tally, would_read: &mut impl FnMut(&Entry)) {
+fn count_dry(batch: &mut Batch, counters: &mut Counters, would_read: &mut impl FnMut(&Entry)) {
     for item in batch.take() {
         match item {
-            Item::Unchanged(_) => tally.report.objects_unchanged += 1,
-            Item::Page(_, entries) => tally.report.objects_unchanged += entries.len() as u64,
+            Item::Unchanged(_) => counters.report.objects_unchanged += 1,
+            Item::Page(_, entries) => counters.report.objects_unchanged += entries.len() as u64,
             Item::Job(job) => {
                 would_read(&job.entry);
-                tally.report.objects_backed_up += 1;
+                counters.report.objects_backed_up += 1;
             }
             Item::Link(job) => {
                 // Its content is read under its first name.
                 would_read(&Entry { size: 0, ..job.entry.clone() });
-                tally.report.objects_backed_up += 1;
+                counters.report.objects_backed_up += 1;
             }
             Item::Done(_) | Item::Failed | Item::Vanished => {}
         }

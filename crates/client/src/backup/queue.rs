@@ -35,7 +35,7 @@ impl Queue {
     pub(super) fn push(&self, batch: Batch, reply: SyncSender<Batch>) -> Result<()> {
         let mut state = self.state.lock();
         if state.failed {
-            return Err(Error::ThreadGone);
+            return Err(Error::WorkerPanicked);
         }
         state.tasks.push_back(Task::Read(batch, reply));
         self.wake.notify_one();

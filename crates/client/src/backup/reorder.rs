@@ -3,8 +3,8 @@
 
 use super::BackupMonitor;
 use super::batch::{Batch, EntryChange, Item, Job, Read};
+use super::counters::Counters;
 use super::queue::Queue;
-use super::tally::Tally;
 use super::worker::storable;
 use crate::pages::PageWriter;
 use crate::{Error, Result};
@@ -42,7 +42,7 @@ pub(super) struct ReorderBuffer<'a> {
     builder: Builder<&'a PageWriter<'a>>,
     linked: FxHashMap<LinkGroup, Linked>,
     monitor: &'a dyn BackupMonitor,
-    tally: Tally,
+    counters: Counters,
 }
 
 impl<'a> ReorderBuffer<'a> {
@@ -57,7 +57,7 @@ impl<'a> ReorderBuffer<'a> {
             builder,
             linked: FxHashMap::default(),
             monitor,
-            tally: Tally::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -86,9 +86,9 @@ impl<'a> ReorderBuffer<'a> {
     }
 
     /// The root of the tree, and what was counted.
-    pub(super) fn finish(self) -> Result<(tree::Root, Tally)> {
+    pub(super) fn finish(self) -> Result<(tree::Root, Counters)> {
         let (root, _) = self.builder.finish()?;
-        Ok((root, self.tally))
+        Ok((root, self.counters))
     }
 
     /// Takes what is ready at the front, without waiting.
@@ -117,13 +117,13 @@ impl<'a> ReorderBuffer<'a> {
 
     fn wait(&mut self, answer: &Receiver<Batch>) -> Result<Batch> {
         let before = Instant::now();
-        let batch = answer.recv().map_err(|_| Error::ThreadGone)?;
-        self.tally.report.stages.reorder_wait_secs += before.elapsed().as_secs_f64();
+        let batch = answer.recv().map_err(|_| Error::WorkerPanicked)?;
+        self.counters.report.stages.reorder_wait_secs += before.elapsed().as_secs_f64();
         Ok(batch)
     }
 
     fn item(&mut self, item: Item) -> Result<()> {
-        let report = &mut self.tally.report;
+        let report = &mut self.counters.report;
         match item {
             Item::Unchanged(entry) => {
                 report.objects_unchanged += 1;
@@ -150,7 +150,7 @@ impl<'a> ReorderBuffer<'a> {
     }
 
     fn read(&mut self, read: Read) -> Result<()> {
-        let report = &mut self.tally.report;
+        let report = &mut self.counters.report;
         match read.change {
             EntryChange::Content => report.objects_backed_up += 1,
             EntryChange::Attributes => report.objects_updated += 1,
@@ -197,7 +197,7 @@ impl<'a> ReorderBuffer<'a> {
             self.monitor.problem(&problem);
             return self.item(Item::Failed);
         }
-        self.tally.report.objects_backed_up += 1;
+        self.counters.report.objects_backed_up += 1;
         self.builder.push(&entry)
     }
 

@@ -1,11 +1,11 @@
 //! Backup of a stream: what a program prints becomes a file in a snapshot of its own.
 
-use super::content::{ChunkWriter, Cutter, Runs};
+use super::content::{ChunkBuffer, ChunkWriter, RunListBuilder};
+use super::counters::Counters;
 use super::object_dedup::ObjectDedup;
 use super::queue::Queue;
-use super::tally::Tally;
-use super::worker::Shared;
-use super::{BackupMonitor, BackupOptions, BackupOutcome, Begun, Progress, finish};
+use super::worker::BackupContext;
+use super::{BackupMonitor, BackupOptions, BackupOutcome, Progress, RunStart, finish};
 use crate::manifest::{self, NewManifest};
 use crate::pages::PageWriter;
 use crate::{Error, Result, UnlockedRepository};
@@ -32,15 +32,15 @@ pub fn run_stream(
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }
     super::check_names(options)?;
-    let begun = Begun::of(repository, options);
+    let begun = RunStart::of(repository, options);
     repository.with_write_lease("backup", |writer| {
         let source = manifest::source_id(repository, &options.node, &options.paths);
         let previous = super::newest(repository, options, monitor)?;
         let (sealer, session) = begin(repository, writer)?;
         let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
         let shared =
-            Shared::new(repository, options, progress, monitor, &*session, &sealer, &pages)?;
-        let (content, size, mut tally) = store(&shared, input)?;
+            BackupContext::new(repository, options, progress, monitor, &*session, &sealer, &pages)?;
+        let (content, size, mut counters) = store(&shared, input)?;
         confirm()?;
         drop(shared);
         let mut builder = Builder::new(&pages, repository.cut_key());
@@ -49,10 +49,10 @@ pub fn run_stream(
             builder.push(&entry)?;
         }
         let (root, _) = builder.finish()?;
-        tally.report.bytes_of_pages = pages.finish()?;
-        tally.report.objects_inspected = 1;
-        tally.report.objects_backed_up = 1;
-        tally.report.bytes_inspected = size;
+        counters.report.bytes_of_pages = pages.finish()?;
+        counters.report.objects_inspected = 1;
+        counters.report.objects_backed_up = 1;
+        counters.report.bytes_inspected = size;
         drop(pages);
         let manifest = NewManifest {
             source,
@@ -62,7 +62,7 @@ pub fn run_stream(
             root,
             original: None,
         };
-        finish(repository, options, session, &sealer, manifest, tally, &begun)
+        finish(repository, options, session, &sealer, manifest, counters, &begun)
     })
 }
 
@@ -84,7 +84,7 @@ fn begin(
 }
 
 /// Stores the stream with helpers that seal while it is read.
-fn store(shared: &Shared<'_>, input: &mut dyn Read) -> Result<(Content, u64, Tally)> {
+fn store(shared: &BackupContext<'_>, input: &mut dyn Read) -> Result<(Content, u64, Counters)> {
     let queue = Queue::default();
     std::thread::scope(|scope| {
         let helpers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -92,31 +92,31 @@ fn store(shared: &Shared<'_>, input: &mut dyn Read) -> Result<(Content, u64, Tal
             (0..helpers).map(|_| scope.spawn(|| super::worker::run(shared, &queue))).collect();
         let stored = read_all(shared, &queue, input);
         queue.close();
-        let mut tally = Tally::default();
+        let mut counters = Counters::default();
         for helper in helpers {
-            tally.add(&helper.join().unwrap_or(Err(Error::ThreadGone))?);
+            counters.add(&helper.join().unwrap_or(Err(Error::WorkerPanicked))?);
         }
         let (content, size, own) = stored?;
-        tally.add(&own);
-        Ok((content, size, tally))
+        counters.add(&own);
+        Ok((content, size, counters))
     })
 }
 
 fn read_all(
-    shared: &Shared<'_>,
+    shared: &BackupContext<'_>,
     queue: &Queue,
     input: &mut dyn Read,
-) -> Result<(Content, u64, Tally)> {
+) -> Result<(Content, u64, Counters)> {
     let mut writer = ChunkWriter::new(shared, queue);
     let (mut cutter, mut runs, mut stored) =
-        (Cutter::new(), Runs::default(), ObjectDedup::default());
+        (ChunkBuffer::new(), RunListBuilder::default(), ObjectDedup::default());
     loop {
         shared.progress.check()?;
         let room = cutter.room(shared);
         let length = read_some(input, room)?;
         cutter.fill(length);
         writer.may_read(length as u64)?;
-        writer.tally.report.bytes_processed += length as u64;
+        writer.counters.report.bytes_processed += length as u64;
         shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
         shared.progress.bytes.fetch_add(length as u64, Ordering::Relaxed);
         cutter.cut(length == 0, &mut writer, &mut runs, &mut stored)?;
@@ -130,7 +130,7 @@ fn read_all(
     }
     writer.flush()?;
     let size = runs.bytes;
-    Ok((runs.finish(shared)?, size, writer.tally))
+    Ok((runs.finish(shared)?, size, writer.counters))
 }
 
 /// 0 is the end of the input, and nothing else is: a signal that interrupts is no end.

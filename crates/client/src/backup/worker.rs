@@ -2,10 +2,10 @@
 
 use super::batch::{Batch, EntryChange, Item, Job, Read};
 use super::compression::CompressionController;
-use super::content::{ChunkWriter, CompressorPool, Cutter, Runs};
+use super::content::{ChunkBuffer, ChunkWriter, CompressorPool, RunListBuilder};
+use super::counters::{Counters, timed};
 use super::object_dedup::ObjectDedup;
 use super::queue::{Queue, Task};
-use super::tally::{Tally, timed};
 use super::{BackupMonitor, BackupOptions, Progress};
 use crate::pages::PageWriter;
 use crate::throttle::Throttle;
@@ -33,7 +33,7 @@ const HOLE_BYTES_MIN: u64 = 4096;
 const INLINE_BYTES_MAX: usize = 48;
 
 /// What all workers share.
-pub(super) struct Shared<'a> {
+pub(super) struct BackupContext<'a> {
     pub(super) options: &'a BackupOptions,
     pub(super) progress: &'a Progress,
     pub(super) monitor: &'a dyn BackupMonitor,
@@ -47,7 +47,7 @@ pub(super) struct Shared<'a> {
     pub(super) compression: CompressionController,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> BackupContext<'a> {
     pub(super) fn new(
         repository: &'a UnlockedRepository,
         options: &'a BackupOptions,
@@ -95,7 +95,7 @@ impl<'a> Shared<'a> {
 }
 
 /// Works until the queue is closed.
-pub(super) fn run(shared: &Shared<'_>, queue: &Queue) -> Result<Tally> {
+pub(super) fn run(shared: &BackupContext<'_>, queue: &Queue) -> Result<Counters> {
     let result = Worker::new(shared, queue).work();
     if result.is_err() {
         queue.fail();
@@ -104,11 +104,11 @@ pub(super) fn run(shared: &Shared<'_>, queue: &Queue) -> Result<Tally> {
 }
 
 struct Worker<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a BackupContext<'a>,
     queue: &'a Queue,
     writer: ChunkWriter<'a>,
     buffer: Vec<u8>,
-    cutter: Cutter,
+    cutter: ChunkBuffer,
     reader: SmallRead,
 }
 
@@ -127,17 +127,17 @@ impl From<crate::Error> for Missing {
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, queue: &'a Queue) -> Self {
+    fn new(shared: &'a BackupContext<'a>, queue: &'a Queue) -> Self {
         let writer = ChunkWriter::new(shared, queue);
         let reader = SmallRead { options: shared.options.read, ..SmallRead::default() };
-        Self { shared, queue, writer, buffer: Vec::new(), cutter: Cutter::new(), reader }
+        Self { shared, queue, writer, buffer: Vec::new(), cutter: ChunkBuffer::new(), reader }
     }
 
-    fn work(mut self) -> Result<Tally> {
+    fn work(mut self) -> Result<Counters> {
         loop {
             let before = Instant::now();
             let task = self.queue.next();
-            self.writer.tally.report.stages.reader_wait_secs += before.elapsed().as_secs_f64();
+            self.writer.counters.report.stages.reader_wait_secs += before.elapsed().as_secs_f64();
             match task {
                 Some(Task::Read(batch, reply)) => {
                     // Nobody waits any more when the backup has failed elsewhere.
@@ -148,9 +148,9 @@ impl<'a> Worker<'a> {
             }
         }
         self.writer.flush()?;
-        let report = &mut self.writer.tally.report;
+        let report = &mut self.writer.counters.report;
         report.transfer_secs = report.stages.store_secs;
-        Ok(self.writer.tally)
+        Ok(self.writer.counters)
     }
 
     fn batch(&mut self, mut batch: Batch) -> Result<Batch> {
@@ -200,7 +200,7 @@ impl<'a> Worker<'a> {
     fn small_file(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
         self.writer.may_read(job.row.size)?;
         let (reader, buffer) = (self.reader, &mut self.buffer);
-        let read_secs = &mut self.writer.tally.report.stages.read_secs;
+        let read_secs = &mut self.writer.counters.report.stages.read_secs;
         let read = timed(read_secs, || reader.run(&job.directory, &job.name, &job.row, buffer));
         let read = read.map_err(Missing::Object)?;
         let size = read.outcome.row.size as usize;
@@ -236,7 +236,7 @@ impl<'a> Worker<'a> {
     }
 
     fn cut_bytes(&mut self, mut rest: &[u8], stored: &mut ObjectDedup) -> Result<Content> {
-        let mut runs = Runs::default();
+        let mut runs = RunListBuilder::default();
         while let Some(length) =
             self.shared.chunker.next_cut(rest, true).filter(|length| *length > 0)
         {
@@ -259,7 +259,7 @@ impl<'a> Worker<'a> {
             let outcome = file.finish().map_err(Missing::Object)?;
             if outcome.changed() && tries < self.reader.options.retries {
                 tries += 1;
-                self.writer.tally.report.retries += 1;
+                self.writer.counters.report.retries += 1;
                 job.row = outcome.row;
                 continue;
             }
@@ -274,18 +274,18 @@ impl<'a> Worker<'a> {
         path: impl Fn() -> Vec<u8>,
     ) -> std::result::Result<Content, Missing> {
         let shared = self.shared;
-        let (mut runs, mut stored) = (Runs::default(), ObjectDedup::default());
+        let (mut runs, mut stored) = (RunListBuilder::default(), ObjectDedup::default());
         self.cutter.restart();
         loop {
             shared.progress.check()?;
             let room = self.cutter.room(shared);
-            let read_secs = &mut self.writer.tally.report.stages.read_secs;
+            let read_secs = &mut self.writer.counters.report.stages.read_secs;
             let piece = timed(read_secs, || file.next(room)).map_err(Missing::Object)?;
             let length = if let Piece::Data { length, .. } = piece { length } else { 0 };
             self.cutter.fill(length);
             self.writer.may_read(length as u64)?;
             shared.progress.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
-            self.writer.tally.report.bytes_processed += length as u64;
+            self.writer.counters.report.bytes_processed += length as u64;
             let at_end = !matches!(piece, Piece::Data { .. });
             self.cutter.cut(at_end, &mut self.writer, &mut runs, &mut stored)?;
             if runs.are_too_many() {
@@ -358,7 +358,7 @@ impl<'a> Worker<'a> {
     /// What could not be read wholly is told, and makes the snapshot partial.
     fn note_partial(&mut self, entry: &Entry) {
         let is_partial = entry.status & STATUS_PARTIAL != 0;
-        self.writer.tally.report.objects_incomplete += u64::from(is_partial);
+        self.writer.counters.report.objects_incomplete += u64::from(is_partial);
     }
 
     /// The entry of a file that was read: its attributes are those at the end of the reading.
@@ -378,11 +378,11 @@ impl<'a> Worker<'a> {
             self.shared.monitor.problem(&Problem { path, operation, error });
         }
         for lost in &outcome.lost {
-            self.writer.tally.report.bytes_processed =
-                self.writer.tally.report.bytes_processed.saturating_sub(lost.end - lost.start);
+            self.writer.counters.report.bytes_processed =
+                self.writer.counters.report.bytes_processed.saturating_sub(lost.end - lost.start);
         }
         if outcome.status & STATUS_CHANGED != 0 {
-            self.writer.tally.report.objects_changed_during_read += 1;
+            self.writer.counters.report.objects_changed_during_read += 1;
         }
         let row = &outcome.row;
         let mut entry = Entry {
@@ -405,7 +405,7 @@ impl<'a> Worker<'a> {
     }
 
     fn note_read(&mut self, bytes: u64, outcome: &Outcome) {
-        self.writer.tally.report.bytes_processed += bytes;
+        self.writer.counters.report.bytes_processed += bytes;
         self.shared.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(outcome.row.size, Ordering::Relaxed);
     }

@@ -50,5 +50,5 @@ pub fn below(
 }
 
 fn no_path(path: &[u8]) -> Error {
-    Error::NoPath(format!("/{}", path.escape_ascii()))
+    Error::PathNotFound(format!("/{}", path.escape_ascii()))
 }

@@ -1,10 +1,10 @@
 //! Whom damage concerns: snapshots and paths. Only looked for when there is damage.
 
-use super::data::Seen;
-use super::structure::Found;
+use super::data::ContainerFindings;
+use super::structure::StructureFindings;
 use super::{CheckReport, Damage};
 use crate::manifest::Snapshot;
-use crate::pages::{Lost, PageReader};
+use crate::pages::{LostPage, PageReader};
 use crate::{Result, UnlockedRepository};
 use format::entry::{Content, Entry, Segment};
 use ids::{ObjectId, RecordLocation};
@@ -17,8 +17,8 @@ const PATHS_MAX: usize = 100;
 
 pub(super) fn attribute(
     repository: &UnlockedRepository,
-    found: &Found,
-    seen: &Seen,
+    found: &StructureFindings,
+    seen: &ContainerFindings,
     report: &mut CheckReport,
 ) -> Result<()> {
     for damage in seen.damages.iter().chain(&healed(repository, seen)) {
@@ -52,7 +52,7 @@ pub(super) fn attribute(
 /// Which snapshots and paths need what is `wanted`, or a page that is bad.
 pub(super) fn search(
     repository: &UnlockedRepository,
-    found: &Found,
+    found: &StructureFindings,
     wanted: &FxHashSet<IdPrefix>,
     report: &mut CheckReport,
 ) -> Result<()> {
@@ -65,7 +65,7 @@ pub(super) fn search(
 }
 
 /// What could only be read by its parity while the structure was checked, and is not said yet.
-fn healed(repository: &UnlockedRepository, seen: &Seen) -> Vec<ContainerDamage> {
+fn healed(repository: &UnlockedRepository, seen: &ContainerFindings) -> Vec<ContainerDamage> {
     let damage = |place: RecordLocation| ContainerDamage {
         range: Some((place.offset.into(), place.length.into())),
         is_healable: true,
@@ -107,7 +107,7 @@ impl Search<'_> {
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                Err(error) => match Lost::at(&mut cursor, &error) {
+                Err(error) => match LostPage::at(&mut cursor, &error) {
                     Some(lost) => tell(format!("snapshot {id}: {lost}"), vec![lost.first], 1),
                     None if !error.is_damage() => return Err(error),
                     None => {

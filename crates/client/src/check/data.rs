@@ -2,7 +2,7 @@
 //! object in it is compared with its name. Manifests and tombstones are read always: they tell
 //! which snapshots there should be.
 
-use super::{CheckOptions, CheckReport, cancelled};
+use super::{CheckOptions, CheckReport};
 use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
 use crate::{Error, Result, UnlockedRepository};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What the containers hold besides objects, and what of them is damaged.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct ContainerFindings {
     pub(super) damages: Vec<ContainerDamage>,
     /// Places of records that are damaged.
     pub(super) bad: Vec<RecordLocation>,
@@ -37,7 +37,7 @@ pub(super) struct Seen {
     pub(super) tombstones: Vec<Vec<u8>>,
 }
 
-impl Seen {
+impl ContainerFindings {
     fn append(&mut self, mut other: Self) {
         self.damages.append(&mut other.damages);
         self.bad.append(&mut other.bad);
@@ -64,7 +64,7 @@ impl Seen {
 
 #[derive(Default)]
 struct Total {
-    seen: Seen,
+    seen: ContainerFindings,
     containers_read: u64,
     bytes_read: u64,
 }
@@ -74,7 +74,7 @@ pub(super) fn check(
     options: &CheckOptions,
     progress: &Progress,
     report: &mut CheckReport,
-) -> Result<Seen> {
+) -> Result<ContainerFindings> {
     let containers = containers(repository)?;
     let numbers: Vec<_> = containers.keys().copied().collect();
     report.containers = numbers.len() as u64;
@@ -87,7 +87,9 @@ pub(super) fn check(
     std::thread::scope(|scope| {
         let work = || work(repository, &containers, &chosen, progress, &next, &total);
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err(Error::ThreadGone)))
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or(Err(Error::WorkerPanicked)))
     })?;
     let total = total.into_inner();
     (report.containers_read, report.bytes_read) = (total.containers_read, total.bytes_read);
@@ -125,12 +127,12 @@ fn work(
     next: &AtomicUsize,
     total: &Mutex<Total>,
 ) -> Result<()> {
-    let mut look = Look { repository, scratch: Scratch::new()?, buffer: Vec::new() };
+    let mut look = ContainerChecker { repository, scratch: Scratch::new()?, buffer: Vec::new() };
     let containers: Vec<_> = containers.iter().map(|(number, named)| (*number, *named)).collect();
     loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some((number, is_named)) = containers.get(at) else { return Ok(()) };
-        cancelled(progress)?;
+        progress.check()?;
         let (seen, bytes) = look.container(*number, *is_named, chosen[at], progress)?;
         let mut total = total.lock();
         total.containers_read += u64::from(bytes > 0);
@@ -140,13 +142,13 @@ fn work(
 }
 
 /// What a thread needs to look into containers.
-struct Look<'a> {
+struct ContainerChecker<'a> {
     repository: &'a UnlockedRepository,
     scratch: Scratch,
     buffer: Vec<u8>,
 }
 
-impl Look<'_> {
+impl ContainerChecker<'_> {
     /// Looks into one container, and wholly if it was `chosen`. Returns the bytes read of it then.
     fn container(
         &mut self,
@@ -154,8 +156,8 @@ impl Look<'_> {
         is_named: bool,
         chosen: bool,
         progress: &Progress,
-    ) -> Result<(Seen, u64)> {
-        let mut seen = Seen::default();
+    ) -> Result<(ContainerFindings, u64)> {
+        let mut seen = ContainerFindings::default();
         let opened = open_container(self.repository.local()?, number, &mut seen.damages)?;
         let Some(OpenContainer { reader, rows }) = opened else {
             // One that nobody names may be removed at this moment.
@@ -173,7 +175,7 @@ impl Look<'_> {
         seen.has_unnamed = !is_named && rows.iter().any(holds);
         let tells = |row: &Row| row.is(RecordKind::Manifest) || row.is(RecordKind::Tombstone);
         for row in rows.iter().filter(|row| chosen || is_doubtful || tells(row)) {
-            cancelled(progress)?;
+            progress.check()?;
             self.row(&reader, row, &mut seen)?;
             progress.bytes_read.fetch_add(row.length.into(), Ordering::Relaxed);
         }
@@ -185,7 +187,12 @@ impl Look<'_> {
         Ok((seen, if chosen { bytes } else { 0 }))
     }
 
-    fn row(&mut self, reader: &ContainerReader, row: &Row, seen: &mut Seen) -> Result<()> {
+    fn row(
+        &mut self,
+        reader: &ContainerReader,
+        row: &Row,
+        seen: &mut ContainerFindings,
+    ) -> Result<()> {
         let place =
             RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
         let read = reader.read(place, &mut self.buffer).map_err(Error::from);
@@ -205,7 +212,7 @@ impl Look<'_> {
     }
 
     /// Looks into the record that was read from `place`.
-    fn record(&mut self, place: RecordLocation, seen: &mut Seen) -> Result<()> {
+    fn record(&mut self, place: RecordLocation, seen: &mut ContainerFindings) -> Result<()> {
         let record = record::verify(&self.buffer)?;
         match record.header.kind {
             RecordKind::Session | RecordKind::Receipt => return Ok(()),

@@ -1,11 +1,11 @@
 //! History: whether every snapshot that was made is listed or was forgotten. A file that is gone
 //! from a folder leaves no gap to see there; what cites it, and what lies in the containers, does.
 
-use super::data::Seen;
-use super::structure::Found;
+use super::data::ContainerFindings;
+use super::structure::StructureFindings;
 use super::{CheckReport, Damage};
-use crate::signers::Signers;
-use crate::unlisted::{forgotten, signed_head};
+use crate::orphans::{forgotten, verified_head};
+use crate::signers::SignerCache;
 use crate::{Result, UnlockedRepository};
 use format::manifest::{self, Head};
 use ids::SnapshotId;
@@ -16,11 +16,11 @@ const NOBODY: SnapshotId = SnapshotId([0; SnapshotId::LEN]);
 
 pub(super) fn check(
     repository: &UnlockedRepository,
-    found: &Found,
-    seen: &Seen,
+    found: &StructureFindings,
+    seen: &ContainerFindings,
     report: &mut CheckReport,
 ) -> Result<()> {
-    let signers = Signers::new(repository);
+    let signers = SignerCache::new(repository);
     // One of a key that was removed since explains a gap as well as any.
     let forgotten = forgotten(&signers, &seen.tombstones)?;
     let mut stored = stored(&signers, &seen.manifests)?;
@@ -82,10 +82,10 @@ fn listed(
 }
 
 /// The snapshots whose manifests lie in containers, signed by a key of the repository.
-fn stored(signers: &Signers<'_>, manifests: &[Vec<u8>]) -> Result<FxHashMap<SnapshotId, Head>> {
+fn stored(signers: &SignerCache<'_>, manifests: &[Vec<u8>]) -> Result<FxHashMap<SnapshotId, Head>> {
     let mut stored = FxHashMap::default();
     for clear in manifests {
-        let head = signed_head(signers, clear)?;
+        let head = verified_head(signers, clear)?;
         stored.extend(head.map(|head| (manifest::snapshot_id(clear), head)));
     }
     Ok(stored)

@@ -1,6 +1,6 @@
 //! Repair: containers that have rotted are written as they were, by their parity.
 
-use super::{CheckReport, cancelled};
+use super::CheckReport;
 use crate::backup::Progress;
 use crate::{Result, UnlockedRepository};
 use repository::parity::{RepairOutcome, remove_unfinished, repair};
@@ -18,7 +18,7 @@ pub(super) fn run(
     remove_unfinished(local, &lease)?;
     let files = local.current_containers()?;
     for file in files.iter().filter(|file| file.finished) {
-        cancelled(progress)?;
+        progress.check()?;
         if let RepairOutcome::Repaired(damage) = repair(local, &lease, file.number)? {
             report.repaired.push(format!("container {}: {damage}", file.number));
         }

@@ -1,7 +1,7 @@
 //! Structure: every snapshot is signed, its pages are what their names say, and every chunk that
 //! they need is in the index.
 
-use super::{CheckReport, Damage, cancelled};
+use super::{CheckReport, Damage};
 use crate::backup::Progress;
 use crate::manifest::{ManifestReader, Snapshot};
 use crate::pages::PageReader;
@@ -20,7 +20,7 @@ use tree::{PageData, PageSource};
 const COMPACT_EVERY: usize = 1 << 20;
 
 /// What the structure says.
-pub(super) struct Found {
+pub(super) struct StructureFindings {
     pub(super) snapshots: Vec<Snapshot>,
     /// Snapshots whose files make no sense.
     pub(super) unreadable: Vec<SnapshotId>,
@@ -34,7 +34,7 @@ pub(super) struct Found {
 const AT_ONCE: usize = 16 << 10;
 
 /// Where chunks lie, as a repository that is far away says.
-pub(super) struct Located<'a> {
+pub(super) struct ChunkLocator<'a> {
     store: &'a dyn Store,
     batch: Vec<ObjectId>,
     seen: FxHashSet<IdPrefix>,
@@ -45,7 +45,7 @@ pub(super) struct Located<'a> {
     is_kept: bool,
 }
 
-impl<'a> Located<'a> {
+impl<'a> ChunkLocator<'a> {
     pub(super) fn new(store: &'a dyn Store, is_kept: bool) -> Self {
         let (batch, seen, missing, places) = Default::default();
         Self { store, batch, seen, missing, places, is_kept }
@@ -74,7 +74,7 @@ impl<'a> Located<'a> {
 #[derive(Default)]
 struct Walk<'a, 'b> {
     /// Of a repository that is far away.
-    located: Option<&'b mut Located<'a>>,
+    located: Option<&'b mut ChunkLocator<'a>>,
     pages: FxHashSet<ObjectId>,
     bad_pages: FxHashSet<ObjectId>,
     chunks: Vec<IdPrefix>,
@@ -85,17 +85,17 @@ pub(super) fn check(
     repository: &UnlockedRepository,
     progress: &Progress,
     report: &mut CheckReport,
-) -> Result<Found> {
+) -> Result<StructureFindings> {
     check_with(repository, None, progress, report)
 }
 
 /// The same of a repository that is far away, which says where chunks lie: `missing` are in `located` then.
 pub(super) fn check_with(
     repository: &UnlockedRepository,
-    located: Option<&mut Located<'_>>,
+    located: Option<&mut ChunkLocator<'_>>,
     progress: &Progress,
     report: &mut CheckReport,
-) -> Result<Found> {
+) -> Result<StructureFindings> {
     let mut reader = ManifestReader::new(repository)?;
     let damages = &mut report.damages;
     let mut unreadable = Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn check_with(
         true => FxHashSet::default(),
         false => missing_ids(repository.local()?, &walk.chunks)?.into_iter().collect(),
     };
-    Ok(Found { snapshots, unreadable, bad_pages: walk.bad_pages, missing })
+    Ok(StructureFindings { snapshots, unreadable, bad_pages: walk.bad_pages, missing })
 }
 
 /// The repository gives a number once. Two snapshots with one come from two pasts: somebody
@@ -165,9 +165,9 @@ impl Walk<'_, '_> {
             if !self.pages.insert(id) {
                 continue;
             }
-            cancelled(progress)?;
+            progress.check()?;
             let later = stack.iter().rev().filter(|id| !self.pages.contains(id));
-            pages.soon(std::iter::once(&id).chain(later).copied())?;
+            pages.prefetch(std::iter::once(&id).chain(later).copied())?;
             let page = match pages.get(&id).and_then(understood) {
                 Ok(page) => page,
                 Err(error) if error.is_unreachable() => return Err(error),

@@ -3,7 +3,7 @@
 use super::RestoreOptions;
 use super::roots::Roots;
 use crate::manifest::Snapshot;
-use crate::pages::{Lost, PageReader};
+use crate::pages::{LostPage, PageReader};
 use crate::{Error, Result};
 use format::entry::{Entry, Kind, compare_paths};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -44,7 +44,7 @@ impl Selection {
         // One that is missing is a mistake, and told before anything is written.
         for path in &paths {
             find(pages, snapshot.head.root, snapshot.head.level, path)?
-                .ok_or_else(|| Error::NoPath(String::from_utf8_lossy(path).into_owned()))?;
+                .ok_or_else(|| Error::PathNotFound(String::from_utf8_lossy(path).into_owned()))?;
         }
         let roots = Roots::new(&snapshot.body.paths);
         Ok(Self { subpath, prefix, is_directory, include, exclude, paths, roots })
@@ -105,7 +105,7 @@ fn prefix_of(
 ) -> Result<(Vec<u8>, bool)> {
     let entry = find(pages, snapshot.head.root, snapshot.head.level, subpath)?;
     let entry =
-        entry.ok_or_else(|| Error::NoPath(String::from_utf8_lossy(subpath).into_owned()))?;
+        entry.ok_or_else(|| Error::PathNotFound(String::from_utf8_lossy(subpath).into_owned()))?;
     Ok(match entry.kind() {
         Kind::Directory => ([subpath, b"/"].concat(), true),
         _ => (subpath[..subpath.len() - entry.name().len()].to_vec(), false),
@@ -139,7 +139,7 @@ pub(super) enum Next {
     /// An entry.
     Entry(Selected),
     /// A page that cannot be read.
-    Lost(Lost),
+    Lost(LostPage),
     /// Nothing.
     End,
 }
@@ -165,10 +165,10 @@ impl<'a> Entries<'a> {
     pub(super) fn step(&mut self) -> Result<Next> {
         match self.entry() {
             Ok(found) => Ok(found.map_or(Next::End, Next::Entry)),
-            Err(error) => match Lost::at(&mut self.cursor, &error) {
+            Err(error) => match LostPage::at(&mut self.cursor, &error) {
                 Some(lost) if self.selection.ends_before(&lost.first) => Ok(Next::End),
                 Some(lost) => {
-                    Ok(Next::Lost(Lost { first: self.selection.place_of(&lost.first), ..lost }))
+                    Ok(Next::Lost(LostPage { first: self.selection.place_of(&lost.first), ..lost }))
                 }
                 None => Err(error),
             },
@@ -184,7 +184,7 @@ impl<'a> Entries<'a> {
         loop {
             // Page by page, so that those below one are sent for before the first of them is read.
             while self.cursor.waiting().is_empty() {
-                self.send_for_pages()?;
+                self.prefetch_pages()?;
                 if !self.cursor.step()? {
                     return Ok(None);
                 }
@@ -204,9 +204,9 @@ impl<'a> Entries<'a> {
     }
 
     /// The pages that come next are sent for, when they lie far away.
-    fn send_for_pages(&self) -> Result<()> {
+    fn prefetch_pages(&self) -> Result<()> {
         let subpath = &self.selection.subpath;
         let pages = self.cursor.coming().take_while(|page| is_below(&page.first, subpath));
-        self.pages.soon(pages.map(|page| page.id))
+        self.pages.prefetch(pages.map(|page| page.id))
     }
 }

@@ -1,6 +1,6 @@
 //! A file that is written in pieces by several threads.
 
-use super::work::Shared;
+use super::work::RestoreContext;
 use format::entry::Entry;
 use parking_lot::Mutex;
 use restore::{Begun, OpenFile, Outcome, Problem};
@@ -38,7 +38,7 @@ impl FileJob {
     }
 
     /// Writes a piece and counts it as done.
-    pub(super) fn write(&self, offset: u64, bytes: &[u8], shared: &Shared<'_>) {
+    pub(super) fn write(&self, offset: u64, bytes: &[u8], shared: &RestoreContext<'_>) {
         if self.is_single {
             self.write_whole(bytes, shared);
             return;
@@ -52,7 +52,7 @@ impl FileJob {
     }
 
     /// A hole of the file.
-    pub(super) fn hole(&self, offset: u64, length: u64, shared: &Shared<'_>) {
+    pub(super) fn hole(&self, offset: u64, length: u64, shared: &RestoreContext<'_>) {
         shared.pass(length);
         if let Some(file) = self.file(shared)
             && let Err(problem) = file.hole(offset, length)
@@ -62,7 +62,7 @@ impl FileJob {
     }
 
     /// A piece cannot be had: the file is not restored.
-    pub(super) fn lost(&self, shared: &Shared<'_>, text: &str) {
+    pub(super) fn lost(&self, shared: &RestoreContext<'_>, text: &str) {
         if !self.failed.swap(true, Ordering::Relaxed) {
             super::Counters::add(&shared.counters.damaged, 1);
             shared.failed(&self.entry.path, text);
@@ -71,7 +71,11 @@ impl FileJob {
     }
 
     /// The same for an error, which is given back when it is no damage.
-    pub(super) fn lost_by(&self, shared: &Shared<'_>, error: crate::Error) -> crate::Result<()> {
+    pub(super) fn lost_by(
+        &self,
+        shared: &RestoreContext<'_>,
+        error: crate::Error,
+    ) -> crate::Result<()> {
         if !error.is_damage() {
             return Err(error);
         }
@@ -80,7 +84,7 @@ impl FileJob {
     }
 
     /// One piece less to wait for. The last one finishes the file.
-    pub(super) fn done(&self, shared: &Shared<'_>) {
+    pub(super) fn done(&self, shared: &RestoreContext<'_>) {
         if self.left.fetch_sub(1, Ordering::AcqRel) > 1 || self.is_single {
             return;
         }
@@ -101,7 +105,7 @@ impl FileJob {
         }
     }
 
-    fn write_whole(&self, bytes: &[u8], shared: &Shared<'_>) {
+    fn write_whole(&self, bytes: &[u8], shared: &RestoreContext<'_>) {
         let entry = shared.whole(&self.entry);
         let written = shared.target.parent_of(&self.entry.path);
         let written = written.and_then(|parent| shared.target.small_file(&parent, &entry, bytes));
@@ -112,7 +116,7 @@ impl FileJob {
     }
 
     /// The open file, opened by who needs it first.
-    fn file(&self, shared: &Shared<'_>) -> Option<Arc<OpenFile>> {
+    fn file(&self, shared: &RestoreContext<'_>) -> Option<Arc<OpenFile>> {
         let mut state = self.state.lock();
         if matches!(*state, State::New) {
             *state = self.open(shared);
@@ -123,7 +127,7 @@ impl FileJob {
         }
     }
 
-    fn open(&self, shared: &Shared<'_>) -> State {
+    fn open(&self, shared: &RestoreContext<'_>) -> State {
         let parent = shared.target.parent_of(&self.entry.path);
         // What is there already may have its attributes set right, and stay.
         let entry =
@@ -141,20 +145,20 @@ impl FileJob {
         }
     }
 
-    fn fail(&self, shared: &Shared<'_>, problem: &Problem) {
+    fn fail(&self, shared: &RestoreContext<'_>, problem: &Problem) {
         if !self.failed.swap(true, Ordering::Relaxed) {
             shared.problem(problem);
         }
     }
 
-    fn fail_text(&self, shared: &Shared<'_>, text: &str) {
+    fn fail_text(&self, shared: &RestoreContext<'_>, text: &str) {
         if !self.failed.swap(true, Ordering::Relaxed) {
             shared.failed(&self.entry.path, text);
         }
     }
 }
 
-impl Shared<'_> {
+impl RestoreContext<'_> {
     /// A file is there now.
     pub(super) fn wrote(&self, entry: &Entry, outcome: Outcome) {
         match outcome {

@@ -4,9 +4,9 @@
 use super::Counters;
 use super::entries::{Entries, Next, Selected, Selection};
 use super::file::FileJob;
-use super::plan::{Runs, has_further_names};
+use super::plan::{RunReader, has_further_names};
 use super::removal::Removals;
-use super::work::{self, Shared};
+use super::work::{self, RestoreContext};
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use tree::cursor::is_below;
 
 /// A directory whose content is being passed.
-struct Open {
+struct OpenDirectory {
     entry: Entry,
     /// It is wanted itself, or something in it is.
     used: bool,
@@ -32,7 +32,7 @@ struct Names(FxHashSet<u64>);
 
 /// What the pass is for.
 #[derive(Clone, Copy)]
-pub(super) enum Part<'a> {
+pub(super) enum FinishPass<'a> {
     /// Everything.
     All,
     /// What had to wait until these objects could be restored.
@@ -40,12 +40,12 @@ pub(super) enum Part<'a> {
 }
 
 struct Finisher<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RestoreContext<'a>,
     selection: &'a Selection,
-    part: Part<'a>,
+    part: FinishPass<'a>,
     removals: &'a mut Removals,
     hasher: RandomState,
-    open: Vec<Open>,
+    open: Vec<OpenDirectory>,
     /// Names in the target itself.
     top: Names,
     /// First names of files with several, and how many names are left.
@@ -54,10 +54,10 @@ struct Finisher<'a> {
 
 /// Runs the pass; `removals` gets what the snapshot does not have.
 pub(super) fn run(
-    shared: &Shared<'_>,
+    shared: &RestoreContext<'_>,
     selection: &Selection,
     entries: &mut Entries<'_>,
-    part: Part<'_>,
+    part: FinishPass<'_>,
     removals: &mut Removals,
 ) -> Result<()> {
     let (top, first, open) = (Names::default(), FxHashMap::default(), Vec::new());
@@ -85,9 +85,9 @@ impl Finisher<'_> {
         let Selected { entry, wanted } = selected;
         self.leave_until(|directory| is_below(&entry.path, &directory.path))?;
         match self.part {
-            Part::All if wanted => self.open.iter_mut().for_each(|open| open.used = true),
+            FinishPass::All if wanted => self.open.iter_mut().for_each(|open| open.used = true),
             // Something was put into it since it was finished.
-            Part::Late(paths) if wanted && paths.contains(&entry.path) => {
+            FinishPass::Late(paths) if wanted && paths.contains(&entry.path) => {
                 self.open.iter_mut().rev().take(1).for_each(|open| open.used = true);
             }
             _ => {}
@@ -98,8 +98,8 @@ impl Finisher<'_> {
             names.0.insert(hash);
         }
         if entry.kind() == Kind::Directory {
-            let used = wanted && matches!(self.part, Part::All);
-            self.open.push(Open { entry, used, names: Names::default() });
+            let used = wanted && matches!(self.part, FinishPass::All);
+            self.open.push(OpenDirectory { entry, used, names: Names::default() });
             return Ok(());
         }
         if wanted {
@@ -110,7 +110,7 @@ impl Finisher<'_> {
 
     /// Whether it is planned what to remove.
     fn plans(&self) -> bool {
-        self.shared.options.delete && matches!(self.part, Part::All)
+        self.shared.options.delete && matches!(self.part, FinishPass::All)
     }
 
     /// Finishes directories until one is left that `keep` says still has something in it.
@@ -175,8 +175,8 @@ impl Finisher<'_> {
         let waits =
             |paths: &FxHashSet<Vec<u8>>| paths.contains(&existing) || paths.contains(&entry.path);
         match self.part {
-            Part::All if waits(&self.shared.in_the_way.lock()) => Ok(()),
-            Part::Late(paths) if !waits(paths) => Ok(()),
+            FinishPass::All if waits(&self.shared.in_the_way.lock()) => Ok(()),
+            FinishPass::Late(paths) if !waits(paths) => Ok(()),
             _ => self.link(entry, &existing),
         }
     }
@@ -223,7 +223,7 @@ impl Finisher<'_> {
         let pages = PageReader::new(shared.repository)?;
         let job = FileJob::new(entry, false);
         let mut offset = 0u64;
-        for run in Runs::of(&pages, &job.entry) {
+        for run in RunReader::of(&pages, &job.entry) {
             let run = match run {
                 Ok(run) => run,
                 Err(error) => return job.lost_by(shared, error),

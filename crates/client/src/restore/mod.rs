@@ -24,7 +24,7 @@ use crate::manifest::Snapshot;
 use crate::pages::PageReader;
 use crate::{Error, Result, UnlockedRepository};
 use entries::{Entries, Selection};
-use finish::Part;
+use finish::FinishPass;
 use parking_lot::Mutex;
 use plan::Planner;
 use removal::Removals;
@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-use work::Shared;
+use work::RestoreContext;
 
 /// How to restore.
 #[derive(Clone, Default)]
@@ -195,7 +195,7 @@ pub fn run(
         && std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
     let place = open_target(target, options).map_err(|problem| target_error(target, &problem))?;
     let counters = Counters::default();
-    let shared = Shared {
+    let shared = RestoreContext {
         repository,
         blocks,
         target: &place,
@@ -209,7 +209,7 @@ pub fn run(
         is_incomplete: AtomicBool::new(false),
         lost_pages: Mutex::default(),
         in_the_way: Mutex::default(),
-        told: Mutex::default(),
+        reported: Mutex::default(),
         fatal: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
@@ -238,10 +238,10 @@ impl Tree<'_> {
         Entries::new(self.pages, self.snapshot, self.selection)
     }
 
-    fn restore(&self, shared: &Shared<'_>) -> Result<()> {
+    fn restore(&self, shared: &RestoreContext<'_>) -> Result<()> {
         self.write(shared, None)?;
         let mut removals = Removals::default();
-        finish::run(shared, self.selection, &mut self.entries()?, Part::All, &mut removals)?;
+        finish::run(shared, self.selection, &mut self.entries()?, FinishPass::All, &mut removals)?;
         if shared.options.delete {
             let has_removed = removal::run(shared, self.selection, removals)?;
             self.restore_late(shared, has_removed)?;
@@ -250,7 +250,7 @@ impl Tree<'_> {
     }
 
     /// What had the name of a directory that is removed by now.
-    fn restore_late(&self, shared: &Shared<'_>, has_removed: bool) -> Result<()> {
+    fn restore_late(&self, shared: &RestoreContext<'_>, has_removed: bool) -> Result<()> {
         let paths = std::mem::take(&mut *shared.in_the_way.lock());
         if paths.is_empty() {
             return Ok(());
@@ -262,12 +262,12 @@ impl Tree<'_> {
             return Ok(());
         }
         self.write(shared, Some(&paths))?;
-        let (part, mut none) = (Part::Late(&paths), Removals::default());
+        let (part, mut none) = (FinishPass::Late(&paths), Removals::default());
         finish::run(shared, self.selection, &mut self.entries()?, part, &mut none)
     }
 
     /// First pass: everything but further names and the attributes of directories; or `only` some.
-    fn write(&self, shared: &Shared<'_>, only: Option<&FxHashSet<Vec<u8>>>) -> Result<()> {
+    fn write(&self, shared: &RestoreContext<'_>, only: Option<&FxHashSet<Vec<u8>>>) -> Result<()> {
         let threads = threads(shared.options);
         let (queue, tasks) = crossbeam_channel::bounded(threads * work::TASKS_PER_THREAD);
         std::thread::scope(|scope| {
@@ -283,7 +283,7 @@ impl Tree<'_> {
             drop(planner);
             let mut done = Ok(());
             for worker in workers {
-                done = done.and(worker.join().unwrap_or(Err(Error::ThreadGone)));
+                done = done.and(worker.join().unwrap_or(Err(Error::WorkerPanicked)));
             }
             // What ended one ends all, each with an error of its own.
             shared.fatal.lock().take().map_or(done.and(planned), Err)

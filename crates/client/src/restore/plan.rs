@@ -5,7 +5,7 @@ use super::Counters;
 use super::entries::{Entries, Next};
 use super::file::FileJob;
 use super::verify;
-use super::work::{Shared, Task, Use};
+use super::work::{ChunkUse, RestoreContext, Task};
 use crate::pages::PageReader;
 use crate::{Error, Result, xattrs};
 use crossbeam_channel::Sender;
@@ -30,11 +30,11 @@ const PLAIN_MAX: usize = 64;
 
 /// Plans.
 pub(super) struct Planner<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a RestoreContext<'a>,
     pages: &'a PageReader<'a>,
     queue: Sender<Task>,
     plain: Vec<Entry>,
-    uses: Vec<Use>,
+    uses: Vec<ChunkUse>,
     entries: usize,
     /// Inodes whose first name was met, and how many more they have: these are linked later.
     linked: FxHashMap<LinkGroup, u32>,
@@ -46,7 +46,7 @@ pub(super) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     pub(super) fn new(
-        shared: &'a Shared<'a>,
+        shared: &'a RestoreContext<'a>,
         pages: &'a PageReader<'a>,
         queue: Sender<Task>,
         only: Option<&'a FxHashSet<Vec<u8>>>,
@@ -173,7 +173,7 @@ impl<'a> Planner<'a> {
         let job = Arc::new(FileJob::new(entry, false));
         let mut offset = 0;
         for (at, id) in lists.iter().enumerate() {
-            self.pages.soon(lists.iter().copied().skip(at))?;
+            self.pages.prefetch(lists.iter().copied().skip(at))?;
             let segments = match read_list(self.pages, id) {
                 Ok(segments) => segments,
                 Err(error) => return job.lost_by(self.shared, error),
@@ -204,7 +204,12 @@ impl<'a> Planner<'a> {
                 Segment::Hole(_) => {}
                 Segment::Data(id, length) => {
                     job.expect_piece();
-                    self.uses.push(Use { file: job.clone(), id: *id, length: *length, offset });
+                    self.uses.push(ChunkUse {
+                        file: job.clone(),
+                        id: *id,
+                        length: *length,
+                        offset,
+                    });
                 }
             }
             let end = offset.checked_add(segment.length());
@@ -229,7 +234,7 @@ impl<'a> Planner<'a> {
         }
         let ids: Vec<_> = uses.iter().map(|used| used.id).collect();
         let places = self.shared.repository.store.locate(&ids)?;
-        let mut placed: Vec<(RecordLocation, Use)> = Vec::with_capacity(uses.len());
+        let mut placed: Vec<(RecordLocation, ChunkUse)> = Vec::with_capacity(uses.len());
         for (used, place) in uses.into_iter().zip(places) {
             match place {
                 Some(place) => placed.push((place, used)),
@@ -248,13 +253,13 @@ impl<'a> Planner<'a> {
     }
 
     fn send(&self, task: Task) -> Result<()> {
-        self.queue.send(task).map_err(|_| Error::ThreadGone)
+        self.queue.send(task).map_err(|_| Error::WorkerPanicked)
     }
 }
 
 /// Sorted uses, gathered by the record that holds them.
-fn by_record(placed: Vec<(RecordLocation, Use)>) -> Vec<(RecordLocation, Vec<Use>)> {
-    let mut records: Vec<(RecordLocation, Vec<Use>)> = Vec::new();
+fn by_record(placed: Vec<(RecordLocation, ChunkUse)>) -> Vec<(RecordLocation, Vec<ChunkUse>)> {
+    let mut records: Vec<(RecordLocation, Vec<ChunkUse>)> = Vec::new();
     for (place, used) in placed {
         match records.last_mut() {
             Some((last, uses)) if *last == place => uses.push(used),
@@ -271,13 +276,13 @@ pub(super) fn has_further_names(entry: &Entry) -> bool {
 }
 
 /// The runs of a file, list by list: it may have more than memory is meant for.
-pub(super) struct Runs<'a> {
+pub(super) struct RunReader<'a> {
     pages: &'a PageReader<'a>,
     lists: &'a [ObjectId],
     waiting: VecDeque<Segment>,
 }
 
-impl<'a> Runs<'a> {
+impl<'a> RunReader<'a> {
     pub(super) fn of(pages: &'a PageReader<'a>, entry: &'a Entry) -> Self {
         let (lists, waiting): (&[ObjectId], VecDeque<Segment>) = match &entry.content {
             Content::Segments(segments) => (&[], segments.iter().copied().collect()),
@@ -288,7 +293,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-impl Iterator for Runs<'_> {
+impl Iterator for RunReader<'_> {
     type Item = Result<Segment>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -4,7 +4,7 @@
 
 use super::Counters;
 use super::entries::Selection;
-use super::work::Shared;
+use super::work::RestoreContext;
 use crate::manifest::Snapshot;
 use crate::{Error, Result};
 use restore::{Removed, Spare};
@@ -98,7 +98,11 @@ fn is_root(path: &Path) -> bool {
 
 /// Removes what was planned, if all of the snapshot was read and restored; else says why not.
 /// Whether it was done.
-pub(super) fn run(shared: &Shared<'_>, selection: &Selection, removals: Removals) -> Result<bool> {
+pub(super) fn run(
+    shared: &RestoreContext<'_>,
+    selection: &Selection,
+    removals: Removals,
+) -> Result<bool> {
     if shared.is_incomplete.load(Ordering::Relaxed) {
         shared.monitor.note(
             "nothing was removed from the target: parts of the snapshot could not be restored, and what is there may be these",

@@ -2,8 +2,8 @@
 //! their names, so nothing is fetched.
 
 use super::entries::{Entries, Next};
-use super::plan::Runs;
-use super::work::Shared;
+use super::plan::RunReader;
+use super::work::RestoreContext;
 use super::{Counters, threads};
 use crate::pages::PageReader;
 use crate::{Error, Result};
@@ -17,7 +17,7 @@ use std::io::Read;
 const BATCH: usize = 64;
 
 /// Runs the pass.
-pub(super) fn run(shared: &Shared<'_>, entries: &mut Entries<'_>) -> Result<()> {
+pub(super) fn run(shared: &RestoreContext<'_>, entries: &mut Entries<'_>) -> Result<()> {
     let threads = threads(shared.options);
     let (queue, batches) = crossbeam_channel::bounded::<Vec<Entry>>(threads * 8);
     std::thread::scope(|scope| {
@@ -37,16 +37,18 @@ pub(super) fn run(shared: &Shared<'_>, entries: &mut Entries<'_>) -> Result<()> 
                 Next::End => break,
             }
             if batch.len() >= BATCH {
-                queue.send(std::mem::take(&mut batch)).map_err(|_| Error::ThreadGone)?;
+                queue.send(std::mem::take(&mut batch)).map_err(|_| Error::WorkerPanicked)?;
             }
         }
-        queue.send(batch).map_err(|_| Error::ThreadGone)?;
+        queue.send(batch).map_err(|_| Error::WorkerPanicked)?;
         drop(queue);
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or(Err(Error::ThreadGone)))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or(Err(Error::WorkerPanicked)))
     })
 }
 
-fn work(shared: &Shared<'_>, batches: &Receiver<Vec<Entry>>) -> Result<()> {
+fn work(shared: &RestoreContext<'_>, batches: &Receiver<Vec<Entry>>) -> Result<()> {
     let pages = PageReader::new(shared.repository)?;
     let mut buffer = Vec::new();
     for batch in batches {
@@ -58,7 +60,12 @@ fn work(shared: &Shared<'_>, batches: &Receiver<Vec<Entry>>) -> Result<()> {
 
 /// Compares one object. What differs is one line, and none when it was told that it could not be
 /// restored.
-fn object(shared: &Shared<'_>, pages: &PageReader<'_>, entry: &Entry, buffer: &mut Vec<u8>) {
+fn object(
+    shared: &RestoreContext<'_>,
+    pages: &PageReader<'_>,
+    entry: &Entry,
+    buffer: &mut Vec<u8>,
+) {
     Counters::add(&shared.counters.verified, 1);
     let entry = &*shared.whole(entry);
     let mut differing: Vec<String> = shared
@@ -79,7 +86,7 @@ fn object(shared: &Shared<'_>, pages: &PageReader<'_>, entry: &Entry, buffer: &m
         return;
     }
     Counters::add(&shared.counters.differing, 1);
-    if !shared.has_told(&entry.path) {
+    if !shared.is_reported(&entry.path) {
         let text = format!("differs from the snapshot: {}", differing.join(", "));
         shared.monitor.problem(&entry.path, &text);
     }
@@ -88,7 +95,7 @@ fn object(shared: &Shared<'_>, pages: &PageReader<'_>, entry: &Entry, buffer: &m
 /// Whether a file that is there has the content of the entry. What cannot be read of the one or the
 /// other is not equal.
 pub(super) fn has_content(
-    shared: &Shared<'_>,
+    shared: &RestoreContext<'_>,
     pages: &PageReader<'_>,
     entry: &Entry,
     buffer: &mut Vec<u8>,
@@ -99,7 +106,7 @@ pub(super) fn has_content(
 
 /// Whether the file's bytes are those of the snapshot.
 fn content(
-    shared: &Shared<'_>,
+    shared: &RestoreContext<'_>,
     pages: &PageReader<'_>,
     entry: &Entry,
     buffer: &mut Vec<u8>,
@@ -109,7 +116,7 @@ fn content(
         return same(&file, bytes.len() as u64, buffer, |read| read == bytes);
     }
     let ids = &shared.repository.keys.writer.ids;
-    for run in Runs::of(pages, entry) {
+    for run in RunReader::of(pages, entry) {
         let equal = match run.map_err(|error| error.to_string())? {
             Segment::Data(id, length) => {
                 same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id)?

@@ -4,7 +4,7 @@ use super::file::FileJob;
 use super::{Counters, RestoreMonitor, RestoreOptions};
 use crate::backup::Progress;
 use crate::blocks::{BlockCache, Scratch};
-use crate::pages::Lost;
+use crate::pages::LostPage;
 use crate::{Error, Result, UnlockedRepository, xattrs};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) const TASKS_PER_THREAD: usize = 256;
 
 /// What all threads share.
-pub(super) struct Shared<'a> {
+pub(super) struct RestoreContext<'a> {
     pub(super) repository: &'a UnlockedRepository,
     pub(super) blocks: &'a BlockCache,
     pub(super) target: &'a Target,
@@ -45,7 +45,7 @@ pub(super) struct Shared<'a> {
     /// Objects whose names directories have that are not empty: they come when these are removed.
     pub(super) in_the_way: Mutex<FxHashSet<Vec<u8>>>,
     /// What was told to have failed: the pass that compares does not tell it again.
-    pub(super) told: Mutex<FxHashSet<u64>>,
+    pub(super) reported: Mutex<FxHashSet<u64>>,
     /// Why all ends, and that it does.
     pub(super) fatal: Mutex<Option<Error>>,
     pub(super) is_over: AtomicBool,
@@ -60,11 +60,11 @@ pub(super) enum Task {
     /// Objects that need no chunk.
     Plain(Vec<Entry>),
     /// A record, and what is in it that is needed.
-    Record(RecordLocation, Vec<Use>),
+    Record(RecordLocation, Vec<ChunkUse>),
 }
 
 /// A chunk that a file needs.
-pub(super) struct Use {
+pub(super) struct ChunkUse {
     pub(super) file: Arc<FileJob>,
     pub(super) id: ObjectId,
     /// Its length, as the file has it.
@@ -74,7 +74,7 @@ pub(super) struct Use {
 }
 
 /// Works until there is no more.
-pub(super) fn run(shared: &Shared<'_>, tasks: &Receiver<Task>) -> Result<()> {
+pub(super) fn run(shared: &RestoreContext<'_>, tasks: &Receiver<Task>) -> Result<()> {
     let mut scratch = Scratch::new()?;
     for task in tasks {
         shared.check()?;
@@ -92,7 +92,7 @@ pub(super) fn run(shared: &Shared<'_>, tasks: &Receiver<Task>) -> Result<()> {
 }
 
 /// An object that needs no chunk.
-pub(super) fn plain(shared: &Shared<'_>, entry: &Entry) {
+pub(super) fn plain(shared: &RestoreContext<'_>, entry: &Entry) {
     let target = shared.target;
     let whole =
         if entry.kind() == Kind::Directory { Cow::Borrowed(entry) } else { shared.whole(entry) };
@@ -119,9 +119,9 @@ pub(super) fn plain(shared: &Shared<'_>, entry: &Entry) {
 }
 
 fn record(
-    shared: &Shared<'_>,
+    shared: &RestoreContext<'_>,
     place: RecordLocation,
-    uses: &[Use],
+    uses: &[ChunkUse],
     scratch: &mut Scratch,
 ) -> Result<()> {
     match shared.blocks.open_at(place, scratch) {
@@ -144,8 +144,8 @@ fn record(
     Ok(())
 }
 
-fn fetch(shared: &Shared<'_>, used: &Use, scratch: &mut Scratch) -> Result<()> {
-    match shared.blocks.containing(&used.id, scratch) {
+fn fetch(shared: &RestoreContext<'_>, used: &ChunkUse, scratch: &mut Scratch) -> Result<()> {
+    match shared.blocks.find_record(&used.id, scratch) {
         Ok(opened) => {
             let at = opened.ids.iter().position(|id| *id == used.id);
             write(shared, used, at.map(|at| (&*opened, at)));
@@ -156,7 +156,7 @@ fn fetch(shared: &Shared<'_>, used: &Use, scratch: &mut Scratch) -> Result<()> {
 }
 
 /// Writes a chunk where it goes, its content checked against its name.
-fn write(shared: &Shared<'_>, used: &Use, found: Option<(&Opened, usize)>) {
+fn write(shared: &RestoreContext<'_>, used: &ChunkUse, found: Option<(&Opened, usize)>) {
     let Some((opened, at)) = found else {
         return used.file.lost(shared, &format!("chunk {} is not where the index says", used.id));
     };
@@ -172,7 +172,7 @@ fn write(shared: &Shared<'_>, used: &Use, found: Option<(&Opened, usize)>) {
     shared.advance(bytes.len() as u64);
 }
 
-impl Shared<'_> {
+impl RestoreContext<'_> {
     /// `entry` with its extended attributes; without them, and told so, when they cannot be read.
     pub(super) fn whole<'e>(&self, entry: &'e Entry) -> Cow<'e, Entry> {
         let whole = xattrs::whole(entry, self.blocks, &self.repository.keys.writer.ids);
@@ -191,17 +191,17 @@ impl Shared<'_> {
     pub(super) fn failed(&self, path: &[u8], text: &str) {
         self.is_incomplete.store(true, Ordering::Relaxed);
         Counters::add(&self.counters.failed, 1);
-        let mut told = self.told.lock();
-        if told.len() < REMEMBERED_MAX {
-            told.insert(FxBuildHasher.hash_one(path));
+        let mut reported = self.reported.lock();
+        if reported.len() < REMEMBERED_MAX {
+            reported.insert(FxBuildHasher.hash_one(path));
         }
-        drop(told);
+        drop(reported);
         self.monitor.problem(path, text);
     }
 
     /// Whether it was told that `path` could not be restored.
-    pub(super) fn has_told(&self, path: &[u8]) -> bool {
-        self.told.lock().contains(&FxBuildHasher.hash_one(path))
+    pub(super) fn is_reported(&self, path: &[u8]) -> bool {
+        self.reported.lock().contains(&FxBuildHasher.hash_one(path))
     }
 
     /// The target did not take an object.
@@ -229,7 +229,7 @@ impl Shared<'_> {
 
     /// A page of the snapshot cannot be read. Its entries have no names any more; the first path
     /// and their number are known from the page above.
-    pub(super) fn lost_page(&self, lost: &Lost) {
+    pub(super) fn lost_page(&self, lost: &LostPage) {
         if self.lost_pages.lock().insert(lost.id) {
             Counters::add(&self.counters.damaged, 1);
             self.failed(&lost.first, &lost.to_string());
@@ -269,7 +269,7 @@ impl Shared<'_> {
     /// Whether to go on.
     pub(super) fn check(&self) -> Result<()> {
         if self.is_over.load(Ordering::Relaxed) {
-            return Err(Error::ThreadGone);
+            return Err(Error::WorkerPanicked);
         }
         if self.is_full.load(Ordering::Relaxed) {
             let full = std::io::ErrorKind::StorageFull;
@@ -284,7 +284,7 @@ impl Shared<'_> {
     }
 
     /// Counts in a dry run.
-    pub(super) fn would_write(&self, used: &Use) {
+    pub(super) fn would_write(&self, used: &ChunkUse) {
         if used.offset == 0 {
             self.pass(used.file.entry.size);
             self.wrote(&used.file.entry, restore::Outcome::Created);

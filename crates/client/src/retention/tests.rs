@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::manifest::ManifestBody;
-use crate::receipts::Received;
+use crate::receipts::ReceiptStatus;
 use format::manifest::{Head, REMADE};
 use ids::{KeyId, ObjectId, SnapshotId};
 
@@ -30,7 +30,7 @@ fn snapshot(sequence: u64, secs: i64, tags: &[&str]) -> Snapshot {
     let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
     let body =
         ManifestBody { node: "n".into(), paths: vec!["/".into()], tags, ..ManifestBody::default() };
-    Snapshot { name: SnapshotRef { sequence, id }, head, body, received: Received::Never }
+    Snapshot { name: SnapshotRef { sequence, id }, head, body, receipt: ReceiptStatus::Absent }
 }
 
 /// Months of 28 days and years of 12 of them: enough to tell spans apart.
@@ -168,7 +168,10 @@ fn a_snapshot_that_was_made_anew_keeps_its_place_and_is_no_anomaly() {
     let all = [anew, snapshot(3, DAY, &[])];
     let policy = RetentionPolicy { last: Keep::Newest(1), ..RetentionPolicy::default() };
     assert_eq!(kept(&policy, &all), [3]);
-    assert_eq!(apply(&policy, &all, &|_| true, &calendar, NOW)[0].decisions[1].held_back(), None);
+    assert_eq!(
+        apply(&policy, &all, &|_| true, &calendar, NOW)[0].decisions[1].suspect_reason(),
+        None
+    );
 }
 
 /// Who got hold of a key makes snapshots with the times of days gone by.
@@ -191,7 +194,7 @@ fn snapshots_dated_into_the_past_push_no_good_one_out() {
     let kept_of = kept(&policy, &all);
     assert!((1..=7).all(|good| kept_of.contains(&good)), "{kept_of:?}");
     let groups = apply(&policy, &all, &|_| true, &calendar, NOW);
-    let held = groups[0].decisions.iter().filter(|it| it.held_back().is_some());
+    let held = groups[0].decisions.iter().filter(|it| it.suspect_reason().is_some());
     assert_eq!(held.count(), 6);
 }
 
@@ -206,7 +209,7 @@ fn a_filter_makes_no_wrong_time_good() {
     let policy = RetentionPolicy { last: Keep::Newest(1), ..RetentionPolicy::default() };
     let groups = apply(&policy, &all, &is_tagged, &calendar, NOW);
     assert_eq!(groups[0].decisions.len(), 1);
-    assert!(groups[0].decisions[0].held_back().is_some());
+    assert!(groups[0].decisions[0].suspect_reason().is_some());
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn a_removal_that_is_cut_off_at_any_step_removes_wholly_or_not_at_all() {
 }
 
 fn is_gone(error: Error) -> client::Result<()> {
-    if matches!(error, Error::NoKey(_)) { Ok(()) } else { Err(error) }
+    if matches!(error, Error::KeyNotFound(_)) { Ok(()) } else { Err(error) }
 }
 
 #[test]
@@ -315,5 +315,5 @@ fn a_rebuild_with_a_key_that_is_not_full_begins_no_epoch() {
     let lab = Lab::new(&[Role::ReadWrite]);
     lab.lose_lists();
     let denied = rebuild::run(lab.place.storage(), secret(0), false);
-    assert!(matches!(denied, Err(Error::NotFull)), "{denied:?}");
+    assert!(matches!(denied, Err(Error::NeedsFullKey)), "{denied:?}");
 }

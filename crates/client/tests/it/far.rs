@@ -217,7 +217,7 @@ fn many_snapshots_are_listed_with_one_round_trip_for_many() {
     let all = ManifestReader::new(&repository).unwrap().all(|_, error| panic!("{error}")).unwrap();
     assert_eq!((all.len(), far.trips()), (20, 2));
     let latest =
-        client::select::SnapshotSelector { when: client::select::SelectBy::Latest(0), node: None };
+        client::select::SnapshotSelector { by: client::select::SelectBy::Latest(0), node: None };
     let found = client::select::find(
         &repository,
         &latest,

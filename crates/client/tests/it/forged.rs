@@ -53,7 +53,7 @@ fn a_snapshot_that_somebody_else_signed_is_forged() {
     let forge = Forge::new(&lab.agent).signed_as(lab.owner.slot.id);
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
     let read = snapshot(&lab.place.open(), name);
-    assert!(matches!(&read, Err(Error::NotTrusted { id, .. }) if *id == name.id), "{read:?}");
+    assert!(matches!(&read, Err(Error::Untrusted { id, .. }) if *id == name.id), "{read:?}");
     lab.lose_all_snapshots();
     let report = rebuilt(&lab.place);
     assert_eq!((report.forged, report.snapshots_restored, report.snapshots), (1, 1, 1));
@@ -65,7 +65,7 @@ fn a_head_that_was_made_for_another_body_is_forged() {
     let forge = Forge::new(&lab.owner).for_body(ObjectId([7; 24]).with_type(true));
     let name = forge.publish_leaf(&[file("a", b"x")]);
     let read = snapshot(&lab.place.open(), name);
-    assert!(matches!(&read, Err(Error::NotTrusted { id, .. }) if *id == name.id), "{read:?}");
+    assert!(matches!(&read, Err(Error::Untrusted { id, .. }) if *id == name.id), "{read:?}");
 }
 
 /// Else a rebuild would leave out what nobody forgot who may.
@@ -124,7 +124,7 @@ fn a_slot_under_the_name_of_another_vouches_for_nothing() {
 
 /// Whether `name` does not count, for a reason with these words.
 fn is_not_trusted(repository: &UnlockedRepository, name: SnapshotRef, why: &str) -> bool {
-    matches!(snapshot(repository, name), Err(Error::NotTrusted { why: said, .. }) if said.contains(why))
+    matches!(snapshot(repository, name), Err(Error::Untrusted { why: said, .. }) if said.contains(why))
 }
 
 /// Who has a key makes a snapshot of a source of its own, and says inside that it is another's.
@@ -136,7 +136,7 @@ fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing(
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
     let repository = lab.place.open();
     assert!(is_not_trusted(&repository, name, "another source"));
-    let latest = SnapshotSelector { when: SelectBy::Latest(0), node: None };
+    let latest = SnapshotSelector { by: SelectBy::Latest(0), node: None };
     let mut notes = Vec::new();
     let found = select::find(&repository, &latest, select::SnapshotFilter::ANY, &mut |text| {
         notes.push(text.to_owned())

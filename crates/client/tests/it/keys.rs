@@ -44,9 +44,9 @@ fn a_write_only_key_backs_up_and_reads_nothing() {
     assert!(matches!(checked(&writer), Err(Error::WriteOnly)));
     assert!(matches!(writer.reader_keys(), Err(Error::WriteOnly)));
     let denied = writer.add_key(Role::Full, SlotSecret::Password(b"x"), CHEAP, "mine");
-    assert!(matches!(denied, Err(Error::NotFull)));
+    assert!(matches!(denied, Err(Error::NeedsFullKey)));
     let first = writer.slots().unwrap()[0].0;
-    assert!(matches!(writer.remove_key(first), Err(Error::NotFull)));
+    assert!(matches!(writer.remove_key(first), Err(Error::NeedsFullKey)));
 
     place.assert_restores(&place.open(), done.snapshot, &before);
     place.assert_restores(&place.open(), again.snapshot, &before);
@@ -61,7 +61,7 @@ fn a_removed_key_opens_nothing_and_what_it_wrote_stays() {
     let done = place.backup(&open(&place, OTHER).unwrap());
     repository.remove_key(id).unwrap();
     assert!(matches!(open(&place, OTHER), Err(Error::WrongKey)));
-    assert!(matches!(repository.remove_key(id), Err(Error::NoKey(_))));
+    assert!(matches!(repository.remove_key(id), Err(Error::KeyNotFound(_))));
     place.assert_restores(&place.open(), done.snapshot, &before);
     assert_clean(&place.open());
 }

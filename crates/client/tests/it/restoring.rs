@@ -96,7 +96,7 @@ fn a_path_that_is_not_there_is_an_error() {
         &lab.target(),
         &RestoreOptions::default(),
     );
-    assert!(matches!(missing, Err(client::Error::NoPath(path)) if path == "tree/no"));
+    assert!(matches!(missing, Err(client::Error::PathNotFound(path)) if path == "tree/no"));
 }
 
 #[test]

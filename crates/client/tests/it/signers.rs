@@ -66,7 +66,7 @@ fn what_a_removed_or_unknown_key_signs_counts_for_nothing_and_what_it_signed_bef
     let repository = lab.place.open();
     for (name, why) in [(late, "was removed before"), (unknown, "no key of this repository")] {
         match snapshot(&repository, name) {
-            Err(Error::NotTrusted { why: said, .. }) => assert!(said.contains(why), "{said}"),
+            Err(Error::Untrusted { why: said, .. }) => assert!(said.contains(why), "{said}"),
             read => panic!("{read:?}"),
         }
     }
@@ -89,7 +89,7 @@ fn a_bound_key_signs_for_its_node_alone() {
     let others =
         lab.place.backup(&UnlockedRepository::open(lab.place.storage(), secret(2)).unwrap());
     let read = snapshot(&lab.owner, others.snapshot);
-    assert!(matches!(read, Err(Error::NotTrusted { .. })), "{read:?}");
+    assert!(matches!(read, Err(Error::Untrusted { .. })), "{read:?}");
 }
 
 /// The storage keeps a copy of all files; the thief has the password.
@@ -167,7 +167,7 @@ fn without_any_list_nobody_signs_until_a_full_key_makes_it_anew() {
     assert!(matches!(checked(&lab.place.open()), Err(Error::NoKeyList)));
     assert!(matches!(repaired(&lab.place.open()), Err(Error::NoKeyList)), "nothing to copy");
     let denied = client::rebuild::run(lab.place.storage(), OTHER, false);
-    assert!(matches!(denied, Err(Error::NotFull)), "{denied:?}");
+    assert!(matches!(denied, Err(Error::NeedsFullKey)), "{denied:?}");
     assert!(rebuilt(&lab.place).key_list_restored);
     assert!(!rebuilt(&lab.place).key_list_restored);
     let now = lab.place.open();
@@ -198,8 +198,8 @@ fn a_read_only_key_restores_and_can_change_nothing() {
     assert_clean(&reader);
     assert!(matches!(lab.place.try_backup(&reader), Err(Error::ReadOnly)));
     assert!(matches!(reader.forget(&[name]), Err(Error::ReadOnly)));
-    assert!(matches!(reader.add_key(Role::Reader, OTHER, CHEAP, ""), Err(Error::NotFull)));
-    assert!(matches!(reader.remove_key(lab.owner.slot.id), Err(Error::NotFull)));
+    assert!(matches!(reader.add_key(Role::Reader, OTHER, CHEAP, ""), Err(Error::NeedsFullKey)));
+    assert!(matches!(reader.remove_key(lab.owner.slot.id), Err(Error::NeedsFullKey)));
     assert_eq!(lab.owner.known_signer(lab.other).unwrap(), None, "it signs nothing");
     lab.owner.remove_key(lab.other).unwrap();
     assert!(matches!(lab.open(), Err(Error::WrongKey)));
@@ -213,8 +213,8 @@ fn a_read_write_key_backs_up_and_restores_and_makes_no_keys() {
     let done = lab.place.backup(&open);
     lab.place.assert_restores(&open, done.snapshot, &lab.place.state());
     lab.place.assert_restores(&lab.place.open(), done.snapshot, &lab.place.state());
-    assert!(matches!(open.add_key(Role::ReadWrite, OTHER, CHEAP, ""), Err(Error::NotFull)));
-    assert!(matches!(open.remove_key(lab.owner.slot.id), Err(Error::NotFull)));
+    assert!(matches!(open.add_key(Role::ReadWrite, OTHER, CHEAP, ""), Err(Error::NeedsFullKey)));
+    assert!(matches!(open.remove_key(lab.owner.slot.id), Err(Error::NeedsFullKey)));
     assert!(open.certifier().is_err());
 }
 

@@ -97,10 +97,10 @@ impl Diff {
         }
         let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
         let lacks = |snapshot| {
-            matches!(browse::entry(&pages, snapshot, &path), Err(client::Error::NoPath(_)))
+            matches!(browse::entry(&pages, snapshot, &path), Err(client::Error::PathNotFound(_)))
         };
         if !path.is_empty() && lacks(&from) && lacks(&to) {
-            return Err(context.failure(client::Error::NoPath(escape::path(&path))));
+            return Err(context.failure(client::Error::PathNotFound(escape::path(&path))));
         }
         let (mut count, mut unwritten) = (Count::default(), None);
         let result = diff::run(&pages, &from, &to, &path, |found| {

@@ -6,9 +6,9 @@ use crate::context::{Context, Unread};
 use crate::failure::{Failure, Result};
 use crate::out::Paint;
 use crate::{escape, time, units};
+use client::effective_time::{self, EffectiveTime};
 use client::manifest::Snapshot;
 use client::retention::GroupBy;
-use client::standing::{self, Standing};
 use repository::snapshots::SnapshotRef;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ struct Unusable {
 impl Unusable {
     fn new((name, error): &Unread) -> Self {
         let (is_trusted, reason) = match error {
-            client::Error::NotTrusted { why, .. } => (false, why.clone()),
+            client::Error::Untrusted { why, .. } => (false, why.clone()),
             _ => (true, error.to_string()),
         };
         Self { snapshot_id: name.id.to_string(), is_trusted, reason }
@@ -129,13 +129,13 @@ struct Odd {
     reason: String,
 }
 
-fn held_back(all: &[Snapshot], now_secs: i64) -> Vec<(SnapshotRef, Odd)> {
+fn suspects(all: &[Snapshot], now_secs: i64) -> Vec<(SnapshotRef, Odd)> {
     let heads: Vec<_> =
-        all.iter().map(|snapshot| (snapshot.head, snapshot.received.clone())).collect();
-    let both = all.iter().zip(standing::all(&heads, now_secs));
-    let odd = both.filter_map(|(snapshot, standing)| match standing {
-        Standing::Dated(_) => None,
-        Standing::HeldBack(reason) => {
+        all.iter().map(|snapshot| (snapshot.head, snapshot.receipt.clone())).collect();
+    let both = all.iter().zip(effective_time::effective_times(&heads, now_secs));
+    let odd = both.filter_map(|(snapshot, effective)| match effective {
+        EffectiveTime::Known(_) => None,
+        EffectiveTime::Suspect(reason) => {
             let snapshot_id = snapshot.id().to_string();
             Some((snapshot.name, Odd { snapshot_id, reason }))
         }
@@ -175,7 +175,7 @@ impl Snapshots {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
         let (mut all, unread) = context.listed(&archive)?;
-        let odd = held_back(&all, archive.now_secs());
+        let odd = suspects(&all, archive.now_secs());
         all.retain(|snapshot| self.filter.takes(snapshot));
         let groups = groups::groups(self.group_by.unwrap_or_default(), &all, self.latest);
         context.out.line(&heading())?;
@@ -195,8 +195,8 @@ impl Snapshots {
         Failure::heard_or_not(told)?;
         let is_listed = |(name, _): &&(SnapshotRef, Odd)| all.iter().any(|it| it.name == *name);
         let told = odd.iter().filter(is_listed).try_for_each(|(_, odd)| {
-            let text = || format!("{} is held back: {}", &odd.snapshot_id[..8], odd.reason);
-            context.out.item("held_back", odd, text)
+            let text = || format!("{} is suspect: {}", &odd.snapshot_id[..8], odd.reason);
+            context.out.item("suspect", odd, text)
         });
         Failure::heard_or_not(told)?;
         last_complete(&all).iter().try_for_each(|line| context.out.line(line))?;

@@ -91,7 +91,7 @@ fn doubt(
 /// Whether a key that is known here has signed it.
 fn is_signed(archive: &UnlockedRepository, stored: &StoredSnapshot) -> Result<bool> {
     match ManifestReader::new(archive)?.check_signature(stored) {
-        Err(client::Error::NotTrusted { .. }) => Ok(false),
+        Err(client::Error::Untrusted { .. }) => Ok(false),
         checked => checked.map(|_| true).map_err(Into::into),
     }
 }

@@ -90,7 +90,7 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
             queue.close();
             Ok::<_, Error>(worker.join().unwrap())
         })?;
-        assert_eq!(reorder.tally.report.objects_backed_up, 2);
+        assert_eq!(reorder.counters.report.objects_backed_up, 2);
         Ok((alone, reorder.linked.len()))
     });
     found.unwrap()

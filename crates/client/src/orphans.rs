@@ -2,8 +2,8 @@
 //! stopped before they were done. Nobody forgot them, so they are treated as if somebody missed
 //! them.
 
-use crate::manifest::{ManifestReader, TOMBSTONE_CONTEXT, signed};
-use crate::signers::Signers;
+use crate::manifest::{ManifestReader, TOMBSTONE_CONTEXT, signed_message};
+use crate::signers::SignerCache;
 use crate::{Error, Result, UnlockedRepository};
 use format::manifest::{self, Head, SIGNATURE_BYTES};
 use format::record::{self, RecordKind};
@@ -15,15 +15,15 @@ use repository::snapshots::SnapshotRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The head of a manifest that a key of the repository signed.
-pub(crate) fn signed_head(signers: &Signers<'_>, clear: &[u8]) -> Result<Option<Head>> {
-    let signed = signers.of_head(clear)?.ok();
+pub(crate) fn verified_head(signers: &SignerCache<'_>, clear: &[u8]) -> Result<Option<Head>> {
+    let signed = signers.verify_head(clear)?.ok();
     Ok(signed.map(|(head, _)| head))
 }
 
 /// The snapshots that `tombstones` name. One of a key that was removed counts: it has no number, so
 /// nobody can say when it was made. One of a stranger counts for nothing.
 pub(crate) fn forgotten(
-    signers: &Signers<'_>,
+    signers: &SignerCache<'_>,
     tombstones: &[Vec<u8>],
 ) -> Result<FxHashSet<SnapshotId>> {
     let mut dead = FxHashSet::default();
@@ -32,7 +32,7 @@ pub(crate) fn forgotten(
             continue;
         };
         let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
-        let signed = signed(signers.repository, TOMBSTONE_CONTEXT, message);
+        let signed = signed_message(signers.repository, TOMBSTONE_CONTEXT, message);
         let is_good = match signers.find(KeyId(*writer))? {
             Some(signer) => signer.verify_key.verify(&signed, signature).is_ok(),
             None => false,
@@ -47,13 +47,13 @@ pub(crate) fn forgotten(
 
 /// Brings all of them back whose data is there and that can be opened, before it is reclaimed.
 /// Returns how many. Containers that cannot be read are passed over when damage is accepted.
-pub(crate) fn bring_back(
+pub(crate) fn restore_orphans(
     repository: &UnlockedRepository,
     lease: &repository::lease::Lease,
     accept_damage: bool,
 ) -> Result<u64> {
-    let found = look(repository.local()?, accept_damage)?;
-    let signers = Signers::new(repository);
+    let found = scan_containers(repository.local()?, accept_damage)?;
+    let signers = SignerCache::new(repository);
     let dead = forgotten(&signers, &found.tombstones)?;
     let listed = repository.local()?.current_snapshots()?;
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
@@ -62,9 +62,9 @@ pub(crate) fn bring_back(
         if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
             continue;
         }
-        if let Some(head) = signed_head(&signers, &manifest.clear)?
+        if let Some(head) = verified_head(&signers, &manifest.clear)?
             && repository.local()?.is_complete(head.root)?
-            && opens(repository, head, manifest)?
+            && can_open(repository, head, manifest)?
         {
             repository.local()?.restore_manifest(lease, manifest)?;
             back += 1;
@@ -75,14 +75,14 @@ pub(crate) fn bring_back(
 
 /// What the containers say of snapshots that were made and forgotten.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct SnapshotRecords {
     pub(crate) manifests: Vec<FoundManifest>,
     pub(crate) tombstones: Vec<Vec<u8>>,
 }
 
 /// Whether a manifest can be opened. One that cannot is of no use to anybody: who removed its file
 /// finds it gone. (Who may only write cannot know.)
-pub(crate) fn opens(
+pub(crate) fn can_open(
     repository: &UnlockedRepository,
     head: Head,
     manifest: &FoundManifest,
@@ -96,22 +96,25 @@ pub(crate) fn opens(
 }
 
 /// What the containers say. Those that cannot be read are passed over when damage is accepted.
-pub(crate) fn look(repository: &Repository, accept_damage: bool) -> Result<Told> {
+pub(crate) fn scan_containers(
+    repository: &Repository,
+    accept_damage: bool,
+) -> Result<SnapshotRecords> {
     let storage = &**repository.storage();
-    let mut told = Told::default();
+    let mut records = SnapshotRecords::default();
     for file in repository.current_containers()?.iter().filter(|file| file.finished) {
-        let looked = ContainerReader::open(storage, file.number)
+        let scanned = ContainerReader::open(storage, file.number)
             .map_err(Error::from)
-            .and_then(|reader| look_into(&reader, &mut told));
-        match looked {
+            .and_then(|reader| scan_container(&reader, &mut records));
+        match scanned {
             Err(error) if accept_damage && error.is_damage() => {}
-            looked => looked?,
+            scanned => scanned?,
         }
     }
-    Ok(told)
+    Ok(records)
 }
 
-fn look_into(reader: &ContainerReader, told: &mut Told) -> Result<()> {
+fn scan_container(reader: &ContainerReader, records: &mut SnapshotRecords) -> Result<()> {
     let rows = match reader.rows() {
         Err(repository::Error::Damaged { .. }) => reader.walk(|_, _| ())?.rows,
         rows => rows?,
@@ -129,7 +132,7 @@ fn look_into(reader: &ContainerReader, told: &mut Told) -> Result<()> {
         let Ok(record) = record::verify(&bytes) else { continue };
         match record.header.kind {
             RecordKind::Session => drop(sessions.insert(record.header.session, bytes)),
-            RecordKind::Tombstone => told.tombstones.push(record.clear.to_vec()),
+            RecordKind::Tombstone => records.tombstones.push(record.clear.to_vec()),
             RecordKind::Receipt => drop(receipts.insert(record.header.session, bytes)),
             _ => manifests.push((record.header.session, record.clear.to_vec(), bytes)),
         }
@@ -139,7 +142,7 @@ fn look_into(reader: &ContainerReader, told: &mut Told) -> Result<()> {
             let id = manifest::snapshot_id(&clear);
             let receipt = receipts.get(&session).map_or(&[][..], |receipt| receipt);
             let file = [&key[..], &manifest, receipt].concat();
-            told.manifests.push(FoundManifest { id, clear, file });
+            records.manifests.push(FoundManifest { id, clear, file });
         }
     }
     Ok(())

@@ -2,11 +2,11 @@
 //! their host's to check; that all which snapshots need can be read, and is what its name says, is checked here.
 
 use super::data::choose;
-use super::structure::{Found, Located};
-use super::{CheckOptions, CheckReport, Damage, cancelled, damage, structure};
+use super::structure::{ChunkLocator, StructureFindings};
+use super::{CheckOptions, CheckReport, Damage, damage, structure};
 use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
-use crate::receipts::Received;
+use crate::receipts::ReceiptStatus;
 use crate::{Error, Result, UnlockedRepository};
 use ids::{ContainerNo, ObjectId, RecordLocation, SnapshotId};
 use repository::check::IdPrefix;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// Records that are sent for before they are read; the way itself takes as many of them as it has room for.
-const AHEAD: usize = 128;
+const PREFETCH_RECORDS: usize = 128;
 
 /// What is checked by who holds the containers alone.
 const LEFT_OUT: [&str; 4] = ["containers", "parity", "index", "tombstones"];
@@ -32,7 +32,7 @@ pub(super) fn run(
     report.left_out = LEFT_OUT.to_vec();
     // Without it nobody can say what is forged.
     repository.refresh_key_list()?;
-    let mut located = Located::new(&*repository.store, options.read_data_percent.is_some());
+    let mut located = ChunkLocator::new(&*repository.store, options.read_data_percent.is_some());
     let found = structure::check_with(repository, Some(&mut located), progress, report)?;
     history(&found, &repository.store.snapshots()?, report);
     let mut lost = located.missing;
@@ -41,7 +41,7 @@ pub(super) fn run(
         report.damages.push(Damage { what, ..Damage::default() });
     }
     if let Some(percent) = options.read_data_percent {
-        let mut data = Data::new(repository, report, progress)?;
+        let mut data = DataCheck::new(repository, report, progress)?;
         data.read(located.places, percent)?;
         lost.extend(data.lost);
     }
@@ -53,12 +53,16 @@ pub(super) fn run(
 
 /// What cites a snapshot that is not listed: it was forgotten, or lost. Tombstones say which, and lie where the containers
 /// do. A receipt of nobody known is told, since what has it is held back.
-fn history(found: &Found, listed: &[repository::snapshots::SnapshotRef], report: &mut CheckReport) {
+fn history(
+    found: &StructureFindings,
+    listed: &[repository::snapshots::SnapshotRef],
+    report: &mut CheckReport,
+) {
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let is_gone = |id: &SnapshotId| *id != SnapshotId([0; SnapshotId::LEN]) && !listed.contains(id);
     let cited = found.snapshots.iter().map(|snapshot| snapshot.head.previous);
     report.gaps = cited.filter(is_gone).collect::<FxHashSet<_>>().len() as u64;
-    for snapshot in found.snapshots.iter().filter(|it| it.received == Received::Unknown) {
+    for snapshot in found.snapshots.iter().filter(|it| it.receipt == ReceiptStatus::Untrusted) {
         let id = snapshot.id();
         let what = format!("the receipt of snapshot {id} is signed by no server that is known");
         let snapshots = vec![id.to_string()];
@@ -67,7 +71,7 @@ fn history(found: &Found, listed: &[repository::snapshots::SnapshotRef], report:
 }
 
 /// Reads records, and compares what is in them with its names.
-struct Data<'a> {
+struct DataCheck<'a> {
     repository: &'a UnlockedRepository,
     report: &'a mut CheckReport,
     progress: &'a Progress,
@@ -77,9 +81,9 @@ struct Data<'a> {
 }
 
 /// An object, and where it lies.
-type At = (RecordLocation, ObjectId);
+type LocatedObject = (RecordLocation, ObjectId);
 
-impl<'a> Data<'a> {
+impl<'a> DataCheck<'a> {
     fn new(
         repository: &'a UnlockedRepository,
         report: &'a mut CheckReport,
@@ -90,7 +94,7 @@ impl<'a> Data<'a> {
     }
 
     /// All of `objects`, or those in a share of the containers.
-    fn read(&mut self, mut objects: Vec<At>, percent: f64) -> Result<()> {
+    fn read(&mut self, mut objects: Vec<LocatedObject>, percent: f64) -> Result<()> {
         objects.sort_unstable();
         let numbers: BTreeSet<_> = objects.iter().map(|(place, _)| place.container).collect();
         let numbers: Vec<_> = numbers.into_iter().collect();
@@ -101,14 +105,14 @@ impl<'a> Data<'a> {
         self.report.containers_read = chosen.len() as u64;
         objects.retain(|(place, _)| chosen.contains(&place.container));
         let records: Vec<_> = objects.chunk_by(|one, next| one.0 == next.0).collect();
-        let mut ahead = records.iter().map(|record| record[0].0);
-        for place in ahead.by_ref().take(AHEAD) {
+        let mut prefetch = records.iter().map(|record| record[0].0);
+        for place in prefetch.by_ref().take(PREFETCH_RECORDS) {
             self.repository.store.prefetch(place)?;
         }
         for record in &records {
-            cancelled(self.progress)?;
+            self.progress.check()?;
             self.record(record)?;
-            if let Some(place) = ahead.next() {
+            if let Some(place) = prefetch.next() {
                 self.repository.store.prefetch(place)?;
             }
         }
@@ -116,7 +120,7 @@ impl<'a> Data<'a> {
     }
 
     /// One record, with those of its objects that snapshots need.
-    fn record(&mut self, objects: &[At]) -> Result<()> {
+    fn record(&mut self, objects: &[LocatedObject]) -> Result<()> {
         let place = objects[0].0;
         let Err(error) = self.holds(place, objects, true) else { return Ok(()) };
         if error.is_unreachable() {
@@ -137,7 +141,12 @@ impl<'a> Data<'a> {
     }
 
     /// Whether the record at `place` holds all of these as their names say. It is read first, or in the buffer already.
-    fn holds(&mut self, place: RecordLocation, objects: &[At], read: bool) -> Result<()> {
+    fn holds(
+        &mut self,
+        place: RecordLocation,
+        objects: &[LocatedObject],
+        read: bool,
+    ) -> Result<()> {
         if read {
             self.repository.store.read(place, &mut self.buffer)?;
             self.report.bytes_read += self.buffer.len() as u64;
@@ -156,14 +165,14 @@ impl<'a> Data<'a> {
     }
 
     /// Whether a reclaim has moved all of these meanwhile, and they are good where they lie now.
-    fn moved(&mut self, objects: &[At]) -> Result<bool> {
+    fn moved(&mut self, objects: &[LocatedObject]) -> Result<bool> {
         let ids: Vec<_> = objects.iter().map(|(_, id)| *id).collect();
         let places = self.repository.store.locate(&ids)?;
         let Some(mut now) = places
             .into_iter()
             .zip(ids)
             .map(|(at, id)| Some((at?, id)))
-            .collect::<Option<Vec<At>>>()
+            .collect::<Option<Vec<LocatedObject>>>()
         else {
             return Ok(false);
         };

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 /// What one thread counted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Counters {
     pub(super) report: BackupReport,
 }
 
-impl Tally {
+impl Counters {
     /// Adds what another thread counted.
     pub(super) fn add(&mut self, other: &Self) {
         let (sum, more) = (&mut self.report, &other.report);
@@ -79,12 +79,12 @@ pub(super) fn timed<T>(secs: &mut f64, work: impl FnOnce() -> T) -> T {
 }
 
 /// Measures what the process costs from some moment on.
-pub(super) struct Meter {
+pub(super) struct UsageMeter {
     start: ResourceUsage,
     memory: MemoryWatch,
 }
 
-impl Meter {
+impl UsageMeter {
     pub(super) fn start() -> Self {
         Self { start: usage(), memory: MemoryWatch::start() }
     }

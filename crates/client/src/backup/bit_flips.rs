@@ -19,7 +19,7 @@ use std::sync::Arc;
 const UNLUCKY: &[u8] = b"this chunk was named, and then it lost a bit";
 
 /// The bytes as they come out of the memory.
-pub(super) fn through_memory(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn flip_bit_of_chunk(bytes: &[u8]) -> Cow<'_, [u8]> {
     if !bytes.starts_with(UNLUCKY) {
         return bytes.into();
     }
@@ -32,7 +32,7 @@ pub(super) fn through_memory(bytes: &[u8]) -> Cow<'_, [u8]> {
 const UNLUCKY_TAG: &str = "unlucky-manifest";
 
 /// The body of a manifest as it comes out of the memory.
-pub(crate) fn manifest_through_memory(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn flip_bit_of_manifest(bytes: &[u8]) -> Cow<'_, [u8]> {
     let tag = UNLUCKY_TAG.as_bytes();
     let Some(at) = bytes.windows(tag.len()).position(|part| part == tag) else {
         return bytes.into();
