@@ -1,7 +1,7 @@
 //! Exclude rules: any pattern against any path; a rule alone says what it says as a file too.
 #![no_main]
 
-use capture::excludes::{Excludes, Layer, Verdict};
+use capture::excludes::{Excludes, GitignoreStack, PatternVerdict};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 
 #[derive(Arbitrary, Debug)]
@@ -14,7 +14,7 @@ struct Input<'a> {
 
 libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
     let path = [b"/", input.path].concat();
-    let layer = Layer::new(b"/".to_vec(), input.text, None);
+    let layer = GitignoreStack::new(b"/".to_vec(), input.text, None);
     let _ = layer.decide(&path, input.is_directory);
     let mut builder = Excludes::builder();
     if builder.pattern(input.pattern).is_err() {
@@ -23,5 +23,5 @@ libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
     let Ok(rules) = builder.build() else { return };
     let said = rules.decide(&path, input.is_directory).map(|(verdict, _)| verdict);
     // Without a `!` nothing is ever brought back.
-    assert!(said != Some(Verdict::Keep) || input.pattern.trim_start().starts_with('!'));
+    assert!(said != Some(PatternVerdict::Include) || input.pattern.trim_start().starts_with('!'));
 });

@@ -1,12 +1,12 @@
 //! How fast the walk alone is: `walk [-t THREADS] [-x] [-p] [-e PATTERNS] PATH...` prints entries per second.
 
 use capture::excludes::Excludes;
-use capture::walk::{Event, Options, Root, Walk};
+use capture::walk::{SourceRoot, Walk, WalkEvent, WalkOptions};
 use std::sync::Arc;
 use std::time::Instant;
 
 fn main() {
-    let mut options = Options::default();
+    let mut options = WalkOptions::default();
     let mut print_paths = false;
     let mut roots = Vec::new();
     let mut arguments = std::env::args().skip(1);
@@ -16,7 +16,7 @@ fn main() {
             "-x" => options.one_file_system = true,
             "-e" => options.excludes = patterns_in(&arguments.next().unwrap_or_default()),
             "-p" => print_paths = true,
-            path => roots.push(Root::at(path.as_bytes())),
+            path => roots.push(SourceRoot::at(path.as_bytes())),
         }
     }
     if print_paths {
@@ -27,11 +27,11 @@ fn main() {
     let (mut entries, mut problems, mut bytes) = (0_u64, 0_u64, 0_u64);
     while let Some(event) = walk.next() {
         match event {
-            Event::Entry(found) => {
+            WalkEvent::Entry(found) => {
                 entries += 1;
                 bytes += found.row.size;
             }
-            Event::Problem { .. } => problems += 1,
+            WalkEvent::Problem { .. } => problems += 1,
         }
     }
     let secs = start.elapsed().as_secs_f64();
@@ -42,12 +42,12 @@ fn main() {
     );
 }
 
-fn print(roots: Vec<Root>, options: Options) {
+fn print(roots: Vec<SourceRoot>, options: WalkOptions) {
     let mut walk = Walk::start(&roots, options).expect("roots are absolute");
     while let Some(event) = walk.next() {
         match event {
-            Event::Entry(found) => println!("{}", String::from_utf8_lossy(found.path)),
-            Event::Problem { problem, .. } => eprintln!("{problem}"),
+            WalkEvent::Entry(found) => println!("{}", String::from_utf8_lossy(found.path)),
+            WalkEvent::Problem { problem, .. } => eprintln!("{problem}"),
         }
     }
 }

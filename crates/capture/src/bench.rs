@@ -1,7 +1,7 @@
 //! What walking and reading cost alone: for `icecore bench walk|read`.
 
-use crate::read::{LargeFile, Piece, ReadOptions, SmallRead};
-use crate::walk::{Directory, Event, Options, Root, Row, Walk, WalkError};
+use crate::read::{LargeFileReader, Piece, ReadOptions, SmallFileReader};
+use crate::walk::{Directory, Row, SourceRoot, Walk, WalkError, WalkEvent, WalkOptions};
 use crossbeam_channel::{Receiver, bounded};
 use format::entry::Kind;
 use std::ffi::CString;
@@ -16,7 +16,7 @@ const BATCH: usize = 64;
 
 /// What was done and how long it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figures {
+pub struct BenchResult {
     /// Objects met.
     pub entries: u64,
     /// Directories among them.
@@ -32,7 +32,7 @@ pub struct Figures {
 }
 
 /// Walks and looks at every row.
-pub fn bench_walk(roots: &[Root], threads: usize) -> Result<Figures, WalkError> {
+pub fn bench_walk(roots: &[SourceRoot], threads: usize) -> Result<BenchResult, WalkError> {
     let mut bytes = 0;
     let mut figures = measure(roots, threads, |_, _, row| bytes += row.size)?;
     figures.bytes = bytes;
@@ -42,7 +42,7 @@ pub fn bench_walk(roots: &[Root], threads: usize) -> Result<Figures, WalkError> 
 type Batch = Vec<(Arc<Directory>, CString, Row)>;
 
 /// Walks and reads every file with `threads` more threads, into nothing.
-pub fn bench_read(roots: &[Root], threads: usize) -> Result<Figures, WalkError> {
+pub fn bench_read(roots: &[SourceRoot], threads: usize) -> Result<BenchResult, WalkError> {
     let (bytes, problems) = (AtomicU64::new(0), AtomicU64::new(0));
     let (sender, receiver) = bounded::<Batch>(4 * threads.max(1));
     let start = Instant::now();
@@ -68,15 +68,15 @@ pub fn bench_read(roots: &[Root], threads: usize) -> Result<Figures, WalkError> 
 }
 
 fn measure(
-    roots: &[Root],
+    roots: &[SourceRoot],
     threads: usize,
     mut file: impl FnMut(&Arc<Directory>, &std::ffi::CStr, &Row),
-) -> Result<Figures, WalkError> {
+) -> Result<BenchResult, WalkError> {
     let start = Instant::now();
-    let mut walk = Walk::start(roots, Options { threads, ..Options::default() })?;
-    let mut figures = Figures::default();
+    let mut walk = Walk::start(roots, WalkOptions { threads, ..WalkOptions::default() })?;
+    let mut figures = BenchResult::default();
     while let Some(event) = walk.next() {
-        let Event::Entry(found) = event else {
+        let WalkEvent::Entry(found) = event else {
             figures.problems += 1;
             continue;
         };
@@ -92,7 +92,7 @@ fn measure(
 }
 
 fn read_batches(batches: Receiver<Batch>, bytes: &AtomicU64, problems: &AtomicU64) {
-    let (reader, mut buffer) = (SmallRead::default(), Vec::new());
+    let (reader, mut buffer) = (SmallFileReader::default(), Vec::new());
     for (directory, name, row) in batches.into_iter().flatten() {
         let read = if row.size <= SMALL_BYTES {
             reader.run(&directory, &name, &row, &mut buffer).map(|read| read.outcome.row.size)
@@ -112,12 +112,12 @@ fn read_large(
     row: &Row,
     buffer: &mut Vec<u8>,
     options: &ReadOptions,
-) -> Result<u64, crate::Problem> {
+) -> Result<u64, crate::CaptureProblem> {
     let room = SMALL_BYTES as usize;
     if buffer.len() < room {
         buffer.resize(room, 0);
     }
-    let mut file = LargeFile::open(directory, name, row, options)?;
+    let mut file = LargeFileReader::open(directory, name, row, options)?;
     while file.next(&mut buffer[..room])? != Piece::End {}
     Ok(file.finish()?.row.size)
 }

@@ -6,12 +6,12 @@
 //! - [`read`]: small and large files, symlink targets, the racy rule.
 //! - [`xattrs`], [`owners`]: the rest of an object's attributes.
 //! - [`mod@bench`]: what walking and reading cost alone.
-//! - [`gentle`]: nice and idle I/O.
+//! - [`priority`]: nice and idle I/O.
 
 pub mod bench;
 pub mod excludes;
-pub mod gentle;
 pub mod owners;
+pub mod priority;
 mod problem;
 pub mod read;
 mod syscalls;
@@ -20,4 +20,4 @@ mod testing;
 pub mod walk;
 pub mod xattrs;
 
-pub use problem::{Operation, Problem};
+pub use problem::{CaptureOperation, CaptureProblem};

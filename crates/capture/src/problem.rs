@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// What was attempted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Operation {
+pub enum CaptureOperation {
     /// Asking for the attributes of an object.
     Inspect,
     /// Opening a directory or listing its names.
@@ -23,16 +23,16 @@ pub enum Operation {
     Store(&'static str),
 }
 
-impl std::fmt::Display for Operation {
+impl std::fmt::Display for CaptureOperation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Operation::Inspect => "inspect",
-            Operation::List => "list",
-            Operation::Open => "open",
-            Operation::Read => "read",
-            Operation::Xattrs => "read the extended attributes of",
-            Operation::Patterns => "read the patterns in",
-            Operation::Store(_) => "store",
+            CaptureOperation::Inspect => "inspect",
+            CaptureOperation::List => "list",
+            CaptureOperation::Open => "open",
+            CaptureOperation::Read => "read",
+            CaptureOperation::Xattrs => "read the extended attributes of",
+            CaptureOperation::Patterns => "read the patterns in",
+            CaptureOperation::Store(_) => "store",
         })
     }
 }
@@ -40,24 +40,24 @@ impl std::fmt::Display for Operation {
 /// One object that could not be taken, or not wholly.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot {operation} {}: {}", OsStr::from_bytes(.path).display(), self.reason())]
-pub struct Problem {
+pub struct CaptureProblem {
     /// Where it is on this machine (not in the snapshot).
     pub path: Vec<u8>,
     /// What was attempted.
-    pub operation: Operation,
+    pub operation: CaptureOperation,
     /// What the kernel said.
     pub error: Errno,
 }
 
-impl Problem {
+impl CaptureProblem {
     /// The object has something that no snapshot can hold.
     pub fn cannot_store(path: Vec<u8>, what: &'static str) -> Self {
-        Problem { path, operation: Operation::Store(what), error: Errno::OVERFLOW }
+        CaptureProblem { path, operation: CaptureOperation::Store(what), error: Errno::OVERFLOW }
     }
 
     fn reason(&self) -> String {
         match self.operation {
-            Operation::Store(what) => format!("{what} is beyond what a snapshot can hold"),
+            CaptureOperation::Store(what) => format!("{what} is beyond what a snapshot can hold"),
             _ => self.error.to_string(),
         }
     }

@@ -1,6 +1,8 @@
 //! Helpers of the tests.
 
-use crate::walk::{Directory, Event, Handles, LeftOut, Options, Root, Row, Walk};
+use crate::walk::{
+    Directory, DirectoryHandles, Row, SkippedCounts, SourceRoot, Walk, WalkEvent, WalkOptions,
+};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -26,15 +28,15 @@ pub(crate) fn is_root() -> bool {
 
 /// All that a walk told.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct WalkResult {
     pub(crate) paths: Vec<Vec<u8>>,
     pub(crate) rows: Vec<Row>,
-    pub(crate) places: Vec<(Arc<Directory>, CString)>,
-    pub(crate) problems: Vec<(Vec<u8>, crate::Problem)>,
-    pub(crate) left_out: LeftOut,
+    pub(crate) objects: Vec<(Arc<Directory>, CString)>,
+    pub(crate) problems: Vec<(Vec<u8>, crate::CaptureProblem)>,
+    pub(crate) skipped: SkippedCounts,
 }
 
-impl Told {
+impl WalkResult {
     pub(crate) fn row(&self, path: &[u8]) -> &Row {
         let found = self.paths.iter().position(|other| other == path);
         &self.rows[found.unwrap_or_else(|| panic!("no {}", String::from_utf8_lossy(path)))]
@@ -48,33 +50,33 @@ impl Told {
     }
 }
 
-pub(crate) fn walk(roots: &[Root], options: Options) -> Told {
+pub(crate) fn walk(roots: &[SourceRoot], options: WalkOptions) -> WalkResult {
     let mut walk = Walk::start(roots, options).unwrap();
-    let mut told = Told::default();
+    let mut result = WalkResult::default();
     while let Some(event) = walk.next() {
         match event {
-            Event::Entry(found) => {
-                told.paths.push(found.path.to_vec());
-                told.rows.push(found.row.clone());
-                told.places.push((found.directory.clone(), found.name.into()));
+            WalkEvent::Entry(found) => {
+                result.paths.push(found.path.to_vec());
+                result.rows.push(found.row.clone());
+                result.objects.push((found.directory.clone(), found.name.into()));
             }
-            Event::Problem { path, problem } => {
-                told.problems.push((path.to_vec(), problem.clone()))
+            WalkEvent::Problem { path, problem } => {
+                result.problems.push((path.to_vec(), problem.clone()))
             }
         }
     }
-    told.left_out = walk.left_out();
-    told
+    result.skipped = walk.skipped();
+    result
 }
 
-pub(crate) fn walk_folder(folder: &Path, options: Options) -> Told {
-    walk(&[Root::at(bytes(folder))], options)
+pub(crate) fn walk_folder(folder: &Path, options: WalkOptions) -> WalkResult {
+    walk(&[SourceRoot::at(bytes(folder))], options)
 }
 
 /// A file as the walk met it: where, and its row.
 pub(crate) fn met(folder: &Path, name: &CStr) -> (Arc<Directory>, Row) {
-    let told = walk_folder(folder, Options::default());
+    let result = walk_folder(folder, WalkOptions::default());
     let path = [&bytes(folder)[1..], b"/", name.to_bytes()].concat();
-    let row = told.row(&path).clone();
-    (Directory::starting_at(bytes(folder), &Handles::new()), row)
+    let row = result.row(&path).clone();
+    (Directory::starting_at(bytes(folder), &DirectoryHandles::new()), row)
 }

@@ -5,7 +5,7 @@
 //! asked by path through `/proc/self/fd/<directory>/<name>` without following links: FIFOs,
 //! sockets and devices are not opened, not even with `O_PATH`.
 
-use crate::problem::{Operation, Problem};
+use crate::problem::{CaptureOperation, CaptureProblem};
 use crate::walk::Directory;
 use format::entry::Xattr;
 use format::limits::XATTR_SET_BYTES_MAX;
@@ -35,11 +35,13 @@ pub struct Xattrs {
 
 impl Xattrs {
     /// The error as a problem of this object.
-    pub fn problem(&self, path: Vec<u8>) -> Option<Problem> {
+    pub fn problem(&self, path: Vec<u8>) -> Option<CaptureProblem> {
         self.error.map(|error| match error {
             // What the kernel says when the names are more than it lists.
-            Errno::TOOBIG => Problem::cannot_store(path, "the size of all extended attributes"),
-            error => Problem { path, operation: Operation::Xattrs, error },
+            Errno::TOOBIG => {
+                CaptureProblem::cannot_store(path, "the size of all extended attributes")
+            }
+            error => CaptureProblem { path, operation: CaptureOperation::Xattrs, error },
         })
     }
 }
@@ -131,7 +133,7 @@ fn with_room(call: impl Fn(&mut Vec<u8>) -> Result<usize>) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::walk::Handles;
+    use crate::walk::DirectoryHandles;
     use rustix::fd::AsFd;
     use rustix::fs::{XattrFlags, fsetxattr};
     use std::os::unix::ffi::OsStrExt;
@@ -150,7 +152,7 @@ mod tests {
         let names: Vec<_> = found.list.iter().map(|xattr| xattr.name.as_slice()).collect();
         assert_eq!(names, [&b"user.a"[..], b"user.b", b"user.z"]);
         assert_eq!(found.list[1].value, big);
-        let handles = Handles::new();
+        let handles = DirectoryHandles::new();
         let directory = Directory::starting_at(folder.path().as_os_str().as_bytes(), &handles);
         assert_eq!(of_object(&directory, c"f"), found);
         assert_eq!(of_object(&directory, c"gone").error, Some(Errno::NOENT));
@@ -162,7 +164,7 @@ mod tests {
         let file = std::fs::File::create(folder.path().join("f")).unwrap();
         fsetxattr(&file, "user.a", b"1", XattrFlags::empty()).unwrap();
         std::os::unix::fs::symlink("f", folder.path().join("l")).unwrap();
-        let handles = Handles::new();
+        let handles = DirectoryHandles::new();
         let directory = Directory::starting_at(folder.path().as_os_str().as_bytes(), &handles);
         let handle = directory.handle().unwrap();
         rustix::fs::mknodat(&*handle, c"p", rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)

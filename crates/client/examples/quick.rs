@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 struct Print;
 impl BackupMonitor for Print {
-    fn problem(&self, problem: &capture::Problem) {
+    fn problem(&self, problem: &capture::CaptureProblem) {
         eprintln!("{problem}");
     }
     fn note(&self, text: &str) {
@@ -36,11 +36,11 @@ fn main() {
     match args[1].as_str() {
         "backup" => {
             let options = BackupOptions {
-                roots: vec![capture::walk::Root::at(args[3].as_bytes())],
+                roots: vec![capture::walk::SourceRoot::at(args[3].as_bytes())],
                 node: "test".into(),
                 paths: vec![args[3].clone()],
                 tags: Vec::new(),
-                walk: capture::walk::Options::default(),
+                walk: capture::walk::WalkOptions::default(),
                 read: Default::default(),
                 threads,
                 level: match number("LEVEL", 0) {

@@ -1,6 +1,6 @@
 //! Why a path is in the backup or not: for `icecore explain PATH`.
 
-use super::layer::{GITIGNORE, Layer, Verdict};
+use super::gitignore::{GITIGNORE, GitignoreStack, PatternVerdict};
 use super::{Excludes, Rule};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What becomes of a path, and by which rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct ExcludeDecision {
     /// It is part of the backup.
     pub included: bool,
     /// The pattern that decided; `None`: no pattern speaks of it, or it is not below the root.
@@ -20,27 +20,28 @@ pub struct Decision {
 
 /// What patterns do to `path`, which lies in the root `root` (both absolute). Size, age and
 /// file-system limits are not looked at. The root itself is always in.
-pub fn explain(excludes: &Excludes, gitignore: bool, root: &[u8], path: &[u8]) -> Decision {
+pub fn explain(excludes: &Excludes, gitignore: bool, root: &[u8], path: &[u8]) -> ExcludeDecision {
     let inside = path
         .strip_prefix(root)
         .filter(|rest| rest.is_empty() || rest.starts_with(b"/") || root.ends_with(b"/"));
     let Some(inside) = inside else {
-        return Decision { included: false, by: None, matched: path.to_vec() };
+        return ExcludeDecision { included: false, by: None, matched: path.to_vec() };
     };
-    let mut state = Decision { included: true, by: None, matched: path.to_vec() };
-    let (mut here, mut layers) = (root.to_vec(), None);
+    let mut state = ExcludeDecision { included: true, by: None, matched: path.to_vec() };
+    let (mut here, mut gitignores) = (root.to_vec(), None);
     for name in inside.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         if gitignore {
-            layers = layer_of(&here, layers);
+            gitignores = gitignore_in(&here, gitignores);
         }
         if !here.ends_with(b"/") {
             here.push(b'/');
         }
         here.extend_from_slice(name);
         let is_directory = here.len() < path.len() || is_directory(&here);
-        if let Some((verdict, rule)) = decide(excludes, layers.as_deref(), &here, is_directory) {
-            state = Decision {
-                included: verdict == Verdict::Keep,
+        if let Some((verdict, rule)) = decide(excludes, gitignores.as_deref(), &here, is_directory)
+        {
+            state = ExcludeDecision {
+                included: verdict == PatternVerdict::Include,
                 by: Some(rule.clone()),
                 matched: here.clone(),
             };
@@ -55,18 +56,21 @@ pub fn explain(excludes: &Excludes, gitignore: bool, root: &[u8], path: &[u8]) -
 /// The user's patterns first, then the `.gitignore` files.
 pub(crate) fn decide<'a>(
     excludes: &'a Excludes,
-    layers: Option<&'a Layer>,
+    gitignores: Option<&'a GitignoreStack>,
     path: &[u8],
     is_directory: bool,
-) -> Option<(Verdict, &'a Rule)> {
+) -> Option<(PatternVerdict, &'a Rule)> {
     let own = excludes.decide(path, is_directory);
-    own.or_else(|| layers?.decide(path, is_directory))
+    own.or_else(|| gitignores?.decide(path, is_directory))
 }
 
-fn layer_of(directory: &[u8], outer: Option<Arc<Layer>>) -> Option<Arc<Layer>> {
+fn gitignore_in(
+    directory: &[u8],
+    outer: Option<Arc<GitignoreStack>>,
+) -> Option<Arc<GitignoreStack>> {
     let file = Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(GITIGNORE));
     match std::fs::read(file) {
-        Ok(text) => Some(Arc::new(Layer::new(directory.to_vec(), &text, outer))),
+        Ok(text) => Some(Arc::new(GitignoreStack::new(directory.to_vec(), &text, outer))),
         Err(_) => outer,
     }
 }
@@ -116,12 +120,12 @@ mod tests {
             (&["*"], b"/\xff\xfe\n", true),
             (&["\u{e9}"], "/\u{e9}".as_bytes(), true),
         ];
-        for (patterns, path, left_out) in table {
+        for (patterns, path, skipped) in table {
             let rules = excludes(patterns);
             let name = path.strip_suffix(b"/").unwrap_or(path);
             let verdict = decide(&rules, None, name, path.ends_with(b"/")).map(|found| found.0);
-            let found = verdict == Some(Verdict::LeaveOut);
-            assert_eq!(found, *left_out, "{patterns:?} {:?}", String::from_utf8_lossy(path));
+            let found = verdict == Some(PatternVerdict::Exclude);
+            assert_eq!(found, *skipped, "{patterns:?} {:?}", String::from_utf8_lossy(path));
         }
     }
 

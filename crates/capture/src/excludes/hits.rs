@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A mark for each pattern.
 #[derive(Debug, Default)]
-pub(super) struct Hits(Vec<AtomicBool>);
+pub(super) struct PatternHits(Vec<AtomicBool>);
 
-impl Hits {
+impl PatternHits {
     /// For so many patterns.
     pub(super) fn of(patterns: usize) -> Self {
         Self(std::iter::repeat_with(AtomicBool::default).take(patterns).collect())
@@ -22,7 +22,7 @@ impl Hits {
     }
 
     /// Whether the pattern `number` never decided.
-    pub(super) fn is_idle(&self, number: usize) -> bool {
+    pub(super) fn is_unused(&self, number: usize) -> bool {
         self.0.get(number).is_some_and(|hit| !hit.load(Ordering::Relaxed))
     }
 }

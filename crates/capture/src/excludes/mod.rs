@@ -11,21 +11,21 @@
 //! that line lossy, so such names are best met by `?` or `*`, which match any byte.
 
 mod explain;
+mod gitignore;
 mod hits;
-mod layer;
-mod marked;
+mod nodump;
 mod rules;
 mod tag;
 
 pub(crate) use explain::decide;
-pub use explain::{Decision, explain};
-pub(crate) use layer::GITIGNORE;
-pub use layer::{Layer, Verdict};
-pub use marked::nodump_above;
+pub use explain::{ExcludeDecision, explain};
+pub(crate) use gitignore::GITIGNORE;
+pub use gitignore::{GitignoreStack, PatternVerdict};
+pub use nodump::nodump_above;
 use rules::RuleSet;
 pub use rules::{PatternError, Rule};
 use std::path::Path;
-pub use tag::{BadTag, Tag};
+pub use tag::{ExcludeTag, InvalidTag};
 
 /// The patterns of the user, in the order given.
 #[derive(Debug, Default)]
@@ -54,15 +54,15 @@ impl Excludes {
     }
 
     /// Patterns of the command line that have decided about no path so far.
-    pub fn idle(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.idle(self.typed_from)
+    pub fn unused(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.unused(self.typed_from)
     }
 
     /// What the patterns say to `path`, absolute on this machine.
-    pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
+    pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(PatternVerdict, &Rule)> {
         let decided = self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory);
         let exact = self.exact.as_ref().filter(|(exact, _)| is_directory && exact == path);
-        decided.or(exact.map(|(_, rule)| (Verdict::LeaveOut, rule)))
+        decided.or(exact.map(|(_, rule)| (PatternVerdict::Exclude, rule)))
     }
 }
 
@@ -75,8 +75,8 @@ pub struct ExcludesBuilder {
 }
 
 impl ExcludesBuilder {
-    /// What comes now was typed for this run, and shall match something ([`Excludes::idle`]).
-    pub fn typed_from_here(&mut self) {
+    /// What comes now was typed for this run, and shall match something ([`Excludes::unused`]).
+    pub fn mark_command_line(&mut self) {
         self.typed_from = self.builder.count();
     }
 
@@ -94,7 +94,7 @@ impl ExcludesBuilder {
     }
 
     /// The same, whatever the case of letters.
-    pub fn pattern_of_any_case(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
+    pub fn pattern_ignore_case(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
         self.one(pattern, true)
     }
 
@@ -195,16 +195,16 @@ mod tests {
     #[test]
     fn patterns_that_decided_nothing_are_known() {
         let mut builder = Excludes::builder();
-        builder.pattern("of-the-config-file").unwrap().typed_from_here();
+        builder.pattern("of-the-config-file").unwrap().mark_command_line();
         builder.pattern("*.o").unwrap().pattern("typo").unwrap();
-        builder.pattern_of_any_case("*.JPG").unwrap();
+        builder.pattern_ignore_case("*.JPG").unwrap();
         let excludes = builder.build().unwrap();
-        let idle = || excludes.idle().map(|rule| rule.pattern.clone()).collect::<Vec<_>>();
-        assert_eq!(idle(), ["*.o", "typo", "*.JPG"]);
+        let unused = || excludes.unused().map(|rule| rule.pattern.clone()).collect::<Vec<_>>();
+        assert_eq!(unused(), ["*.o", "typo", "*.JPG"]);
         excludes.decide(b"/a/x.o", false);
         assert!(excludes.decide(b"/a/x.jpg", false).is_some());
         assert!(excludes.decide(b"/a/x.O", false).is_none());
-        assert_eq!(idle(), ["typo"]);
+        assert_eq!(unused(), ["typo"]);
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
         let kept = builder.build().unwrap();
         assert_eq!(
             kept.decide(b"/srv/backup", true).map(|(verdict, _)| verdict),
-            Some(Verdict::Keep)
+            Some(PatternVerdict::Include)
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Patterns of one base directory, and where each was written.
 
-use super::hits::Hits;
-use super::layer::Verdict;
+use super::gitignore::PatternVerdict;
+use super::hits::PatternHits;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::OsStr;
@@ -55,14 +55,14 @@ fn place(rule: &Rule) -> String {
 pub(super) struct RuleSet {
     matcher: Option<Gitignore>,
     rules: Vec<Rule>,
-    hits: Hits,
+    hits: PatternHits,
 }
 
 impl RuleSet {
     /// Patterns from the one with the number `from` on that have decided about nothing.
-    pub(super) fn idle(&self, from: usize) -> impl Iterator<Item = &Rule> {
+    pub(super) fn unused(&self, from: usize) -> impl Iterator<Item = &Rule> {
         let rules = self.rules.iter().enumerate().skip(from);
-        rules.filter(|(at, _)| self.hits.is_idle(*at)).map(|(_, rule)| rule)
+        rules.filter(|(at, _)| self.hits.is_unused(*at)).map(|(_, rule)| rule)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -70,12 +70,16 @@ impl RuleSet {
     }
 
     /// What the last matching pattern says. `path` is relative to the base.
-    pub(super) fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
+    pub(super) fn decide(
+        &self,
+        path: &[u8],
+        is_directory: bool,
+    ) -> Option<(PatternVerdict, &Rule)> {
         let path = Path::new(OsStr::from_bytes(path));
         match self.matcher.as_ref()?.matched(path, is_directory) {
             Match::None => None,
-            Match::Ignore(glob) => Some((Verdict::LeaveOut, self.rule_of(glob)?)),
-            Match::Whitelist(glob) => Some((Verdict::Keep, self.rule_of(glob)?)),
+            Match::Ignore(glob) => Some((PatternVerdict::Exclude, self.rule_of(glob)?)),
+            Match::Whitelist(glob) => Some((PatternVerdict::Include, self.rule_of(glob)?)),
         }
     }
 
@@ -155,7 +159,7 @@ impl RuleSetBuilder {
         }
         let matcher =
             self.builder.build().map_err(|error| PatternError::Together(error.to_string()))?;
-        let hits = Hits::of(self.rules.len());
+        let hits = PatternHits::of(self.rules.len());
         Ok(RuleSet { matcher: Some(matcher), rules: self.rules, hits })
     }
 }

@@ -14,7 +14,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// A file whose presence leaves out the rest of its directory. The file itself stays in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tag {
+pub struct ExcludeTag {
     name: CString,
     header: Vec<u8>,
 }
@@ -22,16 +22,16 @@ pub struct Tag {
 /// Why a text names no tag.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{0}' is no name of a file, or its header is too long; write NAME or NAME:HEADER")]
-pub struct BadTag(String);
+pub struct InvalidTag(String);
 
-impl Tag {
+impl ExcludeTag {
     /// The `CACHEDIR.TAG` of caches.
     pub fn of_caches() -> Self {
         Self { name: c"CACHEDIR.TAG".to_owned(), header: CACHE_HEADER.to_vec() }
     }
 
     /// Reads `NAME` or `NAME:HEADER`; with a header, the file must begin with it.
-    pub fn parse(text: &OsStr) -> Result<Self, BadTag> {
+    pub fn parse(text: &OsStr) -> Result<Self, InvalidTag> {
         let bytes = text.as_bytes();
         let colon = bytes.iter().position(|byte| *byte == b':').unwrap_or(bytes.len());
         let (name, header) = (&bytes[..colon], bytes.get(colon + 1..).unwrap_or_default());
@@ -40,7 +40,7 @@ impl Tag {
             && !name.contains(&b'/');
         let name = CString::new(name).ok().filter(|_| is_name);
         let name = name.filter(|_| header.len() <= HEADER_BYTES_MAX);
-        let name = name.ok_or_else(|| BadTag(text.to_string_lossy().into_owned()))?;
+        let name = name.ok_or_else(|| InvalidTag(text.to_string_lossy().into_owned()))?;
         Ok(Self { name, header: header.to_vec() })
     }
 
@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn names_and_headers_of_tags_are_read_and_nonsense_is_refused() {
-        let parsed = |text: &str| Tag::parse(OsStr::new(text)).map(|tag| (tag.name, tag.header));
+        let parsed =
+            |text: &str| ExcludeTag::parse(OsStr::new(text)).map(|tag| (tag.name, tag.header));
         assert_eq!(parsed(".nobackup"), Ok((c".nobackup".into(), vec![])));
         assert_eq!(parsed("a:b:c"), Ok((c"a".into(), b"b:c".to_vec())));
         for text in ["", ":x", "a/b", ".", "..", "/"] {
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn a_header_must_be_there_from_the_first_byte() {
         let folder = tempfile::tempdir().unwrap();
-        let tag = |text: &str| Tag::parse(OsStr::new(text)).unwrap();
+        let tag = |text: &str| ExcludeTag::parse(OsStr::new(text)).unwrap();
         assert!(!tag("t").marks(folder.path()));
         std::fs::write(folder.path().join("t"), "keep out").unwrap();
         assert!(tag("t").marks(folder.path()) && tag("t:keep").marks(folder.path()));

@@ -1,10 +1,10 @@
 //! A file piece by piece: data, holes, and what is lost to damage.
 
-use super::careful::{Careful, Got};
+use super::damaged::{DamagedReader, ReadStep};
 use super::page_cache::read_at;
 use super::racy::now;
-use super::{Outcome, RacyWindow, ReadOptions, inspect, open_file, problem, settle, status_of};
-use crate::problem::{Operation, Problem};
+use super::{RacyWindow, ReadOptions, ReadOutcome, inspect, open_file, problem, settle, status_of};
+use crate::problem::{CaptureOperation, CaptureProblem};
 use crate::walk::{Directory, Row};
 use crate::xattrs::{self, Xattrs};
 use format::entry::Time;
@@ -45,7 +45,7 @@ pub enum Piece {
 
 /// A file that is being read.
 #[derive(Debug)]
-pub struct LargeFile {
+pub struct LargeFileReader {
     file: OwnedFd,
     directory: Arc<Directory>,
     name: CString,
@@ -53,14 +53,14 @@ pub struct LargeFile {
     opened: Row,
     start: Time,
     window: RacyWindow,
-    careful: Careful,
+    reader: DamagedReader,
     offset: u64,
     /// Data up to here; beyond it may be a hole.
     data_end: u64,
     lost: Vec<Range<u64>>,
 }
 
-impl LargeFile {
+impl LargeFileReader {
     /// Opens `name` in `directory`, which the walk met as `met`. What is read is the file as
     /// it is now, up to its present size.
     pub fn open(
@@ -68,22 +68,22 @@ impl LargeFile {
         name: &CStr,
         met: &Row,
         options: &ReadOptions,
-    ) -> std::result::Result<Self, Problem> {
-        let fail = problem(directory, name, Operation::Open);
+    ) -> std::result::Result<Self, CaptureProblem> {
+        let fail = problem(directory, name, CaptureOperation::Open);
         let file = open_file(directory, name).map_err(&fail)?;
         let start = now();
         let window = settle(&file, met, start, options);
         let opened = inspect(&file, met).map_err(&fail)?;
         let _ = fadvise(&file, 0, None, Advice::Sequential); // only a hint
         let data_end = if opened.is_sparse() { 0 } else { opened.size };
-        Ok(LargeFile {
+        Ok(LargeFileReader {
             file,
             directory: directory.clone(),
             name: name.into(),
             opened,
             start,
             window,
-            careful: Careful::default(),
+            reader: DamagedReader::default(),
             offset: 0,
             data_end,
             lost: Vec::new(),
@@ -109,9 +109,9 @@ impl LargeFile {
     }
 
     /// The next piece. Never goes beyond the size that the file had when it was opened.
-    pub fn next(&mut self, buffer: &mut [u8]) -> std::result::Result<Piece, Problem> {
+    pub fn next(&mut self, buffer: &mut [u8]) -> std::result::Result<Piece, CaptureProblem> {
         let piece = self.next_piece(buffer);
-        piece.map_err(problem(&self.directory, &self.name, Operation::Read))
+        piece.map_err(problem(&self.directory, &self.name, CaptureOperation::Read))
     }
 
     fn next_piece(&mut self, buffer: &mut [u8]) -> Result<Piece> {
@@ -154,16 +154,16 @@ impl LargeFile {
         let left = self.data_end.min(self.opened.size) - self.offset;
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let (file, device, offset) = (&self.file, self.opened.device, self.offset);
-        let got = self
-            .careful
+        let step = self
+            .reader
             .read(&mut buffer[..wanted], offset, |part, at| read_at(file, part, at, device))?;
-        Ok(match got {
-            Got::End => Piece::End, // it shrank; finish() will tell
-            Got::Data(length) => {
+        Ok(match step {
+            ReadStep::End => Piece::End, // it shrank; finish() will tell
+            ReadStep::Data(length) => {
                 self.offset += length as u64;
                 Piece::Data { offset, length }
             }
-            Got::Lost(length) => {
+            ReadStep::Lost(length) => {
                 self.offset += length;
                 add_lost(&mut self.lost, offset..self.offset);
                 Piece::Lost { offset, length }
@@ -172,14 +172,14 @@ impl LargeFile {
     }
 
     /// How it went. When it changed, the caller may open and read it again.
-    pub fn finish(self) -> std::result::Result<Outcome, Problem> {
-        let fail = problem(&self.directory, &self.name, Operation::Inspect);
+    pub fn finish(self) -> std::result::Result<ReadOutcome, CaptureProblem> {
+        let fail = problem(&self.directory, &self.name, CaptureOperation::Inspect);
         let mut row = inspect(&self.file, &self.opened).map_err(fail)?;
         let changed = self.offset != self.opened.size || !row.is_same_content(&self.opened);
         let partial = !self.lost.is_empty();
         let status = status_of(&row, self.start, self.window, changed, partial);
         row.size = self.offset;
-        Ok(Outcome { row, status, lost: self.lost })
+        Ok(ReadOutcome { row, status, lost: self.lost })
     }
 }
 

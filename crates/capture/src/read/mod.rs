@@ -1,7 +1,7 @@
 //! Reading what is in an object without being fooled by those who change it meanwhile.
 //!
-//! - [`SmallRead`]: a whole file in one call, five system calls for a file at rest.
-//! - [`LargeFile`]: piece by piece, holes in no time.
+//! - [`SmallFileReader`]: a whole file in one call, five system calls for a file at rest.
+//! - [`LargeFileReader`]: piece by piece, holes in no time.
 //! - [`link_target`]: where a symbolic link points.
 //! - [`RacyWindow`]: files too young to be trusted next time.
 //!
@@ -9,7 +9,7 @@
 //! to be regular after opening: a FIFO that took a file's place is let go. The page cache is
 //! left as it was found.
 
-mod careful;
+mod damaged;
 mod large;
 mod page_cache;
 mod racy;
@@ -17,11 +17,11 @@ mod small;
 #[cfg(test)]
 mod tests;
 
-pub use large::{LargeFile, Piece};
+pub use large::{LargeFileReader, Piece};
 pub use racy::{RacyWindow, racy};
-pub use small::{SmallOutcome, SmallRead};
+pub use small::{SmallFileOutcome, SmallFileReader};
 
-use crate::problem::{Operation, Problem};
+use crate::problem::{CaptureOperation, CaptureProblem};
 use crate::syscalls;
 use crate::walk::{Directory, Row, open_quietly};
 use format::entry::{Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, Time};
@@ -53,7 +53,7 @@ impl Default for ReadOptions {
 
 /// How reading went.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ReadOutcome {
     /// Attributes of what was read, asked for last. Its `size` is what was really read.
     pub row: Row,
     /// `STATUS_*` bits of `format::entry`.
@@ -62,7 +62,7 @@ pub struct Outcome {
     pub lost: Vec<Range<u64>>,
 }
 
-impl Outcome {
+impl ReadOutcome {
     /// It changed while it was read.
     pub fn changed(&self) -> bool {
         self.status & STATUS_CHANGED != 0
@@ -73,18 +73,22 @@ impl Outcome {
 pub(crate) fn problem(
     directory: &Directory,
     name: &CStr,
-    operation: Operation,
-) -> impl Fn(Errno) -> Problem {
-    move |error| Problem { path: directory.path_of(name.to_bytes()), operation, error }
+    operation: CaptureOperation,
+) -> impl Fn(Errno) -> CaptureProblem {
+    move |error| CaptureProblem { path: directory.path_of(name.to_bytes()), operation, error }
 }
 
 /// Where a symbolic link points.
 pub fn link_target(
     directory: &Arc<Directory>,
     name: &CStr,
-) -> std::result::Result<Vec<u8>, Problem> {
+) -> std::result::Result<Vec<u8>, CaptureProblem> {
     let target = directory.handle().and_then(|handle| readlinkat(&*handle, name, Vec::new()));
-    target.map(std::ffi::CString::into_bytes).map_err(problem(directory, name, Operation::Read))
+    target.map(std::ffi::CString::into_bytes).map_err(problem(
+        directory,
+        name,
+        CaptureOperation::Read,
+    ))
 }
 
 fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {

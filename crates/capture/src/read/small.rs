@@ -1,11 +1,11 @@
 //! A whole file at once: open, preadv2, statx, flistxattr, close — and no other call for a file
 //! at rest.
 
-use super::careful::{Careful, Got};
+use super::damaged::{DamagedReader, ReadStep};
 use super::page_cache::read_at;
 use super::racy::now;
-use super::{Outcome, RacyWindow, ReadOptions, inspect, open_file, problem, settle, status_of};
-use crate::problem::{Operation, Problem};
+use super::{RacyWindow, ReadOptions, ReadOutcome, inspect, open_file, problem, settle, status_of};
+use crate::problem::{CaptureOperation, CaptureProblem};
 use crate::walk::{Directory, Row};
 use crate::xattrs::{self, Xattrs};
 use format::entry::Time;
@@ -17,26 +17,26 @@ use std::sync::Arc;
 
 /// A small file, read.
 #[derive(Debug)]
-pub struct SmallOutcome {
+pub struct SmallFileOutcome {
     /// How it went; `outcome.row.size` bytes are in the buffer.
-    pub outcome: Outcome,
+    pub outcome: ReadOutcome,
     /// Its extended attributes.
     pub xattrs: Xattrs,
 }
 
 /// Reads files that fit in memory.
 #[derive(Clone, Copy, Debug)]
-pub struct SmallRead {
+pub struct SmallFileReader {
     /// How.
     pub options: ReadOptions,
     /// Larger files are refused (`FBIG`); one that grows beyond while it is read is not read
-    /// again but marked changed: the caller may take it as a `LargeFile`.
-    pub most_bytes: u64,
+    /// again but marked changed: the caller may take it as a `LargeFileReader`.
+    pub bytes_max: u64,
 }
 
-impl Default for SmallRead {
+impl Default for SmallFileReader {
     fn default() -> Self {
-        SmallRead { options: ReadOptions::default(), most_bytes: 16 * 1024 * 1024 }
+        SmallFileReader { options: ReadOptions::default(), bytes_max: 16 * 1024 * 1024 }
     }
 }
 
@@ -48,7 +48,7 @@ struct Attempt {
     changed: bool,
 }
 
-impl SmallRead {
+impl SmallFileReader {
     /// Reads `name` in `directory`, which the walk met as `met`. The bytes are the first
     /// `outcome.row.size` of `buffer`, which grows and never shrinks: give the same one again.
     pub fn run(
@@ -57,38 +57,36 @@ impl SmallRead {
         name: &CStr,
         met: &Row,
         buffer: &mut Vec<u8>,
-    ) -> std::result::Result<SmallOutcome, Problem> {
+    ) -> std::result::Result<SmallFileOutcome, CaptureProblem> {
         let fail = |operation| problem(directory, name, operation);
-        if met.size > self.most_bytes {
-            return Err(fail(Operation::Read)(Errno::FBIG));
+        if met.size > self.bytes_max {
+            return Err(fail(CaptureOperation::Read)(Errno::FBIG));
         }
         let mut met = met.clone();
         let mut tries = 0;
         loop {
-            let file = open_file(directory, name).map_err(fail(Operation::Open))?;
+            let file = open_file(directory, name).map_err(fail(CaptureOperation::Open))?;
             let start = now();
             let window = settle(&file, &met, start, &self.options);
-            let attempt = read_once(&file, &met, buffer).map_err(fail(Operation::Read))?;
-            if attempt.changed
-                && tries < self.options.retries
-                && attempt.row.size <= self.most_bytes
+            let attempt = read_once(&file, &met, buffer).map_err(fail(CaptureOperation::Read))?;
+            if attempt.changed && tries < self.options.retries && attempt.row.size <= self.bytes_max
             {
                 tries += 1;
                 met = attempt.row;
                 continue;
             }
             let xattrs = xattrs::of_file(file.as_fd());
-            return Ok(SmallOutcome { outcome: outcome(attempt, start, window), xattrs });
+            return Ok(SmallFileOutcome { outcome: outcome(attempt, start, window), xattrs });
         }
     }
 }
 
-fn outcome(attempt: Attempt, start: Time, window: RacyWindow) -> Outcome {
+fn outcome(attempt: Attempt, start: Time, window: RacyWindow) -> ReadOutcome {
     let partial = !attempt.lost.is_empty();
     let status = status_of(&attempt.row, start, window, attempt.changed, partial);
     let mut row = attempt.row;
     row.size = attempt.length as u64;
-    Outcome { row, status, lost: attempt.lost }
+    ReadOutcome { row, status, lost: attempt.lost }
 }
 
 /// Reads as many bytes as the file had when it was met last, never more: a log that grows
@@ -109,12 +107,12 @@ fn fill(
     buffer: &mut [u8],
     mut read: impl FnMut(&mut [u8], u64) -> Result<usize>,
 ) -> Result<(usize, Vec<Range<u64>>)> {
-    let (mut careful, mut length, mut lost) = (Careful::default(), 0, Vec::new());
+    let (mut reader, mut length, mut lost) = (DamagedReader::default(), 0, Vec::new());
     while length < buffer.len() {
-        match careful.read(&mut buffer[length..], length as u64, &mut read)? {
-            Got::End => break,
-            Got::Data(more) => length += more,
-            Got::Lost(gap) => {
+        match reader.read(&mut buffer[length..], length as u64, &mut read)? {
+            ReadStep::End => break,
+            ReadStep::Data(more) => length += more,
+            ReadStep::Lost(gap) => {
                 let end = length + gap as usize;
                 buffer[length..end].fill(0);
                 super::large::add_lost(&mut lost, length as u64..end as u64);

@@ -21,12 +21,16 @@ fn small(
     folder: &Path,
     options: ReadOptions,
     between: impl FnOnce(),
-) -> (std::result::Result<SmallOutcome, Problem>, Vec<u8>) {
+) -> (std::result::Result<SmallFileOutcome, CaptureProblem>, Vec<u8>) {
     let (directory, row) = met(folder, c"f");
     between();
     let mut buffer = Vec::new();
-    let result =
-        SmallRead { options, ..SmallRead::default() }.run(&directory, c"f", &row, &mut buffer);
+    let result = SmallFileReader { options, ..SmallFileReader::default() }.run(
+        &directory,
+        c"f",
+        &row,
+        &mut buffer,
+    );
     if let Ok(read) = &result {
         buffer.truncate(read.outcome.row.size as usize);
     }
@@ -72,7 +76,8 @@ fn a_small_file_that_becomes_huge_does_not_fill_the_memory() {
     let folder = folder_with("f", b"before");
     let (directory, row) = met(folder.path(), c"f");
     File::options().write(true).open(folder.path().join("f")).unwrap().set_len(1 << 40).unwrap();
-    let (reader, mut buffer) = (SmallRead { options: CALM, ..SmallRead::default() }, Vec::new());
+    let (reader, mut buffer) =
+        (SmallFileReader { options: CALM, ..SmallFileReader::default() }, Vec::new());
     let outcome = reader.run(&directory, c"f", &row, &mut buffer).unwrap().outcome;
     assert!(outcome.changed());
     assert_eq!((buffer.len(), outcome.row.size), (6, 6));
@@ -85,7 +90,7 @@ fn a_log_that_never_rests_is_read_to_an_end() {
     let folder = folder_with("f", &[b'x'; 100_000]);
     let (directory, row) = met(folder.path(), c"f");
     let mut log = File::options().append(true).open(folder.path().join("f")).unwrap();
-    let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    let mut file = LargeFileReader::open(&directory, c"f", &row, &CALM).unwrap();
     let (mut buffer, mut length) = (vec![0; 4096], 0);
     while let Piece::Data { length: more, .. } = file.next(&mut buffer).unwrap() {
         log.write_all(&[b'y'; 8192]).unwrap();
@@ -101,7 +106,7 @@ fn a_log_that_never_rests_is_read_to_an_end() {
 fn a_file_that_is_cut_while_it_is_read_has_its_real_length() {
     let folder = folder_with("f", &[b'x'; 100_000]);
     let (directory, row) = met(folder.path(), c"f");
-    let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    let mut file = LargeFileReader::open(&directory, c"f", &row, &CALM).unwrap();
     let mut buffer = vec![0; 4096];
     assert_eq!(file.next(&mut buffer).unwrap(), Piece::Data { offset: 0, length: 4096 });
     File::options().write(true).open(folder.path().join("f")).unwrap().set_len(5000).unwrap();
@@ -171,7 +176,7 @@ fn a_sparse_terabyte_takes_no_time() {
     let (directory, row) = met(folder.path(), c"f");
     assert!(row.is_sparse());
     let start = Instant::now();
-    let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    let mut file = LargeFileReader::open(&directory, c"f", &row, &CALM).unwrap();
     let (mut buffer, mut end, mut read) = (vec![1; 1 << 20], 0, 0);
     loop {
         match file.next(&mut buffer).unwrap() {
@@ -197,7 +202,7 @@ fn a_sparse_terabyte_takes_no_time() {
 fn reading_can_go_on_where_it_was_interrupted() {
     let folder = folder_with("f", b"0123456789");
     let (directory, row) = met(folder.path(), c"f");
-    let mut file = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    let mut file = LargeFileReader::open(&directory, c"f", &row, &CALM).unwrap();
     file.skip_to(4);
     let mut buffer = [0; 64];
     assert_eq!(file.next(&mut buffer).unwrap(), Piece::Data { offset: 4, length: 6 });
@@ -220,16 +225,16 @@ fn the_page_cache_is_left_as_it_was_found() {
         return skips::skip("no cachestat, or a file system in memory under /tmp");
     };
     let mut buffer = vec![0; 1 << 20];
-    SmallRead { options: CALM, ..SmallRead::default() }
+    SmallFileReader { options: CALM, ..SmallFileReader::default() }
         .run(&directory, c"f", &row, &mut buffer)
         .unwrap();
     assert_eq!(cached(), Ok(0));
-    let mut large = LargeFile::open(&directory, c"f", &row, &CALM).unwrap();
+    let mut large = LargeFileReader::open(&directory, c"f", &row, &CALM).unwrap();
     while large.next(&mut buffer[..100_000]).unwrap() != Piece::End {}
     assert_eq!(cached(), Ok(0));
     fs::read(folder.path().join("f")).unwrap();
     assert_eq!(cached(), Ok(256));
-    SmallRead { options: CALM, ..SmallRead::default() }
+    SmallFileReader { options: CALM, ..SmallFileReader::default() }
         .run(&directory, c"f", &row, &mut buffer)
         .unwrap();
     assert_eq!(cached(), Ok(256));

@@ -1,7 +1,7 @@
 //! Directories as places to open things in: every call is relative to one, so that paths may
 //! be of any length and nobody swaps a parent under our feet.
 //!
-//! A tree may be deeper than there are descriptors: [`Handles`] keeps the latest ones open;
+//! A tree may be deeper than there are descriptors: [`DirectoryHandles`] keeps the latest ones open;
 //! one that was closed is opened again along its chain of parents.
 
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ pub struct Directory {
     /// Device and inode; `None` for a starting point, which is taken as it is.
     identity: Option<(u64, u64)>,
     handle: Mutex<Option<Arc<OwnedFd>>>,
-    handles: Arc<Handles>,
+    handles: Arc<DirectoryHandles>,
     /// Of a starting point: links in its path are not followed.
     refuses_links: bool,
 }
@@ -34,7 +34,7 @@ pub struct Directory {
 impl Directory {
     /// A starting point: an absolute path, links in it are followed. One with a NUL in it is
     /// no path of anything: it cannot be opened.
-    pub fn starting_at(path: &[u8], handles: &Arc<Handles>) -> Arc<Self> {
+    pub fn starting_at(path: &[u8], handles: &Arc<DirectoryHandles>) -> Arc<Self> {
         Arc::new(Directory {
             parent: None,
             name: CString::new(path).unwrap_or_default().into_boxed_c_str(),
@@ -47,7 +47,7 @@ impl Directory {
 
     /// The same, but a path with a link in any of its names cannot be opened: what is asked for lies where
     /// its words say, whoever may swap folders for links on the way.
-    pub fn starting_without_links(path: &[u8], handles: &Arc<Handles>) -> Arc<Self> {
+    pub fn starting_without_links(path: &[u8], handles: &Arc<DirectoryHandles>) -> Arc<Self> {
         Arc::new(Directory {
             parent: None,
             name: CString::new(path).unwrap_or_default().into_boxed_c_str(),
@@ -216,12 +216,12 @@ pub(crate) fn open_quietly(
 
 /// The directories that are open, oldest first.
 #[derive(Debug)]
-pub struct Handles {
+pub struct DirectoryHandles {
     most: usize,
     open: Mutex<VecDeque<Weak<Directory>>>,
 }
 
-impl Handles {
+impl DirectoryHandles {
     /// As many as the process may have, within reason.
     pub fn new() -> Arc<Self> {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -230,7 +230,7 @@ impl Handles {
     }
 
     pub(super) fn with_most(most: usize) -> Arc<Self> {
-        Arc::new(Handles { most, open: Mutex::default() })
+        Arc::new(DirectoryHandles { most, open: Mutex::default() })
     }
 
     fn opened(&self, directory: &Arc<Directory>) {
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_chain_longer_than_the_descriptors_opens_at_both_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let handles = Handles::with_most(16);
+        let handles = DirectoryHandles::with_most(16);
         let top = Directory::starting_at(folder.path().as_os_str().as_bytes(), &handles);
         let mut chain = vec![top];
         for _ in 0..3000 {
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn when_descriptors_run_out_the_walk_gives_up_its_own() {
-        let handles = Handles::with_most(16);
+        let handles = DirectoryHandles::with_most(16);
         let top = Directory::starting_at(b"/", &handles);
         drop(top.handle().unwrap());
         let tries = std::cell::Cell::new(0);
@@ -302,26 +302,27 @@ mod tests {
     #[test]
     fn a_start_without_links_does_not_open_behind_one() {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().canonicalize().unwrap();
-        std::fs::create_dir_all(place.join("real/inner")).unwrap();
-        std::os::unix::fs::symlink("real", place.join("link")).unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("real/inner")).unwrap();
+        std::os::unix::fs::symlink("real", base.join("link")).unwrap();
         let opens = |name: &str| {
-            let path = place.join(name);
+            let path = base.join(name);
             let path = path.as_os_str().as_bytes();
-            Directory::starting_without_links(path, &Handles::new()).handle().is_ok()
+            Directory::starting_without_links(path, &DirectoryHandles::new()).handle().is_ok()
         };
         assert!(opens("real") && opens("real/inner") && opens("real/./inner/"));
         for name in ["link", "link/inner", "real/../real", "none"] {
             assert!(!opens(name), "{name}");
         }
-        let followed = place.join("link/inner");
-        let followed = Directory::starting_at(followed.as_os_str().as_bytes(), &Handles::new());
+        let followed = base.join("link/inner");
+        let followed =
+            Directory::starting_at(followed.as_os_str().as_bytes(), &DirectoryHandles::new());
         assert!(followed.handle().is_ok(), "people follow their own links");
     }
 
     #[test]
     fn paths_are_put_together_as_people_write_them() {
-        let handles = Handles::new();
+        let handles = DirectoryHandles::new();
         let top = Directory::starting_at(b"/", &handles);
         let root = Directory::child(&top, c".", (0, 0));
         assert_eq!(root.path(), b"/");

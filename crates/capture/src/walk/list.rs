@@ -1,9 +1,9 @@
 //! Listing one directory: its names, and the two files that change what they mean.
 
-use super::chunk::Listing;
+use super::batch::Listing;
 use super::directory::{Directory, open_quietly};
-use super::names::{Listed, Names};
-use crate::excludes::{GITIGNORE, Layer, Tag};
+use super::names::{ListedType, Names};
+use crate::excludes::{ExcludeTag, GITIGNORE, GitignoreStack};
 use rustix::fs::{OFlags, RawDir};
 use rustix::io::Result;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ impl Lister {
     pub(super) fn list(
         &mut self,
         listing: &mut Listing,
-        tags: &[Tag],
+        tags: &[ExcludeTag],
         gitignore: bool,
     ) -> Result<bool> {
         self.names.clear();
         let read = self.read_names(&listing.directory);
         self.names.sort();
         if gitignore && self.names.find(GITIGNORE).is_some() {
-            add_layer(listing);
+            add_gitignore(listing);
         }
-        let has = |tag: &&Tag| {
+        let has = |tag: &&ExcludeTag| {
             self.names.find(tag.name()).is_some() && is_tagged(&listing.directory, tag)
         };
         let tag = tags.iter().find(has);
@@ -59,22 +59,23 @@ impl Lister {
         while let Some(entry) = entries.next() {
             let entry = entry?;
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                self.names.push(entry.file_name(), Listed::from_type(entry.file_type()));
+                self.names.push(entry.file_name(), ListedType::from_type(entry.file_type()));
             }
         }
         Ok(())
     }
 }
 
-fn add_layer(listing: &mut Listing) {
+fn add_gitignore(listing: &mut Listing) {
     // One that cannot be read is as if it were not there; the walk reports the file itself.
     if let Ok(text) = read_start(&listing.directory, c".gitignore", GITIGNORE_LIMIT) {
-        let outer = listing.around.layers.take();
-        listing.around.layers = Some(Arc::new(Layer::new(listing.path.clone(), &text, outer)));
+        let outer = listing.context.gitignores.take();
+        listing.context.gitignores =
+            Some(Arc::new(GitignoreStack::new(listing.path.clone(), &text, outer)));
     }
 }
 
-fn is_tagged(directory: &Arc<Directory>, tag: &Tag) -> bool {
+fn is_tagged(directory: &Arc<Directory>, tag: &ExcludeTag) -> bool {
     let header = tag.header();
     header.is_empty()
         || read_start(directory, tag.c_name(), header.len()).is_ok_and(|start| start == header)

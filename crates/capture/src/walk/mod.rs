@@ -10,9 +10,9 @@
 //! allocation: [`Walk::next`] lends path and row until the next call. Memory does not grow
 //! with the number of objects; of one directory it holds the names (8 bytes and the name).
 //!
-//! Nothing that the world does ends a walk: troubles come as [`Event::Problem`] in their place.
+//! Nothing that the world does ends a walk: troubles come as [`WalkEvent::Problem`] in their place.
 
-mod chunk;
+mod batch;
 mod directory;
 mod file_system;
 mod list;
@@ -30,15 +30,15 @@ mod tests_limits;
 mod units;
 mod worker;
 
-use crate::problem::Problem;
-pub use chunk::LeftOut;
-use chunk::{Chunk, Job, Listing};
+use crate::problem::CaptureProblem;
+pub use batch::SkippedCounts;
+use batch::{Job, Listing, RowBatch};
 pub(crate) use directory::open_quietly;
-pub use directory::{Directory, Handles};
+pub use directory::{Directory, DirectoryHandles};
 use file_system::FileSystems;
-pub use options::Options;
-use plan::Node;
-pub use plan::{Root, WalkError};
+pub use options::WalkOptions;
+use plan::PlanNode;
+pub use plan::{SourceRoot, WalkError};
 use row::NO_UNIT;
 pub use row::{NotEntered, Row};
 use schedule::Scheduler;
@@ -48,7 +48,7 @@ use std::thread::JoinHandle;
 
 /// One object, lent until the next call.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct WalkEntry<'a> {
     /// Path in the snapshot. Empty only for a root that is the snapshot's top (`/` itself):
     /// its attributes have no entry, its content does.
     pub path: &'a [u8],
@@ -64,30 +64,30 @@ pub struct Found<'a> {
 
 /// What the walk tells.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum WalkEvent<'a> {
     /// An object.
-    Entry(Found<'a>),
+    Entry(WalkEntry<'a>),
     /// An object, or the content of a directory, that could not be told of.
     Problem {
         /// Path in the snapshot.
         path: &'a [u8],
         /// What happened.
-        problem: &'a Problem,
+        problem: &'a CaptureProblem,
     },
 }
 
 /// Where the consumer is in one directory.
 struct Frame {
-    chunk: Box<Chunk>,
+    batch: Box<RowBatch>,
     row: usize,
-    trouble: usize,
+    problem: usize,
     /// Length of the directory's own path.
     base: usize,
 }
 
 enum Step {
     Entry,
-    Trouble,
+    Problem,
     End,
 }
 
@@ -100,12 +100,12 @@ pub struct Walk {
     /// The unit below the row that was told last.
     below: u32,
     file_systems: FileSystems,
-    left_out: LeftOut,
+    skipped: SkippedCounts,
 }
 
 impl Walk {
     /// Starts to walk.
-    pub fn start(roots: &[Root], options: Options) -> Result<Self, WalkError> {
+    pub fn start(roots: &[SourceRoot], options: WalkOptions) -> Result<Self, WalkError> {
         let top = plan::plan(roots)?;
         let scheduler = Arc::new(Scheduler::starting_with(first_job(top)));
         let workers = start_workers(&scheduler, &Arc::new(options))?;
@@ -116,56 +116,57 @@ impl Walk {
             path: Vec::new(),
             below: 0,
             file_systems: FileSystems::default(),
-            left_out: LeftOut::default(),
+            skipped: SkippedCounts::default(),
         })
     }
 
     /// The next object or problem, in order; `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "lends; Iterator cannot")]
-    pub fn next(&mut self) -> Option<Event<'_>> {
+    pub fn next(&mut self) -> Option<WalkEvent<'_>> {
         match self.advance() {
             Step::End => None,
             Step::Entry => self.entry(),
-            Step::Trouble => {
+            Step::Problem => {
                 let frame = self.frames.last()?;
-                let problem = &frame.chunk.troubles[frame.trouble - 1].problem;
-                Some(Event::Problem { path: &self.path, problem })
+                let problem = &frame.batch.problems[frame.problem - 1].problem;
+                Some(WalkEvent::Problem { path: &self.path, problem })
             }
         }
     }
 
-    fn entry(&mut self) -> Option<Event<'_>> {
+    fn entry(&mut self) -> Option<WalkEvent<'_>> {
         let frame = self.frames.last()?;
-        let row = &frame.chunk.rows[frame.row - 1];
-        let listing = &*frame.chunk.listing;
-        let (directory, name) = (&listing.directory, listing.names.c_name(row.place));
+        let row = &frame.batch.rows[frame.row - 1];
+        let listing = &*frame.batch.listing;
+        let (directory, name) = (&listing.directory, listing.names.c_name(row.position));
         let file_system = self.file_systems.of(row, directory, name, &self.path);
-        Some(Event::Entry(Found { path: &self.path, directory, name, row, file_system }))
+        Some(WalkEvent::Entry(WalkEntry { path: &self.path, directory, name, row, file_system }))
     }
 
     fn advance(&mut self) -> Step {
         if self.below != NO_UNIT {
             let unit = std::mem::replace(&mut self.below, NO_UNIT);
-            let chunk = self.take(unit);
-            self.frames.push(Frame { chunk, row: 0, trouble: 0, base: self.path.len() });
+            let batch = self.take(unit);
+            self.frames.push(Frame { batch, row: 0, problem: 0, base: self.path.len() });
         }
         while let Some(frame) = self.frames.last_mut() {
-            let chunk = &*frame.chunk;
-            let trouble = chunk.troubles.get(frame.trouble);
-            if let Some(trouble) = trouble.filter(|trouble| trouble.before_row <= frame.row) {
-                frame.trouble += 1;
-                let name =
-                    trouble.place.map_or(&b""[..], |place| shown_name(&chunk.listing, place));
+            let batch = &*frame.batch;
+            let problem = batch.problems.get(frame.problem);
+            if let Some(problem) = problem.filter(|problem| problem.before_row <= frame.row) {
+                frame.problem += 1;
+                let name = problem
+                    .position
+                    .map_or(&b""[..], |position| shown_name(&batch.listing, position));
                 set_path(&mut self.path, frame.base, name);
-                return Step::Trouble;
+                return Step::Problem;
             }
-            if let Some(row) = chunk.rows.get(frame.row) {
+            if let Some(row) = batch.rows.get(frame.row) {
                 frame.row += 1;
-                set_path(&mut self.path, frame.base, shown_name(&chunk.listing, row.place));
+                set_path(&mut self.path, frame.base, shown_name(&batch.listing, row.position));
                 self.below = row.child;
                 return Step::Entry;
             }
-            match chunk.next {
+            match batch.next {
                 NO_UNIT => drop(self.frames.pop()),
                 next => self.go_on_with(next),
             }
@@ -174,21 +175,21 @@ impl Walk {
     }
 
     fn go_on_with(&mut self, unit: u32) {
-        let chunk = self.take(unit);
+        let batch = self.take(unit);
         if let Some(frame) = self.frames.last_mut() {
-            (frame.chunk, frame.row, frame.trouble) = (chunk, 0, 0);
+            (frame.batch, frame.row, frame.problem) = (batch, 0, 0);
         }
     }
 
-    fn take(&mut self, unit: u32) -> Box<Chunk> {
-        let chunk = self.scheduler.take(unit).expect("a thread of the walk panicked");
-        self.left_out += chunk.left_out;
-        chunk
+    fn take(&mut self, unit: u32) -> Box<RowBatch> {
+        let batch = self.scheduler.take(unit).expect("a thread of the walk panicked");
+        self.skipped += batch.skipped;
+        batch
     }
 
     /// What was left out so far.
-    pub fn left_out(&self) -> LeftOut {
-        self.left_out
+    pub fn skipped(&self) -> SkippedCounts {
+        self.skipped
     }
 
     /// The most rows that ever lay unread: what bounds the memory.
@@ -210,9 +211,9 @@ impl Drop for Walk {
 /// As many as asked for, or as the system gives us.
 fn start_workers(
     scheduler: &Arc<Scheduler>,
-    options: &Arc<Options>,
+    options: &Arc<WalkOptions>,
 ) -> Result<Vec<JoinHandle<()>>, WalkError> {
-    let handles = Handles::new();
+    let handles = DirectoryHandles::new();
     let mut workers = Vec::new();
     for _ in 0..options.threads.max(1) {
         let worker = worker::Worker::new(scheduler.clone(), options.clone(), handles.clone());
@@ -226,14 +227,17 @@ fn start_workers(
 }
 
 /// The top of the snapshot is told only when it is a root itself.
-fn first_job(top: Arc<Node>) -> Job {
-    let node =
-        if top.is_root { Arc::new(Node { children: vec![top], ..Node::default() }) } else { top };
+fn first_job(top: Arc<PlanNode>) -> Job {
+    let node = if top.is_root {
+        Arc::new(PlanNode { children: vec![top], ..PlanNode::default() })
+    } else {
+        top
+    };
     Job::Pass { node, index: 0 }
 }
 
-fn shown_name(listing: &Listing, place: names::Place) -> &[u8] {
-    listing.shown.as_deref().unwrap_or_else(|| listing.names.name(place))
+fn shown_name(listing: &Listing, position: names::NamePosition) -> &[u8] {
+    listing.shown.as_deref().unwrap_or_else(|| listing.names.name(position))
 }
 
 fn set_path(path: &mut Vec<u8>, base: usize, name: &[u8]) {

@@ -1,14 +1,14 @@
 //! What a walk goes into and leaves out.
 
-use super::chunk::LeftOut;
+use super::batch::SkippedCounts;
 use super::row::Row;
-use crate::excludes::{Excludes, Tag};
+use crate::excludes::{ExcludeTag, Excludes};
 use format::entry::{INODE_NODUMP, Kind, Time};
 use std::sync::Arc;
 
 /// How to walk.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct WalkOptions {
     /// Threads that list and inspect; the caller's own comes on top.
     pub threads: usize,
     /// Stay on the file system (mount and device) of each root.
@@ -18,7 +18,7 @@ pub struct Options {
     /// Honour `.gitignore` files on the way.
     pub gitignore: bool,
     /// Leave out what lies beside one of these files.
-    pub tags: Vec<Tag>,
+    pub tags: Vec<ExcludeTag>,
     /// Leave out files with more bytes than this.
     pub larger_than: Option<u64>,
     /// Leave out files that were changed before.
@@ -32,9 +32,9 @@ pub struct Options {
     pub refuse_links_to_roots: bool,
 }
 
-impl Default for Options {
+impl Default for WalkOptions {
     fn default() -> Self {
-        Options {
+        WalkOptions {
             threads: 2,
             one_file_system: false,
             excludes: Arc::default(),
@@ -49,22 +49,22 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl WalkOptions {
     /// Whether anything is left out by its path.
     pub(super) fn look_at_paths(&self) -> bool {
         self.gitignore || !self.excludes.is_empty()
     }
 
     /// Whether this object is left out by its attributes; counts it if so.
-    pub(super) fn leaves_out(&self, row: &Row, left_out: &mut LeftOut) -> bool {
+    pub(super) fn skips(&self, row: &Row, skipped: &mut SkippedCounts) -> bool {
         let counter = if self.nodump && row.inode_flags & INODE_NODUMP != 0 {
-            &mut left_out.by_nodump
+            &mut skipped.by_nodump
         } else if row.kind != Kind::File {
             return false;
         } else if self.larger_than.is_some_and(|limit| row.size > limit) {
-            &mut left_out.by_size
+            &mut skipped.by_size
         } else if self.is_out_of_age(row.mtime) {
-            &mut left_out.by_age
+            &mut skipped.by_age
         } else {
             return false;
         };

@@ -1,33 +1,33 @@
 //! The way from the top of the snapshot to its roots: directories that are only passed through,
 //! and the roots themselves.
 
-use super::chunk::{Around, Chunk, Job, Listing};
+use super::batch::{DirectoryContext, Job, Listing, RowBatch};
 use super::directory::Directory;
-use super::names::{Names, Place};
-use super::plan::{Node, split_last};
+use super::names::{NamePosition, Names};
+use super::plan::{PlanNode, split_last};
 use super::row::Row;
 use super::units::UnitId;
-use super::worker::{WANTED, Worker, trouble};
-use crate::problem::Operation;
+use super::worker::{STATX_FIELDS, Worker, add_problem};
+use crate::problem::CaptureOperation;
 use format::entry::Kind;
 use rustix::fs::{AtFlags, Statx, statx};
 use std::sync::Arc;
 
 impl Worker {
     /// One child of a directory that is only passed through.
-    pub(super) fn pass(&mut self, unit: UnitId, node: &Arc<Node>, index: usize) -> Chunk {
+    pub(super) fn pass(&mut self, unit: UnitId, node: &Arc<PlanNode>, index: usize) -> RowBatch {
         let Some(child) = node.children.get(index) else {
             return self.nowhere(&node.name); // no roots at all
         };
         let next = (index + 1 < node.children.len()).then(|| {
             self.scheduler.add_after(unit, Job::Pass { node: node.clone(), index: index + 1 })
         });
-        let mut chunk = self.root_or_parent(child);
-        chunk.next = next.unwrap_or(chunk.next);
-        chunk
+        let mut batch = self.root_or_parent(child);
+        batch.next = next.unwrap_or(batch.next);
+        batch
     }
 
-    fn root_or_parent(&mut self, node: &Arc<Node>) -> Chunk {
+    fn root_or_parent(&mut self, node: &Arc<PlanNode>) -> RowBatch {
         let Some(source) = &node.source else {
             return self.made_up(node);
         };
@@ -39,68 +39,72 @@ impl Worker {
         };
         let mut listing = Listing::of(directory, Names::single(name));
         listing.shown = (node.name != name).then(|| node.name.clone());
-        let mut chunk = Chunk::of(Arc::new(listing));
-        let place = chunk.listing.names.places()[0];
+        let mut batch = RowBatch::of(Arc::new(listing));
+        let position = batch.listing.names.positions()[0];
         let is_link_itself = node.is_root || is_strict;
         let follow = if is_link_itself { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
-        let stat =
-            chunk.listing.directory.handle().and_then(|handle| {
-                statx(&*handle, chunk.listing.names.c_name(place), follow, WANTED)
-            });
+        let stat = batch.listing.directory.handle().and_then(|handle| {
+            statx(&*handle, batch.listing.names.c_name(position), follow, STATX_FIELDS)
+        });
         match stat {
-            Ok(stat) if node.is_root => self.add_root(&mut chunk, node, place, &stat),
+            Ok(stat) if node.is_root => self.add_root(&mut batch, node, position, &stat),
             Ok(stat) => {
-                let row = Row::from_statx(&stat, place);
+                let row = Row::from_statx(&stat, position);
                 if is_strict && row.kind != Kind::Directory {
                     return self.made_up(node);
                 }
-                self.add_parent(&mut chunk, node, row);
+                self.add_parent(&mut batch, node, row);
             }
             // Go on without it, so that every root below tells its own trouble.
             Err(_) if !node.is_root => return self.made_up(node),
-            Err(error) => trouble(&mut chunk, Some(place), Operation::Inspect, error),
+            Err(error) => add_problem(&mut batch, Some(position), CaptureOperation::Inspect, error),
         }
-        chunk
+        batch
     }
 
     /// A name that no directory of this machine has.
-    fn nowhere(&self, name: &[u8]) -> Chunk {
+    fn nowhere(&self, name: &[u8]) -> RowBatch {
         let top = Directory::starting_at(b"/", &self.handles);
-        Chunk::of(Arc::new(Listing::of(top, Names::single(name))))
+        RowBatch::of(Arc::new(Listing::of(top, Names::single(name))))
     }
 
-    fn made_up(&mut self, node: &Arc<Node>) -> Chunk {
-        let mut chunk = self.nowhere(&node.name);
-        let row = Row::made_up(chunk.listing.names.places()[0]);
-        self.add_parent(&mut chunk, node, row);
-        chunk
+    fn made_up(&mut self, node: &Arc<PlanNode>) -> RowBatch {
+        let mut batch = self.nowhere(&node.name);
+        let row = Row::made_up(batch.listing.names.positions()[0]);
+        self.add_parent(&mut batch, node, row);
+        batch
     }
 
-    fn add_parent(&mut self, chunk: &mut Chunk, node: &Arc<Node>, mut row: Row) {
+    fn add_parent(&mut self, batch: &mut RowBatch, node: &Arc<PlanNode>, mut row: Row) {
         row.is_parent_of_root = true;
-        self.below.push((chunk.rows.len(), Job::Pass { node: node.clone(), index: 0 }));
-        chunk.rows.push(row);
+        self.below.push((batch.rows.len(), Job::Pass { node: node.clone(), index: 0 }));
+        batch.rows.push(row);
     }
 
     pub(super) fn add_root(
         &mut self,
-        chunk: &mut Chunk,
-        node: &Arc<Node>,
-        place: Place,
+        batch: &mut RowBatch,
+        node: &Arc<PlanNode>,
+        position: NamePosition,
         stat: &Statx,
     ) {
-        let row = Row::from_statx(stat, place);
+        let row = Row::from_statx(stat, position);
         if row.kind == Kind::Directory {
-            let listing = &chunk.listing;
+            let listing = &batch.listing;
             let directory = Directory::child(
                 &listing.directory,
-                listing.names.c_name(place),
+                listing.names.c_name(position),
                 (row.device, row.inode),
             );
             let plan = (!node.children.is_empty()).then(|| node.clone());
-            let around = Around { mount: stat.stx_mnt_id, device: row.device, layers: None, plan };
-            self.below.push((chunk.rows.len(), Job::List { directory, around, is_root: true }));
+            let context = DirectoryContext {
+                mount: stat.stx_mnt_id,
+                device: row.device,
+                gitignores: None,
+                plan,
+            };
+            self.below.push((batch.rows.len(), Job::List { directory, context, is_root: true }));
         }
-        chunk.rows.push(row);
+        batch.rows.push(row);
     }
 }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 /// A root to walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
+pub struct SourceRoot {
     /// Absolute path on this machine. A link as last name is stored as a link.
     pub source: Vec<u8>,
     /// Path in the snapshot; `None`: the same as on this machine.
     pub shown_as: Option<Vec<u8>>,
 }
 
-impl Root {
+impl SourceRoot {
     /// A root that keeps its path.
     pub fn at(source: &[u8]) -> Self {
-        Root { source: source.to_vec(), shown_as: None }
+        SourceRoot { source: source.to_vec(), shown_as: None }
     }
 }
 
@@ -43,7 +43,7 @@ pub enum WalkError {
 
 /// One name on the way to roots.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Node {
+pub(super) struct PlanNode {
     /// Name in the snapshot.
     pub(super) name: Vec<u8>,
     /// Absolute path of what stands for it on this machine; `None`: nothing does.
@@ -51,22 +51,22 @@ pub(super) struct Node {
     /// Everything below is wanted.
     pub(super) is_root: bool,
     /// Sorted by name.
-    pub(super) children: Vec<Arc<Node>>,
+    pub(super) children: Vec<Arc<PlanNode>>,
 }
 
-impl Node {
-    pub(super) fn child(&self, name: &[u8]) -> Option<&Arc<Node>> {
+impl PlanNode {
+    pub(super) fn child(&self, name: &[u8]) -> Option<&Arc<PlanNode>> {
         let found = self.children.binary_search_by(|child| child.name.as_slice().cmp(name)).ok()?;
         Some(&self.children[found])
     }
 
-    fn child_mut(&mut self, name: &[u8]) -> &mut Node {
+    fn child_mut(&mut self, name: &[u8]) -> &mut PlanNode {
         let position = match self.children.binary_search_by(|child| child.name.as_slice().cmp(name))
         {
             Ok(found) => found,
             Err(gap) => {
                 self.children
-                    .insert(gap, Arc::new(Node { name: name.to_vec(), ..Node::default() }));
+                    .insert(gap, Arc::new(PlanNode { name: name.to_vec(), ..PlanNode::default() }));
                 gap
             }
         };
@@ -75,30 +75,30 @@ impl Node {
 }
 
 /// The tree of all roots. Its top is the snapshot's own top, with the empty path.
-pub(super) fn plan(roots: &[Root]) -> Result<Arc<Node>, WalkError> {
-    let mut top = Node::default();
+pub(super) fn plan(roots: &[SourceRoot]) -> Result<Arc<PlanNode>, WalkError> {
+    let mut top = PlanNode::default();
     // Outer ones first, so that an inner one finds what it lies in.
-    let mut placed = roots.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-    placed.sort_by(|a, b| a.shown.cmp(&b.shown));
-    for root in &placed {
+    let mut named = roots.iter().map(names_of_root).collect::<Result<Vec<_>, _>>()?;
+    named.sort_by(|a, b| a.shown.cmp(&b.shown));
+    for root in &named {
         insert(&mut top, root)?;
     }
     Ok(Arc::new(top))
 }
 
-struct Placed {
+struct RootNames {
     source: Vec<Vec<u8>>,
     shown: Vec<Vec<u8>>,
     keeps_path: bool,
 }
 
-fn place(root: &Root) -> Result<Placed, WalkError> {
+fn names_of_root(root: &SourceRoot) -> Result<RootNames, WalkError> {
     if root.source.first() != Some(&b'/') {
         return Err(WalkError::NotAbsolute(root.source.clone()));
     }
     let source = names_of(&root.source)?;
     let shown = root.shown_as.as_deref().map_or(Ok(source.clone()), names_of)?;
-    Ok(Placed { keeps_path: source == shown, source, shown })
+    Ok(RootNames { keeps_path: source == shown, source, shown })
 }
 
 fn names_of(path: &[u8]) -> Result<Vec<Vec<u8>>, WalkError> {
@@ -113,7 +113,7 @@ fn names_of(path: &[u8]) -> Result<Vec<Vec<u8>>, WalkError> {
     }
 }
 
-fn insert(top: &mut Node, root: &Placed) -> Result<(), WalkError> {
+fn insert(top: &mut PlanNode, root: &RootNames) -> Result<(), WalkError> {
     let mut node = top;
     let mut outer: Option<Vec<u8>> = None; // source of the root that we are in
     for depth in 0..=root.shown.len() {
@@ -166,13 +166,15 @@ pub(super) fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
 mod tests {
     use super::*;
 
-    fn mapped(source: &str, shown: &str) -> Root {
-        Root { source: source.into(), shown_as: Some(shown.into()) }
+    fn mapped(source: &str, shown: &str) -> SourceRoot {
+        SourceRoot { source: source.into(), shown_as: Some(shown.into()) }
     }
 
     #[test]
     fn parents_are_passed_through_and_inner_roots_are_merged() {
-        let top = plan(&[Root::at(b"/b/c/d"), Root::at(b"//b/./c/"), Root::at(b"/a")]).unwrap();
+        let top =
+            plan(&[SourceRoot::at(b"/b/c/d"), SourceRoot::at(b"//b/./c/"), SourceRoot::at(b"/a")])
+                .unwrap();
         let names: Vec<_> = top.children.iter().map(|child| child.name.clone()).collect();
         assert_eq!(names, [b"a", b"b"]);
         let parent = top.child(b"b").unwrap();
@@ -184,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_root_shown_elsewhere_has_made_up_parents() {
-        let top = plan(&[mapped("/srv/data", "backup/x"), Root::at(b"/backup/y")]).unwrap();
+        let top = plan(&[mapped("/srv/data", "backup/x"), SourceRoot::at(b"/backup/y")]).unwrap();
         let backup = top.child(b"backup").unwrap();
         assert_eq!(backup.source.as_deref(), Some(&b"/backup"[..]));
         assert_eq!(backup.child(b"x").unwrap().source.as_deref(), Some(&b"/srv/data"[..]));
@@ -200,9 +202,12 @@ mod tests {
         assert!(matches!(plan(&inside), Err(WalkError::Collision(..))));
         assert!(plan(&[mapped("/a", "x"), mapped("/a/y", "x/y"), mapped("/a", "z")]).is_ok());
         for path in ["a", "", "/a/../b"] {
-            assert!(matches!(plan(&[Root::at(path.as_bytes())]), Err(WalkError::NotAbsolute(_))));
+            assert!(matches!(
+                plan(&[SourceRoot::at(path.as_bytes())]),
+                Err(WalkError::NotAbsolute(_))
+            ));
         }
-        let long = Root::at(&[b"/".as_slice(), &[b'n'; 5000]].concat());
+        let long = SourceRoot::at(&[b"/".as_slice(), &[b'n'; 5000]].concat());
         assert!(matches!(plan(&[long]), Err(WalkError::NameTooLong(_))));
     }
 }

@@ -39,12 +39,12 @@ pub(super) fn is_pseudo(directory: &Arc<Directory>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::directory::Handles;
+    use super::super::directory::DirectoryHandles;
     use super::*;
 
     #[test]
     fn proc_is_made_up_and_the_root_is_not() {
-        let handles = Handles::new();
+        let handles = DirectoryHandles::new();
         let at = |path: &[u8]| Directory::starting_at(path, &handles);
         assert!(is_pseudo(&at(b"/proc")));
         assert!(is_pseudo(&at(b"/sys")));

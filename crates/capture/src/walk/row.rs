@@ -1,6 +1,6 @@
 //! What the walk knows of one object: fixed size, no allocation.
 
-use super::names::Place;
+use super::names::NamePosition;
 use format::entry::{INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP, Kind, Time};
 use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
 
@@ -56,12 +56,12 @@ pub struct Row {
     pub is_parent_of_root: bool,
     /// No such object exists: a directory that `--as` asks for.
     pub made_up: bool,
-    pub(super) place: Place,
+    pub(super) position: NamePosition,
     pub(super) child: u32,
 }
 
 impl Row {
-    pub(super) fn from_statx(stat: &Statx, place: Place) -> Self {
+    pub(super) fn from_statx(stat: &Statx, position: NamePosition) -> Self {
         Row {
             kind: kind_of(stat),
             mode: stat.stx_mode & 0o7777,
@@ -80,14 +80,14 @@ impl Row {
             not_entered: None,
             is_parent_of_root: false,
             made_up: false,
-            place,
+            position,
             child: NO_UNIT,
         }
     }
 
     /// The same object as it is now.
     pub(crate) fn refreshed(&self, stat: &Statx) -> Self {
-        Row::from_statx(stat, self.place)
+        Row::from_statx(stat, self.position)
     }
 
     /// Nothing tells that its content is another one.
@@ -97,7 +97,7 @@ impl Row {
     }
 
     /// A plain directory of root's: stands where `--as` names a place that no disk has.
-    pub(super) fn made_up(place: Place) -> Self {
+    pub(super) fn made_up(position: NamePosition) -> Self {
         Row {
             kind: Kind::Directory,
             mode: 0o755,
@@ -116,7 +116,7 @@ impl Row {
             not_entered: None,
             is_parent_of_root: true,
             made_up: true,
-            place,
+            position,
             child: NO_UNIT,
         }
     }

@@ -4,7 +4,7 @@
 //! lie unread; but the first unit of all, when the consumer waits for it, may always run. So
 //! memory is bounded and nobody waits for ever.
 
-use super::chunk::{Chunk, Job};
+use super::batch::{Job, RowBatch};
 use super::units::{UnitId, Units};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const WORTH_WAKING: usize = 256;
 const PATIENCE: Duration = Duration::from_millis(2);
 
 struct State {
-    units: Units<Job, Box<Chunk>>,
+    units: Units<Job, Box<RowBatch>>,
     /// Weight of the chunks that are done and not taken.
     ahead: usize,
     most_ahead: usize,
@@ -39,7 +39,7 @@ pub(super) struct Scheduler {
 /// What a worker hands in: the chunk, and what is to be done below its rows.
 pub(super) struct Finished {
     pub(super) unit: UnitId,
-    pub(super) chunk: Box<Chunk>,
+    pub(super) batch: Box<RowBatch>,
     pub(super) below: Vec<(usize, Job)>,
 }
 
@@ -93,14 +93,14 @@ impl Scheduler {
     }
 
     /// The result of a unit; waits for it. `None` when the workers are gone.
-    pub(super) fn take(&self, id: UnitId) -> Option<Box<Chunk>> {
+    pub(super) fn take(&self, id: UnitId) -> Option<Box<RowBatch>> {
         let mut state = self.state.lock();
         loop {
-            if let Some(chunk) = state.units.take(id) {
+            if let Some(batch) = state.units.take(id) {
                 state.wanted = None;
-                state.ahead -= chunk.weight();
+                state.ahead -= batch.weight();
                 self.refill(&state);
-                return Some(chunk);
+                return Some(batch);
             }
             if state.stopped {
                 return None;
@@ -150,12 +150,12 @@ impl State {
     }
 
     fn link(&mut self, finished: Finished) {
-        let Finished { unit, mut chunk, below } = finished;
+        let Finished { unit, mut batch, below } = finished;
         for (row, job) in below {
-            chunk.rows[row].child = self.units.insert_before(unit, job);
+            batch.rows[row].child = self.units.insert_before(unit, job);
         }
-        self.ahead += chunk.weight();
+        self.ahead += batch.weight();
         self.most_ahead = self.most_ahead.max(self.ahead);
-        self.units.finish(unit, chunk);
+        self.units.finish(unit, batch);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::schedule::LOOKAHEAD;
 use super::*;
-use crate::testing::{Told, bytes, fast_folder, is_root, remove_deep, walk_folder};
+use crate::testing::{WalkResult, bytes, fast_folder, is_root, remove_deep, walk_folder};
 use format::entry::{Kind, compare_paths};
 use rustix::fs::{FileType, Mode, OFlags, mkdirat, mknodat, openat};
 use std::ffi::CString;
@@ -12,8 +12,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-fn assert_in_order(told: &Told) {
-    for pair in told.paths.windows(2) {
+fn assert_in_order(result: &WalkResult) {
+    for pair in result.paths.windows(2) {
         assert!(compare_paths(&pair[0], &pair[1]).is_lt(), "{:?}", pair);
     }
 }
@@ -56,11 +56,11 @@ fn not_one_name_is_missed_and_all_come_in_order() {
     ];
     make(folder.path(), names);
     for threads in [1, 2, 5] {
-        let told = walk_folder(folder.path(), Options { threads, ..Options::default() });
-        assert_in_order(&told);
-        assert!(told.problems.is_empty());
+        let result = walk_folder(folder.path(), WalkOptions { threads, ..WalkOptions::default() });
+        assert_in_order(&result);
+        assert!(result.problems.is_empty());
         let below =
-            told.paths.len() - bytes(folder.path()).iter().filter(|byte| **byte == b'/').count();
+            result.paths.len() - bytes(folder.path()).iter().filter(|byte| **byte == b'/').count();
         assert_eq!(below, names.len() + 5); // a, a/c, a!, a0, \xff\xfe are directories besides
     }
 }
@@ -74,11 +74,11 @@ fn a_tree_deeper_than_any_path_is_walked() {
         openat(&here, c"e", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
         here = openat(&here, c"dd", OFlags::DIRECTORY, Mode::empty()).unwrap();
     }
-    let told = walk_folder(folder.path(), Options::default());
-    assert_eq!(told.problems.len(), 0);
-    assert_eq!(told.below(folder.path()).len(), 6000);
-    assert_in_order(&told);
-    let (directory, name) = told.places.last().unwrap(); // topmost "e", long evicted
+    let result = walk_folder(folder.path(), WalkOptions::default());
+    assert_eq!(result.problems.len(), 0);
+    assert_eq!(result.below(folder.path()).len(), 6000);
+    assert_in_order(&result);
+    let (directory, name) = result.objects.last().unwrap(); // topmost "e", long evicted
     openat(&*directory.handle().unwrap(), name, OFlags::RDONLY, Mode::empty()).unwrap();
     remove_deep(folder.path());
 }
@@ -92,9 +92,10 @@ fn a_huge_directory_does_not_fill_the_memory() {
         let name = CString::new(format!("{number}")).unwrap();
         mknodat(&handle, &*name, FileType::RegularFile, Mode::RUSR, 0).unwrap();
     }
-    let mut walk = Walk::start(&[Root::at(bytes(folder.path()))], Options::default()).unwrap();
+    let mut walk =
+        Walk::start(&[SourceRoot::at(bytes(folder.path()))], WalkOptions::default()).unwrap();
     let (mut entries, mut last) = (0, Vec::new());
-    while let Some(Event::Entry(found)) = walk.next() {
+    while let Some(WalkEvent::Entry(found)) = walk.next() {
         assert!(entries == 0 || compare_paths(&last, found.path).is_lt());
         last = found.path.to_vec();
         entries += 1;
@@ -103,12 +104,12 @@ fn a_huge_directory_does_not_fill_the_memory() {
         }
     }
     assert!(entries > FILES);
-    assert!(walk.most_rows_ahead() <= LOOKAHEAD + 4 * chunk::ROWS_A_UNIT);
+    assert!(walk.most_rows_ahead() <= LOOKAHEAD + 4 * batch::BATCH_ROWS_MAX);
 }
 
 #[test]
 fn a_walk_can_be_dropped_half_way() {
-    let mut walk = Walk::start(&[Root::at(b"/usr")], Options::default()).unwrap();
+    let mut walk = Walk::start(&[SourceRoot::at(b"/usr")], WalkOptions::default()).unwrap();
     for _ in 0..100 {
         assert!(walk.next().is_some());
     }
@@ -123,8 +124,8 @@ fn special_files_are_told_by_kind_with_their_numbers() {
     symlink("fifo", folder.path().join("link")).unwrap();
     let number = rustix::fs::makedev(1, 3);
     let may_make = mknodat(&handle, c"null", FileType::CharacterDevice, Mode::RUSR, number).is_ok();
-    let told = walk_folder(folder.path(), Options::default());
-    let row = |name: &str| told.row(&bytes(&folder.path().join(name))[1..]);
+    let result = walk_folder(folder.path(), WalkOptions::default());
+    let row = |name: &str| result.row(&bytes(&folder.path().join(name))[1..]);
     assert_eq!(row("fifo").kind, Kind::Fifo);
     assert_eq!(row("socket").kind, Kind::Socket);
     assert_eq!(row("link").kind, Kind::Symlink);
@@ -141,19 +142,19 @@ fn an_unreadable_directory_does_not_cost_its_neighbours() {
     make(folder.path(), &[b"a/f", b"locked/f", b"z/f"]);
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(folder.path().join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
-    let told = std::thread::scope(|scope| {
+    let result = std::thread::scope(|scope| {
         let walk = scope.spawn(|| {
             if is_root() {
                 become_nobody(); // only this thread, and the workers that it starts
             }
-            walk_folder(folder.path(), Options::default())
+            walk_folder(folder.path(), WalkOptions::default())
         });
         walk.join().unwrap()
     });
-    assert_eq!(told.below(folder.path()), ["a", "a/f", "locked", "z", "z/f"]);
-    assert_eq!(told.problems.len(), 1);
-    assert!(told.problems[0].0.ends_with(b"/locked"));
-    assert!(!told.problems[0].1.vanished());
+    assert_eq!(result.below(folder.path()), ["a", "a/f", "locked", "z", "z/f"]);
+    assert_eq!(result.problems.len(), 1);
+    assert!(result.problems[0].0.ends_with(b"/locked"));
+    assert!(!result.problems[0].1.vanished());
     fs::set_permissions(folder.path().join("locked"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -174,14 +175,15 @@ fn what_vanishes_is_told_as_vanished_and_the_rest_stays() {
             }
         });
         for _ in 0..200 {
-            let told = walk_folder(folder.path(), Options::default());
-            assert_in_order(&told);
+            let result = walk_folder(folder.path(), WalkOptions::default());
+            assert_in_order(&result);
             assert!(
-                told.problems.iter().all(|(_, problem)| problem.vanished()),
+                result.problems.iter().all(|(_, problem)| problem.vanished()),
                 "{:?}",
-                told.problems
+                result.problems
             );
-            let kept = told.below(folder.path()).into_iter().filter(|path| !path.starts_with('m'));
+            let kept =
+                result.below(folder.path()).into_iter().filter(|path| !path.starts_with('m'));
             assert_eq!(kept.collect::<Vec<_>>(), ["stay", "stay/1", "stay/2", "zz", "zz/3"]);
         }
         stop.store(true, Ordering::Relaxed);
@@ -192,7 +194,7 @@ fn what_vanishes_is_told_as_vanished_and_the_rest_stays() {
 fn a_link_swapped_in_for_a_directory_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"d/", b"secret/s"]);
-    let top = Directory::starting_at(bytes(folder.path()), &Handles::new());
+    let top = Directory::starting_at(bytes(folder.path()), &DirectoryHandles::new());
     let directory = Directory::child(&top, c"d", (0, 0));
     fs::remove_dir(folder.path().join("d")).unwrap();
     symlink("secret", folder.path().join("d")).unwrap();

@@ -2,8 +2,8 @@
 
 use super::tests::make;
 use super::*;
-use crate::excludes::{Excludes, Tag};
-use crate::testing::{Told, bytes, walk, walk_folder};
+use crate::excludes::{ExcludeTag, Excludes};
+use crate::testing::{WalkResult, bytes, walk, walk_folder};
 use format::entry::Time;
 use rustix::fs::{Mode, OFlags, openat};
 use std::fs;
@@ -22,23 +22,27 @@ fn parents_of_a_root_are_told_without_what_else_is_in_them() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"p/top/f", b"p/other"]);
     let root = folder.path().join("p/top");
-    let told = walk(&[Root::at(bytes(&root))], Options::default());
-    assert_eq!(told.below(folder.path()), ["p", "p/top", "p/top/f"]);
-    assert!(told.row(&bytes(&folder.path().join("p"))[1..]).is_parent_of_root);
-    assert!(!told.row(&bytes(&root)[1..]).is_parent_of_root);
+    let result = walk(&[SourceRoot::at(bytes(&root))], WalkOptions::default());
+    assert_eq!(result.below(folder.path()), ["p", "p/top", "p/top/f"]);
+    assert!(result.row(&bytes(&folder.path().join("p"))[1..]).is_parent_of_root);
+    assert!(!result.row(&bytes(&root)[1..]).is_parent_of_root);
 }
 
 #[test]
 fn a_root_that_does_not_exist_costs_only_itself() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"good/f"]);
-    let at = |name: &str| Root::at(bytes(&folder.path().join(name)));
-    let told = walk(&[at("gone"), at("good"), at("no/such")], Options::default());
-    assert_eq!(told.below(folder.path()), ["good", "good/f", "no"]);
-    assert_eq!(told.problems.len(), 2);
-    assert!(told.problems[0].0.ends_with(b"/gone") && told.problems[1].0.ends_with(b"/no/such"));
-    let nested =
-        walk(&[Root::at(bytes(folder.path())), at("good"), at("gone")], Options::default());
+    let at = |name: &str| SourceRoot::at(bytes(&folder.path().join(name)));
+    let result = walk(&[at("gone"), at("good"), at("no/such")], WalkOptions::default());
+    assert_eq!(result.below(folder.path()), ["good", "good/f", "no"]);
+    assert_eq!(result.problems.len(), 2);
+    assert!(
+        result.problems[0].0.ends_with(b"/gone") && result.problems[1].0.ends_with(b"/no/such")
+    );
+    let nested = walk(
+        &[SourceRoot::at(bytes(folder.path())), at("good"), at("gone")],
+        WalkOptions::default(),
+    );
     assert_eq!(nested.problems.len(), 1);
     assert_eq!(nested.below(folder.path()), ["good", "good/f"]);
 }
@@ -46,36 +50,36 @@ fn a_root_that_does_not_exist_costs_only_itself() {
 #[test]
 fn a_strict_walk_follows_no_link_on_the_way_to_its_roots() {
     let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().canonicalize().unwrap();
-    make(&place, &[b"secret/deep/f", b"open/g"]);
-    std::os::unix::fs::symlink("../secret", place.join("open/way")).unwrap();
-    let strict = || Options { refuse_links_to_roots: true, ..Options::default() };
-    let at = |name: &str| Root::at(bytes(&place.join(name)));
-    let told = walk(&[at("open/way/deep"), at("open/g")], strict());
-    assert_eq!(told.problems.len(), 1);
-    assert!(told.problems[0].0.ends_with(b"/open/way/deep"));
-    let below = told.below(&place);
+    let base = folder.path().canonicalize().unwrap();
+    make(&base, &[b"secret/deep/f", b"open/g"]);
+    std::os::unix::fs::symlink("../secret", base.join("open/way")).unwrap();
+    let strict = || WalkOptions { refuse_links_to_roots: true, ..WalkOptions::default() };
+    let at = |name: &str| SourceRoot::at(bytes(&base.join(name)));
+    let result = walk(&[at("open/way/deep"), at("open/g")], strict());
+    assert_eq!(result.problems.len(), 1);
+    assert!(result.problems[0].0.ends_with(b"/open/way/deep"));
+    let below = result.below(&base);
     assert!(below.iter().any(|path| path == "open/g"));
     assert!(!below.iter().any(|path| path.ends_with("/f")), "{below:?}");
-    let followed = walk(&[at("open/way/deep")], Options::default());
-    assert!(followed.below(&place).iter().any(|path| path.ends_with("/deep/f")));
+    let followed = walk(&[at("open/way/deep")], WalkOptions::default());
+    assert!(followed.below(&base).iter().any(|path| path.ends_with("/deep/f")));
 }
 
 #[test]
 fn a_root_can_be_shown_elsewhere_and_still_be_opened() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"data/f", b"lone"]);
-    let mapped = |name: &str, shown: &str| Root {
+    let mapped = |name: &str, shown: &str| SourceRoot {
         source: bytes(&folder.path().join(name)).to_vec(),
         shown_as: Some(shown.into()),
     };
-    let told = walk(&[mapped("data", "/")], Options::default());
-    assert_eq!(told.paths, [&b""[..], b"f"]);
-    let told = walk(&[mapped("data", "x/y"), mapped("lone", "x/file")], Options::default());
-    let shown: Vec<_> = told.paths.iter().map(|path| String::from_utf8_lossy(path)).collect();
+    let result = walk(&[mapped("data", "/")], WalkOptions::default());
+    assert_eq!(result.paths, [&b""[..], b"f"]);
+    let result = walk(&[mapped("data", "x/y"), mapped("lone", "x/file")], WalkOptions::default());
+    let shown: Vec<_> = result.paths.iter().map(|path| String::from_utf8_lossy(path)).collect();
     assert_eq!(shown, ["x", "x/file", "x/y", "x/y/f"]);
-    assert!(told.rows[0].made_up && told.rows[0].is_parent_of_root);
-    let (directory, name) = &told.places[1];
+    assert!(result.rows[0].made_up && result.rows[0].is_parent_of_root);
+    let (directory, name) = &result.objects[1];
     openat(&*directory.handle().unwrap(), name, OFlags::RDONLY, Mode::empty()).unwrap();
 }
 
@@ -83,10 +87,14 @@ fn a_root_can_be_shown_elsewhere_and_still_be_opened() {
 fn a_root_in_an_excluded_directory_is_reached() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"a", b"out/no", b"out/in/yes", b"out/in/x.o"]);
-    let roots = [Root::at(bytes(folder.path())), Root::at(bytes(&folder.path().join("out/in")))];
-    let options = Options { excludes: patterns(&["out", "*.o", "no"]), ..Options::default() };
-    let told = walk(&roots, options);
-    assert_eq!(told.below(folder.path()), ["a", "out", "out/in", "out/in/yes"]);
+    let roots = [
+        SourceRoot::at(bytes(folder.path())),
+        SourceRoot::at(bytes(&folder.path().join("out/in"))),
+    ];
+    let options =
+        WalkOptions { excludes: patterns(&["out", "*.o", "no"]), ..WalkOptions::default() };
+    let result = walk(&roots, options);
+    assert_eq!(result.below(folder.path()), ["a", "out", "out/in", "out/in/yes"]);
 }
 
 #[test]
@@ -108,13 +116,13 @@ fn limits_tags_and_gitignore_files_leave_out_what_they_should() {
     .unwrap();
     fs::write(folder.path().join("big"), vec![0; 5000]).unwrap();
     fs::write(folder.path().join("repo/.gitignore"), "*.o\n!b.o\n").unwrap();
-    let options = Options {
-        tags: vec![Tag::of_caches()],
+    let options = WalkOptions {
+        tags: vec![ExcludeTag::of_caches()],
         gitignore: true,
         larger_than: Some(4999),
-        ..Options::default()
+        ..WalkOptions::default()
     };
-    let told = walk_folder(folder.path(), options);
+    let result = walk_folder(folder.path(), options);
     let expected = [
         "cache",
         "cache/CACHEDIR.TAG",
@@ -125,12 +133,19 @@ fn limits_tags_and_gitignore_files_leave_out_what_they_should() {
         "repo/in",
         "repo/in/b.o",
     ];
-    assert_eq!(told.below(folder.path()), expected);
-    let counts = LeftOut { by_pattern: 1, by_size: 1, tagged_directories: 1, ..LeftOut::default() };
-    assert_eq!(told.left_out, counts);
-    let options =
-        Options { older_than: Some(Time { secs: i64::MAX, nanos: 0 }), ..Options::default() };
-    assert_eq!(walk_folder(folder.path(), options).left_out.by_age, 7);
+    assert_eq!(result.below(folder.path()), expected);
+    let counts = SkippedCounts {
+        by_pattern: 1,
+        by_size: 1,
+        tagged_directories: 1,
+        ..SkippedCounts::default()
+    };
+    assert_eq!(result.skipped, counts);
+    let options = WalkOptions {
+        older_than: Some(Time { secs: i64::MAX, nanos: 0 }),
+        ..WalkOptions::default()
+    };
+    assert_eq!(walk_folder(folder.path(), options).skipped.by_age, 7);
 }
 
 #[test]
@@ -138,14 +153,15 @@ fn a_directory_with_a_tag_file_keeps_only_that_file() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"a/.skip", b"a/x", b"a/in/y", b"b/tag", b"b/z", b"c/tag", b"c/z"]);
     fs::write(folder.path().join("c/tag"), "keep out").unwrap();
-    let tags = [".skip", "tag:keep"].map(|text| Tag::parse(text.as_ref()).unwrap()).to_vec();
-    let told = walk_folder(folder.path(), Options { tags: tags.clone(), ..Options::default() });
-    assert_eq!(told.below(folder.path()), ["a", "a/.skip", "b", "b/tag", "b/z", "c", "c/tag"]);
-    assert_eq!(told.left_out.tagged_directories, 2);
+    let tags = [".skip", "tag:keep"].map(|text| ExcludeTag::parse(text.as_ref()).unwrap()).to_vec();
+    let result =
+        walk_folder(folder.path(), WalkOptions { tags: tags.clone(), ..WalkOptions::default() });
+    assert_eq!(result.below(folder.path()), ["a", "a/.skip", "b", "b/tag", "b/z", "c", "c/tag"]);
+    assert_eq!(result.skipped.tagged_directories, 2);
     // A directory that the user named is in, tag or not.
-    let named = [Root::at(bytes(&folder.path().join("a")))];
-    let told = walk(&named, Options { tags, ..Options::default() });
-    assert_eq!(told.below(folder.path()), ["a", "a/.skip", "a/in", "a/in/y", "a/x"]);
+    let named = [SourceRoot::at(bytes(&folder.path().join("a")))];
+    let result = walk(&named, WalkOptions { tags, ..WalkOptions::default() });
+    assert_eq!(result.below(folder.path()), ["a", "a/.skip", "a/in", "a/in/y", "a/x"]);
 }
 
 #[test]
@@ -161,34 +177,37 @@ fn mounts_are_seen_and_cycles_are_not_entered() {
         return skips::skip("mounting is not permitted here");
     }
     let bound = run("mount", &["--bind", "c", "m"]);
-    let everywhere = walk_folder(folder.path(), Options::default());
-    let one = walk_folder(folder.path(), Options { one_file_system: true, ..Options::default() });
-    let roots = [Root::at(bytes(folder.path())), Root::at(bytes(&folder.path().join("m")))];
-    let named = walk(&roots, Options { one_file_system: true, ..Options::default() });
+    let everywhere = walk_folder(folder.path(), WalkOptions::default());
+    let one =
+        walk_folder(folder.path(), WalkOptions { one_file_system: true, ..WalkOptions::default() });
+    let roots =
+        [SourceRoot::at(bytes(folder.path())), SourceRoot::at(bytes(&folder.path().join("m")))];
+    let named = walk(&roots, WalkOptions { one_file_system: true, ..WalkOptions::default() });
     // Lazily: whoever walks the whole machine at this moment may be in there.
     run("umount", &["--lazy", "m"]);
     run("umount", &["--lazy", "a/b"]);
     assert!(bound);
     assert_eq!(everywhere.below(folder.path()), ["a", "a/b", "c", "c/d", "m", "m/d"]);
-    let reason =
-        |told: &Told, name: &str| told.row(&bytes(&folder.path().join(name))[1..]).not_entered;
+    let reason = |result: &WalkResult, name: &str| {
+        result.row(&bytes(&folder.path().join(name))[1..]).not_entered
+    };
     assert_eq!(reason(&everywhere, "a/b"), Some(NotEntered::Cycle));
     assert_eq!(reason(&one, "m"), Some(NotEntered::OtherFileSystem));
-    assert_eq!(one.left_out.not_entered, 2);
+    assert_eq!(one.skipped.not_entered, 2);
     assert_eq!(named.below(folder.path()), ["a", "a/b", "c", "c/d", "m", "m/d"]);
 }
 
 #[test]
 fn pseudo_file_systems_are_passed_by_unless_named() {
-    let told = walk(&[Root::at(b"/proc/sys/vm")], Options::default());
-    assert!(told.paths.iter().any(|path| path.ends_with(b"/dirty_expire_centisecs")));
+    let result = walk(&[SourceRoot::at(b"/proc/sys/vm")], WalkOptions::default());
+    assert!(result.paths.iter().any(|path| path.ends_with(b"/dirty_expire_centisecs")));
     let mut walk = Walk::start(
-        &[Root::at(b"/")],
-        Options { excludes: patterns(&["/*", "!/proc", "!/sys"]), ..Options::default() },
+        &[SourceRoot::at(b"/")],
+        WalkOptions { excludes: patterns(&["/*", "!/proc", "!/sys"]), ..WalkOptions::default() },
     )
     .unwrap();
     while let Some(event) = walk.next() {
-        if let Event::Entry(found) = event {
+        if let WalkEvent::Entry(found) = event {
             assert!(
                 found.path.is_empty()
                     || found.row.not_entered == Some(NotEntered::PseudoFileSystem)
@@ -203,14 +222,14 @@ fn what_is_marked_nodump_is_told_so_or_left_out() {
     make(folder.path(), &[b"a", b"b"]);
     let file = fs::File::open(folder.path().join("a")).unwrap();
     let marked = rustix::fs::ioctl_setflags(&file, rustix::fs::IFlags::NODUMP).is_ok();
-    let told = walk_folder(folder.path(), Options::default());
-    let flags = told.row(&bytes(&folder.path().join("a"))[1..]).inode_flags;
+    let result = walk_folder(folder.path(), WalkOptions::default());
+    let flags = result.row(&bytes(&folder.path().join("a"))[1..]).inode_flags;
     if !marked || flags == 0 {
         return skips::skip("the file system of /tmp has no such mark, or does not tell");
     }
     assert_eq!(flags, format::entry::INODE_NODUMP);
-    let options = Options { nodump: true, ..Options::default() };
-    let told = walk_folder(folder.path(), options);
-    assert_eq!(told.below(folder.path()), ["b"]);
-    assert_eq!(told.left_out.by_nodump, 1);
+    let options = WalkOptions { nodump: true, ..WalkOptions::default() };
+    let result = walk_folder(folder.path(), options);
+    assert_eq!(result.below(folder.path()), ["b"]);
+    assert_eq!(result.skipped.by_nodump, 1);
 }

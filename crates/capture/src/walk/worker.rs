@@ -1,16 +1,16 @@
 //! One worker: takes units, lists and inspects, hands the rows in.
 
-use super::chunk::{Around, Chunk, Job, Listing, ROWS_A_UNIT, Trouble};
-use super::directory::{Directory, Handles};
+use super::batch::{BATCH_ROWS_MAX, DirectoryContext, Job, Listing, RowBatch, RowProblem};
+use super::directory::{Directory, DirectoryHandles};
 use super::list::Lister;
-use super::names::{Listed, Names, Place};
-use super::options::Options;
-use super::plan::Node;
+use super::names::{ListedType, NamePosition, Names};
+use super::options::WalkOptions;
+use super::plan::PlanNode;
 use super::row::{NotEntered, Row};
 use super::schedule::{Finished, Scheduler};
 use super::units::UnitId;
-use crate::excludes::{self, Verdict};
-use crate::problem::{Operation, Problem};
+use crate::excludes::{self, PatternVerdict};
+use crate::problem::{CaptureOperation, CaptureProblem};
 use format::entry::Kind;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
@@ -19,14 +19,14 @@ use std::sync::Arc;
 
 /// Attributes that we ask for. The time of birth lies where the others do; where a file system
 /// has none, nobody goes far for it.
-pub(super) const WANTED: StatxFlags =
+pub(super) const STATX_FIELDS: StatxFlags =
     StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
 
 /// What a worker keeps between units.
 pub(super) struct Worker {
     pub(super) scheduler: Arc<Scheduler>,
-    pub(super) options: Arc<Options>,
-    pub(super) handles: Arc<Handles>,
+    pub(super) options: Arc<WalkOptions>,
+    pub(super) handles: Arc<DirectoryHandles>,
     lister: Lister,
     /// Jobs for directories among the rows of the unit in work.
     pub(super) below: Vec<(usize, Job)>,
@@ -36,8 +36,8 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(
         scheduler: Arc<Scheduler>,
-        options: Arc<Options>,
-        handles: Arc<Handles>,
+        options: Arc<WalkOptions>,
+        handles: Arc<DirectoryHandles>,
     ) -> Self {
         let (lister, below, path) = (Lister::default(), Vec::new(), Vec::new());
         Worker { scheduler, options, handles, lister, below, path }
@@ -48,16 +48,18 @@ impl Worker {
         let _guard = StopOnPanic(self.scheduler.clone());
         let mut finished = None;
         while let Some((unit, job)) = self.scheduler.exchange(finished.take()) {
-            let chunk = Box::new(self.work(unit, job));
-            finished = Some(Finished { unit, chunk, below: std::mem::take(&mut self.below) });
+            let batch = Box::new(self.work(unit, job));
+            finished = Some(Finished { unit, batch, below: std::mem::take(&mut self.below) });
         }
     }
 
-    fn work(&mut self, unit: UnitId, job: Job) -> Chunk {
+    fn work(&mut self, unit: UnitId, job: Job) -> RowBatch {
         match job {
             Job::Pass { node, index } => self.pass(unit, &node, index),
-            Job::List { directory, around, is_root } => self.list(unit, directory, around, is_root),
-            Job::More { listing, from } => self.inspect_from(unit, Chunk::of(listing), from),
+            Job::List { directory, context, is_root } => {
+                self.list(unit, directory, context, is_root)
+            }
+            Job::More { listing, from } => self.inspect_from(unit, RowBatch::of(listing), from),
         }
     }
 
@@ -65,71 +67,82 @@ impl Worker {
         &mut self,
         unit: UnitId,
         directory: Arc<Directory>,
-        around: Around,
+        context: DirectoryContext,
         is_root: bool,
-    ) -> Chunk {
+    ) -> RowBatch {
         let mut listing = Listing::of(directory, Names::default());
-        listing.around = around;
+        listing.context = context;
         if self.options.look_at_paths() {
             listing.path = listing.directory.path();
         }
         let tags = if is_root { &[][..] } else { &self.options.tags };
         let listed = self.lister.list(&mut listing, tags, self.options.gitignore);
-        let mut chunk = Chunk::of(Arc::new(listing));
+        let mut batch = RowBatch::of(Arc::new(listing));
         match listed {
-            Ok(is_tagged) => chunk.left_out.tagged_directories += u64::from(is_tagged),
-            Err(error) => trouble(&mut chunk, None, Operation::List, error),
+            Ok(is_tagged) => batch.skipped.tagged_directories += u64::from(is_tagged),
+            Err(error) => add_problem(&mut batch, None, CaptureOperation::List, error),
         }
-        missing_roots(&mut chunk);
-        self.inspect_from(unit, chunk, 0)
+        missing_roots(&mut batch);
+        self.inspect_from(unit, batch, 0)
     }
 
     /// Inspects the next names of a directory; the names after them become a unit first, so
     /// that another worker can begin.
-    fn inspect_from(&mut self, unit: UnitId, mut chunk: Chunk, from: usize) -> Chunk {
-        let listing = chunk.listing.clone();
-        let end = listing.names.len().min(from + ROWS_A_UNIT);
+    fn inspect_from(&mut self, unit: UnitId, mut batch: RowBatch, from: usize) -> RowBatch {
+        let listing = batch.listing.clone();
+        let end = listing.names.len().min(from + BATCH_ROWS_MAX);
         if end < listing.names.len() {
             let more = Job::More { listing: listing.clone(), from: end };
-            chunk.next = self.scheduler.add_after(unit, more);
+            batch.next = self.scheduler.add_after(unit, more);
         }
         let handle = match listing.directory.handle() {
             Ok(handle) => handle,
-            Err(_) if end == from => return chunk, // listing failed and has told so
+            Err(_) if end == from => return batch, // listing failed and has told so
             Err(error) => {
-                trouble(&mut chunk, None, Operation::List, error);
-                return chunk;
+                add_problem(&mut batch, None, CaptureOperation::List, error);
+                return batch;
             }
         };
-        chunk.rows.reserve_exact(end - from);
-        for place in &listing.names.places()[from..end] {
-            self.inspect(&mut chunk, &listing, &handle, *place);
+        batch.rows.reserve_exact(end - from);
+        for position in &listing.names.positions()[from..end] {
+            self.inspect(&mut batch, &listing, &handle, *position);
         }
-        if self.below.is_empty() && chunk.next == super::row::NO_UNIT {
-            chunk.rows.shrink_to_fit();
+        if self.below.is_empty() && batch.next == super::row::NO_UNIT {
+            batch.rows.shrink_to_fit();
         }
-        chunk
+        batch
     }
 
-    fn inspect(&mut self, chunk: &mut Chunk, listing: &Listing, handle: &OwnedFd, place: Place) {
+    fn inspect(
+        &mut self,
+        batch: &mut RowBatch,
+        listing: &Listing,
+        handle: &OwnedFd,
+        position: NamePosition,
+    ) {
         let planned =
-            listing.around.plan.as_ref().and_then(|plan| plan.child(listing.names.name(place)));
-        let listed = listing.names.listed(place);
+            listing.context.plan.as_ref().and_then(|plan| plan.child(listing.names.name(position)));
+        let listed = listing.names.listed(position);
         if planned.is_none()
-            && listed != Listed::Unknown
-            && self.pattern_excludes(listing, place, listed)
+            && listed != ListedType::Unknown
+            && self.pattern_excludes(listing, position, listed)
         {
-            chunk.left_out.by_pattern += 1;
+            batch.skipped.by_pattern += 1;
             return;
         }
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        match statx(handle, listing.names.c_name(place), flags, WANTED) {
-            Ok(stat) => self.add(chunk, listing, place, &stat, planned),
-            Err(error) => trouble(chunk, Some(place), Operation::Inspect, error),
+        match statx(handle, listing.names.c_name(position), flags, STATX_FIELDS) {
+            Ok(stat) => self.add(batch, listing, position, &stat, planned),
+            Err(error) => add_problem(batch, Some(position), CaptureOperation::Inspect, error),
         }
     }
 
-    fn pattern_excludes(&mut self, listing: &Listing, place: Place, listed: Listed) -> bool {
+    fn pattern_excludes(
+        &mut self,
+        listing: &Listing,
+        position: NamePosition,
+        listed: ListedType,
+    ) -> bool {
         if !self.options.look_at_paths() {
             return false;
         }
@@ -138,82 +151,89 @@ impl Worker {
         if !self.path.ends_with(b"/") {
             self.path.push(b'/');
         }
-        self.path.extend_from_slice(listing.names.name(place));
-        let layers = listing.around.layers.as_deref();
-        let is_directory = listed == Listed::Directory;
-        let decision = excludes::decide(&self.options.excludes, layers, &self.path, is_directory);
-        decision.is_some_and(|(verdict, _)| verdict == Verdict::LeaveOut)
+        self.path.extend_from_slice(listing.names.name(position));
+        let gitignores = listing.context.gitignores.as_deref();
+        let is_directory = listed == ListedType::Directory;
+        let decision =
+            excludes::decide(&self.options.excludes, gitignores, &self.path, is_directory);
+        decision.is_some_and(|(verdict, _)| verdict == PatternVerdict::Exclude)
     }
 
     fn add(
         &mut self,
-        chunk: &mut Chunk,
+        batch: &mut RowBatch,
         listing: &Listing,
-        place: Place,
+        position: NamePosition,
         stat: &Statx,
-        planned: Option<&Arc<Node>>,
+        planned: Option<&Arc<PlanNode>>,
     ) {
         if let Some(root) = planned.filter(|node| node.is_root) {
-            return self.add_root(chunk, root, place, stat);
+            return self.add_root(batch, root, position, stat);
         }
-        let mut row = Row::from_statx(stat, place);
-        if planned.is_none() && self.leaves_out(chunk, listing, &row) {
+        let mut row = Row::from_statx(stat, position);
+        if planned.is_none() && self.skips(batch, listing, &row) {
             return;
         }
         if row.kind == Kind::Directory {
-            self.add_directory(chunk, listing, &mut row, stat.stx_mnt_id, planned);
+            self.add_directory(batch, listing, &mut row, stat.stx_mnt_id, planned);
         }
-        chunk.rows.push(row);
+        batch.rows.push(row);
     }
 
-    fn leaves_out(&mut self, chunk: &mut Chunk, listing: &Listing, row: &Row) -> bool {
-        let kind = if row.kind == Kind::Directory { Listed::Directory } else { Listed::Other };
+    fn skips(&mut self, batch: &mut RowBatch, listing: &Listing, row: &Row) -> bool {
+        let kind =
+            if row.kind == Kind::Directory { ListedType::Directory } else { ListedType::Other };
         // Where the listing told another type (or none), the patterns have not seen this one.
-        if listing.names.listed(row.place) != kind
-            && self.pattern_excludes(listing, row.place, kind)
+        if listing.names.listed(row.position) != kind
+            && self.pattern_excludes(listing, row.position, kind)
         {
-            chunk.left_out.by_pattern += 1;
+            batch.skipped.by_pattern += 1;
             return true;
         }
-        self.options.leaves_out(row, &mut chunk.left_out)
+        self.options.skips(row, &mut batch.skipped)
     }
 
     fn add_directory(
         &mut self,
-        chunk: &mut Chunk,
+        batch: &mut RowBatch,
         listing: &Listing,
         row: &mut Row,
         mount: u64,
-        planned: Option<&Arc<Node>>,
+        planned: Option<&Arc<PlanNode>>,
     ) {
-        let name = listing.names.c_name(row.place);
+        let name = listing.names.c_name(row.position);
         let directory = Directory::child(&listing.directory, name, (row.device, row.inode));
-        row.not_entered = self.keeps_out(&listing.around, &directory, row, mount);
+        row.not_entered = self.keeps_out(&listing.context, &directory, row, mount);
         let job = match (row.not_entered, planned) {
             (None, _) => {
-                let layers = listing.around.layers.clone();
-                let around = Around { mount, device: row.device, layers, plan: planned.cloned() };
-                Job::List { directory, around, is_root: false }
+                let gitignores = listing.context.gitignores.clone();
+                let context = DirectoryContext {
+                    mount,
+                    device: row.device,
+                    gitignores,
+                    plan: planned.cloned(),
+                };
+                Job::List { directory, context, is_root: false }
             }
             // The way to a root that the user named is open even here.
             (Some(_), Some(node)) => Job::Pass { node: node.clone(), index: 0 },
             (Some(_), None) => {
-                chunk.left_out.not_entered += 1;
+                batch.skipped.not_entered += 1;
                 return;
             }
         };
-        self.below.push((chunk.rows.len(), job));
+        self.below.push((batch.rows.len(), job));
     }
 
     /// Only a mount can lead to another file system or back up: the rest is not looked at.
     fn keeps_out(
         &self,
-        around: &Around,
+        context: &DirectoryContext,
         directory: &Arc<Directory>,
         row: &Row,
         mount: u64,
     ) -> Option<NotEntered> {
-        if mount == around.mount && row.device == around.device {
+        if mount == context.mount && row.device == context.device {
             None
         } else if self.options.one_file_system {
             Some(NotEntered::OtherFileSystem)
@@ -226,25 +246,31 @@ impl Worker {
 }
 
 /// Roots that should be in this directory and are not.
-fn missing_roots(chunk: &mut Chunk) {
-    let listing = chunk.listing.clone();
-    for node in listing.around.plan.iter().flat_map(|plan| &plan.children) {
+fn missing_roots(batch: &mut RowBatch) {
+    let listing = batch.listing.clone();
+    for node in listing.context.plan.iter().flat_map(|plan| &plan.children) {
         if listing.names.find(&node.name).is_none() {
             let path = listing.directory.path_of(&node.name);
-            let problem = Problem { path, operation: Operation::Inspect, error: Errno::NOENT };
-            chunk.troubles.push(Trouble { before_row: 0, place: None, problem });
+            let problem =
+                CaptureProblem { path, operation: CaptureOperation::Inspect, error: Errno::NOENT };
+            batch.problems.push(RowProblem { before_row: 0, position: None, problem });
         }
     }
 }
 
-pub(super) fn trouble(chunk: &mut Chunk, place: Option<Place>, operation: Operation, error: Errno) {
-    let directory = &chunk.listing.directory;
-    let path = match place {
-        Some(place) => directory.path_of(chunk.listing.names.name(place)),
+pub(super) fn add_problem(
+    batch: &mut RowBatch,
+    position: Option<NamePosition>,
+    operation: CaptureOperation,
+    error: Errno,
+) {
+    let directory = &batch.listing.directory;
+    let path = match position {
+        Some(position) => directory.path_of(batch.listing.names.name(position)),
         None => directory.path(),
     };
-    let problem = Problem { path, operation, error };
-    chunk.troubles.push(Trouble { before_row: chunk.rows.len(), place, problem });
+    let problem = CaptureProblem { path, operation, error };
+    batch.problems.push(RowProblem { before_row: batch.rows.len(), position, problem });
 }
 
 /// A worker that dies must not leave the consumer waiting for ever.

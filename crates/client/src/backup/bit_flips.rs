@@ -5,9 +5,9 @@ use super::{BackupMonitor, BackupOptions, Progress, run};
 use crate::manifest::ManifestReader;
 use crate::unlocked::InitOptions;
 use crate::{Error, UnlockedRepository, check, restore};
-use capture::Problem;
+use capture::CaptureProblem;
 use capture::read::ReadOptions;
-use capture::walk::Root;
+use capture::walk::SourceRoot;
 use crypto::{KdfParams, SlotSecret};
 use repository::local::LocalStorage;
 use std::borrow::Cow;
@@ -45,7 +45,7 @@ pub(crate) fn flip_bit_of_manifest(bytes: &[u8]) -> Cow<'_, [u8]> {
 struct Silent(parking_lot::Mutex<Vec<Vec<u8>>>);
 
 impl BackupMonitor for Silent {
-    fn problem(&self, _: &Problem) {}
+    fn problem(&self, _: &CaptureProblem) {}
     fn note(&self, _: &str) {}
 }
 
@@ -77,7 +77,7 @@ fn backed_up_with(
     let repository =
         UnlockedRepository::init(storage, SlotSecret::Password(b"p"), options).unwrap();
     let options = BackupOptions {
-        roots: vec![Root {
+        roots: vec![SourceRoot {
             source: source.as_os_str().as_bytes().to_vec(),
             shown_as: Some(b"/".to_vec()),
         }],

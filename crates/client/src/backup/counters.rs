@@ -2,7 +2,7 @@
 
 use super::memory::MemoryWatch;
 use crate::report::{BackupReport, ResourceUsage, StageTimes};
-use capture::walk::LeftOut;
+use capture::walk::SkippedCounts;
 use std::time::{Duration, Instant};
 
 /// What one thread counted.
@@ -49,11 +49,11 @@ impl Counters {
     }
 
     /// Notes what the walk left out.
-    pub(super) fn leave_out(&mut self, left_out: &LeftOut) {
-        let by_rule = left_out.by_size + left_out.by_age + left_out.by_nodump;
+    pub(super) fn count_skipped(&mut self, skipped: &SkippedCounts) {
+        let by_rule = skipped.by_size + skipped.by_age + skipped.by_nodump;
         self.report.objects_skipped += by_rule;
         self.report.objects_inspected += by_rule;
-        self.report.objects_excluded += left_out.by_pattern;
+        self.report.objects_excluded += skipped.by_pattern;
     }
 }
 

@@ -7,9 +7,9 @@ use super::counters::Counters;
 use crate::backup::BackupOptions;
 use crate::pages::PageReader;
 use crate::{Error, Result};
-use capture::Problem;
+use capture::CaptureProblem;
 use capture::owners::OwnerNames;
-use capture::walk::{Found, Row};
+use capture::walk::{Row, WalkEntry};
 use format::entry::{
     Attributes, Content, Entry, Kind, LinkGroup, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY,
     Segment, compare_paths,
@@ -90,7 +90,7 @@ impl<'a> Merge<'a> {
     /// One object of the walk.
     pub(super) fn entry(
         &mut self,
-        found: &Found<'_>,
+        found: &WalkEntry<'_>,
         batch: &mut Batch,
         monitor: &dyn BackupMonitor,
     ) -> Result<()> {
@@ -115,7 +115,12 @@ impl<'a> Merge<'a> {
     }
 
     /// Something that the walk could not tell of.
-    pub(super) fn problem(&mut self, _path: &[u8], problem: &Problem, monitor: &dyn BackupMonitor) {
+    pub(super) fn problem(
+        &mut self,
+        _path: &[u8],
+        problem: &CaptureProblem,
+        monitor: &dyn BackupMonitor,
+    ) {
         if problem.vanished() {
             self.counters.report.objects_vanished += 1;
             return;
@@ -228,7 +233,7 @@ impl<'a> Merge<'a> {
         held.into_iter().for_each(|entry| batch.push(Item::Unchanged(entry)));
     }
 
-    fn changed(&mut self, found: &Found<'_>, before: Option<Entry>, batch: &mut Batch) {
+    fn changed(&mut self, found: &WalkEntry<'_>, before: Option<Entry>, batch: &mut Batch) {
         self.flush(batch);
         let row = found.row;
         let entry = self.new_entry(found);
@@ -245,7 +250,7 @@ impl<'a> Merge<'a> {
         batch.push(if is_further_name { Item::Link(job) } else { Item::Job(job) });
     }
 
-    fn is_unchanged(&self, before: &Entry, found: &Found<'_>) -> bool {
+    fn is_unchanged(&self, before: &Entry, found: &WalkEntry<'_>) -> bool {
         const AGAIN: u8 = STATUS_RACY | STATUS_CHANGED | STATUS_PARTIAL;
         let row = found.row;
         let attributes = &before.attributes;
@@ -264,7 +269,7 @@ impl<'a> Merge<'a> {
     /// Whether it is the inode that it was. The time of birth tells when the number was used again,
     /// and, where the file system has another identity now (a snapshot of it, a device that got
     /// another number), that it is the same file all the same.
-    fn is_same_inode(&self, before: &Entry, found: &Found<'_>) -> bool {
+    fn is_same_inode(&self, before: &Entry, found: &WalkEntry<'_>) -> bool {
         let is_same_system = before.attributes.file_system == found.file_system;
         if self.ignore_inode {
             return is_same_system;
@@ -305,7 +310,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn new_entry(&mut self, found: &Found<'_>) -> Entry {
+    fn new_entry(&mut self, found: &WalkEntry<'_>) -> Entry {
         let row = found.row;
         Entry {
             path: found.path.to_vec(),
@@ -323,7 +328,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn attributes_of(&mut self, found: &Found<'_>) -> Arc<Attributes> {
+    fn attributes_of(&mut self, found: &WalkEntry<'_>) -> Arc<Attributes> {
         let row = found.row;
         let key = (row.kind, row.mode, row.uid, row.gid, found.file_system, row.inode_flags);
         if let Some(known) = self.attributes.get(&key) {

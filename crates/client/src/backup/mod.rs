@@ -32,9 +32,9 @@ use crate::report::BackupReport;
 use crate::throttle::ResourceLimits;
 use crate::{Error, Result, UnlockedRepository};
 use batch::{Batch, Item};
-use capture::Problem;
+use capture::CaptureProblem;
 use capture::read::ReadOptions;
-use capture::walk::{Event, Root, Walk};
+use capture::walk::{SourceRoot, Walk, WalkEvent};
 use counters::Counters;
 use format::entry::{Entry, Time};
 use format::limits::MANIFEST_BODY_MAX;
@@ -54,7 +54,7 @@ use worker::BackupContext;
 #[derive(Clone)]
 pub struct BackupOptions {
     /// Trees to back up.
-    pub roots: Vec<Root>,
+    pub roots: Vec<SourceRoot>,
     /// Name of this machine in the repository.
     pub node: String,
     /// The paths as the user means them; with the node they name the source.
@@ -62,7 +62,7 @@ pub struct BackupOptions {
     /// Labels.
     pub tags: Vec<String>,
     /// What the walk goes into and leaves out.
-    pub walk: capture::walk::Options,
+    pub walk: capture::walk::WalkOptions,
     /// How files are read.
     pub read: ReadOptions,
     /// Threads that read; 0: as many as the disks of the source like. Compressing takes as many as
@@ -106,7 +106,7 @@ pub struct BackupOutcome {
 /// What a backup tells while it runs. Called by many threads.
 pub trait BackupMonitor: Sync {
     /// An object could not be read, or not wholly.
-    fn problem(&self, problem: &Problem);
+    fn problem(&self, problem: &CaptureProblem);
     /// Something that a person should know: why a snapshot could not be built upon, for one.
     fn note(&self, text: &str);
 }
@@ -422,7 +422,7 @@ fn pipeline(
         }
         drained?;
         counters.add(&merge.counters());
-        counters.leave_out(&walk.left_out());
+        counters.count_skipped(&walk.skipped());
         let (root, of_reorder) = reorder.finish()?;
         counters.add(&of_reorder);
         if counters.report.objects_inspected == 0 {
@@ -447,8 +447,10 @@ fn feed(
         // Only waits are worth a look at the clock's difference; most calls take nanoseconds.
         merge.waited(before.elapsed());
         match event {
-            Some(Event::Entry(found)) => merge.entry(&found, &mut batch, shared.monitor)?,
-            Some(Event::Problem { path, problem }) => merge.problem(path, problem, shared.monitor),
+            Some(WalkEvent::Entry(found)) => merge.entry(&found, &mut batch, shared.monitor)?,
+            Some(WalkEvent::Problem { path, problem }) => {
+                merge.problem(path, problem, shared.monitor)
+            }
             None => break,
         }
         if batch.is_full() {
@@ -477,15 +479,15 @@ pub fn dry_run(
     let mut counters = Counters::default();
     while let Some(event) = walk.next() {
         match event {
-            Event::Entry(found) => merge.entry(&found, &mut batch, monitor)?,
-            Event::Problem { path, problem } => merge.problem(path, problem, monitor),
+            WalkEvent::Entry(found) => merge.entry(&found, &mut batch, monitor)?,
+            WalkEvent::Problem { path, problem } => merge.problem(path, problem, monitor),
         }
         count_dry(&mut batch, &mut counters, &mut would_read);
     }
     merge.end(&mut batch, monitor)?;
     count_dry(&mut batch, &mut counters, &mut would_read);
     counters.add(&merge.counters());
-    counters.leave_out(&walk.left_out());
+    counters.count_skipped(&walk.skipped());
     Ok(counters.report)
 }
 

@@ -10,10 +10,10 @@ use super::{BackupMonitor, BackupOptions, Progress};
 use crate::pages::PageWriter;
 use crate::throttle::Throttle;
 use crate::{Result, UnlockedRepository};
-use capture::read::{LargeFile, Outcome, Piece, SmallRead, link_target};
+use capture::read::{LargeFileReader, Piece, ReadOutcome, SmallFileReader, link_target};
 use capture::walk::Row;
 use capture::xattrs::{self, Xattrs};
-use capture::{Operation, Problem};
+use capture::{CaptureOperation, CaptureProblem};
 use chunker::Chunker;
 use crypto::IdKey;
 use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, Segment};
@@ -109,13 +109,13 @@ struct Worker<'a> {
     writer: ChunkWriter<'a>,
     buffer: Vec<u8>,
     cutter: ChunkBuffer,
-    reader: SmallRead,
+    reader: SmallFileReader,
 }
 
 /// Why an object is not in the snapshot.
 enum Missing {
     /// The world's fault; the neighbours go on.
-    Object(Problem),
+    Object(CaptureProblem),
     /// The repository's fault; the backup stops.
     Repository(crate::Error),
 }
@@ -129,7 +129,7 @@ impl From<crate::Error> for Missing {
 impl<'a> Worker<'a> {
     fn new(shared: &'a BackupContext<'a>, queue: &'a Queue) -> Self {
         let writer = ChunkWriter::new(shared, queue);
-        let reader = SmallRead { options: shared.options.read, ..SmallRead::default() };
+        let reader = SmallFileReader { options: shared.options.read, ..SmallFileReader::default() };
         Self { shared, queue, writer, buffer: Vec::new(), cutter: ChunkBuffer::new(), reader }
     }
 
@@ -251,7 +251,8 @@ impl<'a> Worker<'a> {
     fn large_file(&mut self, mut job: Job) -> std::result::Result<Entry, Missing> {
         let mut tries = 0;
         loop {
-            let file = LargeFile::open(&job.directory, &job.name, &job.row, &self.reader.options);
+            let file =
+                LargeFileReader::open(&job.directory, &job.name, &job.row, &self.reader.options);
             let mut file = file.map_err(Missing::Object)?;
             let xattrs = file.xattrs();
             let path = || job.directory.path_of(job.name.to_bytes());
@@ -270,7 +271,7 @@ impl<'a> Worker<'a> {
 
     fn large_content(
         &mut self,
-        file: &mut LargeFile,
+        file: &mut LargeFileReader,
         path: impl Fn() -> Vec<u8>,
     ) -> std::result::Result<Content, Missing> {
         let shared = self.shared;
@@ -289,7 +290,7 @@ impl<'a> Worker<'a> {
             let at_end = !matches!(piece, Piece::Data { .. });
             self.cutter.cut(at_end, &mut self.writer, &mut runs, &mut stored)?;
             if runs.are_too_many() {
-                return Err(Missing::Object(Problem::cannot_store(path(), "the length")));
+                return Err(Missing::Object(CaptureProblem::cannot_store(path(), "the length")));
             }
             match piece {
                 Piece::Data { .. } => {}
@@ -366,16 +367,16 @@ impl<'a> Worker<'a> {
         &mut self,
         job: Job,
         content: Content,
-        outcome: &Outcome,
+        outcome: &ReadOutcome,
         xattrs: Xattrs,
     ) -> Result<Entry> {
         if let Some(problem) = problem_of(&job, &xattrs) {
             self.shared.monitor.problem(&problem);
         }
         if !outcome.lost.is_empty() {
-            let (operation, error) = (Operation::Read, Errno::IO);
+            let (operation, error) = (CaptureOperation::Read, Errno::IO);
             let path = job.directory.path_of(job.name.to_bytes());
-            self.shared.monitor.problem(&Problem { path, operation, error });
+            self.shared.monitor.problem(&CaptureProblem { path, operation, error });
         }
         for lost in &outcome.lost {
             self.writer.counters.report.bytes_processed =
@@ -404,7 +405,7 @@ impl<'a> Worker<'a> {
         self.with_xattrs(entry, xattrs)
     }
 
-    fn note_read(&mut self, bytes: u64, outcome: &Outcome) {
+    fn note_read(&mut self, bytes: u64, outcome: &ReadOutcome) {
         self.writer.counters.report.bytes_processed += bytes;
         self.shared.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(outcome.row.size, Ordering::Relaxed);
@@ -417,7 +418,7 @@ fn is_piecewise(row: &Row) -> bool {
     row.size > SMALL_BYTES_MAX || (row.size > HOLE_BYTES_MIN && row.is_sparse())
 }
 
-fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<Problem> {
+fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<CaptureProblem> {
     xattrs.error?;
     xattrs.problem(job.directory.path_of(job.name.to_bytes()))
 }
@@ -426,13 +427,13 @@ fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<Problem> {
 pub(super) fn storable(
     entry: &Entry,
     path: impl Fn() -> Vec<u8>,
-) -> std::result::Result<(), Problem> {
+) -> std::result::Result<(), CaptureProblem> {
     format::check::entry(entry).map_err(|error| {
         let what = match error {
             format::Error::TooLarge { what, .. } | format::Error::Invalid { what } => what,
             _ => "it",
         };
-        Problem::cannot_store(path(), what)
+        CaptureProblem::cannot_store(path(), what)
     })
 }
 

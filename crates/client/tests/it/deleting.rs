@@ -4,7 +4,7 @@
 use crate::testkit::build::{noise, small_tree, write};
 use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
 use crate::testkit::{Heard, NAME, PASSWORD, Place, snapshot};
-use capture::walk::Root;
+use capture::walk::SourceRoot;
 use client::backup::{self, Progress};
 use client::manifest::Snapshot;
 use client::restore::{self, RestoreOptions, RestoreReport};
@@ -40,7 +40,7 @@ fn nested() -> (Place, UnlockedRepository, SnapshotRef) {
     let repository = place.init();
     let shown_as = Some(b"/home/x".to_vec());
     let roots =
-        vec![Root { source: place.source().into_os_string().into_encoded_bytes(), shown_as }];
+        vec![SourceRoot { source: place.source().into_os_string().into_encoded_bytes(), shown_as }];
     let options = backup::BackupOptions { roots, paths: vec!["/home/x".into()], ..place.options() };
     let done = backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
     (place, repository, done.snapshot)

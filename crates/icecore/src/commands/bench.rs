@@ -6,8 +6,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::rates::{self, Rate};
 use crate::units;
-use capture::bench::{Figures, bench_read, bench_walk};
-use capture::walk::Root;
+use capture::bench::{BenchResult, bench_read, bench_walk};
+use capture::walk::SourceRoot;
 use serde::Serialize;
 use std::ffi::OsString;
 
@@ -79,7 +79,10 @@ impl Source {
     fn run(
         &self,
         context: &Context,
-        bench: impl Fn(&[Root], usize) -> std::result::Result<Figures, capture::walk::WalkError>,
+        bench: impl Fn(
+            &[SourceRoot],
+            usize,
+        ) -> std::result::Result<BenchResult, capture::walk::WalkError>,
     ) -> Result<Code> {
         let roots = self.paths.iter().map(root).collect::<Result<Vec<_>>>()?;
         let threads = self.threads.map_or_else(processors, usize::from);
@@ -102,11 +105,11 @@ impl Source {
 }
 
 /// What is not there is quickly walked: a mistake, not a figure.
-fn root(path: &OsString) -> Result<Root> {
+fn root(path: &OsString) -> Result<SourceRoot> {
     let full = absolute(path)?;
     rustix::fs::lstat(full.as_slice())
         .map_err(|error| Failure::file(path.as_ref(), &error.into()))?;
-    Ok(Root::at(&full))
+    Ok(SourceRoot::at(&full))
 }
 
 fn text(measured: &Measured) -> String {

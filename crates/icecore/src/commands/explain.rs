@@ -5,7 +5,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
-use capture::excludes::{Decision, Rule, explain, nodump_above};
+use capture::excludes::{ExcludeDecision, Rule, explain, nodump_above};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -122,7 +122,7 @@ fn shown_path(path: &Path) -> String {
     escape::escape(path.as_os_str().as_bytes())
 }
 
-fn reason(decision: &Decision, root: &[u8]) -> String {
+fn reason(decision: &ExcludeDecision, root: &[u8]) -> String {
     let matched = escape::escape(&decision.matched);
     match &decision.by {
         Some(rule) => format!("{matched} matches {}", shown(rule)),

@@ -2,8 +2,8 @@
 
 use access::{Admin, Client, Identity};
 use api::enrol::{KeyMode, NewToken, Role, TokenMade};
-use capture::Problem;
-use capture::walk::Root;
+use capture::CaptureProblem;
+use capture::walk::SourceRoot;
 use client::UnlockedRepository;
 use client::backup::{self, BackupMonitor, Progress};
 use client::manifest::ManifestReader;
@@ -139,7 +139,7 @@ pub(crate) struct Machine {
 pub(crate) struct Quiet;
 
 impl BackupMonitor for Quiet {
-    fn problem(&self, problem: &Problem) {
+    fn problem(&self, problem: &CaptureProblem) {
         eprintln!("{problem}");
     }
     fn note(&self, text: &str) {
@@ -223,11 +223,11 @@ impl Machine {
 pub(crate) fn options(source: &Path, node: &str) -> backup::BackupOptions {
     let shown_as = Some(b"/tree".to_vec());
     backup::BackupOptions {
-        roots: vec![Root { source: source.as_os_str().as_bytes().to_vec(), shown_as }],
+        roots: vec![SourceRoot { source: source.as_os_str().as_bytes().to_vec(), shown_as }],
         node: node.into(),
         paths: vec!["/tree".into()],
         tags: Vec::new(),
-        walk: capture::walk::Options::default(),
+        walk: capture::walk::WalkOptions::default(),
         read: capture::read::ReadOptions::default(),
         threads: 1,
         level: seal::Level::Fixed(1),

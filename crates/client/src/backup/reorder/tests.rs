@@ -5,8 +5,8 @@ use crate::UnlockedRepository;
 use crate::backup::merge::Merge;
 use crate::backup::{BackupOptions, begin, queue::Task};
 use crate::unlocked::InitOptions;
-use capture::Problem;
-use capture::walk::{Event, Root, Walk};
+use capture::CaptureProblem;
+use capture::walk::{SourceRoot, Walk, WalkEvent};
 use crypto::{KdfParams, SlotSecret};
 use repository::local::LocalStorage;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use std::path::Path;
 struct Silent;
 
 impl BackupMonitor for Silent {
-    fn problem(&self, _: &Problem) {}
+    fn problem(&self, _: &CaptureProblem) {}
     fn note(&self, _: &str) {}
 }
 
@@ -29,7 +29,7 @@ fn repository(place: &Path) -> UnlockedRepository {
 fn options(source: &Path) -> BackupOptions {
     let source = source.as_os_str().as_bytes().to_vec();
     BackupOptions {
-        roots: vec![Root { source, shown_as: Some(b"/".to_vec()) }],
+        roots: vec![SourceRoot { source, shown_as: Some(b"/".to_vec()) }],
         node: "node".into(),
         paths: vec!["/".into()],
         tags: Vec::new(),
@@ -71,7 +71,7 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
         let (mut walk, mut batch) =
             (Walk::start(&options.roots, options.walk.clone())?, Batch::default());
         while let Some(event) = walk.next() {
-            let Event::Entry(found) = event else { panic!("{event:?}") };
+            let WalkEvent::Entry(found) = event else { panic!("{event:?}") };
             merge.entry(&found, &mut batch, &Silent)?;
         }
         let queue = Queue::default();

@@ -7,7 +7,7 @@ pub(crate) mod forge;
 pub(crate) mod state;
 
 use capture::read::{RacyWindow, ReadOptions};
-use capture::walk::Root;
+use capture::walk::SourceRoot;
 use client::backup::{self, BackupMonitor, BackupOutcome, Progress};
 use client::manifest::{ManifestReader, Snapshot};
 use client::unlocked::{InitOptions, UnlockedRepository};
@@ -48,7 +48,7 @@ impl Heard {
 }
 
 impl BackupMonitor for Heard {
-    fn problem(&self, problem: &capture::Problem) {
+    fn problem(&self, problem: &capture::CaptureProblem) {
         self.lines.lock().push(problem.to_string());
     }
 
@@ -207,11 +207,11 @@ pub(crate) fn init_with_parity(storage: Arc<dyn Storage>, percent: u32) -> Unloc
 pub(crate) fn options(source: &Path) -> backup::BackupOptions {
     let shown_as = Some(format!("/{NAME}").into_bytes());
     backup::BackupOptions {
-        roots: vec![Root { source: source.as_os_str().as_bytes().to_vec(), shown_as }],
+        roots: vec![SourceRoot { source: source.as_os_str().as_bytes().to_vec(), shown_as }],
         node: "node".into(),
         paths: vec!["/tree".into()],
         tags: Vec::new(),
-        walk: capture::walk::Options::default(),
+        walk: capture::walk::WalkOptions::default(),
         read: ReadOptions { window: RacyWindow(Duration::ZERO), ..ReadOptions::default() },
         threads: 2,
         level: seal::Level::Fixed(1),

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::wait::Wait;
 use crate::{time, units};
-use capture::excludes::Tag;
+use capture::excludes::ExcludeTag;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
 use seal::Level;
@@ -128,8 +128,8 @@ pub(crate) struct Choice {
     #[arg(long = "exclude-from", alias = "exclude-file", value_name = "FILE")]
     pub(crate) exclude_files: Vec<PathBuf>,
     /// Leave out what lies in a directory with a file NAME (that begins with HEADER); a PATH that was named stays in.
-    #[arg(long = "exclude-if-present", value_name = "NAME[:HEADER]", value_parser = OsStringValueParser::new().try_map(|text| Tag::parse(&text)))]
-    pub(crate) tags_that_exclude: Vec<Tag>,
+    #[arg(long = "exclude-if-present", value_name = "NAME[:HEADER]", value_parser = OsStringValueParser::new().try_map(|text| ExcludeTag::parse(&text)))]
+    pub(crate) tags_that_exclude: Vec<ExcludeTag>,
     /// Leave out what .gitignore files on the way say.
     #[arg(long)]
     pub(crate) gitignore: bool,
@@ -155,8 +155,8 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// Files that leave out the directory they lie in.
-    pub(crate) fn tag_files(&self) -> Vec<Tag> {
-        let caches = (!self.no_cache_tags).then(Tag::of_caches);
+    pub(crate) fn tag_files(&self) -> Vec<ExcludeTag> {
+        let caches = (!self.no_cache_tags).then(ExcludeTag::of_caches);
         caches.into_iter().chain(self.tags_that_exclude.iter().cloned()).collect()
     }
 }

@@ -20,7 +20,7 @@ use crate::out::Out;
 use crate::progress::{self, Shown};
 use crate::session_report;
 use crate::units;
-use capture::{Operation, Problem, gentle};
+use capture::{CaptureOperation, CaptureProblem, priority};
 use client::backup::{BackupMonitor, BackupOptions, BackupOutcome, Progress};
 use client::cache::{CacheReport, ChunkCache};
 use client::manifest::{ManifestReader, source_id};
@@ -147,11 +147,11 @@ impl Backup {
 
     /// Before any thread of the backup is started.
     fn be_gentle(&self, context: &Context) -> Result<()> {
-        gentle::be_nice(self.nice, self.idle_io).map_err(|error| {
+        priority::lower_priority(self.nice, self.idle_io).map_err(|error| {
             Failure::new(Code::NotAllowed, format!("cannot lower the priority: {error}"))
                 .hint("Leave out --nice and --idle-io")
         })?;
-        if let Err(error) = gentle::raise_open_files() {
+        if let Err(error) = priority::raise_open_file_limit() {
             context.out.note(&format!("the limit of open files stays as it is: {error}"));
         }
         Ok(())
@@ -160,7 +160,7 @@ impl Backup {
 
 /// A pattern of the command line that matched nothing is often a typing error.
 fn tell_idle(context: &Context, options: &BackupOptions) {
-    for rule in options.walk.excludes.idle() {
+    for rule in options.walk.excludes.unused() {
         let pattern = escape::text(&rule.pattern);
         context.out.note(&format!("--exclude '{pattern}' matched nothing; a pattern in question: icecore explain PATH --exclude PATTERN"));
     }
@@ -173,8 +173,8 @@ fn leave_out_missing(options: &mut BackupOptions, monitor: &Told<'_>) -> Result<
     options.roots.retain(|root| match rustix::fs::lstat(root.source.as_slice()) {
         Ok(_) => true,
         Err(error) => {
-            let (path, operation) = (root.source.clone(), Operation::Inspect);
-            monitor.problem(&Problem { path, operation, error });
+            let (path, operation) = (root.source.clone(), CaptureOperation::Inspect);
+            monitor.problem(&CaptureProblem { path, operation, error });
             false
         }
     });
@@ -210,7 +210,7 @@ struct ToldProblem {
 }
 
 impl BackupMonitor for Told<'_> {
-    fn problem(&self, problem: &Problem) {
+    fn problem(&self, problem: &CaptureProblem) {
         let (operation, reason) = (problem.operation.to_string(), problem.error.to_string());
         let text = format!("cannot {operation} {}: {reason}", escape::escape(&problem.path));
         let told = ToldProblem { path: JsonPath::as_is(&problem.path), operation, reason };

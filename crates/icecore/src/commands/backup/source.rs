@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Result};
 use capture::excludes::{self, Excludes};
-use capture::walk::Root;
+use capture::walk::SourceRoot;
 use client::backup::BackupOptions;
 use client::select::clean_path;
 use client::throttle::ResourceLimits;
@@ -36,7 +36,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
         node: node_name(flags.node.as_deref(), context)?,
         paths,
         tags,
-        walk: capture::walk::Options {
+        walk: capture::walk::WalkOptions {
             refuse_links_to_roots: !flags.within.is_empty(),
             ..walk(&flags.choice, context, flags.readers().unwrap_or_else(processors))?
         },
@@ -74,7 +74,7 @@ pub(crate) fn node_name(typed: Option<&str>, context: &Context) -> Result<String
 }
 
 /// Where to walk, and what the source is called.
-fn named(flags: &Backup, context: &Context) -> Result<(Vec<Root>, Vec<String>)> {
+fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot>, Vec<String>)> {
     if let Some(name) = flags.stdin.as_ref().or(flags.command.as_ref()) {
         return Ok((Vec::new(), vec![escape::escape(name.as_bytes())]));
     }
@@ -88,7 +88,7 @@ fn named(flags: &Backup, context: &Context) -> Result<(Vec<Root>, Vec<String>)> 
     paths.sort_unstable();
     paths.dedup();
     lists::refuse_too_many(&paths)?;
-    let roots = sources.into_iter().map(|source| Root { source, shown_as: shown_as.clone() });
+    let roots = sources.into_iter().map(|source| SourceRoot { source, shown_as: shown_as.clone() });
     Ok((roots.collect(), paths))
 }
 
@@ -123,8 +123,8 @@ pub(crate) fn walk(
     choice: &Choice,
     context: &Context,
     threads: usize,
-) -> Result<capture::walk::Options> {
-    Ok(capture::walk::Options {
+) -> Result<capture::walk::WalkOptions> {
+    Ok(capture::walk::WalkOptions {
         threads: threads.max(WALK_THREADS_MIN),
         one_file_system: choice.one_file_system,
         excludes: Arc::new(excludes(choice, context)?),
@@ -157,13 +157,13 @@ pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
     for file in &choice.exclude_files {
         builder.file(file).map_err(failed)?;
     }
-    builder.typed_from_here();
+    builder.mark_command_line();
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     for pattern in &choice.excludes {
         builder.pattern(&excludes::anchored(pattern, &here)).map_err(failed)?;
     }
     for pattern in &choice.excludes_of_any_case {
-        builder.pattern_of_any_case(&excludes::anchored(pattern, &here)).map_err(failed)?;
+        builder.pattern_ignore_case(&excludes::anchored(pattern, &here)).map_err(failed)?;
     }
     builder.build().map_err(failed)
 }

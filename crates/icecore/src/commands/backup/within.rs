@@ -2,13 +2,13 @@
 
 use crate::codes::Code;
 use crate::failure::{Failure, Result};
-use capture::walk::{Directory, Handles, Root};
+use capture::walk::{Directory, DirectoryHandles, SourceRoot};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Refuses all when one is not allowed. The walk looks again, with the same eyes, when it begins.
-pub(super) fn check(roots: &[Root], folders: &[impl AsRef<Path>]) -> Result<()> {
+pub(super) fn check(roots: &[SourceRoot], folders: &[impl AsRef<Path>]) -> Result<()> {
     if folders.is_empty() {
         return Ok(());
     }
@@ -18,7 +18,7 @@ pub(super) fn check(roots: &[Root], folders: &[impl AsRef<Path>]) -> Result<()> 
             return Err(refused(path, "is not below a folder that this machine allows"));
         }
         let parent = path.parent().unwrap_or(path).as_os_str().as_bytes();
-        let opened = Directory::starting_without_links(parent, &Handles::new()).handle();
+        let opened = Directory::starting_without_links(parent, &DirectoryHandles::new()).handle();
         opened.map(drop).map_err(|error| {
             refused(path, &format!("cannot be reached without following a symbolic link: {error}"))
         })

@@ -11,33 +11,33 @@ pub(crate) const GITIGNORE: &[u8] = b".gitignore";
 
 /// What a pattern says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum PatternVerdict {
     /// It is no part of the backup.
-    LeaveOut,
+    Exclude,
     /// It is one, whatever patterns before say.
-    Keep,
+    Include,
 }
 
 /// The patterns of one `.gitignore` and of those above.
 #[derive(Debug)]
-pub struct Layer {
+pub struct GitignoreStack {
     rules: RuleSet,
     /// Path of its directory on this machine.
     base: Vec<u8>,
-    outer: Option<Arc<Layer>>,
+    outer: Option<Arc<GitignoreStack>>,
 }
 
-impl Layer {
+impl GitignoreStack {
     /// `text` is the content of the `.gitignore` in `base`. Lines without meaning are passed
     /// over, as git does.
-    pub fn new(base: Vec<u8>, text: &[u8], outer: Option<Arc<Layer>>) -> Self {
+    pub fn new(base: Vec<u8>, text: &[u8], outer: Option<Arc<GitignoreStack>>) -> Self {
         let mut builder = RuleSetBuilder::default();
         builder.add_good_lines(&Path::new(OsStr::from_bytes(&base)).join(".gitignore"), text);
-        Layer { rules: builder.build().unwrap_or_default(), base, outer }
+        GitignoreStack { rules: builder.build().unwrap_or_default(), base, outer }
     }
 
     /// What these patterns and those of outer layers say to `path`.
-    pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(Verdict, &Rule)> {
+    pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(PatternVerdict, &Rule)> {
         let mut layer = Some(self);
         while let Some(here) = layer {
             let relative = path.strip_prefix(here.base.as_slice()).unwrap_or(path);

@@ -1,17 +1,17 @@
-//! A unit of work and its result: up to [`ROWS_A_UNIT`] rows of one directory.
+//! A unit of work and its result: up to [`BATCH_ROWS_MAX`] rows of one directory.
 
 use super::directory::Directory;
-use super::names::{Names, Place};
-use super::plan::Node;
+use super::names::{NamePosition, Names};
+use super::plan::PlanNode;
 use super::row::{NO_UNIT, Row};
 use super::units::UnitId;
-use crate::excludes::Layer;
-use crate::problem::Problem;
+use crate::excludes::GitignoreStack;
+use crate::problem::CaptureProblem;
 use std::sync::Arc;
 
 /// Names of one directory that are inspected in one go: few enough that a big directory is
 /// shared among the workers, enough that the sharing costs nothing.
-pub(super) const ROWS_A_UNIT: usize = 1024;
+pub(super) const BATCH_ROWS_MAX: usize = 1024;
 
 /// What a worker is to do.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) enum Job {
     /// Inspect one child of a directory that is only passed through.
     Pass {
         /// The directory.
-        node: Arc<Node>,
+        node: Arc<PlanNode>,
         /// Which child.
         index: usize,
     },
@@ -28,7 +28,7 @@ pub(super) enum Job {
         /// The directory.
         directory: Arc<Directory>,
         /// What holds in it.
-        around: Around,
+        context: DirectoryContext,
         /// The user named it: a cache tag does not keep us out.
         is_root: bool,
     },
@@ -43,15 +43,15 @@ pub(super) enum Job {
 
 /// What holds in a directory by where it is.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Around {
+pub(super) struct DirectoryContext {
     /// The mount that it is on.
     pub(super) mount: u64,
     /// The device that it is on.
     pub(super) device: u64,
     /// The `.gitignore` files on the way to it.
-    pub(super) layers: Option<Arc<Layer>>,
+    pub(super) gitignores: Option<Arc<GitignoreStack>>,
     /// Roots below it.
-    pub(super) plan: Option<Arc<Node>>,
+    pub(super) plan: Option<Arc<PlanNode>>,
 }
 
 /// A directory whose names are known.
@@ -59,7 +59,7 @@ pub(super) struct Around {
 pub(super) struct Listing {
     pub(super) directory: Arc<Directory>,
     pub(super) names: Names,
-    pub(super) around: Around,
+    pub(super) context: DirectoryContext,
     /// Path on this machine, when patterns want it.
     pub(super) path: Vec<u8>,
     /// Name in the snapshot of the only name, when it is another one (`--as`).
@@ -68,22 +68,28 @@ pub(super) struct Listing {
 
 impl Listing {
     pub(super) fn of(directory: Arc<Directory>, names: Names) -> Self {
-        Listing { directory, names, around: Around::default(), path: Vec::new(), shown: None }
+        Listing {
+            directory,
+            names,
+            context: DirectoryContext::default(),
+            path: Vec::new(),
+            shown: None,
+        }
     }
 }
 
 /// A problem, the row that it stands before, and the name that it is about (`None`: the
 /// directory itself).
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct RowProblem {
     pub(super) before_row: usize,
-    pub(super) place: Option<Place>,
-    pub(super) problem: Problem,
+    pub(super) position: Option<NamePosition>,
+    pub(super) problem: CaptureProblem,
 }
 
 /// Objects that were met and left out, by reason.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedCounts {
     /// By a pattern.
     pub by_pattern: u64,
     /// Larger than the limit.
@@ -98,7 +104,7 @@ pub struct LeftOut {
     pub not_entered: u64,
 }
 
-impl std::ops::AddAssign for LeftOut {
+impl std::ops::AddAssign for SkippedCounts {
     fn add_assign(&mut self, more: Self) {
         self.by_pattern += more.by_pattern;
         self.by_size += more.by_size;
@@ -111,23 +117,23 @@ impl std::ops::AddAssign for LeftOut {
 
 /// Rows of one directory.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct RowBatch {
     pub(super) listing: Arc<Listing>,
     pub(super) rows: Vec<Row>,
-    pub(super) troubles: Vec<Trouble>,
-    pub(super) left_out: LeftOut,
+    pub(super) problems: Vec<RowProblem>,
+    pub(super) skipped: SkippedCounts,
     /// The unit with the next names of this directory.
     pub(super) next: UnitId,
 }
 
-impl Chunk {
+impl RowBatch {
     pub(super) fn of(listing: Arc<Listing>) -> Self {
-        let (rows, troubles) = (Vec::new(), Vec::new());
-        Chunk { listing, rows, troubles, left_out: LeftOut::default(), next: NO_UNIT }
+        let (rows, problems) = (Vec::new(), Vec::new());
+        RowBatch { listing, rows, problems, skipped: SkippedCounts::default(), next: NO_UNIT }
     }
 
     /// What it counts for against the look-ahead; an empty one is not free.
     pub(super) fn weight(&self) -> usize {
-        1 + self.rows.len() + self.troubles.len()
+        1 + self.rows.len() + self.problems.len()
     }
 }

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
 /// Lowers the priority: `by` steps of nice, and the idle class for I/O when asked.
 /// Call it before any thread is started: threads inherit what their parent has.
-pub fn be_nice(by: i32, idle_io: bool) -> Result<()> {
+pub fn lower_priority(by: i32, idle_io: bool) -> Result<()> {
     if by != 0 {
         nice(by)?;
     }
@@ -14,7 +14,7 @@ pub fn be_nice(by: i32, idle_io: bool) -> Result<()> {
 }
 
 /// Raises the soft limit of open files to the hard one: the walk keeps directories open.
-pub fn raise_open_files() -> Result<()> {
+pub fn raise_open_file_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
 }
@@ -28,7 +28,7 @@ mod tests {
         // nice and ioprio are per thread on Linux: the other tests do not notice.
         let gentle = || {
             let before = nice(0).unwrap();
-            be_nice(1, true).unwrap();
+            lower_priority(1, true).unwrap();
             (before, nice(0).unwrap(), syscalls::io_class().unwrap())
         };
         let (before, after, class) = std::thread::spawn(gentle).join().unwrap();
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn the_limit_of_open_files_can_be_raised() {
-        raise_open_files().unwrap();
+        raise_open_file_limit().unwrap();
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);
     }

@@ -11,7 +11,7 @@ const DEAD_STEP: u64 = 64 * 1024;
 
 /// What one read gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Got {
+pub(super) enum ReadStep {
     /// This many bytes.
     Data(usize),
     /// This many bytes are lost; the caller takes zeros for them.
@@ -22,14 +22,14 @@ pub(super) enum Got {
 
 /// Remembers where the damage was met.
 #[derive(Debug, Default)]
-pub(super) struct Careful {
+pub(super) struct DamagedReader {
     /// Up to here it reads in small steps.
     until: u64,
     /// Failures in a row.
     failures: u32,
 }
 
-impl Careful {
+impl DamagedReader {
     /// Reads at `offset` through `read`, a `pread` that may fail. Failures other than of the
     /// medium are the caller's.
     pub(super) fn read(
@@ -37,18 +37,18 @@ impl Careful {
         buffer: &mut [u8],
         offset: u64,
         mut read: impl FnMut(&mut [u8], u64) -> Result<usize>,
-    ) -> Result<Got> {
+    ) -> Result<ReadStep> {
         loop {
-            let step = self.step(offset, buffer.len());
-            match read(&mut buffer[..step], offset) {
-                Ok(0) => return Ok(Got::End),
+            let length = self.step(offset, buffer.len());
+            match read(&mut buffer[..length], offset) {
+                Ok(0) => return Ok(ReadStep::End),
                 Ok(length) => {
                     self.failures = 0;
-                    return Ok(Got::Data(length));
+                    return Ok(ReadStep::Data(length));
                 }
                 Err(Errno::INTR) => {}
                 Err(error) if !is_damage(error) => return Err(error),
-                Err(_) if step as u64 > SMALLEST => self.until = offset + step as u64,
+                Err(_) if length as u64 > SMALLEST => self.until = offset + length as u64,
                 Err(_) => return Ok(self.give_up(offset, buffer.len())),
             }
         }
@@ -60,12 +60,12 @@ impl Careful {
         if offset < self.until { wanted.min(small) } else { wanted }
     }
 
-    fn give_up(&mut self, offset: u64, wanted: usize) -> Got {
+    fn give_up(&mut self, offset: u64, wanted: usize) -> ReadStep {
         let area = if self.failures < DEAD_AFTER { SMALLEST } else { DEAD_STEP };
         self.failures += 1;
         let length = (area - offset % SMALLEST).min(wanted as u64);
         self.until = self.until.max(offset + length + SMALLEST);
-        Got::Lost(length)
+        ReadStep::Lost(length)
     }
 }
 
@@ -83,21 +83,21 @@ mod tests {
 
     /// Reads a file of `size` bytes of which `bad` cannot be read; gives what is lost.
     fn lost(size: u64, bad: std::ops::Range<u64>, buffer: usize) -> Vec<(u64, u64)> {
-        let (mut careful, mut offset, mut lost) = (Careful::default(), 0, Vec::new());
+        let (mut reader, mut offset, mut lost) = (DamagedReader::default(), 0, Vec::new());
         let mut buffer = vec![0; buffer];
         while offset < size {
             let wanted = buffer.len().min((size - offset) as usize);
-            let got = careful.read(&mut buffer[..wanted], offset, |buffer, at| {
+            let step = reader.read(&mut buffer[..wanted], offset, |buffer, at| {
                 let end = at + buffer.len() as u64;
                 if at < bad.end && bad.start < end { Err(Errno::IO) } else { Ok(buffer.len()) }
             });
-            match got.unwrap() {
-                Got::Data(length) => offset += length as u64,
-                Got::Lost(length) => {
+            match step.unwrap() {
+                ReadStep::Data(length) => offset += length as u64,
+                ReadStep::Lost(length) => {
                     lost.push((offset, length));
                     offset += length;
                 }
-                Got::End => unreachable!(),
+                ReadStep::End => unreachable!(),
             }
         }
         lost
@@ -122,13 +122,13 @@ mod tests {
 
     #[test]
     fn what_is_no_damage_is_an_error_and_interrupts_are_tried_again() {
-        let mut careful = Careful::default();
-        assert_eq!(careful.read(&mut [0; 8], 0, |_, _| Err(Errno::PERM)), Err(Errno::PERM));
+        let mut reader = DamagedReader::default();
+        assert_eq!(reader.read(&mut [0; 8], 0, |_, _| Err(Errno::PERM)), Err(Errno::PERM));
         let mut tries = 0;
-        let got = careful.read(&mut [0; 8], 0, |_, _| {
+        let step = reader.read(&mut [0; 8], 0, |_, _| {
             tries += 1;
             if tries < 3 { Err(Errno::INTR) } else { Ok(8) }
         });
-        assert_eq!(got, Ok(Got::Data(8)));
+        assert_eq!(step, Ok(ReadStep::Data(8)));
     }
 }
