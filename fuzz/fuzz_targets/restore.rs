@@ -4,7 +4,7 @@
 
 use format::entry::{Attributes, Content, Entry, Kind, Time, Xattr};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
-use restore::{Options, Overwrite, Owners, Target};
+use restore::{TargetOptions, Overwrite, OwnerMapping, Target};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn entry(step: &Step<'_>, kind: Kind) -> Entry {
     }
 }
 
-fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::Problem> {
+fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::RestoreProblem> {
     let kinds = [Kind::Fifo, Kind::Socket, Kind::CharDevice, Kind::BlockDevice, Kind::File];
     let kind = kinds[usize::from(step.kind) % kinds.len()];
     let entry = |kind| self::entry(step, kind);
@@ -95,7 +95,7 @@ fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::Problem> {
         }
         2 => {
             let file = entry(Kind::File);
-            if let restore::Begun::Open(open) = target.begin_file(&parent(&file)?, &file)? {
+            if let restore::Begun::Open(open) = target.start_file(&parent(&file)?, &file)? {
                 open.write_at(0, step.bytes)?;
                 open.finish(&file)?;
             }
@@ -119,7 +119,7 @@ fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::Problem> {
         7 => {
             // As at the end of a restore that deletes, and any path at all.
             let directory = path(&step.other);
-            let others: Vec<_> = target.others(&directory, |name| name == b"a")?.flatten().collect();
+            let others: Vec<_> = target.extraneous(&directory, |name| name == b"a")?.flatten().collect();
             others.iter().for_each(|other| drop(target.remove(other, None)));
             drop(target.remove(&directory, None));
         }
@@ -178,12 +178,12 @@ libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
     emptied(&inside);
     let overwrite =
         [Overwrite::Always, Overwrite::IfChanged, Overwrite::IfNewer, Overwrite::Never];
-    let options = Options {
+    let options = TargetOptions {
         overwrite: overwrite[usize::from(input.overwrite) % 4],
         dry_run: input.dry_run,
-        owners: Owners::ById,
+        owners: OwnerMapping::ById,
         sync: false,
-        ..Options::default()
+        ..TargetOptions::default()
     };
     let target = Target::open(&inside, options).expect("it is there");
     for step in input.steps.iter().take(STEPS_MAX) {

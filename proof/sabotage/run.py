@@ -577,11 +577,11 @@ SABOTAGES = {
         test("restore", "what_this_run_restored_is_never_overwritten_by_it")),
     "nothing half-made is left": (
         "crates/restore/src/replace.rs",
-        "            self.abandon(parent, entry, place);\n        }\n        result",
+        "            self.abandon(parent, entry, staged);\n        }\n        result",
         "        }\n        result",
         test("restore", "kinds_replace_each_other")),
     "what is mounted is not emptied": (
-        "crates/restore/src/delete.rs", "        refuse_mount(self.top, open.as_fd())?;\n", "",
+        "crates/restore/src/removal.rs", "        refuse_mount(self.top, open.as_fd())?;\n", "",
         test("restore", "deleting_does_not_enter_a_mount")),
     "old kernels follow no link": (
         "crates/restore/src/system.rs", "    OFlags::DIRECTORY.union(OFlags::NOFOLLOW)",

@@ -4,7 +4,7 @@
 //! has BYTES bytes (4,000 without), mode 0644, the caller's owner and a time of its own.
 
 use format::entry::{Attributes, Entry, Kind, Time};
-use restore::{Options, Problem, Target};
+use restore::{RestoreProblem, Target, TargetOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [files, directories, threads, rest @ ..] = &numbers[..] else {
         return Err(USAGE.into());
     };
-    let target = Target::open(Path::new(path), Options::default())?;
+    let target = Target::open(Path::new(path), TargetOptions::default())?;
     let work = Work {
         files: *files,
         directories: *directories,
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 const USAGE: &str = "files TARGET FILES DIRECTORIES THREADS [BYTES]";
 
 /// Takes one directory after the other, with all that is in it.
-fn run(target: &Target, work: &Work) -> Result<(), Problem> {
+fn run(target: &Target, work: &Work) -> Result<(), RestoreProblem> {
     let per_directory = work.files / work.directories;
     loop {
         let number = work.next.fetch_add(1, Ordering::Relaxed);

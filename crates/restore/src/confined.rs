@@ -1,8 +1,8 @@
 //! A target that somebody else chose: it lies below a folder that this machine allows, and no link leads there.
 
-use crate::caller::Caller;
-use crate::options::Options;
-use crate::problem::{Cause, Operation, Problem};
+use crate::credentials::Credentials;
+use crate::options::TargetOptions;
+use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -21,15 +21,16 @@ const WRITE_OF_OTHERS: u32 = 0o022;
 pub(crate) fn open(
     folder: &Path,
     path: &Path,
-    options: &Options,
-    caller: &Caller,
-) -> Result<Option<OwnedFd>, Problem> {
-    let problem =
-        |at: &Path, cause: Cause| Problem::new(at.as_os_str().as_bytes(), Operation::Open, cause);
+    options: &TargetOptions,
+    credentials: &Credentials,
+) -> Result<Option<OwnedFd>, RestoreProblem> {
+    let problem = |at: &Path, cause: RestoreCause| {
+        RestoreProblem::new(at.as_os_str().as_bytes(), RestoreOperation::Open, cause)
+    };
     let below = names(folder).zip(path.strip_prefix(folder).ok().and_then(names_below));
-    let Some((way, below)) = below else { return Err(problem(path, Cause::UnsafePath)) };
+    let Some((way, below)) = below else { return Err(problem(path, RestoreCause::UnsafePath)) };
     let allowed = walk(way).map_err(|error| problem(folder, of(error)))?;
-    check_owner(allowed.as_fd(), caller).map_err(|cause| problem(folder, cause))?;
+    check_owner(allowed.as_fd(), credentials).map_err(|cause| problem(folder, cause))?;
     let opened = enter(allowed, &below, options.dry_run);
     opened.map_err(|error| problem(path, of(error)))
 }
@@ -76,19 +77,19 @@ fn made(result: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-fn check_owner(folder: BorrowedFd<'_>, caller: &Caller) -> Result<(), Cause> {
-    let stat = system::look_at(folder)?;
-    let is_ours = stat.stx_uid == 0 || stat.stx_uid == caller.uid;
+fn check_owner(folder: BorrowedFd<'_>, credentials: &Credentials) -> Result<(), RestoreCause> {
+    let stat = system::stat_open(folder)?;
+    let is_ours = stat.stx_uid == 0 || stat.stx_uid == credentials.uid;
     match is_ours && system::mode(&stat) & WRITE_OF_OTHERS == 0 {
         true => Ok(()),
-        false => Err(Cause::WritableByOthers),
+        false => Err(RestoreCause::WritableByOthers),
     }
 }
 
 /// A link where a folder should be: told by the one name, whatever the kernel calls it.
-fn of(error: Errno) -> Cause {
+fn of(error: Errno) -> RestoreCause {
     match error {
-        Errno::NOTDIR | Errno::LOOP => Cause::NotAFolder,
+        Errno::NOTDIR | Errno::LOOP => RestoreCause::NotAFolder,
         error => error.into(),
     }
 }
@@ -111,9 +112,11 @@ mod tests {
         (folder, path)
     }
 
-    fn opens(folder: &Path, path: &Path) -> Result<(), Cause> {
-        let options = Options::default();
-        open(folder, path, &options, &Caller::current()).map(drop).map_err(|problem| problem.error)
+    fn opens(folder: &Path, path: &Path) -> Result<(), RestoreCause> {
+        let options = TargetOptions::default();
+        open(folder, path, &options, &Credentials::current())
+            .map(drop)
+            .map_err(|problem| problem.error)
     }
 
     #[test]
@@ -125,9 +128,9 @@ mod tests {
         let mode = std::fs::metadata(allowed.join("a/b")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         for path in ["outside/x", "allowed/../outside/x", "allowed2"] {
-            assert_eq!(opens(&allowed, &place.join(path)), Err(Cause::UnsafePath), "{path}");
+            assert_eq!(opens(&allowed, &place.join(path)), Err(RestoreCause::UnsafePath), "{path}");
         }
-        assert_eq!(opens(&allowed, Path::new("allowed/x")), Err(Cause::UnsafePath));
+        assert_eq!(opens(&allowed, Path::new("allowed/x")), Err(RestoreCause::UnsafePath));
         assert_eq!(std::fs::read_dir(place.join("outside")).unwrap().count(), 0);
     }
 
@@ -138,10 +141,10 @@ mod tests {
         symlink("../outside", allowed.join("x")).unwrap();
         symlink("allowed", place.join("other")).unwrap();
         for path in ["allowed/x", "allowed/x/y"] {
-            assert_eq!(opens(&allowed, &place.join(path)), Err(Cause::NotAFolder), "{path}");
+            assert_eq!(opens(&allowed, &place.join(path)), Err(RestoreCause::NotAFolder), "{path}");
         }
         let other = place.join("other");
-        assert_eq!(opens(&other, &other.join("y")), Err(Cause::NotAFolder));
+        assert_eq!(opens(&other, &other.join("y")), Err(RestoreCause::NotAFolder));
         assert_eq!(std::fs::read_dir(place.join("outside")).unwrap().count(), 0);
     }
 
@@ -151,7 +154,7 @@ mod tests {
         let allowed = place.join("allowed");
         for mode in [0o777, 0o775, 0o1777] {
             std::fs::set_permissions(&allowed, Permissions::from_mode(mode)).unwrap();
-            assert_eq!(opens(&allowed, &allowed.join("a")), Err(Cause::WritableByOthers));
+            assert_eq!(opens(&allowed, &allowed.join("a")), Err(RestoreCause::WritableByOthers));
         }
     }
 }

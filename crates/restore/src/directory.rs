@@ -1,10 +1,10 @@
 //! Handles of directories: making, keeping, reopening them.
 
-use crate::caller::Caller;
+use crate::credentials::Credentials;
 use crate::flags;
 use crate::names;
 use crate::options::Overwrite;
-use crate::problem::{Cause, Operation, Problem};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system::{self, DIRECTORY, ONLY_PATH};
 use crate::target::Target;
 use format::entry::{Entry, Time};
@@ -32,7 +32,7 @@ pub struct Directory {
     /// Number of its file system.
     pub(crate) device: u64,
     /// Spellings are one name here; asked for when a name is taken.
-    pub(crate) folds: OnceLock<bool>,
+    pub(crate) folds_names: OnceLock<bool>,
 }
 
 /// A directory that objects can be created in; keeps it open as long as it is held.
@@ -44,47 +44,65 @@ impl Directory {
     }
 
     pub(crate) fn missing() -> Self {
-        let folds = OnceLock::new();
-        Directory { fd: None, private: false, group: None, gives_acl: false, device: 0, folds }
+        let folds_names = OnceLock::new();
+        Directory {
+            fd: None,
+            private: false,
+            group: None,
+            gives_acl: false,
+            device: 0,
+            folds_names,
+        }
     }
 
-    pub(crate) fn describe(fd: OwnedFd, caller: &Caller, begun: Time) -> Result<Self, Errno> {
-        let stat = system::look_at(fd.as_fd())?;
-        let private = system::born(&stat) > begun
-            && stat.stx_uid == caller.uid
+    pub(crate) fn describe(
+        fd: OwnedFd,
+        credentials: &Credentials,
+        started: Time,
+    ) -> Result<Self, Errno> {
+        let stat = system::stat_open(fd.as_fd())?;
+        let private = system::birth_time(&stat) > started
+            && stat.stx_uid == credentials.uid
             && system::mode(&stat) & 0o077 == 0;
         let gives_acl = !private && rustix::fs::fgetxattr_query(&fd, DEFAULT_ACL).is_ok();
-        let group = group_of_new(&stat, caller);
+        let group = group_of_new(&stat, credentials);
         let device = system::device(&stat);
-        Ok(Directory { fd: Some(fd), private, group, gives_acl, device, folds: OnceLock::new() })
+        Ok(Directory {
+            fd: Some(fd),
+            private,
+            group,
+            gives_acl,
+            device,
+            folds_names: OnceLock::new(),
+        })
     }
 }
 
 /// New objects get the directory's group if it is setgid or mounted with `grpid`, else the
 /// caller's. The mount option cannot be asked for: unless both are the same, nobody knows.
-fn group_of_new(stat: &Statx, caller: &Caller) -> Option<u32> {
+fn group_of_new(stat: &Statx, credentials: &Credentials) -> Option<u32> {
     let inherits = system::mode(stat) & 0o2000 != 0;
-    (inherits || stat.stx_gid == caller.gid).then_some(stat.stx_gid)
+    (inherits || stat.stx_gid == credentials.gid).then_some(stat.stx_gid)
 }
 
 impl Target {
     /// The directory of this entry, made (0700 until it is finished) or kept if there is one.
     /// Something else at its name is replaced as the options say. An empty path is the root.
-    pub fn directory(&self, entry: &Entry) -> Result<DirHandle, Problem> {
-        names::check_directory(&entry.path, Operation::Create)?;
+    pub fn directory(&self, entry: &Entry) -> Result<DirHandle, RestoreProblem> {
+        names::check_directory(&entry.path, RestoreOperation::Create)?;
         self.obtain(&entry.path)
     }
 
     /// The directory that `path` is in; missing ones are made with mode 0700. They stay so unless
     /// the caller finishes them.
-    pub fn parent_of(&self, path: &[u8]) -> Result<DirHandle, Problem> {
-        let (parent, _) = names::split(path, Operation::Create)?;
+    pub fn parent_of(&self, path: &[u8]) -> Result<DirHandle, RestoreProblem> {
+        let (parent, _) = names::split(path, RestoreOperation::Create)?;
         self.obtain(parent)
     }
 
     /// Walks up to a directory that is known, then down again; not by calling itself, paths may
     /// have thousands of names.
-    fn obtain(&self, path: &[u8]) -> Result<DirHandle, Problem> {
+    fn obtain(&self, path: &[u8]) -> Result<DirHandle, RestoreProblem> {
         let mut ends = Vec::new();
         let mut end = path.len();
         let mut handle = loop {
@@ -109,11 +127,11 @@ impl Target {
         self.0.cache.lock().get(path)
     }
 
-    fn make_or_keep(&self, parent: &DirHandle, path: &[u8]) -> Result<DirHandle, Problem> {
-        let (_, name) = names::split(path, Operation::Create)?;
-        let problem = |error: Errno| Problem::new(path, Operation::Create, error);
+    fn make_or_keep(&self, parent: &DirHandle, path: &[u8]) -> Result<DirHandle, RestoreProblem> {
+        let (_, name) = names::split(path, RestoreOperation::Create)?;
+        let problem = |error: Errno| RestoreProblem::new(path, RestoreOperation::Create, error);
         let Some(fd) = self.0.writable(parent) else {
-            return self.rehearse_directory(parent, name, path);
+            return self.dry_run_directory(parent, name, path);
         };
         for _ in 0..MAX_ATTEMPTS {
             match rustix::fs::mkdirat(fd, name, Mode::RWXU) {
@@ -144,15 +162,15 @@ impl Target {
         if parent.gives_acl {
             remove_acl(open.as_fd());
         }
-        Ok(Arc::new(Directory::describe(open, &self.0.caller, self.0.begun)?))
+        Ok(Arc::new(Directory::describe(open, &self.0.credentials, self.0.started)?))
     }
 
     /// An existing directory, made so that we can create in it: flags and mode come back when it
     /// is finished.
     fn enter_existing(&self, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Directory, Errno> {
-        let open = open_child(fd, name, &self.0.caller)?;
-        loosen(open.as_fd(), &self.0.caller)?;
-        Directory::describe(open, &self.0.caller, self.0.begun)
+        let open = open_child(fd, name, &self.0.credentials)?;
+        make_writable(open.as_fd(), &self.0.credentials)?;
+        Directory::describe(open, &self.0.credentials, self.0.started)
     }
 
     /// Something that is no directory has the name of one.
@@ -161,18 +179,19 @@ impl Target {
         fd: BorrowedFd<'_>,
         name: &[u8],
         path: &[u8],
-    ) -> Result<(), Problem> {
-        let problem = |cause: Cause| Problem::new(path, Operation::Replace, cause);
-        let stat = match system::look(fd, name) {
+    ) -> Result<(), RestoreProblem> {
+        let problem =
+            |cause: RestoreCause| RestoreProblem::new(path, RestoreOperation::Replace, cause);
+        let stat = match system::stat_at(fd, name) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(problem(error.into())),
         };
         if self.0.is_ours(&stat) {
-            return Err(problem(Cause::Collision));
+            return Err(problem(RestoreCause::Collision));
         }
         if self.0.options.overwrite == Overwrite::Never {
-            return Err(problem(Cause::Occupied));
+            return Err(problem(RestoreCause::Occupied));
         }
         flags::unlock(fd, name, &stat);
         match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
@@ -182,26 +201,30 @@ impl Target {
         }
     }
 
-    fn rehearse_directory(
+    fn dry_run_directory(
         &self,
         parent: &Directory,
         name: &[u8],
         path: &[u8],
-    ) -> Result<DirHandle, Problem> {
+    ) -> Result<DirHandle, RestoreProblem> {
         let Some(fd) = parent.fd() else {
             return Ok(Arc::new(Directory::missing()));
         };
         let directory = match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
-            Ok(open) => Directory::describe(open, &self.0.caller, self.0.begun),
+            Ok(open) => Directory::describe(open, &self.0.credentials, self.0.started),
             Err(_) => Ok(Directory::missing()),
         };
-        directory.map(Arc::new).map_err(|e| Problem::new(path, Operation::Inspect, e))
+        directory.map(Arc::new).map_err(|e| RestoreProblem::new(path, RestoreOperation::Inspect, e))
     }
 
     /// An existing directory below the root, for looking only: nothing is made or changed.
-    pub(crate) fn existing(&self, path: &[u8], operation: Operation) -> Result<OwnedFd, Problem> {
+    pub(crate) fn existing(
+        &self,
+        path: &[u8],
+        operation: RestoreOperation,
+    ) -> Result<OwnedFd, RestoreProblem> {
         names::check_directory(path, operation)?;
-        let problem = |error: Errno| Problem::new(path, operation, error);
+        let problem = |error: Errno| RestoreProblem::new(path, operation, error);
         let root = self.0.root.fd().ok_or(problem(Errno::NOENT))?;
         let path = if path.is_empty() { b"." } else { path };
         system::open_beneath(root, path, OFlags::PATH).map_err(problem)
@@ -219,17 +242,18 @@ pub(crate) fn remove_acl(object: BorrowedFd<'_>) {
 pub(crate) fn open_child(
     fd: BorrowedFd<'_>,
     name: &[u8],
-    caller: &Caller,
+    credentials: &Credentials,
 ) -> Result<OwnedFd, Errno> {
     match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
         Err(Errno::ACCESS) => {
             let object =
                 rustix::fs::openat(fd, name, ONLY_PATH | OFlags::DIRECTORY, Mode::empty())?;
-            let stat = system::look_at(object.as_fd())?;
-            if stat.stx_uid != caller.uid {
+            let stat = system::stat_open(object.as_fd())?;
+            if stat.stx_uid != credentials.uid {
                 return Err(Errno::ACCESS);
             }
-            crate::handle::Handle::path(object.as_fd()).set_mode(system::mode(&stat) | 0o700)?;
+            crate::handle::AttributeHandle::path(object.as_fd())
+                .set_mode(system::mode(&stat) | 0o700)?;
             rustix::fs::openat(fd, name, DIRECTORY, Mode::empty())
         }
         result => result,
@@ -237,13 +261,13 @@ pub(crate) fn open_child(
 }
 
 /// Takes away what would keep us from changing the names in an open directory.
-pub(crate) fn loosen(open: BorrowedFd<'_>, caller: &Caller) -> Result<(), Errno> {
-    let stat = system::look_at(open)?;
+pub(crate) fn make_writable(open: BorrowedFd<'_>, credentials: &Credentials) -> Result<(), Errno> {
+    let stat = system::stat_open(open)?;
     if flags::are_locked(&stat) {
         let _ = flags::clear_locks(open); // creating will say so if it did not help
     }
     let mode = system::mode(&stat);
-    if !caller.may_all && stat.stx_uid == caller.uid && mode & 0o700 != 0o700 {
+    if !credentials.may_override && stat.stx_uid == credentials.uid && mode & 0o700 != 0o700 {
         rustix::fs::fchmod(open, Mode::from_raw_mode(mode | 0o700))?;
     }
     Ok(())

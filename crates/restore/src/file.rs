@@ -1,10 +1,10 @@
 //! Regular files: creating them, and small ones whole.
 
 use crate::directory::Directory;
-use crate::handle::Handle;
-use crate::metadata::Now;
-use crate::problem::{Operation, Outcome, Problem};
-use crate::replace::{Existing, Place, Placed};
+use crate::handle::AttributeHandle;
+use crate::metadata::CurrentAttributes;
+use crate::problem::{RestoreOperation, RestoreOutcome, RestoreProblem};
+use crate::replace::{Existing, Staged, StagedName};
 use crate::system;
 use crate::target::Target;
 use format::entry::Entry;
@@ -28,26 +28,26 @@ impl Target {
         parent: &Directory,
         entry: &Entry,
         content: &[u8],
-    ) -> Result<Outcome, Problem> {
-        let (file, place) = match self.create(parent, entry)? {
-            Placed::New(file, place) => (file, place),
-            Placed::Settled(outcome) => return Ok(outcome),
+    ) -> Result<RestoreOutcome, RestoreProblem> {
+        let (file, staged) = match self.create(parent, entry)? {
+            Staged::New(file, staged) => (file, staged),
+            Staged::Settled(outcome) => return Ok(outcome),
         };
         if let Err(error) = system::write_all(file.as_fd(), content) {
-            self.abandon(parent, entry, &place);
-            return Err(Problem::new(&entry.path, Operation::Write, error));
+            self.abandon(parent, entry, &staged);
+            return Err(RestoreProblem::new(&entry.path, RestoreOperation::Write, error));
         }
-        self.complete(parent, file.as_fd(), entry, &place)
+        self.complete(parent, file.as_fd(), entry, &staged)
     }
 
     pub(crate) fn create(
         &self,
         parent: &Directory,
         entry: &Entry,
-    ) -> Result<Placed<OwnedFd>, Problem> {
+    ) -> Result<Staged<OwnedFd>, RestoreProblem> {
         let mode = Mode::from_raw_mode(self.early_mode(parent, entry));
         let make = |fd: BorrowedFd<'_>, name: &[u8]| rustix::fs::openat(fd, name, CREATE, mode);
-        self.place(parent, entry, Existing::MayStay, make)
+        self.stage(parent, entry, Existing::MayStay, make)
     }
 
     /// The mode to create with: the final one where nobody can come in between, else nothing for
@@ -56,7 +56,7 @@ impl Target {
     fn early_mode(&self, parent: &Directory, entry: &Entry) -> u32 {
         let mode = u32::from(entry.attributes.mode) & 0o777;
         let (uid, gid) = self.0.owners.of(&entry.attributes);
-        let own = uid == self.0.caller.uid && parent.group == Some(gid);
+        let own = uid == self.0.credentials.uid && parent.group == Some(gid);
         let plain = entry.attributes.xattrs.is_empty() && !parent.gives_acl;
         if plain && (own || parent.private) { mode } else { 0o600 }
     }
@@ -67,21 +67,21 @@ impl Target {
         parent: &Directory,
         file: BorrowedFd<'_>,
         entry: &Entry,
-        place: &Place,
-    ) -> Result<Outcome, Problem> {
+        staged: &StagedName,
+    ) -> Result<RestoreOutcome, RestoreProblem> {
         if parent.gives_acl {
             let _ = rustix::fs::fremovexattr(file, ACCESS_ACL); // a filesystem without has none
         }
-        self.apply(Handle::open(file), entry, self.after_creation(parent, entry));
-        self.commit_or_abandon(parent, entry, place)?;
+        self.apply(AttributeHandle::open(file), entry, self.after_creation(parent, entry));
+        self.commit_or_abandon(parent, entry, staged)?;
         self.set_flags(file, entry, 0);
-        Ok(place.outcome())
+        Ok(staged.outcome())
     }
 
-    fn after_creation(&self, parent: &Directory, entry: &Entry) -> Now {
-        let caller = &self.0.caller;
-        let mode = self.early_mode(parent, entry) & !caller.umask;
+    fn after_creation(&self, parent: &Directory, entry: &Entry) -> CurrentAttributes {
+        let credentials = &self.0.credentials;
+        let mode = self.early_mode(parent, entry) & !credentials.umask;
         let mode = (!parent.gives_acl).then_some(mode);
-        Now { uid: caller.uid, gid: parent.group, mode, kept: false }
+        CurrentAttributes { uid: credentials.uid, gid: parent.group, mode, kept: false }
     }
 }

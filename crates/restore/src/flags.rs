@@ -67,7 +67,7 @@ pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) {
 }
 
 /// Whether names that differ in case or spelling are one name in this directory.
-pub(crate) fn folds(directory: BorrowedFd<'_>) -> bool {
+pub(crate) fn folds_names(directory: BorrowedFd<'_>) -> bool {
     let flagged = ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0);
     flagged || rustix::fs::fstatfs(directory).is_ok_and(|fs| FOLDING.contains(&(fs.f_type as u32)))
 }
@@ -111,7 +111,7 @@ fn put(object: BorrowedFd<'_>, wanted: IFlags) -> Result<()> {
 
 /// Flags of the object at a name, set through a descriptor of its own.
 pub(crate) fn set_at(target: &Target, directory: BorrowedFd<'_>, name: &[u8], entry: &Entry) {
-    let open = system::look(directory, name)
+    let open = system::stat_at(directory, name)
         .and_then(|now| Ok((rustix::fs::openat(directory, name, READ, Mode::empty())?, now)));
     match open {
         Ok((object, now)) => target.set_flags(object.as_fd(), entry, recorded(&now)),

@@ -7,18 +7,18 @@ use rustix::io::Result;
 /// Symlinks, FIFOs and devices are never opened: `O_PATH` holds them, and calls that want a real
 /// descriptor go through `/proc/self/fd`, which leads to the held object whatever its name is now.
 #[derive(Clone, Copy)]
-pub(crate) struct Handle<'a> {
+pub(crate) struct AttributeHandle<'a> {
     fd: BorrowedFd<'a>,
     only_path: bool,
 }
 
-impl<'a> Handle<'a> {
+impl<'a> AttributeHandle<'a> {
     pub(crate) fn open(fd: BorrowedFd<'a>) -> Self {
-        Handle { fd, only_path: false }
+        AttributeHandle { fd, only_path: false }
     }
 
     pub(crate) fn path(fd: BorrowedFd<'a>) -> Self {
-        Handle { fd, only_path: true }
+        AttributeHandle { fd, only_path: true }
     }
 
     fn name(&self) -> String {
@@ -53,7 +53,7 @@ impl<'a> Handle<'a> {
     }
 
     pub(crate) fn mtime(&self) -> Result<format::entry::Time> {
-        crate::system::look_at(self.fd).map(|stat| crate::system::mtime(&stat))
+        crate::system::stat_open(self.fd).map(|stat| crate::system::mtime(&stat))
     }
 
     pub(crate) fn set_xattr(&self, name: &[u8], value: &[u8]) -> Result<()> {

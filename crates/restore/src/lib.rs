@@ -14,7 +14,7 @@
 //! Order of a restore: [`Target::directory`], what is in it in any order and from any thread,
 //! hard links, [`Target::finish_directory`] from the leaves upward, [`Target::sync`]. A file's mtime
 //! is set after all but the inode flags: who finds size and mtime equal finds a finished file, unless
-//! the power failed before it was durable. Of that a marker tells ([`Target::mark`]).
+//! the power failed before it was durable. Of that a marker tells ([`Target::write_marker`]).
 //!
 //! All threads must have the file-system ids, capabilities and umask of the thread that opened the
 //! target: they are read once. The umask is not changed (it belongs to the whole process); where
@@ -22,24 +22,24 @@
 
 mod acl;
 mod cache;
-mod caller;
 mod confined;
-mod count;
-mod delete;
+mod credentials;
 mod directory;
+mod extraneous;
 mod file;
 mod flags;
 mod handle;
 mod link;
 mod metadata;
 mod names;
-mod node;
 mod open_file;
 mod options;
-mod others;
 mod owners;
 mod problem;
+mod removal;
+mod removal_count;
 mod replace;
+mod special;
 mod system;
 mod target;
 #[cfg(test)]
@@ -51,9 +51,12 @@ mod verify;
 mod xattrs;
 
 pub use directory::{DirHandle, Directory};
-pub use open_file::{Begun, OpenFile};
-pub use options::{Options, Overwrite, Owners};
-pub use others::{Removed, Spare};
-pub use problem::{Attribute, Cause, Degradations, Degraded, Operation, Outcome, Problem};
+pub use extraneous::{KeepFilter, RemovalOutcome};
+pub use open_file::{OpenFile, StartedFile};
+pub use options::{Overwrite, OwnerMapping, TargetOptions};
+pub use problem::{
+    Attribute, Degradations, Degraded, RestoreCause, RestoreOperation, RestoreOutcome,
+    RestoreProblem,
+};
 pub use target::Target;
-pub use verify::{Difference, Sameness};
+pub use verify::{ContentMatch, Difference};

@@ -3,8 +3,8 @@
 use crate::directory::Directory;
 use crate::flags;
 use crate::names;
-use crate::problem::{Cause, Operation, Outcome, Problem};
-use crate::replace::{Existing, Placed};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
+use crate::replace::{Existing, Staged};
 use crate::system;
 use crate::target::Target;
 use format::entry::Entry;
@@ -38,25 +38,25 @@ impl Target {
         parent: &Directory,
         entry: &Entry,
         existing: &[u8],
-    ) -> Result<Outcome, Problem> {
-        let (directory, name) = names::split(existing, Operation::Link)?;
-        let source = match self.existing(directory, Operation::Link) {
+    ) -> Result<RestoreOutcome, RestoreProblem> {
+        let (directory, name) = names::split(existing, RestoreOperation::Link)?;
+        let source = match self.existing(directory, RestoreOperation::Link) {
             Ok(directory) => Source { directory, name },
-            Err(_) if self.0.options.dry_run => return Ok(Outcome::Created),
-            Err(problem) if wants_copy(&problem) => return Ok(Outcome::NeedsCopy),
+            Err(_) if self.0.options.dry_run => return Ok(RestoreOutcome::Created),
+            Err(problem) if wants_copy(&problem) => return Ok(RestoreOutcome::NeedsCopy),
             Err(problem) => return Err(problem),
         };
         if parent.fd().is_some_and(|fd| source.is_at(fd, entry.name())) {
-            return Ok(Outcome::Unchanged);
+            return Ok(RestoreOutcome::Unchanged);
         }
         let make = |fd: BorrowedFd<'_>, name: &[u8]| self.link(&source, fd, name, entry);
-        match self.place(parent, entry, Existing::MustGo, make) {
-            Ok(Placed::New((), place)) => {
-                self.commit_or_abandon(parent, entry, &place)?;
-                Ok(place.outcome())
+        match self.stage(parent, entry, Existing::MustGo, make) {
+            Ok(Staged::New((), staged)) => {
+                self.commit_or_abandon(parent, entry, &staged)?;
+                Ok(staged.outcome())
             }
-            Ok(Placed::Settled(outcome)) => Ok(outcome),
-            Err(problem) if wants_copy(&problem) => Ok(Outcome::NeedsCopy),
+            Ok(Staged::Settled(outcome)) => Ok(outcome),
+            Err(problem) if wants_copy(&problem) => Ok(RestoreOutcome::NeedsCopy),
             Err(problem) => Err(problem),
         }
     }
@@ -85,7 +85,7 @@ impl Target {
         entry: &Entry,
     ) -> Result<(), Errno> {
         let directory = source.directory.as_fd();
-        flags::unlock(directory, source.name, &system::look(directory, source.name)?);
+        flags::unlock(directory, source.name, &system::stat_at(directory, source.name)?);
         let result = source.link(fd, name);
         flags::set_at(self, directory, source.name, entry);
         result
@@ -98,14 +98,14 @@ impl Source<'_> {
     }
 
     fn is_at(&self, fd: BorrowedFd<'_>, name: &[u8]) -> bool {
-        let Ok(there) = system::look(fd, name) else {
+        let Ok(there) = system::stat_at(fd, name) else {
             return false;
         };
-        let here = system::look(self.directory.as_fd(), self.name);
+        let here = system::stat_at(self.directory.as_fd(), self.name);
         here.is_ok_and(|here| system::same_inode(&here, &there))
     }
 }
 
-fn wants_copy(problem: &Problem) -> bool {
-    matches!(problem.error, Cause::System(error) if COPY_INSTEAD.contains(&error))
+fn wants_copy(problem: &RestoreProblem) -> bool {
+    matches!(problem.error, RestoreCause::System(error) if COPY_INSTEAD.contains(&error))
 }

@@ -3,9 +3,9 @@
 
 use crate::directory::Directory;
 use crate::flags;
-use crate::handle::Handle;
+use crate::handle::AttributeHandle;
 use crate::options::Overwrite;
-use crate::problem::{Attribute, Operation, Problem};
+use crate::problem::{Attribute, RestoreOperation, RestoreProblem};
 use crate::system;
 use crate::target::Target;
 use format::entry::{Entry, Kind, Time};
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 const USUAL_SECS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
 
 /// Whether a time was taken as it is, when it is one of which that is not certain.
-fn has_taken(handle: Handle<'_>, mtime: Time) -> Result<(), Errno> {
+fn has_taken(handle: AttributeHandle<'_>, mtime: Time) -> Result<(), Errno> {
     if USUAL_SECS.contains(&mtime.secs) || handle.mtime()? == mtime {
         return Ok(());
     }
@@ -29,7 +29,7 @@ const SET_ID: u32 = 0o6000;
 
 /// What an object has before its attributes are set.
 #[derive(Clone, Copy)]
-pub(crate) struct Now {
+pub(crate) struct CurrentAttributes {
     pub(crate) uid: u32,
     /// `None`: not known.
     pub(crate) gid: Option<u32>,
@@ -39,40 +39,40 @@ pub(crate) struct Now {
     pub(crate) kept: bool,
 }
 
-impl Now {
+impl CurrentAttributes {
     pub(crate) fn of(stat: &Statx, kept: bool) -> Self {
         let mode = Some(system::mode(stat));
-        Now { uid: stat.stx_uid, gid: Some(stat.stx_gid), mode, kept }
+        CurrentAttributes { uid: stat.stx_uid, gid: Some(stat.stx_gid), mode, kept }
     }
 }
 
 impl Target {
     /// The attributes of a directory after all below it is done. A directory that was there
     /// before stays as it is with [`Overwrite::Never`].
-    pub fn finish_directory(&self, entry: &Entry) -> Result<(), Problem> {
+    pub fn finish_directory(&self, entry: &Entry) -> Result<(), RestoreProblem> {
         if self.0.options.dry_run {
             return Ok(());
         }
         let handle = self.directory(entry)?;
         self.0.cache.lock().forget(&entry.path);
         self.finish_open(&handle, entry)
-            .map_err(|error| Problem::new(&entry.path, Operation::Inspect, error))
+            .map_err(|error| RestoreProblem::new(&entry.path, RestoreOperation::Inspect, error))
     }
 
     fn finish_open(&self, handle: &Directory, entry: &Entry) -> Result<(), Errno> {
         let Some(fd) = handle.fd() else { return Ok(()) };
-        let stat = system::look_at(fd)?;
+        let stat = system::stat_open(fd)?;
         let kept = !self.0.is_ours(&stat);
         if kept && self.0.options.overwrite == Overwrite::Never {
             return Ok(());
         }
-        self.apply(Handle::open(fd), entry, Now::of(&stat, kept));
+        self.apply(AttributeHandle::open(fd), entry, CurrentAttributes::of(&stat, kept));
         self.set_flags(fd, entry, flags::recorded(&stat));
         Ok(())
     }
 
     /// Sets all but the inode flags. What cannot be set is a degradation, never an error.
-    pub(crate) fn apply(&self, handle: Handle<'_>, entry: &Entry, now: Now) {
+    pub(crate) fn apply(&self, handle: AttributeHandle<'_>, entry: &Entry, now: CurrentAttributes) {
         let mode = self.set_owner(handle, entry, now);
         if now.kept {
             self.remove_other_xattrs(handle, entry);
@@ -88,7 +88,7 @@ impl Target {
 
     /// Gives the mode that the object may have with the owner it got: setuid for another user
     /// than recorded would be a right that nobody granted.
-    fn set_owner(&self, handle: Handle<'_>, entry: &Entry, now: Now) -> u32 {
+    fn set_owner(&self, handle: AttributeHandle<'_>, entry: &Entry, now: CurrentAttributes) -> u32 {
         let (uid, gid) = self.0.owners.of(&entry.attributes);
         let mode = u32::from(entry.attributes.mode);
         if now.uid == uid && now.gid == Some(gid) {
@@ -104,15 +104,27 @@ impl Target {
     }
 
     /// A plain user can at most choose among its own groups.
-    fn change_owner(&self, handle: Handle<'_>, now: Now, uid: u32, gid: u32) -> Result<(), Errno> {
-        if !self.0.caller.may_chown && uid != now.uid {
+    fn change_owner(
+        &self,
+        handle: AttributeHandle<'_>,
+        now: CurrentAttributes,
+        uid: u32,
+        gid: u32,
+    ) -> Result<(), Errno> {
+        if !self.0.credentials.may_chown && uid != now.uid {
             return Err(Errno::PERM);
         }
         handle.set_owner(uid, gid)
     }
 
     /// Symlinks have none. Changing an owner may have cleared setuid: set again, whatever it was.
-    fn set_mode(&self, handle: Handle<'_>, entry: &Entry, now: Now, mode: u32) {
+    fn set_mode(
+        &self,
+        handle: AttributeHandle<'_>,
+        entry: &Entry,
+        now: CurrentAttributes,
+        mode: u32,
+    ) {
         let known = now.mode == Some(mode) && mode & SET_ID == 0;
         if entry.kind() == Kind::Symlink || known {
             return;

@@ -1,13 +1,16 @@
 //! Names are single components. Checked here again, whatever the format has checked: this is the
 //! last gate before the kernel.
 
-use crate::problem::{Cause, Operation, Problem};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use format::entry::is_clean_path;
 
 /// The path's parent (empty: the root) and its last name.
-pub(crate) fn split(path: &[u8], operation: Operation) -> Result<(&[u8], &[u8]), Problem> {
+pub(crate) fn split(
+    path: &[u8],
+    operation: RestoreOperation,
+) -> Result<(&[u8], &[u8]), RestoreProblem> {
     if !is_clean_path(path) {
-        return Err(Problem::new(path, operation, Cause::UnsafePath));
+        return Err(RestoreProblem::new(path, operation, RestoreCause::UnsafePath));
     }
     Ok(match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -17,21 +20,24 @@ pub(crate) fn split(path: &[u8], operation: Operation) -> Result<(&[u8], &[u8]),
 
 /// The last name alone; only its own bytes are looked at, the rest was checked when the parent
 /// was opened.
-pub(crate) fn last(path: &[u8], operation: Operation) -> Result<&[u8], Problem> {
+pub(crate) fn last(path: &[u8], operation: RestoreOperation) -> Result<&[u8], RestoreProblem> {
     let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let name = &path[start..];
     if is_clean_path(name) {
         return Ok(name);
     }
-    Err(Problem::new(path, operation, Cause::UnsafePath))
+    Err(RestoreProblem::new(path, operation, RestoreCause::UnsafePath))
 }
 
 /// A clean path or the root (empty).
-pub(crate) fn check_directory(path: &[u8], operation: Operation) -> Result<(), Problem> {
+pub(crate) fn check_directory(
+    path: &[u8],
+    operation: RestoreOperation,
+) -> Result<(), RestoreProblem> {
     if path.is_empty() || is_clean_path(path) {
         return Ok(());
     }
-    Err(Problem::new(path, operation, Cause::UnsafePath))
+    Err(RestoreProblem::new(path, operation, RestoreCause::UnsafePath))
 }
 
 pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
@@ -48,16 +54,16 @@ mod tests {
     #[test]
     fn hostile_names_do_not_pass() {
         for path in [&b""[..], b"/", b"/a", b"a/..", b"..", b".", b"a\0b", b"a/"] {
-            assert!(split(path, Operation::Create).is_err(), "{path:?}");
+            assert!(split(path, RestoreOperation::Create).is_err(), "{path:?}");
             // `/a` ends in a clean name: the parent's path is what refuses it.
-            assert!(last(path, Operation::Create).is_err() || path == b"/a", "{path:?}");
+            assert!(last(path, RestoreOperation::Create).is_err() || path == b"/a", "{path:?}");
         }
     }
 
     #[test]
     fn a_path_falls_into_parent_and_name() {
-        assert_eq!(split(b"a/b/c", Operation::Create), Ok((&b"a/b"[..], &b"c"[..])));
-        assert_eq!(split(b"c", Operation::Create), Ok((&b""[..], &b"c"[..])));
+        assert_eq!(split(b"a/b/c", RestoreOperation::Create), Ok((&b"a/b"[..], &b"c"[..])));
+        assert_eq!(split(b"c", RestoreOperation::Create), Ok((&b""[..], &b"c"[..])));
         assert_eq!(join(b"", b"c"), b"c");
         assert_eq!(join(b"a", b"c"), b"a/c");
     }

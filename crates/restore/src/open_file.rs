@@ -1,8 +1,8 @@
 //! A file written in pieces, in any order, by several threads.
 
 use crate::directory::DirHandle;
-use crate::problem::{Cause, Operation, Outcome, Problem};
-use crate::replace::{Place, Placed};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
+use crate::replace::{Staged, StagedName};
 use crate::system;
 use crate::target::Target;
 use format::entry::Entry;
@@ -18,9 +18,9 @@ static ZEROS: [u8; 65_536] = [0; 65_536];
     clippy::large_enum_variant,
     reason = "it is taken apart at once, and mostly the large one"
 )]
-pub enum Begun {
+pub enum StartedFile {
     /// Nothing to write: it is unchanged, kept, or this is a dry run.
-    Settled(Outcome),
+    Settled(RestoreOutcome),
     /// Write to it, then finish it.
     Open(OpenFile),
 }
@@ -31,52 +31,56 @@ pub struct OpenFile {
     parent: DirHandle,
     file: OwnedFd,
     entry: Entry,
-    place: Place,
+    staged: StagedName,
     finished: bool,
 }
 
 impl Target {
     /// Creates the file in its full length, as one hole.
-    pub fn begin_file(&self, parent: &DirHandle, entry: &Entry) -> Result<Begun, Problem> {
-        let (file, place) = match self.create(parent, entry)? {
-            Placed::New(file, place) => (file, place),
-            Placed::Settled(outcome) => return Ok(Begun::Settled(outcome)),
+    pub fn start_file(
+        &self,
+        parent: &DirHandle,
+        entry: &Entry,
+    ) -> Result<StartedFile, RestoreProblem> {
+        let (file, staged) = match self.create(parent, entry)? {
+            Staged::New(file, staged) => (file, staged),
+            Staged::Settled(outcome) => return Ok(StartedFile::Settled(outcome)),
         };
         let file = OpenFile {
             target: self.clone(),
             parent: parent.clone(),
             file,
             entry: Entry { content: Default::default(), ..entry.clone() },
-            place,
+            staged,
             finished: false,
         };
         if entry.size > 0 {
             rustix::fs::ftruncate(&file.file, entry.size).map_err(|e| file.problem(e))?;
         }
-        Ok(Begun::Open(file))
+        Ok(StartedFile::Open(file))
     }
 }
 
 impl OpenFile {
-    fn problem(&self, error: impl Into<Cause>) -> Problem {
-        Problem::new(&self.entry.path, Operation::Write, error)
+    fn problem(&self, error: impl Into<RestoreCause>) -> RestoreProblem {
+        RestoreProblem::new(&self.entry.path, RestoreOperation::Write, error)
     }
 
-    fn check_range(&self, offset: u64, length: u64) -> Result<(), Problem> {
+    fn check_range(&self, offset: u64, length: u64) -> Result<(), RestoreProblem> {
         match offset.checked_add(length) {
             Some(end) if end <= self.entry.size => Ok(()),
-            _ => Err(self.problem(Cause::BeyondEnd)),
+            _ => Err(self.problem(RestoreCause::BeyondEnd)),
         }
     }
 
     /// Writes a piece. Pieces do not overlap; their order does not matter.
-    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), RestoreProblem> {
         self.check_range(offset, bytes.len() as u64)?;
         system::write_all_at(self.file.as_fd(), offset, bytes).map_err(|e| self.problem(e))
     }
 
     /// A run of zeros: nothing to do for a sparse file, allocated otherwise.
-    pub fn hole(&self, offset: u64, length: u64) -> Result<(), Problem> {
+    pub fn hole(&self, offset: u64, length: u64) -> Result<(), RestoreProblem> {
         self.check_range(offset, length)?;
         if self.target.0.options.sparse || length == 0 {
             return Ok(());
@@ -87,7 +91,7 @@ impl OpenFile {
         }
     }
 
-    fn write_zeros(&self, mut offset: u64, mut length: u64) -> Result<(), Problem> {
+    fn write_zeros(&self, mut offset: u64, mut length: u64) -> Result<(), RestoreProblem> {
         while length > 0 {
             let piece = length.min(ZEROS.len() as u64);
             self.write_at(offset, &ZEROS[..piece as usize])?;
@@ -99,16 +103,16 @@ impl OpenFile {
 
     /// All is written: attributes, the final name, inode flags. The entry is the one that it was
     /// begun with.
-    pub fn finish(mut self, entry: &Entry) -> Result<Outcome, Problem> {
+    pub fn finish(mut self, entry: &Entry) -> Result<RestoreOutcome, RestoreProblem> {
         self.finished = true; // from here on `complete` takes it away if it must
-        self.target.complete(&self.parent, self.file.as_fd(), entry, &self.place)
+        self.target.complete(&self.parent, self.file.as_fd(), entry, &self.staged)
     }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
         if !self.finished {
-            self.target.abandon(&self.parent, &self.entry, &self.place);
+            self.target.abandon(&self.parent, &self.entry, &self.staged);
         }
     }
 }

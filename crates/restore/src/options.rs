@@ -18,7 +18,7 @@ pub enum Overwrite {
 
 /// Which owner a restored object gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Owners {
+pub enum OwnerMapping {
     /// Who has the recorded name on this machine; the recorded number where nobody has it.
     /// (Numbers inside ACLs stay as recorded.)
     #[default]
@@ -31,25 +31,25 @@ pub enum Owners {
 
 /// How to restore.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TargetOptions {
     /// What happens to an object that is there already.
     pub overwrite: Overwrite,
     /// Nothing is changed; outcomes say what would have been done.
     pub dry_run: bool,
     /// Which owners to set.
-    pub owners: Owners,
+    pub owners: OwnerMapping,
     /// Holes take no space. Otherwise they are allocated.
     pub sparse: bool,
     /// [`crate::Target::sync`] makes the restore durable.
     pub sync: bool,
 }
 
-impl Default for Options {
+impl Default for TargetOptions {
     fn default() -> Self {
-        Options {
+        TargetOptions {
             overwrite: Overwrite::default(),
             dry_run: false,
-            owners: Owners::default(),
+            owners: OwnerMapping::default(),
             sparse: true,
             sync: true,
         }

@@ -3,7 +3,7 @@
 //! Not through NSS, as in `capture::owners`: a lookup may hang on a directory server. An owner
 //! that only such a server knows is restored by number.
 
-use crate::options::Owners;
+use crate::options::OwnerMapping;
 use format::entry::Attributes;
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -18,14 +18,16 @@ pub(crate) struct OwnerIds {
 }
 
 impl OwnerIds {
-    pub(crate) fn for_option(owners: Owners) -> Self {
+    pub(crate) fn for_option(owners: OwnerMapping) -> Self {
         match owners {
-            Owners::ById => Self::default(), // nobody has a name: numbers stay
-            Owners::Caller => {
+            OwnerMapping::ById => Self::default(), // nobody has a name: numbers stay
+            OwnerMapping::Caller => {
                 let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
                 Self { everything: Some((user.as_raw(), group.as_raw())), ..Self::default() }
             }
-            Owners::ByName => Self::from_files(Path::new("/etc/passwd"), Path::new("/etc/group")),
+            OwnerMapping::ByName => {
+                Self::from_files(Path::new("/etc/passwd"), Path::new("/etc/group"))
+            }
         }
     }
 
@@ -68,7 +70,7 @@ mod tests {
 
     #[test]
     fn without_owners_everything_belongs_to_who_restores() {
-        let ids = OwnerIds::for_option(Owners::Caller);
+        let ids = OwnerIds::for_option(OwnerMapping::Caller);
         let mut entry = testing::file("f", 0o644);
         testing::change(&mut entry, |a| (a.uid, a.gid, a.user) = (5, 6, b"root".to_vec()));
         let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// What was attempted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Operation {
+pub enum RestoreOperation {
     /// Opening the target or a directory in it.
     Open,
     /// Creating an object.
@@ -25,24 +25,24 @@ pub enum Operation {
     Sync,
 }
 
-impl std::fmt::Display for Operation {
+impl std::fmt::Display for RestoreOperation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Operation::Open => "open",
-            Operation::Create => "create",
-            Operation::Write => "write",
-            Operation::Link => "link",
-            Operation::Replace => "replace",
-            Operation::Remove => "remove",
-            Operation::Inspect => "inspect",
-            Operation::Sync => "sync",
+            RestoreOperation::Open => "open",
+            RestoreOperation::Create => "create",
+            RestoreOperation::Write => "write",
+            RestoreOperation::Link => "link",
+            RestoreOperation::Replace => "replace",
+            RestoreOperation::Remove => "remove",
+            RestoreOperation::Inspect => "inspect",
+            RestoreOperation::Sync => "sync",
         })
     }
 }
 
 /// Why it did not work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Cause {
+pub enum RestoreCause {
     /// The kernel refused.
     #[error("{0}")]
     System(#[from] Errno),
@@ -60,7 +60,7 @@ pub enum Cause {
     #[error(
         "it is newer than the snapshot's, and may have been left half written by a restore that was cut short: look at it, then move it away or restore it with --overwrite always"
     )]
-    MayBeTorn,
+    MaybeIncomplete,
     /// A directory with content is in the way, and the options do not say delete.
     #[error("a directory that is not empty has this name; restore with --delete to remove it")]
     NotEmpty,
@@ -84,18 +84,22 @@ pub enum Cause {
 /// One object that could not be restored.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("cannot {operation} {}: {error}", OsStr::from_bytes(.path).display())]
-pub struct Problem {
+pub struct RestoreProblem {
     /// Its path below the target.
     pub path: Vec<u8>,
     /// What was attempted.
-    pub operation: Operation,
+    pub operation: RestoreOperation,
     /// Why it did not work.
-    pub error: Cause,
+    pub error: RestoreCause,
 }
 
-impl Problem {
-    pub(crate) fn new(path: &[u8], operation: Operation, error: impl Into<Cause>) -> Self {
-        Problem { path: path.to_vec(), operation, error: error.into() }
+impl RestoreProblem {
+    pub(crate) fn new(
+        path: &[u8],
+        operation: RestoreOperation,
+        error: impl Into<RestoreCause>,
+    ) -> Self {
+        RestoreProblem { path: path.to_vec(), operation, error: error.into() }
     }
 
     /// The same without the path, for who shows that beside it.
@@ -106,13 +110,13 @@ impl Problem {
     /// Nothing more can be written here: the caller stops.
     pub fn no_space(&self) -> bool {
         let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
-        matches!(self.error, Cause::System(error) if full.contains(&error))
+        matches!(self.error, RestoreCause::System(error) if full.contains(&error))
     }
 }
 
 /// What became of an object that gave no problem. In a dry run: what would have become of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum RestoreOutcome {
     /// It was not there and is now.
     Created,
     /// Something was there; this is in its place.

@@ -11,11 +11,11 @@
 
 use crate::directory::Directory;
 use crate::flags;
-use crate::handle::Handle;
-use crate::metadata::Now;
+use crate::handle::AttributeHandle;
+use crate::metadata::CurrentAttributes;
 use crate::names;
 use crate::options::Overwrite;
-use crate::problem::{Cause, Operation, Outcome, Problem};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
 use crate::system::{self, ONLY_PATH};
 use crate::target::Target;
 use crate::verify::differing_xattrs;
@@ -37,121 +37,127 @@ pub(crate) enum Existing {
 }
 
 /// Where a new object stands until it is committed.
-pub(crate) struct Place {
+pub(crate) struct StagedName {
     /// The temporary name, and what is to be replaced.
     over: Option<(Vec<u8>, Box<Statx>)>,
 }
 
 /// What came of trying to create.
-pub(crate) enum Placed<T> {
-    New(T, Place),
-    Settled(Outcome),
+pub(crate) enum Staged<T> {
+    New(T, StagedName),
+    Settled(RestoreOutcome),
 }
 
 /// What to do about a taken name.
-enum Verdict {
-    Settled(Outcome),
+enum Action {
+    Settled(RestoreOutcome),
     Replace(Box<Statx>),
     Free,
 }
 
-impl Place {
+impl StagedName {
     /// The name under which the object stands now.
     pub(crate) fn name<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
         self.over.as_ref().map_or(entry.name(), |(name, _)| name)
     }
 
-    pub(crate) fn outcome(&self) -> Outcome {
-        if self.over.is_some() { Outcome::Replaced } else { Outcome::Created }
+    pub(crate) fn outcome(&self) -> RestoreOutcome {
+        if self.over.is_some() { RestoreOutcome::Replaced } else { RestoreOutcome::Created }
     }
 }
 
 impl Target {
     /// Calls `make` with a name that is free, if the options let us write at all.
-    pub(crate) fn place<T>(
+    pub(crate) fn stage<T>(
         &self,
         parent: &Directory,
         entry: &Entry,
         existing: Existing,
         mut make: impl FnMut(BorrowedFd<'_>, &[u8]) -> Result<T, Errno>,
-    ) -> Result<Placed<T>, Problem> {
-        let name = names::last(&entry.path, Operation::Create)?;
+    ) -> Result<Staged<T>, RestoreProblem> {
+        let name = names::last(&entry.path, RestoreOperation::Create)?;
         let Some(fd) = self.0.writable(parent) else {
-            return self.rehearse(parent, entry, existing).map(Placed::Settled);
+            return self.dry_run_outcome(parent, entry, existing).map(Staged::Settled);
         };
         for _ in 0..MAX_ATTEMPTS {
             match make(fd, name) {
-                Ok(new) => return Ok(Placed::New(new, Place { over: None })),
+                Ok(new) => return Ok(Staged::New(new, StagedName { over: None })),
                 Err(Errno::EXIST) => {}
-                Err(error) => return Err(Problem::new(&entry.path, Operation::Create, error)),
+                Err(error) => {
+                    return Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, error));
+                }
             }
-            match self.judge(parent, fd, entry, existing)? {
-                Verdict::Settled(outcome) => return Ok(Placed::Settled(outcome)),
-                Verdict::Replace(old) => return self.place_aside(fd, entry, old, make),
-                Verdict::Free => {}
+            match self.decide(parent, fd, entry, existing)? {
+                Action::Settled(outcome) => return Ok(Staged::Settled(outcome)),
+                Action::Replace(old) => return self.stage_beside(fd, entry, old, make),
+                Action::Free => {}
             }
         }
-        Err(Problem::new(&entry.path, Operation::Create, Errno::AGAIN))
+        Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, Errno::AGAIN))
     }
 
-    fn place_aside<T>(
+    fn stage_beside<T>(
         &self,
         fd: BorrowedFd<'_>,
         entry: &Entry,
         old: Box<Statx>,
         mut make: impl FnMut(BorrowedFd<'_>, &[u8]) -> Result<T, Errno>,
-    ) -> Result<Placed<T>, Problem> {
+    ) -> Result<Staged<T>, RestoreProblem> {
         loop {
             let name = self.temporary_name();
             match make(fd, &name) {
                 Ok(new) => {
-                    return Ok(Placed::New(new, Place { over: Some((name, old)) }));
+                    return Ok(Staged::New(new, StagedName { over: Some((name, old)) }));
                 }
                 Err(Errno::EXIST) => {} // left by a crash of a process with our number
-                Err(error) => return Err(Problem::new(&entry.path, Operation::Create, error)),
+                Err(error) => {
+                    return Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, error));
+                }
             }
         }
     }
 
-    fn judge(
+    fn decide(
         &self,
         parent: &Directory,
         fd: BorrowedFd<'_>,
         entry: &Entry,
         existing: Existing,
-    ) -> Result<Verdict, Problem> {
+    ) -> Result<Action, RestoreProblem> {
         let name = entry.name();
         let may_stay = existing == Existing::MayStay;
-        let problem = |cause: Cause| Problem::new(&entry.path, Operation::Replace, cause);
-        let stat = match system::look(fd, name) {
+        let problem = |cause: RestoreCause| {
+            RestoreProblem::new(&entry.path, RestoreOperation::Replace, cause)
+        };
+        let stat = match system::stat_at(fd, name) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(Verdict::Free),
+            Err(Errno::NOENT) => return Ok(Action::Free),
             Err(error) => return Err(problem(error.into())),
         };
         if self.0.is_ours(&stat) {
-            return Err(problem(Cause::Collision));
+            return Err(problem(RestoreCause::Collision));
         }
         self.refuse_other_spelling(parent, fd, name, &entry.path)?;
         match self.0.options.overwrite {
-            Overwrite::Never => Ok(Verdict::Settled(Outcome::Kept)),
+            Overwrite::Never => Ok(Action::Settled(RestoreOutcome::Kept)),
             Overwrite::IfNewer => self.if_newer(stat, entry).map_err(problem),
             Overwrite::IfChanged if may_stay && self.settles(fd, name, &stat, entry) => {
-                Ok(Verdict::Settled(Outcome::Unchanged))
+                Ok(Action::Settled(RestoreOutcome::Unchanged))
             }
-            _ => Ok(Verdict::Replace(Box::new(stat))),
+            _ => Ok(Action::Replace(Box::new(stat))),
         }
     }
 
     /// The younger one stays. Where a restore was cut short, times of files say little: what has the time
     /// of the snapshot is written again, and what is younger may be somebody's work or half a file.
-    fn if_newer(&self, stat: Statx, entry: &Entry) -> Result<Verdict, Cause> {
-        let is_doubtful = self.is_doubtful(&stat, entry);
-        match (system::mtime(&stat).cmp(&entry.mtime), is_doubtful) {
-            (Ordering::Greater, true) => Err(Cause::MayBeTorn),
+    fn if_newer(&self, stat: Statx, entry: &Entry) -> Result<Action, RestoreCause> {
+        let is_uncertain = self.is_uncertain(&stat, entry);
+        match (system::mtime(&stat).cmp(&entry.mtime), is_uncertain) {
+            (Ordering::Greater, true) => Err(RestoreCause::MaybeIncomplete),
             (Ordering::Greater, false) | (Ordering::Equal, false) => {
-                Ok(Verdict::Settled(Outcome::Kept))
+                Ok(Action::Settled(RestoreOutcome::Kept))
             }
-            (Ordering::Less, _) | (Ordering::Equal, true) => Ok(Verdict::Replace(Box::new(stat))),
+            (Ordering::Less, _) | (Ordering::Equal, true) => Ok(Action::Replace(Box::new(stat))),
         }
     }
 
@@ -163,46 +169,50 @@ impl Target {
         fd: BorrowedFd<'_>,
         name: &[u8],
         path: &[u8],
-    ) -> Result<(), Problem> {
-        if !*parent.folds.get_or_init(|| flags::folds(fd)) {
+    ) -> Result<(), RestoreProblem> {
+        if !*parent.folds_names.get_or_init(|| flags::folds_names(fd)) {
             return Ok(());
         }
         let exact = system::list(fd, 1, &|listed| listed != name)
-            .map_err(|error| Problem::new(path, Operation::Inspect, error))?;
+            .map_err(|error| RestoreProblem::new(path, RestoreOperation::Inspect, error))?;
         if exact.is_empty() {
-            return Err(Problem::new(path, Operation::Create, Cause::Collision));
+            return Err(RestoreProblem::new(
+                path,
+                RestoreOperation::Create,
+                RestoreCause::Collision,
+            ));
         }
         Ok(())
     }
 
     /// What would happen.
-    fn rehearse(
+    fn dry_run_outcome(
         &self,
         parent: &Directory,
         entry: &Entry,
         existing: Existing,
-    ) -> Result<Outcome, Problem> {
+    ) -> Result<RestoreOutcome, RestoreProblem> {
         let Some(fd) = parent.fd() else {
-            return Ok(Outcome::Created);
+            return Ok(RestoreOutcome::Created);
         };
-        Ok(match self.judge(parent, fd, entry, existing)? {
-            Verdict::Settled(outcome) => outcome,
-            Verdict::Replace(_) => Outcome::Replaced,
-            Verdict::Free => Outcome::Created,
+        Ok(match self.decide(parent, fd, entry, existing)? {
+            Action::Settled(outcome) => outcome,
+            Action::Replace(_) => RestoreOutcome::Replaced,
+            Action::Free => RestoreOutcome::Created,
         })
     }
 
     /// Whether what is there is as good as the entry; its attributes are put right then.
     fn settles(&self, fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) -> bool {
         is_same(fd, name, stat, entry)
-            && !self.is_doubtful(stat, entry)
-            && self.put_right(fd, name, stat, entry)
+            && !self.is_uncertain(stat, entry)
+            && self.fix_attributes(fd, name, stat, entry)
     }
 
     /// Content is equal; owner, mode, extended attributes and flags may not be. `false` when they
     /// cannot be put right here: other names of the object, perhaps outside of the target, would
     /// change with it.
-    pub(crate) fn put_right(
+    pub(crate) fn fix_attributes(
         &self,
         fd: BorrowedFd<'_>,
         name: &[u8],
@@ -213,7 +223,8 @@ impl Target {
             return true;
         };
         // What took the name meanwhile is not ours to give to anybody.
-        let is_it = system::look_at(object.as_fd()).is_ok_and(|now| system::same_inode(&now, stat));
+        let is_it =
+            system::stat_open(object.as_fd()).is_ok_and(|now| system::same_inode(&now, stat));
         if !is_it {
             return true;
         }
@@ -222,7 +233,7 @@ impl Target {
         let moded = entry.kind() == Kind::Symlink || system::mode(stat) == mode;
         let flagged = flags::recorded(stat) != entry.attributes.inode_flags;
         let wrong = !owner || !moded || differing_xattrs(object.as_fd(), entry).next().is_some();
-        let is_only_owner = !owner && !self.0.caller.may_chown && moded && !flagged;
+        let is_only_owner = !owner && !self.0.credentials.may_chown && moded && !flagged;
         if (wrong || flagged) && stat.stx_nlink > 1 && !is_only_owner {
             return false;
         }
@@ -231,7 +242,11 @@ impl Target {
         }
         if wrong {
             flags::unlock(fd, name, stat);
-            self.apply(Handle::path(object.as_fd()), entry, Now::of(stat, true));
+            self.apply(
+                AttributeHandle::path(object.as_fd()),
+                entry,
+                CurrentAttributes::of(stat, true),
+            );
         }
         if entry.kind() == Kind::File && (wrong || flagged) {
             flags::set_at(self, fd, name, entry);
@@ -244,18 +259,23 @@ impl Target {
         &self,
         parent: &Directory,
         entry: &Entry,
-        place: &Place,
-    ) -> Result<(), Problem> {
-        let (Some((temporary, old)), Some(fd)) = (&place.over, parent.fd()) else {
+        staged: &StagedName,
+    ) -> Result<(), RestoreProblem> {
+        let (Some((temporary, old)), Some(fd)) = (&staged.over, parent.fd()) else {
             return Ok(());
         };
-        self.make_way(fd, entry, old)?;
+        self.clear_way(fd, entry, old)?;
         rustix::fs::renameat(fd, &temporary[..], fd, entry.name())
-            .map_err(|error| Problem::new(&entry.path, Operation::Replace, error))
+            .map_err(|error| RestoreProblem::new(&entry.path, RestoreOperation::Replace, error))
     }
 
     /// `renameat` replaces all but directories and what is locked.
-    fn make_way(&self, fd: BorrowedFd<'_>, entry: &Entry, old: &Statx) -> Result<(), Problem> {
+    fn clear_way(
+        &self,
+        fd: BorrowedFd<'_>,
+        entry: &Entry,
+        old: &Statx,
+    ) -> Result<(), RestoreProblem> {
         let name = entry.name();
         if system::kind(old) != Some(Kind::Directory) {
             flags::unlock(fd, name, old);
@@ -263,17 +283,17 @@ impl Target {
         }
         let cause = match rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::NOTEMPTY) => Cause::NotEmpty,
+            Err(Errno::NOTEMPTY) => RestoreCause::NotEmpty,
             Err(error) => error.into(),
         };
-        Err(Problem::new(&entry.path, Operation::Replace, cause))
+        Err(RestoreProblem::new(&entry.path, RestoreOperation::Replace, cause))
     }
 
     /// Takes an unfinished object away again, by name in its directory. Nothing to say when that
     /// fails: what made us give up is what is reported.
-    pub(crate) fn abandon(&self, parent: &Directory, entry: &Entry, place: &Place) {
+    pub(crate) fn abandon(&self, parent: &Directory, entry: &Entry, staged: &StagedName) {
         if let Some(fd) = parent.fd() {
-            let _ = rustix::fs::unlinkat(fd, place.name(entry), AtFlags::empty());
+            let _ = rustix::fs::unlinkat(fd, staged.name(entry), AtFlags::empty());
         }
     }
 
@@ -282,11 +302,11 @@ impl Target {
         &self,
         parent: &Directory,
         entry: &Entry,
-        place: &Place,
-    ) -> Result<(), Problem> {
-        let result = self.commit(parent, entry, place);
+        staged: &StagedName,
+    ) -> Result<(), RestoreProblem> {
+        let result = self.commit(parent, entry, staged);
         if result.is_err() {
-            self.abandon(parent, entry, place);
+            self.abandon(parent, entry, staged);
         }
         result
     }

@@ -23,13 +23,13 @@ pub(crate) const READ: OFlags = OFlags::RDONLY
 const MAX_PIECE: usize = 4_000;
 
 /// What is at the name, links not followed.
-pub(crate) fn look(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Statx> {
+pub(crate) fn stat_at(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Statx> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
 /// What an open object is.
-pub(crate) fn look_at(object: BorrowedFd<'_>) -> Result<Statx> {
+pub(crate) fn stat_open(object: BorrowedFd<'_>) -> Result<Statx> {
     let want = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     rustix::fs::statx(object, "", AtFlags::EMPTY_PATH, want)
 }
@@ -63,7 +63,7 @@ pub(crate) fn mtime(stat: &Statx) -> Time {
 
 /// When the inode came to be. File systems that do not record it (NFS 3, FAT on old kernels) give
 /// the last change instead, which is never earlier.
-pub(crate) fn born(stat: &Statx) -> Time {
+pub(crate) fn birth_time(stat: &Statx) -> Time {
     let recorded = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
     let time = if recorded { stat.stx_btime } else { stat.stx_ctime };
     Time { secs: time.tv_sec, nanos: time.tv_nsec }

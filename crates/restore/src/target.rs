@@ -1,14 +1,14 @@
 //! The target: its root handle and what all threads share.
 
 use crate::cache::Cache;
-use crate::caller::Caller;
 use crate::confined;
+use crate::credentials::Credentials;
 use crate::directory::{DirHandle, Directory};
-use crate::options::Options;
+use crate::options::TargetOptions;
 use crate::owners::OwnerIds;
-use crate::problem::{Attribute, Degradations, Degraded, Operation, Problem};
+use crate::problem::{Attribute, Degradations, Degraded, RestoreOperation, RestoreProblem};
 use crate::system;
-use crate::unfinished::{Marker, Unfinished};
+use crate::unfinished::{RestoreMarker, UnfinishedRestores};
 use format::entry::{Entry, Time};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -30,15 +30,15 @@ pub struct Target(pub(crate) Arc<Shared>);
 /// What the threads of one restore share.
 pub(crate) struct Shared {
     pub(crate) root: DirHandle,
-    pub(crate) options: Options,
-    pub(crate) caller: Caller,
+    pub(crate) options: TargetOptions,
+    pub(crate) credentials: Credentials,
     pub(crate) owners: OwnerIds,
     pub(crate) cache: Mutex<Cache>,
     /// What was born later was born by this restore (or by a stranger meanwhile).
-    pub(crate) begun: Time,
+    pub(crate) started: Time,
     /// What restores before this one left unfinished.
-    pub(crate) unfinished: Unfinished,
-    pub(crate) marker: Mutex<Option<Marker>>,
+    pub(crate) unfinished: UnfinishedRestores,
+    pub(crate) marker: Mutex<Option<RestoreMarker>>,
     degraded: Mutex<Degradations>,
     temporaries: AtomicU64,
     /// One open directory of each file system met, for `sync`.
@@ -48,43 +48,50 @@ pub(crate) struct Shared {
 impl Target {
     /// Opens the root directory, and makes it (mode 0700) where it is missing. Its own path may
     /// lead over symlinks, it is the user's; below it none is followed.
-    pub fn open(path: &Path, options: Options) -> Result<Self, Problem> {
-        let problem = |e: Errno| Problem::new(path.as_os_str().as_bytes(), Operation::Open, e);
-        let caller = Caller::current();
-        let begun = begin().map_err(problem)?;
+    pub fn open(path: &Path, options: TargetOptions) -> Result<Self, RestoreProblem> {
+        let problem =
+            |e: Errno| RestoreProblem::new(path.as_os_str().as_bytes(), RestoreOperation::Open, e);
+        let credentials = Credentials::current();
+        let started = start_time().map_err(problem)?;
         let root = open_root(path, &options).map_err(problem)?;
-        Self::at(root, options, caller, begun).map_err(problem)
+        Self::at(root, options, credentials, started).map_err(problem)
     }
 
     /// The same for a target that somebody else chose, who may write below `folder` only: no link is followed
     /// on the way to `folder`, nor from there to the target, and `folder` is nobody's who could plant one.
-    pub fn open_below(folder: &Path, path: &Path, options: Options) -> Result<Self, Problem> {
-        let caller = Caller::current();
-        let problem = |e: Errno| Problem::new(path.as_os_str().as_bytes(), Operation::Open, e);
-        let begun = begin().map_err(problem)?;
-        let root = confined::open(folder, path, &options, &caller)?;
-        Self::at(root, options, caller, begun).map_err(problem)
+    pub fn open_below(
+        folder: &Path,
+        path: &Path,
+        options: TargetOptions,
+    ) -> Result<Self, RestoreProblem> {
+        let credentials = Credentials::current();
+        let problem =
+            |e: Errno| RestoreProblem::new(path.as_os_str().as_bytes(), RestoreOperation::Open, e);
+        let started = start_time().map_err(problem)?;
+        let root = confined::open(folder, path, &options, &credentials)?;
+        Self::at(root, options, credentials, started).map_err(problem)
     }
 
     fn at(
         root: Option<OwnedFd>,
-        options: Options,
-        caller: Caller,
-        begun: Time,
+        options: TargetOptions,
+        credentials: Credentials,
+        started: Time,
     ) -> Result<Self, Errno> {
-        let unfinished = root.as_ref().map(|fd| Unfinished::find(fd.as_fd())).transpose()?;
+        let unfinished =
+            root.as_ref().map(|fd| UnfinishedRestores::find(fd.as_fd())).transpose()?;
         let unfinished = unfinished.unwrap_or_default();
         let root = match root {
-            Some(fd) => Directory::describe(fd, &caller, begun)?,
+            Some(fd) => Directory::describe(fd, &credentials, started)?,
             None => Directory::missing(),
         };
         Ok(Target(Arc::new(Shared {
             root: Arc::new(root),
             owners: OwnerIds::for_option(options.owners),
             options,
-            caller,
+            credentials,
             cache: Mutex::default(),
-            begun,
+            started,
             unfinished,
             marker: Mutex::default(),
             degraded: Mutex::default(),
@@ -100,22 +107,23 @@ impl Target {
 
     /// Waits until what was restored is on the disks, if the options ask for it, and gives errors of
     /// writing back that no call has seen. Then the restore counts as finished.
-    pub fn sync(&self) -> Result<(), Problem> {
+    pub fn sync(&self) -> Result<(), RestoreProblem> {
         if self.0.options.dry_run {
             return Ok(());
         }
         if self.0.options.sync {
             self.sync_systems()?;
         }
-        self.unmark();
+        self.remove_marker();
         Ok(())
     }
 
-    fn sync_systems(&self) -> Result<(), Problem> {
+    fn sync_systems(&self) -> Result<(), RestoreProblem> {
         let systems: Vec<DirHandle> = self.0.systems.lock().values().cloned().collect();
         for handle in systems.iter().chain([&self.0.root]) {
             let Some(fd) = handle.fd() else { continue };
-            rustix::fs::syncfs(fd).map_err(|e| Problem::new(b"", Operation::Sync, e))?;
+            rustix::fs::syncfs(fd)
+                .map_err(|e| RestoreProblem::new(b"", RestoreOperation::Sync, e))?;
         }
         Ok(())
     }
@@ -134,7 +142,7 @@ impl Target {
     }
 
     /// A name for what takes an existing object's place. Left over only by a crash; then it is
-    /// one of [`Target::others`].
+    /// one of [`Target::extraneous`].
     pub(crate) fn temporary_name(&self) -> Vec<u8> {
         let number = self.0.temporaries.fetch_add(1, Ordering::Relaxed);
         format!(".icecore-{}-{number}.part", std::process::id()).into_bytes()
@@ -148,7 +156,7 @@ impl Target {
     }
 }
 
-fn open_root(path: &Path, options: &Options) -> Result<Option<OwnedFd>, Errno> {
+fn open_root(path: &Path, options: &TargetOptions) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Err(Errno::NOENT) if options.dry_run => Ok(None),
@@ -174,23 +182,23 @@ fn errno(error: std::io::Error) -> Errno {
 /// The moment after which whatever is born is ours. Inodes are stamped with the coarse clock
 /// (up to 10 ms behind) or with the fine one: we wait until the coarse one has passed this
 /// moment, so that nothing old is later and nothing new is earlier.
-fn begin() -> Result<Time, Errno> {
-    let begun = clock_gettime(ClockId::Realtime);
+fn start_time() -> Result<Time, Errno> {
+    let started = clock_gettime(ClockId::Realtime);
     loop {
         let coarse = clock_gettime(ClockId::RealtimeCoarse);
-        if (coarse.tv_sec, coarse.tv_nsec) > (begun.tv_sec, begun.tv_nsec) {
+        if (coarse.tv_sec, coarse.tv_nsec) > (started.tv_sec, started.tv_nsec) {
             break;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    let nanos = u32::try_from(begun.tv_nsec).map_err(|_| Errno::INVAL)?;
-    Ok(Time { secs: begun.tv_sec, nanos })
+    let nanos = u32::try_from(started.tv_nsec).map_err(|_| Errno::INVAL)?;
+    Ok(Time { secs: started.tv_sec, nanos })
 }
 
 impl Shared {
     /// Created since the restore began.
     pub(crate) fn is_ours(&self, stat: &rustix::fs::Statx) -> bool {
-        system::born(stat) > self.begun
+        system::birth_time(stat) > self.started
     }
 
     /// `None` where nothing may be written: dry run, or the directory does not exist in it.

@@ -1,6 +1,6 @@
 //! Entries and places for the tests.
 
-use crate::{Options, Overwrite, Owners, Target};
+use crate::{Overwrite, OwnerMapping, Target, TargetOptions};
 use format::entry::{Attributes, Content, Entry, Kind, Time, Xattr};
 use rustix::fs::Statx;
 use std::path::{Path, PathBuf};
@@ -55,16 +55,16 @@ pub(crate) fn with_xattr(mut entry: Entry, name: &str, value: &[u8]) -> Entry {
     entry
 }
 
-pub(crate) fn options(overwrite: Overwrite) -> Options {
-    Options { overwrite, owners: Owners::ById, ..Options::default() }
+pub(crate) fn options(overwrite: Overwrite) -> TargetOptions {
+    TargetOptions { overwrite, owners: OwnerMapping::ById, ..TargetOptions::default() }
 }
 
 /// A folder with the target `inside` and a canary beside it.
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     pub(crate) folder: tempfile::TempDir,
 }
 
-impl Place {
+impl TestFolder {
     pub(crate) fn new() -> Self {
         Self::below(Path::new("/tmp"))
     }
@@ -74,7 +74,7 @@ impl Place {
         std::fs::create_dir(folder.path().join("inside")).unwrap();
         std::fs::create_dir(folder.path().join("outside")).unwrap();
         std::fs::write(folder.path().join("outside/canary"), "alive").unwrap();
-        Place { folder }
+        TestFolder { folder }
     }
 
     /// On ext4 and on tmpfs.
@@ -94,7 +94,7 @@ impl Place {
         self.target_with(options(overwrite))
     }
 
-    pub(crate) fn target_with(&self, options: Options) -> Target {
+    pub(crate) fn target_with(&self, options: TargetOptions) -> Target {
         Target::open(&self.root(), options).unwrap()
     }
 
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestFolder {
     /// Trees may be too deep for `remove_dir_all`, which calls itself, and locked.
     fn drop(&mut self) {
         let _ = std::process::Command::new("chattr")
@@ -123,7 +123,7 @@ impl Drop for Place {
 }
 
 /// Restores one small file with this content (the size is set) and looks for degradations.
-pub(crate) fn restore(target: &Target, entry: &Entry, content: &[u8]) -> crate::Outcome {
+pub(crate) fn restore(target: &Target, entry: &Entry, content: &[u8]) -> crate::RestoreOutcome {
     let entry = Entry { size: content.len() as u64, ..entry.clone() };
     let parent = target.parent_of(&entry.path).unwrap();
     let outcome = target.small_file(&parent, &entry, content).unwrap();
@@ -132,16 +132,16 @@ pub(crate) fn restore(target: &Target, entry: &Entry, content: &[u8]) -> crate::
 }
 
 /// Removes the names of a directory that `keep` does not know: each path, and how much went.
-pub(crate) fn delete_others(
+pub(crate) fn delete_extraneous(
     target: &Target,
     directory: &[u8],
     keep: impl Fn(&[u8]) -> bool,
-) -> Vec<Result<(Vec<u8>, u64), crate::Problem>> {
-    let others = match target.others(directory, keep) {
+) -> Vec<Result<(Vec<u8>, u64), crate::RestoreProblem>> {
+    let others = match target.extraneous(directory, keep) {
         Ok(others) => others.collect::<Vec<_>>(),
         Err(problem) => return vec![Err(problem)],
     };
-    let remove = |path: Result<Vec<u8>, crate::Problem>| {
+    let remove = |path: Result<Vec<u8>, crate::RestoreProblem>| {
         let path = path?;
         let removed = target.remove(&path, None);
         removed.problem.map_or(Ok((path, removed.objects)), Err)

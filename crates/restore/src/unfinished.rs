@@ -6,7 +6,7 @@
 //! the size and mtime of nothing that changed since. That costs two syncs a restore, and nothing a
 //! file.
 
-use crate::problem::{Operation, Problem};
+use crate::problem::{RestoreOperation, RestoreProblem};
 use crate::system::{self, READ};
 use crate::target::Target;
 use format::entry::{Entry, Kind};
@@ -31,19 +31,19 @@ pub(crate) fn is_marker(name: &[u8]) -> bool {
 
 /// What earlier restores left, and our own marker.
 #[derive(Default)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedRestores {
     found: Vec<Vec<u8>>,
     /// What changed since is not to be believed.
     since_secs: Option<i64>,
 }
 
 /// Our own marker; locked, so that no other restore takes it away.
-pub(crate) struct Marker {
+pub(crate) struct RestoreMarker {
     name: Vec<u8>,
     _file: OwnedFd,
 }
 
-impl Unfinished {
+impl UnfinishedRestores {
     /// Looks for markers in the root of a target.
     pub(crate) fn find(root: BorrowedFd<'_>) -> Result<Self, Errno> {
         let found = system::list(root, MARKERS_MAX, &|name| !is_marker(name))?;
@@ -56,7 +56,7 @@ impl Unfinished {
 /// The moment that a marker names; `None` when it makes no sense.
 fn since(root: BorrowedFd<'_>, name: &[u8]) -> Option<i64> {
     let file = rustix::fs::openat(root, name, READ, Mode::empty()).ok()?;
-    let stat = system::look_at(file.as_fd()).ok()?;
+    let stat = system::stat_open(file.as_fd()).ok()?;
     if system::file_type(&stat) != FileType::RegularFile {
         return None;
     }
@@ -69,26 +69,26 @@ fn since(root: BorrowedFd<'_>, name: &[u8]) -> Option<i64> {
 
 impl Target {
     /// Durably notes in the target that a restore begins: before the first object is written.
-    pub fn mark(&self) -> Result<(), Problem> {
+    pub fn write_marker(&self) -> Result<(), RestoreProblem> {
         let Some(root) = self.0.writable(&self.0.root) else { return Ok(()) };
         let name = [PREFIX, self.own_number().as_bytes()].concat();
-        let problem = |error: Errno| Problem::new(&name, Operation::Create, error);
+        let problem = |error: Errno| RestoreProblem::new(&name, RestoreOperation::Create, error);
         let file = create(root, &name).map_err(problem)?;
         if let Err(error) = self.fill(root, file.as_fd()) {
             let _ = rustix::fs::unlinkat(root, &name[..], AtFlags::empty());
             return Err(problem(error));
         }
-        *self.0.marker.lock() = Some(Marker { name, _file: file });
+        *self.0.marker.lock() = Some(RestoreMarker { name, _file: file });
         Ok(())
     }
 
     fn own_number(&self) -> String {
-        format!("{}-{:x}{:08x}", std::process::id(), self.0.begun.secs, self.0.begun.nanos)
+        format!("{}-{:x}{:08x}", std::process::id(), self.0.started.secs, self.0.started.nanos)
     }
 
     fn fill(&self, root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<(), Errno> {
         // By the clock of the file system, which may be another machine's.
-        let now_secs = system::look_at(file)?.stx_ctime.tv_sec;
+        let now_secs = system::stat_open(file)?.stx_ctime.tv_sec;
         let text = format!(
             "{TEXT}{now_secs} (seconds since 1970) may lack content; a restore into it \nthat ends well makes them good and removes this file.\n"
         );
@@ -103,7 +103,7 @@ impl Target {
 
     /// Takes the markers away: all that this restore wrote and compared is as durable as was asked
     /// for. Those of others stay, if they run, and if nobody waited for the disks.
-    pub(crate) fn unmark(&self) {
+    pub(crate) fn remove_marker(&self) {
         let Some(root) = self.0.writable(&self.0.root) else { return };
         if let Some(marker) = self.0.marker.lock().take() {
             let _ = rustix::fs::unlinkat(root, &marker.name[..], AtFlags::empty());
@@ -116,7 +116,7 @@ impl Target {
 
     /// Whether the content of what is there has to be looked at: its size and times were set by a
     /// restore that did not end.
-    pub(crate) fn is_doubtful(&self, stat: &Statx, entry: &Entry) -> bool {
+    pub(crate) fn is_uncertain(&self, stat: &Statx, entry: &Entry) -> bool {
         let since = self.0.unfinished.since_secs;
         entry.kind() == Kind::File
             && entry.size > 0

@@ -1,9 +1,9 @@
 //! Looking at what is there: before writing (unchanged?) and after (as recorded?).
 
 use crate::flags;
-use crate::handle::Handle;
+use crate::handle::AttributeHandle;
 use crate::names;
-use crate::problem::{Attribute, Cause, Operation, Problem};
+use crate::problem::{Attribute, RestoreCause, RestoreOperation, RestoreProblem};
 use crate::replace;
 use crate::system::{self, ONLY_PATH, READ};
 use crate::target::Target;
@@ -25,13 +25,13 @@ pub struct Difference {
 
 /// What an object that is there has in common with an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sameness {
+pub enum ContentMatch {
     /// It is what would be restored.
     Equal,
     /// It looks so, but a restore that did not end wrote it: its content has to be compared.
-    Doubtful,
+    Uncertain,
     /// It has to be restored.
-    Other,
+    Different,
 }
 
 /// The object of an entry as it is on disk.
@@ -45,32 +45,32 @@ impl Target {
     /// Whether the object is there with the same kind, size and mtime (symlinks: the same target):
     /// a resumed restore need not fetch it. Its other attributes are put right then. Equal as well
     /// for hard links, whichever inode it is.
-    pub fn settle_unchanged(&self, entry: &Entry) -> Sameness {
-        self.settle(entry, false)
+    pub fn match_metadata(&self, entry: &Entry) -> ContentMatch {
+        self.match_object(entry, false)
     }
 
-    /// The same of what [`Sameness::Doubtful`] was said, once its content was found equal.
-    pub fn settle_compared(&self, entry: &Entry) -> Sameness {
-        self.settle(entry, true)
+    /// The same of what [`ContentMatch::Uncertain`] was said, once its content was found equal.
+    pub fn match_after_comparison(&self, entry: &Entry) -> ContentMatch {
+        self.match_object(entry, true)
     }
 
-    fn settle(&self, entry: &Entry, is_compared: bool) -> Sameness {
-        let Ok((directory, name)) = names::split(&entry.path, Operation::Inspect) else {
-            return Sameness::Other;
+    fn match_object(&self, entry: &Entry, is_compared: bool) -> ContentMatch {
+        let Ok((directory, name)) = names::split(&entry.path, RestoreOperation::Inspect) else {
+            return ContentMatch::Different;
         };
-        let Ok(open) = self.existing(directory, Operation::Inspect) else {
-            return Sameness::Other;
+        let Ok(open) = self.existing(directory, RestoreOperation::Inspect) else {
+            return ContentMatch::Different;
         };
-        let Ok(stat) = system::look(open.as_fd(), name) else { return Sameness::Other };
+        let Ok(stat) = system::stat_at(open.as_fd(), name) else { return ContentMatch::Different };
         if !replace::is_same(open.as_fd(), name, &stat, entry) {
-            return Sameness::Other;
+            return ContentMatch::Different;
         }
-        if !is_compared && self.is_doubtful(&stat, entry) {
-            return Sameness::Doubtful;
+        if !is_compared && self.is_uncertain(&stat, entry) {
+            return ContentMatch::Uncertain;
         }
-        match self.put_right(open.as_fd(), name, &stat, entry) {
-            true => Sameness::Equal,
-            false => Sameness::Other,
+        match self.fix_attributes(open.as_fd(), name, &stat, entry) {
+            true => ContentMatch::Equal,
+            false => ContentMatch::Different,
         }
     }
 
@@ -87,29 +87,30 @@ impl Target {
     }
 
     /// A restored regular file, to read its content.
-    pub fn open_for_verify(&self, path: &[u8]) -> Result<File, Problem> {
-        let problem = |cause: Cause| Problem::new(path, Operation::Open, cause);
-        let (directory, name) = names::split(path, Operation::Open)?;
-        let open = self.existing(directory, Operation::Open)?;
+    pub fn open_for_verify(&self, path: &[u8]) -> Result<File, RestoreProblem> {
+        let problem =
+            |cause: RestoreCause| RestoreProblem::new(path, RestoreOperation::Open, cause);
+        let (directory, name) = names::split(path, RestoreOperation::Open)?;
+        let open = self.existing(directory, RestoreOperation::Open)?;
         let file = rustix::fs::openat(&open, name, READ, Mode::empty())
             .map_err(|error| problem(error.into()))?;
-        let stat = system::look_at(file.as_fd()).map_err(|error| problem(error.into()))?;
+        let stat = system::stat_open(file.as_fd()).map_err(|error| problem(error.into()))?;
         if system::file_type(&stat) != FileType::RegularFile {
-            return Err(problem(Cause::WrongKind));
+            return Err(problem(RestoreCause::WrongKind));
         }
         Ok(file.into())
     }
 
-    fn find(&self, path: &[u8]) -> Result<Found, Problem> {
+    fn find(&self, path: &[u8]) -> Result<Found, RestoreProblem> {
         let (directory, name) = match path {
             b"" => (path, &b"."[..]), // the root itself
-            _ => names::split(path, Operation::Inspect)?,
+            _ => names::split(path, RestoreOperation::Inspect)?,
         };
-        let problem = |error: Errno| Problem::new(path, Operation::Inspect, error);
-        let directory = self.existing(directory, Operation::Inspect)?;
+        let problem = |error: Errno| RestoreProblem::new(path, RestoreOperation::Inspect, error);
+        let directory = self.existing(directory, RestoreOperation::Inspect)?;
         let object =
             rustix::fs::openat(&directory, name, ONLY_PATH, Mode::empty()).map_err(problem)?;
-        let stat = system::look_at(object.as_fd()).map_err(problem)?;
+        let stat = system::stat_open(object.as_fd()).map_err(problem)?;
         Ok(Found { directory, object, stat })
     }
 
@@ -130,7 +131,7 @@ impl Target {
         let kind = entry.kind();
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
         let owner = (stat.stx_uid, stat.stx_gid) != self.0.owners.of(&entry.attributes);
-        let may_chown = self.0.caller.may_chown;
+        let may_chown = self.0.credentials.may_chown;
         // Without the owner setuid and setgid are dropped, and that is right.
         let bits = if owner && !may_chown { 0o1777 } else { 0o7777 };
         let mode = (system::mode(stat) ^ u32::from(entry.attributes.mode)) & bits;
@@ -153,7 +154,7 @@ pub(crate) fn differing_xattrs(
     object: BorrowedFd<'_>,
     entry: &Entry,
 ) -> impl Iterator<Item = Vec<u8>> {
-    let handle = Handle::path(object);
+    let handle = AttributeHandle::path(object);
     let recorded = &entry.attributes.xattrs;
     let wrong = recorded.iter().filter(move |xattr| {
         !matches!(xattrs::value(handle, &xattr.name), Ok(Some(value)) if value == xattr.value)

@@ -2,7 +2,7 @@
 //! that were there before.
 
 use crate::acl;
-use crate::handle::Handle;
+use crate::handle::AttributeHandle;
 use crate::problem::Attribute;
 use crate::target::Target;
 use format::entry::{Entry, Xattr};
@@ -28,7 +28,7 @@ pub(crate) fn is_ours_to_remove(name: &[u8]) -> bool {
 }
 
 /// All names on an object.
-pub(crate) fn names(handle: Handle<'_>) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn names(handle: AttributeHandle<'_>) -> Result<Vec<Vec<u8>>> {
     let mut buffer = vec![0; MAX_BYTES];
     let length = handle.xattr_names(&mut buffer)?;
     let names = buffer[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -36,7 +36,7 @@ pub(crate) fn names(handle: Handle<'_>) -> Result<Vec<Vec<u8>>> {
 }
 
 /// A value; `None` when the object does not have it.
-pub(crate) fn value(handle: Handle<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> {
+pub(crate) fn value(handle: AttributeHandle<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> {
     let mut buffer = vec![0; MAX_BYTES];
     match handle.xattr(name, &mut buffer) {
         Ok(length) => {
@@ -50,7 +50,7 @@ pub(crate) fn value(handle: Handle<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> 
 
 impl Target {
     /// `user.*`: before the mode, since a plain user must be able to write to the object.
-    pub(crate) fn set_user_xattrs(&self, handle: Handle<'_>, entry: &Entry) {
+    pub(crate) fn set_user_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry) {
         let early = |x: &&Xattr| !comes_after_mode(&x.name);
         entry.attributes.xattrs.iter().filter(early).for_each(|x| {
             self.set_xattr(handle, entry, x);
@@ -58,7 +58,7 @@ impl Target {
     }
 
     /// ACLs and labels, then capabilities: after the mode.
-    pub(crate) fn set_late_xattrs(&self, handle: Handle<'_>, entry: &Entry, mode: u32) {
+    pub(crate) fn set_late_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry, mode: u32) {
         let late = || entry.attributes.xattrs.iter().filter(|x| comes_after_mode(&x.name));
         for xattr in late().filter(|x| !is_capability(&x.name)) {
             let set = self.set_xattr(handle, entry, xattr);
@@ -71,7 +71,7 @@ impl Target {
             .for_each(|x| _ = self.set_xattr(handle, entry, x));
     }
 
-    fn set_xattr(&self, handle: Handle<'_>, entry: &Entry, xattr: &Xattr) -> bool {
+    fn set_xattr(&self, handle: AttributeHandle<'_>, entry: &Entry, xattr: &Xattr) -> bool {
         let result = handle.set_xattr(&xattr.name, &xattr.value);
         if let Err(error) = result {
             self.degrade(entry, Attribute::Xattr(xattr.name.clone()), error);
@@ -80,7 +80,7 @@ impl Target {
     }
 
     /// On an object that was there before: what the entry does not have goes.
-    pub(crate) fn remove_other_xattrs(&self, handle: Handle<'_>, entry: &Entry) {
+    pub(crate) fn remove_other_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry) {
         let wanted = |name: &[u8]| entry.attributes.xattrs.iter().any(|x| x.name == name);
         for name in names(handle).unwrap_or_default() {
             if wanted(&name) || !is_ours_to_remove(&name) {
@@ -95,7 +95,7 @@ impl Target {
 
 /// With an ACL the group bits of the mode are its mask. Where the ACL did not take, they would
 /// give the owning group what the mask allows to others: it gets its own bits instead.
-fn narrow_without_acl(handle: Handle<'_>, xattr: &Xattr, mode: u32) {
+fn narrow_without_acl(handle: AttributeHandle<'_>, xattr: &Xattr, mode: u32) {
     let Some(group) = acl::owning_group_bits(&xattr.value) else {
         return;
     };

@@ -3,7 +3,7 @@
 use super::work::RestoreContext;
 use format::entry::Entry;
 use parking_lot::Mutex;
-use restore::{Begun, OpenFile, Outcome, Problem};
+use restore::{OpenFile, RestoreOutcome, RestoreProblem, StartedFile};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -132,9 +132,9 @@ impl FileJob {
         // What is there already may have its attributes set right, and stay.
         let entry =
             if shared.is_new { Cow::Borrowed(&self.entry) } else { shared.whole(&self.entry) };
-        match parent.and_then(|parent| shared.target.begin_file(&parent, &entry)) {
-            Ok(Begun::Open(file)) => State::Open(Arc::new(file)),
-            Ok(Begun::Settled(outcome)) => {
+        match parent.and_then(|parent| shared.target.start_file(&parent, &entry)) {
+            Ok(StartedFile::Open(file)) => State::Open(Arc::new(file)),
+            Ok(StartedFile::Settled(outcome)) => {
                 shared.settled(&self.entry, outcome);
                 State::Over
             }
@@ -145,7 +145,7 @@ impl FileJob {
         }
     }
 
-    fn fail(&self, shared: &RestoreContext<'_>, problem: &Problem) {
+    fn fail(&self, shared: &RestoreContext<'_>, problem: &RestoreProblem) {
         if !self.failed.swap(true, Ordering::Relaxed) {
             shared.problem(problem);
         }
@@ -160,9 +160,9 @@ impl FileJob {
 
 impl RestoreContext<'_> {
     /// A file is there now.
-    pub(super) fn wrote(&self, entry: &Entry, outcome: Outcome) {
+    pub(super) fn wrote(&self, entry: &Entry, outcome: RestoreOutcome) {
         match outcome {
-            Outcome::Created | Outcome::Replaced => {
+            RestoreOutcome::Created | RestoreOutcome::Replaced => {
                 super::Counters::add(&self.counters.files, 1);
                 super::Counters::add(&self.counters.bytes, entry.size);
             }
@@ -171,11 +171,11 @@ impl RestoreContext<'_> {
     }
 
     /// Nothing had to be written.
-    pub(super) fn settled(&self, entry: &Entry, outcome: Outcome) {
+    pub(super) fn settled(&self, entry: &Entry, outcome: RestoreOutcome) {
         match outcome {
-            Outcome::Kept => super::Counters::add(&self.counters.kept, 1),
-            Outcome::Created | Outcome::Replaced => self.wrote(entry, outcome),
-            Outcome::Unchanged | Outcome::NeedsCopy => {
+            RestoreOutcome::Kept => super::Counters::add(&self.counters.kept, 1),
+            RestoreOutcome::Created | RestoreOutcome::Replaced => self.wrote(entry, outcome),
+            RestoreOutcome::Unchanged | RestoreOutcome::NeedsCopy => {
                 super::Counters::add(&self.counters.unchanged, 1)
             }
         }

@@ -11,7 +11,7 @@ use crate::blocks::Scratch;
 use crate::pages::PageReader;
 use crate::{Error, Result};
 use format::entry::{Entry, Kind, LinkGroup, Segment};
-use restore::{Cause, Outcome};
+use restore::{RestoreCause, RestoreOutcome};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -138,7 +138,7 @@ impl Finisher<'_> {
             return Ok(());
         }
         let keep = |name: &[u8]| names.0.contains(&self.hasher.hash_one(name));
-        let others = match target.others(directory, keep) {
+        let others = match target.extraneous(directory, keep) {
             Ok(others) => others,
             Err(problem) => {
                 self.shared.failed(&problem.path, &problem.reason());
@@ -188,12 +188,12 @@ impl Finisher<'_> {
             .and_then(|parent| target.hard_link(&parent, &entry, existing));
         let counters = &self.shared.counters;
         match linked {
-            Ok(Outcome::NeedsCopy) => self.instead_of_link(entry)?,
-            Ok(Outcome::Unchanged) => Counters::add(&counters.unchanged, 1),
+            Ok(RestoreOutcome::NeedsCopy) => self.instead_of_link(entry)?,
+            Ok(RestoreOutcome::Unchanged) => Counters::add(&counters.unchanged, 1),
             Ok(_) => Counters::add(&counters.links, 1),
             Err(problem) => {
                 self.shared.problem(&problem);
-                if problem.error == Cause::NotEmpty {
+                if problem.error == RestoreCause::NotEmpty {
                     self.plan_in_the_way(&entry.path)?;
                 }
             }

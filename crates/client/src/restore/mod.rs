@@ -213,7 +213,7 @@ pub fn run(
         fatal: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
-    shared.mark()?;
+    shared.write_marker()?;
     let tree = Tree { pages: &pages, snapshot, selection: &selection };
     tree.restore(&shared)?;
     place.sync().map_err(|problem| target_error(target, &problem))?;
@@ -301,28 +301,28 @@ pub(crate) fn threads(options: &RestoreOptions) -> usize {
 fn open_target(
     target: &Path,
     options: &RestoreOptions,
-) -> std::result::Result<Target, restore::Problem> {
+) -> std::result::Result<Target, restore::RestoreProblem> {
     match &options.target_below {
         Some(folder) => Target::open_below(folder, target, target_options(options)),
         None => Target::open(target, target_options(options)),
     }
 }
 
-fn target_options(options: &RestoreOptions) -> restore::Options {
-    restore::Options {
+fn target_options(options: &RestoreOptions) -> restore::TargetOptions {
+    restore::TargetOptions {
         overwrite: options.overwrite,
         dry_run: options.dry_run,
         owners: match (options.no_owner, options.numeric_owners) {
-            (true, _) => restore::Owners::Caller,
-            (false, true) => restore::Owners::ById,
-            (false, false) => restore::Owners::default(),
+            (true, _) => restore::OwnerMapping::Caller,
+            (false, true) => restore::OwnerMapping::ById,
+            (false, false) => restore::OwnerMapping::default(),
         },
         sparse: true,
         sync: !options.no_sync,
     }
 }
 
-fn target_error(target: &Path, problem: &restore::Problem) -> Error {
+fn target_error(target: &Path, problem: &restore::RestoreProblem) -> Error {
     let kind = if problem.no_space() {
         std::io::ErrorKind::StorageFull
     } else {

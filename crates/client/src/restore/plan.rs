@@ -13,7 +13,7 @@ use format::entry::{Content, Entry, Kind, LinkGroup, Segment};
 use format::list;
 use format::page::PageKind;
 use ids::{ObjectId, RecordLocation};
-use restore::{Overwrite, Sameness};
+use restore::{ContentMatch, Overwrite};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -136,12 +136,12 @@ impl<'a> Planner<'a> {
         else {
             return Ok(false);
         };
-        match shared.target.settle_unchanged(&whole) {
-            Sameness::Equal => Ok(true),
-            Sameness::Other => Ok(false),
-            Sameness::Doubtful => {
+        match shared.target.match_metadata(&whole) {
+            ContentMatch::Equal => Ok(true),
+            ContentMatch::Different => Ok(false),
+            ContentMatch::Uncertain => {
                 let equal = verify::has_content(shared, self.pages, entry, &mut self.buffer)?;
-                Ok(equal && shared.target.settle_compared(&whole) == Sameness::Equal)
+                Ok(equal && shared.target.match_after_comparison(&whole) == ContentMatch::Equal)
             }
         }
     }

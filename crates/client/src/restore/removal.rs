@@ -7,7 +7,7 @@ use super::entries::Selection;
 use super::work::RestoreContext;
 use crate::manifest::Snapshot;
 use crate::{Error, Result};
-use restore::{Removed, Spare};
+use restore::{KeepFilter, RemovalOutcome};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
@@ -110,10 +110,10 @@ pub(super) fn run(
         return Ok(false);
     }
     let unselected = |path: &[u8], is_directory| !selection.wants_in_target(path, is_directory);
-    let spare = selection.has_patterns().then_some(&unselected as Spare<'_>);
+    let spare = selection.has_patterns().then_some(&unselected as KeepFilter<'_>);
     removals.each(|path| {
         shared.check()?;
-        let Removed { objects, problem } = shared.target.remove(path, spare);
+        let RemovalOutcome { objects, problem } = shared.target.remove(path, spare);
         if objects > 0 {
             Counters::add(&shared.counters.deleted, objects);
             shared.monitor.removed(path, objects);

@@ -10,7 +10,7 @@ use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};
 use ids::{ObjectId, RecordLocation};
 use parking_lot::Mutex;
-use restore::{Cause, Outcome, Problem, Target};
+use restore::{RestoreCause, RestoreOutcome, RestoreProblem, Target};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use seal::Opened;
 use std::borrow::Cow;
@@ -112,7 +112,9 @@ pub(super) fn plain(shared: &RestoreContext<'_>, entry: &Entry) {
     match created {
         Ok(None) => Counters::add(&shared.counters.directories, 1),
         Ok(Some(outcome)) if entry.kind() == Kind::File => shared.wrote(entry, outcome),
-        Ok(Some(Outcome::Created | Outcome::Replaced)) => Counters::add(&shared.counters.links, 1),
+        Ok(Some(RestoreOutcome::Created | RestoreOutcome::Replaced)) => {
+            Counters::add(&shared.counters.links, 1)
+        }
         Ok(Some(outcome)) => shared.settled(entry, outcome),
         Err(problem) => shared.problem(&problem),
     }
@@ -205,7 +207,7 @@ impl RestoreContext<'_> {
     }
 
     /// The target did not take an object.
-    pub(super) fn problem(&self, problem: &Problem) {
+    pub(super) fn problem(&self, problem: &RestoreProblem) {
         self.note_space(problem);
         if !self.waits_for_removal(problem) {
             self.failed(&problem.path, &problem.reason());
@@ -213,8 +215,10 @@ impl RestoreContext<'_> {
     }
 
     /// Whether the object comes later, once the directory that has its name is removed.
-    fn waits_for_removal(&self, problem: &Problem) -> bool {
-        self.options.delete && problem.error == Cause::NotEmpty && self.put_off(&problem.path)
+    fn waits_for_removal(&self, problem: &RestoreProblem) -> bool {
+        self.options.delete
+            && problem.error == RestoreCause::NotEmpty
+            && self.put_off(&problem.path)
     }
 
     /// Puts an object off until the directory of its name is removed.
@@ -244,8 +248,8 @@ impl RestoreContext<'_> {
 
     /// Notes in the target that a restore begins. Where that cannot be, it is told: an
     /// interruption will not be noticed.
-    pub(super) fn mark(&self) -> Result<()> {
-        match self.target.mark() {
+    pub(super) fn write_marker(&self) -> Result<()> {
+        match self.target.write_marker() {
             Ok(()) => Ok(()),
             Err(problem) if problem.no_space() => {
                 self.note_space(&problem);
@@ -279,7 +283,7 @@ impl RestoreContext<'_> {
     }
 
     /// A full target ends the restore: everything after would fail alike.
-    pub(super) fn note_space(&self, problem: &Problem) {
+    pub(super) fn note_space(&self, problem: &RestoreProblem) {
         self.is_full.fetch_or(problem.no_space(), Ordering::Relaxed);
     }
 
@@ -287,7 +291,7 @@ impl RestoreContext<'_> {
     pub(super) fn would_write(&self, used: &ChunkUse) {
         if used.offset == 0 {
             self.pass(used.file.entry.size);
-            self.wrote(&used.file.entry, restore::Outcome::Created);
+            self.wrote(&used.file.entry, restore::RestoreOutcome::Created);
         }
     }
 

@@ -1,149 +1,159 @@
 //! Into a tree that is there already.
 
 use crate::testing::*;
-use crate::{Cause, Options, Outcome, Overwrite, Sameness, Target};
+use crate::{ContentMatch, Overwrite, RestoreCause, RestoreOutcome, Target, TargetOptions};
 use format::entry::{Entry, Kind};
 use std::fs;
 
-fn try_file(target: &Target, entry: &Entry, content: &[u8]) -> Result<Outcome, crate::Problem> {
+fn try_file(
+    target: &Target,
+    entry: &Entry,
+    content: &[u8],
+) -> Result<RestoreOutcome, crate::RestoreProblem> {
     let parent = target.parent_of(&entry.path)?;
     target.small_file(&parent, &Entry { size: content.len() as u64, ..entry.clone() }, content)
 }
 
 #[test]
 fn never_keeps_always_replaces_if_changed_compares() {
-    let place = Place::new();
+    let folder = TestFolder::new();
     let entry = file("f", 0o640);
-    fs::write(place.at("f"), "old").unwrap();
-    let restored = |overwrite, content: &[u8]| try_file(&place.target(overwrite), &entry, content);
-    assert_eq!(restored(Overwrite::Never, b"new"), Ok(Outcome::Kept));
-    assert_eq!(fs::read(place.at("f")).unwrap(), b"old");
-    assert_eq!(restored(Overwrite::IfChanged, b"new"), Ok(Outcome::Replaced)); // mtime differs
-    assert_eq!(restored(Overwrite::IfChanged, b"NEW"), Ok(Outcome::Unchanged));
-    assert_eq!(fs::read(place.at("f")).unwrap(), b"new");
-    assert_eq!(restored(Overwrite::Always, b"NEW"), Ok(Outcome::Replaced));
-    assert_eq!(fs::read(place.at("f")).unwrap(), b"NEW");
-    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1);
+    fs::write(folder.at("f"), "old").unwrap();
+    let restored = |overwrite, content: &[u8]| try_file(&folder.target(overwrite), &entry, content);
+    assert_eq!(restored(Overwrite::Never, b"new"), Ok(RestoreOutcome::Kept));
+    assert_eq!(fs::read(folder.at("f")).unwrap(), b"old");
+    assert_eq!(restored(Overwrite::IfChanged, b"new"), Ok(RestoreOutcome::Replaced)); // mtime differs
+    assert_eq!(restored(Overwrite::IfChanged, b"NEW"), Ok(RestoreOutcome::Unchanged));
+    assert_eq!(fs::read(folder.at("f")).unwrap(), b"new");
+    assert_eq!(restored(Overwrite::Always, b"NEW"), Ok(RestoreOutcome::Replaced));
+    assert_eq!(fs::read(folder.at("f")).unwrap(), b"NEW");
+    assert_eq!(fs::read_dir(folder.root()).unwrap().count(), 1);
 }
 
 #[test]
 fn if_newer_keeps_what_is_as_young_as_the_snapshot_or_younger() {
-    let place = Place::new();
+    let folder = TestFolder::new();
     let entry = file("f", 0o640);
-    let restored = |content: &[u8]| try_file(&place.target(Overwrite::IfNewer), &entry, content);
-    assert_eq!(restored(b"first"), Ok(Outcome::Created));
-    assert_eq!(restored(b"same time"), Ok(Outcome::Kept));
-    fs::write(place.at("f"), "edited since").unwrap(); // now: later than any entry of these tests
-    assert_eq!(restored(b"older"), Ok(Outcome::Kept));
-    assert_eq!(fs::read(place.at("f")).unwrap(), b"edited since");
+    let restored = |content: &[u8]| try_file(&folder.target(Overwrite::IfNewer), &entry, content);
+    assert_eq!(restored(b"first"), Ok(RestoreOutcome::Created));
+    assert_eq!(restored(b"same time"), Ok(RestoreOutcome::Kept));
+    fs::write(folder.at("f"), "edited since").unwrap(); // now: later than any entry of these tests
+    assert_eq!(restored(b"older"), Ok(RestoreOutcome::Kept));
+    assert_eq!(fs::read(folder.at("f")).unwrap(), b"edited since");
     let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
-    fs::File::options().write(true).open(place.at("f")).unwrap().set_modified(before).unwrap();
-    assert_eq!(restored(b"newer"), Ok(Outcome::Replaced));
-    assert_eq!(fs::read(place.at("f")).unwrap(), b"newer");
+    fs::File::options().write(true).open(folder.at("f")).unwrap().set_modified(before).unwrap();
+    assert_eq!(restored(b"newer"), Ok(RestoreOutcome::Replaced));
+    assert_eq!(fs::read(folder.at("f")).unwrap(), b"newer");
 }
 
 #[test]
 fn after_a_restore_that_was_cut_short_if_newer_believes_no_time() {
-    let place = Place::new();
-    let unfinished = place.target(Overwrite::IfNewer);
-    unfinished.mark().unwrap();
+    let folder = TestFolder::new();
+    let unfinished = folder.target(Overwrite::IfNewer);
+    unfinished.write_marker().unwrap();
     restore(&unfinished, &file("f", 0o640), b"\0\0\0");
-    fs::write(place.at("g"), "half a fi").unwrap();
+    fs::write(folder.at("g"), "half a fi").unwrap();
     drop(unfinished);
-    let resumed = place.target(Overwrite::IfNewer);
-    assert_eq!(try_file(&resumed, &file("f", 0o640), b"abc"), Ok(Outcome::Replaced));
+    let resumed = folder.target(Overwrite::IfNewer);
+    assert_eq!(try_file(&resumed, &file("f", 0o640), b"abc"), Ok(RestoreOutcome::Replaced));
     let told = try_file(&resumed, &file("g", 0o640), b"half a file").unwrap_err();
-    assert_eq!(told.error, Cause::MayBeTorn);
-    assert_eq!(fs::read(place.at("g")).unwrap(), b"half a fi", "it may be somebody's work");
+    assert_eq!(told.error, RestoreCause::MaybeIncomplete);
+    assert_eq!(fs::read(folder.at("g")).unwrap(), b"half a fi", "it may be somebody's work");
 }
 
 #[test]
 fn an_equal_file_gets_its_mode_and_owner_back() {
-    let place = Place::new();
-    restore(&place.target(Overwrite::Always), &file("f", 0o640), b"abc");
-    fs::set_permissions(place.at("f"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+    let folder = TestFolder::new();
+    restore(&folder.target(Overwrite::Always), &file("f", 0o640), b"abc");
+    fs::set_permissions(folder.at("f"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
         .unwrap();
-    std::os::unix::fs::chown(place.at("f"), Some(3), Some(3)).unwrap();
-    let target = place.target(Overwrite::IfChanged);
-    let before = place.look("f").stx_ino;
-    assert_eq!(restore(&target, &file("f", 0o640), b"abc"), Outcome::Unchanged);
+    std::os::unix::fs::chown(folder.at("f"), Some(3), Some(3)).unwrap();
+    let target = folder.target(Overwrite::IfChanged);
+    let before = folder.look("f").stx_ino;
+    assert_eq!(restore(&target, &file("f", 0o640), b"abc"), RestoreOutcome::Unchanged);
     assert_eq!(target.compare_metadata(&Entry { size: 3, ..file("f", 0o640) }), []);
-    assert_eq!(place.look("f").stx_ino, before);
+    assert_eq!(folder.look("f").stx_ino, before);
 }
 
 /// Review: `put_right` changed a file that has names elsewhere through its name in the target.
 #[test]
 fn an_equal_file_with_names_elsewhere_is_replaced_and_not_changed() {
-    let place = Place::new();
-    restore(&place.target(Overwrite::Always), &file("f", 0o640), b"abc");
-    let other = place.folder.path().join("outside/canary2");
-    fs::hard_link(place.at("f"), &other).unwrap();
+    let folder = TestFolder::new();
+    restore(&folder.target(Overwrite::Always), &file("f", 0o640), b"abc");
+    let other = folder.folder.path().join("outside/canary2");
+    fs::hard_link(folder.at("f"), &other).unwrap();
     let wanted = with_xattr(file("f", 0o600), "user.new", b"1");
-    assert_eq!(restore(&place.target(Overwrite::IfChanged), &wanted, b"ABC"), Outcome::Replaced);
+    assert_eq!(
+        restore(&folder.target(Overwrite::IfChanged), &wanted, b"ABC"),
+        RestoreOutcome::Replaced
+    );
     let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&other).unwrap());
     assert_eq!((mode & 0o777, fs::read(&other).unwrap()), (0o640, b"abc".to_vec()));
     // Nothing to put right: it stays.
     fs::remove_file(&other).unwrap();
-    fs::hard_link(place.at("f"), &other).unwrap();
-    assert_eq!(restore(&place.target(Overwrite::IfChanged), &wanted, b"ABC"), Outcome::Unchanged);
+    fs::hard_link(folder.at("f"), &other).unwrap();
+    assert_eq!(
+        restore(&folder.target(Overwrite::IfChanged), &wanted, b"ABC"),
+        RestoreOutcome::Unchanged
+    );
     fs::remove_file(other).unwrap();
-    place.assert_canary_alive();
+    folder.assert_canary_alive();
 }
 
 /// A file as a power cut leaves it: its length and its times are there, its data is not.
 #[test]
 fn what_an_unfinished_restore_wrote_is_not_believed_by_its_size_and_time() {
-    let place = Place::new();
-    let unfinished = place.target(Overwrite::IfChanged);
-    unfinished.mark().unwrap();
+    let folder = TestFolder::new();
+    let unfinished = folder.target(Overwrite::IfChanged);
+    unfinished.write_marker().unwrap();
     restore(&unfinished, &file("f", 0o640), b"\0\0\0");
     drop(unfinished);
     let entry = Entry { size: 3, ..file("f", 0o640) };
-    let resumed = place.target(Overwrite::IfChanged);
-    assert_eq!(resumed.settle_unchanged(&entry), Sameness::Doubtful);
-    assert_eq!(resumed.settle_compared(&entry), Sameness::Equal);
-    assert_eq!(restore(&resumed, &entry, b"abc"), Outcome::Replaced);
+    let resumed = folder.target(Overwrite::IfChanged);
+    assert_eq!(resumed.match_metadata(&entry), ContentMatch::Uncertain);
+    assert_eq!(resumed.match_after_comparison(&entry), ContentMatch::Equal);
+    assert_eq!(restore(&resumed, &entry, b"abc"), RestoreOutcome::Replaced);
     assert_eq!(
-        fs::read_dir(place.root()).unwrap().count(),
+        fs::read_dir(folder.root()).unwrap().count(),
         2,
         "the marker stays until all is safe"
     );
     resumed.sync().unwrap();
-    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1);
-    let third = place.target(Overwrite::IfChanged);
-    assert_eq!(third.settle_unchanged(&entry), Sameness::Equal);
+    assert_eq!(fs::read_dir(folder.root()).unwrap().count(), 1);
+    let third = folder.target(Overwrite::IfChanged);
+    assert_eq!(third.match_metadata(&entry), ContentMatch::Equal);
 }
 
 #[test]
 fn a_restore_takes_no_marker_away_that_is_of_one_that_runs() {
-    let place = Place::new();
-    let (first, second) = (place.target(Overwrite::Always), place.target(Overwrite::Always));
-    first.mark().unwrap();
-    let third = place.target(Overwrite::Always);
-    second.mark().unwrap();
+    let folder = TestFolder::new();
+    let (first, second) = (folder.target(Overwrite::Always), folder.target(Overwrite::Always));
+    first.write_marker().unwrap();
+    let third = folder.target(Overwrite::Always);
+    second.write_marker().unwrap();
     third.sync().unwrap();
-    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 2);
-    let listed = delete_others(&first, b"", |_| false);
+    assert_eq!(fs::read_dir(folder.root()).unwrap().count(), 2);
+    let listed = delete_extraneous(&first, b"", |_| false);
     assert_eq!(listed, [], "a marker is none of the names that the snapshot lacks");
     first.sync().unwrap();
     second.sync().unwrap();
-    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(folder.root()).unwrap().count(), 0);
 }
 
 #[test]
 fn a_marker_that_makes_no_sense_doubts_everything() {
-    let place = Place::new();
-    restore(&place.target(Overwrite::Always), &file("f", 0o640), b"abc");
-    fs::write(place.at(".icecore-restore-x"), "").unwrap();
+    let folder = TestFolder::new();
+    restore(&folder.target(Overwrite::Always), &file("f", 0o640), b"abc");
+    fs::write(folder.at(".icecore-restore-x"), "").unwrap();
     let entry = Entry { size: 3, ..file("f", 0o640) };
-    let target = place.target(Overwrite::IfChanged);
-    assert_eq!(target.settle_unchanged(&entry), Sameness::Doubtful);
+    let target = folder.target(Overwrite::IfChanged);
+    assert_eq!(target.match_metadata(&entry), ContentMatch::Uncertain);
 }
 
 #[test]
 fn removing_a_name_leaves_its_directory_as_it_was() {
-    let place = Place::new();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
     let entry = directory("d", 0o555);
     target.directory(&entry).unwrap();
     restore(&target, &file("d/stranger", 0o644), b"");
@@ -154,116 +164,117 @@ fn removing_a_name_leaves_its_directory_as_it_was() {
 
 #[test]
 fn replacing_one_name_of_a_hard_link_leaves_the_other() {
-    let place = Place::new();
-    fs::write(place.at("f"), "old").unwrap();
-    fs::hard_link(place.at("f"), place.folder.path().join("outside/canary2")).unwrap();
-    restore(&place.target(Overwrite::Always), &file("f", 0o640), b"new");
-    let other = place.folder.path().join("outside/canary2");
+    let folder = TestFolder::new();
+    fs::write(folder.at("f"), "old").unwrap();
+    fs::hard_link(folder.at("f"), folder.folder.path().join("outside/canary2")).unwrap();
+    restore(&folder.target(Overwrite::Always), &file("f", 0o640), b"new");
+    let other = folder.folder.path().join("outside/canary2");
     assert_eq!(fs::read(&other).unwrap(), b"old");
     fs::remove_file(other).unwrap();
-    place.assert_canary_alive();
+    folder.assert_canary_alive();
 }
 
 #[test]
 fn linked_names_of_an_older_tree_are_linked_anew() {
-    let place = Place::new();
+    let folder = TestFolder::new();
     for overwrite in [Overwrite::Always, Overwrite::Always, Overwrite::IfChanged] {
-        let target = place.target(overwrite);
+        let target = folder.target(overwrite);
         restore(&target, &file("a", 0o644), b"abc");
         let parent = target.parent_of(b"b").unwrap();
         target.hard_link(&parent, &file("b", 0o644), b"a").unwrap();
-        assert_eq!(place.look("a").stx_ino, place.look("b").stx_ino);
+        assert_eq!(folder.look("a").stx_ino, folder.look("b").stx_ino);
     }
     // Equal, but a file of its own: becomes a link.
-    fs::remove_file(place.at("b")).unwrap();
-    restore(&place.target(Overwrite::Always), &file("b", 0o644), b"abc");
-    let target = place.target(Overwrite::IfChanged);
+    fs::remove_file(folder.at("b")).unwrap();
+    restore(&folder.target(Overwrite::Always), &file("b", 0o644), b"abc");
+    let target = folder.target(Overwrite::IfChanged);
     let parent = target.parent_of(b"b").unwrap();
     let linked = target.hard_link(&parent, &file("b", 0o644), b"a");
-    assert_eq!(linked, Ok(Outcome::Replaced));
-    assert_eq!(place.look("a").stx_ino, place.look("b").stx_ino);
+    assert_eq!(linked, Ok(RestoreOutcome::Replaced));
+    assert_eq!(folder.look("a").stx_ino, folder.look("b").stx_ino);
 }
 
 #[test]
 fn kinds_replace_each_other_but_full_directories_are_removed_first() {
-    let place = Place::new();
-    fs::create_dir(place.at("empty")).unwrap();
-    fs::create_dir_all(place.at("full/deep")).unwrap();
-    fs::write(place.at("file"), "").unwrap();
-    std::os::unix::fs::symlink("../outside", place.at("link")).unwrap();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    fs::create_dir(folder.at("empty")).unwrap();
+    fs::create_dir_all(folder.at("full/deep")).unwrap();
+    fs::write(folder.at("file"), "").unwrap();
+    std::os::unix::fs::symlink("../outside", folder.at("link")).unwrap();
+    let target = folder.target(Overwrite::Always);
     restore(&target, &file("empty", 0o644), b"1");
     let full = try_file(&target, &file("full", 0o644), b"1").unwrap_err();
-    assert_eq!(full.error, Cause::NotEmpty);
-    let names = fs::read_dir(place.root()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(full.error, RestoreCause::NotEmpty);
+    let names = fs::read_dir(folder.root()).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with('.')).collect();
     assert_eq!(left, [""; 0], "what was to take its place");
     for name in ["file", "link"] {
         target.directory(&directory(name, 0o755)).unwrap();
         restore(&target, &file(format!("{name}/x"), 0o644), b"1");
     }
-    let rehearsed = place.target_with(Options { dry_run: true, ..options(Overwrite::Always) });
+    let rehearsed =
+        folder.target_with(TargetOptions { dry_run: true, ..options(Overwrite::Always) });
     assert_eq!(rehearsed.remove(b"full", None).objects, 2);
     assert!(target.is_full_directory(b"full"));
-    assert_eq!(target.remove(b"full", None), crate::Removed { objects: 2, problem: None });
+    assert_eq!(target.remove(b"full", None), crate::RemovalOutcome { objects: 2, problem: None });
     restore(&target, &file("full", 0o644), b"1");
-    place.assert_canary_alive();
-    let never = place.target(Overwrite::Never).directory(&directory("full", 0o755));
-    assert_eq!(never.map(|_| ()).unwrap_err().error, Cause::Occupied);
+    folder.assert_canary_alive();
+    let never = folder.target(Overwrite::Never).directory(&directory("full", 0o755));
+    assert_eq!(never.map(|_| ()).unwrap_err().error, RestoreCause::Occupied);
 }
 
 #[test]
 fn what_this_run_restored_is_never_overwritten_by_it() {
-    for place in Place::both() {
-        let target = place.target(Overwrite::Always);
+    for folder in TestFolder::both() {
+        let target = folder.target(Overwrite::Always);
         restore(&target, &file("f", 0o644), b"first");
         let second = try_file(&target, &file("f", 0o644), b"second").unwrap_err();
-        assert_eq!(second.error, Cause::Collision);
+        assert_eq!(second.error, RestoreCause::Collision);
         let parent = target.parent_of(b"f").unwrap();
         assert!(target.special(&parent, &entry(Kind::Fifo, "f", 0o644)).is_err());
         assert!(target.directory(&directory("f", 0o755)).is_err());
-        assert_eq!(fs::read(place.at("f")).unwrap(), b"first");
+        assert_eq!(fs::read(folder.at("f")).unwrap(), b"first");
     }
 }
 
 #[test]
 fn names_that_fold_together_are_told_apart() {
-    let place = Place::below(std::path::Path::new("/dev/shm"));
-    let Some(mount) = Folding::mount(&place.root()) else {
-        return folded_names_are_played(&place);
+    let folder = TestFolder::below(std::path::Path::new("/dev/shm"));
+    let Some(mount) = Folding::mount(&folder.root()) else {
+        return folded_names_are_played(&folder);
     };
-    let target = place.target(Overwrite::Always);
+    let target = folder.target(Overwrite::Always);
     target.directory(&directory("d", 0o755)).unwrap();
     mount.fold("d");
     restore(&target, &file("d/Name", 0o644), b"one");
     let error = try_file(&target, &file("d/name", 0o644), b"two").unwrap_err();
-    assert_eq!(error.error, Cause::Collision);
+    assert_eq!(error.error, RestoreCause::Collision);
     // A resumed restore finds the other spelling with an old birth.
     for overwrite in [Overwrite::Always, Overwrite::IfChanged, Overwrite::Never] {
-        let target = place.target(overwrite);
+        let target = folder.target(overwrite);
         let error = try_file(&target, &file("d/nAME", 0o644), b"two").unwrap_err();
-        assert_eq!(error.error, Cause::Collision);
+        assert_eq!(error.error, RestoreCause::Collision);
     }
-    assert_eq!(fs::read(place.at("d/Name")).unwrap(), b"one");
+    assert_eq!(fs::read(folder.at("d/Name")).unwrap(), b"one");
 }
 
 /// What a file system that folds shows, where the kernel has none: a second name of what this run made,
 /// and one name in the list while another was asked for.
-fn folded_names_are_played(place: &Place) {
-    let target = place.target(Overwrite::Always);
+fn folded_names_are_played(folder: &TestFolder) {
+    let target = folder.target(Overwrite::Always);
     target.directory(&directory("d", 0o755)).unwrap();
     restore(&target, &file("d/Name", 0o644), b"one");
-    fs::hard_link(place.at("d/Name"), place.at("d/name")).unwrap();
+    fs::hard_link(folder.at("d/Name"), folder.at("d/name")).unwrap();
     let error = try_file(&target, &file("d/name", 0o644), b"two").unwrap_err();
-    assert_eq!(error.error, Cause::Collision);
-    fs::remove_file(place.at("d/name")).unwrap();
+    assert_eq!(error.error, RestoreCause::Collision);
+    fs::remove_file(folder.at("d/name")).unwrap();
     let parent = target.parent_of(b"d/name").unwrap();
-    parent.folds.set(true).unwrap();
+    parent.folds_names.set(true).unwrap();
     let judged =
         |name: &[u8]| target.refuse_other_spelling(&parent, parent.fd().unwrap(), name, b"d/name");
     assert!(judged(b"Name").is_ok());
-    assert_eq!(judged(b"nAME").unwrap_err().error, Cause::Collision);
-    assert_eq!(fs::read(place.at("d/Name")).unwrap(), b"one");
+    assert_eq!(judged(b"nAME").unwrap_err().error, RestoreCause::Collision);
+    assert_eq!(fs::read(folder.at("d/Name")).unwrap(), b"one");
 }
 
 /// A tmpfs that can fold names (Linux 6.13, built with Unicode); `None` where it cannot be mounted.
@@ -290,12 +301,12 @@ impl Drop for Folding {
 
 #[test]
 fn an_inherited_acl_does_not_stay() {
-    let place = Place::new();
-    fs::create_dir(place.at("d")).unwrap();
-    let path = place.at("d");
+    let folder = TestFolder::new();
+    fs::create_dir(folder.at("d")).unwrap();
+    let path = folder.at("d");
     rustix::fs::setxattr(&path, "system.posix_acl_default", &ACL, rustix::fs::XattrFlags::empty())
         .unwrap();
-    let target = place.target(Overwrite::Always);
+    let target = folder.target(Overwrite::Always);
     restore(&target, &file("d/f", 0o664), b"");
     let parent = target.parent_of(b"d/p").unwrap();
     target.special(&parent, &entry(Kind::Fifo, "d/p", 0o666)).unwrap();
@@ -312,12 +323,12 @@ fn an_inherited_acl_does_not_stay() {
 
 #[test]
 fn a_setgid_directory_does_not_decide_the_group() {
-    let place = Place::new();
-    fs::create_dir(place.at("d")).unwrap();
-    std::os::unix::fs::chown(place.at("d"), None, Some(50)).unwrap();
-    fs::set_permissions(place.at("d"), std::os::unix::fs::PermissionsExt::from_mode(0o2755))
+    let folder = TestFolder::new();
+    fs::create_dir(folder.at("d")).unwrap();
+    std::os::unix::fs::chown(folder.at("d"), None, Some(50)).unwrap();
+    fs::set_permissions(folder.at("d"), std::os::unix::fs::PermissionsExt::from_mode(0o2755))
         .unwrap();
-    let target = place.target(Overwrite::Always);
+    let target = folder.target(Overwrite::Always);
     let mut fifty = file("d/50", 0o644);
     change(&mut fifty, |a| a.gid = 50);
     for entry in [file("d/mine", 0o644), fifty, file("d/sub/x", 0o644)] {
@@ -328,28 +339,29 @@ fn a_setgid_directory_does_not_decide_the_group() {
 
 #[test]
 fn a_dry_run_changes_nothing_and_says_what_would_happen() {
-    let place = Place::new();
-    fs::write(place.at("old"), "old").unwrap();
-    let target = place.target_with(Options { dry_run: true, ..options(Overwrite::Always) });
+    let folder = TestFolder::new();
+    fs::write(folder.at("old"), "old").unwrap();
+    let target = folder.target_with(TargetOptions { dry_run: true, ..options(Overwrite::Always) });
     let new = directory("new", 0o755);
     target.directory(&new).unwrap();
-    assert_eq!(try_file(&target, &file("new/f", 0o644), b"1"), Ok(Outcome::Created));
-    assert_eq!(try_file(&target, &file("old", 0o644), b"1"), Ok(Outcome::Replaced));
+    assert_eq!(try_file(&target, &file("new/f", 0o644), b"1"), Ok(RestoreOutcome::Created));
+    assert_eq!(try_file(&target, &file("old", 0o644), b"1"), Ok(RestoreOutcome::Replaced));
     target.finish_directory(&new).unwrap();
-    assert_eq!(delete_others(&target, b"", |_| false), [Ok((b"old".to_vec(), 1))]);
-    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1);
-    assert_eq!(fs::read(place.at("old")).unwrap(), b"old");
+    assert_eq!(delete_extraneous(&target, b"", |_| false), [Ok((b"old".to_vec(), 1))]);
+    assert_eq!(fs::read_dir(folder.root()).unwrap().count(), 1);
+    assert_eq!(fs::read(folder.at("old")).unwrap(), b"old");
 }
 
 #[test]
 fn a_directory_that_was_there_gets_all_attributes_or_none() {
-    let place = Place::new();
-    fs::create_dir(place.at("d")).unwrap();
-    rustix::fs::setxattr(place.at("d"), "user.old", b"1", rustix::fs::XattrFlags::empty()).unwrap();
+    let folder = TestFolder::new();
+    fs::create_dir(folder.at("d")).unwrap();
+    rustix::fs::setxattr(folder.at("d"), "user.old", b"1", rustix::fs::XattrFlags::empty())
+        .unwrap();
     let entry = with_xattr(directory("d", 0o711), "user.new", b"2");
-    place.target(Overwrite::Never).finish_directory(&entry).unwrap();
-    assert_eq!(place.look("d").stx_mode & 0o7777, 0o755);
-    let target = place.target(Overwrite::IfChanged);
+    folder.target(Overwrite::Never).finish_directory(&entry).unwrap();
+    assert_eq!(folder.look("d").stx_mode & 0o7777, 0o755);
+    let target = folder.target(Overwrite::IfChanged);
     target.finish_directory(&entry).unwrap();
     assert_eq!(target.compare_metadata(&entry), []);
 }

@@ -1,19 +1,19 @@
 //! Every kind of object and attribute comes back as recorded.
 
 use crate::testing::*;
-use crate::{Attribute, Begun, Options, Outcome, Overwrite, Target};
+use crate::{Attribute, Overwrite, RestoreOutcome, StartedFile, Target, TargetOptions};
 use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP, Kind, Time};
 use std::os::unix::fs::FileExt;
 
 fn assert_as_recorded(target: &Target, entry: &Entry) {
     assert_eq!(target.compare_metadata(entry), [], "{:?}", String::from_utf8_lossy(&entry.path));
-    assert_eq!(target.settle_unchanged(entry), crate::Sameness::Equal);
+    assert_eq!(target.match_metadata(entry), crate::ContentMatch::Equal);
 }
 
 #[test]
 fn every_kind_comes_back_with_all_it_had() {
-    for place in Place::both() {
-        let target = place.target(Overwrite::IfChanged);
+    for folder in TestFolder::both() {
+        let target = folder.target(Overwrite::IfChanged);
         let mut all = vec![directory("d", 0o2751), symlink("d/link", b"/nowhere/\xff")];
         all.push(entry(Kind::Fifo, "d/fifo", 0o640));
         all.push(entry(Kind::Socket, "d/socket", 0o600));
@@ -26,7 +26,7 @@ fn every_kind_comes_back_with_all_it_had() {
                 Kind::Symlink => target.symlink(&parent, entry, b"/nowhere/\xff"),
                 _ => target.special(&parent, entry),
             };
-            assert_eq!(outcome, Ok(Outcome::Created));
+            assert_eq!(outcome, Ok(RestoreOutcome::Created));
         }
         target.finish_directory(&all[0]).unwrap();
         all.iter().for_each(|entry| assert_as_recorded(&target, entry));
@@ -36,11 +36,11 @@ fn every_kind_comes_back_with_all_it_had() {
 
 #[test]
 fn names_are_bytes_of_any_length_up_to_255() {
-    let place = Place::new();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
     for name in [&b"\xff\xfe\n\x1b[31m"[..], &[b'x'; 255], b"..."] {
         let file = file(name, 0o644);
-        assert_eq!(restore(&target, &file, b""), Outcome::Created);
+        assert_eq!(restore(&target, &file, b""), RestoreOutcome::Created);
         assert_as_recorded(&target, &file);
     }
     let long = file([b'x'; 256], 0o644);
@@ -50,8 +50,8 @@ fn names_are_bytes_of_any_length_up_to_255() {
 
 #[test]
 fn modes_come_back_whatever_the_umask_and_setuid_survives_the_owner() {
-    for place in Place::both() {
-        let target = place.target(Overwrite::Always);
+    for folder in TestFolder::both() {
+        let target = folder.target(Overwrite::Always);
         for mode in [0o000, 0o400, 0o666, 0o777, 0o4755, 0o2755, 0o6711, 0o1644] {
             for uid in [0, 99] {
                 let mut file = file(format!("{mode:o}-{uid}"), mode);
@@ -66,8 +66,8 @@ fn modes_come_back_whatever_the_umask_and_setuid_survives_the_owner() {
 
 #[test]
 fn acls_capabilities_and_attributes_come_back() {
-    let place = Place::new();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
     let mut file = with_xattr(file("f", 0o660), "security.capability", &CAPABILITY);
     file = with_xattr(file, "system.posix_acl_access", &ACL);
     file = with_xattr(file, "user.binary", &[0, 255, 10]);
@@ -84,11 +84,11 @@ fn acls_capabilities_and_attributes_come_back() {
 
 #[test]
 fn what_the_file_system_cannot_take_is_said_by_path() {
-    let place = Place::new();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
     let entry = with_xattr(file("f", 0o600), "nosuch.namespace", b"1");
     let parent = target.parent_of(b"f").unwrap();
-    assert_eq!(target.small_file(&parent, &entry, b""), Ok(Outcome::Created));
+    assert_eq!(target.small_file(&parent, &entry, b""), Ok(RestoreOutcome::Created));
     let degraded = target.take_degraded().list;
     assert_eq!(degraded.len(), 1);
     assert_eq!(degraded[0].path, b"f");
@@ -97,8 +97,8 @@ fn what_the_file_system_cannot_take_is_said_by_path() {
 
 #[test]
 fn times_reach_from_1901_to_2446_with_nanoseconds() {
-    let place = Place::new();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
     // At the very ends of its range the kernel cuts the nanoseconds off.
     for (number, secs) in [-2_147_483_647, -1, 0, 4_294_967_296, 15_032_385_534].iter().enumerate()
     {
@@ -112,13 +112,13 @@ fn times_reach_from_1901_to_2446_with_nanoseconds() {
 /// The kernel takes the nearest time that the file system has, without an error.
 #[test]
 fn a_time_that_the_file_system_cannot_store_is_said_by_path() {
-    let place = Place::new();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
     for (number, secs) in [-9_000_000_000_000, 40_000_000_000].into_iter().enumerate() {
         let mtime = Time { secs, nanos: 5 };
         let file = Entry { mtime, ..file(format!("f{number}"), 0o644) };
         let parent = target.parent_of(&file.path).unwrap();
-        assert_eq!(target.small_file(&parent, &file, b""), Ok(Outcome::Created));
+        assert_eq!(target.small_file(&parent, &file, b""), Ok(RestoreOutcome::Created));
         let said: Vec<_> = target.take_degraded().list;
         let said: Vec<_> = said.into_iter().map(|one| (one.path, one.attribute)).collect();
         let kept = target.compare_metadata(&file).is_empty();
@@ -130,20 +130,20 @@ fn a_time_that_the_file_system_cannot_store_is_said_by_path() {
 #[test]
 fn a_file_of_a_terabyte_of_hole_takes_no_time_and_no_space() {
     for sparse in [true, false] {
-        let place = Place::new();
-        let target = place.target_with(Options { sparse, ..options(Overwrite::Always) });
+        let folder = TestFolder::new();
+        let target = folder.target_with(TargetOptions { sparse, ..options(Overwrite::Always) });
         let size = if sparse { 1 << 40 } else { 1 << 20 };
         let entry = Entry { size, ..file("f", 0o644) };
         let parent = target.parent_of(b"f").unwrap();
-        let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else { panic!() };
+        let Ok(StartedFile::Open(open)) = target.start_file(&parent, &entry) else { panic!() };
         open.write_at(size - 4, b"tail").unwrap();
         open.write_at(0, b"head").unwrap();
         open.hole(4, size - 8).unwrap();
         assert!(open.write_at(size - 3, b"tail").is_err());
         assert!(open.write_at(u64::MAX, b"tail").is_err());
-        assert_eq!(open.finish(&entry), Ok(Outcome::Created));
+        assert_eq!(open.finish(&entry), Ok(RestoreOutcome::Created));
         assert_as_recorded(&target, &entry);
-        assert_eq!(place.look("f").stx_blocks * 512 >= size, !sparse);
+        assert_eq!(folder.look("f").stx_blocks * 512 >= size, !sparse);
         let mut tail = [0; 5];
         target.open_for_verify(b"f").unwrap().read_exact_at(&mut tail, size - 5).unwrap();
         assert_eq!(&tail, b"\0tail");
@@ -152,11 +152,11 @@ fn a_file_of_a_terabyte_of_hole_takes_no_time_and_no_space() {
 
 #[test]
 fn pieces_from_several_threads_make_one_file() {
-    let place = Place::new();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
     let entry = Entry { size: 400_000, ..file("f", 0o644) };
     let parent = target.parent_of(b"f").unwrap();
-    let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else { panic!() };
+    let Ok(StartedFile::Open(open)) = target.start_file(&parent, &entry) else { panic!() };
     std::thread::scope(|scope| {
         for number in 0..4_u8 {
             let open = &open;
@@ -166,29 +166,29 @@ fn pieces_from_several_threads_make_one_file() {
         }
     });
     open.finish(&entry).unwrap();
-    let content = std::fs::read(place.at("f")).unwrap();
+    let content = std::fs::read(folder.at("f")).unwrap();
     assert!(content.iter().enumerate().all(|(at, byte)| usize::from(*byte) == 3 - at / 100_000));
 }
 
 #[test]
 fn a_file_that_is_not_finished_leaves_nothing() {
-    let place = Place::new();
-    std::fs::write(place.at("old"), "old").unwrap();
-    let target = place.target(Overwrite::Always);
+    let folder = TestFolder::new();
+    std::fs::write(folder.at("old"), "old").unwrap();
+    let target = folder.target(Overwrite::Always);
     for name in ["new", "old"] {
         let entry = Entry { size: 3, ..file(name, 0o644) };
         let parent = target.parent_of(&entry.path).unwrap();
-        let Ok(Begun::Open(open)) = target.begin_file(&parent, &entry) else { panic!() };
+        let Ok(StartedFile::Open(open)) = target.start_file(&parent, &entry) else { panic!() };
         drop(open);
     }
-    assert_eq!(std::fs::read(place.at("old")).unwrap(), b"old");
-    assert_eq!(std::fs::read_dir(place.root()).unwrap().count(), 1);
+    assert_eq!(std::fs::read(folder.at("old")).unwrap(), b"old");
+    assert_eq!(std::fs::read_dir(folder.root()).unwrap().count(), 1);
 }
 
 #[test]
 fn hard_links_are_one_inode_and_a_symlink_is_linked_itself() {
-    let place = Place::new();
-    let target = place.target(Overwrite::IfChanged);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::IfChanged);
     let locked = |name| {
         let mut locked = file(name, 0o644);
         change(&mut locked, |a| a.inode_flags = INODE_IMMUTABLE);
@@ -201,38 +201,38 @@ fn hard_links_are_one_inode_and_a_symlink_is_linked_itself() {
     for (from, to) in
         [("a", file("b", 0o644)), ("locked", locked("c")), ("link", symlink("l2", b""))]
     {
-        assert_eq!(target.hard_link(&parent, &to, from.as_bytes()), Ok(Outcome::Created));
-        assert_eq!(target.hard_link(&parent, &to, from.as_bytes()), Ok(Outcome::Unchanged));
+        assert_eq!(target.hard_link(&parent, &to, from.as_bytes()), Ok(RestoreOutcome::Created));
+        assert_eq!(target.hard_link(&parent, &to, from.as_bytes()), Ok(RestoreOutcome::Unchanged));
         let name = String::from_utf8(to.path.clone()).unwrap();
-        assert_eq!(place.look(from).stx_ino, place.look(&name).stx_ino);
+        assert_eq!(folder.look(from).stx_ino, folder.look(&name).stx_ino);
     }
     assert_as_recorded(&target, &locked("c"));
     let missing = target.hard_link(&parent, &file("d", 0o644), b"nowhere/x");
-    assert_eq!(missing, Ok(Outcome::NeedsCopy));
+    assert_eq!(missing, Ok(RestoreOutcome::NeedsCopy));
     assert!(target.hard_link(&parent, &file("d", 0o644), b"../outside/canary").is_err());
 }
 
 #[test]
 fn inode_flags_come_last_and_stand() {
-    let place = Place::new();
-    let target = place.target(Overwrite::IfChanged);
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::IfChanged);
     for (name, bits) in [("i", INODE_IMMUTABLE), ("a", INODE_APPEND), ("n", INODE_NODUMP)] {
         let mut file = file(name, 0o644);
         change(&mut file, |a| (a.inode_flags, a.uid) = (bits, 5));
         restore(&target, &file, b"");
         assert_as_recorded(&target, &file);
     }
-    let mut folder = directory("d", 0o755);
-    change(&mut folder, |a| a.inode_flags = INODE_IMMUTABLE);
+    let mut locked = directory("d", 0o755);
+    change(&mut locked, |a| a.inode_flags = INODE_IMMUTABLE);
     let child = file("d/child", 0o644);
-    target.directory(&folder).unwrap();
+    target.directory(&locked).unwrap();
     restore(&target, &child, b"");
-    target.finish_directory(&folder).unwrap();
-    assert_as_recorded(&target, &folder);
+    target.finish_directory(&locked).unwrap();
+    assert_as_recorded(&target, &locked);
     // Again, over what is locked now.
-    let target = place.target(Overwrite::Always);
-    target.directory(&folder).unwrap();
+    let target = folder.target(Overwrite::Always);
+    target.directory(&locked).unwrap();
     restore(&target, &child, b"longer");
-    target.finish_directory(&folder).unwrap();
-    assert_as_recorded(&target, &folder);
+    target.finish_directory(&locked).unwrap();
+    assert_as_recorded(&target, &locked);
 }

@@ -1,19 +1,19 @@
-//! Counting a tree as [`crate::delete::Remover`] would remove it, for a dry run.
+//! Counting a tree as [`crate::removal::Remover`] would remove it, for a dry run.
 
+use crate::extraneous::{KeepFilter, RemovalOutcome, refuse_mount};
 use crate::names;
-use crate::others::{Removed, Spare, refuse_mount};
-use crate::problem::{Cause, Operation, Problem};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Dir, FileType, OFlags};
 use rustix::io::Errno;
 
 /// Counts. One directory is open at a time, however deep it goes.
-pub(crate) struct Counter<'a> {
+pub(crate) struct RemovalCounter<'a> {
     top: BorrowedFd<'a>,
-    spare: Option<Spare<'a>>,
+    keep: Option<KeepFilter<'a>>,
     levels: Vec<Level>,
-    counted: Removed,
+    counted: RemovalOutcome,
 }
 
 /// A directory on the way down.
@@ -24,13 +24,13 @@ struct Level {
     stays: bool,
 }
 
-impl<'a> Counter<'a> {
+impl<'a> RemovalCounter<'a> {
     /// Counts below `top`, which holds the first name.
-    pub(crate) fn new(top: BorrowedFd<'a>, spare: Option<Spare<'a>>) -> Self {
-        Self { top, spare, levels: Vec::new(), counted: Removed::default() }
+    pub(crate) fn new(top: BorrowedFd<'a>, keep: Option<KeepFilter<'a>>) -> Self {
+        Self { top, keep, levels: Vec::new(), counted: RemovalOutcome::default() }
     }
 
-    pub(crate) fn count(mut self, name: &[u8], path: &[u8]) -> Removed {
+    pub(crate) fn count(mut self, name: &[u8], path: &[u8]) -> RemovalOutcome {
         let above = path.len() - name.len();
         match self.is_directory(name) {
             Ok(true) => self.enter(path.to_vec(), above),
@@ -47,12 +47,12 @@ impl<'a> Counter<'a> {
     }
 
     fn is_directory(&self, name: &[u8]) -> Result<bool, Errno> {
-        Ok(system::file_type(&system::look(self.top, name)?) == FileType::Directory)
+        Ok(system::file_type(&system::stat_at(self.top, name)?) == FileType::Directory)
     }
 
     /// Counts what is no directory. Whether it would go.
     fn leaf(&mut self, path: &[u8]) -> bool {
-        let goes = !self.spare.is_some_and(|spare| spare(path, false));
+        let goes = !self.keep.is_some_and(|keep| keep(path, false));
         self.counted.objects += u64::from(goes);
         goes
     }
@@ -61,17 +61,17 @@ impl<'a> Counter<'a> {
         let level = match self.list(&path, above) {
             Ok(level) => level,
             // Its owner can open it before it goes.
-            Err(Cause::System(Errno::ACCESS)) => Level { waiting: Vec::new(), stays: false },
+            Err(RestoreCause::System(Errno::ACCESS)) => Level { waiting: Vec::new(), stays: false },
             Err(cause) => return self.stuck(&path, cause),
         };
         self.levels.push(level);
     }
 
-    fn list(&mut self, path: &[u8], above: usize) -> Result<Level, Cause> {
+    fn list(&mut self, path: &[u8], above: usize) -> Result<Level, RestoreCause> {
         let open = system::open_beneath(self.top, &path[above..], OFlags::RDONLY)?;
         refuse_mount(self.top, open.as_fd())?;
-        let is_spared = self.spare.is_some_and(|spare| spare(path, true));
-        let mut level = Level { waiting: Vec::new(), stays: is_spared };
+        let is_kept = self.keep.is_some_and(|keep| keep(path, true));
+        let mut level = Level { waiting: Vec::new(), stays: is_kept };
         for item in Dir::read_from(&open)? {
             let item = item?;
             let name = item.file_name().to_bytes();
@@ -95,8 +95,8 @@ impl<'a> Counter<'a> {
         }
     }
 
-    fn stuck(&mut self, path: &[u8], cause: Cause) {
-        let problem = || Problem::new(path, Operation::Remove, cause);
+    fn stuck(&mut self, path: &[u8], cause: RestoreCause) {
+        let problem = || RestoreProblem::new(path, RestoreOperation::Remove, cause);
         self.counted.problem.get_or_insert_with(problem);
         self.stays_above();
     }
@@ -112,7 +112,7 @@ impl<'a> Counter<'a> {
 fn file_type(directory: BorrowedFd<'_>, name: &[u8], listed: FileType) -> FileType {
     match listed {
         FileType::Unknown => {
-            system::look(directory, name).map_or(listed, |stat| system::file_type(&stat))
+            system::stat_at(directory, name).map_or(listed, |stat| system::file_type(&stat))
         }
         known => known,
     }

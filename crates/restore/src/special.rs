@@ -2,10 +2,10 @@
 //! is checked to be what was made. They are never opened.
 
 use crate::directory::Directory;
-use crate::handle::Handle;
-use crate::metadata::Now;
-use crate::problem::{Attribute, Cause, Operation, Outcome, Problem};
-use crate::replace::{Existing, Place, Placed};
+use crate::handle::AttributeHandle;
+use crate::metadata::CurrentAttributes;
+use crate::problem::{Attribute, RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
+use crate::replace::{Existing, Staged, StagedName};
 use crate::system::{self, ONLY_PATH};
 use crate::target::Target;
 use format::entry::{Entry, Kind};
@@ -20,59 +20,64 @@ impl Target {
         parent: &Directory,
         entry: &Entry,
         target: &[u8],
-    ) -> Result<Outcome, Problem> {
+    ) -> Result<RestoreOutcome, RestoreProblem> {
         let make = |fd: BorrowedFd<'_>, name: &[u8]| rustix::fs::symlinkat(target, fd, name);
-        self.make_node(parent, entry, make)
+        self.make_special(parent, entry, make)
     }
 
     /// A FIFO, socket or device.
-    pub fn special(&self, parent: &Directory, entry: &Entry) -> Result<Outcome, Problem> {
-        let wrong = || Problem::new(&entry.path, Operation::Create, Cause::WrongKind);
-        let kind = node_type(entry.kind()).ok_or_else(wrong)?;
+    pub fn special(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+    ) -> Result<RestoreOutcome, RestoreProblem> {
+        let wrong =
+            || RestoreProblem::new(&entry.path, RestoreOperation::Create, RestoreCause::WrongKind);
+        let kind = special_type(entry.kind()).ok_or_else(wrong)?;
         let device = if is_device(entry) { entry.rdev } else { 0 };
-        self.make_node(parent, entry, |fd, name| {
+        self.make_special(parent, entry, |fd, name| {
             rustix::fs::mknodat(fd, name, kind, Mode::from_raw_mode(0o600), device)
         })
     }
 
-    fn make_node(
+    fn make_special(
         &self,
         parent: &Directory,
         entry: &Entry,
         make: impl FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno>,
-    ) -> Result<Outcome, Problem> {
-        let place = match self.place(parent, entry, Existing::MayStay, make)? {
-            Placed::New((), place) => place,
-            Placed::Settled(outcome) => return Ok(outcome),
+    ) -> Result<RestoreOutcome, RestoreProblem> {
+        let staged = match self.stage(parent, entry, Existing::MayStay, make)? {
+            Staged::New((), staged) => staged,
+            Staged::Settled(outcome) => return Ok(outcome),
         };
         let Some(fd) = parent.fd() else {
-            return Ok(place.outcome());
+            return Ok(staged.outcome());
         };
-        if let Err(error) = self.dress(parent, fd, entry, &place) {
-            self.abandon(parent, entry, &place);
-            return Err(Problem::new(&entry.path, Operation::Create, error));
+        if let Err(error) = self.set_attributes(parent, fd, entry, &staged) {
+            self.abandon(parent, entry, &staged);
+            return Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, error));
         }
-        self.commit_or_abandon(parent, entry, &place)?;
-        Ok(place.outcome())
+        self.commit_or_abandon(parent, entry, &staged)?;
+        Ok(staged.outcome())
     }
 
-    fn dress(
+    fn set_attributes(
         &self,
         parent: &Directory,
         fd: BorrowedFd<'_>,
         entry: &Entry,
-        place: &Place,
-    ) -> Result<(), Cause> {
-        let object = rustix::fs::openat(fd, place.name(entry), ONLY_PATH, Mode::empty())?;
-        let stat = system::look_at(object.as_fd())?;
+        staged: &StagedName,
+    ) -> Result<(), RestoreCause> {
+        let object = rustix::fs::openat(fd, staged.name(entry), ONLY_PATH, Mode::empty())?;
+        let stat = system::stat_open(object.as_fd())?;
         if !is_what_was_made(&stat, entry) {
-            return Err(Cause::WrongKind);
+            return Err(RestoreCause::WrongKind);
         }
-        let handle = Handle::path(object.as_fd());
+        let handle = AttributeHandle::path(object.as_fd());
         if parent.gives_acl && entry.kind() != Kind::Symlink {
             let _ = handle.remove_xattr(b"system.posix_acl_access");
         }
-        self.apply(handle, entry, Now::of(&stat, false));
+        self.apply(handle, entry, CurrentAttributes::of(&stat, false));
         if entry.attributes.inode_flags != 0 {
             self.degrade(entry, Attribute::InodeFlags, Errno::OPNOTSUPP); // only through an open file
         }
@@ -84,7 +89,7 @@ fn is_device(entry: &Entry) -> bool {
     matches!(entry.kind(), Kind::CharDevice | Kind::BlockDevice)
 }
 
-fn node_type(kind: Kind) -> Option<FileType> {
+fn special_type(kind: Kind) -> Option<FileType> {
     Some(match kind {
         Kind::Fifo => FileType::Fifo,
         Kind::Socket => FileType::Socket,

@@ -2,10 +2,10 @@
 //! of open directories at any depth.
 
 use crate::directory;
+use crate::extraneous::{KeepFilter, RemovalOutcome, refuse_mount};
 use crate::flags;
 use crate::names;
-use crate::others::{Removed, Spare, refuse_mount};
-use crate::problem::{Cause, Operation, Problem};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system;
 use crate::target::Target;
 use rustc_hash::FxHashSet;
@@ -23,13 +23,13 @@ const MAX_LEVELS: usize = 64;
 pub(crate) struct Remover<'a> {
     target: &'a Target,
     top: BorrowedFd<'a>,
-    spare: Option<Spare<'a>>,
+    keep: Option<KeepFilter<'a>>,
     levels: Vec<Level>,
     /// Names beside the top that were too deep where they lay, and their old paths.
     moved: Vec<NameAndPath>,
     removed: u64,
     /// The first thing that went wrong; the rest of the tree is removed all the same.
-    problem: Option<Problem>,
+    problem: Option<RestoreProblem>,
 }
 
 type NameAndPath = (Vec<u8>, Vec<u8>);
@@ -41,7 +41,7 @@ struct Level {
     waiting: Vec<Vec<u8>>,
     /// What could not be removed, or stays: not tried again.
     stuck: FxHashSet<Vec<u8>>,
-    spared: bool,
+    kept: bool,
 }
 
 /// What happened to one name.
@@ -49,18 +49,22 @@ enum Step {
     Gone,
     Enter(OwnedFd),
     MovedAs(Vec<u8>),
-    Spared,
-    Stuck(Cause),
+    Kept,
+    Stuck(RestoreCause),
 }
 
 impl<'a> Remover<'a> {
-    pub(crate) fn new(target: &'a Target, top: BorrowedFd<'a>, spare: Option<Spare<'a>>) -> Self {
+    pub(crate) fn new(
+        target: &'a Target,
+        top: BorrowedFd<'a>,
+        keep: Option<KeepFilter<'a>>,
+    ) -> Self {
         let (levels, moved) = (Vec::new(), Vec::new());
-        Remover { target, top, spare, levels, moved, removed: 0, problem: None }
+        Remover { target, top, keep, levels, moved, removed: 0, problem: None }
     }
 
     /// Removes the tree at `name`, as far as it can go.
-    pub(crate) fn remove(mut self, name: &[u8], path: &[u8]) -> Removed {
+    pub(crate) fn remove(mut self, name: &[u8], path: &[u8]) -> RemovalOutcome {
         self.visit(name.to_vec(), path.to_vec());
         loop {
             while let Some(level) = self.levels.last_mut() {
@@ -75,7 +79,7 @@ impl<'a> Remover<'a> {
                 None => break,
             }
         }
-        Removed { objects: self.removed, problem: self.problem }
+        RemovalOutcome { objects: self.removed, problem: self.problem }
     }
 
     fn here(&self) -> BorrowedFd<'_> {
@@ -85,46 +89,46 @@ impl<'a> Remover<'a> {
     fn visit(&mut self, name: Vec<u8>, path: Vec<u8>) {
         match self.step(&name, &path) {
             Step::Gone => self.removed += 1,
-            Step::Spared => self.stay(name),
+            Step::Kept => self.stay(name),
             Step::MovedAs(temporary) => self.moved.push((temporary, path)),
             Step::Stuck(cause) => self.stuck(name, &path, cause),
             Step::Enter(fd) => {
                 let (waiting, stuck) = Default::default();
-                let spared = self.is_spared(&path, true);
-                self.levels.push(Level { fd, name, path, waiting, stuck, spared });
+                let kept = self.is_kept(&path, true);
+                self.levels.push(Level { fd, name, path, waiting, stuck, kept });
             }
         }
     }
 
-    fn is_spared(&self, path: &[u8], is_directory: bool) -> bool {
-        self.spare.is_some_and(|spare| spare(path, is_directory))
+    fn is_kept(&self, path: &[u8], is_directory: bool) -> bool {
+        self.keep.is_some_and(|keep| keep(path, is_directory))
     }
 
     fn step(&self, name: &[u8], path: &[u8]) -> Step {
         self.try_step(name, path).unwrap_or_else(|cause| match cause {
-            Cause::System(Errno::NOENT) => Step::Gone,
+            RestoreCause::System(Errno::NOENT) => Step::Gone,
             cause => Step::Stuck(cause),
         })
     }
 
-    fn try_step(&self, name: &[u8], path: &[u8]) -> Result<Step, Cause> {
+    fn try_step(&self, name: &[u8], path: &[u8]) -> Result<Step, RestoreCause> {
         let here = self.here();
-        let stat = system::look(here, name)?;
+        let stat = system::stat_at(here, name)?;
         if system::file_type(&stat) != FileType::Directory {
-            if self.is_spared(path, false) {
-                return Ok(Step::Spared);
+            if self.is_kept(path, false) {
+                return Ok(Step::Kept);
             }
             flags::unlock(here, name, &stat);
             rustix::fs::unlinkat(here, name, AtFlags::empty())?;
             return Ok(Step::Gone);
         }
-        let open = directory::open_child(here, name, &self.target.0.caller)?;
+        let open = directory::open_child(here, name, &self.target.0.credentials)?;
         refuse_mount(self.top, open.as_fd())?;
         // What may have to stay is neither loosened nor moved.
-        if self.spare.is_some() {
+        if self.keep.is_some() {
             return Ok(Step::Enter(open));
         }
-        directory::loosen(open.as_fd(), &self.target.0.caller)?;
+        directory::make_writable(open.as_fd(), &self.target.0.credentials)?;
         if self.levels.len() < MAX_LEVELS {
             return Ok(Step::Enter(open));
         }
@@ -138,7 +142,7 @@ impl<'a> Remover<'a> {
         let Some(level) = self.levels.pop() else {
             return;
         };
-        if level.spared || !level.stuck.is_empty() {
+        if level.kept || !level.stuck.is_empty() {
             self.stay(level.name);
             return;
         }
@@ -154,8 +158,9 @@ impl<'a> Remover<'a> {
         }
     }
 
-    fn stuck(&mut self, name: Vec<u8>, path: &[u8], cause: Cause) {
-        self.problem.get_or_insert_with(|| Problem::new(path, Operation::Remove, cause));
+    fn stuck(&mut self, name: Vec<u8>, path: &[u8], cause: RestoreCause) {
+        self.problem
+            .get_or_insert_with(|| RestoreProblem::new(path, RestoreOperation::Remove, cause));
         self.stay(name);
     }
 

@@ -1,9 +1,9 @@
 //! What the snapshot does not have: finding it, and removing it. Two steps, so that nothing is removed
 //! before it is certain that all is known.
 
-use crate::count::Counter;
-use crate::delete::Remover;
-use crate::problem::{Cause, Operation, Problem};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
+use crate::removal::Remover;
+use crate::removal_count::RemovalCounter;
 use crate::target::Target;
 use crate::{directory, flags, names, system, unfinished};
 use format::entry::Time;
@@ -13,27 +13,28 @@ use rustix::io::Errno;
 
 /// What went, or in a dry run would go.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Removed {
+pub struct RemovalOutcome {
     /// Objects, the named one included.
     pub objects: u64,
     /// The first thing that could not be removed; what else could go is gone.
-    pub problem: Option<Problem>,
+    pub problem: Option<RestoreProblem>,
 }
 
 /// Whether something at a path below the target stays (true: it is a directory). A directory that
 /// may go stays all the same while something in it does.
-pub type Spare<'a> = &'a dyn Fn(&[u8], bool) -> bool;
+pub type KeepFilter<'a> = &'a dyn Fn(&[u8], bool) -> bool;
 
 impl Target {
     /// The paths of the names in `directory` that `keep` does not know. Nothing is changed.
-    pub fn others<'a>(
+    pub fn extraneous<'a>(
         &self,
         directory: &'a [u8],
         keep: impl Fn(&[u8]) -> bool + 'a,
-    ) -> Result<impl Iterator<Item = Result<Vec<u8>, Problem>> + 'a, Problem> {
-        let problem = move |error: Errno| Problem::new(directory, Operation::Inspect, error);
-        let listed = match self.existing(directory, Operation::Inspect) {
-            Err(problem) if problem.error == Cause::System(Errno::NOENT) => None,
+    ) -> Result<impl Iterator<Item = Result<Vec<u8>, RestoreProblem>> + 'a, RestoreProblem> {
+        let problem =
+            move |error: Errno| RestoreProblem::new(directory, RestoreOperation::Inspect, error);
+        let listed = match self.existing(directory, RestoreOperation::Inspect) {
+            Err(problem) if problem.error == RestoreCause::System(Errno::NOENT) => None,
             // Something else that would have been replaced.
             Err(problem) if self.0.options.dry_run && problem.error == Errno::NOTDIR.into() => None,
             held => {
@@ -42,73 +43,78 @@ impl Target {
                 Some(Dir::read_from(open.map_err(problem)?).map_err(problem)?)
             }
         };
-        let is_other = move |name: &[u8]| {
+        let is_extraneous = move |name: &[u8]| {
             let is_marker = directory.is_empty() && unfinished::is_marker(name);
             !matches!(name, b"." | b"..") && !is_marker && !keep(name)
         };
         Ok(listed.into_iter().flatten().filter_map(move |item| match item {
             Ok(item) => {
                 let name = item.file_name().to_bytes();
-                is_other(name).then(|| Ok(names::join(directory, name)))
+                is_extraneous(name).then(|| Ok(names::join(directory, name)))
             }
             Err(error) => Some(Err(problem(error))),
         }))
     }
 
-    /// Removes the object at `path` with all below it, save for what `spare` asks for. The directory
+    /// Removes the object at `path` with all below it, save for what `keep` asks for. The directory
     /// that it is in stays as it is otherwise, its times too. In a dry run it is only counted.
-    pub fn remove(&self, path: &[u8], spare: Option<Spare<'_>>) -> Removed {
-        self.try_remove(path, spare)
-            .unwrap_or_else(|problem| Removed { objects: 0, problem: Some(problem) })
+    pub fn remove(&self, path: &[u8], keep: Option<KeepFilter<'_>>) -> RemovalOutcome {
+        self.try_remove(path, keep)
+            .unwrap_or_else(|problem| RemovalOutcome { objects: 0, problem: Some(problem) })
     }
 
-    fn try_remove(&self, path: &[u8], spare: Option<Spare<'_>>) -> Result<Removed, Problem> {
-        let (directory, name) = names::split(path, Operation::Remove)?;
-        let problem = |error: Errno| Problem::new(path, Operation::Remove, error);
-        let held = self.existing(directory, Operation::Remove)?;
+    fn try_remove(
+        &self,
+        path: &[u8],
+        keep: Option<KeepFilter<'_>>,
+    ) -> Result<RemovalOutcome, RestoreProblem> {
+        let (directory, name) = names::split(path, RestoreOperation::Remove)?;
+        let problem = |error: Errno| RestoreProblem::new(path, RestoreOperation::Remove, error);
+        let held = self.existing(directory, RestoreOperation::Remove)?;
         if self.0.options.dry_run {
-            return Ok(Counter::new(held.as_fd(), spare).count(name, path));
+            return Ok(RemovalCounter::new(held.as_fd(), keep).count(name, path));
         }
         let open = rustix::fs::openat(&held, ".", system::DIRECTORY, Mode::empty());
         let open: OwnedFd = open.map_err(problem)?;
-        let before = system::look_at(open.as_fd()).map_err(problem)?;
-        directory::loosen(open.as_fd(), &self.0.caller).map_err(problem)?;
-        let removed = Remover::new(self, open.as_fd(), spare).remove(name, path);
-        put_back(open.as_fd(), &before).map_err(problem)?;
+        let before = system::stat_open(open.as_fd()).map_err(problem)?;
+        directory::make_writable(open.as_fd(), &self.0.credentials).map_err(problem)?;
+        let removed = Remover::new(self, open.as_fd(), keep).remove(name, path);
+        restore_parent(open.as_fd(), &before).map_err(problem)?;
         Ok(removed)
     }
 
     /// Whether something is mounted at the directory `path`, which is not the target itself.
     pub fn is_mount_point(&self, path: &[u8]) -> bool {
-        let look = || system::look_at(self.existing(path, Operation::Inspect).ok()?.as_fd()).ok();
+        let look =
+            || system::stat_open(self.existing(path, RestoreOperation::Inspect).ok()?.as_fd()).ok();
         !path.is_empty()
             && look().is_some_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
     }
 
     /// Whether a directory that is not empty stands at `path`.
     pub fn is_full_directory(&self, path: &[u8]) -> bool {
-        let others = self.others(path, |_| false);
+        let others = self.extraneous(path, |_| false);
         others.is_ok_and(|mut others| others.next().is_some())
     }
 }
 
 /// What removing a name changes of its directory.
-fn put_back(open: BorrowedFd<'_>, before: &Statx) -> Result<(), Errno> {
+fn restore_parent(open: BorrowedFd<'_>, before: &Statx) -> Result<(), Errno> {
     let mode = system::mode(before);
-    if system::mode(&system::look_at(open)?) != mode {
+    if system::mode(&system::stat_open(open)?) != mode {
         rustix::fs::fchmod(open, Mode::from_raw_mode(mode))?;
     }
     let mtime: Time = system::mtime(before);
-    crate::handle::Handle::open(open).set_mtime(mtime)?;
+    crate::handle::AttributeHandle::open(open).set_mtime(mtime)?;
     flags::lock_again(open, before)
 }
 
 /// Asked of the open directory: what is mounted over it later is not what we hold.
-pub(crate) fn refuse_mount(top: BorrowedFd<'_>, open: BorrowedFd<'_>) -> Result<(), Cause> {
-    let stat = system::look_at(open)?;
-    let other = system::device(&system::look_at(top)?) != system::device(&stat);
+pub(crate) fn refuse_mount(top: BorrowedFd<'_>, open: BorrowedFd<'_>) -> Result<(), RestoreCause> {
+    let stat = system::stat_open(open)?;
+    let other = system::device(&system::stat_open(top)?) != system::device(&stat);
     if other || stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-        return Err(Cause::MountPoint);
+        return Err(RestoreCause::MountPoint);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ const CAP_DAC_OVERRIDE: u64 = 1 << 1;
 
 /// The identity of the thread that opened the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct Credentials {
     /// Owner of what is created.
     pub(crate) uid: u32,
     /// Group of what is created in a directory without setgid.
@@ -16,10 +16,10 @@ pub(crate) struct Caller {
     /// May give objects to others.
     pub(crate) may_chown: bool,
     /// Is not stopped by permission bits.
-    pub(crate) may_all: bool,
+    pub(crate) may_override: bool,
 }
 
-impl Caller {
+impl Credentials {
     pub(crate) fn current() -> Self {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         Self::parse(&status).unwrap_or_else(Self::without_proc)
@@ -29,17 +29,17 @@ impl Caller {
     fn without_proc() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
-        Caller { uid, gid, umask: 0o777, may_chown: uid == 0, may_all: uid == 0 }
+        Credentials { uid, gid, umask: 0o777, may_chown: uid == 0, may_override: uid == 0 }
     }
 
     fn parse(status: &str) -> Option<Self> {
         let capabilities = u64::from_str_radix(field(status, "CapEff:", 0)?, 16).ok()?;
-        Some(Caller {
+        Some(Credentials {
             uid: field(status, "Uid:", FILE_SYSTEM_ID)?.parse().ok()?,
             gid: field(status, "Gid:", FILE_SYSTEM_ID)?.parse().ok()?,
             umask: u32::from_str_radix(field(status, "Umask:", 0)?, 8).ok()?,
             may_chown: capabilities & CAP_CHOWN != 0,
-            may_all: capabilities & CAP_DAC_OVERRIDE != 0,
+            may_override: capabilities & CAP_DAC_OVERRIDE != 0,
         })
     }
 }
@@ -59,13 +59,14 @@ mod tests {
     #[test]
     fn the_status_of_a_plain_user_gives_its_file_system_ids() {
         let status = "Name:\tx\nUmask:\t0027\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nCapEff:\t0000000000000000\n";
-        let caller = Caller { uid: 4, gid: 8, umask: 0o27, may_chown: false, may_all: false };
-        assert_eq!(Caller::parse(status), Some(caller));
+        let credentials =
+            Credentials { uid: 4, gid: 8, umask: 0o27, may_chown: false, may_override: false };
+        assert_eq!(Credentials::parse(status), Some(credentials));
     }
 
     #[test]
     fn this_thread_is_who_it_is() {
-        assert_eq!(Caller::current().uid, rustix::process::geteuid().as_raw());
-        assert_eq!(Caller::current().gid, rustix::process::getegid().as_raw());
+        assert_eq!(Credentials::current().uid, rustix::process::geteuid().as_raw());
+        assert_eq!(Credentials::current().gid, rustix::process::getegid().as_raw());
     }
 }
