@@ -31,7 +31,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench fast second-reader crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench fast second-reader guides crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk prove price
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -47,7 +47,7 @@ demo: build ## all of it once, on real files, each command shown
 	ICECORE="$(ICECORE)" demo/run
 
 # What takes longer is in `nightly`. The last one fails when anything was skipped.
-test: setup no-skips fmt-check lint deny unit test-bench second-reader crash-smoke rigs-smoke fuzz-smoke skips ## everything that CI runs (ALLOW_SKIP=1: skipped tests pass)
+test: setup no-skips fmt-check lint deny unit test-bench second-reader guides crash-smoke rigs-smoke fuzz-smoke skips ## everything that CI runs (ALLOW_SKIP=1: skipped tests pass)
 	@echo "== all passed"
 
 no-skips:
@@ -89,6 +89,9 @@ fast:
 
 second-reader: fast ## a reader in Python, written from the documents, restores what the binary wrote
 	proof/reader/run $(FAST)
+
+guides: fast ## every command that the documents show is one that the program has
+	demo/guides $(FAST)
 
 # A short kill -9 loop; `prove-crash` is the long one.
 crash-smoke: fast
