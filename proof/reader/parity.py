@@ -2,7 +2,7 @@
 
 The code is over GF(2^16). A symbol stands for an element by the Cantor basis; sums are XOR. With r
 parity shards and m the power of two at or above r, parity shard j is the sum over the data shards i
-of  K / (j + (m + i)) * data i,  where K belongs to the m data shards in whose company i is.
+of  K / (j + (m + i)) * data i,  where K belongs to the m data shards in whose batch i is.
 """
 
 from wire import Damaged, Reader, checksum, need
@@ -79,10 +79,10 @@ class Field:
 
     def weight(self, size, column, row):
         """What data shard `column` counts in parity shard `row`, when parity shards are padded to `size`."""
-        company = size * (column // size + 1)
+        batch_end = size * (column // size + 1)
         factor = 1
         for point in range(size):
-            factor = self.product(factor, company ^ point)
+            factor = self.product(factor, batch_end ^ point)
             factor = self.quotient(factor, point or 1)
         return self.quotient(factor, row ^ (size + column))
 
