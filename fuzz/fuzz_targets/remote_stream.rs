@@ -34,7 +34,7 @@ fn step(talk: &mut Talk, kind: u8, number: u8, input: &mut &[u8]) {
         7 => talk.take(at),
         8 => _ = talk.hear(request, Packet::Done {}),
         9 => _ = talk.hear(0, Packet::Stored { applied: number.into(), stored_bytes: 1 }),
-        10 => _ = talk.hear(0, Packet::Order { order: number.into(), json: vec![number; at] }),
+        10 => _ = talk.hear(0, Packet::Command { command: number.into(), json: vec![number; at] }),
         11 => _ = talk.reconnect(None),
         12 => _ = talk.reconnect(Some(number.into())),
         13 => talk.lose_session(),

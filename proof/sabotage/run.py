@@ -475,8 +475,8 @@ SABOTAGES = {
         "if ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {",
         "if false && ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {",
         test("client", "a_flipped_bit_anywhere_costs_pages")),
-    "orders restore only where they may": (
-        "crates/icecore/src/commands/agent/orders.rs",
+    "commands restore only where they may": (
+        "crates/icecore/src/commands/agent/node_commands.rs",
         "let is_clean = path.is_absolute() && path.components().all(is_plain);",
         "let is_clean = path.is_absolute() && is_plain(Component::RootDir);",
         test("icecore", "a_restore_goes_only_where")),

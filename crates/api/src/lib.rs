@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod commands;
 pub mod domains;
 pub mod enrol;
 pub mod failure;
@@ -12,7 +13,6 @@ pub mod jobs;
 pub mod limits;
 pub mod name;
 pub mod nodes;
-pub mod orders;
 mod rfc3339;
 pub mod status;
 pub mod storages;

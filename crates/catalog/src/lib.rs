@@ -8,6 +8,7 @@
 
 pub mod audit;
 pub mod certificates;
+pub mod commands;
 pub mod domains;
 mod error;
 pub mod grants;
@@ -15,7 +16,6 @@ pub mod jobs;
 pub mod limits;
 pub mod nodes;
 mod old;
-pub mod orders;
 mod schema;
 pub mod storages;
 mod stored;

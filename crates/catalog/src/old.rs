@@ -1,4 +1,4 @@
-//! What is so old that nobody asks for it: jobs and orders that ended long ago. The audit log stays whole.
+//! What is so old that nobody asks for it: jobs and commands that ended long ago. The audit log stays whole.
 //!
 //! Numbers rise with time, so the old ones stand at the beginning: a look ends with the first that is young, and no index
 //! is needed. Each batch is one transaction: whoever begins a job meanwhile waits for one of them, not for all.
@@ -27,12 +27,12 @@ const JOBS: Table = Table {
     action: "job.delete",
 };
 
-/// When an order ended is not noted: it was not before it was made.
-const ORDERS: Table = Table {
-    name: "orders",
+/// When a command ended is not noted: it was not before it was made.
+const COMMANDS: Table = Table {
+    name: "commands",
     made: "made",
     is_old: "made < ?1 AND state IN ('done', 'failed')",
-    action: "order.delete",
+    action: "command.delete",
 };
 
 /// The next rows of a table.
@@ -46,13 +46,13 @@ struct Batch {
 }
 
 impl Catalog {
-    /// Deletes jobs that ended before `before`, and orders that ended and are older; tells how many rows. What runs or
+    /// Deletes jobs that ended before `before`, and commands that ended and are older; tells how many rows. What runs or
     /// waits stays, however old.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
     pub fn delete_old(&self, by: By<'_>, before: i64) -> Result<u64> {
-        Ok(self.delete_old_of(&JOBS, by, before)? + self.delete_old_of(&ORDERS, by, before)?)
+        Ok(self.delete_old_of(&JOBS, by, before)? + self.delete_old_of(&COMMANDS, by, before)?)
     }
 
     fn delete_old_of(&self, table: &Table, by: By<'_>, before: i64) -> Result<u64> {

@@ -41,10 +41,10 @@ CREATE TABLE jobs (
     cancelled INTEGER NOT NULL DEFAULT 0, report TEXT) STRICT;
 CREATE INDEX jobs_node ON jobs (node, id);
 CREATE INDEX jobs_running ON jobs (id) WHERE state = 'running';
-CREATE TABLE orders (
+CREATE TABLE commands (
     id INTEGER PRIMARY KEY AUTOINCREMENT, node TEXT NOT NULL, task TEXT NOT NULL,
     made INTEGER NOT NULL, state TEXT NOT NULL, message TEXT) STRICT;
-CREATE INDEX orders_node ON orders (node, state);
+CREATE INDEX commands_node ON commands (node, state);
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY, time INTEGER NOT NULL, who TEXT NOT NULL, action TEXT NOT NULL,
     subject TEXT NOT NULL, detail TEXT NOT NULL, hash BLOB NOT NULL) STRICT;

@@ -1,4 +1,4 @@
-//! Nodes, tokens, grants, jobs and orders together; and a catalog that is closed in the middle.
+//! Nodes, tokens, grants, jobs and commands together; and a catalog that is closed in the middle.
 
 use crate::certificates::{Certificate, Holder, Renewal, Renewed};
 use crate::domains::Domain;
@@ -9,10 +9,10 @@ use crate::testing::{BY, catalog};
 use crate::tokens::{Enrolment, TokenTerms, TokenUse};
 use crate::{By, Catalog, Error};
 use api::Name;
+use api::commands::{CommandState, NewBackup, Task};
 use api::domains::Grant;
 use api::enrol::{Enrolled, KeyMode, Role};
 use api::jobs::{JobFilter, JobState, Progress};
-use api::orders::{NewBackup, OrderState, Task};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -234,56 +234,57 @@ fn jobs_are_found_by_what_they_are_a_page_at_a_time() {
 }
 
 #[test]
-fn an_order_goes_to_its_node_and_ends_once() {
+fn a_command_goes_to_its_node_and_ends_once() {
     let (_folder, catalog) = with_nodes();
     let task = Task::Backup(NewBackup { node: name("web"), paths: vec!["/etc".into()] });
-    let order = catalog.add_order(BY, &task).unwrap();
-    assert_eq!(catalog.open_orders("web").unwrap(), std::slice::from_ref(&order));
-    assert!(catalog.open_orders("db").unwrap().is_empty());
-    let update = |node: &str, state| catalog.update_order(BY, &name(node), order.id, state, None);
-    assert!(update("db", OrderState::Done).is_err(), "not its own");
-    update("web", OrderState::Taken).unwrap();
-    update("web", OrderState::Done).unwrap();
-    assert!(update("web", OrderState::Failed).is_err());
-    assert!(catalog.open_orders("web").unwrap().is_empty());
-    assert_eq!(catalog.orders(5).unwrap()[0].state, OrderState::Done);
+    let command = catalog.add_command(BY, &task).unwrap();
+    assert_eq!(catalog.open_commands("web").unwrap(), std::slice::from_ref(&command));
+    assert!(catalog.open_commands("db").unwrap().is_empty());
+    let update =
+        |node: &str, state| catalog.update_command(BY, &name(node), command.id, state, None);
+    assert!(update("db", CommandState::Done).is_err(), "not its own");
+    update("web", CommandState::Taken).unwrap();
+    update("web", CommandState::Done).unwrap();
+    assert!(update("web", CommandState::Failed).is_err());
+    assert!(catalog.open_commands("web").unwrap().is_empty());
+    assert_eq!(catalog.commands(5).unwrap()[0].state, CommandState::Done);
     let task = Task::Backup(NewBackup { node: name("nobody"), paths: vec![] });
-    assert!(matches!(catalog.add_order(BY, &task), Err(Error::Missing { .. })));
+    assert!(matches!(catalog.add_command(BY, &task), Err(Error::Missing { .. })));
 }
 
 #[test]
-fn an_order_that_nobody_takes_is_given_up() {
+fn a_command_that_no_node_takes_is_given_up() {
     let (_folder, catalog) = with_nodes();
-    let order = |node: &str| {
+    let command = |node: &str| {
         let task = Task::Backup(NewBackup { node: name(node), paths: vec![] });
-        catalog.add_order(BY, &task).unwrap().id
+        catalog.add_command(BY, &task).unwrap().id
     };
-    let (pending, taken) = (order("web"), order("db"));
-    catalog.update_order(BY, &name("db"), taken, OrderState::Taken, None).unwrap();
-    assert_eq!(catalog.give_up_orders(BY, BY.now_secs).unwrap(), 0);
-    assert_eq!(catalog.give_up_orders(BY, BY.now_secs + 1).unwrap(), 1);
-    assert!(catalog.open_orders("web").unwrap().is_empty());
-    assert_eq!(catalog.open_orders("db").unwrap().len(), 1);
-    assert_eq!(catalog.orders(9).unwrap()[1].id, pending);
+    let (pending, taken) = (command("web"), command("db"));
+    catalog.update_command(BY, &name("db"), taken, CommandState::Taken, None).unwrap();
+    assert_eq!(catalog.give_up_commands(BY, BY.now_secs).unwrap(), 0);
+    assert_eq!(catalog.give_up_commands(BY, BY.now_secs + 1).unwrap(), 1);
+    assert!(catalog.open_commands("web").unwrap().is_empty());
+    assert_eq!(catalog.open_commands("db").unwrap().len(), 1);
+    assert_eq!(catalog.commands(9).unwrap()[1].id, pending);
 }
 
 #[test]
-fn orders_go_when_they_ended_and_are_old() {
+fn commands_are_deleted_when_they_ended_and_are_old() {
     let (_folder, catalog) = with_nodes();
-    let order = |made, state| {
+    let command = |made, state| {
         let task = Task::Backup(NewBackup { node: name("web"), paths: vec![] });
-        let order = catalog.add_order(By { now_secs: made, ..BY }, &task).unwrap().id;
+        let command = catalog.add_command(By { now_secs: made, ..BY }, &task).unwrap().id;
         if let Some(state) = state {
-            catalog.update_order(BY, &name("web"), order, state, None).unwrap();
+            catalog.update_command(BY, &name("web"), command, state, None).unwrap();
         }
-        order
+        command
     };
-    let (waits, runs) = (order(10, None), order(11, Some(OrderState::Taken)));
-    order(12, Some(OrderState::Done));
-    order(13, Some(OrderState::Failed));
-    let young = order(100, Some(OrderState::Done));
+    let (waits, runs) = (command(10, None), command(11, Some(CommandState::Taken)));
+    command(12, Some(CommandState::Done));
+    command(13, Some(CommandState::Failed));
+    let young = command(100, Some(CommandState::Done));
     assert_eq!(catalog.delete_old(BY, 100).unwrap(), 2);
-    let left: Vec<_> = catalog.orders(9).unwrap().iter().map(|order| order.id).collect();
+    let left: Vec<_> = catalog.commands(9).unwrap().iter().map(|command| command.id).collect();
     assert_eq!(left, [young, runs, waits]);
 }
 

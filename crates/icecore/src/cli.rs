@@ -82,9 +82,9 @@ pub(crate) struct ServerOptions {
     /// Another node's domain, to read what it has backed up; the server must have granted it.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) domain: Option<String>,
-    /// The agent starts this because its server ordered it: what a config file says of repositories is not meant.
+    /// The agent starts this for a node command: repositories of a config file do not apply.
     #[arg(long, global = true, hide = true)]
-    pub(crate) ordered: bool,
+    pub(crate) node_command: bool,
     /// Connections of a job, 1 to 10; as many as help when it is not given.
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
     pub(crate) streams: Option<u8>,

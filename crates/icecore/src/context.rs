@@ -81,7 +81,7 @@ impl Context {
     }
 
     fn named_repo(&self) -> Option<PathBuf> {
-        if self.global.server.ordered {
+        if self.global.server.node_command {
             return None;
         }
         let mut places = [&self.global.repo, &self.profile.repo].into_iter().flatten();

@@ -1,7 +1,7 @@
 //! Packets between agents and servers: pure codecs and state machines. `docs/PROTOCOL.md` tells the
 //! same in words; tests compare the two.
 //!
-//! Start reading at [`packet`], then [`order`] (what may come when) and [`window`] (what is sent
+//! Start reading at [`packet`], then [`state`] (what may come when) and [`window`] (what is sent
 //! again after a cut).
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -12,8 +12,8 @@ pub mod fault;
 mod field;
 pub mod frame;
 pub mod limits;
-pub mod order;
 pub mod packet;
+pub mod state;
 pub mod window;
 
 pub use error::{Error, Result};

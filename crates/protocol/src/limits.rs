@@ -24,7 +24,7 @@ pub const TEXT_BYTES_MAX: usize = 8 << 10;
 pub const PATH_BYTES_MAX: usize = 4 << 10;
 /// Longest snapshot file.
 pub const SNAPSHOT_BYTES_MAX: usize = 2 << 20;
-/// Longest order to an agent, and longest report of a job.
+/// Longest command to an agent, and longest report of a job.
 pub const JSON_BYTES_MAX: usize = 1 << 20;
 /// Streams of one session.
 pub const STREAMS_MAX: u8 = 16;

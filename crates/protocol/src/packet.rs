@@ -272,10 +272,10 @@ packets! {
     24 Ping Client SMALL_BYTES_MAX, {}
     /// Ends the connection in order.
     25 Bye Client SMALL_BYTES_MAX, {}
-    /// Tells how an order ended.
-    26 OrderDone Client JSON_BYTES_MAX, {
-        /// The order.
-        order: u64,
+    /// Tells how a command ended.
+    26 CommandDone Client JSON_BYTES_MAX, {
+        /// The command.
+        command: u64,
         /// Whether it went well.
         is_complete: bool,
     } tail report
@@ -420,9 +420,9 @@ packets! {
         reason: String,
     }
     /// Asks an agent to do something: JSON. Unasked.
-    148 Order Server JSON_BYTES_MAX, {
+    148 Command Server JSON_BYTES_MAX, {
         /// Its number.
-        order: u64,
+        command: u64,
     } tail json
     /// Asks the client to stop its job. Unasked.
     149 Cancel Server SMALL_BYTES_MAX, {

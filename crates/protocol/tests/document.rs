@@ -2,8 +2,8 @@
 
 use protocol::fault::Code;
 use protocol::frame::{HEADER_BYTES, Header};
-use protocol::order::State;
 use protocol::packet::{End, PathBytes, RULES, SnapshotName};
+use protocol::state::State;
 use protocol::{Packet, limits};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -285,7 +285,7 @@ impl Drive {
                 let header = reader.header().await?;
                 let body = reader.body(header, &Rate::default()).await?;
                 match Packet::decode(header.kind, body)? {
-                    unasked @ (Packet::Limits { .. } | Packet::Order { .. }) => {
+                    unasked @ (Packet::Limits { .. } | Packet::Command { .. }) => {
                         let _ = self.inbox.take(unasked);
                     }
                     answer => return Ok::<_, Error>(answer),

@@ -1,4 +1,4 @@
-//! What the server says unasked: limits, orders, a request to stop.
+//! What the server says unasked: limits, commands, a request to stop.
 
 use crate::Failure;
 use parking_lot::{Condvar, Mutex};
@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use transport::rate::Rate;
 
-/// Orders that wait; more are for the next connection, since the server keeps them until they are done.
-pub(crate) const ORDERS_MAX: usize = 64;
+/// Commands that wait; more are for the next connection, since the server keeps them until they are done.
+pub(crate) const COMMANDS_MAX: usize = 64;
 
 /// What came unasked.
 pub(crate) struct Inbox {
@@ -27,7 +27,7 @@ struct Said {
     limits: Option<([u64; 2], String)>,
     /// The last ones, whoever has asked for them.
     kept: [u64; 2],
-    orders: VecDeque<(u64, Vec<u8>)>,
+    commands: VecDeque<(u64, Vec<u8>)>,
     cancelled: Option<String>,
 }
 
@@ -46,8 +46,8 @@ impl Inbox {
                 said.kept = [up, down];
                 said.limits = Some(([up, down], reason));
             }
-            Packet::Order { order, json } if said.orders.len() < ORDERS_MAX => {
-                said.orders.push_back((order, json));
+            Packet::Command { command, json } if said.commands.len() < COMMANDS_MAX => {
+                said.commands.push_back((command, json));
             }
             Packet::Cancel { reason } => {
                 said.cancelled = Some(reason.clone());
@@ -71,13 +71,13 @@ impl Inbox {
         [lower(self.own[0], told[0]), lower(self.own[1], told[1])]
     }
 
-    /// The next order, waiting for it so long.
-    pub(crate) fn next_order(&self, wait: Duration) -> Option<(u64, Vec<u8>)> {
+    /// The next command, waiting for it so long.
+    pub(crate) fn next_command(&self, wait: Duration) -> Option<(u64, Vec<u8>)> {
         let mut said = self.said.lock();
-        if said.orders.is_empty() {
+        if said.commands.is_empty() {
             self.changed.wait_for(&mut said, wait);
         }
-        said.orders.pop_front()
+        said.commands.pop_front()
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Purpose {
     Restore = 2,
     /// To look.
     Look = 3,
-    /// To wait for orders.
+    /// To wait for commands.
     Agent = 4,
     /// To measure the way.
     Measure = 5,
@@ -123,7 +123,7 @@ impl Remote {
         unmade.assemble()
     }
 
-    /// Connects for what needs no repository: orders, measuring.
+    /// Connects for what needs no repository: commands, measuring.
     pub fn connect_bare(target: &Target, purpose: Purpose) -> Result<Bare> {
         Unmade::connect(target, purpose).map(Bare)
     }
@@ -264,20 +264,20 @@ impl Drop for Remote {
 pub struct Bare(Unmade);
 
 impl Bare {
-    /// The next order of the server: its number and JSON. Waits so long.
-    pub fn next_order(&self, wait: Duration) -> Result<Option<(u64, Vec<u8>)>> {
-        let order = self.0.inbox.next_order(wait);
-        if order.is_none() && self.0.stream.is_over() {
+    /// The next command of the server: its number and JSON. Waits so long.
+    pub fn next_command(&self, wait: Duration) -> Result<Option<(u64, Vec<u8>)>> {
+        let command = self.0.inbox.next_command(wait);
+        if command.is_none() && self.0.stream.is_over() {
             // Says why.
             self.0.stream.drain(0)?;
         }
-        Ok(order)
+        Ok(command)
     }
 
-    /// Tells how an order ended.
-    pub fn order_done(&self, order: u64, is_complete: bool, report: &str) -> Result<()> {
+    /// Tells how a command ended.
+    pub fn command_done(&self, command: u64, is_complete: bool, report: &str) -> Result<()> {
         let report = report.as_bytes().to_vec();
-        self.0.stream.call(&Packet::OrderDone { order, is_complete, report }).map(|_| ())
+        self.0.stream.call(&Packet::CommandDone { command, is_complete, report }).map(|_| ())
     }
 
     /// What the connection did so far.

@@ -219,7 +219,7 @@ impl Stream {
                 }
                 state.stored_bytes = stored_bytes;
             }
-            Packet::Limits { .. } | Packet::Order { .. } | Packet::Cancel { .. } => {
+            Packet::Limits { .. } | Packet::Command { .. } | Packet::Cancel { .. } => {
                 drop(state);
                 return self.inbox.take(packet);
             }

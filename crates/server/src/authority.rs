@@ -186,12 +186,12 @@ pub trait Authority: Send + Sync {
     /// Whether the job was asked to end.
     fn is_cancelled(&self, job: JobNo) -> bool;
 
-    /// What `node` was ordered to do and has not ended, oldest first.
-    fn orders(&self, node: &Node) -> Vec<api::orders::Order>;
+    /// Commands of `node` that have not ended, oldest first.
+    fn commands(&self, node: &Node) -> Vec<api::commands::NodeCommand>;
 
-    /// Rises with every order, to whichever node.
-    fn orders_given(&self) -> u64;
+    /// Rises with every command, to any node.
+    fn commands_seen(&self) -> u64;
 
-    /// An agent has done what it was ordered to, or could not.
-    fn order_done(&self, node: &Node, order: u64, is_complete: bool, report: &str);
+    /// An agent has carried out a command, or could not.
+    fn command_done(&self, node: &Node, command: u64, is_complete: bool, report: &str);
 }

@@ -22,7 +22,7 @@ use crate::control::elsewhere::GOVERNING;
 use crate::data::receipts::Receipts;
 use crate::{control, disk};
 use api::Name;
-use api::orders::Order;
+use api::commands::NodeCommand;
 use api::storages::{
     AccessGiven, AdmitNode, AskAccess, AskForget, NodeAdmitted, Reader, StorageNews, StorageTold,
 };
@@ -244,17 +244,21 @@ impl Authority for Storing {
         self.jobs.is_cancelled(job)
     }
 
-    /// Orders are the governing server's business.
-    fn orders(&self, _node: &Node) -> Vec<Order> {
+    /// Commands are the governing server's business.
+    fn commands(&self, _node: &Node) -> Vec<NodeCommand> {
         Vec::new()
     }
 
-    fn orders_given(&self) -> u64 {
+    fn commands_seen(&self) -> u64 {
         0
     }
 
-    fn order_done(&self, node: &Node, order: u64, _is_complete: bool, _report: &str) {
-        tracing::warn!(node = node.name, order, "an order is none of a storage server's business");
+    fn command_done(&self, node: &Node, command: u64, _is_complete: bool, _report: &str) {
+        tracing::warn!(
+            node = node.name,
+            command,
+            "a command is none of a storage server's business"
+        );
     }
 }
 

@@ -5,9 +5,9 @@
 mod rig;
 
 use access::{Client, Error, Identity};
+use api::commands::NodeCommands;
 use api::enrol::{Enrol, KeyMode, NewToken, Role, TokenMade};
 use api::nodes::Nodes;
-use api::orders::Orders;
 use rig::{Rig, new_token};
 use server::authority::{Authority, Peer};
 use std::net::Ipv4Addr;
@@ -30,23 +30,23 @@ async fn a_machine_becomes_a_node_renews_and_is_thrown_out() {
 
     let identity = Identity::load(&agent).unwrap();
     let as_node = Client::of(&identity).unwrap();
-    let orders: Orders = as_node.get("/node/orders").await.unwrap();
-    assert!(orders.orders.is_empty());
+    let commands: NodeCommands = as_node.get("/node/commands").await.unwrap();
+    assert!(commands.commands.is_empty());
 
     let before = identity.certificate.serial.clone();
     access::renew::renew(&agent).await.unwrap();
     let renewed = Identity::load(&agent).unwrap();
     assert_ne!(renewed.certificate.serial, before);
     let as_renewed = Client::of(&renewed).unwrap();
-    let _: Orders = as_renewed.get("/node/orders").await.unwrap();
-    let _: Orders =
-        as_node.get("/node/orders").await.expect("the last certificate is good until it ends");
+    let _: NodeCommands = as_renewed.get("/node/commands").await.unwrap();
+    let _: NodeCommands =
+        as_node.get("/node/commands").await.expect("the last certificate is good until it ends");
 
     let nodes: Nodes = rig.admin().get("/nodes").await.unwrap();
     assert_eq!(nodes.nodes[0].address.as_deref(), Some("127.0.0.1"));
     let _: api::status::Done = rig.admin().post("/nodes/web/revoke", &()).await.unwrap();
     for client in [&as_node, &as_renewed] {
-        let refused = client.get::<Orders>("/node/orders").await.unwrap_err();
+        let refused = client.get::<NodeCommands>("/node/commands").await.unwrap_err();
         assert_eq!(status_of(refused).1, "the node 'web' is revoked");
     }
 }
@@ -145,7 +145,7 @@ async fn who_stands_in_the_middle_gets_no_secret() {
     // A node that is led astray later does not talk either, and shows nobody else's server its certificate.
     let identity = Identity::load(&agent).unwrap();
     let client = Client::new(middle.url.parse().unwrap(), identity.tls(pki::ALPN_HTTP).unwrap());
-    let refused = client.get::<Orders>("/node/orders").await.unwrap_err();
+    let refused = client.get::<NodeCommands>("/node/commands").await.unwrap_err();
     assert!(matches!(refused, Error::Stranger { .. }), "{refused}");
 }
 

@@ -1,16 +1,16 @@
-//! What an administrator does, over real TLS: grants and their keys, jobs, limits, orders, the audit log.
+//! What an administrator does, over real TLS: grants and their keys, jobs, limits, commands, the audit log.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod rig;
 
 use access::{Client, Error, Identity};
+use api::commands::{CommandState, CommandUpdate, NewRestore, NodeCommand, NodeCommands};
 use api::domains::{Domains, Grant, Grants, Snapshots};
 use api::enrol::{KeyMade, NewKey, NewToken, Role};
 use api::jobs::{Job, JobState, Jobs};
 use api::limits::Limit;
 use api::nodes::Nodes;
-use api::orders::{NewRestore, Order, OrderState, OrderUpdate, Orders};
 use api::status::{Audit, Done, Status};
 use rig::{Rig, new_token};
 use server::authority::{Authority, JobEnd, JobStatus, Node};
@@ -202,11 +202,11 @@ async fn a_limit_holds_at_once_for_whom_it_is_meant() {
 }
 
 #[tokio::test]
-async fn an_order_waits_for_its_node_and_no_other_sees_it() {
+async fn a_command_waits_for_its_node_and_no_other_sees_it() {
     let rig = Rig::start().await;
     let (web, _) = enrol(&rig, new_token("web")).await;
     let (other, other_node) = enrol(&rig, new_token("other")).await;
-    let mut bell = rig.control.orders_bell();
+    let mut bell = rig.control.commands_changed();
     let mut new = NewRestore {
         node: "web".parse().unwrap(),
         domain: Some("other".parse().unwrap()),
@@ -214,21 +214,24 @@ async fn an_order_waits_for_its_node_and_no_other_sees_it() {
         paths: vec!["/etc".into()],
         target: "/restored".into(),
     };
-    let failure = refused(rig.admin().post::<Order>("/restores", &new).await.unwrap_err());
+    let failure = refused(rig.admin().post::<NodeCommand>("/restores", &new).await.unwrap_err());
     assert!(failure.hint.unwrap().contains("grant web other"));
     new.domain = None;
-    let order: Order = rig.admin().post("/restores", &new).await.unwrap();
+    let command: NodeCommand = rig.admin().post("/restores", &new).await.unwrap();
     assert!(bell.has_changed().unwrap());
     bell.mark_unchanged();
-    let Orders { orders } = web.get("/node/orders").await.unwrap();
-    assert_eq!(orders, std::slice::from_ref(&order));
-    assert!(rig.control.orders(&other_node).is_empty());
-    let path = format!("/node/orders/{}", order.id);
-    let update = OrderUpdate { state: OrderState::Done, message: Some("well".into()) };
+    let NodeCommands { commands } = web.get("/node/commands").await.unwrap();
+    assert_eq!(commands, std::slice::from_ref(&command));
+    assert!(rig.control.commands(&other_node).is_empty());
+    let path = format!("/node/commands/{}", command.id);
+    let update = CommandUpdate { state: CommandState::Done, message: Some("well".into()) };
     assert!(other.post::<Done>(&path, &update).await.is_err());
     let _: Done = web.post(&path, &update).await.unwrap();
-    let Orders { orders } = rig.admin().get("/orders").await.unwrap();
-    assert_eq!((orders[0].state, orders[0].message.as_deref()), (OrderState::Done, Some("well")));
+    let NodeCommands { commands } = rig.admin().get("/commands").await.unwrap();
+    assert_eq!(
+        (commands[0].state, commands[0].message.as_deref()),
+        (CommandState::Done, Some("well"))
+    );
 }
 
 #[tokio::test]
@@ -236,13 +239,16 @@ async fn nodes_and_strangers_are_no_administrators_and_administrators_no_nodes()
     let rig = Rig::start().await;
     let (web, _) = enrol(&rig, new_token("web")).await;
     for path in
-        ["/nodes", "/status", "/audit", "/jobs", "/sessions", "/grants", "/limits", "/orders"]
+        ["/nodes", "/status", "/audit", "/jobs", "/sessions", "/grants", "/limits", "/commands"]
     {
         assert_eq!(refused(web.get::<Done>(path).await.unwrap_err()).code, 13, "{path}");
     }
     assert!(web.delete::<Done>("/nodes/web").await.is_err());
     assert!(web.post::<Done>("/nodes/web/revoke", &()).await.is_err());
-    assert_eq!(refused(rig.admin().get::<Orders>("/node/orders").await.unwrap_err()).code, 13);
+    assert_eq!(
+        refused(rig.admin().get::<NodeCommands>("/node/commands").await.unwrap_err()).code,
+        13
+    );
     let identity = Identity::load(&rig.folder("web")).unwrap();
     let tls = identity.tls(pki::ALPN_HTTP).unwrap();
     let wrong = Client::new(identity.server, tls).with_token("wrong".to_owned().into());
@@ -279,7 +285,7 @@ async fn the_audit_log_tells_who_did_what_and_holds_no_secret() {
 async fn a_server_that_starts_again_knows_its_nodes() {
     let rig = Rig::start().await;
     let (web, _) = enrol(&rig, new_token("web")).await;
-    let _: Orders = web.get("/node/orders").await.unwrap();
+    let _: NodeCommands = web.get("/node/commands").await.unwrap();
     let last_seen = async |rig: &Rig| {
         let Nodes { nodes } = rig.admin().get("/nodes").await.unwrap();
         nodes[0].last_seen
@@ -291,6 +297,6 @@ async fn a_server_that_starts_again_knows_its_nodes() {
     let identity = Identity::load(&rig.folder("web")).unwrap();
     let tls = identity.tls(pki::ALPN_HTTP).unwrap();
     let web = Client::new(rig.url.parse().unwrap(), tls);
-    let _: Orders = web.get("/node/orders").await.unwrap();
+    let _: NodeCommands = web.get("/node/commands").await.unwrap();
     assert!(rig.control.admit(&rig.peer(&rig.folder("web"))).is_ok());
 }

@@ -12,8 +12,8 @@ mod raw;
 mod server;
 
 use access::Identity;
+use api::commands::NewBackup;
 use api::enrol::Role;
-use api::orders::NewBackup;
 use lifetime::ending_in;
 use protocol::Packet;
 use raw::{Raw, begin, sealer, stolen_keys};
@@ -35,13 +35,13 @@ async fn connected(server: &Whole, machine: &Machine) -> Bare {
 }
 
 /// What it hears within a while; not when it has ended.
-async fn hears_an_order(bare: Bare) -> Result<bool, String> {
-    let wait = move || bare.next_order(Duration::from_secs(10));
-    let order = tokio::task::spawn_blocking(wait).await.unwrap();
-    order.map(|order| order.is_some()).map_err(|error| error.to_string())
+async fn hears_a_command(bare: Bare) -> Result<bool, String> {
+    let wait = move || bare.next_command(Duration::from_secs(10));
+    let command = tokio::task::spawn_blocking(wait).await.unwrap();
+    command.map(|command| command.is_some()).map_err(|error| error.to_string())
 }
 
-async fn order(server: &Whole, node: &str) {
+async fn command(server: &Whole, node: &str) {
     let new = NewBackup { node: node.parse().unwrap(), paths: vec!["/etc".into()] };
     let _: serde_json::Value = server.admin().post("/backups", &new).await.unwrap();
 }
@@ -54,8 +54,8 @@ async fn who_has_the_next_certificate_comes_back_with_it() {
     let bare = connected(&server, &web).await;
     access::renew::renew(&server.folder("web")).await.unwrap();
     tokio::time::sleep(ENDED).await;
-    order(&server, "web").await;
-    assert_eq!(hears_an_order(bare).await, Ok(true));
+    command(&server, "web").await;
+    assert_eq!(hears_a_command(bare).await, Ok(true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,7 +65,7 @@ async fn who_has_none_is_told_so() {
     let web = ending_in(&server, &web, 3);
     let bare = connected(&server, &web).await;
     tokio::time::sleep(ENDED).await;
-    let said = hears_an_order(bare).await.unwrap_err();
+    let said = hears_a_command(bare).await.unwrap_err();
     assert!(said.contains("the certificate of") && said.contains("has ended"), "{said}");
 }
 

@@ -201,7 +201,10 @@ async fn a_node_whose_domain_lies_elsewhere_is_sent_away_and_old_ones_are_told()
     let [hello, _] = greeting("");
     let agent = Packet::Open { domain: String::new(), purpose: 4 };
     let answers = say(governing, tls(), &[hello, agent]).await;
-    assert!(matches!(answers[1], Packet::Opened { .. }), "who waits for orders stays: {answers:?}");
+    assert!(
+        matches!(answers[1], Packet::Opened { .. }),
+        "who waits for commands stays: {answers:?}"
+    );
 }
 
 /// The governing server's end of the data protocol; its port.

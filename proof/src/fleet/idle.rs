@@ -1,4 +1,4 @@
-//! Agents that are connected and wait for orders.
+//! Agents that are connected and wait for commands.
 
 use super::wire::{AGENT, Dial, Halves};
 use protocol::Packet;

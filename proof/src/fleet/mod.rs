@@ -1,4 +1,4 @@
-//! A fleet: a thousand nodes that back up at once, ten thousand agents that wait for orders, and
+//! A fleet: a thousand nodes that back up at once, ten thousand agents that wait for commands, and
 //! strangers that mean harm, all at one real server process over TLS.
 
 mod harm;

@@ -2,7 +2,7 @@
 
 mod allow;
 mod daemon;
-mod orders;
+mod node_commands;
 mod recovery;
 
 use crate::codes::Code;

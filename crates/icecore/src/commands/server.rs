@@ -5,8 +5,8 @@ mod jobs;
 mod limits;
 mod look;
 mod maintenance;
+mod node_commands;
 mod nodes;
-mod orders;
 pub(crate) mod run;
 mod storages;
 mod token;
@@ -57,9 +57,9 @@ enum Action {
     Jobs(jobs::JobsArgs),
     Cancel(jobs::Cancel),
     Limit(limits::LimitArgs),
-    Backup(orders::Backup),
-    Restore(orders::Restore),
-    Orders(orders::Orders),
+    Backup(node_commands::Backup),
+    Restore(node_commands::Restore),
+    Commands(node_commands::Commands),
     Storages(storages::StoragesArgs),
     Status(look::Status),
     Audit(look::Audit),
@@ -91,7 +91,7 @@ impl Server {
             Some(Action::Limit(limit)) => limit.run(reach, context),
             Some(Action::Backup(backup)) => backup.run(reach, context),
             Some(Action::Restore(restore)) => restore.run(reach, context),
-            Some(Action::Orders(orders)) => orders.run(reach, context),
+            Some(Action::Commands(commands)) => commands.run(reach, context),
             Some(Action::Storages(storages)) => storages.run(reach, context),
             Some(Action::Status(status)) => status.run(reach, context),
             Some(Action::Audit(audit)) => audit.run(reach, context),

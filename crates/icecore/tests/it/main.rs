@@ -16,7 +16,7 @@ mod looking;
 mod machine;
 mod measuring;
 mod names;
-mod ordered;
+mod node_commands;
 mod output;
 mod parity;
 mod passwords;

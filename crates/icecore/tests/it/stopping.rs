@@ -67,7 +67,7 @@ fn a_storage_server_that_is_terminated_tells_everybody_and_a_backup_outlives_it(
     ask_to_stop(site.storage.as_mut().unwrap(), Signal::TERM);
     let end = Instant::now() + Duration::from_secs(5);
     let said = loop {
-        match waiting.next_order(Duration::from_millis(100)) {
+        match waiting.next_command(Duration::from_millis(100)) {
             Err(error) => break error.to_string(),
             Ok(_) => assert!(Instant::now() < end, "it hears nothing"),
         }

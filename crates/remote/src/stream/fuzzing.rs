@@ -111,7 +111,7 @@ impl Talk {
         assert!(state.window.bytes() <= limit_bytes || records == 1, "the window is too large");
     }
 
-    /// The stream ends: nobody waits any longer, and orders are bounded.
+    /// The stream ends: nobody waits any longer, and commands are bounded.
     pub fn end(mut self) {
         self.stream.end(Failure::Nonsense("over".into()));
         for pending in self.pending.drain(..) {
@@ -120,7 +120,7 @@ impl Talk {
         assert!(self.stream.drain(self.stream.epoch()).is_err());
         assert!(self.stream.request(&Packet::Ping {}).is_err());
         assert!(self.stream.send_record(Vec::new(), self.stream.epoch()).is_err());
-        let orders = std::iter::from_fn(|| self.inbox.next_order(Duration::ZERO)).count();
-        assert!(orders <= crate::inbox::ORDERS_MAX, "{orders} orders wait");
+        let commands = std::iter::from_fn(|| self.inbox.next_command(Duration::ZERO)).count();
+        assert!(commands <= crate::inbox::COMMANDS_MAX, "{commands} commands wait");
     }
 }

@@ -177,7 +177,7 @@ impl Backend {
             },
             Packet::Open { .. } => self.opened(),
             Packet::Progress { .. } => return None,
-            Packet::Finish { .. } | Packet::Bye {} | Packet::OrderDone { .. } => Packet::Done {},
+            Packet::Finish { .. } | Packet::Bye {} | Packet::CommandDone { .. } => Packet::Done {},
             Packet::Ping {} => Packet::Pong {},
             Packet::Attach { .. } => fault(Code::NoSession, "no such session", "", &[]),
             other => {

@@ -5,8 +5,8 @@ use crate::authority::{
     Access, Authority, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer,
 };
 use api::Name;
+use api::commands::{CommandState, CommandUpdate, NodeCommand};
 use api::enrol::{KeyMode, Role};
-use api::orders::{Order, OrderState, OrderUpdate};
 use ids::KeyId;
 use std::net::IpAddr;
 
@@ -70,19 +70,19 @@ impl Authority for Control {
         self.jobs.is_cancelled(job)
     }
 
-    fn orders(&self, node: &Node) -> Vec<Order> {
-        self.open_orders(&node.name)
+    fn commands(&self, node: &Node) -> Vec<NodeCommand> {
+        self.open_commands(&node.name)
     }
 
-    fn orders_given(&self) -> u64 {
-        *self.orders_bell().borrow()
+    fn commands_seen(&self) -> u64 {
+        *self.commands_changed().borrow()
     }
 
-    fn order_done(&self, node: &Node, order: u64, is_complete: bool, report: &str) {
-        let state = if is_complete { OrderState::Done } else { OrderState::Failed };
+    fn command_done(&self, node: &Node, command: u64, is_complete: bool, report: &str) {
+        let state = if is_complete { CommandState::Done } else { CommandState::Failed };
         let message = Some(report.to_owned()).filter(|report| !report.is_empty());
-        if let Err(error) = self.order_is(node, order, &OrderUpdate { state, message }) {
-            tracing::warn!(%error, node = node.name, order, "the end of an order is not noted");
+        if let Err(error) = self.update_command(node, command, &CommandUpdate { state, message }) {
+            tracing::warn!(%error, node = node.name, command, "the end of a command is not noted");
         }
     }
 }

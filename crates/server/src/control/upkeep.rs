@@ -9,8 +9,8 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 /// The server's certificate is renewed when a third of its life is left: 30 days.
 const RENEW_BEFORE_SECS: i64 = pki::authority::SERVER_SECS / 3;
 
-/// An order that waits for longer is given up: a week.
-const ORDER_SECS: i64 = 7 * DAY_SECS;
+/// A command that waits for longer is given up: a week.
+const COMMAND_SECS: i64 = 7 * DAY_SECS;
 /// How often old jobs are deleted.
 const DELETE_EVERY_SECS: i64 = DAY_SECS;
 const DAY_SECS: i64 = 86_400;
@@ -43,7 +43,7 @@ impl Control {
         let _ = tokio::time::timeout(UPKEEP_EVERY, self.soon.notified()).await; // a minute is what it is
     }
 
-    /// Renews the server's certificate in time, removes the keys of grants that ended, gives up old orders, deletes
+    /// Renews the server's certificate in time, removes the keys of grants that ended, gives up old commands, deletes
     /// old jobs once a day, notes who was seen, forgets the dead. What fails is in the log, and is tried again the next time. Blocks.
     pub fn upkeep(&self) {
         let now_secs = self.now_secs();
@@ -53,8 +53,9 @@ impl Control {
             tracing::error!(%error, "the server's certificate cannot be renewed");
         }
         self.remove_stale_keys();
-        if let Err(error) = self.catalog.give_up_orders(self.by(SERVER), now_secs - ORDER_SECS) {
-            tracing::error!(%error, "old orders cannot be given up");
+        if let Err(error) = self.catalog.give_up_commands(self.by(SERVER), now_secs - COMMAND_SECS)
+        {
+            tracing::error!(%error, "old commands cannot be given up");
         }
         self.delete_old_jobs(now_secs);
         self.lose_silent_storages();
@@ -62,7 +63,7 @@ impl Control {
         self.live.tidy();
     }
 
-    /// Jobs and orders are deleted so many seconds after they ended.
+    /// Jobs and commands are deleted so many seconds after they ended.
     pub fn keep_jobs(&self, secs: u64) {
         let secs = i64::try_from(secs).unwrap_or(i64::MAX);
         self.deleting.kept_secs.store(secs, Ordering::Relaxed);
@@ -76,7 +77,7 @@ impl Control {
         match self.catalog.delete_old(self.by(SERVER), before) {
             Ok(rows) => {
                 self.deleting.done_at.store(now_secs, Ordering::Relaxed);
-                tracing::debug!(rows, "old jobs and orders are deleted");
+                tracing::debug!(rows, "old jobs and commands are deleted");
             }
             Err(error) => tracing::error!(%error, "old jobs cannot be deleted"),
         }

@@ -75,7 +75,7 @@ pub(super) struct Connected {
     certificate_ends: i64,
     pub(super) rates: Arc<Rates>,
     messages: mpsc::Sender<Packet>,
-    /// 4 for an agent that waits for orders: see `Open`.
+    /// 4 for an agent that waits for commands: see `Open`.
     pub(super) purpose: AtomicU64,
     /// The job that runs on it; 0 for none.
     pub(super) job: AtomicU64,
@@ -153,7 +153,7 @@ impl Connected {
         self.last.lock().take()
     }
 
-    /// Whether it waits for orders: see `Open`.
+    /// Whether it waits for commands: see `Open`.
     pub(super) fn is_agent(&self) -> bool {
         const AGENT: u64 = 4;
         self.purpose.load(Ordering::Relaxed) == AGENT

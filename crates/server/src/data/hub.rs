@@ -1,4 +1,4 @@
-//! Who is connected, and what is on its way to them unasked: limits, orders, cancels, revocations, the
+//! Who is connected, and what is on its way to them unasked: limits, commands, cancels, revocations, the
 //! end of the server.
 
 use super::connected::{Connected, Entering, Rates};
@@ -30,8 +30,8 @@ pub struct Hub {
     places: Shares<String>,
     next: AtomicU64,
     limits_at: Mutex<Option<Instant>>,
-    /// Orders given, when they were last looked at.
-    orders_seen: AtomicU64,
+    /// Commands given, when they were last looked at.
+    commands_seen: AtomicU64,
     /// Nobody is let in any more.
     is_closed: AtomicBool,
 }
@@ -44,7 +44,7 @@ impl Default for Hub {
             places: Shares::new(NODE_CONNECTIONS_MAX),
             next: AtomicU64::new(0),
             limits_at: Mutex::default(),
-            orders_seen: AtomicU64::new(0),
+            commands_seen: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -128,16 +128,16 @@ impl Hub {
         agents.map(|connected| connected.node.name.clone()).collect()
     }
 
-    /// Sends orders that were given since the last look to their agents. One that is sent twice is
+    /// Sends commands that were given since the last look to their agents. One that is sent twice is
     /// done once: its number is the same.
-    fn send_orders(&self, all: &[Arc<Connected>], authority: &dyn Authority) {
-        let given = authority.orders_given();
-        if self.orders_seen.swap(given, Ordering::Relaxed) == given {
+    fn send_commands(&self, all: &[Arc<Connected>], authority: &dyn Authority) {
+        let given = authority.commands_seen();
+        if self.commands_seen.swap(given, Ordering::Relaxed) == given {
             return;
         }
         for agent in all.iter().filter(|connected| connected.is_agent()) {
-            let orders = authority.orders(&agent.node);
-            let packets = orders.iter().filter_map(super::work::order_packet);
+            let commands = authority.commands(&agent.node);
+            let packets = commands.iter().filter_map(super::work::command_packet);
             packets.for_each(|packet| agent.tell(packet));
         }
     }
@@ -153,7 +153,7 @@ impl Hub {
             due
         };
         let all = self.all();
-        self.send_orders(&all, authority);
+        self.send_commands(&all, authority);
         let now_secs = jiff::Timestamp::now().as_second();
         for connected in all {
             match why_to_end(&connected, authority, now_secs) {

@@ -12,8 +12,8 @@ use api::domains::{Privacy, Settings};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::fault::{Code, fault};
 use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
-use protocol::order::State;
 use protocol::packet::{PathBytes, SnapshotName};
+use protocol::state::State;
 use protocol::{Packet, common_version};
 use repository::Repository;
 use repository::config::Config;
@@ -122,9 +122,14 @@ impl Visit {
                 self.noise += 1;
                 Ok(Some(Packet::Stored { applied: self.noise, stored_bytes: 0 }))
             }
-            Packet::OrderDone { order, is_complete, report } => {
+            Packet::CommandDone { command, is_complete, report } => {
                 let report = String::from_utf8_lossy(&report);
-                self.shared.authority.order_done(&self.connected.node, order, is_complete, &report);
+                self.shared.authority.command_done(
+                    &self.connected.node,
+                    command,
+                    is_complete,
+                    &report,
+                );
                 Ok(Some(Packet::Done {}))
             }
             Packet::PutSlot { slot } => self.govern(|domain| domain.put_slot(slot.id, &slot.bytes)),
@@ -162,7 +167,7 @@ impl Visit {
         let access = self.shared.authority.access(&self.connected.node, name);
         let access = access.map_err(|refusal| faults::of_refusal(&refusal))?;
         if let Some((host, port)) = self.elsewhere(&access)? {
-            // Who waits for orders waits here.
+            // Who waits for commands waits here.
             if purpose != AGENT {
                 return Ok(Some(Packet::Elsewhere { host, port }));
             }
@@ -422,22 +427,22 @@ impl Visit {
         }
     }
 
-    /// What a client hears when it has opened a domain: its limits, and orders that wait for it.
+    /// What a client hears when it has opened a domain: its limits, and commands that wait for it.
     pub(super) fn news(&self) -> Vec<Packet> {
         let rates = &self.connected.rates;
         let (up, down) = (rates.up.bytes_per_sec(), rates.down.bytes_per_sec());
         let reason = "set on the server".to_owned();
         let limits = (up > 0 || down > 0).then_some(Packet::Limits { up, down, reason });
-        limits.into_iter().chain(self.orders()).collect()
+        limits.into_iter().chain(self.commands()).collect()
     }
 
-    /// Orders that wait for this agent.
-    fn orders(&self) -> Vec<Packet> {
+    /// Commands that wait for this agent.
+    fn commands(&self) -> Vec<Packet> {
         if self.connected.purpose.load(Ordering::Relaxed) != u64::from(AGENT) {
             return Vec::new();
         }
-        let orders = self.shared.authority.orders(&self.connected.node);
-        orders.iter().filter_map(order_packet).collect()
+        let commands = self.shared.authority.commands(&self.connected.node);
+        commands.iter().filter_map(command_packet).collect()
     }
 }
 
@@ -481,9 +486,9 @@ fn with_waits(report: &[u8], waits: serde_json::Value) -> String {
     }
 }
 
-/// An order as an agent gets it.
-pub(super) fn order_packet(order: &api::orders::Order) -> Option<Packet> {
-    Some(Packet::Order { order: order.id, json: serde_json::to_vec(order).ok()? })
+/// A command as an agent gets it.
+pub(super) fn command_packet(command: &api::commands::NodeCommand) -> Option<Packet> {
+    Some(Packet::Command { command: command.id, json: serde_json::to_vec(command).ok()? })
 }
 
 fn token() -> Result<([u8; 16], [u8; 16]), Refusal> {

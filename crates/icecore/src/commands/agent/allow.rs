@@ -1,4 +1,4 @@
-//! The file `allow.toml` beside the identity of a machine: what its server may order. Nothing is allowed because it is
+//! The file `allow.toml` beside the identity of a machine: what its server may command. Nothing is allowed because it is
 //! missing, and it is not believed when others may write to it.
 
 use rustix::fs::{Mode, OFlags};
@@ -21,9 +21,9 @@ const WRITE_OF_OTHERS: u32 = 0o022;
 pub(super) struct Allow {
     /// Restores may go below these folders.
     pub(super) restore_below: Vec<PathBuf>,
-    /// What is backed up when an order names nothing.
+    /// What is backed up when a command names nothing.
     pub(super) backup: Vec<String>,
-    /// Backups that are ordered may take what is below these folders; nothing when there are none.
+    /// Backups by command may take what is below these folders; nothing when there are none.
     pub(super) backup_below: Vec<PathBuf>,
 }
 

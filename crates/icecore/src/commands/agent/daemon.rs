@@ -1,26 +1,26 @@
 //! The agent: keeps a connection to the server, and starts jobs when told. It listens nowhere, and
 //! runs nothing but this program, with arguments that it puts together itself.
 
-use super::orders::{self, Outcome};
+use super::node_commands::{self, Outcome};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::node::renewal::Renewal;
 use crate::node::{Node, not_enrolled};
-use api::orders::Order;
+use api::commands::NodeCommand;
 use remote::{Purpose, Remote};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long it waits for an order before it looks after itself: certificate, signals.
+/// How long it waits for a command before it looks after itself: certificate, signals.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 /// First and longest pause before the server is called again.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Orders remembered, so that one that comes twice is done once.
+/// Commands remembered, so that one that comes twice is done once.
 const DONE_MAX: usize = 4096;
 
-/// Waits for orders until it is told to stop.
+/// Waits for commands until it is told to stop.
 pub(super) fn run(context: &Context) -> Result<Code> {
     Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
     if let Some(warning) = super::recovery::warning(&context.agent_folder())? {
@@ -53,20 +53,20 @@ fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
     let mut renewal = Renewal::new(&node.folder);
     while !context.is_cancelled() {
         renewal.look(&context.out);
-        let Some((number, json)) = bare.next_order(LOOK_AFTER).map_err(failed)? else { continue };
+        let Some((number, json)) = bare.next_command(LOOK_AFTER).map_err(failed)? else { continue };
         if !done.insert(number) {
             continue;
         }
         while done.len() > DONE_MAX {
             done.pop_first();
         }
-        let Outcome { is_complete, text } = match serde_json::from_slice::<Order>(&json) {
-            Ok(order) => orders::obey(context, &order),
-            Err(error) => Outcome::refused(format!("the order makes no sense here: {error}")),
+        let Outcome { is_complete, text } = match serde_json::from_slice::<NodeCommand>(&json) {
+            Ok(command) => node_commands::obey(context, &command),
+            Err(error) => Outcome::refused(format!("the command makes no sense here: {error}")),
         };
-        context.out.line(&format!("order {number}: {text}"))?;
+        context.out.line(&format!("command {number}: {text}"))?;
         context.out.flush()?;
-        bare.order_done(number, is_complete, &text).map_err(failed)?;
+        bare.command_done(number, is_complete, &text).map_err(failed)?;
     }
     Ok(())
 }

@@ -23,8 +23,8 @@ pub(super) fn wanted(flags: &Backup, context: &Context) -> Result<Vec<OsString>>
         all.extend(list(file, 0)?);
     }
     let has_lists = !flags.files_from.is_empty() || !flags.files_from_raw.is_empty();
-    // Ordered work is what the order says, and nothing else.
-    if all.is_empty() && !has_lists && !context.global.server.ordered {
+    // A node command is only what it names.
+    if all.is_empty() && !has_lists && !context.global.server.node_command {
         all = context.profile.own_paths()?.into_iter().map(OsString::from).collect();
     }
     if !all.is_empty() {

@@ -27,5 +27,5 @@ pub(super) fn check(roots: &[SourceRoot], folders: &[impl AsRef<Path>]) -> Resul
 
 fn refused(path: &Path, why: &str) -> Failure {
     Failure::new(Code::NotAllowed, format!("{} {why}", path.display()))
-        .hint("Name folders by their real paths, in the order and in allow.toml: realpath PATH")
+        .hint("Name folders by their real paths, in the command and in allow.toml: realpath PATH")
 }

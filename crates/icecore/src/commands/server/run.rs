@@ -28,7 +28,7 @@ pub(crate) struct Start {
     /// Give all connections socket buffers of this size, instead of leaving them to the system.
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     socket_buffer: Option<u64>,
-    /// Delete jobs and orders from the lists so long after they ended.
+    /// Delete jobs and commands from the lists so long after they ended.
     #[arg(long, value_name = "TIME", default_value = "400d", value_parser = crate::time::parse_span)]
     keep_jobs: u64,
     /// How much the log tells.

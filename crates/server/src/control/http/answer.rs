@@ -90,7 +90,7 @@ fn list_of(what: &str) -> &str {
         "domain" => "domains",
         "grant" => "grants",
         "limit" => "limit list",
-        "order" => "orders",
+        "command" => "commands",
         "storage" => "storages",
         _ => "jobs",
     }

@@ -1,10 +1,10 @@
 //! What each route does: read who calls and what is asked, ask [`crate::control::Control`], answer.
 
+pub(crate) mod commands;
 pub(crate) mod domains;
 pub(crate) mod enrol;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
-pub(crate) mod orders;
 pub(crate) mod server;
 pub(crate) mod storages;
 

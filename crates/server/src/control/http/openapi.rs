@@ -1,6 +1,6 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
-use super::handlers::{domains, enrol, jobs, nodes, orders, server, storages};
+use super::handlers::{commands, domains, enrol, jobs, nodes, server, storages};
 use axum::body::Bytes;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
@@ -31,7 +31,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         nodes::limits, nodes::add_limit, nodes::remove_limit,
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel,
-        orders::restore, orders::backup, orders::orders, orders::own_orders, orders::order_is,
+        commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,
         storages::make_token, storages::storages, storages::revoke,
         storages::enrol, storages::renew, storages::admit, storages::access, storages::forget,
         storages::news,

@@ -1,7 +1,7 @@
 //! Which path leads where.
 
 use super::Failed;
-use super::handlers::{domains, enrol, jobs, nodes, orders, server, storages};
+use super::handlers::{commands, domains, enrol, jobs, nodes, server, storages};
 use super::openapi;
 use crate::control::Control;
 use api::Code;
@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use std::sync::Arc;
 
-/// Bodies are small: the largest is a request for a certificate, or an order with many paths.
+/// Bodies are small: the largest is a request for a certificate, or a command with many paths.
 const BODY_BYTES_MAX: usize = 256 << 10;
 /// What a storage server tells of some thousand jobs.
 const NEWS_BYTES_MAX: usize = 8 << 20;
@@ -39,8 +39,8 @@ fn routes() -> Router<Arc<Control>> {
         .route("/enroll", post(enrol::enrol))
         .route("/renew", post(enrol::renew))
         .route("/node/keys", post(enrol::make_key))
-        .route("/node/orders", get(orders::own_orders))
-        .route("/node/orders/{id}", post(orders::order_is))
+        .route("/node/commands", get(commands::own_commands))
+        .route("/node/commands/{id}", post(commands::update_command))
         .route("/nodes", get(nodes::nodes))
         .route("/nodes/{node}", delete(nodes::remove))
         .route("/nodes/{node}/revoke", post(nodes::revoke))
@@ -55,9 +55,9 @@ fn routes() -> Router<Arc<Control>> {
         .route("/jobs", get(jobs::history))
         .route("/jobs/{id}", get(jobs::job))
         .route("/jobs/{id}/cancel", post(jobs::cancel))
-        .route("/restores", post(orders::restore))
-        .route("/backups", post(orders::backup))
-        .route("/orders", get(orders::orders))
+        .route("/restores", post(commands::restore))
+        .route("/backups", post(commands::backup))
+        .route("/commands", get(commands::commands))
         .route("/storage-tokens", post(storages::make_token))
         .route("/storages", get(storages::storages))
         .route("/storages/{storage}/revoke", post(storages::revoke))

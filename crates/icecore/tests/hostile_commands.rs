@@ -1,4 +1,4 @@
-//! A server that was taken over orders what it should not. The agent runs nothing but this program,
+//! A server that was taken over sends commands that it should not. The agent runs nothing but this program,
 //! restores only to where its machine lets it, and goes on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What an agent said of an order: its number, whether it went well, its words.
+/// What an agent said of a command: its number, whether it went well, its words.
 type Done = (u64, bool, String);
 
 struct Agent(Child);
@@ -27,8 +27,8 @@ impl Drop for Agent {
     }
 }
 
-/// Orders, each of which must be refused; JSON or not.
-fn orders(outside: &str) -> Vec<Vec<u8>> {
+/// Commands, each of which must be refused; JSON or not.
+fn commands(outside: &str) -> Vec<Vec<u8>> {
     let restore = |target: &str, snapshot: &str, paths: &[&str]| json!({"kind": "restore", "node": "web", "snapshot": snapshot, "paths": paths, "target": target});
     let backup = |paths: &[&str]| json!({"kind": "backup", "node": "web", "paths": paths});
     let evil = format!("{outside}/evil");
@@ -48,13 +48,13 @@ fn orders(outside: &str) -> Vec<Vec<u8>> {
         json!(null),
         json!([1, 2]),
     ];
-    let order = |(at, task): (usize, Value)| {
-        let order = json!({
+    let command = |(at, task): (usize, Value)| {
+        let command = json!({
             "id": at + 1, "task": task, "made": "1970-01-01T00:00:00Z", "state": "pending"
         });
-        serde_json::to_vec(&order).unwrap()
+        serde_json::to_vec(&command).unwrap()
     };
-    let mut all: Vec<Vec<u8>> = tasks.into_iter().enumerate().map(order).collect();
+    let mut all: Vec<Vec<u8>> = tasks.into_iter().enumerate().map(command).collect();
     let garbage: [&[u8]; 4] = [b"", b"{", b"\xff\xfe\x00", b"[[[[[[[["];
     all.extend(garbage.map(<[u8]>::to_vec));
     all.push("[".repeat(200_000).into_bytes());
@@ -62,29 +62,29 @@ fn orders(outside: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn orders_that_go_too_far_are_refused_and_the_agent_goes_on() {
+fn commands_that_go_too_far_are_refused_and_the_agent_goes_on() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().canonicalize().unwrap();
     let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
     for name in ["outside", "allowed"] {
         std::fs::create_dir(path(name)).unwrap();
     }
-    let orders = orders(&path("outside"));
-    let (count, done) = (orders.len(), Arc::new(Mutex::new(Vec::<Done>::new())));
+    let commands = commands(&path("outside"));
+    let (count, done) = (commands.len(), Arc::new(Mutex::new(Vec::<Done>::new())));
     let heard = done.clone();
     let fake = Fake::start(None, move |asked: Asked<'_>| match asked.packet {
         Packet::Open { .. } => {
-            let orders = orders.iter().enumerate();
-            let orders =
-                orders.map(|(at, json)| Packet::Order { order: at as u64 + 1, json: json.clone() });
+            let commands = commands.iter().enumerate();
+            let commands = commands
+                .map(|(at, json)| Packet::Command { command: at as u64 + 1, json: json.clone() });
             // Each of them twice: one that comes again is not done again.
-            let orders: Vec<_> = orders.collect();
-            let all = asked.honest.into_iter().chain(orders.clone()).chain(orders);
+            let commands: Vec<_> = commands.collect();
+            let all = asked.honest.into_iter().chain(commands.clone()).chain(commands);
             Reply::Say(all.collect())
         }
-        Packet::OrderDone { order, is_complete, report } => {
+        Packet::CommandDone { command, is_complete, report } => {
             let words = String::from_utf8_lossy(report).into_owned();
-            heard.lock().push((*order, *is_complete, words));
+            heard.lock().push((*command, *is_complete, words));
             asked.honestly()
         }
         _ => asked.honestly(),
@@ -104,9 +104,9 @@ fn orders_that_go_too_far_are_refused_and_the_agent_goes_on() {
     }
     std::thread::sleep(Duration::from_millis(500));
     let done = done.lock();
-    assert_eq!(done.len(), count, "an order that came twice was done twice");
-    for (order, is_complete, words) in done.iter() {
-        assert!(!is_complete && !words.is_empty(), "order {order}: {words}");
+    assert_eq!(done.len(), count, "a command that came twice was done twice");
+    for (command, is_complete, words) in done.iter() {
+        assert!(!is_complete && !words.is_empty(), "command {command}: {words}");
     }
     let left = std::fs::read_dir(path("outside")).unwrap().count();
     assert_eq!((left, std::fs::read_dir(path("allowed")).unwrap().count()), (0, 0));

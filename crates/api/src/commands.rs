@@ -1,10 +1,10 @@
-//! Orders: what an administrator asks nodes to do. A node does only what it could do by itself.
+//! Node commands: what an administrator asks a node to do. A node does only what it could do by itself.
 
 use crate::Name;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Orders a restore: the node gets it back onto itself.
+/// Asks a node to restore onto itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewRestore {
@@ -15,14 +15,14 @@ pub struct NewRestore {
     pub domain: Option<Name>,
     /// The snapshot, as `icecore restore` takes it: `latest`, an id, a time.
     pub snapshot: String,
-    /// Paths in the snapshot, by the letter; all when empty. One that is missing fails the order.
+    /// Paths in the snapshot, taken literally; all when empty. The command fails when one is missing.
     #[serde(default)]
     pub paths: Vec<String>,
-    /// Where to: a folder that the node allows, or one below it. No symbolic link may lie on the way.
+    /// Target folder: one that the node allows, or one below it. No component may be a symbolic link.
     pub target: String,
 }
 
-/// Orders a backup.
+/// Asks a node to back itself up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewBackup {
@@ -33,7 +33,7 @@ pub struct NewBackup {
     pub paths: Vec<String>,
 }
 
-/// What is ordered.
+/// What a node is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Task {
@@ -53,10 +53,10 @@ impl Task {
     }
 }
 
-/// State of an order.
+/// State of a node command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum OrderState {
+pub enum CommandState {
     /// The node has not taken it.
     Pending,
     /// The node works on it.
@@ -67,9 +67,9 @@ pub enum OrderState {
     Failed,
 }
 
-/// An order.
+/// A node command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Order {
+pub struct NodeCommand {
     /// Its number.
     pub id: u64,
     /// What is to be done.
@@ -79,25 +79,25 @@ pub struct Order {
     #[schema(value_type = String, format = DateTime)]
     pub made: i64,
     /// How far it is.
-    pub state: OrderState,
+    pub state: CommandState,
     /// What the node says of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Some orders.
+/// Node commands.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Orders {
+pub struct NodeCommands {
     /// Oldest first.
-    pub orders: Vec<Order>,
+    pub commands: Vec<NodeCommand>,
 }
 
-/// What a node says of its order.
+/// What a node reports of a command.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct OrderUpdate {
+pub struct CommandUpdate {
     /// How far it is.
-    pub state: OrderState,
+    pub state: CommandState,
     /// In words.
     #[serde(default)]
     pub message: Option<String>,

@@ -1,9 +1,9 @@
-//! Orders to nodes, and the bell that says there are new ones.
+//! Node commands: what an administrator asks of nodes.
 
 use super::authority::parse;
 use super::{Control, Error, Result};
 use crate::authority::Node;
-use api::orders::{Order, OrderState, OrderUpdate, Orders, Task};
+use api::commands::{CommandState, CommandUpdate, NodeCommand, NodeCommands, Task};
 use tokio::sync::watch;
 
 const TEXT_BYTES_MAX: usize = 4096;
@@ -11,7 +11,7 @@ const PATHS_MAX: usize = 1000;
 const MESSAGE_BYTES_MAX: usize = 1000;
 const SHOWN: u32 = 500;
 
-/// Rings when an order is given: who waits looks for its own.
+/// Rings when a command is given: who waits looks for its own.
 pub struct Bell(watch::Sender<u64>);
 
 impl Default for Bell {
@@ -21,56 +21,56 @@ impl Default for Bell {
 }
 
 impl Control {
-    /// Changes whenever an order is given, to whichever node.
-    pub fn orders_bell(&self) -> watch::Receiver<u64> {
+    /// Changes whenever a command is given, to whichever node.
+    pub fn commands_changed(&self) -> watch::Receiver<u64> {
         self.bell.0.subscribe()
     }
 
-    /// Gives an order. A restore from another domain needs a grant, now and when it is done.
+    /// Gives a command. A restore from another domain needs a grant, now and when it is done.
     ///
     /// # Errors
     /// [`Error::Refused`] without a grant; [`Error::Usage`]; [`Error::Catalog`] when there is no such node.
-    pub fn give_order(&self, who: &str, task: &Task) -> Result<Order> {
+    pub fn add_command(&self, who: &str, task: &Task) -> Result<NodeCommand> {
         check(task)?;
         if let Task::Restore(restore) = task
             && let Some(domain) = &restore.domain
         {
             self.may_read(&restore.node, domain)?;
         }
-        let order = self.catalog.add_order(self.by(who), task)?;
+        let command = self.catalog.add_command(self.by(who), task)?;
         self.bell.0.send_modify(|count| *count += 1);
-        Ok(order)
+        Ok(command)
     }
 
-    /// The orders that `node` has not ended. Trouble is only in the log: there will be another look.
-    pub(crate) fn open_orders(&self, node: &str) -> Vec<Order> {
-        self.catalog.open_orders(node).unwrap_or_else(|error| {
-            tracing::error!(%error, node, "the orders of a node cannot be read");
+    /// The commands that `node` has not ended. Trouble is only in the log: there will be another look.
+    pub(crate) fn open_commands(&self, node: &str) -> Vec<NodeCommand> {
+        self.catalog.open_commands(node).unwrap_or_else(|error| {
+            tracing::error!(%error, node, "the commands of a node cannot be read");
             Vec::new()
         })
     }
 
-    /// The newest orders of all nodes.
+    /// The newest commands of all nodes.
     ///
     /// # Errors
     /// [`Error::Catalog`].
-    pub fn all_orders(&self) -> Result<Orders> {
-        Ok(Orders { orders: self.catalog.orders(SHOWN)? })
+    pub fn all_commands(&self) -> Result<NodeCommands> {
+        Ok(NodeCommands { commands: self.catalog.commands(SHOWN)? })
     }
 
-    /// What a node says of its order.
+    /// What a node says of its command.
     ///
     /// # Errors
-    /// [`Error::Catalog`] when it has no such order; [`Error::Usage`].
-    pub fn order_is(&self, node: &Node, id: u64, update: &OrderUpdate) -> Result<()> {
-        if update.state == OrderState::Pending {
-            return Err(Error::Usage("an order that was taken stays so".to_owned()));
+    /// [`Error::Catalog`] when it has no such command; [`Error::Usage`].
+    pub fn update_command(&self, node: &Node, id: u64, update: &CommandUpdate) -> Result<()> {
+        if update.state == CommandState::Pending {
+            return Err(Error::Usage("a command that was taken stays so".to_owned()));
         }
         let name = parse(&node.name)?;
         let message = update.message.as_deref();
         let message = message.map(|text| &text[..text.floor_char_boundary(MESSAGE_BYTES_MAX)]);
         let who = format!("node {name}");
-        Ok(self.catalog.update_order(self.by(&who), &name, id, update.state, message)?)
+        Ok(self.catalog.update_command(self.by(&who), &name, id, update.state, message)?)
     }
 }
 

@@ -1,17 +1,17 @@
-//! Orders to nodes.
+//! Commands to nodes.
 
 use crate::audit::note;
 use crate::error::found;
 use crate::stored::{Json, Word};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
-use api::orders::{Order, OrderState, Task};
+use api::commands::{CommandState, NodeCommand, Task};
 use rusqlite::{OptionalExtension, Row};
 
 const COLUMNS: &str = "id, task, made, state, message";
 
-fn order(row: &Row<'_>) -> rusqlite::Result<Order> {
-    Ok(Order {
+fn command(row: &Row<'_>) -> rusqlite::Result<NodeCommand> {
+    Ok(NodeCommand {
         id: row.get::<_, i64>(0)?.unsigned_abs(),
         task: row.get::<_, Json<_>>(1)?.0,
         made: row.get(2)?,
@@ -21,11 +21,11 @@ fn order(row: &Row<'_>) -> rusqlite::Result<Order> {
 }
 
 impl Catalog {
-    /// Adds an order.
+    /// Adds a command.
     ///
     /// # Errors
     /// [`Error::Missing`] when the node is not there or revoked, [`Error::Sqlite`].
-    pub fn add_order(&self, by: By<'_>, task: &Task) -> Result<Order> {
+    pub fn add_command(&self, by: By<'_>, task: &Task) -> Result<NodeCommand> {
         self.change(|change| {
             let node = task.node();
             let known = "SELECT 1 FROM nodes WHERE name = ?1 AND revoked = 0";
@@ -33,56 +33,56 @@ impl Catalog {
                 return Err(Error::Missing { what: "node", name: node.to_string() });
             }
             change.execute(
-                "INSERT INTO orders (node, task, made, state) VALUES (?1, ?2, ?3, 'pending')",
+                "INSERT INTO commands (node, task, made, state) VALUES (?1, ?2, ?3, 'pending')",
                 (Word(node), Json(task), by.now_secs),
             )?;
             let id = change.last_insert_rowid().unsigned_abs();
             let action = match task {
-                Task::Restore(_) => "order.restore",
-                Task::Backup(_) => "order.backup",
+                Task::Restore(_) => "command.restore",
+                Task::Backup(_) => "command.backup",
             };
-            note(change, by, action, node.as_str(), &format!("order {id}"))?;
+            note(change, by, action, node.as_str(), &format!("command {id}"))?;
             let (task, made) = (task.clone(), by.now_secs);
-            Ok(Order { id, task, made, state: OrderState::Pending, message: None })
+            Ok(NodeCommand { id, task, made, state: CommandState::Pending, message: None })
         })
     }
 
-    /// The orders that `node` has not ended, oldest first.
+    /// The commands that `node` has not ended, oldest first.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
-    pub fn open_orders(&self, node: &str) -> Result<Vec<Order>> {
+    pub fn open_commands(&self, node: &str) -> Result<Vec<NodeCommand>> {
         self.look(|look| {
             let mut select = look.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM orders
+                "SELECT {COLUMNS} FROM commands
                  WHERE node = ?1 AND state IN ('pending', 'taken') ORDER BY id"
             ))?;
-            let rows = select.query_map([node], order)?;
+            let rows = select.query_map([node], command)?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
     }
 
-    /// The newest orders of all nodes, newest first.
+    /// The newest commands of all nodes, newest first.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
-    pub fn orders(&self, limit: u32) -> Result<Vec<Order>> {
+    pub fn commands(&self, limit: u32) -> Result<Vec<NodeCommand>> {
         self.look_long(|look| {
             let mut select = look.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM orders ORDER BY id DESC LIMIT ?1"
+                "SELECT {COLUMNS} FROM commands ORDER BY id DESC LIMIT ?1"
             ))?;
-            let rows = select.query_map([limit], order)?;
+            let rows = select.query_map([limit], command)?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
     }
 
-    /// Gives up orders that were made before `made` and that nobody took: a restore that nobody remembers must not
+    /// Gives up commands that were made before `made` and that nobody took: a restore that nobody remembers must not
     /// begin when a machine comes back after months. Tells how many.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
-    pub fn give_up_orders(&self, by: By<'_>, made: i64) -> Result<usize> {
-        let stale = "FROM orders WHERE state = 'pending' AND made < ?1";
+    pub fn give_up_commands(&self, by: By<'_>, made: i64) -> Result<usize> {
+        let stale = "FROM commands WHERE state = 'pending' AND made < ?1";
         let is_none = self.look_long(|look| {
             let sql = format!("SELECT 1 {stale} LIMIT 1");
             Ok(look.query_row(&sql, [made], |_| Ok(())).optional()?.is_none())
@@ -92,36 +92,36 @@ impl Catalog {
         }
         self.change(|change| {
             let rows = change.execute(
-                "UPDATE orders SET state = 'failed', message = 'the node did not take it in time'
+                "UPDATE commands SET state = 'failed', message = 'the node did not take it in time'
                  WHERE state = 'pending' AND made < ?1",
                 [made],
             )?;
-            note(change, by, "order.give-up", "", &format!("{rows} orders"))?;
+            note(change, by, "command.give-up", "", &format!("{rows} commands"))?;
             Ok(rows)
         })
     }
 
-    /// Notes what `node` says of its order. One that has ended stays so.
+    /// Notes what `node` says of its command. One that has ended stays so.
     ///
     /// # Errors
-    /// [`Error::Missing`] when it has no such order, [`Error::Sqlite`].
-    pub fn update_order(
+    /// [`Error::Missing`] when it has no such command, [`Error::Sqlite`].
+    pub fn update_command(
         &self,
         by: By<'_>,
         node: &Name,
         id: u64,
-        state: OrderState,
+        state: CommandState,
         message: Option<&str>,
     ) -> Result<()> {
         self.change(|change| {
             let rows = change.execute(
-                "UPDATE orders SET state = ?3, message = ?4
+                "UPDATE commands SET state = ?3, message = ?4
                  WHERE id = ?1 AND node = ?2 AND state IN ('pending', 'taken')",
                 (i64::try_from(id).unwrap_or(i64::MAX), Word(node), Word(state), message),
             )?;
-            found(rows, "order", id)?;
-            let subject = format!("order {id}");
-            note(change, by, "order.update", &subject, &format!("{state:?}"))
+            found(rows, "command", id)?;
+            let subject = format!("command {id}");
+            note(change, by, "command.update", &subject, &format!("{state:?}"))
         })
     }
 }

@@ -1,9 +1,9 @@
-//! What an order becomes: this program with arguments of ours. What may be read and where restores may go is for
+//! What a command becomes: this program with arguments of ours. What may be read and where restores may go is for
 //! the machine to say: see [`super::allow`].
 
 use super::allow::{self, ALLOW, Allow};
 use crate::context::Context;
-use api::orders::{NewBackup, NewRestore, Order, Task};
+use api::commands::{NewBackup, NewRestore, NodeCommand, Task};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// Characters of a job's last words that the server is told.
 const WORDS_MAX: usize = 900;
 
-/// How an order ended.
+/// How a command ended.
 pub(super) struct Outcome {
     pub(super) is_complete: bool,
     pub(super) text: String,
@@ -23,13 +23,13 @@ impl Outcome {
     }
 }
 
-/// Does what `order` says, as far as this machine allows it.
-pub(super) fn obey(context: &Context, order: &Order) -> Outcome {
+/// Does what `command` says, as far as this machine allows it.
+pub(super) fn obey(context: &Context, command: &NodeCommand) -> Outcome {
     let allow = match allow::read(&context.agent_folder()) {
         Ok(allow) => allow,
         Err(text) => return Outcome::refused(text),
     };
-    let arguments = match &order.task {
+    let arguments = match &command.task {
         Task::Backup(backup) => of_backup(backup, &allow),
         Task::Restore(restore) => of_restore(restore, &allow),
     };
@@ -39,13 +39,13 @@ pub(super) fn obey(context: &Context, order: &Order) -> Outcome {
     }
 }
 
-/// The words of the machine's own list are allowed as they stand; those of an order below `backup_below`. Whether a
+/// The words of the machine's own list are allowed as they stand; those of a command below `backup_below`. Whether a
 /// link leads out of there the job looks itself, when it opens them.
 fn of_backup(backup: &NewBackup, allow: &Allow) -> Result<Vec<OsString>, String> {
     let is_own = backup.paths.is_empty();
     let paths = if is_own { &allow.backup } else { &backup.paths };
     if paths.is_empty() {
-        return Err(format!("the order names no paths, and {ALLOW} has no backup = [...]"));
+        return Err(format!("the command names no paths, and {ALLOW} has no backup = [...]"));
     }
     let folders: Vec<PathBuf> = match is_own {
         true => paths.iter().map(PathBuf::from).collect(),
@@ -58,7 +58,8 @@ fn of_backup(backup: &NewBackup, allow: &Allow) -> Result<Vec<OsString>, String>
             ));
         }
     }
-    let mut words: Vec<OsString> = ["backup", "--json", "--ordered"].map(OsString::from).into();
+    let mut words: Vec<OsString> =
+        ["backup", "--json", "--node-command"].map(OsString::from).into();
     words.extend(folders.iter().map(|folder| option("--within=", folder)));
     words.push("--".into());
     words.extend(paths.iter().map(OsString::from));
@@ -73,7 +74,8 @@ fn of_restore(restore: &NewRestore, allow: &Allow) -> Result<Vec<OsString>, Stri
             target.display()
         ));
     };
-    let mut words: Vec<OsString> = ["restore", "--json", "--ordered"].map(OsString::from).into();
+    let mut words: Vec<OsString> =
+        ["restore", "--json", "--node-command"].map(OsString::from).into();
     words.push(option("--target=", target));
     words.push(option("--target-below=", folder));
     if let Some(domain) = &restore.domain {
@@ -163,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_an_order_becomes_an_option() {
+    fn nothing_in_a_command_becomes_an_option() {
         let allow = Allow { restore_below: vec!["/srv".into()], ..Allow::default() };
         let words = of_restore(&restore("/srv/x"), &allow).unwrap();
         let expected = [
             "restore",
             "--json",
-            "--ordered",
+            "--node-command",
             "--target=/srv/x",
             "--target-below=/srv",
             "--only=--delete",
@@ -208,8 +210,8 @@ mod tests {
     fn the_own_list_of_a_machine_is_allowed_without_another_word() {
         let own = Allow { backup: vec!["/etc".into()], ..Allow::default() };
         let words = of_backup(&backup(&[]), &own).unwrap();
-        let expected = ["backup", "--json", "--ordered", "--within=/etc", "--", "/etc"];
+        let expected = ["backup", "--json", "--node-command", "--within=/etc", "--", "/etc"];
         assert_eq!(words, expected.map(OsString::from));
-        assert!(of_backup(&backup(&["/etc/ssl"]), &own).is_err(), "an order's own words are not");
+        assert!(of_backup(&backup(&["/etc/ssl"]), &own).is_err(), "a command's own words are not");
     }
 }

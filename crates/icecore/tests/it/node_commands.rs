@@ -1,4 +1,4 @@
-//! What a server orders of a node: never outside of the folders that the node's own file names.
+//! Node commands reach nothing outside of the folders that the node's own file names.
 
 use crate::governed::{Running, agent, govern, start, token};
 use crate::machine::Machine;
@@ -48,18 +48,18 @@ impl Ordered {
         self.machine.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Gives an order and waits for its end: whether it was done, and its words.
-    fn order(&self, words: &[&str]) -> (bool, String) {
+    /// Gives a command and waits for its end: whether it was done, and its words.
+    fn command(&self, words: &[&str]) -> (bool, String) {
         let told = govern(&self.machine, &[&["--json"], words].concat()).ends(0).last();
         let begun = Instant::now();
         loop {
-            let orders = govern(&self.machine, &["orders", "--json"]).ends(0).lines();
-            let order = orders.iter().find(|order| order["id"] == told["id"]).unwrap();
-            let message = order["message"].as_str().unwrap_or_default().to_owned();
-            match order["state"].as_str() {
+            let commands = govern(&self.machine, &["commands", "--json"]).ends(0).lines();
+            let command = commands.iter().find(|command| command["id"] == told["id"]).unwrap();
+            let message = command["message"].as_str().unwrap_or_default().to_owned();
+            match command["state"].as_str() {
                 Some("done") => return (true, message),
                 Some("failed") => return (false, message),
-                _ => assert!(begun.elapsed() < Duration::from_secs(90), "{order}"),
+                _ => assert!(begun.elapsed() < Duration::from_secs(90), "{command}"),
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -72,7 +72,7 @@ impl Ordered {
         let words = ["restore", "web", "--snapshot", &snapshot, "--target", &target, "--"];
         let paths: Vec<_> = paths.iter().map(|name| self.path(&format!("source/{name}"))).collect();
         let paths: Vec<_> = paths.iter().map(String::as_str).collect();
-        self.order(&[&words[..], &paths].concat())
+        self.command(&[&words[..], &paths].concat())
     }
 
     fn names(&self, folder: &str) -> Vec<String> {
@@ -100,10 +100,10 @@ impl Ordered {
 const ALLOW: &str = "backup_below = [\"{}/source\"]\nrestore_below = [\"{}/allowed\"]\n";
 
 #[test]
-fn two_ordered_restores_in_a_row_do_not_leave_the_folder_through_a_link_of_the_first() {
+fn two_restores_by_command_do_not_leave_the_folder_through_a_link_of_the_first() {
     let node = Ordered::new(ALLOW);
     symlink(node.path("outside"), node.machine.path("source/x")).unwrap();
-    assert!(node.order(&["backup", "web", &node.path("source")]).0);
+    assert!(node.command(&["backup", "web", &node.path("source")]).0);
     let (done, words) = node.restore("allowed", &[]);
     assert!(done, "{words}");
     assert!(node.machine.path("allowed/x").is_symlink(), "the first one brings the link");
@@ -122,7 +122,7 @@ fn a_folder_for_restores_that_others_may_write_to_or_that_is_a_link_is_not_used(
     let node = Ordered::new(
         "backup_below = [\"{}/source\"]\nrestore_below = [\"{}/allowed\", \"{}/link\"]\n",
     );
-    assert!(node.order(&["backup", "web", &node.path("source")]).0);
+    assert!(node.command(&["backup", "web", &node.path("source")]).0);
     symlink(node.path("outside"), node.machine.path("link")).unwrap();
     assert!(!node.restore("link/y", &[]).0);
     let mode = std::fs::Permissions::from_mode(0o777);
@@ -132,18 +132,18 @@ fn a_folder_for_restores_that_others_may_write_to_or_that_is_a_link_is_not_used(
 }
 
 #[test]
-fn ordered_backups_see_nothing_outside_of_their_folders() {
+fn backups_by_command_see_nothing_outside_of_their_folders() {
     let node = Ordered::new(ALLOW);
     std::fs::write(node.machine.path("outside/secret"), "secret").unwrap();
     symlink(node.path("outside"), node.machine.path("source/way")).unwrap();
     symlink(node.path("source"), node.machine.path("other")).unwrap();
     for path in ["outside", "source/way/secret", "source/way/", "other/hello.txt", ""] {
-        let (done, words) = node.order(&["backup", "web", &node.path(path)]);
+        let (done, words) = node.command(&["backup", "web", &node.path(path)]);
         let is_link_itself = path == "source/way/";
         assert!(done == is_link_itself, "{path}: {words}");
     }
     assert!(!node.has_stored("secret"));
-    let (done, words) = node.order(&["backup", "web", &node.path("source/hello.txt")]);
+    let (done, words) = node.command(&["backup", "web", &node.path("source/hello.txt")]);
     assert!(done && node.has_stored("hello.txt"), "{words}");
 }
 
@@ -151,19 +151,19 @@ fn ordered_backups_see_nothing_outside_of_their_folders() {
 fn a_machine_that_allows_nothing_is_not_read() {
     let node = Ordered::new("");
     for path in ["source", "source/hello.txt", "home"] {
-        let (done, words) = node.order(&["backup", "web", &node.path(path)]);
+        let (done, words) = node.command(&["backup", "web", &node.path(path)]);
         assert!(!done && words.contains("backup_below"), "{words}");
     }
-    assert!(!node.order(&["backup", "web"]).0, "no paths anywhere");
+    assert!(!node.command(&["backup", "web"]).0, "no paths anywhere");
 }
 
 #[test]
-fn ordered_paths_are_taken_by_the_letter() {
+fn paths_of_a_command_are_literal() {
     let node = Ordered::new(ALLOW);
     for name in ["a1", "a[1]", "b*", "bb", "end ", "#hash", "!not"] {
         node.machine.write(name, name.as_bytes());
     }
-    assert!(node.order(&["backup", "web", &node.path("source")]).0);
+    assert!(node.command(&["backup", "web", &node.path("source")]).0);
     for (at, name) in ["a[1]", "b*", "end ", "#hash", "!not"].iter().enumerate() {
         let target = format!("allowed/{at}");
         let (done, words) = node.restore(&target, &[name]);
@@ -176,13 +176,13 @@ fn ordered_paths_are_taken_by_the_letter() {
 }
 
 #[test]
-fn a_config_file_of_the_machine_does_not_lead_an_order_elsewhere() {
+fn a_config_file_of_the_machine_does_not_lead_a_command_elsewhere() {
     let node = Ordered::new(ALLOW);
     std::fs::create_dir_all(node.machine.path("home/.config/icecore")).unwrap();
     node.machine.run(["init"]).ends(0);
     let config = format!("repo = {:?}\n", node.path("repository"));
     std::fs::write(node.machine.path("home/.config/icecore/config.toml"), config).unwrap();
-    let (done, words) = node.order(&["backup", "web", &node.path("source")]);
+    let (done, words) = node.command(&["backup", "web", &node.path("source")]);
     assert!(done, "{words}");
     assert!(node.machine.snapshots().is_empty(), "it went into the machine's own repository");
     assert_eq!(govern(&node.machine, &["snapshots", "web"]).ends(0).text().lines().count(), 1);

@@ -1,4 +1,4 @@
-//! `icecore server backup`, `restore`, `orders`.
+//! `icecore server backup`, `restore`, `commands`.
 
 use super::{when, word};
 use crate::codes::Code;
@@ -7,10 +7,10 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Result;
 use api::Name;
-use api::orders::{NewBackup, NewRestore, Order, Orders as Listed, Task};
+use api::commands::{NewBackup, NewRestore, NodeCommand, NodeCommands, Task};
 use serde::Serialize;
 
-/// Order a node to back itself up.
+/// Ask a node to back itself up.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server backup web-01\n  icecore server backup web-01 /etc"
@@ -31,7 +31,7 @@ impl Backup {
     }
 }
 
-/// Order a node to restore something onto itself.
+/// Ask a node to restore onto itself.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server restore web-01 --target /var/restored /etc\n  icecore server restore web-02 --from web-01 --target /var/restored\n\nFrom a domain that is not its own the node needs a grant: icecore server grant NODE DOMAIN"
@@ -67,40 +67,45 @@ impl Restore {
     }
 }
 
-fn told(context: &Context, order: &Order) -> Result<Code> {
-    let node = order.task.node();
-    context.out.line(&format!("order {} waits for {node}: icecore server orders", order.id))?;
-    context.out.summary(Code::Complete, order)
+fn told(context: &Context, command: &NodeCommand) -> Result<Code> {
+    let node = command.task.node();
+    context
+        .out
+        .line(&format!("command {} waits for {node}: icecore server commands", command.id))?;
+    context.out.summary(Code::Complete, command)
 }
 
-/// List the orders that were given to nodes, newest first.
+/// List the commands given to nodes, newest first.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  icecore server orders")]
-pub(crate) struct Orders {}
+#[command(after_help = "Example:\n  icecore server commands")]
+pub(crate) struct Commands {}
 
 #[derive(Serialize)]
 struct Count {
-    orders: usize,
+    commands: usize,
 }
 
-impl Orders {
+impl Commands {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let Listed { orders } = reach.get("/orders")?;
-        for order in &orders {
-            context.out.item("order", order, || row(order))?;
+        let NodeCommands { commands } = reach.get("/commands")?;
+        for command in &commands {
+            context.out.item("command", command, || row(command))?;
         }
-        context.out.summary(Code::Complete, &Count { orders: orders.len() })
+        context.out.summary(Code::Complete, &Count { commands: commands.len() })
     }
 }
 
-fn row(order: &Order) -> String {
-    let what = match &order.task {
+fn row(command: &NodeCommand) -> String {
+    let what = match &command.task {
         Task::Backup(backup) => format!("backup {}", backup.paths.join(" ")),
         Task::Restore(restore) => format!("restore {} to {}", restore.snapshot, restore.target),
     };
-    let message = order.message.as_deref().unwrap_or_default();
-    let (made, state) = (when(order.made), word(&order.state));
-    let text =
-        format!("{:>6}  {made}  {state:<8} {:<24} {what}  {message}", order.id, order.task.node());
+    let message = command.message.as_deref().unwrap_or_default();
+    let (made, state) = (when(command.made), word(&command.state));
+    let text = format!(
+        "{:>6}  {made}  {state:<8} {:<24} {what}  {message}",
+        command.id,
+        command.task.node()
+    );
     escape::text(&text)
 }

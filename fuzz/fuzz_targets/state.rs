@@ -3,7 +3,7 @@
 #![no_main]
 
 use protocol::Packet;
-use protocol::order::State;
+use protocol::state::State;
 use protocol::packet::{PathBytes, SnapshotName};
 use protocol::window::Window;
 

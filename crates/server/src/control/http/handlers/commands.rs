@@ -1,0 +1,65 @@
+//! Node commands: given by the administrator, fetched and reported on by nodes.
+
+use super::Server;
+use crate::control::http::answer::{Answer, At, Body, work};
+use crate::control::http::who::{Admin, FromNode};
+use api::Failure;
+use api::commands::{CommandUpdate, NewBackup, NewRestore, NodeCommand, NodeCommands, Task};
+use api::status::Done;
+use axum::extract::State;
+
+/// Asks a node to restore onto itself.
+#[utoipa::path(post, path = "/api/v1/restores", tag = "commands", request_body = NewRestore,
+    security(("admin" = [])),
+    responses((status = 200, body = NodeCommand), (status = "4XX", body = Failure)))]
+pub(crate) async fn restore(
+    State(control): Server,
+    _: Admin,
+    Body(new): Body<NewRestore>,
+) -> Answer<NodeCommand> {
+    work(control, move |control| control.add_command(Admin::WHO, &Task::Restore(new))).await
+}
+
+/// Asks a node to back itself up.
+#[utoipa::path(post, path = "/api/v1/backups", tag = "commands", request_body = NewBackup,
+    security(("admin" = [])),
+    responses((status = 200, body = NodeCommand), (status = "4XX", body = Failure)))]
+pub(crate) async fn backup(
+    State(control): Server,
+    _: Admin,
+    Body(new): Body<NewBackup>,
+) -> Answer<NodeCommand> {
+    work(control, move |control| control.add_command(Admin::WHO, &Task::Backup(new))).await
+}
+
+/// The newest commands of all nodes.
+#[utoipa::path(get, path = "/api/v1/commands", tag = "commands", security(("admin" = [])),
+    responses((status = 200, body = NodeCommands), (status = "4XX", body = Failure)))]
+pub(crate) async fn commands(State(control): Server, _: Admin) -> Answer<NodeCommands> {
+    work(control, |control| control.all_commands()).await
+}
+
+/// The commands that the node which asks has not ended.
+#[utoipa::path(get, path = "/api/v1/node/commands", tag = "commands", security(("node" = [])),
+    responses((status = 200, body = NodeCommands), (status = "4XX", body = Failure)))]
+pub(crate) async fn own_commands(
+    State(control): Server,
+    FromNode(node): FromNode,
+) -> Answer<NodeCommands> {
+    work(control, move |control| Ok(NodeCommands { commands: control.open_commands(&node.name) }))
+        .await
+}
+
+/// What the node says of its command.
+#[utoipa::path(post, path = "/api/v1/node/commands/{id}", tag = "commands",
+    params(("id" = u64, Path, description = "Its number.")), request_body = CommandUpdate,
+    security(("node" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn update_command(
+    State(control): Server,
+    FromNode(node): FromNode,
+    At(id): At<u64>,
+    Body(update): Body<CommandUpdate>,
+) -> Answer<Done> {
+    work(control, move |control| control.update_command(&node, id, &update).map(|()| Done {})).await
+}
