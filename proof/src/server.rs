@@ -117,7 +117,7 @@ impl Server {
     }
 
     /// Makes a node of `folder`; whatever it asks this server goes through `port`.
-    pub(crate) fn enrol(&self, new: &NewNode, folder: &Path, port: u16) -> Result<Client, String> {
+    pub(crate) fn enroll(&self, new: &NewNode, folder: &Path, port: u16) -> Result<Client, String> {
         let on: &[_] = if new.is_elsewhere { &["--on", STORAGE] } else { &[] };
         let token = self.token(&[&[new.name, "--domain", new.domain], on].concat())?;
         let mut client = Client::new(&self.binary, Path::new("/nonexistent"));

@@ -152,7 +152,7 @@ impl Error {
             Self::StorageEnrolled { .. } => "To give it a new identity and keep its repositories: icecore storage enroll --replace URL TOKEN".into(),
             Self::LessPrivate { wants, .. } => format!("On the server: icecore server token NODE --privacy {wants} --domain NAME, with the name of a new domain; then here with its token"),
             Self::Enrolled { .. } => "To give it a new identity: icecore agent enroll --replace URL TOKEN".into(),
-            Self::Damaged { .. } => "Enrol again: icecore agent enroll --replace URL TOKEN".into(),
+            Self::Damaged { .. } => "Enroll again: icecore agent enroll --replace URL TOKEN".into(),
             Self::Server(failure) => return failure.hint.clone(),
             _ => return None,
         })

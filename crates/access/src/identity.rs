@@ -11,7 +11,7 @@ use crate::files::{self, read};
 use crate::{Error, Result, Url};
 use api::Name;
 use api::domains::Settings;
-use api::enrol::{Enrolled, KeyMode, Role};
+use api::enroll::{Enrolled, KeyMode, Role};
 use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -127,7 +127,7 @@ fn write_agent(folder: &Path, agent: &Agent) -> Result<()> {
     files::write(&folder.join(AGENT), &text)
 }
 
-/// Keeps what enrolment gave. What was there counts no more from the first step on, and what is new from the last.
+/// Keeps what enrollment gave. What was there counts no more from the first step on, and what is new from the last.
 pub(crate) fn keep(
     folder: &Path,
     server: &Url,
@@ -141,7 +141,7 @@ pub(crate) fn keep(
     files::write(&folder.join(NODE), &node)?;
     match told.keys {
         KeyMode::Managed => files::write(&folder.join(SLOT), slot_secret)?,
-        // What opens its slot was made here and is nowhere else: it stays, whoever enrols again.
+        // What opens its slot was made here and is nowhere else: it stays, whoever enrolls again.
         KeyMode::Client => {}
     }
     let agent = Agent {

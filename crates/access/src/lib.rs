@@ -1,6 +1,6 @@
-//! How a machine reaches its server: identity, enrolment, renewal, the HTTP API.
+//! How a machine reaches its server: identity, enrollment, renewal, the HTTP API.
 //!
-//! [`enrol::enroll`] makes a node of this machine and keeps what it is in a folder; [`Identity::load`] reads it again,
+//! [`enroll::enroll`] makes a node of this machine and keeps what it is in a folder; [`Identity::load`] reads it again,
 //! for who connects; [`renew::renew_if_due`] keeps the certificate fresh, [`Kept`] that of a storage server. [`Client`] asks the API as a node,
 //! [`admin::Admin`] as an administrator.
 
@@ -9,7 +9,7 @@
 pub mod admin;
 pub mod blocking;
 mod client;
-pub mod enrol;
+pub mod enroll;
 mod error;
 pub mod files;
 pub mod identity;

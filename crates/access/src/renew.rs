@@ -2,7 +2,7 @@
 
 use crate::identity::NODE;
 use crate::{Client, Identity, Result, files};
-use api::enrol::{Renew, Renewed};
+use api::enroll::{Renew, Renewed};
 use pki::NodeKey;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! This machine as a storage server of a server: enrolment, identity, renewal.
+//! This machine as a storage server of a server: enrollment, identity, renewal.
 //!
 //! ```text
 //! ca.pem        certificate of the server's authority
@@ -10,7 +10,7 @@ use crate::files::{self, read};
 use crate::identity::damaged;
 use crate::renew::{answered, turn, wanted};
 use crate::{Client, Error, Result, Url};
-use api::storages::{EnrolStorage, EnrolledStorage};
+use api::storages::{EnrollStorage, EnrolledStorage};
 use api::{Name, Token};
 use data_encoding::HEXLOWER;
 use pki::NodeKey;
@@ -106,7 +106,7 @@ struct Pending {
 /// `replace`: repositories stay.
 ///
 /// # Errors
-/// As [`crate::enrol::enroll`].
+/// As [`crate::enroll::enroll`].
 pub async fn enroll(
     url: &str,
     token: &str,
@@ -122,7 +122,7 @@ pub async fn enroll(
     files::make_folder(folder)?;
     let pending = pending(folder, &token)?;
     let tls = pki::client::pinned_config(&token.authority, pki::ALPN_HTTP)?;
-    let request = EnrolStorage {
+    let request = EnrollStorage {
         secret: token.secret_text(),
         request: pending.request.clone(),
         names: names.to_vec(),
@@ -179,8 +179,8 @@ pub async fn renew(folder: &Path) -> Result<()> {
     let key = wanted(folder, &storage.certificate.serial)?;
     let key_pem = Zeroizing::new(key.key_pem);
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let request = api::enrol::Renew { request: key.request_pem, version };
-    let renewed: api::enrol::Renewed = storage.client()?.post("/storage/renew", &request).await?;
+    let request = api::enroll::Renew { request: key.request_pem, version };
+    let renewed: api::enroll::Renewed = storage.client()?.post("/storage/renew", &request).await?;
     pki::client::certificate_of(&renewed.certificate)?;
     let pem = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(CERTIFICATE), &pem)?;

@@ -1,8 +1,8 @@
 //! What the folder is when something fails on the way, and what is not believed of an answer.
 
-use crate::{Error, Identity, Url, enrol, identity};
+use crate::{Error, Identity, Url, enroll, identity};
 use api::Token;
-use api::enrol::{Enrolled, KeyMode, Role};
+use api::enroll::{Enrolled, KeyMode, Role};
 use pki::{Authority, NodeKey};
 use std::path::Path;
 
@@ -93,10 +93,10 @@ fn files_that_do_not_hold_what_they_should_are_named() {
 #[test]
 fn an_authority_that_the_token_does_not_name_is_not_believed() {
     let (own, other) = (answer("web"), answer("web"));
-    assert!(enrol::check(&server(), &own.token, &own.told).is_ok());
-    let refused = enrol::check(&server(), &own.token, &other.told).unwrap_err();
+    assert!(enroll::check(&server(), &own.token, &own.told).is_ok());
+    let refused = enroll::check(&server(), &own.token, &other.told).unwrap_err();
     assert!(matches!(refused, Error::Stranger { .. }));
     let mut broken = own.told;
     broken.certificate = "none".into();
-    assert!(enrol::check(&server(), &own.token, &broken).is_err());
+    assert!(enroll::check(&server(), &own.token, &broken).is_err());
 }

@@ -1,7 +1,7 @@
 //! Domains, grants, snapshots.
 
 use crate::Name;
-use crate::enrol::KeyMode;
+use crate::enroll::KeyMode;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;

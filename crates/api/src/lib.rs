@@ -7,7 +7,7 @@
 
 pub mod commands;
 pub mod domains;
-pub mod enrol;
+pub mod enroll;
 pub mod failure;
 pub mod jobs;
 pub mod limits;

@@ -1,7 +1,7 @@
 //! Nodes: the machines that are backed up.
 
 use crate::Name;
-use crate::enrol::Role;
+use crate::enroll::Role;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

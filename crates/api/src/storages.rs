@@ -6,7 +6,7 @@ use crate::jobs::{JobState, Progress};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Asks for a token with which one storage server enrols.
+/// Asks for a token with which one storage server enrolls.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewStorageToken {
@@ -37,7 +37,7 @@ pub struct StorageTokenMade {
 /// What a machine sends to become a storage server.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct EnrolStorage {
+pub struct EnrollStorage {
     /// The secret of the token, hex.
     pub secret: String,
     /// Request for a certificate, PEM.

@@ -202,7 +202,7 @@ impl Catalog {
         })
     }
 
-    /// Two have the certificate `serial`: whose it is is revoked with all its certificates, until it enrols again, and
+    /// Two have the certificate `serial`: whose it is is revoked with all its certificates, until it enrolls again, and
     /// says why.
     ///
     /// # Errors
@@ -252,7 +252,7 @@ fn stop(
 ) -> Result<()> {
     let Table { name, holder, holders, fork, .. } = table;
     let alarm = format!(
-        "two machines have shown what only this {} should have (certificate {serial}, {}): it is stopped until it enrols again",
+        "two machines have shown what only this {} should have (certificate {serial}, {}): it is stopped until it enrolls again",
         if *holder == "node" { "node" } else { "storage server" },
         by.now_secs
     );

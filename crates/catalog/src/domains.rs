@@ -6,7 +6,7 @@ use crate::stored::Word;
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::domains::Settings;
-use api::enrol::KeyMode;
+use api::enroll::KeyMode;
 use rusqlite::{OptionalExtension, Row};
 
 /// A domain.

@@ -5,7 +5,7 @@ use crate::error::found;
 use crate::stored::Word;
 use crate::{By, Catalog, Result};
 use api::Name;
-use api::enrol::Role;
+use api::enroll::Role;
 use api::nodes::ForgetScope;
 use rusqlite::{OptionalExtension, Row};
 
@@ -114,7 +114,7 @@ impl Catalog {
         })
     }
 
-    /// Revokes a node with all its certificates; it can enrol again with a new token.
+    /// Revokes a node with all its certificates; it can enroll again with a new token.
     ///
     /// # Errors
     /// [`crate::Error::Missing`], [`crate::Error::Sqlite`].

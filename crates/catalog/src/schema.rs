@@ -79,7 +79,7 @@ ALTER TABLE nodes ADD COLUMN alarm TEXT;
 ";
 
 /// Key slots of nodes that were revoked, removed, or enrolled anew: noted in the transaction that does it, until the
-/// slots are gone. (Not INSERT OR IGNORE: the upsert of an enrolment overrides what a trigger says of conflicts.)
+/// slots are gone. (Not INSERT OR IGNORE: the upsert of an enrollment overrides what a trigger says of conflicts.)
 const OLD_KEYS: &str = "
 CREATE TABLE old_keys (key TEXT PRIMARY KEY, node TEXT NOT NULL, domain TEXT NOT NULL) STRICT;
 CREATE TRIGGER node_removed AFTER DELETE ON nodes WHEN old.key IS NOT NULL BEGIN

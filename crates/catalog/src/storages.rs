@@ -1,4 +1,4 @@
-//! Further storage servers: tokens with which they enrol, their certificates, and how they were when last heard of.
+//! Further storage servers: tokens with which they enroll, their certificates, and how they were when last heard of.
 
 use crate::audit::note;
 use crate::certificates::{self, Certificate, Holder};
@@ -38,7 +38,7 @@ pub struct Storage {
 /// What a token of a storage server is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageTokenUse {
-    /// To enrol under this name.
+    /// To enroll under this name.
     Good(Name),
     /// This very request was answered before.
     Answered(Box<EnrolledStorage>),
@@ -46,7 +46,7 @@ pub enum StorageTokenUse {
 
 /// What is written when a machine becomes a storage server.
 #[derive(Clone, Copy, Debug)]
-pub struct StorageEnrolment<'a> {
+pub struct StorageEnrollment<'a> {
     /// The token's hash.
     pub token: &'a TokenHash,
     /// SHA-256 of what the machine sent.
@@ -143,7 +143,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].
-    pub fn enrol_storage(&self, by: By<'_>, new: StorageEnrolment<'_>) -> Result<()> {
+    pub fn enroll_storage(&self, by: By<'_>, new: StorageEnrollment<'_>) -> Result<()> {
         self.change(|change| {
             let used = change.execute(
                 "UPDATE storage_tokens SET used_at = ?2, request = ?3, answer = ?4
@@ -156,11 +156,11 @@ impl Catalog {
             put(change, by, new)?;
             certificates::add(change, Holder::Storage, &new.answer.storage, new.certificate)?;
             let detail = format!("called {}", new.names.join(" "));
-            note(change, by, "storage.enrol", new.answer.storage.as_str(), &detail)
+            note(change, by, "storage.enroll", new.answer.storage.as_str(), &detail)
         })
     }
 
-    /// Revokes a storage server with all its certificates; it can enrol again with a new token.
+    /// Revokes a storage server with all its certificates; it can enroll again with a new token.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Sqlite`].
@@ -237,7 +237,7 @@ fn token(
     }
 }
 
-fn put(change: &Transaction<'_>, by: By<'_>, new: StorageEnrolment<'_>) -> Result<()> {
+fn put(change: &Transaction<'_>, by: By<'_>, new: StorageEnrollment<'_>) -> Result<()> {
     let name = &new.answer.storage;
     let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = ?1";
     change.execute(revoke, [Word(name)])?;
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::testing::{BY, catalog};
 
-    fn enrol(catalog: &Catalog, token: u8, serial: &str) -> Result<()> {
+    fn enroll(catalog: &Catalog, token: u8, serial: &str) -> Result<()> {
         let name: Name = "disk".parse().unwrap();
         catalog.add_storage_token(BY, &[token; 32], &name, 2_000).unwrap();
         let answer = EnrolledStorage {
@@ -265,7 +265,7 @@ mod tests {
             expires: 9_000,
         };
         let certificate = Certificate { serial: serial.into(), not_before: 0, not_after: 9_000 };
-        let new = StorageEnrolment {
+        let new = StorageEnrollment {
             token: &[token; 32],
             request: &[9; 32],
             answer: &answer,
@@ -273,19 +273,19 @@ mod tests {
             names: &["disk.example.com".to_owned()],
             version: "1",
         };
-        catalog.enrol_storage(BY, new)
+        catalog.enroll_storage(BY, new)
     }
 
     #[test]
     fn a_storage_server_is_enrolled_replaced_and_revoked() {
         let (_folder, catalog) = catalog();
         let name: Name = "disk".parse().unwrap();
-        enrol(&catalog, 1, "aa").unwrap();
+        enroll(&catalog, 1, "aa").unwrap();
         let used = catalog.storage_token(&[1; 32], &[8; 32], 1_000).unwrap_err();
         assert!(matches!(used, Error::Token(TokenRefusal::Used)));
         let again = catalog.storage_token(&[1; 32], &[9; 32], 1_000).unwrap();
         assert!(matches!(again, StorageTokenUse::Answered(_)));
-        enrol(&catalog, 2, "bb").unwrap();
+        enroll(&catalog, 2, "bb").unwrap();
         let of = Holder::Storage;
         let revoked = |serial| catalog.certificate(of, serial).unwrap().unwrap().revoked;
         assert_eq!([revoked("aa"), revoked("bb")], [true, false]);

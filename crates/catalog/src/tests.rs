@@ -6,12 +6,12 @@ use crate::error::TokenRefusal;
 use crate::grants::GrantedKey;
 use crate::jobs::{Ending, NewJob};
 use crate::testing::{BY, catalog};
-use crate::tokens::{Enrolment, TokenTerms, TokenUse};
+use crate::tokens::{Enrollment, TokenTerms, TokenUse};
 use crate::{By, Catalog, Error};
 use api::Name;
 use api::commands::{CommandState, NewBackup, Task};
 use api::domains::Grant;
-use api::enrol::{Enrolled, KeyMode, Role};
+use api::enroll::{Enrolled, KeyMode, Role};
 use api::jobs::{JobFilter, JobState, Progress};
 
 fn name(text: &str) -> Name {
@@ -51,16 +51,16 @@ fn answer(node: &str) -> Enrolled {
     }
 }
 
-fn enrol(catalog: &Catalog, token: u8, node: &str, serial: &str) -> Result<(), Error> {
+fn enroll(catalog: &Catalog, token: u8, node: &str, serial: &str) -> Result<(), Error> {
     let (answer, certificate) = (answer(node), certificate(serial));
-    let new = Enrolment {
+    let new = Enrollment {
         token: &[token; 32],
         request: &[9; 32],
         answer: &answer,
         certificate: &certificate,
         version: "1",
     };
-    catalog.enrol(BY, new)
+    catalog.enroll(BY, new)
 }
 
 /// A catalog with the nodes `web` and `db`, each in a domain of its own.
@@ -69,7 +69,7 @@ fn with_nodes() -> (tempfile::TempDir, Catalog) {
     for (token, node) in [(1, "web"), (2, "db")] {
         domain(&catalog, node);
         catalog.add_token(BY, &[token; 32], &terms(node)).unwrap();
-        enrol(&catalog, token, node, node).unwrap();
+        enroll(&catalog, token, node, node).unwrap();
     }
     (folder, catalog)
 }
@@ -90,8 +90,8 @@ fn a_token_is_good_once_until_it_ends_and_answers_the_same_again() {
     assert_eq!(refusal(catalog.token(&[1; 32], &[9; 32], 2_000)), TokenRefusal::Expired);
     let good = catalog.token(&[1; 32], &[9; 32], 1_999).unwrap();
     assert_eq!(good, TokenUse::Good(terms("web")));
-    enrol(&catalog, 1, "web", "a").unwrap();
-    assert_eq!(refusal(enrol(&catalog, 1, "web", "b")), TokenRefusal::Used);
+    enroll(&catalog, 1, "web", "a").unwrap();
+    assert_eq!(refusal(enroll(&catalog, 1, "web", "b")), TokenRefusal::Used);
     assert_eq!(refusal(catalog.token(&[1; 32], &[8; 32], 1_000)), TokenRefusal::Used);
     let again = catalog.token(&[1; 32], &[9; 32], 1_000).unwrap();
     assert_eq!(again, TokenUse::Answered(Box::new(answer("web"))));
@@ -103,15 +103,15 @@ fn a_token_that_ends_before_it_is_used_is_not_used() {
     let (_folder, catalog) = catalog();
     domain(&catalog, "web");
     catalog.add_token(BY, &[1; 32], &TokenTerms { expires: 1_000, ..terms("web") }).unwrap();
-    assert!(enrol(&catalog, 1, "web", "a").is_err());
+    assert!(enroll(&catalog, 1, "web", "a").is_err());
     assert!(catalog.node(&name("web")).unwrap().is_none());
 }
 
 #[test]
-fn an_enrolment_without_its_domain_leaves_the_token_as_it_was() {
+fn an_enrollment_without_its_domain_leaves_the_token_as_it_was() {
     let (_folder, catalog) = catalog();
     catalog.add_token(BY, &[1; 32], &terms("web")).unwrap();
-    assert!(matches!(enrol(&catalog, 1, "web", "a"), Err(Error::Sqlite(_))));
+    assert!(matches!(enroll(&catalog, 1, "web", "a"), Err(Error::Sqlite(_))));
     assert!(matches!(catalog.token(&[1; 32], &[9; 32], 1_000), Ok(TokenUse::Good(_))));
 }
 
@@ -126,7 +126,7 @@ fn a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token()
     assert!(!catalog.certificate(Holder::Node, "db").unwrap().unwrap().revoked);
     assert!(renew(&catalog, "next", 2, "more").is_err());
     catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
-    enrol(&catalog, 3, "web", "new").unwrap();
+    enroll(&catalog, 3, "web", "new").unwrap();
     assert!(!catalog.certificate(Holder::Node, "new").unwrap().unwrap().revoked);
     assert!(catalog.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
     assert!(matches!(catalog.revoke_node(BY, &name("x")), Err(Error::Missing { .. })));
@@ -138,7 +138,7 @@ fn a_machine_that_takes_a_node_s_place_ends_its_certificates_and_grants() {
     let grant = Grant { node: name("web"), domain: name("db"), until: None };
     catalog.add_grant(BY, &grant).unwrap();
     catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
-    enrol(&catalog, 3, "web", "new").unwrap();
+    enroll(&catalog, 3, "web", "new").unwrap();
     assert!(catalog.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
     assert!(!catalog.certificate(Holder::Node, "new").unwrap().unwrap().revoked);
     assert!(catalog.grants().unwrap().is_empty());
@@ -362,6 +362,6 @@ fn a_certificate_that_nobody_has_shown_is_superseded_and_one_in_use_is_a_fork() 
     assert!(catalog.node(&name("web")).unwrap().unwrap().alarm.is_some());
     assert_eq!(catalog.audit_entries(None, 1).unwrap()[0].action, "certificate.fork");
     catalog.add_token(BY, &[7; 32], &terms("web")).unwrap();
-    enrol(&catalog, 7, "web", "new").unwrap();
+    enroll(&catalog, 7, "web", "new").unwrap();
     assert_eq!(catalog.node(&name("web")).unwrap().unwrap().alarm, None);
 }

@@ -1,4 +1,4 @@
-//! Tokens: each lets one machine enrol, once. Only the hash of a token's secret is kept.
+//! Tokens: each lets one machine enroll, once. Only the hash of a token's secret is kept.
 
 use crate::audit::note;
 use crate::certificates::{self, Certificate, Holder};
@@ -7,7 +7,7 @@ use crate::stored::{Json, Word};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::domains::WantedSettings;
-use api::enrol::{Enrolled, KeyMode, Role};
+use api::enroll::{Enrolled, KeyMode, Role};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 /// How long used and ended tokens are remembered: 30 days. Who comes with one later is told that it is not known.
@@ -19,7 +19,7 @@ pub type TokenHash = [u8; 32];
 /// What a token allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenTerms {
-    /// The node that may enrol.
+    /// The node that may enroll.
     pub node: Name,
     /// Its domain.
     pub domain: Name,
@@ -38,7 +38,7 @@ pub struct TokenTerms {
 /// What a token is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenUse {
-    /// To enrol.
+    /// To enroll.
     Good(TokenTerms),
     /// This very request was answered before, and the answer was perhaps lost: here it is again.
     Answered(Box<Enrolled>),
@@ -46,7 +46,7 @@ pub enum TokenUse {
 
 /// What is written when a machine becomes a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Enrolment<'a> {
+pub struct Enrollment<'a> {
     /// The token's hash.
     pub token: &'a TokenHash,
     /// SHA-256 of what the machine sent.
@@ -102,7 +102,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].
-    pub fn enrol(&self, by: By<'_>, new: Enrolment<'_>) -> Result<()> {
+    pub fn enroll(&self, by: By<'_>, new: Enrollment<'_>) -> Result<()> {
         self.change(|change| {
             let used = change.execute(
                 "UPDATE tokens SET used_at = ?2, request = ?3, answer = ?4
@@ -115,7 +115,7 @@ impl Catalog {
             put_node(change, by, new)?;
             certificates::add(change, Holder::Node, &new.answer.node, new.certificate)?;
             let detail = format!("domain {}, {:?}", new.answer.domain, new.answer.role);
-            note(change, by, "node.enrol", new.answer.node.as_str(), &detail)
+            note(change, by, "node.enroll", new.answer.node.as_str(), &detail)
         })
     }
 }
@@ -159,7 +159,7 @@ fn token(
     }
 }
 
-fn put_node(change: &Transaction<'_>, by: By<'_>, new: Enrolment<'_>) -> Result<()> {
+fn put_node(change: &Transaction<'_>, by: By<'_>, new: Enrollment<'_>) -> Result<()> {
     let Enrolled { node, domain, role, key, .. } = new.answer;
     change.execute("UPDATE certificates SET revoked = 1 WHERE node = ?1", [Word(node)])?;
     change.execute(

@@ -1,4 +1,4 @@
-//! This machine as a node: a repository on its server, opened with what enrolment gave.
+//! This machine as a node: a repository on its server, opened with what enrollment gave.
 
 pub(crate) mod cache;
 pub(crate) mod job;
@@ -14,8 +14,8 @@ use crate::failure::{Failure, Result};
 use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
 use api::domains::{Privacy, Settings};
-use api::enrol::{KeyMode, Role};
-use client::UnlockedRepository;
+use api::enroll::{KeyMode, Role};
+use client::Archive;
 use crypto::SlotSecret;
 use memory::Memory;
 use remote::{Purpose, Remote, Target};
@@ -161,7 +161,7 @@ impl Node {
         agent.keys == KeyMode::Client && agent.repository.is_none()
     }
 
-    /// Who shows another privacy or parity than that which the node was told at enrolment would have it store in a way that
+    /// Who shows another privacy or parity than that which the node was told at enrollment would have it store in a way that
     /// tells more.
     fn check_settings(&self, archive: &UnlockedRepository) -> Result<()> {
         let wanted = self.identity.agent.settings;
@@ -216,9 +216,9 @@ impl Node {
             Failure::usage(format!("'{domain}' is no name of a domain"))
                 .hint("The domains: icecore server domains")
         })?;
-        let request = api::enrol::NewKey { domain: name, slot_secret: keys::hex(&secret[..]) };
+        let request = api::enroll::NewKey { domain: name, slot_secret: keys::hex(&secret[..]) };
         let client = Client::of(&self.identity)?;
-        let _: api::enrol::KeyMade = blocking::wait(client.post("/node/keys", &request))?;
+        let _: api::enroll::KeyMade = blocking::wait(client.post("/node/keys", &request))?;
         Ok(secret)
     }
 

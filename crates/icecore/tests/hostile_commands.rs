@@ -89,7 +89,7 @@ fn commands_that_go_too_far_are_refused_and_the_agent_goes_on() {
         }
         _ => asked.honestly(),
     });
-    fake.enrol(&folder.join("agent"));
+    fake.enroll(&folder.join("agent"));
     let allow = format!(
         "restore_below = [{:?}]\nbackup_below = [{:?}]\n",
         path("allowed"),

@@ -58,7 +58,7 @@ impl Lab {
             _ => telling(asked, &tells.lock()),
         });
         let lab = Self { folder, fake, shown, told };
-        lab.enrol("agent", &lab.fake);
+        lab.enroll("agent", &lab.fake);
         lab.write("one");
         lab.backs_up("agent");
         copy(&lab.path("repository"), &lab.path("copy"));
@@ -77,8 +77,8 @@ impl Lab {
         std::fs::write(self.path("source/file"), text).unwrap();
     }
 
-    fn enrol(&self, agent: &str, fake: &Fake) {
-        fake.enrol(&self.path(agent));
+    fn enroll(&self, agent: &str, fake: &Fake) {
+        fake.enroll(&self.path(agent));
         let key: String = SECRET.iter().map(|byte| format!("{byte:02x}")).collect();
         std::fs::write(self.path(agent).join("slot.key"), key).unwrap();
     }

@@ -17,7 +17,7 @@ pub struct ServerCertificate {
 }
 
 impl ServerCertificate {
-    /// Shows `issued`, and behind it the `authority` that issued it: who enrols knows only its fingerprint.
+    /// Shows `issued`, and behind it the `authority` that issued it: who enrolls knows only its fingerprint.
     ///
     /// # Errors
     /// [`crate::Error::Unreadable`] when the key is none.

@@ -1,7 +1,7 @@
 //! The part that governs: who is let in, what they may do, and the HTTP API. It holds keys and moves no data.
 //!
 //! [`Control`] joins the catalog, the certificate authority, the sealed secrets and the table of running jobs, and
-//! answers for all of them as [`crate::authority::Authority`]. Read [`open`] for how a server comes to be, [`enrol`] for
+//! answers for all of them as [`crate::authority::Authority`]. Read [`open`] for how a server comes to be, [`enroll`] for
 //! how a machine becomes a node, [`admission`] for how it is let in, [`domains`] for keys, [`http`] for the API.
 
 pub mod admission;
@@ -9,7 +9,7 @@ mod authority;
 pub mod commands;
 pub mod domains;
 pub mod elsewhere;
-pub mod enrol;
+pub mod enroll;
 mod error;
 pub mod folder;
 pub mod forgetting;
@@ -86,7 +86,7 @@ pub struct Control {
     deleting: Deleting,
     /// Upkeep should not wait for its time.
     soon: tokio::sync::Notify,
-    /// One enrolment or key at a time in each domain.
+    /// One enrollment or key at a time in each domain.
     keys: Turns,
     notices: Notices,
     started: i64,

@@ -9,7 +9,7 @@ mod raw;
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
-use api::enrol::Role;
+use api::enroll::Role;
 use ids::ObjectId;
 use protocol::Packet;
 use protocol::fault::Code;

@@ -4,7 +4,7 @@
 
 mod rig;
 
-use access::enrol::enroll;
+use access::enroll::enroll;
 use access::renew::renew;
 use api::status::Status;
 use rig::{Rig, new_token};

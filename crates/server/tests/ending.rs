@@ -13,7 +13,7 @@ mod raw;
 mod server;
 
 use api::domains::Grant;
-use api::enrol::Role;
+use api::enroll::Role;
 use api::nodes::{Node, Nodes};
 use api::status::Done;
 use lifetime::ending_in;

@@ -12,7 +12,7 @@ mod server;
 
 use access::Client;
 use api::domains::Grant;
-use api::enrol::{KeyMade, NewKey, Role};
+use api::enroll::{KeyMade, NewKey, Role};
 use api::status::Done;
 use client::backup::{self, Progress};
 use client::manifest::ManifestReader;

@@ -12,7 +12,7 @@ mod rig;
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
-use api::enrol::{KeyMode, Role};
+use api::enroll::{KeyMode, Role};
 use api::nodes::{ForgetScope, MayForget};
 use api::status::Done;
 use format::record::RecordKind;
@@ -175,7 +175,7 @@ async fn no_other_domain_and_no_domain_of_the_server_forgets() {
 
 /// What was allowed to a machine was not allowed to the one that takes its name.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_right_to_forget_ends_with_the_enrolment() {
+async fn the_right_to_forget_ends_with_the_enrollment() {
     let vault = Vault::set().await;
     vault.allow("db", ForgetScope::Domain).await;
     let scope = async || {

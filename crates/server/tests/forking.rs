@@ -4,10 +4,10 @@
 
 mod rig;
 
-use access::enrol::enroll;
+use access::enroll::enroll;
 use access::renew::renew;
 use access::storage;
-use api::enrol::{Renew, Renewed};
+use api::enroll::{Renew, Renewed};
 use api::nodes::Nodes;
 use api::status::{Audit, Status};
 use api::storages::{NewStorageToken, StorageTokenMade, Storages};
@@ -140,12 +140,12 @@ async fn the_key_of_a_node_that_was_copied_goes_at_once() {
 async fn copied_storage() -> (Rig, PathBuf, PathBuf) {
     let rig = Rig::start().await;
     let (honest, thief) = (rig.folder("disk"), rig.folder("thief"));
-    enrol_storage(&rig, &honest).await;
+    enroll_storage(&rig, &honest).await;
     copy(&honest, &thief);
     (rig, honest, thief)
 }
 
-async fn enrol_storage(rig: &Rig, folder: &Path) {
+async fn enroll_storage(rig: &Rig, folder: &Path) {
     let new = NewStorageToken { storage: "disk".parse().unwrap(), valid_secs: None };
     let made: StorageTokenMade = rig.admin().post("/storage-tokens", &new).await.unwrap();
     let place = ("127.0.0.1:0".parse().unwrap(), &["127.0.0.1".to_owned()][..]);
@@ -187,7 +187,7 @@ async fn a_thief_of_a_storage_server_that_renews_first_is_found_when_that_one_re
     assert!(storage::renew(&honest).await.is_err());
     storage_is_stopped(&rig, &[&honest, &thief]).await;
     // Whose machine it is shows a new token, and the alarm ends.
-    enrol_storage(&rig, &honest).await;
+    enroll_storage(&rig, &honest).await;
     storage::renew(&honest).await.unwrap();
     assert!(show(&honest).await && !show(&thief).await, "the thief stays out");
     let found: Storages = rig.admin().get("/storages").await.unwrap();

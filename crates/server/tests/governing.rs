@@ -7,7 +7,7 @@ mod rig;
 use access::{Client, Error, Identity};
 use api::commands::{CommandState, CommandUpdate, NewRestore, NodeCommand, NodeCommands};
 use api::domains::{Domains, Grant, Grants, Snapshots};
-use api::enrol::{KeyMade, NewKey, NewToken, Role};
+use api::enroll::{KeyMade, NewKey, NewToken, Role};
 use api::jobs::{Job, JobState, Jobs};
 use api::limits::Limit;
 use api::nodes::Nodes;
@@ -16,10 +16,10 @@ use rig::{Rig, new_token};
 use server::authority::{Authority, JobEnd, JobStatus, Node};
 use std::path::Path;
 
-async fn enrol(rig: &Rig, new: NewToken) -> (Client, Node) {
+async fn enroll(rig: &Rig, new: NewToken) -> (Client, Node) {
     let agent = rig.folder(new.node.as_str());
     let made = rig.token(new).await;
-    access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+    access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
     let client = Client::of(&Identity::load(&agent).unwrap()).unwrap();
     (client, rig.control.admit(&rig.peer(&agent)).unwrap())
 }
@@ -43,8 +43,8 @@ fn opens(folder: &Path, secret: [u8; 32]) -> bool {
 #[tokio::test]
 async fn a_granted_node_gets_a_key_and_loses_it_with_the_grant() {
     let rig = Rig::start().await;
-    let (_, web) = enrol(&rig, new_token("web")).await;
-    let (spare_client, spare) = enrol(&rig, new_token("spare")).await;
+    let (_, web) = enroll(&rig, new_token("web")).await;
+    let (spare_client, spare) = enroll(&rig, new_token("spare")).await;
     let folder = rig.control.access(&web, None).unwrap().path;
     let new = NewKey { domain: "web".parse().unwrap(), slot_secret: "07".repeat(32) };
     let failure = refused(spare_client.post::<KeyMade>("/node/keys", &new).await.unwrap_err());
@@ -71,8 +71,8 @@ async fn a_granted_node_gets_a_key_and_loses_it_with_the_grant() {
 #[tokio::test]
 async fn a_key_of_a_grant_goes_when_its_time_is_over() {
     let rig = Rig::start().await;
-    let (_, web) = enrol(&rig, new_token("web")).await;
-    let (spare, _) = enrol(&rig, new_token("spare")).await;
+    let (_, web) = enroll(&rig, new_token("web")).await;
+    let (spare, _) = enroll(&rig, new_token("spare")).await;
     let folder = rig.control.access(&web, None).unwrap().path;
     let (node, domain) = ("spare".parse().unwrap(), "web".parse().unwrap());
     let now: Status = rig.admin().get("/status").await.unwrap();
@@ -91,7 +91,7 @@ async fn a_key_of_a_grant_goes_when_its_time_is_over() {
 async fn a_write_only_node_reads_not_even_its_own_domain() {
     let rig = Rig::start().await;
     let new = NewToken { role: Role::WriteOnly, ..new_token("web") };
-    let (client, node) = enrol(&rig, new).await;
+    let (client, node) = enroll(&rig, new).await;
     assert!(!rig.control.access(&node, None).unwrap().may_read);
     let new = NewKey { domain: "web".parse().unwrap(), slot_secret: "07".repeat(32) };
     assert_eq!(refused(client.post::<KeyMade>("/node/keys", &new).await.unwrap_err()).code, 13);
@@ -101,8 +101,8 @@ async fn a_write_only_node_reads_not_even_its_own_domain() {
 async fn nodes_of_one_domain_share_a_repository_and_no_key() {
     let rig = Rig::start().await;
     let domain = Some("shared".parse().unwrap());
-    let (_, one) = enrol(&rig, NewToken { domain: domain.clone(), ..new_token("one") }).await;
-    let (_, two) = enrol(&rig, NewToken { domain, ..new_token("two") }).await;
+    let (_, one) = enroll(&rig, NewToken { domain: domain.clone(), ..new_token("one") }).await;
+    let (_, two) = enroll(&rig, NewToken { domain, ..new_token("two") }).await;
     let (one, two) = (rig.control.access(&one, None), rig.control.access(&two, None));
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_eq!(one.path, two.path);
@@ -117,7 +117,7 @@ async fn nodes_of_one_domain_share_a_repository_and_no_key() {
 #[tokio::test]
 async fn a_job_is_seen_while_it_runs_and_afterwards() {
     let rig = Rig::start().await;
-    let (_, web) = enrol(&rig, new_token("web")).await;
+    let (_, web) = enroll(&rig, new_token("web")).await;
     let job = rig.control.job_begins(&web, "web", "backup", "/etc");
     let status = |objects| JobStatus {
         objects,
@@ -157,7 +157,7 @@ async fn numbers(rig: &Rig) -> Vec<u64> {
 #[tokio::test]
 async fn old_jobs_are_deleted_once_a_day_and_never_while_they_run() {
     let rig = Rig::start().await;
-    let (_, web) = enrol(&rig, new_token("web")).await;
+    let (_, web) = enroll(&rig, new_token("web")).await;
     let begin = |rig: &Rig| rig.control.job_begins(&web, "web", "backup", "/etc");
     let (old, running) = (begin(&rig), begin(&rig));
     rig.control.job_ends(old, &JobEnd::Complete { snapshot: None }, "{}");
@@ -180,7 +180,7 @@ async fn old_jobs_are_deleted_once_a_day_and_never_while_they_run() {
 #[tokio::test]
 async fn a_limit_holds_at_once_for_whom_it_is_meant() {
     let rig = Rig::start().await;
-    let (_, web) = enrol(&rig, new_token("web")).await;
+    let (_, web) = enroll(&rig, new_token("web")).await;
     let at = "10.1.2.3".parse().unwrap();
     assert_eq!(rig.control.bandwidth(&web, at), [0, 0]);
     let limit = Limit {
@@ -204,8 +204,8 @@ async fn a_limit_holds_at_once_for_whom_it_is_meant() {
 #[tokio::test]
 async fn a_command_waits_for_its_node_and_no_other_sees_it() {
     let rig = Rig::start().await;
-    let (web, _) = enrol(&rig, new_token("web")).await;
-    let (other, other_node) = enrol(&rig, new_token("other")).await;
+    let (web, _) = enroll(&rig, new_token("web")).await;
+    let (other, other_node) = enroll(&rig, new_token("other")).await;
     let mut bell = rig.control.commands_changed();
     let mut new = NewRestore {
         node: "web".parse().unwrap(),
@@ -237,7 +237,7 @@ async fn a_command_waits_for_its_node_and_no_other_sees_it() {
 #[tokio::test]
 async fn nodes_and_strangers_are_no_administrators_and_administrators_no_nodes() {
     let rig = Rig::start().await;
-    let (web, _) = enrol(&rig, new_token("web")).await;
+    let (web, _) = enroll(&rig, new_token("web")).await;
     for path in
         ["/nodes", "/status", "/audit", "/jobs", "/sessions", "/grants", "/limits", "/commands"]
     {
@@ -265,7 +265,7 @@ async fn nodes_and_strangers_are_no_administrators_and_administrators_no_nodes()
 async fn the_audit_log_tells_who_did_what_and_holds_no_secret() {
     let rig = Rig::start().await;
     let made = rig.token(new_token("web")).await;
-    access::enrol::enroll(&rig.url, &made.token, &rig.folder("web"), false).await.unwrap();
+    access::enroll::enroll(&rig.url, &made.token, &rig.folder("web"), false).await.unwrap();
     let _: Done = rig.admin().post("/nodes/web/revoke", &()).await.unwrap();
     let audit: Audit = rig.admin().get("/audit").await.unwrap();
     assert_eq!(audit.broken_at, None);
@@ -273,7 +273,7 @@ async fn the_audit_log_tells_who_did_what_and_holds_no_secret() {
     assert_eq!(actions[0], "node.unkey", "its key slot went, too");
     assert_eq!(
         actions[1..],
-        ["node.revoke", "node.enrol", "domain.add", "token.make", "server.start"]
+        ["node.revoke", "node.enroll", "domain.add", "token.make", "server.start"]
     );
     assert_eq!((audit.entries[0].who.as_str(), audit.entries[1].who.as_str()), ("server", "admin"));
     let secret = api::Token::parse(&made.token).unwrap().secret_text();
@@ -284,7 +284,7 @@ async fn the_audit_log_tells_who_did_what_and_holds_no_secret() {
 #[tokio::test]
 async fn a_server_that_starts_again_knows_its_nodes() {
     let rig = Rig::start().await;
-    let (web, _) = enrol(&rig, new_token("web")).await;
+    let (web, _) = enroll(&rig, new_token("web")).await;
     let _: NodeCommands = web.get("/node/commands").await.unwrap();
     let last_seen = async |rig: &Rig| {
         let Nodes { nodes } = rig.admin().get("/nodes").await.unwrap();

@@ -11,7 +11,7 @@ mod raw;
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
-use api::enrol::{Enrol, Enrolled, Role};
+use api::enroll::{Enroll, Enrolled, Role};
 use api::status::{Done, Status};
 use ids::ObjectId;
 use protocol::Packet;
@@ -190,7 +190,7 @@ async fn crowd(tls: Arc<rustls::ClientConfig>, address: (String, u16)) {
 
 /// Tries tokens that nobody made.
 async fn guess(client: access::Client) {
-    let request = Enrol {
+    let request = Enroll {
         secret: "07".repeat(16),
         request: "none".to_owned(),
         slot_secret: "00".repeat(32),

@@ -11,7 +11,7 @@ mod raw;
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
-use api::enrol::Role;
+use api::enroll::Role;
 use api::status::Done;
 use format::limits::RECORD_BYTES_MAX;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation, SnapshotId};

@@ -11,7 +11,7 @@ mod raw;
 mod server;
 
 use access::Identity;
-use api::enrol::{NewToken, Role, TokenMade};
+use api::enroll::{NewToken, Role, TokenMade};
 use api::status::Done;
 use ids::ObjectId;
 use protocol::Packet;
@@ -55,7 +55,7 @@ impl Scene {
         let new = NewToken { domain, ..NewToken::of(node) };
         let made: TokenMade = self.server.admin().post("/tokens", &new).await.unwrap();
         let url = self.server.control.address();
-        access::enrol::enroll(&url, &made.token, &folder, true).await.unwrap();
+        access::enroll::enroll(&url, &made.token, &folder, true).await.unwrap();
         let identity = Arc::new(Identity::load(&folder).unwrap());
         assert_ne!(identity.agent.key, machine.identity.agent.key, "its key is a new one");
         Machine { identity, source: machine.source.clone() }
@@ -172,20 +172,20 @@ async fn a_key_list_that_cannot_be_read_is_told_as_such() {
     }
 }
 
-async fn enrol(server: &Whole, name: &str) -> Arc<Identity> {
+async fn enroll(server: &Whole, name: &str) -> Arc<Identity> {
     let (node, domain) = (name.parse().unwrap(), Some("team".parse().unwrap()));
     let new = NewToken { domain, ..NewToken::of(node) };
     let made: TokenMade = server.admin().post("/tokens", &new).await.unwrap();
     let folder = server.folder(name);
     // Another machine with that name: its secret is its own.
     let _ = std::fs::remove_dir_all(&folder);
-    access::enrol::enroll(&server.control.address(), &made.token, &folder, true).await.unwrap();
+    access::enroll::enroll(&server.control.address(), &made.token, &folder, true).await.unwrap();
     Arc::new(Identity::load(&folder).unwrap())
 }
 
 /// As many slots as nodes, however often they came and went; and no number of them locks anybody out.
 #[tokio::test(flavor = "multi_thread")]
-async fn three_hundred_enrolments_leave_the_slots_of_those_that_live_and_lock_nobody_out() {
+async fn three_hundred_enrollments_leave_the_slots_of_those_that_live_and_lock_nobody_out() {
     let scene = Scene::set().await;
     let made = scene.web.backup().await;
     let keys = scene.server.folder("data/pool/domains/team/keys");
@@ -195,7 +195,7 @@ async fn three_hundred_enrolments_leave_the_slots_of_those_that_live_and_lock_no
     };
     let mut machine = scene.db.clone();
     for number in 0..300 {
-        machine.identity = enrol(&scene.server, &format!("node-{}", number % 200)).await;
+        machine.identity = enroll(&scene.server, &format!("node-{}", number % 200)).await;
     }
     assert_eq!(slots(), 203, "web, db, the server and two hundred nodes");
     let own = machine.backup().await;

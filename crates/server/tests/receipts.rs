@@ -10,12 +10,12 @@ mod raw;
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
-use api::enrol::Role;
-use client::manifest::{ManifestBody, ManifestReader, Snapshot, source_id};
-use client::receipts::ReceiptStatus;
-use client::retention::{self, CalendarTime, Keep, RetentionPolicy};
-use client::select::{self, SelectBy, SnapshotFilter, SnapshotSelector};
-use client::{Error, UnlockedRepository};
+use api::enroll::Role;
+use client::manifest::{Body, ManifestReader, Snapshot, source_id};
+use client::receipts::Received;
+use client::retention::{self, Civil, Keep, Policy};
+use client::select::{self, Fits, Selector, When};
+use client::{Archive, Error};
 use crypto::{Signer, SlotSecret};
 use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::receipt::{RECEIPT_CONTEXT, Receipt};

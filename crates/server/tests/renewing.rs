@@ -13,7 +13,7 @@ mod server;
 
 use access::Identity;
 use api::commands::NewBackup;
-use api::enrol::Role;
+use api::enroll::Role;
 use lifetime::ending_in;
 use protocol::Packet;
 use raw::{Raw, begin, sealer, stolen_keys};

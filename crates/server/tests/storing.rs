@@ -11,7 +11,7 @@ mod rig;
 
 use access::{Client, Error, Identity, storage};
 use api::domains::Grant;
-use api::enrol::{KeyMade, NewKey, NewToken, Role};
+use api::enroll::{KeyMade, NewKey, NewToken, Role};
 use api::jobs::{JobState, Progress};
 use api::nodes::Nodes;
 use api::status::Done;
@@ -54,7 +54,7 @@ impl Governing for Asking {
 }
 
 /// A storage server that is enrolled under `name`; its folder.
-async fn enrol(rig: &Rig, name: &str) -> PathBuf {
+async fn enroll(rig: &Rig, name: &str) -> PathBuf {
     let new = NewStorageToken { storage: name.parse().unwrap(), valid_secs: None };
     let made: StorageTokenMade = rig.admin().post("/storage-tokens", &new).await.unwrap();
     let (folder, names) = (rig.folder(name), ["127.0.0.1".to_owned()]);
@@ -83,7 +83,7 @@ async fn start_telling(rig: &Rig) -> u16 {
 
 /// The same, its identity, which nobody looks after yet, and what has its news.
 async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>, Arc<Storing>) {
-    let folder = enrol(rig, "disk").await;
+    let folder = enroll(rig, "disk").await;
     let kept = access::Kept::load(&folder).unwrap();
     let asking = Arc::new(Asking(kept.clone()));
     let storing = Storing::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
@@ -105,7 +105,7 @@ fn on_disk(node: &str) -> NewToken {
 async fn node(rig: &Rig, new: NewToken) -> Identity {
     let agent = rig.folder(new.node.as_str());
     let made = rig.token(new).await;
-    access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+    access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
     Identity::load(&agent).unwrap()
 }
 
@@ -220,7 +220,7 @@ async fn govern_data(rig: &Rig) -> u16 {
 async fn nobody_but_nodes_and_the_governing_server_is_let_in() {
     let rig = Rig::start().await;
     let port = start(&rig).await;
-    let second = storage::Storage::load(&enrol(&rig, "second").await).unwrap();
+    let second = storage::Storage::load(&enroll(&rig, "second").await).unwrap();
     let identity = Some((second.pem.as_str(), second.pem.as_str()));
     let tls = pki::client::client_config(&second.authority_pem, identity, protocol::ALPN).unwrap();
     let answers = say(port, Arc::new(tls), &greeting("web")).await;
@@ -352,7 +352,7 @@ async fn is_refused(stream: &mut TlsStream<TcpStream>) -> bool {
 async fn a_storage_server_forgets_nothing_in_domains_elsewhere() {
     let rig = Rig::start().await;
     start(&rig).await;
-    let keys = api::enrol::KeyMode::Client;
+    let keys = api::enroll::KeyMode::Client;
     let here = node(&rig, NewToken { keys, ..new_token("here") }).await;
     let there = node(&rig, NewToken { keys, ..on_disk("there") }).await;
     let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();

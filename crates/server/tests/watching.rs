@@ -9,7 +9,7 @@ mod raw;
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
-use api::enrol::Role;
+use api::enroll::Role;
 use api::jobs::{Job, JobState, Jobs};
 use api::status::Done;
 use client::manifest::ManifestReader;

@@ -97,7 +97,7 @@ impl Rig {
             // Two of them share what they store, and every third is sent to the storage server.
             let domain = if number == 2 { "node-1" } else { &name };
             let new = NewNode { name: &name, domain, is_elsewhere: number % 3 == 0 };
-            let (client, ways) = places.enrol(&new, work)?;
+            let (client, ways) = places.enroll(&new, work)?;
             nodes.push(Node::new(&new, client, ways, work, Random::new(random.next()))?);
         }
         let (deadline, work) = (asked.deadline()?, work.to_owned());

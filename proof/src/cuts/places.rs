@@ -35,13 +35,13 @@ impl Places {
     }
 
     /// A node, and the ways that it goes.
-    pub(crate) fn enrol(
+    pub(crate) fn enroll(
         &self,
         new: &NewNode,
         work: &Path,
     ) -> Result<(Client, Vec<Arc<Proxy>>), String> {
         let mut ways = vec![Arc::new(way_to(&self.server)?)];
-        let client = self.server.enrol(new, &work.join(new.name), ways[0].port())?;
+        let client = self.server.enroll(new, &work.join(new.name), ways[0].port())?;
         if new.is_elsewhere {
             ways.push(self.to_storage.clone());
         }

@@ -4,7 +4,7 @@
 use super::wire::Dial;
 use crate::failed;
 use api::Token;
-use api::enrol::{Enrol, Enrolled, KeyMode, NewToken};
+use api::enroll::{Enroll, Enrolled, KeyMode, NewToken};
 use crypto::{KeyRing, SlotSecret};
 use data_encoding::HEXLOWER;
 use pki::NodeKey;
@@ -43,7 +43,7 @@ pub(super) struct Member {
 }
 
 impl Fleet {
-    pub(super) fn enrol(work: &Path, nodes: u64, idle: u64) -> Result<Self, String> {
+    pub(super) fn enroll(work: &Path, nodes: u64, idle: u64) -> Result<Self, String> {
         let data = work.join("server");
         let control = Control::open(&data, &[]).map_err(|error| error.to_string())?;
         control.set_repositories(Arc::new(Domains::default()));
@@ -53,7 +53,7 @@ impl Fleet {
         let idle: Result<Vec<_>, String> = (0..idle)
             .map(|number| {
                 let (told, key_pem, _) =
-                    enrol(&control, &format!("idle-{number}"), KeyMode::Client)?;
+                    enroll(&control, &format!("idle-{number}"), KeyMode::Client)?;
                 Dial::new(&told, &key_pem)
             })
             .collect();
@@ -65,7 +65,7 @@ impl Fleet {
 
 fn member(control: &Control, domains: &Path, number: u64) -> Result<Member, String> {
     let name = format!("node-{number}");
-    let (told, key_pem, slot_secret) = enrol(control, &name, KeyMode::Managed)?;
+    let (told, key_pem, slot_secret) = enroll(control, &name, KeyMode::Managed)?;
     let (key, ring) = keys(&domains.join(&name), &slot_secret)?;
     let repository = told.repository.clone().unwrap_or_default();
     let repository = HEXLOWER.decode(repository.as_bytes()).ok();
@@ -75,7 +75,7 @@ fn member(control: &Control, domains: &Path, number: u64) -> Result<Member, Stri
     Ok(Member { name, dial, ring, key, repository, told, key_pem, slot_secret, seed })
 }
 
-fn enrol(
+fn enroll(
     control: &Control,
     name: &str,
     keys: KeyMode,
@@ -87,7 +87,7 @@ fn enrol(
     let key = NodeKey::generate().map_err(|error| error.to_string())?;
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
-    let request = Enrol {
+    let request = Enroll {
         secret: token.secret_text(),
         request: key.request_pem.clone(),
         slot_secret: HEXLOWER.encode(&secret),
@@ -95,7 +95,7 @@ fn enrol(
         privacy: Default::default(),
     };
     let from = Ipv4Addr::LOCALHOST.into();
-    let told = control.enrol(from, &request).map_err(|error| error.to_string())?;
+    let told = control.enroll(from, &request).map_err(|error| error.to_string())?;
     Ok((told, key.key_pem, secret))
 }
 
@@ -120,7 +120,7 @@ impl Member {
         (0..FILES).map(|number| (format!("file {number:02}"), noise())).collect()
     }
 
-    /// What enrolment would have left on its disk.
+    /// What enrollment would have left on its disk.
     pub(super) fn keep(&self, folder: &PathBuf, port: u16) -> Result<(), String> {
         std::fs::create_dir_all(folder).map_err(failed("make a folder"))?;
         let write = |name: &str, text: &str| {

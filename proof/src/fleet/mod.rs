@@ -54,7 +54,7 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
     let nodes = asked.number("--nodes")?.unwrap_or(NODES);
     let idle = asked.number("--idle")?.unwrap_or(IDLE);
     raise_open_files()?;
-    let mut fleet = Fleet::enrol(work, nodes, idle)?;
+    let mut fleet = Fleet::enroll(work, nodes, idle)?;
     println!("{nodes} nodes and {idle} agents enrolled, {} s", begun.elapsed().as_secs());
     let server = Server::start_in(work, &asked.binary())?;
     let runtime = Runtime::new().map_err(failed("make a runtime"))?;
@@ -72,7 +72,7 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
         json!({"idle": idle, "connected_secs": agents.secs, "server_peak_mib": waiting_mib})
     );
     let honest = NewNode { name: "honest", domain: "honest", is_elsewhere: false };
-    let honest = server.enrol(&honest, &work.join("honest"), server.port())?;
+    let honest = server.enroll(&honest, &work.join("honest"), server.port())?;
     let mut rig = Honest { client: honest, source: work.join("large"), random: Random::new(nodes) };
     let [calm, _] = rig.measure()?;
     let harm = harm::begin(&runtime, server.port(), &robbed);

@@ -1,6 +1,6 @@
 //! A connection of a node, packet by packet.
 
-use api::enrol::Enrolled;
+use api::enroll::Enrolled;
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;

@@ -13,7 +13,7 @@ use crate::failure::Result;
 use crate::node::{Node, keys};
 use crate::time;
 use access::{Identity, blocking};
-use api::enrol::KeyMode;
+use api::enroll::KeyMode;
 use format::entry::Time;
 use serde::Serialize;
 
@@ -84,7 +84,7 @@ impl Agent {
                 let (folder, privacy) = (context.agent_folder(), (*privacy).into());
                 let token = token.read()?;
                 let enrolled =
-                    access::enrol::enroll_with_privacy(url, &token, &folder, *replace, privacy);
+                    access::enroll::enroll_with_privacy(url, &token, &folder, *replace, privacy);
                 let told = blocking::wait(enrolled)?;
                 let (node, domain) = (&told.node, &told.domain);
                 context

@@ -10,8 +10,8 @@ use crate::out::Paint;
 use crate::profile::{Amount, Retention};
 use crate::wait::Wait;
 use crate::{escape, time, units};
-use api::enrol::KeyMode;
-use client::UnlockedRepository;
+use api::enroll::KeyMode;
+use client::Archive;
 use client::manifest::Snapshot;
 use client::retention::{
     self, Group, GroupBy, GroupKey, Keep, KeepWithin, RetentionDecision, RetentionPolicy,

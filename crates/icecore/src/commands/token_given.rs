@@ -1,4 +1,4 @@
-//! A token for enrolment. An argument is seen by everybody on the machine while the command runs, and stays in the
+//! A token for enrollment. An argument is seen by everybody on the machine while the command runs, and stays in the
 //! history of a shell; a file, the standard input and the environment are not.
 
 use crate::codes::Code;

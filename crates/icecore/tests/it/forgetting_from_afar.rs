@@ -107,7 +107,7 @@ fn where_the_server_has_the_keys_it_forgets_itself() {
 #[test]
 fn a_node_forgets_on_a_storage_server() {
     let mut site = Site::new();
-    site.enrol("web", &["--keys", "client"]);
+    site.enroll("web", &["--keys", "client"]);
     let source = site.folder("source");
     for day in ["one", "two"] {
         site.machine.write("hello.txt", day.as_bytes());

@@ -108,7 +108,7 @@ fn a_server_that_was_killed_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_enrolment_that_was_cut_off_is_finished_with_the_same_token() {
+fn an_enrollment_that_was_cut_off_is_finished_with_the_same_token() {
     let machine = Machine::bare();
     let server = start(&machine);
     let [url, token] = token(&machine, &["web"]);

@@ -65,7 +65,7 @@ fn a_domain_on_a_storage_server_is_made_as_the_token_says() {
     let site = Site::new();
     site.machine.write("noise", &random(500_000));
     for (node, keys) in [("web", "managed"), ("own", "client")] {
-        site.enrol(node, &["--keys", keys, "--privacy", "hardened", "--parity", "3"]);
+        site.enroll(node, &["--keys", keys, "--privacy", "hardened", "--parity", "3"]);
         site.node(node, &["backup", &site.folder("source")]).ends(0);
         site.restores(node, &["--verify"]);
         let config = site.machine.path("disk/pool/domains").join(node).join("config");

@@ -77,7 +77,7 @@ fn there(site: &Site, words: &[&str]) -> Ran {
 #[test]
 fn a_domain_on_a_storage_server_is_checked_and_reclaimed_there() {
     let site = Site::new();
-    site.enrol("web", &["--keys", "client"]);
+    site.enroll("web", &["--keys", "client"]);
     let source = site.folder("source");
     site.machine.write("gone", &random(3 << 20));
     site.node("web", &["backup", &source]).ends(0);
@@ -109,7 +109,7 @@ fn a_domain_on_a_storage_server_is_checked_and_reclaimed_there() {
 #[test]
 fn a_reclaim_on_a_storage_server_waits_for_the_backup_that_runs() {
     let site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
     let refused = there(&site, &["reclaim", "web"]).ends(11).stderr;
     assert!(refused.contains("--wait 10m"), "{refused}");

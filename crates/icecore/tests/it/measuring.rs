@@ -43,7 +43,7 @@ const JSON: [&str; 5] = ["net", "test", "--seconds", "1", "--json"];
 #[test]
 fn a_node_measures_the_way_to_its_server_and_the_one_that_its_data_takes() {
     let site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let ways = Site::ways(site.node("web", &JSON));
     ways.iter().for_each(is_measured);
     let servers: Vec<_> = ways.iter().map(|way| way["server"].as_str().unwrap()).collect();
@@ -66,7 +66,7 @@ fn a_node_measures_the_way_to_its_server_and_the_one_that_its_data_takes() {
 #[test]
 fn a_limit_of_the_node_is_told_and_kept() {
     let site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     site.govern(&["limit", "add", "--node", "web", "--up", "2M"]).ends(0);
     let ran = site.node("web", &JSON);
     let notes: Vec<_> = ran.lines().into_iter().filter(|it| it["message_type"] == "note").collect();

@@ -61,7 +61,7 @@ fn storage_of(site: &Site) -> Target {
 #[test]
 fn a_storage_server_that_is_terminated_tells_everybody_and_a_backup_outlives_it() {
     let mut site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
     let waiting = Remote::connect_bare(&storage_of(&site), Purpose::Look).unwrap();
     ask_to_stop(site.storage.as_mut().unwrap(), Signal::TERM);

@@ -68,7 +68,7 @@ impl Site {
         let (machine, port, storage_port) = (Machine::bare(), free_port(), free_port());
         let mut site = Self { machine, server: None, storage: None, port, storage_port };
         site.start_server();
-        site.enrol_storage("disk", &[]).ends(0);
+        site.enroll_storage("disk", &[]).ends(0);
         site.start_storage();
         site
     }
@@ -111,7 +111,7 @@ impl Site {
         [words[3].to_owned(), words[4].to_owned()]
     }
 
-    fn enrol_storage(&self, folder: &str, more: &[&str]) -> Ran {
+    fn enroll_storage(&self, folder: &str, more: &[&str]) -> Ran {
         let [url, token] = self.token(&["disk", "--storage"]);
         let data = self.folder(folder);
         let words = ["storage", "--data", &data, "enroll", &url, &token, "--name", "127.0.0.1"];
@@ -119,7 +119,7 @@ impl Site {
     }
 
     /// A node, its domain on the storage server.
-    pub(crate) fn enrol(&self, node: &str, more: &[&str]) {
+    pub(crate) fn enroll(&self, node: &str, more: &[&str]) {
         let words: Vec<_> = [node, "--on", "disk"].iter().chain(more).copied().collect();
         let [url, token] = self.token(&words);
         self.node(node, &["agent", "enroll", &url, &token]).ends(0);
@@ -192,7 +192,7 @@ impl Site {
 fn a_domain_lies_on_the_storage_server_and_nowhere_else() {
     let site = Site::new();
     for (node, keys) in [("web", "managed"), ("own", "client")] {
-        site.enrol(node, &["--keys", keys]);
+        site.enroll(node, &["--keys", keys]);
         site.node(node, &["backup", &site.folder("source")]).ends(0);
         site.restores(node, &[]);
         let stats = site.node(node, &["stats", "--json"]).ends(0).last();
@@ -219,7 +219,7 @@ fn a_domain_lies_on_the_storage_server_and_nowhere_else() {
 #[test]
 fn a_granted_node_restores_across_until_the_grant_ends() {
     let site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let [url, token] = site.token(&["spare"]);
     site.node("spare", &["agent", "enroll", &url, &token]).ends(0);
     site.node("web", &["backup", &site.folder("source")]).ends(0);
@@ -248,7 +248,7 @@ fn a_granted_node_restores_across_until_the_grant_ends() {
 #[test]
 fn a_revoked_node_is_cut_off_within_three_seconds() {
     let site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
     site.govern(&["revoke", "web"]).ends(0);
     let since = Instant::now();
@@ -263,7 +263,7 @@ fn a_revoked_node_is_cut_off_within_three_seconds() {
 #[test]
 fn a_job_can_be_cancelled_from_the_server() {
     let site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
     let job = site.govern(&["sessions", "--json"]).ends(0).lines()[0]["id"].to_string();
     site.govern(&["cancel", &job]).ends(0);
@@ -274,7 +274,7 @@ fn a_job_can_be_cancelled_from_the_server() {
 #[test]
 fn a_revoked_storage_server_ends_and_nobody_is_sent_there() {
     let mut site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     site.govern(&["revoke", "disk", "--storage"]).ends(0);
     let storage = site.storage.as_mut().unwrap();
     assert_eq!(storage.ends_within(10), Some(13));
@@ -283,8 +283,8 @@ fn a_revoked_storage_server_ends_and_nobody_is_sent_there() {
     assert!(refused.stderr.contains("'disk' is revoked"), "{}", refused.stderr);
     assert_eq!(ended(&mut site.storage_command()).code, 13, "it does not come back");
     site.govern(&["token", "more", "--on", "disk"]).ends(13);
-    // It may enrol again, and has its repositories still.
-    site.enrol_storage("disk", &["--replace"]).ends(0);
+    // It may enroll again, and has its repositories still.
+    site.enroll_storage("disk", &["--replace"]).ends(0);
     site.start_storage();
     site.node("web", &["backup", &site.folder("source")]).ends(0);
     site.restores("web", &[]);
@@ -293,7 +293,7 @@ fn a_revoked_storage_server_ends_and_nobody_is_sent_there() {
 #[test]
 fn a_backup_outlives_its_storage_server() {
     let mut site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
     site.storage.as_mut().unwrap().kill();
     std::thread::sleep(Duration::from_secs(1));
@@ -307,7 +307,7 @@ fn a_backup_outlives_its_storage_server() {
 #[test]
 fn a_backup_finds_a_storage_server_that_moved() {
     let mut site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
     site.storage.as_mut().unwrap().kill();
     site.storage_port = free_port();
@@ -319,7 +319,7 @@ fn a_backup_finds_a_storage_server_that_moved() {
 #[test]
 fn a_backup_outlives_the_governing_server() {
     let mut site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
     site.server.as_mut().unwrap().kill();
     assert_eq!(backup.ends_within(60), Some(0), "{}", site.said("web"));
@@ -332,7 +332,7 @@ fn a_backup_outlives_the_governing_server() {
 #[test]
 fn who_comes_while_the_governing_server_is_away_waits_for_it() {
     let mut site = Site::new();
-    site.enrol("web", &[]);
+    site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
     site.server.as_mut().unwrap().kill();
     // Its storage server cannot ask whether it may come back, and says so until it can.

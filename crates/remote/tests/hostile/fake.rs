@@ -110,7 +110,7 @@ impl Fake {
     }
 
     /// A folder that makes a machine a node of this server.
-    pub(crate) fn enrol(&self, folder: &std::path::Path) {
+    pub(crate) fn enroll(&self, folder: &std::path::Path) {
         let node = pki::NodeKey::generate().unwrap();
         let issued = self.authority.issue_node(&node.request_pem, "web", now_secs()).unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();

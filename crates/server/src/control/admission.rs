@@ -124,6 +124,6 @@ pub(super) fn is_forked(known: &Standing, now_secs: i64) -> bool {
 }
 
 fn refuse(message: &str) -> Error {
-    let hint = "Enrol the machine again: on the server, icecore server token NODE";
+    let hint = "Enroll the machine again: on the server, icecore server token NODE";
     Refusal::new(message, hint).into()
 }

@@ -6,7 +6,7 @@ use crate::authority::{
 };
 use api::Name;
 use api::commands::{CommandState, CommandUpdate, NodeCommand};
-use api::enrol::{KeyMode, Role};
+use api::enroll::{KeyMode, Role};
 use ids::KeyId;
 use std::net::IpAddr;
 

@@ -7,7 +7,7 @@ use super::held::Held;
 use super::{Control, Error, Result, random};
 use api::Name;
 use api::domains::{Privacy, Settings, WantedSettings};
-use api::enrol::{KeyMode, Role};
+use api::enroll::{KeyMode, Role};
 use catalog::By;
 use catalog::domains::Domain;
 use crypto::{
@@ -92,7 +92,7 @@ impl Control {
     }
 
     /// A slot for the node `label` in the repository of `domain`, for who knows `secret`. When there is one already it
-    /// is of an enrolment that was cut off: two slots that one secret opens would leave it to chance under which of them
+    /// is of an enrollment that was cut off: two slots that one secret opens would leave it to chance under which of them
     /// a node signs.
     pub(crate) fn add_slot(
         &self,

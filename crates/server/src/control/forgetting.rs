@@ -5,7 +5,7 @@ use super::authority::no;
 use super::{Control, Error, Result};
 use crate::authority::{Forgetting, Node};
 use api::Name;
-use api::enrol::{KeyMode, Role};
+use api::enroll::{KeyMode, Role};
 use api::nodes::ForgetScope;
 use api::storages::AskForget;
 use ids::SnapshotId;

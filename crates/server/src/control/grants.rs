@@ -1,12 +1,12 @@
 //! Grants: a node reads a domain that is not its own, and gets a key for it where the server manages the keys.
 
 use super::authority::no;
-use super::enrol::slot_secret;
+use super::enroll::slot_secret;
 use super::{Control, Error, Result, SERVER};
 use crate::authority::Node;
 use api::Name;
 use api::domains::{Grant, Grants};
-use api::enrol::{KeyMade, NewKey, Role};
+use api::enroll::{KeyMade, NewKey, Role};
 use catalog::grants::GrantedKey;
 use ids::KeyId;
 use std::collections::BTreeMap;

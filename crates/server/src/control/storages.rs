@@ -10,17 +10,17 @@ pub use news::StorageTable;
 
 use super::admission::is_forked;
 use super::authority::no;
-use super::enrol::{VALID_SECS_DEFAULT, VALID_SECS_MAX, certificate, checked_version, token_hash};
+use super::enroll::{VALID_SECS_DEFAULT, VALID_SECS_MAX, certificate, checked_version, token_hash};
 use super::{Control, Error, Result, SERVER, random};
 use crate::authority::{Node, Peer};
-use api::enrol::{Renew, Renewed};
+use api::enroll::{Renew, Renewed};
 use api::storages::{
-    AccessGiven, AdmitNode, AskAccess, EnrolStorage, EnrolledStorage, NewStorageToken,
+    AccessGiven, AdmitNode, AskAccess, EnrollStorage, EnrolledStorage, NewStorageToken,
     NodeAdmitted, Storage, StorageTokenMade, Storages,
 };
 use api::{Name, Token};
 use catalog::certificates::{Holder, Renewal};
-use catalog::storages::{StorageEnrolment, StorageTokenUse};
+use catalog::storages::{StorageEnrollment, StorageTokenUse};
 use catalog::tokens::TokenHash;
 use ids::KeyId;
 use pki::ServerNames;
@@ -58,8 +58,8 @@ impl Control {
     /// Makes a storage server of who holds a good token.
     ///
     /// # Errors
-    /// As [`Control::enrol`].
-    pub fn enrol_storage(&self, from: IpAddr, request: &EnrolStorage) -> Result<EnrolledStorage> {
+    /// As [`Control::enroll`].
+    pub fn enroll_storage(&self, from: IpAddr, request: &EnrollStorage) -> Result<EnrolledStorage> {
         self.guard.check(from)?;
         let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
         let sent = digest(request);
@@ -69,17 +69,17 @@ impl Control {
             // Once more when it is its turn: the same request may have come twice.
             StorageTokenUse::Good(name) => self.keys.take(&name, || match look()? {
                 StorageTokenUse::Answered(answer) => Ok(*answer),
-                StorageTokenUse::Good(name) => self.enrol_storage_as(&name, &hash, &sent, request),
+                StorageTokenUse::Good(name) => self.enroll_storage_as(&name, &hash, &sent, request),
             }),
         }
     }
 
-    fn enrol_storage_as(
+    fn enroll_storage_as(
         &self,
         name: &Name,
         token: &TokenHash,
         sent: &[u8; 32],
-        request: &EnrolStorage,
+        request: &EnrollStorage,
     ) -> Result<EnrolledStorage> {
         let version = checked_version(&request.version)?;
         let names = self.checked_names(name, &request.names)?;
@@ -91,7 +91,7 @@ impl Control {
             expires: issued.not_after_secs,
         };
         let (certificate, answer_ref, names) = (certificate(&issued), &answer, &names[..]);
-        let new = StorageEnrolment {
+        let new = StorageEnrollment {
             token,
             request: sent,
             answer: answer_ref,
@@ -99,7 +99,7 @@ impl Control {
             names,
             version,
         };
-        self.catalog.enrol_storage(self.by(SERVER), new)?;
+        self.catalog.enroll_storage(self.by(SERVER), new)?;
         Ok(answer)
     }
 
@@ -123,10 +123,10 @@ impl Control {
         let (name, now_secs) = (known.holder.clone(), self.now_secs());
         if known.revoked {
             let message = format!("the storage server '{name}' is revoked");
-            return Err(no(message, &enrol_again(&name)));
+            return Err(no(message, &enroll_again(&name)));
         }
         if known.not_after.min(facts.not_after_secs) <= now_secs {
-            return Err(no(format!("the certificate of '{name}' has ended"), &enrol_again(&name)));
+            return Err(no(format!("the certificate of '{name}' has ended"), &enroll_again(&name)));
         }
         if is_forked(&known, now_secs) {
             self.catalog.forked(self.by(SERVER), Holder::Storage, &name, &facts.serial)?;
@@ -146,7 +146,7 @@ impl Control {
         let message = format!(
             "another machine has shown the certificates of the storage server '{storage}': both are stopped"
         );
-        no(message, &enrol_again(storage))
+        no(message, &enroll_again(storage))
     }
 
     /// A storage server on a data connection: it may measure the way to here. Under its name, which no node can have, it
@@ -282,13 +282,13 @@ impl Control {
 }
 
 /// What to type when a storage server is let in no more.
-fn enrol_again(storage: &Name) -> String {
+fn enroll_again(storage: &Name) -> String {
     format!(
         "On the server: icecore server token {storage} --storage; then here, with the line that it prints and --replace: icecore storage enroll"
     )
 }
 
 /// What tells one request from another: who sends the same again gets the same answer.
-fn digest(request: &EnrolStorage) -> [u8; 32] {
+fn digest(request: &EnrollStorage) -> [u8; 32] {
     pki::fingerprint(format!("{}\0{}", request.request, request.names.join("\0")).as_bytes())
 }

@@ -1,5 +1,5 @@
 //! Whose keys are being made: one at a time in each domain, for each makes slots before it is sure. A storage server that does
-//! not answer holds up who enrols into its own domains, for a while, and nobody else.
+//! not answer holds up who enrolls into its own domains, for a while, and nobody else.
 
 use super::{Error, Result};
 use api::Name;

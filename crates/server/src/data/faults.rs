@@ -56,7 +56,7 @@ pub(super) fn of_protocol(error: &protocol::Error) -> Packet {
 
 /// The last words to who was revoked.
 pub(super) fn revoked() -> Packet {
-    let hint = "Enrol again: icecore agent enroll URL TOKEN";
+    let hint = "Enroll again: icecore agent enroll URL TOKEN";
     fault(Code::Revoked, "the certificate of this node was revoked", hint, &[])
 }
 

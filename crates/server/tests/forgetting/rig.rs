@@ -1,7 +1,7 @@
 //! A domain whose keys only its nodes know: two nodes, and a key of every kind.
 
 use crate::server::{Machine, Quiet, Whole, options};
-use api::enrol::{KeyMode, Role};
+use api::enroll::{KeyMode, Role};
 use api::nodes::{ForgetScope, MayForget};
 use api::status::{Audit, Done};
 use client::UnlockedRepository;

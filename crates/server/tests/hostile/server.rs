@@ -1,11 +1,11 @@
 //! A whole server on loopback with real TLS, and honest machines that use it.
 
 use access::{Admin, Client, Identity};
-use api::enrol::{KeyMode, NewToken, Role, TokenMade};
-use capture::CaptureProblem;
-use capture::walk::SourceRoot;
-use client::UnlockedRepository;
-use client::backup::{self, BackupMonitor, Progress};
+use api::enroll::{KeyMode, NewToken, Role, TokenMade};
+use capture::Problem;
+use capture::walk::Root;
+use client::Archive;
+use client::backup::{self, Monitor, Progress};
 use client::manifest::ManifestReader;
 use crypto::SlotSecret;
 use remote::{Purpose, Remote, Target};
@@ -93,7 +93,7 @@ impl Whole {
         let made: TokenMade = self.admin().post("/tokens", &new).await.unwrap();
         let folder = self.folder(name);
         let url = self.control.address();
-        access::enrol::enroll(&url, &made.token, &folder, false).await.unwrap();
+        access::enroll::enroll(&url, &made.token, &folder, false).await.unwrap();
         let source = self.folder(&format!("source of {name}"));
         std::fs::create_dir(&source).unwrap();
         Machine { identity: Arc::new(Identity::load(&folder).unwrap()), source }

@@ -1,7 +1,7 @@
 //! A server on loopback, with real TLS.
 
 use access::{Admin, Client};
-use api::enrol::{NewToken, TokenMade};
+use api::enroll::{NewToken, TokenMade};
 use server::authority::Peer;
 use server::control::Control;
 use server::control::http::router;

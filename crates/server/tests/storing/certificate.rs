@@ -1,6 +1,6 @@
 //! A storage server that runs for longer than its certificate is good.
 
-use super::{ask, connect, enrol, greeting, node, on_disk, said_no, say, start_kept};
+use super::{ask, connect, enroll, greeting, node, on_disk, said_no, say, start_kept};
 use crate::rig::Rig;
 use access::{Identity, Kept, storage};
 use api::status::Done;
@@ -69,7 +69,7 @@ async fn a_storage_server_that_runs_for_long_shows_its_next_certificate_without_
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_renewed_and_not_yet_used_is_used_at_the_next_look() {
     let rig = Rig::start().await;
-    let folder = enrol(&rig, "disk").await;
+    let folder = enroll(&rig, "disk").await;
     let kept = Kept::load(&folder).unwrap();
     assert!(!kept.keep(now_secs()).await.unwrap(), "nothing is due");
     storage::renew(&folder).await.unwrap();

@@ -1,6 +1,6 @@
 //! Servers measure the way to each other, and may do nothing else on it.
 
-use super::{enrol, govern_data, greeting, new_token, node, on_disk, refused, say, start};
+use super::{enroll, govern_data, greeting, new_token, node, on_disk, refused, say, start};
 use crate::rig::Rig;
 use access::storage::Storage;
 use api::status::Done;
@@ -46,7 +46,7 @@ async fn a_storage_server_measures_the_way_to_the_governing_server_and_opens_not
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_storage_server_measures_nothing_and_one_that_does_is_cut_off() {
     let rig = Rig::start().await;
-    let folder = enrol(&rig, "disk").await;
+    let folder = enroll(&rig, "disk").await;
     let port = govern_data(&rig).await;
     let tls = Storage::load(&folder).unwrap().tls(protocol::ALPN).unwrap();
     let [hello, _] = greeting("");

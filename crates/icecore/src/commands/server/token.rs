@@ -7,13 +7,13 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
 use api::Name;
-use api::enrol::{KeyMode, NewToken, Role, TokenMade};
+use api::enroll::{KeyMode, NewToken, Role, TokenMade};
 use api::storages::{NewStorageToken, StorageTokenMade};
 
-/// Make a token with which one machine enrols, once, as NODE or storage server.
+/// Make a token with which one machine enrolls, once, as NODE or storage server.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n\nA token of a node that exists gives its place to the machine that enrols: what was issued to the one before is good no more."
+    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n\nA token of a node that exists gives its place to the machine that enrolls: what was issued to the one before is good no more."
 )]
 pub(crate) struct TokenArgs {
     /// The node's name: a-z, 0-9, '.', '_', '-'.

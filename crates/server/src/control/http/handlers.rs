@@ -2,7 +2,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod domains;
-pub(crate) mod enrol;
+pub(crate) mod enroll;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod server;

@@ -1,6 +1,6 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
-use super::handlers::{commands, domains, enrol, jobs, nodes, server, storages};
+use super::handlers::{commands, domains, enroll, jobs, nodes, server, storages};
 use axum::body::Bytes;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
@@ -26,14 +26,14 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         license(name = "Apache-2.0")
     ),
     paths(
-        enrol::make_token, enrol::enrol, enrol::renew, enrol::make_key,
+        enroll::make_token, enroll::enroll, enroll::renew, enroll::make_key,
         nodes::nodes, nodes::revoke, nodes::let_forget, nodes::remove,
         nodes::limits, nodes::add_limit, nodes::remove_limit,
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel,
         commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,
         storages::make_token, storages::storages, storages::revoke,
-        storages::enrol, storages::renew, storages::admit, storages::access, storages::forget,
+        storages::enroll, storages::renew, storages::admit, storages::access, storages::forget,
         storages::news,
         server::status, server::audit
     ),
@@ -50,7 +50,7 @@ impl Modify for Security {
         let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
         components.add_security_scheme("admin", token);
         let certificate = SecurityScheme::MutualTls {
-            description: Some("The certificate that enrolment gave.".to_owned()),
+            description: Some("The certificate that enrollment gave.".to_owned()),
             extensions: None,
             deprecated: None,
         };

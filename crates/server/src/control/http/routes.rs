@@ -1,7 +1,7 @@
 //! Which path leads where.
 
 use super::Failed;
-use super::handlers::{commands, domains, enrol, jobs, nodes, server, storages};
+use super::handlers::{commands, domains, enroll, jobs, nodes, server, storages};
 use super::openapi;
 use crate::control::Control;
 use api::Code;
@@ -35,10 +35,10 @@ pub fn router(control: Arc<Control>) -> Router {
 fn routes() -> Router<Arc<Control>> {
     Router::new()
         .route("/openapi.json", get(openapi::answer))
-        .route("/tokens", post(enrol::make_token))
-        .route("/enroll", post(enrol::enrol))
-        .route("/renew", post(enrol::renew))
-        .route("/node/keys", post(enrol::make_key))
+        .route("/tokens", post(enroll::make_token))
+        .route("/enroll", post(enroll::enroll))
+        .route("/renew", post(enroll::renew))
+        .route("/node/keys", post(enroll::make_key))
         .route("/node/commands", get(commands::own_commands))
         .route("/node/commands/{id}", post(commands::update_command))
         .route("/nodes", get(nodes::nodes))
@@ -61,7 +61,7 @@ fn routes() -> Router<Arc<Control>> {
         .route("/storage-tokens", post(storages::make_token))
         .route("/storages", get(storages::storages))
         .route("/storages/{storage}/revoke", post(storages::revoke))
-        .route("/storage/enroll", post(storages::enrol))
+        .route("/storage/enroll", post(storages::enroll))
         .route("/storage/renew", post(storages::renew))
         .route("/storage/admit", post(storages::admit))
         .route("/storage/access", post(storages::access))

@@ -93,7 +93,7 @@ impl FromRequestParts<Arc<Control>> for FromStorage {
             let status = StatusCode::UNAUTHORIZED;
             let message = "this is for storage servers, by their certificates";
             Failed::new(status, Code::NotAllowed, message)
-                .hint("Enrol the machine first: icecore storage enroll URL TOKEN")
+                .hint("Enroll the machine first: icecore storage enroll URL TOKEN")
         })?;
         let control = control.clone();
         super::answer::work(control, move |control| control.let_storage_in(&peer))
@@ -113,7 +113,7 @@ impl FromRequestParts<Arc<Control>> for FromNode {
         let peer = caller.peer.ok_or_else(|| {
             let status = StatusCode::UNAUTHORIZED;
             Failed::new(status, Code::NotAllowed, "this is for nodes, by their certificates")
-                .hint("Enrol the machine first: icecore agent enroll URL TOKEN")
+                .hint("Enroll the machine first: icecore agent enroll URL TOKEN")
         })?;
         let control = control.clone();
         super::answer::work(control, move |control| control.let_in(&peer))

@@ -37,7 +37,7 @@ impl Control {
         let message = format!(
             "'{name}' means a different machine to everybody who calls it: no storage server can have this name"
         );
-        let hint = "Enrol the storage server under the name by which all nodes and this server reach it: --name disk-1.example.com";
+        let hint = "Enroll the storage server under the name by which all nodes and this server reach it: --name disk-1.example.com";
         Err(Error::Unfit { message, hint: hint.to_owned() })
     }
 

@@ -3,16 +3,16 @@
 use super::Server;
 use crate::control::http::answer::{Answer, At, Body, work};
 use crate::control::http::who::{Admin, Caller, FromStorage};
-use api::enrol::{Renew, Renewed};
+use api::enroll::{Renew, Renewed};
 use api::status::Done;
 use api::storages::{
-    AccessGiven, AdmitNode, AskAccess, AskForget, EnrolStorage, EnrolledStorage, NewStorageToken,
+    AccessGiven, AdmitNode, AskAccess, AskForget, EnrollStorage, EnrolledStorage, NewStorageToken,
     NodeAdmitted, StorageNews, StorageTokenMade, StorageTold, Storages,
 };
 use api::{Failure, Name};
 use axum::extract::State;
 
-/// Makes a token with which one storage server can enrol, once.
+/// Makes a token with which one storage server can enroll, once.
 #[utoipa::path(post, path = "/api/v1/storage-tokens", tag = "storages",
     request_body = NewStorageToken, security(("admin" = [])),
     responses((status = 200, body = StorageTokenMade), (status = "4XX", body = Failure)))]
@@ -47,14 +47,14 @@ pub(crate) async fn revoke(
 
 /// Makes a storage server of a machine that has a token. Sent again by who lost the answer, it gets the same one.
 #[utoipa::path(post, path = "/api/v1/storage/enroll", tag = "storages",
-    request_body = EnrolStorage,
+    request_body = EnrollStorage,
     responses((status = 200, body = EnrolledStorage), (status = "4XX", body = Failure)))]
-pub(crate) async fn enrol(
+pub(crate) async fn enroll(
     State(control): Server,
     caller: Caller,
-    Body(request): Body<EnrolStorage>,
+    Body(request): Body<EnrollStorage>,
 ) -> Answer<EnrolledStorage> {
-    work(control, move |control| control.enrol_storage(caller.address, &request)).await
+    work(control, move |control| control.enroll_storage(caller.address, &request)).await
 }
 
 /// The next certificate of the storage server that asks.

@@ -1,4 +1,4 @@
-//! Enrolment: a machine becomes a node.
+//! Enrollment: a machine becomes a node.
 
 use crate::Name;
 use crate::domains::{Privacy, Settings};
@@ -31,7 +31,7 @@ pub enum Role {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// The node that may enrol with it.
+    /// The node that may enroll with it.
     pub node: Name,
     /// Its dedup domain; its own name when missing.
     #[serde(default)]
@@ -71,7 +71,7 @@ impl NewToken {
 pub struct TokenMade {
     /// The token: give it to the machine and to nobody else.
     pub token: String,
-    /// The node that may enrol with it.
+    /// The node that may enroll with it.
     pub node: Name,
     /// Its domain.
     pub domain: Name,
@@ -88,7 +88,7 @@ pub struct TokenMade {
 /// What a machine sends to become a node.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Enrol {
+pub struct Enroll {
     /// The secret of the token, hex.
     pub secret: String,
     /// Request for a certificate, PEM.

@@ -5,10 +5,10 @@ use super::domains::other_settings;
 use super::{Control, Error, Result, SERVER, random};
 use crate::authority::Node;
 use api::domains::{PARITY_PERCENT_MAX, Privacy, WantedSettings};
-use api::enrol::{Enrol, Enrolled, KeyMode, NewToken, Renew, Renewed, TokenMade};
+use api::enroll::{Enroll, Enrolled, KeyMode, NewToken, Renew, Renewed, TokenMade};
 use api::{Name, Token};
 use catalog::certificates::{Certificate, Holder, Renewal};
-use catalog::tokens::{Enrolment, TokenHash, TokenTerms, TokenUse};
+use catalog::tokens::{Enrollment, TokenHash, TokenTerms, TokenUse};
 use data_encoding::HEXLOWER;
 use pki::Issued;
 use std::net::IpAddr;
@@ -111,7 +111,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::TooMany`] after too many wrong tokens; [`Error::Catalog`] with a refused token; [`Error::Usage`].
-    pub fn enrol(&self, from: IpAddr, request: &Enrol) -> Result<Enrolled> {
+    pub fn enroll(&self, from: IpAddr, request: &Enroll) -> Result<Enrolled> {
         self.guard.check(from)?;
         // Whether the token is right comes first: who has none learns nothing and costs nothing.
         let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
@@ -119,7 +119,7 @@ impl Control {
         let look = || self.catalog.token(&hash, &sent, self.now_secs());
         let refused = |error: &catalog::Error| {
             self.guard.failed(from);
-            self.notices.refused("a token to enrol with", error, Some(from));
+            self.notices.refused("a token to enroll with", error, Some(from));
         };
         match look().inspect_err(refused)? {
             TokenUse::Answered(answer) => Ok(*answer),
@@ -127,7 +127,7 @@ impl Control {
             TokenUse::Good(terms) => {
                 let enrolled = self.keys.take(&terms.domain, || match look()? {
                     TokenUse::Answered(answer) => Ok(*answer),
-                    TokenUse::Good(terms) => self.enrol_as(&terms, &hash, &sent, request),
+                    TokenUse::Good(terms) => self.enroll_as(&terms, &hash, &sent, request),
                 })?;
                 // Of the machine that had this name.
                 self.remove_old_keys(|node| *node == enrolled.node);
@@ -137,18 +137,18 @@ impl Control {
     }
 
     /// Whether a token could be good: who shows one is no stranger.
-    pub(crate) fn knows_token(&self, request: &Enrol) -> bool {
+    pub(crate) fn knows_token(&self, request: &Enroll) -> bool {
         let use_ = token_hash(&request.secret)
             .and_then(|hash| Ok(self.catalog.token(&hash, &digest(request), self.now_secs())?));
         use_.is_ok()
     }
 
-    fn enrol_as(
+    fn enroll_as(
         &self,
         terms: &TokenTerms,
         token: &TokenHash,
         sent: &[u8; 32],
-        request: &Enrol,
+        request: &Enroll,
     ) -> Result<Enrolled> {
         let version = checked_version(&request.version)?;
         let secret = slot_secret(&request.slot_secret)?;
@@ -178,14 +178,14 @@ impl Control {
             expires: issued.not_after_secs,
         };
         let (certificate, answer_ref) = (certificate(&issued), &answer);
-        let new = Enrolment {
+        let new = Enrollment {
             token,
             request: sent,
             answer: answer_ref,
             certificate: &certificate,
             version,
         };
-        self.catalog.enrol(by, new)?;
+        self.catalog.enroll(by, new)?;
         // A node of this name that had a session is another machine now.
         self.live.revoke_node(terms.node.as_str());
         tracing::info!(node = %terms.node, domain = %terms.domain, "enrolled");
@@ -236,7 +236,7 @@ pub(crate) fn token_hash(secret: &str) -> Result<TokenHash> {
 }
 
 /// What tells one request from another: who sends the same again gets the same answer.
-fn digest(request: &Enrol) -> [u8; 32] {
+fn digest(request: &Enroll) -> [u8; 32] {
     pki::fingerprint(format!("{}\0{}", request.request, request.slot_secret).as_bytes())
 }
 

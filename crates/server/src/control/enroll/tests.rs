@@ -1,4 +1,4 @@
-//! Enrolments that are cut off at every step, and domains that are joined.
+//! Enrollments that are cut off at every step, and domains that are joined.
 
 use super::*;
 use crate::authority::{Authority, Peer};
@@ -55,8 +55,8 @@ fn new_token(node: &str) -> NewToken {
     NewToken::of(node.parse().unwrap())
 }
 
-fn request(token: &str) -> Enrol {
-    Enrol {
+fn request(token: &str) -> Enroll {
+    Enroll {
         secret: Token::parse(token).unwrap().secret_text(),
         request: NodeKey::generate().unwrap().request_pem,
         slot_secret: "07".repeat(32),
@@ -72,16 +72,16 @@ fn control() -> (tempfile::TempDir, Arc<Control>) {
 }
 
 #[test]
-fn an_enrolment_that_fails_at_any_step_can_be_tried_again() {
+fn an_enrollment_that_fails_at_any_step_can_be_tried_again() {
     for (fail_at, after) in [(0, false), (0, true), (1, false), (1, true)] {
         let (_folder, control) = control();
         let made = control.make_token("admin", &new_token("web")).unwrap();
         let request = request(&made.token);
         control.set_repositories(Arc::new(Failing { calls: 0.into(), fail_at, after }));
-        assert!(control.enrol(FROM, &request).is_err());
+        assert!(control.enroll(FROM, &request).is_err());
         assert!(control.nodes().unwrap().nodes.is_empty());
         control.set_repositories(Arc::new(Direct));
-        let told = control.enrol(FROM, &request).unwrap();
+        let told = control.enroll(FROM, &request).unwrap();
         let slots = repositories::key_slots(&control.folder.domain(&told.domain)).unwrap();
         assert_eq!(slots.len(), 2, "the server's and the node's: {fail_at} {after}");
         assert!(slots.iter().any(|(id, _)| Some(id.to_string()) == told.key));
@@ -102,7 +102,7 @@ fn a_domain_keeps_the_keys_with_which_it_was_made() {
         control.make_token("admin", &NewToken { keys, domain, ..new_token(node) })
     };
     let made = token(KeyMode::Managed, "one").unwrap();
-    control.enrol(FROM, &request(&made.token)).unwrap();
+    control.enroll(FROM, &request(&made.token)).unwrap();
     assert!(matches!(token(KeyMode::Client, "two"), Err(Error::Usage(_))));
     // Two tokens for a domain that is not there yet: the first to be used decides.
     let own = |keys, node: &str| {
@@ -110,8 +110,8 @@ fn a_domain_keeps_the_keys_with_which_it_was_made() {
         control.make_token("admin", &NewToken { keys, domain, ..new_token(node) }).unwrap()
     };
     let (client, managed) = (own(KeyMode::Client, "a"), own(KeyMode::Managed, "b"));
-    control.enrol(FROM, &request(&client.token)).unwrap();
-    assert!(matches!(control.enrol(FROM, &request(&managed.token)), Err(Error::Usage(_))));
+    control.enroll(FROM, &request(&client.token)).unwrap();
+    assert!(matches!(control.enroll(FROM, &request(&managed.token)), Err(Error::Usage(_))));
 }
 
 #[test]
@@ -120,16 +120,16 @@ fn what_is_sent_with_a_good_token_is_checked_before_the_token_is_used() {
     let made = control.make_token("admin", &new_token("web")).unwrap();
     let good = request(&made.token);
     let bad = [
-        Enrol { slot_secret: "07".repeat(31), ..good.clone() },
-        Enrol { slot_secret: "zz".repeat(32), ..good.clone() },
-        Enrol { request: "no request".into(), ..good.clone() },
-        Enrol { version: "x".repeat(65), ..good.clone() },
-        Enrol { version: "\u{1b}[2J".into(), ..good.clone() },
+        Enroll { slot_secret: "07".repeat(31), ..good.clone() },
+        Enroll { slot_secret: "zz".repeat(32), ..good.clone() },
+        Enroll { request: "no request".into(), ..good.clone() },
+        Enroll { version: "x".repeat(65), ..good.clone() },
+        Enroll { version: "\u{1b}[2J".into(), ..good.clone() },
     ];
     for request in &bad {
-        assert!(control.enrol(FROM, request).is_err());
+        assert!(control.enroll(FROM, request).is_err());
     }
-    control.enrol(FROM, &good).unwrap();
+    control.enroll(FROM, &good).unwrap();
 }
 
 #[test]
@@ -137,20 +137,20 @@ fn who_tries_many_tokens_has_to_wait() {
     let (_folder, control) = control();
     let made = control.make_token("admin", &new_token("web")).unwrap();
     let good = request(&made.token);
-    let wrong = Enrol { secret: "00".repeat(16), ..good.clone() };
+    let wrong = Enroll { secret: "00".repeat(16), ..good.clone() };
     for _ in 0..10 {
-        assert!(matches!(control.enrol(FROM, &wrong), Err(Error::Catalog(_))));
+        assert!(matches!(control.enroll(FROM, &wrong), Err(Error::Catalog(_))));
     }
-    assert!(matches!(control.enrol(FROM, &good), Err(Error::TooMany(_))));
+    assert!(matches!(control.enroll(FROM, &good), Err(Error::TooMany(_))));
     let elsewhere = Ipv4Addr::new(192, 0, 2, 1).into();
-    control.enrol(elsewhere, &good).unwrap();
+    control.enroll(elsewhere, &good).unwrap();
 }
 
 #[test]
 fn a_revocation_meets_a_session_that_was_let_in_before() {
     let (_folder, control) = control();
     let made = control.make_token("admin", &new_token("web")).unwrap();
-    let told = control.enrol(FROM, &request(&made.token)).unwrap();
+    let told = control.enroll(FROM, &request(&made.token)).unwrap();
     let certificate = pki::client::certificate_of(&told.certificate).unwrap().to_vec();
     let peer = Peer { certificate, address: FROM };
     let (one, two) = (control.admit(&peer).unwrap(), control.admit(&peer).unwrap());

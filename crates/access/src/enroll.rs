@@ -1,4 +1,4 @@
-//! Enrolment: this machine becomes a node.
+//! Enrollment: this machine becomes a node.
 //!
 //! What is sent is kept before it is sent: when the answer is lost, the same command with the same token sends the same
 //! again and gets the same answer.
@@ -8,7 +8,7 @@ use crate::identity::{self, damaged};
 use crate::{Client, Error, Result, Url};
 use api::Token;
 use api::domains::Privacy;
-use api::enrol::{Enrol, Enrolled};
+use api::enroll::{Enroll, Enrolled};
 use data_encoding::HEXLOWER;
 use pki::NodeKey;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub async fn enroll_with_privacy(
     files::make_folder(folder)?;
     let pending = pending(folder, &token)?;
     let tls = pki::client::pinned_config(&token.authority, pki::ALPN_HTTP)?;
-    let request = Enrol {
+    let request = Enroll {
         secret: token.secret_text(),
         request: pending.request.clone(),
         slot_secret: pending.slot_secret.clone(),

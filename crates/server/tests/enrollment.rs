@@ -1,4 +1,4 @@
-//! Enrolment over real TLS on loopback: from a token to a node, and out again.
+//! Enrollment over real TLS on loopback: from a token to a node, and out again.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -6,7 +6,7 @@ mod rig;
 
 use access::{Client, Error, Identity};
 use api::commands::NodeCommands;
-use api::enrol::{Enrol, KeyMode, NewToken, Role, TokenMade};
+use api::enroll::{Enroll, KeyMode, NewToken, Role, TokenMade};
 use api::nodes::Nodes;
 use rig::{Rig, new_token};
 use server::authority::{Authority, Peer};
@@ -24,7 +24,7 @@ async fn a_machine_becomes_a_node_renews_and_is_thrown_out() {
     let rig = Rig::start().await;
     let made = rig.token(new_token("web")).await;
     let agent = rig.folder("agent");
-    let told = access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+    let told = access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
     assert_eq!((told.node.as_str(), told.domain.as_str()), ("web", "web"));
     assert!(told.repository.is_some() && told.key.is_some());
 
@@ -52,12 +52,12 @@ async fn a_machine_becomes_a_node_renews_and_is_thrown_out() {
 }
 
 #[tokio::test]
-async fn the_slot_secret_of_an_enrolment_opens_the_repository() {
+async fn the_slot_secret_of_an_enrollment_opens_the_repository() {
     let rig = Rig::start().await;
     for (node, role, reads) in [("full", Role::Full, true), ("half", Role::WriteOnly, false)] {
         let made = rig.token(NewToken { role, ..new_token(node) }).await;
         let agent = rig.folder(node);
-        access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+        access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
         let identity = Identity::load(&agent).unwrap();
         let peer = rig.peer(&agent);
         let admitted = rig.control.admit(&peer).unwrap();
@@ -77,7 +77,7 @@ async fn a_domain_with_keys_of_its_nodes_has_no_repository_until_one_makes_it() 
     let rig = Rig::start().await;
     let made = rig.token(NewToken { keys: KeyMode::Client, ..new_token("own") }).await;
     let agent = rig.folder("agent");
-    let told = access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+    let told = access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
     assert_eq!((told.repository, told.key), (None, None));
     let admitted = rig.control.admit(&rig.peer(&agent)).unwrap();
     let access = rig.control.access(&admitted, None).unwrap();
@@ -90,10 +90,10 @@ async fn a_token_is_good_once_and_an_answer_that_was_lost_is_given_again() {
     let rig = Rig::start().await;
     let made = rig.token(new_token("web")).await;
     let agent = rig.folder("agent");
-    let first = access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+    let first = access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
     // Another machine with the same token.
     let other = rig.folder("other");
-    let refused = access::enrol::enroll(&rig.url, &made.token, &other, false).await.unwrap_err();
+    let refused = access::enroll::enroll(&rig.url, &made.token, &other, false).await.unwrap_err();
     assert_eq!(status_of(refused).1, "the token is used already");
     assert!(matches!(Identity::load(&other), Err(Error::NotEnrolled { .. })));
     // The other machine finds the token used; the same request again is answered as before.
@@ -102,15 +102,15 @@ async fn a_token_is_good_once_and_an_answer_that_was_lost_is_given_again() {
     let client = Client::new(rig.url.parse().unwrap(), tls.into());
     let made = rig.token(new_token("db")).await;
     let key = pki::NodeKey::generate().unwrap();
-    let request = Enrol {
+    let request = Enroll {
         secret: api::Token::parse(&made.token).unwrap().secret_text(),
         request: key.request_pem,
         slot_secret: "00".repeat(32),
         version: "1".into(),
         privacy: Default::default(),
     };
-    let one: api::enrol::Enrolled = client.post("/enroll", &request).await.unwrap();
-    let two: api::enrol::Enrolled = client.post("/enroll", &request).await.unwrap();
+    let one: api::enroll::Enrolled = client.post("/enroll", &request).await.unwrap();
+    let two: api::enroll::Enrolled = client.post("/enroll", &request).await.unwrap();
     assert_eq!(one, two);
     assert_ne!(one.certificate, first.certificate);
 }
@@ -121,15 +121,15 @@ async fn a_token_that_ended_or_was_never_made_is_refused() {
     let made = rig.token(NewToken { valid_secs: Some(1), ..new_token("web") }).await;
     tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
     let agent = rig.folder("agent");
-    let refused = access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap_err();
+    let refused = access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap_err();
     assert_eq!(status_of(refused).1, "the token is too old");
     let mut token = api::Token::parse(&made.token).unwrap();
     token.secret[0] ^= 1;
     let refused =
-        access::enrol::enroll(&rig.url, &token.to_text(), &agent, false).await.unwrap_err();
+        access::enroll::enroll(&rig.url, &token.to_text(), &agent, false).await.unwrap_err();
     assert_eq!(status_of(refused).1, "the token is not known here");
     let typed = made.token.replace("ice1-", "ice1-a");
-    let refused = access::enrol::enroll(&rig.url, &typed, &agent, false).await.unwrap_err();
+    let refused = access::enroll::enroll(&rig.url, &typed, &agent, false).await.unwrap_err();
     assert!(matches!(refused, Error::Token(_)));
 }
 
@@ -139,9 +139,10 @@ async fn who_stands_in_the_middle_gets_no_secret() {
     let made = rig.token(new_token("web")).await;
     let agent = rig.folder("agent");
     // The machine is led to another server, which has a good certificate of its own authority.
-    let refused = access::enrol::enroll(&middle.url, &made.token, &agent, false).await.unwrap_err();
+    let refused =
+        access::enroll::enroll(&middle.url, &made.token, &agent, false).await.unwrap_err();
     assert!(matches!(refused, Error::Stranger { .. }), "{refused}");
-    access::enrol::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+    access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
     // A node that is led astray later does not talk either, and shows nobody else's server its certificate.
     let identity = Identity::load(&agent).unwrap();
     let client = Client::new(middle.url.parse().unwrap(), identity.tls(pki::ALPN_HTTP).unwrap());
@@ -154,7 +155,7 @@ async fn a_certificate_of_another_authority_opens_nothing() {
     let (rig, other) = (Rig::start().await, Rig::start().await);
     let made: TokenMade = other.token(new_token("web")).await;
     let agent = other.folder("agent");
-    access::enrol::enroll(&other.url, &made.token, &agent, false).await.unwrap();
+    access::enroll::enroll(&other.url, &made.token, &agent, false).await.unwrap();
     let refused = rig.control.admit(&rig.peer(&agent)).unwrap_err();
     assert!(refused.message.contains("not issued here"), "{refused}");
     let unknown = Peer { certificate: vec![1, 2, 3], address: Ipv4Addr::LOCALHOST.into() };
@@ -166,13 +167,13 @@ async fn enrolling_again_ends_the_machine_before() {
     let rig = Rig::start().await;
     let made = rig.token(new_token("web")).await;
     let (old, new) = (rig.folder("old"), rig.folder("new"));
-    access::enrol::enroll(&rig.url, &made.token, &old, false).await.unwrap();
+    access::enroll::enroll(&rig.url, &made.token, &old, false).await.unwrap();
     let session = rig.control.admit(&rig.peer(&old)).unwrap();
     let made = rig.token(new_token("web")).await;
     assert!(made.replaces);
-    let again = access::enrol::enroll(&rig.url, &made.token, &old, false).await.unwrap_err();
+    let again = access::enroll::enroll(&rig.url, &made.token, &old, false).await.unwrap_err();
     assert!(matches!(again, Error::Enrolled { .. }));
-    access::enrol::enroll(&rig.url, &made.token, &new, false).await.unwrap();
+    access::enroll::enroll(&rig.url, &made.token, &new, false).await.unwrap();
     assert!(session.is_revoked(), "its sessions end");
     assert!(rig.control.admit(&rig.peer(&old)).is_err());
     assert!(!rig.control.admit(&rig.peer(&new)).unwrap().is_revoked());
