@@ -5,7 +5,7 @@
 
 use protocol::Packet;
 use protocol::packet::{End, rule};
-use remote::fuzzing::Talk;
+use remote::fuzzing::StreamHarness;
 
 /// Sizes of records: many small ones fill the queue, a few large ones the window.
 const RECORD_BYTES: [usize; 4] = [12, 100, 4 << 10, 4 << 20];
@@ -21,27 +21,27 @@ fn packet(input: &mut &[u8]) -> Option<Packet> {
 }
 
 /// One step, of a kind and with a number; some read more of the input.
-fn step(talk: &mut Talk, kind: u8, number: u8, input: &mut &[u8]) {
+fn step(harness: &mut StreamHarness, kind: u8, number: u8, input: &mut &[u8]) {
     let (at, request) = (usize::from(number), u32::from(number));
     match kind % 16 {
-        0 => talk.ask(&Packet::Locate { ids: Vec::new() }),
-        1 => (0..=number % MANY).for_each(|_| talk.ask(&Packet::Ping {})),
-        2 => talk.send_record(record(RECORD_BYTES[at % 4])),
-        3 => (0..=number % MANY).for_each(|_| talk.send_record(record(RECORD_BYTES[at % 4]))),
-        4 => _ = talk.write(),
-        5 => while talk.write() {},
-        6 => talk.forget(at),
-        7 => talk.take(at),
-        8 => _ = talk.hear(request, Packet::Done {}),
-        9 => _ = talk.hear(0, Packet::Stored { applied: number.into(), stored_bytes: 1 }),
-        10 => _ = talk.hear(0, Packet::Command { command: number.into(), json: vec![number; at] }),
-        11 => _ = talk.reconnect(None),
-        12 => _ = talk.reconnect(Some(number.into())),
-        13 => talk.lose_session(),
-        14 => talk.begin_session(),
+        0 => harness.ask(&Packet::Locate { ids: Vec::new() }),
+        1 => (0..=number % MANY).for_each(|_| harness.ask(&Packet::Ping {})),
+        2 => harness.send_record(record(RECORD_BYTES[at % 4])),
+        3 => (0..=number % MANY).for_each(|_| harness.send_record(record(RECORD_BYTES[at % 4]))),
+        4 => _ = harness.write(),
+        5 => while harness.write() {},
+        6 => harness.forget(at),
+        7 => harness.take(at),
+        8 => _ = harness.hear(request, Packet::Done {}),
+        9 => _ = harness.hear(0, Packet::Stored { applied: number.into(), stored_bytes: 1 }),
+        10 => _ = harness.hear(0, Packet::Command { command: number.into(), json: vec![number; at] }),
+        11 => _ = harness.reconnect(None),
+        12 => _ = harness.reconnect(Some(number.into())),
+        13 => harness.lose_session(),
+        14 => harness.begin_session(),
         _ => {
             let heard = packet(input).filter(|packet| is_of_server(packet.kind()));
-            _ = heard.map(|packet| talk.hear(request, packet));
+            _ = heard.map(|packet| harness.hear(request, packet));
         }
     }
 }
@@ -57,11 +57,11 @@ fn record(bytes: usize) -> Vec<u8> {
 }
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let (mut talk, mut input) = (Talk::default(), bytes);
+    let (mut harness, mut input) = (StreamHarness::default(), bytes);
     while let [kind, number, rest @ ..] = input {
         input = rest;
-        step(&mut talk, *kind, *number, &mut input);
-        talk.check();
+        step(&mut harness, *kind, *number, &mut input);
+        harness.check();
     }
-    talk.end();
+    harness.end();
 });

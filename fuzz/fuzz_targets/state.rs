@@ -38,7 +38,7 @@ fn answers(kind: u8, answer: u8) -> Option<Packet> {
 const STORE: [u8; 5] = [15, 16, 17, 18, 19];
 const READ: [u8; 9] = [4, 5, 6, 7, 8, 9, 10, 11, 12];
 
-fn talk(words: &[u8]) {
+fn harness(words: &[u8]) {
     let mut state = State::New;
     let (mut has_domain, mut has_session) = (false, false);
     for [kind, answer] in words.as_chunks::<2>().0 {
@@ -91,7 +91,7 @@ fn confirm(limit_bytes: usize, steps: &[u8]) {
 }
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    talk(bytes);
+    harness(bytes);
     if let Some((limit, steps)) = bytes.split_first() {
         confirm(usize::from(*limit), steps);
     }

@@ -125,7 +125,7 @@ SABOTAGES = {
         "let _ = self.pages.set_len(self.saved_length.min(self.length));", "",
         test("client", "nothing_stays_in_the_cache")),
     "keys before the first record": (
-        "crates/remote/src/ahead.rs", "            self.send_for_keys(stream, place.container)?;",
+        "crates/remote/src/prefetcher.rs", "            self.request_keys(stream, place.container)?;",
         "            let _ = Self::send_for_keys;",
         test("remote", "records_are_asked_for_before_they_are_read")),
     "name of a page": (
@@ -468,7 +468,7 @@ SABOTAGES = {
         "self.lies_on(storage, &reader.domain).unwrap_or(true)\n            && ", "",
         test("server", "learns_of_no_grants_to_domains_elsewhere")),
     "who only says that it is there brings nothing": (
-        "crates/remote/src/stream.rs", "            Packet::Pong {} if state.is_owed() => {}\n", "",
+        "crates/remote/src/stream.rs", "            Packet::Pong {} if state.is_reply_due() => {}\n", "",
         test("remote", "who_owes_an_answer_brings_nothing")),
     "a cached page is what its name says": (
         "crates/client/src/cache.rs",

@@ -203,9 +203,9 @@ impl Context {
     }
 
     /// For who waits for a server: a signal ends that at once, and people are told.
-    pub(crate) fn watch(&self) -> remote::Watch {
+    pub(crate) fn wait_control(&self) -> remote::WaitControl {
         let (progress, out) = (self.progress.clone(), self.out.clone());
-        remote::Watch {
+        remote::WaitControl {
             cancel: Some(Arc::new(Cancel(progress))),
             tell: Some(Arc::new(move |text| out.note(text))),
         }

@@ -18,7 +18,7 @@ use api::enroll::{KeyMode, Role};
 use client::Archive;
 use crypto::SlotSecret;
 use memory::Memory;
-use remote::{Purpose, Remote, Target};
+use remote::{Endpoint, Purpose, Remote};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,10 +58,10 @@ impl Node {
     }
 
     /// The server, for `purpose`.
-    pub(crate) fn target(&self, context: &Context, purpose: Purpose) -> Result<Target> {
+    pub(crate) fn target(&self, context: &Context, purpose: Purpose) -> Result<Endpoint> {
         let server = &context.global.server;
         let is_job = matches!(purpose, Purpose::Backup | Purpose::Restore | Purpose::Agent);
-        Ok(Target {
+        Ok(Endpoint {
             host: self.identity.server.host.clone(),
             port: self.identity.server.port,
             tls: access::newest::tls(&self.folder, &self.identity, protocol::ALPN)?,
@@ -75,7 +75,7 @@ impl Node {
                 Duration::ZERO
             },
             patience: if is_job { JOB_PATIENCE } else { LOOK_PATIENCE },
-            watch: context.watch(),
+            wait_control: context.wait_control(),
         })
     }
 
@@ -102,7 +102,7 @@ impl Node {
             Own::Key(secret) if self.may_make_repository() => {
                 let settings = self.identity.agent.settings;
                 let make = || keys::make(&self.folder, secret, self.role(), settings);
-                Remote::connect_to_make(&target, purpose, make)
+                Remote::connect_or_init(&target, purpose, make)
             }
             _ => Remote::connect(&target, purpose),
         };

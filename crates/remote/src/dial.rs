@@ -1,6 +1,6 @@
 //! From a name to a connection: look up, connect, shake hands.
 
-use crate::{Failure, Target};
+use crate::{Endpoint, Failure};
 use protocol::fault::Code;
 use rustls::AlertDescription;
 use rustls_pki_types::ServerName;
@@ -17,38 +17,38 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(30);
 
 /// A connection whose other end was verified.
-pub(crate) struct Dialled {
+pub(crate) struct Dialed {
     pub(crate) stream: TlsStream<TcpStream>,
     pub(crate) buffers: Buffers,
 }
 
-pub(crate) async fn dial(target: &Target) -> Result<Dialled, Failure> {
-    let lost = |error: io::Error| Failure::Lost {
-        server: target.describe(),
+pub(crate) async fn dial(endpoint: &Endpoint) -> Result<Dialed, Failure> {
+    let lost = |error: io::Error| Failure::Unreachable {
+        server: endpoint.describe(),
         reason: error.to_string(),
         kind: kind_of(&error),
     };
-    let (tcp, buffers) = within(CONNECT_WITHIN, connect(target)).await.map_err(lost)?;
-    let name = ServerName::try_from(target.host.clone())
-        .map_err(|_| Failure::Nonsense(format!("{} is no host name", target.host)))?;
-    let shaken = TlsConnector::from(target.tls.clone()).connect(name, tcp);
+    let (tcp, buffers) = within(CONNECT_WITHIN, connect(endpoint)).await.map_err(lost)?;
+    let name = ServerName::try_from(endpoint.host.clone())
+        .map_err(|_| Failure::ProtocolError(format!("{} is no host name", endpoint.host)))?;
+    let shaken = TlsConnector::from(endpoint.tls.clone()).connect(name, tcp);
     let stream = within(HANDSHAKE_WITHIN, shaken).await.map_err(|error| match &error {
-        error if is_stranger(error) => stranger(target, error),
+        error if is_stranger(error) => stranger(endpoint, error),
         error if is_ended(error) => ended(),
         _ => lost(error),
     })?;
     if stream.get_ref().1.alpn_protocol() != Some(protocol::ALPN) {
-        let text = format!("{} is no icecore server, or a very different one", target.describe());
-        return Err(Failure::Nonsense(text));
+        let text = format!("{} is no icecore server, or a very different one", endpoint.describe());
+        return Err(Failure::ProtocolError(text));
     }
-    Ok(Dialled { stream, buffers })
+    Ok(Dialed { stream, buffers })
 }
 
-async fn connect(target: &Target) -> io::Result<(TcpStream, Buffers)> {
-    let addresses = tokio::net::lookup_host((target.host.as_str(), target.port)).await?;
+async fn connect(endpoint: &Endpoint) -> io::Result<(TcpStream, Buffers)> {
+    let addresses = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await?;
     let mut last = None;
     for address in addresses {
-        match socket::connect(address, target.buffer_bytes).await {
+        match socket::connect(address, endpoint.buffer_bytes).await {
             Ok(connected) => return Ok(connected),
             Err(error) => last = Some(error),
         }
@@ -88,19 +88,19 @@ pub(crate) fn ended() -> Failure {
     }
 }
 
-fn stranger(target: &Target, error: &io::Error) -> Failure {
+fn stranger(endpoint: &Endpoint, error: &io::Error) -> Failure {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     if let Some(said) = tls.and_then(pki::client::wrong_clock) {
         return Failure::Fault {
             code: Code::NotAllowed,
-            message: format!("{said}, by the certificate of {}", target.describe()),
+            message: format!("{said}, by the certificate of {}", endpoint.describe()),
             hint: "Look at the clocks of both machines (timedatectl), set the wrong one, and try again.".to_owned(),
             about: Vec::new(),
         };
     }
     Failure::Fault {
         code: Code::NotAllowed,
-        message: format!("{} is not the server of this machine: {error}", target.describe()),
+        message: format!("{} is not the server of this machine: {error}", endpoint.describe()),
         hint: "Look at its address, and at the clocks of both; to take another server: icecore agent enroll --replace URL TOKEN".to_owned(),
         about: Vec::new(),
     }

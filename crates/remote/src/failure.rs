@@ -23,7 +23,7 @@ pub enum Failure {
         about: Vec<u8>,
     },
     /// The server cannot be reached.
-    Lost {
+    Unreachable {
         /// Where it should be.
         server: String,
         /// Why.
@@ -32,19 +32,19 @@ pub enum Failure {
         kind: ErrorKind,
     },
     /// The server does not keep to the protocol.
-    Nonsense(String),
+    ProtocolError(String),
     /// The server asked to stop.
     Cancelled(String),
 }
 
 impl Failure {
     /// What a `Fault` says.
-    pub(crate) fn of(packet: Packet) -> Self {
+    pub(crate) fn from_packet(packet: Packet) -> Self {
         match packet {
             Packet::Fault { code, message, hint, about } => {
                 Self::Fault { code: Code::from_number(code), message, hint, about: about.0 }
             }
-            other => Self::Nonsense(format!("the server answered with {}", other.name())),
+            other => Self::ProtocolError(format!("the server answered with {}", other.name())),
         }
     }
 
@@ -55,11 +55,11 @@ impl Failure {
     }
 
     /// Whether coming back may help.
-    pub(crate) fn is_of_the_moment(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Fault { code, .. } => code.is_of_the_moment(),
-            Self::Lost { .. } => true,
-            Self::Nonsense(_) | Self::Cancelled(_) => false,
+            Self::Unreachable { .. } => true,
+            Self::ProtocolError(_) | Self::Cancelled(_) => false,
         }
     }
 
@@ -70,7 +70,7 @@ impl Failure {
     }
 
     /// Whether the server no longer knows the session.
-    pub(crate) fn is_of_a_lost_session(&self) -> bool {
+    pub(crate) fn is_session_lost(&self) -> bool {
         matches!(self, Self::Fault { code: Code::NoSession, .. })
     }
 
@@ -78,10 +78,10 @@ impl Failure {
     pub fn into_error(self) -> Error {
         match self {
             Self::Fault { code, message, hint, about } => of_fault(code, message, hint, &about),
-            Self::Lost { server, reason, kind } => {
+            Self::Unreachable { server, reason, kind } => {
                 StorageError::new("reach", &server, io::Error::new(kind, reason)).into()
             }
-            Self::Nonsense(message) => {
+            Self::ProtocolError(message) => {
                 let hint = "Use the same version of icecore on both sides.".to_owned();
                 Error::Refused { message, hint }
             }

@@ -1,7 +1,7 @@
 //! A repository on a server, as pipelines use it: [`Remote`] is a [`repository::store::Store`].
 //!
 //! ```text
-//!  threads of pipelines ──▶ stream: requests, window ◀──▶ drive (one thread): TLS, frames, coming
+//!  threads of pipelines ──▶ stream: requests, window ◀──▶ driver (one thread): TLS, frames, coming
 //!        (they block)            (state, no I/O)                back after a cut
 //! ```
 //! What the server sends is believed no more than what a disk gives: records are sealed, manifests
@@ -9,26 +9,26 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod ahead;
 mod dial;
-mod drive;
+mod driver;
+mod endpoint;
 mod failure;
-pub mod figures;
-mod growth;
-mod inbox;
+pub mod metrics;
 pub mod net_test;
+mod prefetcher;
 mod remote;
+mod route;
 mod runtime;
-mod sink;
+mod server_messages;
 mod store;
 mod stream;
-mod target;
-mod watch;
-mod way;
+mod stream_scaler;
+mod wait_control;
+mod write_session;
 
+pub use endpoint::Endpoint;
 pub use failure::Failure;
-pub use remote::{Bare, Purpose, Remote};
+pub use remote::{ControlConnection, Purpose, Remote};
 #[doc(hidden)]
 pub use stream::fuzzing;
-pub use target::Target;
-pub use watch::Watch;
+pub use wait_control::WaitControl;

@@ -1,15 +1,15 @@
 //! Measuring the way to a server: round trip, and rate in both directions. Who measures needs no domain, only to be
-//! greeted: so it goes from a node, from a storage server and from the governing server alike.
+//! greeted: so it goes from a node, from a storage server and from the control server alike.
 
 use crate::dial::dial;
-use crate::drive::Drive;
-use crate::figures::{Figures, WireReport};
-use crate::inbox::Inbox;
-use crate::remote::Role;
+use crate::driver::ConnectionDriver;
+use crate::metrics::{Metrics, NetworkReport};
+use crate::remote::StreamRole;
+use crate::route::Route;
 use crate::runtime::Runtime;
+use crate::server_messages::ServerMessages;
 use crate::stream::{Pending, Stream};
-use crate::way::Way;
-use crate::{Failure, Purpose, Target};
+use crate::{Endpoint, Failure, Purpose};
 use parking_lot::Mutex;
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
 use repository::Result;
@@ -33,7 +33,7 @@ const PINGS: usize = 10;
 
 /// What was measured.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Measured {
+pub struct Measurement {
     /// Median round trip of a small request in milliseconds: with TLS and the server's own time.
     pub round_trip_ms: f64,
     /// Bytes per second to the server.
@@ -42,39 +42,40 @@ pub struct Measured {
     pub down_bytes_per_sec: f64,
     /// What the network did while noise went to the server: of the other direction this end's kernel knows little.
     #[serde(skip)]
-    pub sending: WireReport,
+    pub sending: NetworkReport,
     /// How long that took.
     #[serde(skip)]
     pub sending_secs: f64,
 }
 
 /// A connection to measure with. One that is cut is not connected again: what it measured would be worth nothing.
-pub struct Gauge {
+pub struct NetworkTest {
     stream: Arc<Stream>,
-    inbox: Arc<Inbox>,
-    figures: Arc<Figures>,
+    server_messages: Arc<ServerMessages>,
+    metrics: Arc<Metrics>,
     /// Last: dropped after all that uses it.
     _runtime: Runtime,
 }
 
 /// Whether there is a connection.
-type Dialling = std::result::Result<(), Failure>;
+type DialResult = std::result::Result<(), Failure>;
 
-impl Gauge {
-    /// Connects and is greeted. Of `target` the domain and the patience are of no account.
-    pub fn connect(target: &Target) -> Result<Self> {
+impl NetworkTest {
+    /// Connects and is greeted. Of `endpoint` the domain and the patience are of no account.
+    pub fn connect(endpoint: &Endpoint) -> Result<Self> {
         let runtime = Runtime::start().map_err(Failure::into_error)?;
-        let inbox = Arc::new(Inbox::new(target.limits));
-        let (stream, figures) = (Stream::new(inbox.clone()), Arc::new(Figures::default()));
-        let (dialled, told) = oneshot::channel();
-        let drive = drive(target, stream.clone(), inbox.clone(), figures.clone());
-        runtime.spawn(run(drive, target.clone(), dialled));
-        let gone = || Failure::Nonsense("the thread for the network ended".into());
+        let server_messages = Arc::new(ServerMessages::new(endpoint.limits));
+        let (stream, metrics) =
+            (Stream::new(server_messages.clone()), Arc::new(Metrics::default()));
+        let (dialed, told) = oneshot::channel();
+        let driver = driver(endpoint, stream.clone(), server_messages.clone(), metrics.clone());
+        runtime.spawn(run(driver, endpoint.clone(), dialed));
+        let gone = || Failure::ProtocolError("the thread for the network ended".into());
         let told = told.blocking_recv().unwrap_or_else(|_| Err(gone()));
         told.map_err(Failure::into_error)?;
-        let gauge = Self { stream, inbox, figures, _runtime: runtime };
-        gauge.greet()?;
-        Ok(gauge)
+        let network_test = Self { stream, server_messages, metrics, _runtime: runtime };
+        network_test.greet()?;
+        Ok(network_test)
     }
 
     fn greet(&self) -> Result<()> {
@@ -82,41 +83,47 @@ impl Gauge {
         let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };
         match self.stream.call(&hello)? {
             Packet::Welcome { .. } => Ok(()),
-            other => Err(Failure::of(other).into_error()),
+            other => Err(Failure::from_packet(other).into_error()),
         }
     }
 
     /// Opens a domain, as jobs do: then the limits are told. Returns host and port of the storage server when the domain
     /// lies on another one; whether that is believed is for the caller to say.
     pub fn open(&self, domain: &str) -> Result<Option<(String, u16)>> {
-        match self.stream.call(&Role::Open(Purpose::Measure).request(domain))? {
+        match self.stream.call(&StreamRole::Open(Purpose::Measure).request(domain))? {
             // What the server says right behind its answer is here when the next one is.
             Packet::Opened { .. } => self.ping().map(|()| None),
             Packet::Elsewhere { host, port } => Ok(Some((host, port))),
-            other => Err(Failure::of(other).into_error()),
+            other => Err(Failure::from_packet(other).into_error()),
         }
     }
 
     /// Limits that the server has told since the last call, and why.
     pub fn new_limits(&self) -> Option<([u64; 2], String)> {
-        self.inbox.new_limits()
+        self.server_messages.new_limits()
     }
 
     /// Measures for about `time` in each direction.
-    pub fn measure(&self, time: Duration) -> Result<Measured> {
+    pub fn measure(&self, time: Duration) -> Result<Measurement> {
         let round_trip_ms = self.round_trip()?;
         let ahead = ASKED_AHEAD.as_secs_f64() + 2.0 * round_trip_ms / 1e3;
         let before = Instant::now();
         let up_bytes_per_sec = self.up(time, ahead)?;
         let (sending, sending_secs) = (self.report(), before.elapsed().as_secs_f64());
         let down_bytes_per_sec = self.down(time, ahead)?;
-        Ok(Measured { round_trip_ms, up_bytes_per_sec, down_bytes_per_sec, sending, sending_secs })
+        Ok(Measurement {
+            round_trip_ms,
+            up_bytes_per_sec,
+            down_bytes_per_sec,
+            sending,
+            sending_secs,
+        })
     }
 
     /// What the connection did so far.
-    pub fn report(&self) -> WireReport {
+    pub fn report(&self) -> NetworkReport {
         let waits = &self.stream.empty_waits;
-        self.figures.report((waits.count(), waits.secs()), 0).within(self.inbox.limits())
+        self.metrics.report((waits.count(), waits.secs()), 0).within(self.server_messages.limits())
     }
 
     fn ping(&self) -> Result<()> {
@@ -141,7 +148,7 @@ impl Gauge {
         let frame = Packet::SendNoise { noise }.frame(0);
         let (start, mut bytes) = (Instant::now(), 0);
         while start.elapsed() < time {
-            let arrived = bytes - self.stream.bytes_on_their_way().min(bytes);
+            let arrived = bytes - self.stream.bytes_in_flight().min(bytes);
             let room = arrived as f64 / start.elapsed().as_secs_f64() * ahead;
             self.stream.drain_to((room as usize).max(ASKED_BYTES_MIN as usize), 0)?;
             self.stream.send_record(frame.clone(), 0)?;
@@ -157,70 +164,75 @@ impl Gauge {
             Ok((bytes, self.stream.request(&Packet::AskNoise { bytes })?))
         };
         // Two requests on their way: the way is never empty between them.
-        let mut on_their_way = VecDeque::from([ask(ASKED_BYTES_MIN)?, ask(ASKED_BYTES_MIN)?]);
-        while let Some((asked, pending)) = on_their_way.pop_front() {
+        let mut in_flight = VecDeque::from([ask(ASKED_BYTES_MIN)?, ask(ASKED_BYTES_MIN)?]);
+        while let Some((asked, pending)) = in_flight.pop_front() {
             pending.wait()?;
             bytes += asked;
             let rate = bytes as f64 / start.elapsed().as_secs_f64();
             let next = (rate * ahead) as u64;
             if start.elapsed().as_secs_f64() + ahead < time.as_secs_f64() {
-                on_their_way.push_back(ask(next.clamp(ASKED_BYTES_MIN, ASKED_BYTES_MAX))?);
+                in_flight.push_back(ask(next.clamp(ASKED_BYTES_MIN, ASKED_BYTES_MAX))?);
             }
         }
         Ok(bytes as f64 / start.elapsed().as_secs_f64())
     }
 }
 
-impl Drop for Gauge {
+impl Drop for NetworkTest {
     fn drop(&mut self) {
         self.stream.end(over());
     }
 }
 
 fn over() -> Failure {
-    Failure::Nonsense("the connection was closed".into())
+    Failure::ProtocolError("the connection was closed".into())
 }
 
-fn drive(target: &Target, stream: Arc<Stream>, inbox: Arc<Inbox>, figures: Arc<Figures>) -> Drive {
-    Drive {
+fn driver(
+    endpoint: &Endpoint,
+    stream: Arc<Stream>,
+    server_messages: Arc<ServerMessages>,
+    metrics: Arc<Metrics>,
+) -> ConnectionDriver {
+    ConnectionDriver {
         number: 0,
-        way: Arc::new(Way::new(target)),
+        route: Arc::new(Route::new(endpoint)),
         stream,
-        inbox,
-        figures,
-        role: Arc::new(Mutex::new(Role::Open(Purpose::Measure))),
+        server_messages,
+        metrics,
+        role: Arc::new(Mutex::new(StreamRole::Open(Purpose::Measure))),
         purpose: None,
         config: Vec::new(),
-        heard: Mutex::new(Instant::now()),
+        last_received: Mutex::new(Instant::now()),
         first: None,
-        is_away: false,
+        told_unreachable: false,
     }
 }
 
 /// One connection, from its beginning to its end.
-async fn run(drive: Drive, target: Target, dialled: oneshot::Sender<Dialling>) {
-    let failure = match dial(&target).await {
+async fn run(driver: ConnectionDriver, endpoint: Endpoint, dialed: oneshot::Sender<DialResult>) {
+    let failure = match dial(&endpoint).await {
         Ok(connection) => {
-            let _ = dialled.send(Ok(()));
+            let _ = dialed.send(Ok(()));
             tokio::select! {
-                failure = drive.serve(connection, None) => failure,
-                failure = greets_nobody(&drive, &target) => failure,
+                failure = driver.serve(connection, None) => failure,
+                failure = reply_timeout(&driver, &endpoint) => failure,
             }
         }
         Err(failure) => {
-            let _ = dialled.send(Err(failure.clone()));
+            let _ = dialed.send(Err(failure.clone()));
             failure
         }
     };
-    drive.stream.end(failure);
+    driver.stream.end(failure);
 }
 
 /// Ends when there is no first answer; else never.
-async fn greets_nobody(drive: &Drive, target: &Target) -> Failure {
+async fn reply_timeout(driver: &ConnectionDriver, endpoint: &Endpoint) -> Failure {
     tokio::time::sleep(GREETS_WITHIN).await;
-    if drive.stream.answers() > 0 {
+    if driver.stream.answers() > 0 {
         std::future::pending::<()>().await;
     }
     let reason = format!("no answer in {GREETS_WITHIN:?}");
-    Failure::Lost { server: target.describe(), reason, kind: ErrorKind::TimedOut }
+    Failure::Unreachable { server: endpoint.describe(), reason, kind: ErrorKind::TimedOut }
 }

@@ -1,13 +1,13 @@
 //! A connection to a server, and what was opened with it.
 
-use crate::ahead::Ahead;
-use crate::drive::Drive;
-use crate::figures::{Figures, WireReport};
-use crate::inbox::Inbox;
+use crate::driver::ConnectionDriver;
+use crate::metrics::{Metrics, NetworkReport};
+use crate::prefetcher::Prefetcher;
+use crate::route::Route;
 use crate::runtime::Runtime;
+use crate::server_messages::ServerMessages;
 use crate::stream::{Pending, Stream};
-use crate::way::Way;
-use crate::{Failure, Target};
+use crate::{Endpoint, Failure};
 use ids::KeyId;
 use parking_lot::Mutex;
 use protocol::Packet;
@@ -40,14 +40,14 @@ pub enum Purpose {
 
 /// What a stream says when its connection is new.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Role {
+pub(crate) enum StreamRole {
     /// It opens a domain.
     Open(Purpose),
     /// It is a stream of a session.
     Attach { session: [u8; 16], secret: [u8; 16], stream: u8 },
 }
 
-impl Role {
+impl StreamRole {
     pub(crate) fn request(&self, domain: &str) -> Packet {
         match *self {
             Self::Open(purpose) => {
@@ -76,23 +76,23 @@ pub(crate) struct Opened {
 
 /// A repository on a server.
 pub struct Remote {
-    pub(crate) target: Target,
-    way: Arc<Way>,
+    pub(crate) endpoint: Endpoint,
+    route: Arc<Route>,
     pub(crate) first: Arc<Stream>,
-    pub(crate) role: Arc<Mutex<Role>>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) role: Arc<Mutex<StreamRole>>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) server_messages: Arc<ServerMessages>,
     pub(crate) more: Mutex<Vec<Arc<Stream>>>,
     pub(crate) purpose: Purpose,
     pub(crate) opened: Opened,
     pub(crate) config: Config,
-    pub(crate) ahead: Ahead,
+    pub(crate) prefetcher: Prefetcher,
     /// The list of snapshots, asked for at once.
     pub(crate) listed: Mutex<Option<Pending>>,
-    /// Asked for once: what comes later is no slot of anything that this connection looks at.
+    /// Fetched once: what comes later is no slot of anything that this connection looks at.
     pub(crate) slots: OnceLock<Vec<(KeyId, Vec<u8>)>>,
-    /// The keys for receipts that are believed, where that was said.
-    pub(crate) believed: OnceLock<Vec<ReceiptKey>>,
+    /// Keys whose receipts are trusted, where the caller has said so.
+    pub(crate) trusted_receipt_keys: OnceLock<Vec<ReceiptKey>>,
     /// The key list, which comes with the slots.
     pub(crate) key_list: Mutex<Option<Vec<u8>>>,
     /// Last: dropped after all that uses it.
@@ -100,43 +100,43 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Connects. The repository must have been made: see [`Remote::connect_to_make`].
-    pub fn connect(target: &Target, purpose: Purpose) -> Result<Arc<Self>> {
-        let unmade = Unmade::connect(target, purpose)?;
-        if unmade.opened.config.is_empty() {
-            return Err(Error::NoRepository { location: target.describe() });
+    /// Connects. The repository must have been made: see [`Remote::connect_or_init`].
+    pub fn connect(endpoint: &Endpoint, purpose: Purpose) -> Result<Arc<Self>> {
+        let handshake = Handshake::connect(endpoint, purpose)?;
+        if handshake.opened.config.is_empty() {
+            return Err(Error::NoRepository { location: endpoint.describe() });
         }
-        unmade.assemble()
+        handshake.assemble()
     }
 
     /// Connects, and makes the repository with `make` when the domain has none yet.
-    pub fn connect_to_make(
-        target: &Target,
+    pub fn connect_or_init(
+        endpoint: &Endpoint,
         purpose: Purpose,
         make: impl FnOnce() -> Result<(Config, Keys)>,
     ) -> Result<Arc<Self>> {
-        let mut unmade = Unmade::connect(target, purpose)?;
-        if unmade.opened.config.is_empty() {
+        let mut handshake = Handshake::connect(endpoint, purpose)?;
+        if handshake.opened.config.is_empty() {
             let (config, keys) = make()?;
-            unmade.init(config, keys)?;
+            handshake.init(config, keys)?;
         }
-        unmade.assemble()
+        handshake.assemble()
     }
 
     /// Connects for what needs no repository: commands, measuring.
-    pub fn connect_bare(target: &Target, purpose: Purpose) -> Result<Bare> {
-        Unmade::connect(target, purpose).map(Bare)
+    pub fn connect_control(endpoint: &Endpoint, purpose: Purpose) -> Result<ControlConnection> {
+        Handshake::connect(endpoint, purpose).map(ControlConnection)
     }
 
     /// The keys for receipts that the server told: its own first, then those that the repository names.
-    pub fn told_receipt_keys(&self) -> &[ReceiptKey] {
+    pub fn server_receipt_keys(&self) -> &[ReceiptKey] {
         &self.opened.receipt_keys
     }
 
     /// Believes receipts of these keys and of no others, for who remembers what the server told before.
-    pub fn believe_receipt_keys(&self, keys: Vec<ReceiptKey>) {
+    pub fn trust_receipt_keys(&self, keys: Vec<ReceiptKey>) {
         // Once, when it is opened.
-        let _ = self.believed.set(keys);
+        let _ = self.trusted_receipt_keys.set(keys);
     }
 
     /// The node, as the server knows it, and the domain.
@@ -171,7 +171,7 @@ impl Remote {
 
     /// Limits that the server has told since the last call, and why.
     pub fn new_limits(&self) -> Option<([u64; 2], String)> {
-        self.inbox.new_limits()
+        self.server_messages.new_limits()
     }
 
     /// Tells the server where the job is.
@@ -201,7 +201,7 @@ impl Remote {
 
     /// Whoever comes back after a cut opens the domain again, and not a session that is over.
     pub(crate) fn leave_session(&self) {
-        *self.role.lock() = Role::Open(self.purpose);
+        *self.role.lock() = StreamRole::Open(self.purpose);
         self.leave_streams();
     }
 
@@ -213,12 +213,12 @@ impl Remote {
     }
 
     /// What the connection did so far.
-    pub fn report(&self) -> WireReport {
+    pub fn report(&self) -> NetworkReport {
         let streams = self.streams();
         let waits = streams.iter().map(|stream| &stream.empty_waits);
         let waits = waits.fold((0, 0.0), |sum, it| (sum.0 + it.count(), sum.1 + it.secs()));
         let resent = streams.iter().map(|stream| stream.resent_bytes.load(Ordering::Relaxed));
-        self.figures.report(waits, resent.sum()).within(self.inbox.limits())
+        self.metrics.report(waits, resent.sum()).within(self.server_messages.limits())
     }
 
     /// All streams.
@@ -233,40 +233,40 @@ impl Remote {
         if number >= self.opened.streams {
             return;
         }
-        let stream = Stream::new(self.inbox.clone());
-        let role = Role::Attach { session, secret, stream: number };
-        let drive = Drive {
+        let stream = Stream::new(self.server_messages.clone());
+        let role = StreamRole::Attach { session, secret, stream: number };
+        let driver = ConnectionDriver {
             number,
-            way: self.way.clone(),
+            route: self.route.clone(),
             stream: stream.clone(),
-            inbox: self.inbox.clone(),
-            figures: self.figures.clone(),
+            server_messages: self.server_messages.clone(),
+            metrics: self.metrics.clone(),
             role: Arc::new(Mutex::new(role)),
             purpose: None,
             config: Vec::new(),
-            heard: Mutex::new(Instant::now()),
+            last_received: Mutex::new(Instant::now()),
             first: None,
-            is_away: false,
+            told_unreachable: false,
         };
-        self.runtime.spawn(drive.run());
+        self.runtime.spawn(driver.run());
         more.push(stream);
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        let over = Failure::Nonsense("the connection was closed".into());
+        let over = Failure::ProtocolError("the connection was closed".into());
         self.streams().iter().for_each(|stream| stream.end(over.clone()));
     }
 }
 
 /// A connection for what needs no repository.
-pub struct Bare(Unmade);
+pub struct ControlConnection(Handshake);
 
-impl Bare {
+impl ControlConnection {
     /// The next command of the server: its number and JSON. Waits so long.
     pub fn next_command(&self, wait: Duration) -> Result<Option<(u64, Vec<u8>)>> {
-        let command = self.0.inbox.next_command(wait);
+        let command = self.0.server_messages.next_command(wait);
         if command.is_none() && self.0.stream.is_over() {
             // Says why.
             self.0.stream.drain(0)?;
@@ -281,53 +281,63 @@ impl Bare {
     }
 
     /// What the connection did so far.
-    pub fn report(&self) -> WireReport {
+    pub fn report(&self) -> NetworkReport {
         let waits = &self.0.stream.empty_waits;
-        self.0.figures.report((waits.count(), waits.secs()), 0)
+        self.0.metrics.report((waits.count(), waits.secs()), 0)
     }
 }
 
 /// A connection whose domain may have no repository yet.
-struct Unmade {
-    target: Target,
-    way: Arc<Way>,
+struct Handshake {
+    endpoint: Endpoint,
+    route: Arc<Route>,
     stream: Arc<Stream>,
-    role: Arc<Mutex<Role>>,
-    figures: Arc<Figures>,
-    inbox: Arc<Inbox>,
+    role: Arc<Mutex<StreamRole>>,
+    metrics: Arc<Metrics>,
+    server_messages: Arc<ServerMessages>,
     purpose: Purpose,
     opened: Opened,
     runtime: Runtime,
 }
 
-impl Unmade {
-    fn connect(target: &Target, purpose: Purpose) -> Result<Self> {
+impl Handshake {
+    fn connect(endpoint: &Endpoint, purpose: Purpose) -> Result<Self> {
         let runtime = Runtime::start().map_err(Failure::into_error)?;
-        let inbox = Arc::new(Inbox::new(target.limits));
-        let stream = Stream::new(inbox.clone());
-        let figures = Arc::new(Figures::default());
-        let role = Arc::new(Mutex::new(Role::Open(purpose)));
+        let server_messages = Arc::new(ServerMessages::new(endpoint.limits));
+        let stream = Stream::new(server_messages.clone());
+        let metrics = Arc::new(Metrics::default());
+        let role = Arc::new(Mutex::new(StreamRole::Open(purpose)));
         let (first, told) = oneshot::channel();
-        let way = Arc::new(Way::new(target));
-        let drive = Drive {
+        let route = Arc::new(Route::new(endpoint));
+        let driver = ConnectionDriver {
             number: 0,
-            way: way.clone(),
+            route: route.clone(),
             stream: stream.clone(),
-            inbox: inbox.clone(),
-            figures: figures.clone(),
+            server_messages: server_messages.clone(),
+            metrics: metrics.clone(),
             role: role.clone(),
             purpose: Some(purpose),
             config: Vec::new(),
-            heard: Mutex::new(Instant::now()),
+            last_received: Mutex::new(Instant::now()),
             first: Some(first),
-            is_away: false,
+            told_unreachable: false,
         };
-        runtime.spawn(drive.run());
-        let gone = || Failure::Nonsense("the thread for the network ended".into());
+        runtime.spawn(driver.run());
+        let gone = || Failure::ProtocolError("the thread for the network ended".into());
         let opened = told.blocking_recv().unwrap_or_else(|_| Err(gone()));
         let opened = opened.map_err(Failure::into_error)?;
-        let target = target.clone();
-        Ok(Self { target, way, stream, role, figures, inbox, purpose, opened, runtime })
+        let endpoint = endpoint.clone();
+        Ok(Self {
+            endpoint,
+            route,
+            stream,
+            role,
+            metrics,
+            server_messages,
+            purpose,
+            opened,
+            runtime,
+        })
     }
 
     fn init(&mut self, config: Config, keys: Keys) -> Result<()> {
@@ -340,34 +350,45 @@ impl Unmade {
                 self.opened.damage_epoch = damage_epoch;
                 Ok(())
             }
-            other => Err(Failure::of(other).into_error()),
+            other => Err(Failure::from_packet(other).into_error()),
         }
     }
 
     fn assemble(self) -> Result<Arc<Remote>> {
-        let Self { target, way, stream, role, figures, inbox, purpose, opened, runtime } = self;
+        let Self {
+            endpoint,
+            route,
+            stream,
+            role,
+            metrics,
+            server_messages,
+            purpose,
+            opened,
+            runtime,
+        } = self;
         let config = Config::decode(&opened.config)
             .map_err(|reason| Error::damaged("the server's config", reason))?;
-        let (first, more, ahead) = (stream, Mutex::default(), Ahead::new(figures.clone()));
+        let (first, more, prefetcher) =
+            (stream, Mutex::default(), Prefetcher::new(metrics.clone()));
         let remote = Remote {
-            target,
-            way,
+            endpoint,
+            route,
             first,
             role,
-            figures,
-            inbox,
+            metrics,
+            server_messages,
             more,
             purpose,
             opened,
             config,
-            ahead,
+            prefetcher,
             listed: Mutex::default(),
             slots: OnceLock::new(),
-            believed: OnceLock::new(),
+            trusted_receipt_keys: OnceLock::new(),
             key_list: Mutex::default(),
             runtime,
         };
-        remote.ask_first()?;
+        remote.request_early()?;
         Ok(Arc::new(remote))
     }
 }

@@ -1,7 +1,7 @@
 //! The server as a repository.
 
-use crate::sink::RemoteSink;
 use crate::stream::Pending;
+use crate::write_session::RemoteWriteSession;
 use crate::{Failure, Purpose, Remote};
 use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
@@ -38,12 +38,12 @@ impl Store for Remote {
                 None => self.first.request(&Packet::ListSnapshots { after })?,
             };
             let Packet::SnapshotList { names, more } = pending.wait()? else {
-                return Err(nonsense("ListSnapshots"));
+                return Err(bad_reply("ListSnapshots"));
             };
             let numbers = [after].into_iter().chain(names.iter().map(|name| name.sequence));
             let is_endless = more && (names.is_empty() || all.len() >= SNAPSHOTS_MAX);
             if !numbers.is_sorted_by(|one, next| one < next) || is_endless {
-                return Err(nonsense("ListSnapshots"));
+                return Err(bad_reply("ListSnapshots"));
             }
             all.extend(names.into_iter().map(reference));
             if !more {
@@ -53,11 +53,11 @@ impl Store for Remote {
     }
 
     fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot> {
-        snapshot_in(name, self.send_for_snapshot(name)?)
+        snapshot_in(name, self.request_snapshot(name)?)
     }
 
     fn read_snapshots(&self, names: &[SnapshotRef]) -> Vec<Result<StoredSnapshot>> {
-        let asked: Vec<_> = names.iter().map(|name| self.send_for_snapshot(*name)).collect();
+        let asked: Vec<_> = names.iter().map(|name| self.request_snapshot(*name)).collect();
         let both = names.iter().zip(asked);
         both.map(|(name, pending)| snapshot_in(*name, pending?)).collect()
     }
@@ -95,7 +95,7 @@ impl Store for Remote {
     }
 
     fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
-        Ok(self.believed.get().unwrap_or(&self.opened.receipt_keys).clone())
+        Ok(self.trusted_receipt_keys.get().unwrap_or(&self.opened.receipt_keys).clone())
     }
 
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
@@ -107,18 +107,18 @@ impl Store for Remote {
         for (count, pending) in asked? {
             match pending.wait()? {
                 Packet::Places { places } if places.len() == count => all.extend(places),
-                _ => return Err(nonsense("Locate")),
+                _ => return Err(bad_reply("Locate")),
             }
         }
         Ok(all)
     }
 
     fn prefetch(&self, place: RecordLocation) -> Result<()> {
-        self.ahead.want(&self.first, place)
+        self.prefetcher.prefetch(&self.first, place)
     }
 
     fn read(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
-        let pending = match self.ahead.take(&self.first, place)? {
+        let pending = match self.prefetcher.take(&self.first, place)? {
             Some(pending) => pending,
             None => self.first.request(&Packet::Read { place })?,
         };
@@ -129,7 +129,7 @@ impl Store for Remote {
                 *buffer = record;
                 Ok(())
             }
-            _ => Err(nonsense("Read")),
+            _ => Err(bad_reply("Read")),
         }
     }
 
@@ -154,7 +154,7 @@ impl Store for Remote {
                 *buffer = record;
                 Ok(place)
             }
-            _ => Err(nonsense("Fetch")),
+            _ => Err(bad_reply("Fetch")),
         }
     }
 
@@ -163,13 +163,13 @@ impl Store for Remote {
     }
 
     fn session_keys(&self, container: ContainerNo, healed: bool) -> Result<Vec<Vec<u8>>> {
-        let pending = match self.ahead.take_keys(container) {
+        let pending = match self.prefetcher.take_keys(container) {
             Some(pending) if !healed => pending,
             _ => self.first.request(&Packet::GetKeys { container, healed })?,
         };
         match pending.wait()? {
             Packet::Keys { keys } => Ok(keys.into_iter().map(|key| key.0).collect()),
-            _ => Err(nonsense("GetKeys")),
+            _ => Err(bad_reply("GetKeys")),
         }
     }
 
@@ -177,7 +177,7 @@ impl Store for Remote {
         let session = PathBytes(session.to_bytes());
         match self.first.call(&Packet::Forget { session, tombstone: tombstone.to_bytes() })? {
             Packet::Forgotten { count } => Ok(count.into()),
-            _ => Err(nonsense("Forget")),
+            _ => Err(bad_reply("Forget")),
         }
     }
 
@@ -187,14 +187,14 @@ impl Store for Remote {
 }
 
 impl Remote {
-    fn send_for_snapshot(&self, name: SnapshotRef) -> Result<Pending> {
+    fn request_snapshot(&self, name: SnapshotRef) -> Result<Pending> {
         let name = SnapshotName { sequence: name.sequence, id: name.id };
         self.first.request(&Packet::GetSnapshot { name })
     }
 
     /// Who looks wants key slots first and then the list of snapshots: asked for now, both take one round
     /// trip.
-    pub(crate) fn ask_first(&self) -> Result<()> {
+    pub(crate) fn request_early(&self) -> Result<()> {
         if self.may_read() && matches!(self.purpose, Purpose::Restore | Purpose::Look) {
             *self.listed.lock() = Some(self.first.request(&Packet::ListSnapshots { after: 0 })?);
         }
@@ -209,7 +209,7 @@ impl Remote {
             let ids = after.into_iter().chain(slots.iter().map(|slot| slot.id));
             let is_endless = more && (slots.is_empty() || all.len() >= SLOTS_MAX);
             if !ids.is_sorted_by(|one, next| one < next) || is_endless {
-                return Err(nonsense("ListSlots"));
+                return Err(bad_reply("ListSlots"));
             }
             all.extend(slots.into_iter().map(|slot| (slot.id, slot.bytes)));
             if !more {
@@ -227,7 +227,7 @@ impl Remote {
                 }
                 Ok((slots, more))
             }
-            _ => Err(nonsense("ListSlots")),
+            _ => Err(bad_reply("ListSlots")),
         }
     }
 }
@@ -238,16 +238,16 @@ fn newest_in(source: &ObjectId, pending: Pending) -> Result<Option<StoredSnapsho
         Packet::Snapshot { name, file } => {
             let stored = snapshots::decode(reference(name), &file)?;
             let is_asked_for = stored.head.source == *source;
-            if is_asked_for { Ok(Some(stored)) } else { Err(nonsense("GetNewest")) }
+            if is_asked_for { Ok(Some(stored)) } else { Err(bad_reply("GetNewest")) }
         }
-        _ => Err(nonsense("GetNewest")),
+        _ => Err(bad_reply("GetNewest")),
     }
 }
 
 fn snapshot_in(name: SnapshotRef, pending: Pending) -> Result<StoredSnapshot> {
     match pending.wait()? {
         Packet::Snapshot { file, .. } => snapshots::decode(name, &file),
-        _ => Err(nonsense("GetSnapshot")),
+        _ => Err(bad_reply("GetSnapshot")),
     }
 }
 
@@ -260,7 +260,7 @@ impl WriteLease for RemoteWriteLease {
         base: Option<SnapshotRef>,
         session_record: SealedRecord,
     ) -> Result<Box<dyn WriteSession>> {
-        Ok(Box::new(RemoteSink::begin(self.0.clone(), base, &session_record)?))
+        Ok(Box::new(RemoteWriteSession::begin(self.0.clone(), base, &session_record)?))
     }
 
     fn verify(&self) -> Result<()> {
@@ -274,6 +274,6 @@ fn reference(name: SnapshotName) -> SnapshotRef {
     SnapshotRef { sequence: name.sequence, id: name.id }
 }
 
-pub(crate) fn nonsense(request: &str) -> Error {
-    Failure::Nonsense(format!("the server's answer to {request} makes no sense")).into_error()
+pub(crate) fn bad_reply(request: &str) -> Error {
+    Failure::ProtocolError(format!("the server's answer to {request} makes no sense")).into_error()
 }

@@ -4,7 +4,7 @@
 pub mod fuzzing;
 
 use crate::Failure;
-use crate::inbox::Inbox;
+use crate::server_messages::ServerMessages;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use protocol::window::Window;
 use protocol::{Packet, packet};
@@ -28,13 +28,13 @@ pub(crate) struct Stream {
     /// An answer, a confirmation, or the end.
     changed: Condvar,
     /// There is something to write.
-    pub(crate) kick: Notify,
+    pub(crate) wake_writer: Notify,
     /// Threads waited for room to put something: the network or the server is behind.
     pub(crate) empty_waits: Waits,
     /// Bytes of records that were sent again after a cut.
     pub(crate) resent_bytes: AtomicU64,
     /// What comes unasked.
-    inbox: Arc<Inbox>,
+    server_messages: Arc<ServerMessages>,
 }
 
 struct State {
@@ -88,7 +88,7 @@ pub(crate) struct Pending {
 }
 
 impl Stream {
-    pub(crate) fn new(inbox: Arc<Inbox>) -> Arc<Self> {
+    pub(crate) fn new(server_messages: Arc<ServerMessages>) -> Arc<Self> {
         let state = State {
             unsent: VecDeque::new(),
             unsent_records: 0,
@@ -106,10 +106,10 @@ impl Stream {
         Arc::new(Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
-            kick: Notify::new(),
+            wake_writer: Notify::new(),
             empty_waits: Waits::default(),
             resent_bytes: AtomicU64::new(0),
-            inbox,
+            server_messages,
         })
     }
 
@@ -136,7 +136,7 @@ impl Stream {
         state.requests.insert(number, Request::new(frame.clone()));
         state.unsent.push_back(frame);
         drop(state);
-        self.kick.notify_one();
+        self.wake_writer.notify_one();
         Ok(Pending { stream: self.clone(), number })
     }
 
@@ -166,7 +166,7 @@ impl Stream {
         state.unsent.push_back(frame);
         state.unsent_records += 1;
         drop(state);
-        self.kick.notify_one();
+        self.wake_writer.notify_one();
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Stream {
     /// that was not sent yet.
     pub(crate) fn tell(&self, packet: &Packet) {
         self.state.lock().told = Some(Arc::new(packet.frame(0)));
-        self.kick.notify_one();
+        self.wake_writer.notify_one();
     }
 
     /// Waits until every record of the session `epoch` is confirmed.
@@ -192,7 +192,7 @@ impl Stream {
     }
 
     /// Bytes of records on their way.
-    pub(crate) fn bytes_on_their_way(&self) -> usize {
+    pub(crate) fn bytes_in_flight(&self) -> usize {
         self.state.lock().window.bytes()
     }
 
@@ -213,22 +213,22 @@ impl Stream {
         match packet {
             Packet::Stored { applied, stored_bytes } => {
                 let before = state.window.bytes();
-                state.confirm(applied)?;
+                state.acknowledge(applied)?;
                 if state.window.bytes() < before {
-                    state.brought();
+                    state.progressed();
                 }
                 state.stored_bytes = stored_bytes;
             }
             Packet::Limits { .. } | Packet::Command { .. } | Packet::Cancel { .. } => {
                 drop(state);
-                return self.inbox.take(packet);
+                return self.server_messages.take(packet);
             }
             // Noise is counted by its request's end.
-            Packet::Noise { .. } => state.brought(),
+            Packet::Noise { .. } => state.progressed(),
             // Who owes more than that it is there has brought nothing.
-            Packet::Pong {} if state.is_owed() => {}
-            Packet::Pong {} => state.brought(),
-            Packet::Fault { .. } if number == 0 => return Err(Failure::of(packet)),
+            Packet::Pong {} if state.is_reply_due() => {}
+            Packet::Pong {} => state.progressed(),
+            Packet::Fault { .. } if number == 0 => return Err(Failure::from_packet(packet)),
             packet => state.answer(number, packet)?,
         }
         drop(state);
@@ -241,7 +241,7 @@ impl Stream {
     pub(crate) fn reconnected(&self, applied: Option<u64>) -> std::result::Result<(), Failure> {
         let mut state = self.state.lock();
         match applied {
-            Some(applied) => state.confirm(applied)?,
+            Some(applied) => state.acknowledge(applied)?,
             // Nobody keeps count for who comes back without a session: what was on its way is lost.
             None if state.window.sent_frames() > 0 => {
                 state.epoch += 1;
@@ -253,7 +253,7 @@ impl Stream {
         self.resent_bytes.fetch_add(state.window.bytes() as u64, Ordering::Relaxed);
         drop(state);
         self.changed.notify_all();
-        self.kick.notify_one();
+        self.wake_writer.notify_one();
         Ok(())
     }
 
@@ -266,9 +266,9 @@ impl Stream {
     }
 
     /// For how long the other end has brought nothing of what was asked of it, whatever else it says.
-    pub(crate) fn owed_for(&self) -> Duration {
+    pub(crate) fn overdue_for(&self) -> Duration {
         let state = self.state.lock();
-        if state.is_owed() { state.quiet_since.elapsed() } else { Duration::ZERO }
+        if state.is_reply_due() { state.quiet_since.elapsed() } else { Duration::ZERO }
     }
 
     /// Answers and confirmations so far: rises while the other end does something.
@@ -313,7 +313,7 @@ impl Stream {
     pub(crate) fn end(&self, failure: Failure) {
         self.state.lock().over.get_or_insert(failure);
         self.changed.notify_all();
-        self.kick.notify_one();
+        self.wake_writer.notify_one();
     }
 
     /// Whether it is of no more use.
@@ -330,7 +330,7 @@ impl Stream {
                 return match answer {
                     Some(Ok(packet)) => Ok(packet),
                     Some(Err(failure)) => Err(failure.into_error()),
-                    None => Err(Failure::Nonsense("an answer is gone".into()).into_error()),
+                    None => Err(Failure::ProtocolError("an answer is gone".into()).into_error()),
                 };
             }
             state.check()?;
@@ -365,12 +365,12 @@ impl State {
     }
 
     /// Whether an answer or a confirmation has to come.
-    fn is_owed(&self) -> bool {
+    fn is_reply_due(&self) -> bool {
         self.waiting() > 0 || self.window.bytes() > 0
     }
 
     /// The other end did something.
-    fn brought(&mut self) {
+    fn progressed(&mut self) {
         self.answers += 1;
         self.quiet_since = Instant::now();
     }
@@ -404,30 +404,32 @@ impl State {
         self.unsent_records = (self.unsent.len() - requests) as u64;
     }
 
-    fn confirm(&mut self, applied: u64) -> std::result::Result<(), Failure> {
+    fn acknowledge(&mut self, applied: u64) -> std::result::Result<(), Failure> {
         if applied > self.window.sent_frames() - self.unsent_records {
-            return Err(Failure::Nonsense("a record is confirmed that was not sent yet".into()));
+            return Err(Failure::ProtocolError(
+                "a record is confirmed that was not sent yet".into(),
+            ));
         }
-        self.window.confirm(applied).map_err(|error| Failure::Nonsense(error.to_string()))
+        self.window.confirm(applied).map_err(|error| Failure::ProtocolError(error.to_string()))
     }
 
     fn answer(&mut self, number: u32, packet: Packet) -> std::result::Result<(), Failure> {
         let name = packet::name(packet.kind());
         let Some(request) = self.requests.get_mut(&number) else {
-            return Err(Failure::Nonsense(format!("{name} answers nothing that was asked")));
+            return Err(Failure::ProtocolError(format!("{name} answers nothing that was asked")));
         };
         if !request.is_written {
-            return Err(Failure::Nonsense(format!("{name} answers what was not sent yet")));
+            return Err(Failure::ProtocolError(format!("{name} answers what was not sent yet")));
         }
         if request.is_abandoned {
             self.requests.remove(&number);
         } else {
             request.answer = Some(match packet {
-                Packet::Fault { .. } => Err(Failure::of(packet)),
+                Packet::Fault { .. } => Err(Failure::from_packet(packet)),
                 packet => Ok(packet),
             });
         }
-        self.brought();
+        self.progressed();
         Ok(())
     }
 }

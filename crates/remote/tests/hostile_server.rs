@@ -13,8 +13,6 @@
     missing_docs
 )]
 
-#[path = "hostile/elsewhere.rs"]
-mod elsewhere;
 #[path = "hostile/fake.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod fake;
@@ -26,6 +24,8 @@ mod lab;
 mod measuring;
 #[path = "hostile/records.rs"]
 mod records;
+#[path = "hostile/redirects.rs"]
+mod redirects;
 #[path = "hostile/sessions.rs"]
 mod sessions;
 #[path = "hostile/snapshots.rs"]

@@ -143,7 +143,7 @@ async fn who_stands_in_the_middle_gets_no_secret() {
         access::enroll::enroll(&middle.url, &made.token, &agent, false).await.unwrap_err();
     assert!(matches!(refused, Error::Stranger { .. }), "{refused}");
     access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
-    // A node that is led astray later does not talk either, and shows nobody else's server its certificate.
+    // A node that is led astray later does not harness either, and shows nobody else's server its certificate.
     let identity = Identity::load(&agent).unwrap();
     let client = Client::new(middle.url.parse().unwrap(), identity.tls(pki::ALPN_HTTP).unwrap());
     let refused = client.get::<NodeCommands>("/node/commands").await.unwrap_err();

@@ -334,7 +334,7 @@ impl Scene {
     async fn told_keys(&self) -> Vec<ReceiptKey> {
         let target = self.db.target();
         let told =
-            move || Remote::connect(&target, Purpose::Look).unwrap().told_receipt_keys().to_vec();
+            move || Remote::connect(&target, Purpose::Look).unwrap().server_receipt_keys().to_vec();
         tokio::task::spawn_blocking(told).await.unwrap()
     }
 
@@ -344,7 +344,7 @@ impl Scene {
         let received = move || {
             let remote = Remote::connect(&machine.target(), Purpose::Look).unwrap();
             if let Some(keys) = keys {
-                remote.believe_receipt_keys(keys);
+                remote.trust_receipt_keys(keys);
             }
             let secret = machine.identity.slot_secret.clone().unwrap();
             let archive =

@@ -17,7 +17,7 @@ use api::enroll::Role;
 use lifetime::ending_in;
 use protocol::Packet;
 use raw::{Raw, begin, sealer, stolen_keys};
-use remote::{Bare, Purpose, Remote, Target};
+use remote::{ControlConnection, Endpoint, Purpose, Remote};
 use server::{Machine, Whole};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,17 +26,17 @@ use std::time::Duration;
 const ENDED: Duration = Duration::from_secs(5);
 
 /// As commands on a node connect.
-async fn connected(server: &Whole, machine: &Machine) -> Bare {
+async fn connected(server: &Whole, machine: &Machine) -> ControlConnection {
     let folder = server.folder(machine.identity.agent.node.as_str());
     let tls = access::newest::tls(&folder, &machine.identity, protocol::ALPN).unwrap();
-    let target = Target { tls, ..machine.target() };
-    let connect = move || Remote::connect_bare(&target, Purpose::Agent).unwrap();
+    let target = Endpoint { tls, ..machine.target() };
+    let connect = move || Remote::connect_control(&target, Purpose::Agent).unwrap();
     tokio::task::spawn_blocking(connect).await.unwrap()
 }
 
 /// What it hears within a while; not when it has ended.
-async fn hears_a_command(bare: Bare) -> Result<bool, String> {
-    let wait = move || bare.next_command(Duration::from_secs(10));
+async fn hears_a_command(connection: ControlConnection) -> Result<bool, String> {
+    let wait = move || connection.next_command(Duration::from_secs(10));
     let command = tokio::task::spawn_blocking(wait).await.unwrap();
     command.map(|command| command.is_some()).map_err(|error| error.to_string())
 }
@@ -51,11 +51,11 @@ async fn who_has_the_next_certificate_comes_back_with_it() {
     let server = Whole::start().await;
     let web = server.node("web", "web", Role::Full).await;
     let web = ending_in(&server, &web, 3);
-    let bare = connected(&server, &web).await;
+    let connection = connected(&server, &web).await;
     access::renew::renew(&server.folder("web")).await.unwrap();
     tokio::time::sleep(ENDED).await;
     command(&server, "web").await;
-    assert_eq!(hears_a_command(bare).await, Ok(true));
+    assert_eq!(hears_a_command(connection).await, Ok(true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,9 +63,9 @@ async fn who_has_none_is_told_so() {
     let server = Whole::start().await;
     let web = server.node("web", "web", Role::Full).await;
     let web = ending_in(&server, &web, 3);
-    let bare = connected(&server, &web).await;
+    let connection = connected(&server, &web).await;
     tokio::time::sleep(ENDED).await;
-    let said = hears_a_command(bare).await.unwrap_err();
+    let said = hears_a_command(connection).await.unwrap_err();
     assert!(said.contains("the certificate of") && said.contains("has ended"), "{said}");
 }
 

@@ -48,7 +48,7 @@ struct Source {
 }
 
 #[derive(Serialize)]
-struct Measured {
+struct Measurement {
     entries: u64,
     directories: u64,
     files: u64,
@@ -89,7 +89,7 @@ impl Source {
         let figures =
             bench(&roots, threads).map_err(|error| Failure::from(client::Error::from(error)))?;
         let secs = figures.secs.max(1e-9);
-        let measured = Measured {
+        let measured = Measurement {
             entries: figures.entries,
             directories: figures.directories,
             files: figures.files,
@@ -112,7 +112,7 @@ fn root(path: &OsString) -> Result<SourceRoot> {
     Ok(SourceRoot::at(&full))
 }
 
-fn text(measured: &Measured) -> String {
+fn text(measured: &Measurement) -> String {
     format!(
         "{} objects ({} directories, {} files, {} problems), {} in {}: {} objects/s, {}",
         units::count(measured.entries),

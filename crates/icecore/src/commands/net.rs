@@ -10,8 +10,8 @@ use crate::failure::{Failure, Result};
 use crate::node::network;
 use crate::units::{count, rate};
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use remote::figures::WireReport;
-use remote::net_test::{Gauge, Measured};
+use remote::metrics::NetworkReport;
+use remote::net_test::{Measurement, NetworkTest};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,9 +72,9 @@ struct Shown {
     to: String,
     server: String,
     #[serde(flatten)]
-    measured: Measured,
+    measured: Measurement,
     verdict: String,
-    network: WireReport,
+    network: NetworkReport,
 }
 
 impl Net {
@@ -100,7 +100,7 @@ impl Test {
     fn each(&self, ways: &[Way], context: &Context) -> Result<Code> {
         let (mut last, mut failed) = (None, None);
         for way in ways {
-            let measured = way.connect().and_then(|gauge| self.measure(way, &gauge, context));
+            let measured = way.connect().and_then(|test| self.measure(way, &test, context));
             match measured {
                 Ok(shown) => last = Some(shown),
                 Err(failure) if ways.len() == 1 => return Err(failure),
@@ -127,24 +127,24 @@ impl Test {
     /// To the server, and to where that one sends its nodes.
     fn of_node(&self, context: &Context) -> Result<Code> {
         let way = ways::of_node(context)?;
-        let gauge = way.connect()?;
-        let place = way.open(&gauge, context)?;
-        let mut last = self.measure(&way, &gauge, context)?;
-        drop(gauge);
+        let test = way.connect()?;
+        let place = way.open(&test, context)?;
+        let mut last = self.measure(&way, &test, context)?;
+        drop(test);
         if let Some(place) = place {
             let way = way.led_to(place);
-            let gauge = way.connect()?;
-            if way.open(&gauge, context)?.is_some() {
+            let test = way.connect()?;
+            if way.open(&test, context)?.is_some() {
                 return Err(way.sends_on());
             }
-            last = self.measure(&way, &gauge, context)?;
+            last = self.measure(&way, &test, context)?;
         }
         summary(Some(last), context)
     }
 
     /// Measures, and shows it.
-    fn measure(&self, way: &Way, gauge: &Gauge, context: &Context) -> Result<Shown> {
-        let measured = gauge.measure(Duration::from_secs(self.seconds));
+    fn measure(&self, way: &Way, test: &NetworkTest, context: &Context) -> Result<Shown> {
+        let measured = test.measure(Duration::from_secs(self.seconds));
         let measured = measured.map_err(|error| way.failed(error))?;
         let shown = Shown {
             from: way.from.clone(),
@@ -153,7 +153,7 @@ impl Test {
             verdict: network::verdict(&measured.sending, measured.sending_secs)
                 .unwrap_or_else(|| "too little went over it to say".to_owned()),
             measured,
-            network: gauge.report(),
+            network: test.report(),
         };
         if context.out.json {
             context.out.item("way", &shown, String::new)?;

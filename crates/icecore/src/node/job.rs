@@ -7,7 +7,7 @@ use crate::node::network;
 use crate::node::renewal::Renewal;
 use client::backup::Progress;
 use remote::Remote;
-use remote::figures::WireReport;
+use remote::metrics::NetworkReport;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -57,7 +57,7 @@ impl Job {
     }
 
     /// What the connection did so far.
-    pub(crate) fn wire(&self) -> Option<WireReport> {
+    pub(crate) fn wire(&self) -> Option<NetworkReport> {
         self.remote.as_ref().map(|remote| remote.report())
     }
 

@@ -1,7 +1,7 @@
 //! What the network did, in lines for people: amounts, waits, and whether it held the job back.
 
 use crate::units::{bytes, count, rate};
-use remote::figures::WireReport;
+use remote::metrics::NetworkReport;
 
 /// Parts of the busy time from which on something is the cause.
 const PART_MIN: f64 = 0.25;
@@ -24,7 +24,7 @@ const SEGMENT_BYTES: f64 = 1400.0;
 const RETRANSMITTED_MIN: u32 = 10;
 
 /// The lines of the report.
-pub(crate) fn lines(wire: &WireReport, elapsed_secs: f64) -> Vec<String> {
+pub(crate) fn lines(wire: &NetworkReport, elapsed_secs: f64) -> Vec<String> {
     let mut lines = vec![
         format!(
             "Network: {} sent, {} received, {} streams, round trip {:.1} ms (least {:.1}), {} segments sent again, {} cuts, {} sent twice",
@@ -34,7 +34,7 @@ pub(crate) fn lines(wire: &WireReport, elapsed_secs: f64) -> Vec<String> {
             wire.rtt_ms,
             wire.min_rtt_ms,
             count(wire.retransmitted.into()),
-            count(wire.cuts),
+            count(wire.disconnects),
             bytes(wire.resent_bytes),
         ),
         format!(
@@ -52,7 +52,7 @@ pub(crate) fn lines(wire: &WireReport, elapsed_secs: f64) -> Vec<String> {
 }
 
 /// Sizes of the socket's buffers.
-pub(crate) fn buffers(wire: &WireReport) -> String {
+pub(crate) fn buffers(wire: &NetworkReport) -> String {
     let granted = format!(
         "{} to send, {} to receive",
         bytes(wire.send_buffer_bytes),
@@ -65,14 +65,14 @@ pub(crate) fn buffers(wire: &WireReport) -> String {
 }
 
 /// In one line: what held the job back on the way, and what to do. Nothing when too little went over it to say.
-pub(crate) fn verdict(wire: &WireReport, elapsed_secs: f64) -> Option<String> {
+pub(crate) fn verdict(wire: &NetworkReport, elapsed_secs: f64) -> Option<String> {
     let moved = wire.sent_bytes.max(wire.received_bytes);
     let is_measured = moved >= MOVED_MIN && elapsed_secs >= MEASURED_SECS_MIN;
     is_measured.then(|| held_back_by(wire, moved as f64 / elapsed_secs, elapsed_secs))
 }
 
 /// A limit that was nearly reached, and which way it holds.
-fn limit_reached(wire: &WireReport, per_sec: f64) -> Option<String> {
+fn limit_reached(wire: &NetworkReport, per_sec: f64) -> Option<String> {
     let (limit, way) = if wire.received_bytes < wire.sent_bytes {
         (wire.limit_up_bytes_per_sec, "up")
     } else {
@@ -86,7 +86,7 @@ fn limit_reached(wire: &WireReport, per_sec: f64) -> Option<String> {
     })
 }
 
-fn held_back_by(wire: &WireReport, per_sec: f64, elapsed_secs: f64) -> String {
+fn held_back_by(wire: &NetworkReport, per_sec: f64, elapsed_secs: f64) -> String {
     if let Some(limit) = limit_reached(wire, per_sec) {
         return limit;
     }
@@ -141,8 +141,8 @@ pub(crate) fn limits(up: u64, down: u64, reason: &str) -> String {
 mod tests {
     use super::*;
 
-    fn wire() -> WireReport {
-        WireReport {
+    fn wire() -> NetworkReport {
+        NetworkReport {
             sent_bytes: 100_000_000,
             min_rtt_ms: 28.0,
             rtt_ms: 28.0,
@@ -150,24 +150,24 @@ mod tests {
             empty_wait_secs: 30.0,
             send_buffer_bytes: 4 << 20,
             receive_buffer_bytes: 4 << 20,
-            ..WireReport::default()
+            ..NetworkReport::default()
         }
     }
 
     #[test]
     fn of_what_was_not_measured_nothing_is_said() {
-        let few = WireReport { sent_bytes: 1024, retransmitted: 1, ..wire() };
+        let few = NetworkReport { sent_bytes: 1024, retransmitted: 1, ..wire() };
         assert_eq!(verdict(&few, 40.0), None);
         assert_eq!(verdict(&wire(), 0.1), None);
         assert!(lines(&few, 40.0).iter().all(|line| !line.contains("What the network did")));
-        let once = WireReport { sent_bytes: 2 << 20, retransmitted: 9, ..wire() };
+        let once = NetworkReport { sent_bytes: 2 << 20, retransmitted: 9, ..wire() };
         assert!(!verdict(&once, 40.0).unwrap().contains("loss"));
     }
 
     #[test]
     fn a_forced_buffer_that_is_too_small_is_named_with_the_way_out() {
         let (asked, granted) = (64 << 10, 128 << 10);
-        let small = WireReport {
+        let small = NetworkReport {
             buffer_asked_bytes: asked,
             send_buffer_bytes: granted,
             receive_buffer_bytes: granted,
@@ -180,18 +180,18 @@ mod tests {
     #[test]
     fn each_cause_has_its_line() {
         let table = [
-            (WireReport { receiver_limited_secs: 20.0, ..wire() }, "receive window"),
-            (WireReport { send_buffer_limited_secs: 20.0, ..wire() }, "send buffer"),
-            (WireReport { retransmitted: 1000, ..wire() }, "loss"),
-            (WireReport { empty_wait_secs: 0.1, ..wire() }, "nothing"),
+            (NetworkReport { receiver_limited_secs: 20.0, ..wire() }, "receive window"),
+            (NetworkReport { send_buffer_limited_secs: 20.0, ..wire() }, "send buffer"),
+            (NetworkReport { retransmitted: 1000, ..wire() }, "loss"),
+            (NetworkReport { empty_wait_secs: 0.1, ..wire() }, "nothing"),
             (wire(), "the link"),
             // What a limit of the server does looks like loss and like a slow link.
             (
-                WireReport { retransmitted: 5000, limit_up_bytes_per_sec: 2_600_000, ..wire() },
+                NetworkReport { retransmitted: 5000, limit_up_bytes_per_sec: 2_600_000, ..wire() },
                 "the limit of 2.48 MiB/s up",
             ),
-            (WireReport { limit_up_bytes_per_sec: 260_000_000, ..wire() }, "the link"),
-            (WireReport { limit_down_bytes_per_sec: 1, ..wire() }, "the link"),
+            (NetworkReport { limit_up_bytes_per_sec: 260_000_000, ..wire() }, "the link"),
+            (NetworkReport { limit_down_bytes_per_sec: 1, ..wire() }, "the link"),
         ];
         for (report, expected) in table {
             let said = verdict(&report, 40.0).unwrap();

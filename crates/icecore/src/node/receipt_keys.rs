@@ -25,7 +25,7 @@ struct Belief {
 
 /// Has `remote` believe receipts of the keys that this machine knows.
 pub(super) fn believe(folder: &Path, remote: &Remote, out: &Out) -> Result<()> {
-    let told = remote.told_receipt_keys();
+    let told = remote.server_receipt_keys();
     let path = folder.join(format!("receipts-{}.json", remote.config().repository));
     let known = load(&path)?;
     if told.is_empty() && known.is_none() {
@@ -40,7 +40,7 @@ pub(super) fn believe(folder: &Path, remote: &Remote, out: &Out) -> Result<()> {
     {
         out.note(&format!("the server's keys for receipts are not remembered here: {error}"));
     }
-    remote.believe_receipt_keys(belief.keys);
+    remote.trust_receipt_keys(belief.keys);
     Ok(())
 }
 

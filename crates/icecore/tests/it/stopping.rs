@@ -2,7 +2,7 @@
 //! goes on by itself.
 
 use crate::storing::{Running, Site};
-use remote::{Purpose, Remote, Target};
+use remote::{Endpoint, Purpose, Remote};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
@@ -42,9 +42,9 @@ fn a_backup_outlives_a_server_that_is_interrupted() {
 }
 
 /// The storage server itself, as a node knows it; who is told anything there has ended.
-fn storage_of(site: &Site) -> Target {
+fn storage_of(site: &Site) -> Endpoint {
     let identity = access::Identity::load(site.folder("web").as_ref()).unwrap();
-    Target {
+    Endpoint {
         host: "127.0.0.1".to_owned(),
         port: site.storage_port,
         tls: identity.tls(protocol::ALPN).unwrap(),
@@ -54,7 +54,7 @@ fn storage_of(site: &Site) -> Target {
         limits: [0, 0],
         first_patience: Duration::ZERO,
         patience: Duration::ZERO,
-        watch: Default::default(),
+        wait_control: Default::default(),
     }
 }
 
@@ -63,7 +63,7 @@ fn a_storage_server_that_is_terminated_tells_everybody_and_a_backup_outlives_it(
     let mut site = Site::new();
     site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
-    let waiting = Remote::connect_bare(&storage_of(&site), Purpose::Look).unwrap();
+    let waiting = Remote::connect_control(&storage_of(&site), Purpose::Look).unwrap();
     ask_to_stop(site.storage.as_mut().unwrap(), Signal::TERM);
     let end = Instant::now() + Duration::from_secs(5);
     let said = loop {

@@ -1,27 +1,27 @@
-//! A stream without its connection, for the fuzz target `remote_stream`: what it does with packets that no server would
+//! A stream without its connection, for the fuzz endpoint `remote_stream`: what it does with packets that no server would
 //! send, and what it holds meanwhile.
 
-use super::{Inbox, Pending, RECORD, REQUESTS_MAX, Stream, number_of};
+use super::{Pending, RECORD, REQUESTS_MAX, ServerMessages, Stream, number_of};
 use crate::Failure;
 use protocol::Packet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A stream, and who waits for its answers.
-pub struct Talk {
+pub struct StreamHarness {
     stream: Arc<Stream>,
-    inbox: Arc<Inbox>,
+    server_messages: Arc<ServerMessages>,
     pending: Vec<Pending>,
 }
 
-impl Default for Talk {
+impl Default for StreamHarness {
     fn default() -> Self {
-        let inbox = Arc::new(Inbox::new([0, 0]));
-        Self { stream: Stream::new(inbox.clone()), inbox, pending: Vec::new() }
+        let server_messages = Arc::new(ServerMessages::new([0, 0]));
+        Self { stream: Stream::new(server_messages.clone()), server_messages, pending: Vec::new() }
     }
 }
 
-impl Talk {
+impl StreamHarness {
     /// Asks, unless that would wait for room.
     pub fn ask(&mut self, packet: &Packet) {
         if self.stream.lock().waiting() < REQUESTS_MAX {
@@ -67,8 +67,8 @@ impl Talk {
 
     /// Since when the other end has brought nothing, if it owes something.
     pub fn owes_since(&self) -> Option<Instant> {
-        let is_owed = self.stream.owed_for() > Duration::ZERO;
-        is_owed.then(|| self.stream.lock().quiet_since)
+        let is_reply_due = self.stream.overdue_for() > Duration::ZERO;
+        is_reply_due.then(|| self.stream.lock().quiet_since)
     }
 
     /// Times that the other end brought something.
@@ -113,14 +113,15 @@ impl Talk {
 
     /// The stream ends: nobody waits any longer, and commands are bounded.
     pub fn end(mut self) {
-        self.stream.end(Failure::Nonsense("over".into()));
+        self.stream.end(Failure::ProtocolError("over".into()));
         for pending in self.pending.drain(..) {
             let _ = pending.wait();
         }
         assert!(self.stream.drain(self.stream.epoch()).is_err());
         assert!(self.stream.request(&Packet::Ping {}).is_err());
         assert!(self.stream.send_record(Vec::new(), self.stream.epoch()).is_err());
-        let commands = std::iter::from_fn(|| self.inbox.next_command(Duration::ZERO)).count();
-        assert!(commands <= crate::inbox::COMMANDS_MAX, "{commands} commands wait");
+        let commands =
+            std::iter::from_fn(|| self.server_messages.next_command(Duration::ZERO)).count();
+        assert!(commands <= crate::server_messages::COMMANDS_MAX, "{commands} commands wait");
     }
 }

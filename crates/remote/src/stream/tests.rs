@@ -1,6 +1,6 @@
 //! A server that is ahead of what was sent to it.
 
-use super::fuzzing::Talk;
+use super::fuzzing::StreamHarness;
 use protocol::Packet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -16,73 +16,83 @@ fn stored(applied: u64) -> Packet {
 /// Else a server that reads nothing and answers all could have us hold a whole backup in memory.
 #[test]
 fn an_answer_to_what_was_not_sent_yet_is_none() {
-    let mut talk = Talk::default();
-    talk.ask(&ping());
-    assert!(!talk.hear(1, Packet::Done {}));
-    talk.ask(&ping());
-    assert!(talk.write() && talk.hear(1, Packet::Done {}));
-    assert!(!talk.hear(2, Packet::Done {}));
+    let mut harness = StreamHarness::default();
+    harness.ask(&ping());
+    assert!(!harness.hear(1, Packet::Done {}));
+    harness.ask(&ping());
+    assert!(harness.write() && harness.hear(1, Packet::Done {}));
+    assert!(!harness.hear(2, Packet::Done {}));
     // After a cut it is sent again, and only then answered.
-    assert!(talk.write() && talk.reconnect(None) && !talk.hear(2, Packet::Done {}));
-    assert!(talk.write() && talk.hear(2, Packet::Done {}));
-    talk.check();
-    talk.take(0);
-    talk.take(0);
-    talk.end();
+    assert!(harness.write() && harness.reconnect(None) && !harness.hear(2, Packet::Done {}));
+    assert!(harness.write() && harness.hear(2, Packet::Done {}));
+    harness.check();
+    harness.take(0);
+    harness.take(0);
+    harness.end();
 }
 
 #[test]
 fn a_record_that_was_not_sent_yet_cannot_be_confirmed() {
-    let talk = Talk::default();
-    talk.begin_session();
-    (0..3).for_each(|_| talk.send_record(vec![0; 12]));
-    assert!(!talk.hear(0, stored(1)));
-    assert!(talk.write() && talk.hear(0, stored(1)) && !talk.hear(0, stored(2)));
-    assert!(talk.write() && talk.reconnect(Some(2)) && !talk.hear(0, stored(3)));
-    assert!(talk.write() && talk.hear(0, stored(3)));
-    talk.check();
-    talk.end();
+    let harness = StreamHarness::default();
+    harness.begin_session();
+    (0..3).for_each(|_| harness.send_record(vec![0; 12]));
+    assert!(!harness.hear(0, stored(1)));
+    assert!(harness.write() && harness.hear(0, stored(1)) && !harness.hear(0, stored(2)));
+    assert!(harness.write() && harness.reconnect(Some(2)) && !harness.hear(0, stored(3)));
+    assert!(harness.write() && harness.hear(0, stored(3)));
+    harness.check();
+    harness.end();
 }
 
 #[test]
 fn what_nobody_waits_for_goes_with_a_lost_session() {
-    let mut talk = Talk::default();
+    let mut harness = StreamHarness::default();
     for _ in 0..1000 {
-        talk.ask(&ping());
-        talk.forget(0);
-        talk.lose_session();
-        talk.check();
+        harness.ask(&ping());
+        harness.forget(0);
+        harness.lose_session();
+        harness.check();
     }
-    talk.end();
+    harness.end();
 }
 
 /// Else a server that answers pings and nothing else has a job wait for ever.
 #[test]
 fn who_owes_an_answer_brings_nothing_by_being_there() {
-    let mut talk = Talk::default();
-    assert!(talk.hear(0, Packet::Pong {}) && talk.answers() == 1, "nothing is owed");
-    assert_eq!(talk.owes_since(), None);
-    talk.ask(&ping());
-    let asked = owes(&talk);
+    let mut harness = StreamHarness::default();
+    assert!(harness.hear(0, Packet::Pong {}) && harness.answers() == 1, "nothing is owed");
+    assert_eq!(harness.owes_since(), None);
+    harness.ask(&ping());
+    let asked = owes(&harness);
     // A slow way out is none of the other end's doing.
-    assert!(talk.write());
-    talk.written();
-    let written = owes(&talk);
+    assert!(harness.write());
+    harness.written();
+    let written = owes(&harness);
     assert!(written > asked);
-    assert!(talk.hear(0, Packet::Pong {}) && talk.hear(0, stored(0)) && talk.answers() == 1);
-    talk.written();
-    assert_eq!(owes(&talk), written, "a ping of ours was written, and its answer came");
-    talk.begin_session();
-    (0..2).for_each(|_| talk.send_record(vec![0; 12]));
-    assert!(talk.write() && talk.write() && talk.hear(1, Packet::Done {}) && talk.answers() == 2);
-    let answered = owes(&talk);
-    assert!(talk.hear(0, stored(1)) && owes(&talk) > answered, "one more has to be confirmed");
-    assert!(talk.hear(0, stored(2)) && talk.owes_since().is_none() && talk.answers() == 4);
-    talk.end();
+    assert!(
+        harness.hear(0, Packet::Pong {}) && harness.hear(0, stored(0)) && harness.answers() == 1
+    );
+    harness.written();
+    assert_eq!(owes(&harness), written, "a ping of ours was written, and its answer came");
+    harness.begin_session();
+    (0..2).for_each(|_| harness.send_record(vec![0; 12]));
+    assert!(
+        harness.write()
+            && harness.write()
+            && harness.hear(1, Packet::Done {})
+            && harness.answers() == 2
+    );
+    let answered = owes(&harness);
+    assert!(
+        harness.hear(0, stored(1)) && owes(&harness) > answered,
+        "one more has to be confirmed"
+    );
+    assert!(harness.hear(0, stored(2)) && harness.owes_since().is_none() && harness.answers() == 4);
+    harness.end();
 }
 
 /// Since when; the clock has gone on.
-fn owes(talk: &Talk) -> Instant {
+fn owes(harness: &StreamHarness) -> Instant {
     sleep(Duration::from_millis(1));
-    talk.owes_since().unwrap()
+    harness.owes_since().unwrap()
 }

@@ -28,7 +28,7 @@ pub(crate) enum Reply {
     /// Bytes, whatever they are.
     Bytes(Vec<u8>),
     /// Nothing, and the connection is gone.
-    Cut,
+    Disconnect,
     /// Nothing.
     Silence,
 }
@@ -146,7 +146,7 @@ async fn serve(
                 }
             }
             Reply::Bytes(bytes) => stream.write_all(&bytes).await.ok()?,
-            Reply::Cut => return None,
+            Reply::Disconnect => return None,
             Reply::Silence => {}
         }
         stream.flush().await.ok()?;

@@ -2,8 +2,8 @@
 
 use crate::fake::{Asked, Fake, Reply};
 use crate::testkit::{self, PASSWORD, Place};
-use client::UnlockedRepository;
-use remote::{Purpose, Remote, Target};
+use client::Archive;
+use remote::{Endpoint, Purpose, Remote};
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -40,10 +40,10 @@ impl Lab {
         let target = tempfile::tempdir_in(self.place.folder.path()).unwrap();
         let to = target.path().join("target");
         std::fs::create_dir(&to).unwrap();
-        let dialled = dial(fake);
+        let dialed = dial(fake);
         let path = to.clone();
         let done = ends(move || {
-            let archive = open(&dialled, Purpose::Restore)?;
+            let archive = open(&dialed, Purpose::Restore)?;
             testkit::restore_to(&archive, name, &path).map_err(|error| error.to_string())
         });
         let beside: Vec<_> = std::fs::read_dir(target.path()).unwrap().collect();
@@ -66,9 +66,9 @@ impl Lab {
     /// Backs up through `fake`.
     pub(crate) fn backs_up(&self, fake: &Fake) -> Result<SnapshotRef, String> {
         self.place.write("new", format!("{:?}", fake.address).repeat(5_000).as_bytes());
-        let (dialled, options) = (dial(fake), self.place.options());
+        let (dialed, options) = (dial(fake), self.place.options());
         ends(move || {
-            let archive = open(&dialled, Purpose::Backup)?;
+            let archive = open(&dialed, Purpose::Backup)?;
             let (progress, heard) = Default::default();
             let _: &testkit::Heard = &heard;
             let done = client::backup::run(&archive, &options, &progress, &heard);
@@ -77,9 +77,9 @@ impl Lab {
     }
 }
 
-pub(crate) fn dial(fake: &Fake) -> Target {
+pub(crate) fn dial(fake: &Fake) -> Endpoint {
     let tls = pki::client::client_config(&fake.authority_pem, None, protocol::ALPN).unwrap();
-    Target {
+    Endpoint {
         host: fake.address.ip().to_string(),
         port: fake.address.port(),
         tls: Arc::new(tls),
@@ -89,11 +89,11 @@ pub(crate) fn dial(fake: &Fake) -> Target {
         limits: [0, 0],
         first_patience: Duration::ZERO,
         patience: Duration::from_secs(3),
-        watch: Default::default(),
+        wait_control: Default::default(),
     }
 }
 
-pub(crate) fn open(target: &Target, purpose: Purpose) -> Result<UnlockedRepository, String> {
+pub(crate) fn open(target: &Endpoint, purpose: Purpose) -> Result<Archive, String> {
     let remote = Remote::connect(target, purpose).map_err(|error| error.to_string())?;
     UnlockedRepository::open_store(remote, PASSWORD).map_err(|error| error.to_string())
 }

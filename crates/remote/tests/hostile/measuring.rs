@@ -4,7 +4,7 @@ use crate::fake::{Asked, Fake, Reply};
 use crate::lab::{dial, ends, is_refused};
 use protocol::Packet;
 use protocol::fault::{Code, fault};
-use remote::net_test::{Gauge, Measured};
+use remote::net_test::{Measurement, NetworkTest};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ fn honest(asked: Asked<'_>, taken: &AtomicU64) -> Reply {
     }
 }
 
-fn measured(fake: &Fake) -> Result<Measured, String> {
+fn measured(fake: &Fake) -> Result<Measurement, String> {
     let target = dial(fake);
     ends(move || {
-        let gauge = Gauge::connect(&target).map_err(|error| error.to_string())?;
-        gauge.open("").map_err(|error| error.to_string())?;
-        gauge.measure(Duration::from_millis(50)).map_err(|error| error.to_string())
+        let test = NetworkTest::connect(&target).map_err(|error| error.to_string())?;
+        test.open("").map_err(|error| error.to_string())?;
+        test.measure(Duration::from_millis(50)).map_err(|error| error.to_string())
     })
 }
 
@@ -61,10 +61,10 @@ fn answers_to_a_measurement_that_are_none_end_it() {
             matches!(packet, Packet::SendNoise { .. }).then(far)
         }),
         ("cut while it sends", |packet| {
-            matches!(packet, Packet::SendNoise { .. }).then_some(Reply::Cut)
+            matches!(packet, Packet::SendNoise { .. }).then_some(Reply::Disconnect)
         }),
         ("cut while it receives", |packet| {
-            matches!(packet, Packet::AskNoise { bytes: 1.. }).then_some(Reply::Cut)
+            matches!(packet, Packet::AskNoise { bytes: 1.. }).then_some(Reply::Disconnect)
         }),
     ];
     for (what, lie) in lies {

@@ -155,10 +155,10 @@ fn entries_that_lead_out_of_the_target_lead_nowhere() {
         let name = Forge::new(&lab.archive).publish_leaf(&entries);
         let fake = lab.lies(|asked| asked.honestly());
         let target = tempfile::tempdir_in(lab.place.folder.path()).unwrap();
-        let (dialled, to) = (dial(&fake), target.path().join("target"));
+        let (dialed, to) = (dial(&fake), target.path().join("target"));
         std::fs::create_dir(&to).unwrap();
         let done = ends(move || {
-            let archive = open(&dialled, Purpose::Restore)?;
+            let archive = open(&dialed, Purpose::Restore)?;
             testkit::restore_to(&archive, name, &to).map_err(|error| error.to_string())
         });
         let is_told = done.as_ref().map_or(true, |report| report.failed > 0);

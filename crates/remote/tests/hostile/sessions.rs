@@ -74,7 +74,7 @@ fn a_session_that_is_lost_leaves_nothing_to_the_next() {
             begun.fetch_add(1, Ordering::SeqCst);
             asked.honestly()
         }
-        Packet::Claim { .. } if begun.load(Ordering::SeqCst) == 1 => Reply::Cut,
+        Packet::Claim { .. } if begun.load(Ordering::SeqCst) == 1 => Reply::Disconnect,
         Packet::Claim { .. } | Packet::Append { .. } => {
             assert!(!matches!(asked.honest, Some(Packet::Fault { .. })), "{:?}", asked.honest);
             asked.honestly()
@@ -90,7 +90,7 @@ fn who_greets_and_then_cuts_each_time_is_given_up() {
     let lab = Lab::new();
     for kind in [7, 5, 13, 15, 19] {
         let fake = lab.lies(move |asked| match asked.packet.kind() == kind {
-            true => Reply::Cut,
+            true => Reply::Disconnect,
             false if matches!(asked.packet, Packet::Attach { .. }) => {
                 Reply::Say(vec![Packet::Attached { applied: 0 }])
             }

@@ -54,9 +54,9 @@ fn lists_that_do_not_rise_or_do_not_end_are_refused() {
             }
             _ => asked.honestly(),
         });
-        let dialled = dial(&fake);
+        let dialed = dial(&fake);
         let listed = ends(move || {
-            let archive = open(&dialled, Purpose::Look)?;
+            let archive = open(&dialed, Purpose::Look)?;
             archive.store.snapshots().map_err(|error| error.to_string())
         });
         is_refused(listed, &format!("list {number}"));
@@ -81,7 +81,7 @@ fn another_repository_behind_the_same_address_is_noticed() {
                 receipt_keys: Vec::new(),
             }])
         }
-        Some(Packet::Snapshot { .. }) if asked.connection == 1 => Reply::Cut,
+        Some(Packet::Snapshot { .. }) if asked.connection == 1 => Reply::Disconnect,
         _ => asked.honestly(),
     });
     let error = lab.restores(&fake, lab.good).unwrap_err();

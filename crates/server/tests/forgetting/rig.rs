@@ -82,9 +82,9 @@ impl Vault {
 }
 
 /// Makes the repository; the id of the key that is to be removed.
-fn make(target: &remote::Target) -> (KeyMaterial, KeyId) {
-    let environment = Environment::default();
-    let material = client::unlocked::new_material(&environment, InitOptions::default()).unwrap();
+fn make(target: &remote::Endpoint) -> (KeyMaterial, KeyId) {
+    let surroundings = Surroundings::default();
+    let material = client::archive::new_material(&surroundings, InitOptions::default()).unwrap();
     let slot = |role, secret: &[u8; 32]| {
         let new = NewSlot::new(role, "a key", 1, ids::KeyEpoch(0));
         let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
@@ -97,9 +97,9 @@ fn make(target: &remote::Target) -> (KeyMaterial, KeyId) {
         slot(crypto::Role::ReadWrite, &READ_WRITE),
     ];
     let removed = slots[1].0.id;
-    let config = client::unlocked::new_config(&material, InitOptions::default(), 1);
-    let keys = client::unlocked::new_keys(&material, slots, &environment).unwrap();
-    Remote::connect_to_make(target, Purpose::Backup, || Ok((config, keys))).unwrap();
+    let config = client::archive::config_of(&material, InitOptions::default(), 1);
+    let keys = client::archive::keys_of(&material, slots, &surroundings).unwrap();
+    Remote::connect_or_init(target, Purpose::Backup, || Ok((config, keys))).unwrap();
     (material, removed)
 }
 

@@ -8,7 +8,7 @@ use client::Archive;
 use client::backup::{self, Monitor, Progress};
 use client::manifest::ManifestReader;
 use crypto::SlotSecret;
-use remote::{Purpose, Remote, Target};
+use remote::{Endpoint, Purpose, Remote};
 use repository::snapshots::SnapshotRef;
 use server::control::Control;
 use server::control::http::router;
@@ -158,8 +158,8 @@ impl Machine {
         std::fs::write(self.source.join(name), bytes).unwrap();
     }
 
-    pub(crate) fn target(&self) -> Target {
-        Target {
+    pub(crate) fn target(&self) -> Endpoint {
+        Endpoint {
             host: self.identity.server.host.clone(),
             port: self.identity.server.port,
             tls: self.identity.tls(protocol::ALPN).unwrap(),
@@ -169,7 +169,7 @@ impl Machine {
             limits: [0, 0],
             first_patience: Duration::ZERO,
             patience: Duration::from_secs(10),
-            watch: Default::default(),
+            wait_control: Default::default(),
         }
     }
 

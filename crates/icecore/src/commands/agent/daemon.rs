@@ -47,13 +47,15 @@ fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
     let node = Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
     let target = node.target(context, Purpose::Agent)?;
     let failed = |error| context.failure(client::Error::Repository(error));
-    let bare = Remote::connect_bare(&target, Purpose::Agent).map_err(failed)?;
+    let connection = Remote::connect_control(&target, Purpose::Agent).map_err(failed)?;
     context.out.line(&format!("connected to {}", target.describe()))?;
     context.out.flush()?;
     let mut renewal = Renewal::new(&node.folder);
     while !context.is_cancelled() {
         renewal.look(&context.out);
-        let Some((number, json)) = bare.next_command(LOOK_AFTER).map_err(failed)? else { continue };
+        let Some((number, json)) = connection.next_command(LOOK_AFTER).map_err(failed)? else {
+            continue;
+        };
         if !done.insert(number) {
             continue;
         }
@@ -66,7 +68,7 @@ fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
         };
         context.out.line(&format!("command {number}: {text}"))?;
         context.out.flush()?;
-        bare.command_done(number, is_complete, &text).map_err(failed)?;
+        connection.command_done(number, is_complete, &text).map_err(failed)?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ use client::manifest::{ManifestReader, source_id};
 use client::report::{BackupReport, Ratios};
 use client::{UnlockedRepository, backup};
 use format::entry::Entry;
-use remote::figures::WireReport;
+use remote::metrics::NetworkReport;
 use serde::Serialize;
 
 /// Snapshots that are looked at for the size of the last run.
@@ -246,7 +246,7 @@ struct Summary<'a> {
 #[derive(Serialize)]
 struct Network {
     #[serde(flatten)]
-    wire: WireReport,
+    wire: NetworkReport,
     verdict: Option<String>,
 }
 
@@ -269,8 +269,8 @@ impl<'a> Summary<'a> {
         }
     }
 
-    fn over(self, wire: Option<WireReport>, chunk_cache: Option<CacheReport>) -> Self {
-        let verdict = |wire: &WireReport| network::verdict(wire, self.report.elapsed_secs);
+    fn over(self, wire: Option<NetworkReport>, chunk_cache: Option<CacheReport>) -> Self {
+        let verdict = |wire: &NetworkReport| network::verdict(wire, self.report.elapsed_secs);
         let network = wire.map(|wire| Network { verdict: verdict(&wire), wire });
         Self { network, chunk_cache, ..self }
     }

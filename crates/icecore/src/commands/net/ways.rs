@@ -9,8 +9,8 @@ use crate::failure::{Failure, Result};
 use crate::node::{Node, network, not_enrolled};
 use api::Name;
 use api::storages::{Storage, Storages};
-use remote::net_test::Gauge;
-use remote::{Purpose, Target};
+use remote::net_test::NetworkTest;
+use remote::{Endpoint, Purpose};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,24 @@ pub(super) struct Way {
     pub(super) from: String,
     /// Who is called.
     pub(super) to: String,
-    pub(super) target: Target,
+    pub(super) target: Endpoint,
     /// What to do when nobody answers.
     hint: &'static str,
 }
 
 impl Way {
-    pub(super) fn connect(&self) -> Result<Gauge> {
-        Gauge::connect(&self.target).map_err(|error| self.failed(error))
+    pub(super) fn connect(&self) -> Result<NetworkTest> {
+        NetworkTest::connect(&self.target).map_err(|error| self.failed(error))
     }
 
     /// Opens the domain of a node: jobs keep to the limits that are told then, and may be sent elsewhere.
-    pub(super) fn open(&self, gauge: &Gauge, context: &Context) -> Result<Option<(String, u16)>> {
-        let place = gauge.open(&self.target.domain).map_err(|error| self.failed(error))?;
-        if let Some(([up, down], reason)) = gauge.new_limits() {
+    pub(super) fn open(
+        &self,
+        test: &NetworkTest,
+        context: &Context,
+    ) -> Result<Option<(String, u16)>> {
+        let place = test.open(&self.target.domain).map_err(|error| self.failed(error))?;
+        if let Some(([up, down], reason)) = test.new_limits() {
             context.out.note(&network::limits(up, down, &reason));
         }
         Ok(place)
@@ -45,7 +49,7 @@ impl Way {
         Self {
             from: self.from.clone(),
             to: "the storage server of the domain".to_owned(),
-            target: Target { host, port, ..self.target.clone() },
+            target: Endpoint { host, port, ..self.target.clone() },
             hint: "Look whether it runs (icecore server storages), and whether its port is open from here.",
         }
     }
@@ -139,8 +143,8 @@ fn folder(given: Option<&Path>, variable: &str, default: &str) -> PathBuf {
     given.map(Path::to_owned).or(named).unwrap_or_else(|| PathBuf::from(default))
 }
 
-fn target(host: String, port: u16, tls: Arc<rustls::ClientConfig>, context: &Context) -> Target {
-    Target {
+fn target(host: String, port: u16, tls: Arc<rustls::ClientConfig>, context: &Context) -> Endpoint {
+    Endpoint {
         host,
         port,
         tls,
@@ -150,6 +154,6 @@ fn target(host: String, port: u16, tls: Arc<rustls::ClientConfig>, context: &Con
         limits: [0, 0],
         first_patience: Duration::ZERO,
         patience: Duration::ZERO,
-        watch: Default::default(),
+        wait_control: Default::default(),
     }
 }

@@ -1,12 +1,12 @@
 //! Where a server is, and how to talk to it.
 
-use crate::watch::Watch;
+use crate::wait_control::WaitControl;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a server is, and how to talk to it.
 #[derive(Clone)]
-pub struct Target {
+pub struct Endpoint {
     /// Host name or address.
     pub host: String,
     /// Port.
@@ -26,10 +26,10 @@ pub struct Target {
     /// How long to try again when the server cannot be reached, once it was.
     pub patience: Duration,
     /// Who waits.
-    pub watch: Watch,
+    pub wait_control: WaitControl,
 }
 
-impl Target {
+impl Endpoint {
     /// For people.
     pub fn describe(&self) -> String {
         if self.host.contains(':') {

@@ -1,9 +1,9 @@
 //! A session on a server.
 
 use crate::Remote;
-use crate::growth::{Growth, STREAMS_MAX, Step};
-use crate::store::nonsense;
+use crate::store::bad_reply;
 use crate::stream::{Pending, Stream};
+use crate::stream_scaler::{STREAMS_MAX, Step, StreamScaler};
 use format::manifest::{Head, snapshot_id};
 use format::record::{self, SealedRecord};
 use ids::ObjectId;
@@ -29,11 +29,11 @@ const TURN_EVERY: Duration = Duration::from_secs(3);
 const APPEND: u8 = 17;
 
 /// A session on a server.
-pub(crate) struct RemoteSink {
+pub(crate) struct RemoteWriteSession {
     remote: Arc<Remote>,
     /// Name and secret: for further streams.
     token: ([u8; 16], [u8; 16]),
-    growth: Growth,
+    scaler: StreamScaler,
     /// Streams that new records go to: the others rest.
     used: AtomicUsize,
     /// Which of the connection's sessions this is.
@@ -70,7 +70,7 @@ impl Seen {
     }
 }
 
-impl RemoteSink {
+impl RemoteWriteSession {
     pub(crate) fn begin(
         remote: Arc<Remote>,
         base: Option<SnapshotRef>,
@@ -80,27 +80,27 @@ impl RemoteSink {
         let record = PathBytes(session_record.to_bytes());
         let begin = Packet::Begin { base, what: String::new(), record };
         let Packet::Begun { session, secret, is_empty } = begun(&remote, &begin)? else {
-            return Err(nonsense("Begin"));
+            return Err(bad_reply("Begin"));
         };
         let epoch = remote.first.begin_session();
         // A session that the server lost has left its own behind.
         remote.leave_streams();
-        for _ in 1..remote.target.streams {
+        for _ in 1..remote.endpoint.streams {
             remote.add_stream(session, secret);
         }
         let (seen, committed) = Default::default();
-        let (token, growth) = ((session, secret), Growth::default());
+        let (token, scaler) = ((session, secret), StreamScaler::default());
         let used = AtomicUsize::new(usize::MAX);
-        Ok(Self { remote, token, growth, used, epoch, is_empty, seen, committed })
+        Ok(Self { remote, token, scaler, used, epoch, is_empty, seen, committed })
     }
 
     /// Another stream, where it helps and nobody said how many there are to be.
     fn grow(&self) {
-        if self.remote.target.streams > 0 || !self.growth.is_due() {
+        if self.remote.endpoint.streams > 0 || !self.scaler.is_due() {
             return;
         }
         let streams = self.remote.streams().len();
-        match self.growth.look(self.remote.report()) {
+        match self.scaler.look(self.remote.report()) {
             Step::Add if streams < STREAMS_MAX => {
                 self.remote.add_stream(self.token.0, self.token.1)
             }
@@ -113,7 +113,7 @@ impl RemoteSink {
     fn stream(&self) -> Arc<Stream> {
         let first = self.remote.first.clone();
         let all = self.remote.streams().into_iter().take(self.used.load(Ordering::Relaxed));
-        all.min_by_key(|stream| stream.bytes_on_their_way()).unwrap_or(first)
+        all.min_by_key(|stream| stream.bytes_in_flight()).unwrap_or(first)
     }
 }
 
@@ -122,7 +122,7 @@ fn begun(remote: &Remote, begin: &Packet) -> Result<Packet> {
     let start = Instant::now();
     loop {
         match remote.first.call(begin) {
-            Err(repository::Error::InUse { .. }) if start.elapsed() < remote.target.patience => {
+            Err(repository::Error::InUse { .. }) if start.elapsed() < remote.endpoint.patience => {
                 std::thread::sleep(TURN_EVERY);
             }
             begun => return begun,
@@ -130,7 +130,7 @@ fn begun(remote: &Remote, begin: &Packet) -> Result<Packet> {
     }
 }
 
-impl RemoteSink {
+impl RemoteWriteSession {
     /// Waits until the server has taken all that was appended.
     fn drain(&self) -> Result<()> {
         self.remote.first.drain(self.epoch)?;
@@ -138,7 +138,7 @@ impl RemoteSink {
     }
 }
 
-impl WriteSession for RemoteSink {
+impl WriteSession for RemoteWriteSession {
     fn claim(&self, id: &ObjectId) -> Result<Claim> {
         let mut seen = self.seen.lock();
         if seen.see(id) {
@@ -153,7 +153,7 @@ impl WriteSession for RemoteSink {
             let pending = self.remote.first.request_in(self.epoch, &claim)?;
             Ok((ids.len(), pending))
         };
-        Ok(Box::new(Asked(ids.chunks(IDS_MAX).map(ask).collect::<Result<_>>()?)))
+        Ok(Box::new(PendingClaims(ids.chunks(IDS_MAX).map(ask).collect::<Result<_>>()?)))
     }
 
     fn are_stored(&self, ids: &[ObjectId]) -> Result<Vec<bool>> {
@@ -177,7 +177,7 @@ impl WriteSession for RemoteSink {
     fn next_snapshot(&self) -> Result<u64> {
         match self.remote.first.call_in(self.epoch, &Packet::GetNumber {})? {
             Packet::Number { number } => Ok(number),
-            _ => Err(nonsense("GetNumber")),
+            _ => Err(bad_reply("GetNumber")),
         }
     }
 
@@ -206,7 +206,7 @@ impl WriteSession for RemoteSink {
                 let snapshot = SnapshotRef { sequence: name.sequence, id: name.id };
                 Ok(CommittedSnapshot { snapshot, stored_bytes })
             }
-            _ => Err(nonsense("Commit")),
+            _ => Err(bad_reply("Commit")),
         }
     }
 }
@@ -219,7 +219,7 @@ fn own_name(manifest: &SealedRecord) -> Result<SnapshotName> {
     Ok(SnapshotName { sequence: head.sequence, id: snapshot_id(record.clear) })
 }
 
-impl Drop for RemoteSink {
+impl Drop for RemoteWriteSession {
     /// Without a snapshot: the server lets go of it now, and not only when it has waited in vain.
     fn drop(&mut self) {
         let is_there = !self.remote.first.is_over() && self.remote.first.epoch() == self.epoch;
@@ -243,9 +243,9 @@ fn append_frame(record: &SealedRecord) -> Vec<u8> {
 }
 
 /// Questions whose answers are on their way.
-struct Asked(Vec<(usize, Pending)>);
+struct PendingClaims(Vec<(usize, Pending)>);
 
-impl PendingReply for Asked {
+impl PendingReply for PendingClaims {
     fn is_ready(&self) -> bool {
         self.0.iter().all(|(_, pending)| pending.is_ready())
     }
@@ -262,9 +262,9 @@ impl PendingReply for Asked {
 fn unpack(answer: Packet, count: usize) -> Result<Vec<bool>> {
     match answer {
         Packet::Answers { count: said, bits } => {
-            answers::unpack(said, &bits, count).map_err(|_| nonsense("Claim"))
+            answers::unpack(said, &bits, count).map_err(|_| bad_reply("Claim"))
         }
-        _ => Err(nonsense("Claim")),
+        _ => Err(bad_reply("Claim")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! When another stream helps: one is held back by loss or by a window, and there is more to send.
 //! Where one fills the link, more would only lose packets: of their own, and of others.
 
-use crate::figures::WireReport;
+use crate::metrics::NetworkReport;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
@@ -32,11 +32,11 @@ pub(crate) enum Step {
 
 /// Decides, from time to time.
 #[derive(Default)]
-pub(crate) struct Growth(Mutex<State>);
+pub(crate) struct StreamScaler(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    last: Option<(Instant, WireReport)>,
+    last: Option<(Instant, NetworkReport)>,
     /// The first span is over, in which every stream loses packets.
     is_warm: bool,
     /// Bytes a second that arrived before a stream was added.
@@ -44,11 +44,11 @@ struct State {
     is_over: bool,
 }
 
-impl Growth {
+impl StreamScaler {
     /// Whether it is time to look.
     pub(crate) fn is_due(&self) -> bool {
         let state = self.0.lock();
-        let every = |report: &WireReport| {
+        let every = |report: &NetworkReport| {
             EVERY.max(Duration::from_secs_f64(report.min_rtt_ms.max(0.0) / 1e3) * ROUND_TRIPS)
         };
         !state.is_over
@@ -56,7 +56,7 @@ impl Growth {
     }
 
     /// What to do, by what happened since the last look.
-    pub(crate) fn look(&self, now: WireReport) -> Step {
+    pub(crate) fn look(&self, now: NetworkReport) -> Step {
         let mut state = self.0.lock();
         match state.last.replace((Instant::now(), now)) {
             Some((at, before)) => state.step(&before, &now, at.elapsed().as_secs_f64()),
@@ -66,7 +66,7 @@ impl Growth {
 }
 
 impl State {
-    fn step(&mut self, before: &WireReport, now: &WireReport, secs: f64) -> Step {
+    fn step(&mut self, before: &NetworkReport, now: &NetworkReport, secs: f64) -> Step {
         let rate = now.acked_bytes.saturating_sub(before.acked_bytes) as f64 / secs;
         if self.before.take().is_some_and(|before| rate < before * FASTER_MIN) {
             self.is_over = true;
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-fn helps(before: &WireReport, now: &WireReport, secs: f64) -> bool {
+fn helps(before: &NetworkReport, now: &NetworkReport, secs: f64) -> bool {
     let waited = now.empty_wait_secs - before.empty_wait_secs;
     if now.min_rtt_ms < 1.0 || waited < secs * WAITED_MIN {
         return false;
@@ -101,13 +101,17 @@ mod tests {
 
     #[test]
     fn only_who_waits_and_is_held_back_on_a_long_way_gets_another_stream() {
-        let before = WireReport { min_rtt_ms: 28.0, ..WireReport::default() };
-        let waits =
-            WireReport { empty_wait_secs: 2.0, busy_secs: 2.0, sent_bytes: 14_000_000, ..before };
-        let lossy = WireReport { retransmitted: 100, ..waits };
-        let narrow = WireReport { receiver_limited_secs: 1.0, ..waits };
-        let near = WireReport { min_rtt_ms: 0.1, ..lossy };
-        let idle = WireReport { empty_wait_secs: 0.1, ..lossy };
+        let before = NetworkReport { min_rtt_ms: 28.0, ..NetworkReport::default() };
+        let waits = NetworkReport {
+            empty_wait_secs: 2.0,
+            busy_secs: 2.0,
+            sent_bytes: 14_000_000,
+            ..before
+        };
+        let lossy = NetworkReport { retransmitted: 100, ..waits };
+        let narrow = NetworkReport { receiver_limited_secs: 1.0, ..waits };
+        let near = NetworkReport { min_rtt_ms: 0.1, ..lossy };
+        let idle = NetworkReport { empty_wait_secs: 0.1, ..lossy };
         for (now, expected) in
             [(waits, false), (lossy, true), (narrow, true), (near, false), (idle, false)]
         {
@@ -118,7 +122,7 @@ mod tests {
     #[test]
     fn a_stream_that_makes_nothing_faster_rests_and_no_other_is_tried() {
         // A look every two seconds; in each so many megabytes arrive, and some packets are lost.
-        let mut report = WireReport { min_rtt_ms: 28.0, ..WireReport::default() };
+        let mut report = NetworkReport { min_rtt_ms: 28.0, ..NetworkReport::default() };
         let mut state = State::default();
         let mut look = |megabytes: u64| {
             let before = report;
@@ -136,13 +140,13 @@ mod tests {
 
     #[test]
     fn who_is_far_away_looks_seldom() {
-        let growth = Growth::default();
-        let far = WireReport { min_rtt_ms: 1e6, ..WireReport::default() };
-        assert!(growth.is_due());
-        assert_eq!(growth.look(far), Step::Stay);
-        growth.0.lock().last.as_mut().unwrap().0 -= EVERY;
-        assert!(!growth.is_due());
-        growth.0.lock().last.as_mut().unwrap().1.min_rtt_ms = 28.0;
-        assert!(growth.is_due());
+        let scaler = StreamScaler::default();
+        let far = NetworkReport { min_rtt_ms: 1e6, ..NetworkReport::default() };
+        assert!(scaler.is_due());
+        assert_eq!(scaler.look(far), Step::Stay);
+        scaler.0.lock().last.as_mut().unwrap().0 -= EVERY;
+        assert!(!scaler.is_due());
+        scaler.0.lock().last.as_mut().unwrap().1.min_rtt_ms = 28.0;
+        assert!(scaler.is_due());
     }
 }

@@ -1,13 +1,13 @@
 //! Keeps a stream connected: dials, greets, opens or attaches, moves frames both ways, and comes
 //! back after a cut until patience is at its end.
 
-use crate::dial::{Dialled, dial, ended, is_ended};
-use crate::figures::Figures;
-use crate::inbox::Inbox;
-use crate::remote::{Opened, Purpose, Role};
+use crate::dial::{Dialed, dial, ended, is_ended};
+use crate::metrics::Metrics;
+use crate::remote::{Opened, Purpose, StreamRole};
+use crate::route::Route;
+use crate::server_messages::ServerMessages;
 use crate::stream::Stream;
-use crate::way::Way;
-use crate::{Failure, Target};
+use crate::{Endpoint, Failure};
 use parking_lot::Mutex;
 use protocol::packet::End;
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
@@ -38,51 +38,51 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 type Tls = TlsStream<TcpStream>;
 
 /// What keeps a stream connected.
-pub(crate) struct Drive {
+pub(crate) struct ConnectionDriver {
     /// Which stream it is, from 0.
     pub(crate) number: u8,
-    pub(crate) way: Arc<Way>,
+    pub(crate) route: Arc<Route>,
     pub(crate) stream: Arc<Stream>,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) role: Arc<Mutex<Role>>,
+    pub(crate) server_messages: Arc<ServerMessages>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) role: Arc<Mutex<StreamRole>>,
     /// What the first stream opens again when its session is lost; others end then.
     pub(crate) purpose: Option<Purpose>,
     /// The settings of the repository, once they were told: they never change.
     pub(crate) config: Vec<u8>,
     /// When a packet last came in.
-    pub(crate) heard: Mutex<Instant>,
+    pub(crate) last_received: Mutex<Instant>,
     /// Told once whether the first connection worked.
     pub(crate) first: Option<oneshot::Sender<Result<Opened, Failure>>>,
     /// It was told that the server is away.
-    pub(crate) is_away: bool,
+    pub(crate) told_unreachable: bool,
 }
 
 /// What a connection came to.
-enum Met {
+enum Connected {
     /// The stream can go on; so many of its records were taken.
-    Here(Box<Dialled>, Option<u64>),
+    Ready(Box<Dialed>, Option<u64>),
     /// Host and port at which the domain lies.
-    Elsewhere((String, u16)),
+    Redirect((String, u16)),
 }
 
-impl Drive {
+impl ConnectionDriver {
     pub(crate) async fn run(mut self) {
         let mut lost_since: Option<Instant> = None;
         let mut pause = PAUSE_FIRST;
         loop {
             let answers = self.stream.answers();
-            let watch = self.way.governing.watch.clone();
+            let wait_control = self.route.control_server.wait_control.clone();
             let connected = tokio::select! {
                 connected = self.connect() => connected,
-                () = watch.cancelled() => Err(Failure::stopped()),
+                () = wait_control.cancelled() => Err(Failure::stopped()),
             };
             let failure = match connected {
-                Ok((dialled, applied)) => {
-                    if std::mem::take(&mut self.is_away) {
-                        watch.tell("the server is there again");
+                Ok((dialed, applied)) => {
+                    if std::mem::take(&mut self.told_unreachable) {
+                        wait_control.tell("the server is there again");
                     }
-                    self.serve(dialled, applied).await
+                    self.serve(dialed, applied).await
                 }
                 Err(failure) => failure,
             };
@@ -92,23 +92,23 @@ impl Drive {
             }
             let since = *lost_since.get_or_insert_with(Instant::now);
             let is_first = self.first.is_some();
-            let target = &self.way.governing;
-            let patience = if is_first { target.first_patience } else { target.patience };
+            let endpoint = &self.route.control_server;
+            let patience = if is_first { endpoint.first_patience } else { endpoint.patience };
             if self.starts_over(&failure) {
                 continue;
             }
-            let gives_up = !failure.is_of_the_moment() || since.elapsed() > patience;
+            let gives_up = !failure.is_transient() || since.elapsed() > patience;
             if let Some(first) = self.first.take_if(|_| gives_up) {
                 let _ = first.send(Err(failure.clone()));
             }
             if gives_up || self.stream.is_over() {
                 return self.stream.end(failure);
             }
-            self.figures.cuts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            self.tell_that_it_is_away(&failure, patience);
+            self.metrics.disconnects.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.tell_unreachable(&failure, patience);
             tokio::select! {
                 () = tokio::time::sleep(jittered(pause)) => {}
-                () = watch.cancelled() => return self.give_up(Failure::stopped()),
+                () = wait_control.cancelled() => return self.give_up(Failure::stopped()),
             }
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -123,53 +123,53 @@ impl Drive {
     }
 
     /// Once each time that the server is lost; further streams of a job say nothing.
-    fn tell_that_it_is_away(&mut self, failure: &Failure, patience: Duration) {
-        if self.number > 0 || self.is_away {
+    fn tell_unreachable(&mut self, failure: &Failure, patience: Duration) {
+        if self.number > 0 || self.told_unreachable {
             return;
         }
-        self.is_away = true;
+        self.told_unreachable = true;
         let why = failure.clone().into_error();
         let minutes = patience.as_secs().div_ceil(60);
         let text = format!("server unreachable ({why}); retrying for up to {minutes} min");
-        self.way.governing.watch.tell(&text);
+        self.route.control_server.wait_control.tell(&text);
     }
 
     /// When the server has lost the session, the stream goes on without it: whoever wrote is told, and
     /// may begin another one.
     fn starts_over(&self, failure: &Failure) -> bool {
-        let (Some(purpose), true) = (self.purpose, failure.is_of_a_lost_session()) else {
+        let (Some(purpose), true) = (self.purpose, failure.is_session_lost()) else {
             return false;
         };
         let mut role = self.role.lock();
-        if !matches!(*role, Role::Attach { .. }) {
+        if !matches!(*role, StreamRole::Attach { .. }) {
             return false;
         }
-        *role = Role::Open(purpose);
+        *role = StreamRole::Open(purpose);
         self.stream.lose_session(failure);
         true
     }
 
     /// A connection on which the stream can go on; and how many of its records were taken.
-    async fn connect(&mut self) -> Result<(Dialled, Option<u64>), Failure> {
-        if self.way.is_in_doubt() {
-            self.ask_the_way().await?;
+    async fn connect(&mut self) -> Result<(Dialed, Option<u64>), Failure> {
+        if self.route.is_recheck_due() {
+            self.look_up_route().await?;
         }
         loop {
-            let target = self.way.target();
-            let met = self.connect_to(&target).await;
-            match (met, self.way.is_elsewhere()) {
-                (Ok(Met::Elsewhere(place)), false) => self.way.lead(Some(place)),
-                (Ok(Met::Elsewhere(_)), true) => {
-                    let text = format!("the storage server {} names another", target.describe());
-                    return Err(Failure::Nonsense(text));
+            let endpoint = self.route.endpoint();
+            let met = self.connect_to(&endpoint).await;
+            match (met, self.route.is_redirected()) {
+                (Ok(Connected::Redirect(place)), false) => self.route.redirect_to(Some(place)),
+                (Ok(Connected::Redirect(_)), true) => {
+                    let text = format!("the storage server {} names another", endpoint.describe());
+                    return Err(Failure::ProtocolError(text));
                 }
-                (Ok(Met::Here(dialled, applied)), _) => {
-                    self.way.answered();
-                    return Ok((*dialled, applied));
+                (Ok(Connected::Ready(dialed, applied)), _) => {
+                    self.route.answered();
+                    return Ok((*dialed, applied));
                 }
-                (Err(failure), is_elsewhere) => {
-                    if is_elsewhere && matches!(failure, Failure::Lost { .. }) {
-                        self.way.missed();
+                (Err(failure), is_redirected) => {
+                    if is_redirected && matches!(failure, Failure::Unreachable { .. }) {
+                        self.route.unreachable();
                     }
                     return Err(failure);
                 }
@@ -177,21 +177,21 @@ impl Drive {
         }
     }
 
-    /// Asks the governing server where the domain lies now. When it cannot be reached either, nothing changes.
-    async fn ask_the_way(&self) -> Result<(), Failure> {
+    /// Asks the control server where the domain lies now. When it cannot be reached either, nothing changes.
+    async fn look_up_route(&self) -> Result<(), Failure> {
         let asked = async {
-            let target = &self.way.governing;
-            let mut dialled = dial(target).await?;
-            let open = Role::Open(Purpose::Look).request(&target.domain);
-            match self.greet(&mut dialled.stream, &open).await?.1 {
-                Packet::Elsewhere { host, port } => self.way.lead(Some((host, port))),
-                Packet::Opened { .. } => self.way.lead(None),
-                other => return Err(Failure::of(other)),
+            let endpoint = &self.route.control_server;
+            let mut dialed = dial(endpoint).await?;
+            let open = StreamRole::Open(Purpose::Look).request(&endpoint.domain);
+            match self.greet(&mut dialed.stream, &open).await?.1 {
+                Packet::Elsewhere { host, port } => self.route.redirect_to(Some((host, port))),
+                Packet::Opened { .. } => self.route.redirect_to(None),
+                other => return Err(Failure::from_packet(other)),
             }
             Ok(())
         };
         match asked.await {
-            Err(failure) if !failure.is_of_the_moment() => Err(failure),
+            Err(failure) if !failure.is_transient() => Err(failure),
             _ => Ok(()),
         }
     }
@@ -205,25 +205,26 @@ impl Drive {
     ) -> Result<((String, i64, u8), Packet), Failure> {
         let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
         let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };
-        self.say(stream, &[hello.frame(0), request.frame(0)].concat()).await?;
-        let Packet::Welcome { version, node, time_secs, streams, .. } = self.hear(stream).await?
+        self.send_frames(stream, &[hello.frame(0), request.frame(0)].concat()).await?;
+        let Packet::Welcome { version, node, time_secs, streams, .. } =
+            self.receive_reply(stream).await?
         else {
-            return Err(Failure::Nonsense("the server does not greet".into()));
+            return Err(Failure::ProtocolError("the server does not greet".into()));
         };
         if !(VERSION_OLDEST..=VERSION_NEWEST).contains(&version) {
-            return Err(Failure::Nonsense(format!("the server speaks version {version}")));
+            return Err(Failure::ProtocolError(format!("the server speaks version {version}")));
         }
-        Ok(((node, time_secs, streams), self.hear(stream).await?))
+        Ok(((node, time_secs, streams), self.receive_reply(stream).await?))
     }
 
-    async fn connect_to(&mut self, target: &Target) -> Result<Met, Failure> {
-        let mut dialled = dial(target).await?;
-        let stream = &mut dialled.stream;
-        let request = self.role.lock().request(&target.domain);
+    async fn connect_to(&mut self, endpoint: &Endpoint) -> Result<Connected, Failure> {
+        let mut dialed = dial(endpoint).await?;
+        let stream = &mut dialed.stream;
+        let request = self.role.lock().request(&endpoint.domain);
         let ((node, time_secs, streams), answer) = self.greet(stream, &request).await?;
         match answer {
-            Packet::Attached { applied } => Ok(Met::Here(dialled.into(), Some(applied))),
-            Packet::Elsewhere { host, port } => Ok(Met::Elsewhere((host, port))),
+            Packet::Attached { applied } => Ok(Connected::Ready(dialed.into(), Some(applied))),
+            Packet::Elsewhere { host, port } => Ok(Connected::Redirect((host, port))),
             Packet::Opened {
                 domain,
                 config,
@@ -246,14 +247,14 @@ impl Drive {
                     receipt_keys: keys.collect(),
                     streams,
                     time_secs,
-                    buffers: dialled.buffers,
+                    buffers: dialed.buffers,
                 };
                 if let Some(first) = self.first.take() {
                     let _ = first.send(Ok(opened));
                 }
-                Ok(Met::Here(dialled.into(), None))
+                Ok(Connected::Ready(dialed.into(), None))
             }
-            other => Err(Failure::of(other)),
+            other => Err(Failure::from_packet(other)),
         }
     }
 
@@ -265,11 +266,12 @@ impl Drive {
         if self.config == config {
             return Ok(());
         }
-        let text = format!("{} shows another repository than before", self.way.target().describe());
-        Err(Failure::Nonsense(text))
+        let text =
+            format!("{} shows another repository than before", self.route.endpoint().describe());
+        Err(Failure::ProtocolError(text))
     }
 
-    async fn say(&self, stream: &mut Tls, frames: &[u8]) -> Result<(), Failure> {
+    async fn send_frames(&self, stream: &mut Tls, frames: &[u8]) -> Result<(), Failure> {
         let said = async {
             stream.write_all(frames).await?;
             stream.flush().await
@@ -278,7 +280,7 @@ impl Drive {
     }
 
     /// The next answer, before anything else is on the way. What comes unasked meanwhile is noted.
-    async fn hear(&self, stream: &mut Tls) -> Result<Packet, Failure> {
+    async fn receive_reply(&self, stream: &mut Tls) -> Result<Packet, Failure> {
         let heard = async {
             let mut reader = FrameReader::new(&mut *stream, End::Server);
             loop {
@@ -286,31 +288,31 @@ impl Drive {
                 let body = reader.body(header, &Rate::default()).await?;
                 match Packet::decode(header.kind, body)? {
                     unasked @ (Packet::Limits { .. } | Packet::Command { .. }) => {
-                        let _ = self.inbox.take(unasked);
+                        let _ = self.server_messages.take(unasked);
                     }
                     answer => return Ok::<_, Error>(answer),
                 }
             }
         };
         match within(heard).await.map_err(|error| self.failure(error))? {
-            fault @ Packet::Fault { .. } => Err(Failure::of(fault)),
+            fault @ Packet::Fault { .. } => Err(Failure::from_packet(fault)),
             answer => Ok(answer),
         }
     }
 
     /// Moves frames until the connection fails.
-    pub(crate) async fn serve(&self, dialled: Dialled, applied: Option<u64>) -> Failure {
+    pub(crate) async fn serve(&self, dialed: Dialed, applied: Option<u64>) -> Failure {
         if let Err(failure) = self.stream.reconnected(applied) {
             return failure;
         }
-        self.figures.connected(self.number, dialled.buffers);
-        let socket = dup(&dialled.stream);
-        *self.heard.lock() = Instant::now();
-        let (read, write) = tokio::io::split(dialled.stream);
+        self.metrics.connected(self.number, dialed.buffers);
+        let socket = dup(&dialed.stream);
+        *self.last_received.lock() = Instant::now();
+        let (read, write) = tokio::io::split(dialed.stream);
         tokio::select! {
             failure = self.read_all(read) => failure,
             failure = self.write_all(write) => failure,
-            () = self.sample(socket) => Failure::Nonsense("sampling ended".into()),
+            () = self.sample(socket) => Failure::ProtocolError("sampling ended".into()),
         }
     }
 
@@ -319,14 +321,14 @@ impl Drive {
         loop {
             let packet = async {
                 let header = reader.header().await?;
-                let body = reader.body(header, &self.inbox.down).await?;
+                let body = reader.body(header, &self.server_messages.down).await?;
                 Ok::<_, Error>((header.request, Packet::decode(header.kind, body)?))
             };
             match packet.await {
                 Ok((request, packet)) => {
-                    self.figures.received(reader.bytes);
+                    self.metrics.received(reader.bytes);
                     reader.bytes = 0;
-                    *self.heard.lock() = Instant::now();
+                    *self.last_received.lock() = Instant::now();
                     self.note_session(&packet);
                     if let Err(failure) = self.stream.receive(request, packet) {
                         return failure;
@@ -341,7 +343,7 @@ impl Drive {
     fn note_session(&self, packet: &Packet) {
         if let Packet::Begun { session, secret, .. } = packet {
             let (session, secret, stream) = (*session, *secret, self.number);
-            *self.role.lock() = Role::Attach { session, secret, stream };
+            *self.role.lock() = StreamRole::Attach { session, secret, stream };
         }
     }
 
@@ -353,18 +355,18 @@ impl Drive {
             }
             self.stream.written();
             let before = Instant::now();
-            let waited = tokio::time::timeout(PING_EVERY, self.stream.kick.notified()).await;
-            self.figures.full_waits.add(before.elapsed());
+            let waited = tokio::time::timeout(PING_EVERY, self.stream.wake_writer.notified()).await;
+            self.metrics.full_waits.add(before.elapsed());
             if waited.is_err() {
                 self.stream.tell(&Packet::Ping {});
             }
             // Nor is it enough that it says that it is there.
-            if self.heard.lock().elapsed().max(self.stream.owed_for()) > SILENT_MAX {
+            if self.last_received.lock().elapsed().max(self.stream.overdue_for()) > SILENT_MAX {
                 return self.failure(Error::TooSlow { bytes: 1, secs: SILENT_MAX.as_secs() });
             }
             if self.stream.is_over() {
                 let _ = write.shutdown().await;
-                return Failure::Nonsense("the stream is over".into());
+                return Failure::ProtocolError("the stream is over".into());
             }
         }
     }
@@ -372,8 +374,8 @@ impl Drive {
     async fn write_some(&self, write: &mut WriteHalf<Tls>) -> transport::Result<()> {
         let mut wrote = false;
         while let Some(frame) = self.stream.next_frame() {
-            frames::write(write, &frame, &self.inbox.up, &self.figures.moved).await?;
-            self.figures.sent(frame.len() as u64);
+            frames::write(write, &frame, &self.server_messages.up, &self.metrics.moved).await?;
+            self.metrics.sent(frame.len() as u64);
             wrote = true;
         }
         if wrote {
@@ -387,14 +389,14 @@ impl Drive {
         loop {
             ticks.tick().await;
             if let Some(info) = socket.as_ref().and_then(|socket| TcpInfo::of(socket).ok()) {
-                self.figures.sample(self.number, info);
+                self.metrics.sample(self.number, info);
             }
         }
     }
 
     fn failure(&self, error: Error) -> Failure {
         let kind = match &error {
-            Error::Protocol(error) => return Failure::Nonsense(error.to_string()),
+            Error::Protocol(error) => return Failure::ProtocolError(error.to_string()),
             Error::Io(error) if is_ended(error) => return ended(),
             Error::Io(error) if repository::storage::is_connection_error(error.kind()) => {
                 error.kind()
@@ -402,7 +404,11 @@ impl Drive {
             Error::TooSlow { .. } => ErrorKind::TimedOut,
             Error::Io(_) | Error::Closed => ErrorKind::ConnectionReset,
         };
-        Failure::Lost { server: self.way.target().describe(), reason: error.to_string(), kind }
+        Failure::Unreachable {
+            server: self.route.endpoint().describe(),
+            reason: error.to_string(),
+            kind,
+        }
     }
 }
 

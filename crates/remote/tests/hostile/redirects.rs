@@ -1,4 +1,4 @@
-//! `Elsewhere` is the governing server's word (P-6.5): from a storage server it is not believed, and where it leads to
+//! `Elsewhere` is the control server's word (P-6.5): from a storage server it is not believed, and where it leads to
 //! stands a server of the same authority.
 
 use crate::fake::{Asked, Fake, Reply};
@@ -8,16 +8,16 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-fn elsewhere(place: SocketAddr) -> Reply {
+fn redirect(place: SocketAddr) -> Reply {
     Reply::Say(vec![Packet::Elsewhere { host: place.ip().to_string(), port: place.port() }])
 }
 
 impl Lab {
-    /// A governing server of the same authority as `storage`, which sends everybody there.
-    fn governs(&self, storage: &Fake) -> Fake {
+    /// A control server of the same authority as `storage`, which sends everybody there.
+    fn control_server_for(&self, storage: &Fake) -> Fake {
         let place = storage.address;
         storage.beside(None, move |asked| match asked.packet {
-            Packet::Open { .. } => elsewhere(place),
+            Packet::Open { .. } => redirect(place),
             _ => asked.honestly(),
         })
     }
@@ -35,10 +35,10 @@ fn connections(fake: &Fake) -> u64 {
 fn an_honest_storage_server_is_found_and_serves() {
     let lab = Lab::new();
     let storage = lab.lies(|asked| asked.honestly());
-    let governing = lab.governs(&storage);
-    let name = lab.backs_up(&governing).unwrap();
-    assert_eq!(lab.restores(&governing, name), Ok(()));
-    assert!(connections(&storage) >= 2 && connections(&governing) >= 2);
+    let control_server = lab.control_server_for(&storage);
+    let name = lab.backs_up(&control_server).unwrap();
+    assert_eq!(lab.restores(&control_server, name), Ok(()));
+    assert!(connections(&storage) >= 2 && connections(&control_server) >= 2);
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn a_storage_server_that_sends_nodes_on_is_not_believed() {
     let place = Arc::new(OnceLock::new());
     let told = place.clone();
     let storage = lab.lies(move |asked| match asked.packet {
-        Packet::Open { .. } => elsewhere(*told.get().unwrap()),
+        Packet::Open { .. } => redirect(*told.get().unwrap()),
         _ => asked.honestly(),
     });
-    let (third, governing) = (lab.honest_beside(&storage), lab.governs(&storage));
+    let (third, control_server) = (lab.honest_beside(&storage), lab.control_server_for(&storage));
     place.set(third.address).unwrap();
-    for job in [lab.restores(&governing, lab.good), lab.backs_up(&governing).map(drop)] {
+    for job in [lab.restores(&control_server, lab.good), lab.backs_up(&control_server).map(drop)] {
         let error = job.expect_err("it was sent on");
         assert!(error.contains("names another"), "{error}");
     }
@@ -65,36 +65,37 @@ fn servers_that_send_nodes_to_each_other_send_nobody_in_circles() {
     let place = Arc::new(OnceLock::new());
     let told = place.clone();
     let storage = lab.lies(move |asked| match asked.packet {
-        Packet::Open { .. } => elsewhere(*told.get().unwrap()),
+        Packet::Open { .. } => redirect(*told.get().unwrap()),
         _ => asked.honestly(),
     });
-    let governing = lab.governs(&storage);
-    place.set(governing.address).unwrap();
-    is_refused(lab.restores(&governing, lab.good), "back to who sent it");
-    assert_eq!((connections(&governing), connections(&storage)), (1, 1));
+    let control_server = lab.control_server_for(&storage);
+    place.set(control_server.address).unwrap();
+    is_refused(lab.restores(&control_server, lab.good), "back to who sent it");
+    assert_eq!((connections(&control_server), connections(&storage)), (1, 1));
 }
 
 /// Kinds of packets at which the first connection is cut: `GetSnapshot` of a restore, `Claim` of a backup.
-const CUT_AT: [u8; 2] = [5, 15];
+const DISCONNECT_AT: [u8; 2] = [5, 15];
 
 #[test]
 fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
     let lab = Lab::new();
-    for kind in CUT_AT {
+    for kind in DISCONNECT_AT {
         let place = Arc::new(OnceLock::new());
         let told = place.clone();
         let storage = lab.lies(move |asked: Asked<'_>| match asked.packet {
             Packet::Open { .. } | Packet::Attach { .. } if asked.connection > 1 => {
-                elsewhere(*told.get().unwrap())
+                redirect(*told.get().unwrap())
             }
-            packet if packet.kind() == kind => Reply::Cut,
+            packet if packet.kind() == kind => Reply::Disconnect,
             _ => asked.honestly(),
         });
-        let (third, governing) = (lab.honest_beside(&storage), lab.governs(&storage));
+        let (third, control_server) =
+            (lab.honest_beside(&storage), lab.control_server_for(&storage));
         place.set(third.address).unwrap();
         let job = match kind {
-            5 => lab.restores(&governing, lab.good),
-            _ => lab.backs_up(&governing).map(drop),
+            5 => lab.restores(&control_server, lab.good),
+            _ => lab.backs_up(&control_server).map(drop),
         };
         let error = job.expect_err("it was sent on");
         assert!(error.contains("names another"), "{kind}: {error}");
@@ -103,18 +104,18 @@ fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
 }
 
 #[test]
-fn elsewhere_is_no_answer_to_anything_but_open() {
+fn a_redirect_answers_nothing_but_open() {
     let lab = Lab::new();
     let storage = lab.lies(|asked| asked.honestly());
     let place = storage.address;
-    let governing = storage.beside(Some(lab.archive.local().unwrap().clone()), move |asked| {
+    let control_server = storage.beside(Some(lab.archive.local().unwrap().clone()), move |asked| {
         match asked.packet {
-            Packet::GetSnapshot { .. } | Packet::Begin { .. } => elsewhere(place),
+            Packet::GetSnapshot { .. } | Packet::Begin { .. } => redirect(place),
             _ => asked.honestly(),
         }
     });
-    is_refused(lab.restores(&governing, lab.good), "a restore");
-    is_refused(lab.backs_up(&governing), "a backup");
+    is_refused(lab.restores(&control_server, lab.good), "a restore");
+    is_refused(lab.backs_up(&control_server), "a backup");
     assert_eq!(connections(&storage), 0);
 }
 
@@ -123,11 +124,11 @@ fn a_server_of_another_authority_is_nobody_however_one_came_there() {
     let lab = Lab::new();
     let (stranger, own) = (lab.lies(|asked| asked.honestly()), lab.lies(|asked| asked.honestly()));
     let place = stranger.address;
-    let governing = own.beside(None, move |asked| match asked.packet {
-        Packet::Open { .. } => elsewhere(place),
+    let control_server = own.beside(None, move |asked| match asked.packet {
+        Packet::Open { .. } => redirect(place),
         _ => asked.honestly(),
     });
-    let error = lab.restores(&governing, lab.good).unwrap_err();
+    let error = lab.restores(&control_server, lab.good).unwrap_err();
     assert!(error.contains("is not the server of this machine"), "{error}");
-    is_refused(lab.backs_up(&governing), "a backup to a stranger");
+    is_refused(lab.backs_up(&control_server), "a backup to a stranger");
 }

@@ -11,7 +11,7 @@ use transport::rate::Rate;
 pub(crate) const COMMANDS_MAX: usize = 64;
 
 /// What came unasked.
-pub(crate) struct Inbox {
+pub(crate) struct ServerMessages {
     /// What this end was told to keep to.
     own: [u64; 2],
     /// As fast as may be sent.
@@ -31,7 +31,7 @@ struct Said {
     cancelled: Option<String>,
 }
 
-impl Inbox {
+impl ServerMessages {
     pub(crate) fn new(own: [u64; 2]) -> Self {
         let [up, down] = own.map(Rate::new);
         Self { own, up, down, said: Mutex::default(), changed: Condvar::new() }
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn limits_that_were_told_are_known_as_long_as_they_hold() {
-        let inbox = Inbox::new([9, 0]);
-        assert_eq!(inbox.limits(), [9, 0]);
-        inbox.take(Packet::Limits { up: 5, down: 7, reason: "day".into() }).unwrap();
-        assert!(inbox.new_limits().is_some() && inbox.new_limits().is_none());
-        assert_eq!(inbox.limits(), [5, 7]);
-        inbox.take(Packet::Limits { up: 0, down: 0, reason: "night".into() }).unwrap();
-        assert_eq!(inbox.limits(), [9, 0]);
+        let server_messages = ServerMessages::new([9, 0]);
+        assert_eq!(server_messages.limits(), [9, 0]);
+        server_messages.take(Packet::Limits { up: 5, down: 7, reason: "day".into() }).unwrap();
+        assert!(server_messages.new_limits().is_some() && server_messages.new_limits().is_none());
+        assert_eq!(server_messages.limits(), [5, 7]);
+        server_messages.take(Packet::Limits { up: 0, down: 0, reason: "night".into() }).unwrap();
+        assert_eq!(server_messages.limits(), [9, 0]);
     }
 }

@@ -14,12 +14,12 @@ const SAMPLE_SECS_MIN: f64 = 0.1;
 
 /// Counters of all streams to one server.
 #[derive(Default)]
-pub struct Figures {
+pub struct Metrics {
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
     /// Bytes written so far, frames that are under way included.
     pub(crate) moved: AtomicU64,
-    pub(crate) cuts: AtomicU64,
+    pub(crate) disconnects: AtomicU64,
     /// There was nothing to send.
     pub(crate) full_waits: Waits,
     buffers: Mutex<Option<Buffers>>,
@@ -54,7 +54,7 @@ impl Socket {
 /// The same, to be shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, serde::Deserialize)]
 #[serde(default)]
-pub struct WireReport {
+pub struct NetworkReport {
     /// Bytes to the server, without TLS and TCP.
     pub sent_bytes: u64,
     /// Bytes from the server.
@@ -62,7 +62,7 @@ pub struct WireReport {
     /// Bytes of records that were sent again after a cut.
     pub resent_bytes: u64,
     /// Connections that were lost.
-    pub cuts: u64,
+    pub disconnects: u64,
     /// Times that the sender waited for something to send, and seconds.
     pub full_waits: u64,
     /// Seconds of these.
@@ -101,14 +101,14 @@ pub struct WireReport {
     pub limit_down_bytes_per_sec: u64,
 }
 
-impl WireReport {
+impl NetworkReport {
     /// This, with the limits that hold up and down.
     pub(crate) fn within(self, [up, down]: [u64; 2]) -> Self {
         Self { limit_up_bytes_per_sec: up, limit_down_bytes_per_sec: down, ..self }
     }
 }
 
-impl Figures {
+impl Metrics {
     pub(crate) fn sent(&self, bytes: u64) {
         self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -141,13 +141,13 @@ impl Figures {
     }
 
     /// Bytes that the way from the server holds, as far as was seen: fastest rate by shortest round trip.
-    pub(crate) fn bytes_of_the_way(&self) -> usize {
+    pub(crate) fn bandwidth_delay_bytes(&self) -> usize {
         let socket = self.sockets.lock().get(&0).copied().unwrap_or_default();
         (socket.fastest * f64::from(socket.now.min_rtt_micros) / 1e6) as usize
     }
 
     /// The counters now; `empty_waits` and `resent_bytes` are those of the streams.
-    pub(crate) fn report(&self, empty_waits: (u64, f64), resent_bytes: u64) -> WireReport {
+    pub(crate) fn report(&self, empty_waits: (u64, f64), resent_bytes: u64) -> NetworkReport {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sockets = self.sockets.lock().clone();
         let sum = |field: fn(&TcpInfo) -> u64| -> u64 {
@@ -156,11 +156,11 @@ impl Figures {
         let info = sockets.get(&0).copied().unwrap_or_default().now;
         let buffers = self.buffers.lock().unwrap_or_default();
         let secs = |micros: u64| micros as f64 / 1e6;
-        WireReport {
+        NetworkReport {
             sent_bytes: get(&self.sent_bytes),
             received_bytes: get(&self.received_bytes),
             resent_bytes,
-            cuts: get(&self.cuts),
+            disconnects: get(&self.disconnects),
             full_waits: self.full_waits.count(),
             full_wait_secs: self.full_waits.secs(),
             empty_waits: empty_waits.0,
@@ -178,7 +178,7 @@ impl Figures {
             buffer_asked_bytes: buffers.asked_bytes as u64,
             send_buffer_bytes: buffers.send_bytes as u64,
             receive_buffer_bytes: buffers.receive_bytes as u64,
-            ..WireReport::default()
+            ..NetworkReport::default()
         }
     }
 }

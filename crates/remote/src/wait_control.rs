@@ -11,14 +11,14 @@ type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Who waits.
 #[derive(Clone, Default)]
-pub struct Watch {
+pub struct WaitControl {
     /// Set when nothing is waited for any more.
     pub cancel: Option<Arc<dyn AsRef<AtomicBool> + Send + Sync>>,
     /// Hears that the server is away, and that it is there again.
     pub tell: Option<Tell>,
 }
 
-impl Watch {
+impl WaitControl {
     pub(crate) fn tell(&self, text: &str) {
         if let Some(tell) = &self.tell {
             tell(text);

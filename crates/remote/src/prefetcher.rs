@@ -1,7 +1,7 @@
 //! What is sent for before it is read, in the order in which it will be: records, and the session keys
 //! of their containers. A restore over a long way never waits a round trip for each.
 
-use crate::figures::Figures;
+use crate::metrics::Metrics;
 use crate::stream::{Pending, Stream};
 use ids::{ContainerNo, RecordLocation};
 use parking_lot::Mutex;
@@ -22,32 +22,32 @@ const REQUESTS_MAX: usize = 96;
 const _: () = assert!(REQUESTS_MAX < protocol::limits::REQUESTS_MAX / 2);
 
 /// What is wanted.
-pub(crate) struct Ahead {
-    figures: Arc<Figures>,
+pub(crate) struct Prefetcher {
+    metrics: Arc<Metrics>,
     wanted: Mutex<Wanted>,
 }
 
 #[derive(Default)]
 struct Wanted {
     /// On their way, or here.
-    sent_for: FxHashMap<RecordLocation, VecDeque<Pending>>,
+    requested: FxHashMap<RecordLocation, VecDeque<Pending>>,
     requests: usize,
     bytes: usize,
     /// Not sent for yet, for want of room.
-    wishes: VecDeque<RecordLocation>,
+    queued: VecDeque<RecordLocation>,
     /// Keys of each container that a record was wanted of, until they are taken.
     keys: FxHashMap<ContainerNo, Option<Pending>>,
 }
 
-impl Ahead {
-    pub(crate) fn new(figures: Arc<Figures>) -> Self {
-        Self { figures, wanted: Mutex::default() }
+impl Prefetcher {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, wanted: Mutex::default() }
     }
 
     /// The record at `place` will be read, after all those that were wanted before.
-    pub(crate) fn want(&self, stream: &Arc<Stream>, place: RecordLocation) -> Result<()> {
+    pub(crate) fn prefetch(&self, stream: &Arc<Stream>, place: RecordLocation) -> Result<()> {
         let mut wanted = self.wanted.lock();
-        wanted.wishes.push_back(place);
+        wanted.queued.push_back(place);
         wanted.send_for(stream, self.room())
     }
 
@@ -58,16 +58,16 @@ impl Ahead {
         place: RecordLocation,
     ) -> Result<Option<Pending>> {
         let mut wanted = self.wanted.lock();
-        let Some(waiting) = wanted.sent_for.get_mut(&place) else {
+        let Some(waiting) = wanted.requested.get_mut(&place) else {
             // Read sooner than its turn: it is asked for like any other.
-            if let Some(at) = wanted.wishes.iter().position(|wish| *wish == place) {
-                wanted.wishes.remove(at);
+            if let Some(at) = wanted.queued.iter().position(|wish| *wish == place) {
+                wanted.queued.remove(at);
             }
             return Ok(None);
         };
         let pending = waiting.pop_front();
         if waiting.is_empty() {
-            wanted.sent_for.remove(&place);
+            wanted.requested.remove(&place);
         }
         wanted.requests -= 1;
         wanted.bytes -= place.length as usize;
@@ -81,22 +81,22 @@ impl Ahead {
     }
 
     fn room(&self) -> usize {
-        (BYTES_MIN + 2 * self.figures.bytes_of_the_way()).min(BYTES_MAX)
+        (BYTES_MIN + 2 * self.metrics.bandwidth_delay_bytes()).min(BYTES_MAX)
     }
 }
 
 impl Wanted {
     fn send_for(&mut self, stream: &Arc<Stream>, room: usize) -> Result<()> {
-        while let Some(place) = self.wishes.front().copied() {
+        while let Some(place) = self.queued.front().copied() {
             let bytes = place.length as usize;
             let is_full = self.bytes + bytes > room || self.requests >= REQUESTS_MAX;
             if is_full && self.requests > 0 {
                 return Ok(());
             }
-            self.wishes.pop_front();
-            self.send_for_keys(stream, place.container)?;
+            self.queued.pop_front();
+            self.request_keys(stream, place.container)?;
             let pending = stream.request(&Packet::Read { place })?;
-            self.sent_for.entry(place).or_default().push_back(pending);
+            self.requested.entry(place).or_default().push_back(pending);
             self.requests += 1;
             self.bytes += bytes;
         }
@@ -104,7 +104,7 @@ impl Wanted {
     }
 
     /// Before the first record of a container: who opens it wants them first.
-    fn send_for_keys(&mut self, stream: &Arc<Stream>, container: ContainerNo) -> Result<()> {
+    fn request_keys(&mut self, stream: &Arc<Stream>, container: ContainerNo) -> Result<()> {
         if let Entry::Vacant(new) = self.keys.entry(container) {
             let packet = Packet::GetKeys { container, healed: false };
             new.insert(Some(stream.request(&packet)?));
@@ -116,23 +116,23 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inbox::Inbox;
+    use crate::server_messages::ServerMessages;
     use protocol::frame::{HEADER_BYTES, Header};
     use protocol::packet::End;
 
     struct Lab {
         stream: Arc<Stream>,
-        ahead: Ahead,
+        prefetcher: Prefetcher,
     }
 
     impl Lab {
         fn new() -> Self {
-            let stream = Stream::new(Arc::new(Inbox::new([0, 0])));
-            Self { stream, ahead: Ahead::new(Arc::default()) }
+            let stream = Stream::new(Arc::new(ServerMessages::new([0, 0])));
+            Self { stream, prefetcher: Prefetcher::new(Arc::default()) }
         }
 
         fn want(&self, place: RecordLocation) {
-            self.ahead.want(&self.stream, place).unwrap();
+            self.prefetcher.prefetch(&self.stream, place).unwrap();
         }
 
         /// What goes out now.
@@ -159,10 +159,13 @@ mod tests {
         let keys = |number| Packet::GetKeys { container: ContainerNo(number), healed: false };
         let read = |at: usize| Packet::Read { place: wanted[at] };
         assert_eq!(lab.sent(), [keys(1), read(0), read(1), keys(2), read(2)]);
-        assert!(lab.ahead.take_keys(ContainerNo(1)).is_some());
-        assert!(lab.ahead.take_keys(ContainerNo(1)).is_none(), "asked for again the next time");
-        assert!(lab.ahead.take(&lab.stream, wanted[2]).unwrap().is_some(), "in any order");
-        assert!(lab.ahead.take(&lab.stream, wanted[2]).unwrap().is_none(), "once");
+        assert!(lab.prefetcher.take_keys(ContainerNo(1)).is_some());
+        assert!(
+            lab.prefetcher.take_keys(ContainerNo(1)).is_none(),
+            "asked for again the next time"
+        );
+        assert!(lab.prefetcher.take(&lab.stream, wanted[2]).unwrap().is_some(), "in any order");
+        assert!(lab.prefetcher.take(&lab.stream, wanted[2]).unwrap().is_none(), "once");
         assert_eq!(lab.sent(), []);
     }
 
@@ -172,11 +175,11 @@ mod tests {
         let length = 1 << 20;
         (0..10).for_each(|number| lab.want(place(1, number, length)));
         assert_eq!(lab.sent().len(), 1 + BYTES_MIN / length as usize);
-        assert!(lab.ahead.take(&lab.stream, place(1, 0, length)).unwrap().is_some());
+        assert!(lab.prefetcher.take(&lab.stream, place(1, 0, length)).unwrap().is_some());
         assert_eq!(lab.sent(), [Packet::Read { place: place(1, 2, length) }]);
         // One that was not sent for yet is given up: it is read like any other.
-        assert!(lab.ahead.take(&lab.stream, place(1, 3, length)).unwrap().is_none());
-        assert!(lab.ahead.take(&lab.stream, place(1, 1, length)).unwrap().is_some());
+        assert!(lab.prefetcher.take(&lab.stream, place(1, 3, length)).unwrap().is_none());
+        assert!(lab.prefetcher.take(&lab.stream, place(1, 1, length)).unwrap().is_some());
         assert_eq!(lab.sent(), [Packet::Read { place: place(1, 4, length) }]);
     }
 
