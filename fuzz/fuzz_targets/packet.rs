@@ -4,7 +4,7 @@
 
 use protocol::frame::{HEADER_BYTES, Header};
 use protocol::packet::{End, RULES, rule};
-use protocol::{Packet, answers};
+use protocol::{Packet, flags};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Some(header) = bytes.first_chunk() {
@@ -27,8 +27,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let ends = [End::Client, End::Server].map(|from| Header::decode(header, from).is_ok());
     let is_short = body.len() <= rule.limit;
     assert_eq!(ends, [rule.from == End::Client && is_short, rule.from == End::Server && is_short]);
-    if let Packet::Answers { count, bits } = packet {
-        let yes = answers::unpack(count, &bits, count as usize).map(|yes| yes.len());
+    if let Packet::Flags { count, bits } = packet {
+        let yes = flags::unpack(count, &bits, count as usize).map(|yes| yes.len());
         assert!(yes.is_err() || yes == Ok(count as usize));
     }
 });

@@ -4,7 +4,7 @@
 #![no_main]
 
 use protocol::Packet;
-use protocol::packet::{End, rule};
+use protocol::packet::{End, kind, rule};
 use remote::fuzzing::StreamHarness;
 
 /// Sizes of records: many small ones fill the queue, a few large ones the window.
@@ -52,7 +52,7 @@ fn is_of_server(kind: u8) -> bool {
 
 fn record(bytes: usize) -> Vec<u8> {
     let mut frame = vec![0; bytes];
-    frame[0] = 17; // Append
+    frame[0] = kind::Append;
     frame
 }
 

@@ -43,7 +43,7 @@ pub struct Job {
     pub node: String,
     /// The domain it works with.
     pub domain: String,
-    /// `backup`, `restore`, or `look` for what is read besides.
+    /// `backup`, `restore`, or `read` for any other reading.
     pub kind: String,
     /// What is backed up or restored.
     pub what: String,

@@ -170,8 +170,8 @@ impl Context {
 
     /// Opens the repository. Signals are watched from here on: before, a prompt may be open, and
     /// the terminal itself deals with them.
-    pub(crate) fn open(&self) -> Result<UnlockedRepository> {
-        self.open_for(Purpose::Look)
+    pub(crate) fn open(&self) -> Result<Archive> {
+        self.open_for(Purpose::Read)
     }
 
     fn open_for(&self, purpose: Purpose) -> Result<UnlockedRepository> {

@@ -176,7 +176,7 @@ fn a_server_without_the_newest_snapshot_or_with_another_in_its_place_is_told() {
     assert_eq!(lab.notes(), "", "an honest server is not doubted");
     let all = lab.snapshots("repository");
     let missing = format!("does not show snapshot {}", &all[1].name.id.to_string()[..8]);
-    for (what, packet) in [("an older one", packet(&all[0])), ("none", Packet::Nothing {})] {
+    for (what, packet) in [("an older one", packet(&all[0])), ("none", Packet::NotFound {})] {
         let said = lab.shows(packet);
         assert!(said.contains(&missing) && said.contains("icecore server audit"), "{what}: {said}");
     }

@@ -40,11 +40,11 @@ pub enum Error {
     },
     /// An answer to nothing that was asked.
     #[error("{packet} answers nothing that was asked")]
-    NotAsked {
+    Unrequested {
         /// The packet.
         packet: &'static str,
     },
-    /// More was confirmed than was sent.
-    #[error("more was confirmed than was sent")]
-    Overconfirmed,
+    /// More was acknowledged than was sent.
+    #[error("more was acknowledged than was sent")]
+    NotSent,
 }

@@ -76,7 +76,7 @@ impl Code {
     }
 
     /// Whether coming back later, with the same request, may help.
-    pub fn is_of_the_moment(self) -> bool {
+    pub fn is_transient(self) -> bool {
         matches!(self, Code::Busy | Code::ShuttingDown)
     }
 }

@@ -109,6 +109,47 @@ impl Field for RecordLocation {
     }
 }
 
+macro_rules! purposes {
+    ($($(#[$doc:meta])* $name:ident = $number:literal)*) => {
+        /// What a connection is for. The server shows it in its list of jobs; permissions do not
+        /// depend on it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Purpose {
+            $($(#[$doc])* $name = $number,)*
+        }
+
+        impl Purpose {
+            /// All of them, by number.
+            pub const ALL: &[Purpose] = &[$(Purpose::$name),*];
+        }
+
+        impl Field for Purpose {
+            fn put(&self, out: &mut Vec<u8>) {
+                out.push(*self as u8);
+            }
+            fn take(reader: &mut Reader<'_>) -> format::Result<Self> {
+                match reader.u8()? {
+                    $($number => Ok(Purpose::$name),)*
+                    _ => Err(reader.invalid()),
+                }
+            }
+        }
+    };
+}
+purposes! {
+    /// A backup.
+    Backup = 1
+    /// A restore.
+    Restore = 2
+    /// Any other reading: lists, searches, checks.
+    Read = 3
+    /// An agent that waits for node commands.
+    Agent = 4
+    /// A measurement of the network.
+    Measure = 5
+}
+
 /// Name of a snapshot: its number and its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotName {

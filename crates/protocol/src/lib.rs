@@ -6,10 +6,10 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod answers;
 mod error;
 pub mod fault;
 mod field;
+pub mod flags;
 pub mod frame;
 pub mod limits;
 pub mod packet;

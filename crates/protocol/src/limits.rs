@@ -30,5 +30,5 @@ pub const JSON_BYTES_MAX: usize = 1 << 20;
 pub const STREAMS_MAX: u8 = 16;
 /// Requests of one stream that wait for their answers.
 pub const REQUESTS_MAX: usize = 256;
-/// Bytes of records of one stream that were sent and not confirmed.
+/// Bytes of records of one stream that were sent and not acknowledged.
 pub const WINDOW_BYTES_MAX: usize = 64 << 20;

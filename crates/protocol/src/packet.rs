@@ -1,11 +1,13 @@
-//! All packets. One list: number, name, who sends it, how long it may be, and its fields in order.
+//! All packets, in one table: number, name, sender, longest body, the states in which it may come,
+//! the state that it leads to, and its fields in order.
 
 use crate::field::Field;
-pub use crate::field::{PathBytes, Slot, SnapshotName};
+pub use crate::field::{PathBytes, Purpose, Slot, SnapshotName};
 use crate::limits::{
     FORGET_BYTES_MAX, JSON_BYTES_MAX, KEY_LIST_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SMALL_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
 };
+use crate::state::State;
 use crate::{Error, Result, limits};
 use format::wire::Reader;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
@@ -30,12 +32,17 @@ pub struct Rule {
     pub from: End,
     /// Longest body in bytes.
     pub limit: usize,
+    /// States in which the server accepts it; none for packets of the server.
+    pub states: &'static [State],
+    /// The state of the connection once the server has sent it, where it changes the state.
+    pub next: Option<State>,
     /// Names and types of its fields.
     pub fields: &'static [(&'static str, &'static str)],
 }
 
 macro_rules! packets {
-    ($( $(#[$doc:meta])* $kind:literal $name:ident $from:ident $limit:expr, {
+    ($( $(#[$doc:meta])* $kind:literal $name:ident $from:ident $limit:expr,
+        [$($state:ident)*] $(-> $next:ident)? {
         $( $(#[$field_doc:meta])* $field:ident : $type:ty ),* $(,)?
     } $(tail $tail:ident)? )*) => {
         /// A packet.
@@ -54,8 +61,16 @@ macro_rules! packets {
             name: stringify!($name),
             from: End::$from,
             limit: $limit,
+            states: &[ $( State::$state, )* ],
+            next: next_of!($($next)?),
             fields: &[ $( (stringify!($field), stringify!($type)), )* $( (stringify!($tail), "rest"), )? ],
         }, )* ];
+
+        /// Numbers of packets, by name.
+        #[allow(missing_docs, non_upper_case_globals)]
+        pub mod kind {
+            $( pub const $name: u8 = $kind; )*
+        }
 
         impl Packet {
             /// Its number.
@@ -94,6 +109,15 @@ macro_rules! packets {
                 } )* _ => Err(Error::Unknown(kind)) }
             }
         }
+    };
+}
+
+macro_rules! next_of {
+    () => {
+        None
+    };
+    ($next:ident) => {
+        Some(State::$next)
     };
 }
 
@@ -140,7 +164,7 @@ const SLOTS_BYTES_MAX: usize = 1 << 20;
 
 packets! {
     /// The first packet of every connection.
-    1 Hello Client SMALL_BYTES_MAX, {
+    1 Hello Client SMALL_BYTES_MAX, [New] {
         /// Oldest version that the client speaks.
         oldest: u16,
         /// Newest version that the client speaks.
@@ -149,68 +173,68 @@ packets! {
         program: String,
     }
     /// Chooses a domain.
-    2 Open Client SMALL_BYTES_MAX, {
+    2 Open Client SMALL_BYTES_MAX, [Greeted] {
         /// Its name; empty for the node's own.
         domain: String,
-        /// What for: 1 backup, 2 restore, 3 look, 4 agent, 5 measure.
-        purpose: u8,
+        /// What the connection is for.
+        purpose: Purpose,
     }
     /// Makes the repository of the domain.
-    3 Init Client KEY_LIST_BYTES_MAX + SMALL_BYTES_MAX, {
+    3 Init Client KEY_LIST_BYTES_MAX + SMALL_BYTES_MAX, [Open] {
         /// Its settings, as the file `config` has them.
         config: PathBytes,
         /// Its first key slots.
         slots: Vec<Slot>,
     } tail key_list
     /// Asks for names of snapshots, in the order made.
-    4 ListSnapshots Client SMALL_BYTES_MAX, {
+    4 ListSnapshots Client SMALL_BYTES_MAX, [Open InSession] {
         /// Only those with a higher number.
         after: u64,
     }
     /// Asks for a snapshot.
-    5 GetSnapshot Client SMALL_BYTES_MAX, {
+    5 GetSnapshot Client SMALL_BYTES_MAX, [Open InSession] {
         /// Which one.
         name: SnapshotName,
     }
     /// Asks for the newest snapshot of a source.
-    6 GetNewest Client SMALL_BYTES_MAX, {
+    6 GetNewest Client SMALL_BYTES_MAX, [Open InSession] {
         /// The source.
         source: ObjectId,
     }
     /// Asks for key slots, by their ids.
-    7 ListSlots Client SMALL_BYTES_MAX, {
+    7 ListSlots Client SMALL_BYTES_MAX, [Open InSession] {
         /// Only those behind this one.
         after: Option<KeyId>,
     }
     /// Asks where objects lie.
-    8 Locate Client IDS_BYTES_MAX, {
+    8 Locate Client IDS_BYTES_MAX, [Open InSession] {
         /// The objects.
         ids: Vec<ObjectId>,
     }
     /// Asks for a record.
-    9 Read Client SMALL_BYTES_MAX, {
+    9 Read Client SMALL_BYTES_MAX, [Open InSession] {
         /// Where it lies.
         place: RecordLocation,
     }
     /// Asks for the record that holds an object.
-    10 Fetch Client SMALL_BYTES_MAX, {
+    10 Fetch Client SMALL_BYTES_MAX, [Open InSession] {
         /// The object.
         id: ObjectId,
     }
     /// Asks for the sealed session keys in a container.
-    11 GetKeys Client SMALL_BYTES_MAX, {
+    11 GetKeys Client SMALL_BYTES_MAX, [Open InSession] {
         /// The container.
         container: ContainerNo,
         /// As parity has them.
         healed: bool,
     }
     /// Asks for a record that has rotted, from parity.
-    12 Heal Client SMALL_BYTES_MAX, {
+    12 Heal Client SMALL_BYTES_MAX, [Open InSession] {
         /// Where it lies.
         place: RecordLocation,
     }
     /// Begins a session.
-    13 Begin Client SMALL_BYTES_MAX, {
+    13 Begin Client SMALL_BYTES_MAX, [Open] {
         /// The snapshot that it builds on.
         base: Option<SnapshotName>,
         /// What is backed up, for people; empty when that is sealed.
@@ -219,7 +243,7 @@ packets! {
         record: PathBytes,
     }
     /// Joins a session with a further stream, or comes back to it after a cut.
-    14 Attach Client SMALL_BYTES_MAX, {
+    14 Attach Client SMALL_BYTES_MAX, [Greeted] {
         /// The session.
         session: [u8; 16],
         /// Its secret.
@@ -228,23 +252,23 @@ packets! {
         stream: u8,
     }
     /// Asks which objects have to be stored, and promises to store those.
-    15 Claim Client IDS_BYTES_MAX, {
+    15 Claim Client IDS_BYTES_MAX, [InSession] {
         /// The objects.
         ids: Vec<ObjectId>,
     }
     /// Asks which objects are stored and will go on to be.
-    16 Holds Client IDS_BYTES_MAX, {
+    16 Holds Client IDS_BYTES_MAX, [InSession] {
         /// The objects.
         ids: Vec<ObjectId>,
     }
-    /// Stores a record. Confirmed by `Stored`, some time.
-    17 Append Client RECORD_PACKET_BYTES_MAX, {} tail record
+    /// Stores a record. Acknowledged by `Stored`, some time.
+    17 Append Client RECORD_PACKET_BYTES_MAX, [InSession] {} tail record
     /// Asks for the number of the session's snapshot.
-    18 GetNumber Client SMALL_BYTES_MAX, {}
+    18 GetNumber Client SMALL_BYTES_MAX, [InSession] {}
     /// Publishes the session as a snapshot.
-    19 Commit Client SNAPSHOT_BYTES_MAX, {} tail manifest
+    19 Commit Client SNAPSHOT_BYTES_MAX, [InSession] {} tail manifest
     /// Tells where a job is. Not answered.
-    20 Progress Client SMALL_BYTES_MAX, {
+    20 Progress Client SMALL_BYTES_MAX, [Open InSession] {
         /// Objects dealt with.
         objects: u64,
         /// Bytes of these.
@@ -257,23 +281,23 @@ packets! {
         path: PathBytes,
     }
     /// Ends a job, with its report: a restore, or a session with its snapshot or without one.
-    21 Finish Client JSON_BYTES_MAX, {
+    21 Finish Client JSON_BYTES_MAX, [Open InSession] {
         /// Whether it went well.
         is_complete: bool,
     } tail report
     /// Asks for so many bytes of noise, to measure the way; answered by `Noise` packets.
-    22 AskNoise Client SMALL_BYTES_MAX, {
+    22 GetNoise Client SMALL_BYTES_MAX, [Greeted Open InSession] {
         /// How many.
         bytes: u64,
     }
-    /// Noise, to measure the way. Confirmed by `Stored`.
-    23 SendNoise Client RECORD_PACKET_BYTES_MAX, {} tail noise
+    /// Noise, to measure the way. Acknowledged by `Stored`.
+    23 SendNoise Client RECORD_PACKET_BYTES_MAX, [Greeted Open InSession] {} tail noise
     /// Is the other end there?
-    24 Ping Client SMALL_BYTES_MAX, {}
+    24 Ping Client SMALL_BYTES_MAX, [Greeted Open InSession] {}
     /// Ends the connection in order.
-    25 Bye Client SMALL_BYTES_MAX, {}
+    25 Bye Client SMALL_BYTES_MAX, [Greeted Open InSession] {}
     /// Tells how a command ended.
-    26 CommandDone Client JSON_BYTES_MAX, {
+    26 CommandDone Client JSON_BYTES_MAX, [Open] {
         /// The command.
         command: u64,
         /// Whether it went well.
@@ -281,25 +305,25 @@ packets! {
     } tail report
 
     /// Adds a key slot: from the governing server to a storage server.
-    27 PutSlot Client SMALL_BYTES_MAX, {
+    27 PutSlot Client SMALL_BYTES_MAX, [Open] {
         /// The slot.
         slot: Slot,
     }
     /// Removes a key slot, if it is there: from the governing server to a storage server.
-    28 RemoveSlot Client SMALL_BYTES_MAX, {
+    28 RemoveSlot Client SMALL_BYTES_MAX, [Open] {
         /// The key.
         id: KeyId,
     }
     /// Replaces the key list by the next one: from the governing server to a storage server.
-    29 PutKeyList Client KEY_LIST_BYTES_MAX + 64, {} tail key_list
+    29 PutKeyList Client KEY_LIST_BYTES_MAX + 64, [Open] {} tail key_list
     /// Forgets the snapshots that a tombstone names, which a full key of the domain has signed.
-    30 Forget Client FORGET_BYTES_MAX, {
+    30 Forget Client FORGET_BYTES_MAX, [Open] {
         /// The session record of the key that sealed the tombstone, as a container has it.
         session: PathBytes,
     } tail tombstone
 
     /// Answers `Hello`.
-    129 Welcome Server SMALL_BYTES_MAX, {
+    129 Welcome Server SMALL_BYTES_MAX, [] -> Greeted {
         /// The version that both speak.
         version: u16,
         /// Program and version.
@@ -308,13 +332,13 @@ packets! {
         time_secs: i64,
         /// The node, as the server knows it.
         node: String,
-        /// Most bytes of records sent and not confirmed, for each stream.
+        /// Most bytes of records sent and not acknowledged, for each stream.
         window_bytes: u32,
         /// Most streams of a session.
         streams: u8,
     }
     /// Answers `Open` and `Init`.
-    130 Opened Server SMALL_BYTES_MAX, {
+    130 Opened Server SMALL_BYTES_MAX, [] -> Open {
         /// The domain's name.
         domain: String,
         /// The settings of its repository; empty when it is not made yet.
@@ -331,45 +355,45 @@ packets! {
         receipt_keys: Vec<PathBytes>,
     }
     /// It is done.
-    131 Done Server SMALL_BYTES_MAX, {}
+    131 Done Server SMALL_BYTES_MAX, [] {}
     /// Answers `ListSnapshots`.
-    132 SnapshotList Server SMALL_BYTES_MAX, {
+    132 SnapshotList Server SMALL_BYTES_MAX, [] {
         /// Some of them.
         names: Vec<SnapshotName>,
         /// Whether there are more.
         more: bool,
     }
     /// Answers `GetSnapshot` and `GetNewest`.
-    133 Snapshot Server SNAPSHOT_BYTES_MAX + 64, {
+    133 Snapshot Server SNAPSHOT_BYTES_MAX + 64, [] {
         /// Its name.
         name: SnapshotName,
     } tail file
     /// There is nothing.
-    134 Nothing Server SMALL_BYTES_MAX, {}
+    134 NotFound Server SMALL_BYTES_MAX, [] {}
     /// Answers `ListSlots`.
-    135 SlotList Server KEY_LIST_BYTES_MAX + SMALL_BYTES_MAX, {
+    135 SlotList Server KEY_LIST_BYTES_MAX + SMALL_BYTES_MAX, [] {
         /// Some of the slots.
         slots: Vec<Slot>,
         /// Whether there are more.
         more: bool,
     } tail key_list
     /// Answers `Locate`.
-    136 Places Server IDS_BYTES_MAX, {
+    136 Locations Server IDS_BYTES_MAX, [] {
         /// In the order of the question.
-        places: Vec<Option<RecordLocation>>,
+        locations: Vec<Option<RecordLocation>>,
     }
     /// A record. Answers `Read`, `Fetch` and `Heal`.
-    137 Record Server RECORD_PACKET_BYTES_MAX, {
+    137 Record Server RECORD_PACKET_BYTES_MAX, [] {
         /// Where it lies.
         place: RecordLocation,
     } tail record
     /// Answers `GetKeys`.
-    138 Keys Server SLOTS_BYTES_MAX, {
+    138 Keys Server SLOTS_BYTES_MAX, [] {
         /// What lies in the clear of each session record.
         keys: Vec<PathBytes>,
     }
     /// Answers `Begin`.
-    139 Begun Server SMALL_BYTES_MAX, {
+    139 Begun Server SMALL_BYTES_MAX, [] -> InSession {
         /// The session.
         session: [u8; 16],
         /// Its secret: who has both may join it.
@@ -378,40 +402,40 @@ packets! {
         is_empty: bool,
     }
     /// Answers `Attach`.
-    140 Attached Server SMALL_BYTES_MAX, {
+    140 Attached Server SMALL_BYTES_MAX, [] -> InSession {
         /// Records of this stream that were taken.
         applied: u64,
     }
     /// Answers `Claim` and `Holds`: a bit for each id, the first one lowest.
-    141 Answers Server SMALL_BYTES_MAX, {
+    141 Flags Server SMALL_BYTES_MAX, [] {
         /// How many.
         count: u32,
     } tail bits
-    /// Confirms all records (or noise) of the stream so far.
-    142 Stored Server SMALL_BYTES_MAX, {
+    /// Acknowledges all records (or noise) of the stream so far.
+    142 Stored Server SMALL_BYTES_MAX, [] {
         /// Records of this stream that were taken.
         applied: u64,
         /// Bytes that the session stored, on all streams.
         stored_bytes: u64,
     }
     /// Answers `GetNumber`.
-    143 Number Server SMALL_BYTES_MAX, {
+    143 Number Server SMALL_BYTES_MAX, [] {
         /// The number.
         number: u64,
     }
     /// Answers `Commit`: the snapshot is durable and seen.
-    144 Committed Server SMALL_BYTES_MAX, {
+    144 Committed Server SMALL_BYTES_MAX, [] -> Open {
         /// The snapshot.
         name: SnapshotName,
         /// Bytes that the session stored.
         stored_bytes: u64,
     }
     /// Noise. Answers `AskNoise`, several times.
-    145 Noise Server RECORD_PACKET_BYTES_MAX, {} tail noise
+    145 Noise Server RECORD_PACKET_BYTES_MAX, [] {} tail noise
     /// Answers `Ping`.
-    146 Pong Server SMALL_BYTES_MAX, {}
+    146 Pong Server SMALL_BYTES_MAX, [] {}
     /// How fast the client may send and will be sent to. Unasked, at any time.
-    147 Limits Server SMALL_BYTES_MAX, {
+    147 Limits Server SMALL_BYTES_MAX, [] {
         /// Bytes per second from client to server; 0 for any.
         up: u64,
         /// Bytes per second from server to client; 0 for any.
@@ -420,29 +444,29 @@ packets! {
         reason: String,
     }
     /// Asks an agent to do something: JSON. Unasked.
-    148 Command Server JSON_BYTES_MAX, {
+    148 Command Server JSON_BYTES_MAX, [] {
         /// Its number.
         command: u64,
     } tail json
     /// Asks the client to stop its job. Unasked.
-    149 Cancel Server SMALL_BYTES_MAX, {
+    149 Cancel Server SMALL_BYTES_MAX, [] {
         /// Why, for people.
         reason: String,
     }
     /// Answers `Open`: the domain lies on another server of the same authority.
-    150 Elsewhere Server SMALL_BYTES_MAX, {
+    150 Redirect Server SMALL_BYTES_MAX, [] {
         /// Its name or address, as its certificate has it.
         host: String,
         /// Its port.
         port: u16,
     }
     /// Answers `Forget`: the snapshots are gone, durably.
-    151 Forgotten Server SMALL_BYTES_MAX, {
+    151 Forgotten Server SMALL_BYTES_MAX, [] {
         /// How many were listed until now.
         count: u32,
     }
     /// It was not done. Answers anything, or ends the connection.
-    255 Fault Server SMALL_BYTES_MAX, {
+    255 Fault Server SMALL_BYTES_MAX, [] {
         /// What kind of error: see [`crate::fault::Code`].
         code: u16,
         /// What happened, to what.

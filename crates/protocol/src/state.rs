@@ -1,31 +1,32 @@
-//! What may come when: the state of a connection as its server sees it.
+//! Protocol state: what may come next on a connection, as its server sees it. Which packet is
+//! allowed in which state is written in the packet table.
 //!
 //! ```text
 //!  new ──Hello──▶ greeted ──Open──▶ open ──Begin──▶ in a session ──Commit, Finish──▶ open
 //!                    └───────Attach────────────────────▲
 //! ```
 
-use crate::packet::{Packet, name};
+use crate::packet::{self, Packet};
 use crate::{Error, Result};
 
-/// What a connection is at.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum State {
-    /// Nothing was said.
+    /// Nothing has been sent.
     #[default]
     New,
-    /// Versions are agreed upon.
+    /// Both ends have agreed on a version.
     Greeted,
     /// A domain is open.
     Open,
     /// The connection is a stream of a session.
     InSession,
-    /// It is over.
+    /// The connection has ended.
     Over,
 }
 
 impl State {
-    /// For errors.
+    /// As error messages name it.
     fn words(self) -> &'static str {
         match self {
             State::New => "before Hello",
@@ -37,40 +38,29 @@ impl State {
     }
 
     /// Whether a packet of this kind may come now. Asked before its body is read.
+    ///
+    /// # Errors
+    /// [`Error::OutOfOrder`].
     pub fn admits(self, kind: u8) -> Result<()> {
-        let fits = match kind {
-            1 => self == State::New,
-            2 => self == State::Greeted,
-            14 => self == State::Greeted,
-            22..=25 => matches!(self, State::Greeted | State::Open | State::InSession),
-            3..=13 | 20 | 21 | 26..=30 if self == State::Open => true,
-            4..=12 | 15..=21 => self == State::InSession,
-            _ => false,
-        };
-        if fits {
+        let is_allowed = packet::rule(kind).is_some_and(|rule| rule.states.contains(&self));
+        if is_allowed {
             Ok(())
         } else {
-            Err(Error::OutOfOrder { packet: name(kind), state: self.words() })
+            Err(Error::OutOfOrder { packet: packet::name(kind), state: self.words() })
         }
     }
 
-    /// The state after the server has sent `answer`.
+    /// The state after the server has sent `reply`.
     #[must_use]
-    pub fn after(self, answer: &Packet) -> Self {
-        match answer {
-            Packet::Welcome { .. } => State::Greeted,
-            Packet::Opened { .. } => State::Open,
-            Packet::Begun { .. } | Packet::Attached { .. } => State::InSession,
-            Packet::Committed { .. } => State::Open,
-            _ => self,
-        }
+    pub fn after(self, reply: &Packet) -> Self {
+        packet::rule(reply.kind()).and_then(|rule| rule.next).unwrap_or(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{End, RULES};
+    use crate::packet::{End, RULES, kind};
 
     #[test]
     fn every_packet_of_a_client_has_its_time_and_others_have_none() {
@@ -84,7 +74,7 @@ mod tests {
 
     #[test]
     fn nothing_is_stored_without_a_session() {
-        for kind in [15, 16, 17, 18, 19] {
+        for kind in [kind::Claim, kind::Holds, kind::Append, kind::GetNumber, kind::Commit] {
             assert!(State::Open.admits(kind).is_err());
             assert!(State::InSession.admits(kind).is_ok());
         }

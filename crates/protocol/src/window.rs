@@ -1,4 +1,4 @@
-//! What was sent and not yet confirmed: the bound of what a client keeps in memory, and what it
+//! What was sent and not yet acknowledged: the bound of what a client keeps in memory, and what it
 //! sends again after a cut.
 
 use crate::{Error, Result};
@@ -9,17 +9,17 @@ use std::collections::VecDeque;
 pub struct Window<T> {
     /// Most bytes on their way; one frame always fits.
     limit_bytes: usize,
-    /// Those not confirmed, oldest first, with their lengths.
+    /// Those not acknowledged, oldest first, with their lengths.
     sent: VecDeque<(T, usize)>,
     bytes: usize,
-    /// Frames that were confirmed.
-    confirmed: u64,
+    /// Frames that were acknowledged.
+    acknowledged: u64,
 }
 
 impl<T> Window<T> {
     /// An empty window.
     pub fn new(limit_bytes: usize) -> Self {
-        Self { limit_bytes, sent: VecDeque::new(), bytes: 0, confirmed: 0 }
+        Self { limit_bytes, sent: VecDeque::new(), bytes: 0, acknowledged: 0 }
     }
 
     /// Whether a frame of `bytes` may be sent now.
@@ -34,31 +34,31 @@ impl<T> Window<T> {
     }
 
     /// The other end has taken `applied` frames, all told.
-    pub fn confirm(&mut self, applied: u64) -> Result<()> {
-        let more = applied.checked_sub(self.confirmed).ok_or(Error::Overconfirmed)?;
+    pub fn acknowledge(&mut self, applied: u64) -> Result<()> {
+        let more = applied.checked_sub(self.acknowledged).ok_or(Error::NotSent)?;
         if more > self.sent.len() as u64 {
-            return Err(Error::Overconfirmed);
+            return Err(Error::NotSent);
         }
         for (_, bytes) in self.sent.drain(..more as usize) {
             self.bytes -= bytes;
         }
-        self.confirmed = applied;
+        self.acknowledged = applied;
         Ok(())
     }
 
     /// The frames that the other end may not have, oldest first.
-    pub fn unconfirmed(&self) -> impl Iterator<Item = &T> {
+    pub fn unacknowledged(&self) -> impl Iterator<Item = &T> {
         self.sent.iter().map(|(frame, _)| frame)
     }
 
-    /// Whether everything is confirmed.
+    /// Whether everything is acknowledged.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
     /// Frames sent so far, all told.
     pub fn sent_frames(&self) -> u64 {
-        self.confirmed + self.sent.len() as u64
+        self.acknowledged + self.sent.len() as u64
     }
 
     /// Bytes on their way.
@@ -72,19 +72,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_confirmed_goes_and_the_rest_is_sent_again() {
+    fn what_is_acknowledged_goes_and_the_rest_is_sent_again() {
         let mut window = Window::new(100);
         for frame in 0..4 {
             assert!(window.has_room_for(25));
             window.push(frame, 25);
         }
         assert!(!window.has_room_for(1));
-        window.confirm(3).unwrap();
-        assert_eq!(window.unconfirmed().copied().collect::<Vec<_>>(), [3]);
+        window.acknowledge(3).unwrap();
+        assert_eq!(window.unacknowledged().copied().collect::<Vec<_>>(), [3]);
         assert!(window.has_room_for(75) && !window.has_room_for(76));
-        assert_eq!(window.confirm(5), Err(Error::Overconfirmed));
-        assert_eq!(window.confirm(2), Err(Error::Overconfirmed), "nothing is taken back");
-        window.confirm(4).unwrap();
+        assert_eq!(window.acknowledge(5), Err(Error::NotSent));
+        assert_eq!(window.acknowledge(2), Err(Error::NotSent), "nothing is taken back");
+        window.acknowledge(4).unwrap();
         assert!(window.has_room_for(1000), "one frame always fits");
     }
 }

@@ -163,7 +163,7 @@ fn what_may_come_when_is_as_told() {
 }
 
 #[test]
-fn answers_change_the_state_as_told() {
+fn replies_change_the_state_as_documented() {
     let rows = table("| answer | state after it |");
     let state = |word: &str| STATES.iter().find(|(other, _)| *other == word).expect("a state").1;
     let told: BTreeMap<String, State> = rows
@@ -192,7 +192,7 @@ fn smallest(kind: u8) -> Packet {
 fn the_codes_of_errors_are_those_of_the_document() {
     let rows = table("| code | name | when | about | coming back helps |");
     let found = rows.iter().map(|row| (number(&row[0]), row[1].clone(), row[4] == "✓"));
-    let known = Code::ALL.map(|it| (it as u64, format!("{it:?}"), it.is_of_the_moment()));
+    let known = Code::ALL.map(|it| (it as u64, format!("{it:?}"), it.is_transient()));
     assert_eq!(found.collect::<Vec<_>>(), known);
     assert_eq!(Code::from_number(999), Code::Failed);
 }

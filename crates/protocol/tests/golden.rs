@@ -6,7 +6,7 @@
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation, SnapshotId};
 use protocol::Packet;
 use protocol::frame::{HEADER_BYTES, Header};
-use protocol::packet::{PathBytes, RULES, Slot, SnapshotName, rule};
+use protocol::packet::{PathBytes, Purpose, RULES, Slot, SnapshotName, rule};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ fn of_clients() -> Vec<Packet> {
     let (place, name) = (PLACE, NAME);
     vec![
         Packet::Hello { oldest: 1, newest: 2, program: text("icecore 0.1.0") },
-        Packet::Open { domain: text("web"), purpose: 1 },
+        Packet::Open { domain: text("web"), purpose: Purpose::Backup },
         Packet::Init { config: bytes(b"settings"), slots: slots(), key_list: b"signers".to_vec() },
         Packet::ListSnapshots { after: 41 },
         Packet::GetSnapshot { name },
@@ -157,7 +157,7 @@ fn of_clients() -> Vec<Packet> {
             path: bytes(b"/home/\xff"),
         },
         Packet::Finish { is_complete: true, report: b"{}".to_vec() },
-        Packet::AskNoise { bytes: 1 << 20 },
+        Packet::GetNoise { bytes: 1 << 20 },
         Packet::SendNoise { noise: vec![15; 4] },
         Packet::Ping {},
         Packet::Bye {},
@@ -192,14 +192,14 @@ fn of_servers() -> Vec<Packet> {
         Packet::Done {},
         Packet::SnapshotList { names: vec![name], more: true },
         Packet::Snapshot { name, file: b"a snapshot file".to_vec() },
-        Packet::Nothing {},
+        Packet::NotFound {},
         Packet::SlotList { slots: slots(), more: true, key_list: b"signers".to_vec() },
-        Packet::Places { places: vec![Some(place), None] },
+        Packet::Locations { locations: vec![Some(place), None] },
         Packet::Record { place, record: b"a record".to_vec() },
         Packet::Keys { keys: vec![bytes(b"one"), bytes(b"two")] },
         Packet::Begun { session: [18; 16], secret: [19; 16], is_empty: true },
         Packet::Attached { applied: 20 },
-        protocol::answers::pack(&[true, false, false, true, true, false, true, false, true]),
+        protocol::flags::pack(&[true, false, false, true, true, false, true, false, true]),
         Packet::Stored { applied: 21, stored_bytes: 22 },
         Packet::Number { number: 23 },
         Packet::Committed { name, stored_bytes: 24 },
@@ -208,7 +208,7 @@ fn of_servers() -> Vec<Packet> {
         Packet::Limits { up: 26, down: 0, reason: text("office hours") },
         Packet::Command { command: 27, json: b"{\"id\":27}".to_vec() },
         Packet::Cancel { reason: text("an administrator") },
-        Packet::Elsewhere { host: text("disk.example.com"), port: 8477 },
+        Packet::Redirect { host: text("disk.example.com"), port: 8477 },
         Packet::Forgotten { count: 12 },
         Packet::Fault {
             code: 9,

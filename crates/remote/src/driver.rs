@@ -182,9 +182,9 @@ impl ConnectionDriver {
         let asked = async {
             let endpoint = &self.route.control_server;
             let mut dialed = dial(endpoint).await?;
-            let open = StreamRole::Open(Purpose::Look).request(&endpoint.domain);
+            let open = StreamRole::Open(Purpose::Read).request(&endpoint.domain);
             match self.greet(&mut dialed.stream, &open).await?.1 {
-                Packet::Elsewhere { host, port } => self.route.redirect_to(Some((host, port))),
+                Packet::Redirect { host, port } => self.route.redirect_to(Some((host, port))),
                 Packet::Opened { .. } => self.route.redirect_to(None),
                 other => return Err(Failure::from_packet(other)),
             }
@@ -224,7 +224,7 @@ impl ConnectionDriver {
         let ((node, time_secs, streams), answer) = self.greet(stream, &request).await?;
         match answer {
             Packet::Attached { applied } => Ok(Connected::Ready(dialed.into(), Some(applied))),
-            Packet::Elsewhere { host, port } => Ok(Connected::Redirect((host, port))),
+            Packet::Redirect { host, port } => Ok(Connected::Redirect((host, port))),
             Packet::Opened {
                 domain,
                 config,

@@ -57,7 +57,7 @@ impl Failure {
     /// Whether coming back may help.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Fault { code, .. } => code.is_of_the_moment(),
+            Self::Fault { code, .. } => code.is_transient(),
             Self::Unreachable { .. } => true,
             Self::ProtocolError(_) | Self::Cancelled(_) => false,
         }

@@ -79,7 +79,7 @@ pub struct NetworkReport {
     pub streams: u64,
     /// Segments sent again, on all streams; so are the times below.
     pub retransmitted: u32,
-    /// Bytes that the server's kernel has confirmed, on all streams.
+    /// Bytes that the server's kernel has acknowledged, on all streams.
     pub acked_bytes: u64,
     /// Seconds in which there was something to send.
     pub busy_secs: f64,

@@ -93,7 +93,7 @@ impl NetworkTest {
         match self.stream.call(&StreamRole::Open(Purpose::Measure).request(domain))? {
             // What the server says right behind its answer is here when the next one is.
             Packet::Opened { .. } => self.ping().map(|()| None),
-            Packet::Elsewhere { host, port } => Ok(Some((host, port))),
+            Packet::Redirect { host, port } => Ok(Some((host, port))),
             other => Err(Failure::from_packet(other).into_error()),
         }
     }
@@ -127,7 +127,7 @@ impl NetworkTest {
     }
 
     fn ping(&self) -> Result<()> {
-        self.stream.call(&Packet::AskNoise { bytes: 0 }).map(drop)
+        self.stream.call(&Packet::GetNoise { bytes: 0 }).map(drop)
     }
 
     fn round_trip(&self) -> Result<f64> {
@@ -161,7 +161,7 @@ impl NetworkTest {
     fn down(&self, time: Duration, ahead: f64) -> Result<f64> {
         let (start, mut bytes) = (Instant::now(), 0u64);
         let ask = |bytes| -> Result<(u64, Pending)> {
-            Ok((bytes, self.stream.request(&Packet::AskNoise { bytes })?))
+            Ok((bytes, self.stream.request(&Packet::GetNoise { bytes })?))
         };
         // Two requests on their way: the way is never empty between them.
         let mut in_flight = VecDeque::from([ask(ASKED_BYTES_MIN)?, ask(ASKED_BYTES_MIN)?]);

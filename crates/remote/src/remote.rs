@@ -11,6 +11,7 @@ use crate::{Endpoint, Failure};
 use ids::KeyId;
 use parking_lot::Mutex;
 use protocol::Packet;
+pub use protocol::packet::Purpose;
 use protocol::packet::{PathBytes, Slot};
 use repository::config::Config;
 use repository::keys::Keys;
@@ -21,22 +22,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use transport::socket::Buffers;
-
-/// What a connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Purpose {
-    /// To back up.
-    Backup = 1,
-    /// To restore.
-    Restore = 2,
-    /// To look.
-    Look = 3,
-    /// To wait for commands.
-    Agent = 4,
-    /// To measure the way.
-    Measure = 5,
-}
 
 /// What a stream says when its connection is new.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +35,7 @@ pub(crate) enum StreamRole {
 impl StreamRole {
     pub(crate) fn request(&self, domain: &str) -> Packet {
         match *self {
-            Self::Open(purpose) => {
-                Packet::Open { domain: domain.to_owned(), purpose: purpose as u8 }
-            }
+            Self::Open(purpose) => Packet::Open { domain: domain.to_owned(), purpose },
             Self::Attach { session, secret, stream } => Packet::Attach { session, secret, stream },
         }
     }

@@ -18,7 +18,7 @@ pub(crate) struct Route {
 #[derive(Default)]
 struct Redirection {
     /// Host and port of the storage server.
-    elsewhere: Option<(String, u16)>,
+    storage_server: Option<(String, u16)>,
     lost_since: Option<Instant>,
 }
 
@@ -29,7 +29,7 @@ impl Route {
 
     /// Where to connect now.
     pub(crate) fn endpoint(&self) -> Endpoint {
-        match self.redirection.lock().elsewhere.clone() {
+        match self.redirection.lock().storage_server.clone() {
             Some((host, port)) => Endpoint { host, port, ..self.control_server.clone() },
             None => self.control_server.clone(),
         }
@@ -37,12 +37,12 @@ impl Route {
 
     /// Whether that is not the control server.
     pub(crate) fn is_redirected(&self) -> bool {
-        self.redirection.lock().elsewhere.is_some()
+        self.redirection.lock().storage_server.is_some()
     }
 
     /// The control server says where the domain lies: `None` for with itself.
-    pub(crate) fn redirect_to(&self, elsewhere: Option<(String, u16)>) {
-        *self.redirection.lock() = Redirection { elsewhere, lost_since: None };
+    pub(crate) fn redirect_to(&self, storage_server: Option<(String, u16)>) {
+        *self.redirection.lock() = Redirection { storage_server, lost_since: None };
     }
 
     /// Somebody answered there.
@@ -59,7 +59,7 @@ impl Route {
     pub(crate) fn is_recheck_due(&self) -> bool {
         let mut redirection = self.redirection.lock();
         let is_late = redirection.lost_since.is_some_and(|since| since.elapsed() > RECHECK_AFTER);
-        if is_late && redirection.elsewhere.is_some() {
+        if is_late && redirection.storage_server.is_some() {
             redirection.lost_since = Some(Instant::now());
             return true;
         }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_leads_elsewhere_and_back() {
+    fn the_route_leads_to_the_storage_server_and_back() {
         let route = route();
         assert!(!route.is_redirected() && route.endpoint().port == 1);
         route.redirect_to(Some(("disk".into(), 2)));

@@ -106,7 +106,9 @@ impl Store for Remote {
         let mut all = Vec::with_capacity(ids.len());
         for (count, pending) in asked? {
             match pending.wait()? {
-                Packet::Places { places } if places.len() == count => all.extend(places),
+                Packet::Locations { locations } if locations.len() == count => {
+                    all.extend(locations)
+                }
                 _ => return Err(bad_reply("Locate")),
             }
         }
@@ -195,7 +197,7 @@ impl Remote {
     /// Who looks wants key slots first and then the list of snapshots: asked for now, both take one round
     /// trip.
     pub(crate) fn request_early(&self) -> Result<()> {
-        if self.may_read() && matches!(self.purpose, Purpose::Restore | Purpose::Look) {
+        if self.may_read() && matches!(self.purpose, Purpose::Restore | Purpose::Read) {
             *self.listed.lock() = Some(self.first.request(&Packet::ListSnapshots { after: 0 })?);
         }
         Ok(())
@@ -234,7 +236,7 @@ impl Remote {
 
 fn newest_in(source: &ObjectId, pending: Pending) -> Result<Option<StoredSnapshot>> {
     match pending.wait()? {
-        Packet::Nothing {} => Ok(None),
+        Packet::NotFound {} => Ok(None),
         Packet::Snapshot { name, file } => {
             let stored = snapshots::decode(reference(name), &file)?;
             let is_asked_for = stored.head.source == *source;

@@ -25,7 +25,7 @@ const REQUESTS_MAX: usize = protocol::limits::REQUESTS_MAX / 2;
 /// One stream.
 pub(crate) struct Stream {
     state: Mutex<State>,
-    /// An answer, a confirmation, or the end.
+    /// An answer, a acknowledgment, or the end.
     changed: Condvar,
     /// There is something to write.
     pub(crate) wake_writer: Notify,
@@ -49,7 +49,7 @@ struct State {
     stored_bytes: u64,
     /// Rises when the server has lost the session.
     epoch: u64,
-    /// Answers and confirmations that brought something new.
+    /// Answers and acknowledgments that brought something new.
     answers: u64,
     /// When the latest of these came, or what is owed was all written.
     quiet_since: Instant,
@@ -150,7 +150,7 @@ impl Stream {
         self.request_in(epoch, packet)?.wait()
     }
 
-    /// Sends a frame that is confirmed some time, in the session `epoch`. Waits while too much is on
+    /// Sends a frame that is acknowledged some time, in the session `epoch`. Waits while too much is on
     /// its way.
     pub(crate) fn send_record(&self, frame: Vec<u8>, epoch: u64) -> Result<()> {
         let bytes = frame.len();
@@ -177,7 +177,7 @@ impl Stream {
         self.wake_writer.notify_one();
     }
 
-    /// Waits until every record of the session `epoch` is confirmed.
+    /// Waits until every record of the session `epoch` is acknowledged.
     pub(crate) fn drain(&self, epoch: u64) -> Result<()> {
         self.drain_to(0, epoch)
     }
@@ -236,7 +236,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The connection is new: what was not confirmed or answered is sent again. `applied` is the
+    /// The connection is new: what was not acknowledged or answered is sent again. `applied` is the
     /// number of records that the other end has taken, when it still knows the session.
     pub(crate) fn reconnected(&self, applied: Option<u64>) -> std::result::Result<(), Failure> {
         let mut state = self.state.lock();
@@ -271,7 +271,7 @@ impl Stream {
         if state.is_reply_due() { state.quiet_since.elapsed() } else { Duration::ZERO }
     }
 
-    /// Answers and confirmations so far: rises while the other end does something.
+    /// Answers and acknowledgments so far: rises while the other end does something.
     pub(crate) fn answers(&self) -> u64 {
         self.state.lock().answers
     }
@@ -364,7 +364,7 @@ impl State {
         }
     }
 
-    /// Whether an answer or a confirmation has to come.
+    /// Whether an answer or a acknowledgment has to come.
     fn is_reply_due(&self) -> bool {
         self.waiting() > 0 || self.window.bytes() > 0
     }
@@ -392,7 +392,7 @@ impl State {
         Some(frame)
     }
 
-    /// What was not answered or confirmed is written once more.
+    /// What was not answered or acknowledged is written once more.
     fn send_again(&mut self) {
         self.unsent.clear();
         for request in self.requests.values_mut().filter(|request| request.answer.is_none()) {
@@ -400,17 +400,17 @@ impl State {
             self.unsent.push_back(request.frame.clone());
         }
         let requests = self.unsent.len();
-        self.unsent.extend(self.window.unconfirmed().cloned());
+        self.unsent.extend(self.window.unacknowledged().cloned());
         self.unsent_records = (self.unsent.len() - requests) as u64;
     }
 
     fn acknowledge(&mut self, applied: u64) -> std::result::Result<(), Failure> {
         if applied > self.window.sent_frames() - self.unsent_records {
             return Err(Failure::ProtocolError(
-                "a record is confirmed that was not sent yet".into(),
+                "a record is acknowledged that was not sent yet".into(),
             ));
         }
-        self.window.confirm(applied).map_err(|error| Failure::ProtocolError(error.to_string()))
+        self.window.acknowledge(applied).map_err(|error| Failure::ProtocolError(error.to_string()))
     }
 
     fn answer(&mut self, number: u32, packet: Packet) -> std::result::Result<(), Failure> {

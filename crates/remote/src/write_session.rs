@@ -10,8 +10,8 @@ use ids::ObjectId;
 use parking_lot::Mutex;
 use protocol::frame::{HEADER_BYTES, Header};
 use protocol::limits::IDS_MAX;
-use protocol::packet::{PathBytes, SnapshotName};
-use protocol::{Packet, answers};
+use protocol::packet::{PathBytes, SnapshotName, kind};
+use protocol::{Packet, flags};
 use repository::Result;
 use repository::session::CommittedSnapshot;
 use repository::snapshots::SnapshotRef;
@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 const SEEN_MAX: usize = 1 << 18;
 /// How often it is asked whether it is our turn.
 const TURN_EVERY: Duration = Duration::from_secs(3);
-/// Number of the packet `Append`.
-const APPEND: u8 = 17;
 
 /// A session on a server.
 pub(crate) struct RemoteWriteSession {
@@ -237,7 +235,7 @@ fn append_frame(record: &SealedRecord) -> Vec<u8> {
     let parts: [&[u8]; 4] = [&record.associated, &record.sealed, &sum, &[0, 0]];
     let body_bytes = parts.iter().map(|part| part.len()).sum();
     let mut frame = Vec::with_capacity(HEADER_BYTES + body_bytes);
-    frame.extend_from_slice(&Header { kind: APPEND, request: 0, body_bytes }.encode());
+    frame.extend_from_slice(&Header { kind: kind::Append, request: 0, body_bytes }.encode());
     parts.iter().for_each(|part| frame.extend_from_slice(part));
     frame
 }
@@ -261,8 +259,8 @@ impl PendingReply for PendingClaims {
 
 fn unpack(answer: Packet, count: usize) -> Result<Vec<bool>> {
     match answer {
-        Packet::Answers { count: said, bits } => {
-            answers::unpack(said, &bits, count).map_err(|_| bad_reply("Claim"))
+        Packet::Flags { count: said, bits } => {
+            flags::unpack(said, &bits, count).map_err(|_| bad_reply("Claim"))
         }
         _ => Err(bad_reply("Claim")),
     }

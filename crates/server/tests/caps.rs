@@ -44,7 +44,7 @@ impl Promising {
             id
         });
         match self.raw.ask(&Packet::Claim { ids: ids.collect() }).await {
-            Packet::Answers { .. } => {
+            Packet::Flags { .. } => {
                 self.promised += count;
                 true
             }
@@ -89,9 +89,9 @@ async fn who_asks_for_noise_without_end_keeps_nobody_waiting() {
     let greedy = server.node("greedy", "greedy", Role::Full).await;
     let honest = server.node("honest", "honest", Role::Full).await;
     let mut deaf = Raw::opened(&greedy).await;
-    deaf.send(&Packet::AskNoise { bytes: u64::MAX }).await;
+    deaf.send(&Packet::GetNoise { bytes: u64::MAX }).await;
     let mut listening = Raw::opened(&greedy).await;
-    listening.send(&Packet::AskNoise { bytes: u64::MAX }).await;
+    listening.send(&Packet::GetNoise { bytes: u64::MAX }).await;
     for _ in 0..64 {
         let packet = listening.next().await;
         assert!(matches!(packet, Some(Packet::Noise { ref noise }) if noise.len() == 256 << 10));

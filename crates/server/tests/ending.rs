@@ -19,6 +19,7 @@ use api::status::Done;
 use lifetime::ending_in;
 use protocol::Packet;
 use protocol::fault::Code;
+use protocol::packet::Purpose;
 use raw::{Raw, begin, hello, open, sealer, stolen_keys};
 use server::{Machine, Whole};
 use std::time::{Duration, Instant};
@@ -26,10 +27,8 @@ use std::time::{Duration, Instant};
 /// As `docs/PROTOCOL.md` says.
 const CONNECTIONS_MAX: usize = 64;
 const SESSIONS_MAX: usize = 16;
-const AGENT: u8 = 4;
-const RESTORE: u8 = 2;
 
-async fn opened(machine: &Machine, domain: &str, purpose: u8) -> Raw {
+async fn opened(machine: &Machine, domain: &str, purpose: Purpose) -> Raw {
     let mut raw = Raw::greeted(machine).await;
     let answer = raw.ask(&Packet::Open { domain: domain.to_owned(), purpose }).await;
     assert!(matches!(answer, Packet::Opened { .. }), "{answer:?}");
@@ -107,8 +106,8 @@ async fn who_reads_by_a_grant_is_out_when_it_is_taken_back() {
     let grant =
         |until| Grant { node: "reader".parse().unwrap(), domain: "vault".parse().unwrap(), until };
     let _: Done = server.admin().post("/grants", &grant(None)).await.unwrap();
-    let mut own = opened(&reader, "", RESTORE).await;
-    let mut by_grant = opened(&reader, "vault", RESTORE).await;
+    let mut own = opened(&reader, "", Purpose::Restore).await;
+    let mut by_grant = opened(&reader, "vault", Purpose::Restore).await;
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert!(lives(&mut by_grant).await, "the grant is there");
     let _: Done = server.admin().delete("/grants/reader/vault").await.unwrap();
@@ -119,7 +118,7 @@ async fn who_reads_by_a_grant_is_out_when_it_is_taken_back() {
     // One that ends by its time is the same.
     let soon = jiff::Timestamp::now().as_second() + 2;
     let _: Done = server.admin().post("/grants", &grant(Some(soon))).await.unwrap();
-    let mut by_grant = opened(&reader, "vault", RESTORE).await;
+    let mut by_grant = opened(&reader, "vault", Purpose::Restore).await;
     assert_eq!(by_grant.is_left().await, Some(Code::NotAllowed));
     assert!(lives(&mut own).await, "its own domain is its own");
 }
@@ -128,13 +127,13 @@ async fn who_reads_by_a_grant_is_out_when_it_is_taken_back() {
 async fn a_certificate_that_ends_ends_who_waits_and_not_who_works() {
     let server = Whole::start().await;
     let old = server.node("old", "old", Role::Full).await;
-    let mut lasting = opened(&old, "", AGENT).await;
+    let mut lasting = opened(&old, "", Purpose::Agent).await;
     let old = ending_in(&server, &old, 3);
-    let mut waiting = opened(&old, "", AGENT).await;
+    let mut waiting = opened(&old, "", Purpose::Agent).await;
     let mut backup = Raw::opened(&old).await;
     let (_, ring) = stolen_keys(&old, &mut backup).await;
     backup.begin(&sealer(&ring)).await;
-    let mut restore = opened(&old, "", RESTORE).await;
+    let mut restore = opened(&old, "", Purpose::Restore).await;
     assert!(lives(&mut waiting).await);
     assert_eq!(waiting.is_left().await, Some(Code::Busy), "it may have the next one");
     assert!(backup.number().await > 0, "a backup goes on");
@@ -151,15 +150,15 @@ async fn a_certificate_that_ends_ends_who_waits_and_not_who_works() {
 async fn a_server_that_stops_tells_everybody_and_waits_for_nobody() {
     let mut server = Whole::start().await;
     let web = server.node("web", "web", Role::Full).await;
-    let mut agent = opened(&web, "", AGENT).await;
+    let mut agent = opened(&web, "", Purpose::Agent).await;
     let mut backup = Raw::opened(&web).await;
     let (_, ring) = stolen_keys(&web, &mut backup).await;
     backup.begin(&sealer(&ring)).await;
     let mut reading = Raw::greeted(&web).await;
-    reading.send(&Packet::AskNoise { bytes: 64 << 20 }).await;
+    reading.send(&Packet::GetNoise { bytes: 64 << 20 }).await;
     // Who reads nothing, so that the server is in the middle of a frame.
     let mut deaf = Raw::greeted(&web).await;
-    deaf.send(&Packet::AskNoise { bytes: 1 << 40 }).await;
+    deaf.send(&Packet::GetNoise { bytes: 1 << 40 }).await;
     let start = Instant::now();
     let told = async |raw: &mut Raw| (raw.is_left().await, start.elapsed());
     let (agent, backup, reading, ()) =
@@ -184,7 +183,7 @@ async fn a_node_is_listed_as_it_is() {
     let server = Whole::start().await;
     let web = server.node("web", "web", Role::Full).await;
     assert!(!listed(&server).await.connected, "it was enrolled, and no more");
-    let mut raw = opened(&web, "", AGENT).await;
+    let mut raw = opened(&web, "", Purpose::Agent).await;
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     let now = || jiff::Timestamp::now().as_second();
     let node = listed(&server).await;

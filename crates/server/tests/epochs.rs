@@ -81,7 +81,7 @@ impl Scene {
 
     async fn epoch(&self) -> KeyEpoch {
         let db = self.db.clone();
-        let list = move || db.archive(Purpose::Look).key_list().unwrap().epoch();
+        let list = move || db.archive(Purpose::Read).key_list().unwrap().epoch();
         tokio::task::spawn_blocking(list).await.unwrap()
     }
 }

@@ -232,7 +232,7 @@ async fn what_was_promised_and_not_stored_is_not_committed() {
     raw.begin(&sealer).await;
     let ids = vec![ObjectId([4; 24]), ObjectId([5; 24])];
     let answers = raw.ask(&Packet::Claim { ids }).await;
-    assert!(matches!(answers, Packet::Answers { count: 2, ref bits } if bits == &[3]));
+    assert!(matches!(answers, Packet::Flags { count: 2, ref bits } if bits == &[3]));
     let sequence = raw.number().await;
     let repository = scene.repository_id();
     let (sealer, ring, writer, source) = (&sealer, &ring, own, NOBODYS);
@@ -254,13 +254,13 @@ async fn a_claim_that_is_asked_again_is_answered_as_it_was() {
     let claim = Packet::Claim { ids: vec![ObjectId([4; 24]), ObjectId([5; 24])] }.frame(77);
     raw.send_bytes(&claim).await;
     let first = raw.next().await.unwrap();
-    assert!(matches!(first, Packet::Answers { count: 2, ref bits } if bits == &[3]));
+    assert!(matches!(first, Packet::Flags { count: 2, ref bits } if bits == &[3]));
     drop(raw);
     let mut raw = attached(&scene.robbed, session, secret, 0).await;
     raw.send_bytes(&claim).await;
     assert_eq!(raw.next().await.unwrap(), first, "the same question, cut off in between");
     let other = raw.ask(&Packet::Claim { ids: vec![ObjectId([5; 24])] }).await;
-    assert!(matches!(other, Packet::Answers { count: 1, ref bits } if bits == &[0]));
+    assert!(matches!(other, Packet::Flags { count: 1, ref bits } if bits == &[0]));
     scene.stands().await;
 }
 
@@ -415,7 +415,7 @@ async fn promises_of_one_session_are_bounded() {
     };
     for _ in 0..1024 {
         match raw.ask(&Packet::Claim { ids: ids() }).await {
-            Packet::Answers { .. } => {}
+            Packet::Flags { .. } => {}
             Packet::Fault { code, .. } => {
                 assert_eq!(Code::from_number(code), Code::NotAllowed);
                 return scene.stands().await;

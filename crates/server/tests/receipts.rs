@@ -56,7 +56,7 @@ impl Scene {
         work: impl FnOnce(&UnlockedRepository) -> T + Send + 'static,
     ) -> T {
         let machine = self.db.clone();
-        let seen = move || work(&machine.archive(Purpose::Look));
+        let seen = move || work(&machine.archive(Purpose::Read));
         tokio::task::spawn_blocking(seen).await.unwrap()
     }
 
@@ -334,7 +334,7 @@ impl Scene {
     async fn told_keys(&self) -> Vec<ReceiptKey> {
         let target = self.db.target();
         let told =
-            move || Remote::connect(&target, Purpose::Look).unwrap().server_receipt_keys().to_vec();
+            move || Remote::connect(&target, Purpose::Read).unwrap().server_receipt_keys().to_vec();
         tokio::task::spawn_blocking(told).await.unwrap()
     }
 
@@ -342,7 +342,7 @@ impl Scene {
     async fn received(&self, name: SnapshotRef, keys: Option<Vec<ReceiptKey>>) -> ReceiptStatus {
         let machine = self.db.clone();
         let received = move || {
-            let remote = Remote::connect(&machine.target(), Purpose::Look).unwrap();
+            let remote = Remote::connect(&machine.target(), Purpose::Read).unwrap();
             if let Some(keys) = keys {
                 remote.trust_receipt_keys(keys);
             }

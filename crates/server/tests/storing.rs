@@ -21,7 +21,7 @@ use api::storages::{
 };
 use protocol::Packet;
 use protocol::fault::Code;
-use protocol::packet::{End, PathBytes, Slot};
+use protocol::packet::{End, PathBytes, Purpose, Slot};
 use rig::{Rig, new_token};
 use server::authority::{Authority, Node};
 use server::data::Shared;
@@ -141,7 +141,7 @@ fn greeting(domain: &str) -> [Packet; 2] {
         newest: protocol::VERSION_NEWEST,
         program: "test".into(),
     };
-    [hello, Packet::Open { domain: domain.into(), purpose: 3 }]
+    [hello, Packet::Open { domain: domain.into(), purpose: Purpose::Read }]
 }
 
 fn refused(packet: &Packet) -> bool {
@@ -193,13 +193,13 @@ async fn a_node_whose_domain_lies_elsewhere_is_sent_away_and_old_ones_are_told()
     let governing = govern_data(&rig).await;
     let tls = || web.tls(protocol::ALPN).unwrap();
     let answers = say(governing, tls(), &greeting("")).await;
-    assert_eq!(answers[1], Packet::Elsewhere { host: "127.0.0.1".into(), port });
+    assert_eq!(answers[1], Packet::Redirect { host: "127.0.0.1".into(), port });
     let [_, open] = greeting("");
     let old = Packet::Hello { oldest: 1, newest: 1, program: "test".into() };
     let answers = say(governing, tls(), &[old, open]).await;
     assert!(matches!(answers[0], Packet::Fault { code: 2, .. }), "{answers:?}");
     let [hello, _] = greeting("");
-    let agent = Packet::Open { domain: String::new(), purpose: 4 };
+    let agent = Packet::Open { domain: String::new(), purpose: Purpose::Agent };
     let answers = say(governing, tls(), &[hello, agent]).await;
     assert!(
         matches!(answers[1], Packet::Opened { .. }),

@@ -56,7 +56,7 @@ async fn when_a_revocation_returns_nothing_of_the_node_runs_and_the_lease_is_fre
     gone.begin(&sealer(&ring)).await;
     drop(gone);
     let mut restore = Raw::greeted(&web).await;
-    restore.ask(&Packet::Open { domain: String::new(), purpose: 2 }).await;
+    restore.ask(&Packet::Open { domain: String::new(), purpose: Purpose::Restore }).await;
     assert_eq!(jobs(&server).await.len(), 3);
     revoke(&server, "web").await;
     assert!(server.shared.sessions.is_empty(), "a session is left");
@@ -89,8 +89,8 @@ async fn who_reads_without_a_job_is_seen_with_what_was_read() {
     let web = server.node("web", "web", Role::Full).await;
     web.write("secret", b"what a thief would like");
     web.backup().await;
-    let bytes = read(&web, Purpose::Look).await;
-    let job = ended(&server, "look").await;
+    let bytes = read(&web, Purpose::Read).await;
+    let job = ended(&server, "read").await;
     assert_eq!((job.node.as_str(), job.domain.as_str()), ("web", "web"));
     assert_eq!(job.state, JobState::Complete);
     assert!(job.progress.bytes >= bytes && job.progress.objects >= 1, "{job:?}");

@@ -1,7 +1,8 @@
 //! Agents that are connected and wait for commands.
 
-use super::wire::{AGENT, Dial, Halves};
+use super::wire::{Dial, Halves};
 use protocol::Packet;
+use protocol::packet::Purpose;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ pub(super) async fn connect(port: u16, dials: Vec<Dial>) -> Result<Agents, Strin
         let places = places.clone();
         connecting.spawn(async move {
             let _place = places.acquire().await.map_err(|error| error.to_string())?;
-            dial.open(port, AGENT).await
+            dial.open(port, Purpose::Agent).await
         });
     }
     let mut tasks = JoinSet::new();

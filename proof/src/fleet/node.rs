@@ -1,8 +1,8 @@
 //! What a node backs up, made before the race, and the race itself.
 
 use super::member::Member;
-use super::wire::{self, BACKUP, Tls, ask};
-use client::manifest::ManifestBody;
+use super::wire::{self, Tls, ask};
+use client::manifest::Body;
 use crypto::Cipher;
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Time};
 use format::leaf::LeafBuilder;
@@ -10,7 +10,7 @@ use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::record::RecordKind;
 use ids::{ObjectId, SnapshotId};
 use protocol::Packet;
-use protocol::packet::PathBytes;
+use protocol::packet::{PathBytes, Purpose};
 use seal::{Block, Level, Packer, Sealer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -68,7 +68,7 @@ impl Cargo {
 
     /// Connects, begins a session and says what it will store; how many tries that took.
     pub(super) async fn begin(&self, port: u16) -> Result<(Tls, u32), String> {
-        let (mut stream, tries) = self.member.dial.open(port, BACKUP).await?;
+        let (mut stream, tries) = self.member.dial.open(port, Purpose::Backup).await?;
         let record = PathBytes(self.sealer.session_record().to_bytes());
         let begin = Packet::Begin { base: None, what: String::new(), record };
         match ask(&mut stream, &begin).await? {

@@ -1,6 +1,7 @@
 //! A connection of a node, packet by packet.
 
 use api::enroll::Enrolled;
+use protocol::packet::Purpose;
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -15,9 +16,6 @@ use tokio_rustls::client::TlsStream;
 /// Tries for a connection: a server that is stormed lets some wait too long.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
-/// Purpose of `Open`.
-pub(super) const BACKUP: u8 = 1;
-pub(super) const AGENT: u8 = 4;
 
 pub(super) type Tls = TlsStream<TcpStream>;
 
@@ -33,7 +31,7 @@ impl Dial {
     }
 
     /// Connected and greeted, with the own domain open; and how often that was tried.
-    pub(super) async fn open(&self, port: u16, purpose: u8) -> Result<(Tls, u32), String> {
+    pub(super) async fn open(&self, port: u16, purpose: Purpose) -> Result<(Tls, u32), String> {
         let mut last = String::new();
         for tries in 1..=TRIES {
             match self.try_open(port, purpose).await {
@@ -53,7 +51,7 @@ impl Dial {
         shaken.map_err(|error| error.to_string())
     }
 
-    async fn try_open(&self, port: u16, purpose: u8) -> Result<Tls, String> {
+    async fn try_open(&self, port: u16, purpose: Purpose) -> Result<Tls, String> {
         let mut stream = self.shake(port).await?;
         let program = "fleet".to_owned();
         let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };

@@ -126,7 +126,7 @@ fn tell_recovery(context: &Context) -> Result<()> {
     else {
         return Ok(());
     };
-    node.open(context, remote::Purpose::Look)?;
+    node.open(context, remote::Purpose::Read)?;
     recovery::tell(context, &node.folder)
 }
 

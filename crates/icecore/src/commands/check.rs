@@ -50,7 +50,7 @@ struct Told<'a> {
 impl Check {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         context.keep_doubts();
-        let archive = context.open_cancellable(remote::Purpose::Look)?;
+        let archive = context.open_cancellable(remote::Purpose::Read)?;
         let threads = self.threads.map_or(0, usize::from);
         if self.repair && archive.store.config().parity_percent() == 0 {
             return Err(Failure::new(Code::Usage, "this repository has no parity to repair with")

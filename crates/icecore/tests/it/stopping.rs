@@ -63,7 +63,7 @@ fn a_storage_server_that_is_terminated_tells_everybody_and_a_backup_outlives_it(
     let mut site = Site::new();
     site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
-    let waiting = Remote::connect_control(&storage_of(&site), Purpose::Look).unwrap();
+    let waiting = Remote::connect_control(&storage_of(&site), Purpose::Read).unwrap();
     ask_to_stop(site.storage.as_mut().unwrap(), Signal::TERM);
     let end = Instant::now() + Duration::from_secs(5);
     let said = loop {

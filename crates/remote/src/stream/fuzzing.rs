@@ -103,7 +103,7 @@ impl StreamHarness {
         assert!(waiting <= REQUESTS_MAX, "{waiting} requests wait");
         let held = state.requests.len();
         assert!(held <= waiting + self.pending.len(), "{held} requests for nobody");
-        let records = state.window.unconfirmed().count();
+        let records = state.window.unacknowledged().count();
         assert!(state.unsent.len() <= waiting + records, "{} frames wait", state.unsent.len());
         let unsent = state.unsent.iter().filter(|frame| number_of(frame) == RECORD).count();
         assert_eq!(state.unsent_records, unsent as u64, "records are counted wrongly");

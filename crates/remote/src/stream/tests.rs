@@ -85,7 +85,7 @@ fn who_owes_an_answer_brings_nothing_by_being_there() {
     let answered = owes(&harness);
     assert!(
         harness.hear(0, stored(1)) && owes(&harness) > answered,
-        "one more has to be confirmed"
+        "one more has to be acknowledged"
     );
     assert!(harness.hear(0, stored(2)) && harness.owes_since().is_none() && harness.answers() == 4);
     harness.end();

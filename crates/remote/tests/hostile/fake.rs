@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pki::authority::{Authority, ServerNames, new_server_key};
 use protocol::fault::{Code, fault};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
-use protocol::{Packet, VERSION_NEWEST, answers};
+use protocol::{Packet, VERSION_NEWEST, flags};
 use repository::Repository;
 use repository::lease::Lease;
 use repository::session::Session;
@@ -218,7 +218,7 @@ impl Backend {
                 Some(stored) => {
                     Packet::Snapshot { name: name_of(stored.name), file: stored.to_bytes() }
                 }
-                None => Packet::Nothing {},
+                None => Packet::NotFound {},
             },
             Packet::ListSlots { .. } => {
                 let slots = store.key_slots()?.into_iter();
@@ -226,7 +226,7 @@ impl Backend {
                 let key_list = store.key_list(true)?.unwrap_or_default();
                 Packet::SlotList { slots, more: false, key_list }
             }
-            Packet::Locate { ids } => Packet::Places { places: store.locate(ids)? },
+            Packet::Locate { ids } => Packet::Locations { locations: store.locate(ids)? },
             Packet::Read { place } => {
                 let mut record = Vec::new();
                 store.read(*place, &mut record)?;
@@ -237,7 +237,7 @@ impl Backend {
                 let place = store.fetch(id, &mut record)?;
                 Packet::Record { place, record }
             }
-            Packet::Heal { .. } => Packet::Nothing {},
+            Packet::Heal { .. } => Packet::NotFound {},
             Packet::GetKeys { container, healed } => {
                 let keys = store.session_keys(*container, *healed)?;
                 Packet::Keys { keys: keys.into_iter().map(PathBytes).collect() }
@@ -269,11 +269,11 @@ impl Backend {
         Ok(match packet {
             Packet::Claim { ids } => {
                 let new: Result<Vec<_>, _> = ids.iter().map(|id| session.claim(id)).collect();
-                answers::pack(&new?)
+                flags::pack(&new?)
             }
             Packet::Holds { ids } => {
                 let held: Result<Vec<_>, _> = ids.iter().map(|id| session.is_stored(id)).collect();
-                answers::pack(&held?)
+                flags::pack(&held?)
             }
             Packet::Append { record } => {
                 session.append_bytes(record)?;

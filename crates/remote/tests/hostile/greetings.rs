@@ -4,17 +4,17 @@ use crate::fake::Reply;
 use crate::lab::{Lab, is_refused};
 use protocol::Packet;
 use protocol::frame::Header;
-use protocol::packet::{PathBytes, RULES};
+use protocol::packet::{PathBytes, RULES, kind};
 
 #[test]
 fn what_is_no_frame_ends_the_job() {
     let lab = Lab::new();
     let header = |kind, body_bytes| Header { kind, request: 1, body_bytes }.encode().to_vec();
-    let mut all = vec![vec![0xff; 40], vec![0; 12], header(99, 0), header(1, 0)];
-    all.push([header(131, 1), vec![0]].concat());
+    let mut all = vec![vec![0xff; 40], vec![0; 12], header(99, 0), header(kind::Hello, 0)];
+    all.push([header(kind::Done, 1), vec![0]].concat());
     all.extend(RULES.iter().filter(|it| it.kind > 128).map(|it| header(it.kind, it.limit + 1)));
-    all.push([header(137, 2), vec![0xff, 0xff]].concat());
-    all.push([header(134, 3), vec![1, 2, 3]].concat());
+    all.push([header(kind::Record, 2), vec![0xff, 0xff]].concat());
+    all.push([header(kind::NotFound, 3), vec![1, 2, 3]].concat());
     all.push(Packet::Done {}.frame(77_777));
     for bytes in all {
         let said = bytes.clone();
@@ -44,7 +44,7 @@ fn greetings_that_are_none_are_refused() {
         window_bytes: 0,
         streams: 255,
     };
-    for packet in [welcome(0), welcome(2), Packet::Done {}, Packet::Pong {}, Packet::Nothing {}] {
+    for packet in [welcome(0), welcome(2), Packet::Done {}, Packet::Pong {}, Packet::NotFound {}] {
         let fake = lab.lies(move |_| Reply::Say(vec![packet.clone()]));
         is_refused(lab.restores(&fake, lab.good), "a greeting");
     }

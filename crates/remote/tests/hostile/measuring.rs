@@ -11,8 +11,8 @@ use std::time::Duration;
 /// What an honest server says to who measures; `taken` counts its noise.
 fn honest(asked: Asked<'_>, taken: &AtomicU64) -> Reply {
     match asked.packet {
-        Packet::AskNoise { bytes: 0 } => Reply::Say(vec![Packet::Done {}]),
-        Packet::AskNoise { bytes } => {
+        Packet::GetNoise { bytes: 0 } => Reply::Say(vec![Packet::Done {}]),
+        Packet::GetNoise { bytes } => {
             let noise = Packet::Noise { noise: vec![7; (*bytes).min(256 << 10) as usize] };
             Reply::Say(vec![noise, Packet::Done {}])
         }
@@ -56,7 +56,7 @@ fn answers_to_a_measurement_that_are_none_end_it() {
         ("no domain", |packet| {
             matches!(packet, Packet::Open { .. }).then(|| Reply::Say(vec![Packet::Done {}]))
         }),
-        ("more confirmed than sent", |packet| {
+        ("more acknowledged than sent", |packet| {
             let far = || Reply::Say(vec![Packet::Stored { applied: 9_999, stored_bytes: 0 }]);
             matches!(packet, Packet::SendNoise { .. }).then(far)
         }),
@@ -64,7 +64,7 @@ fn answers_to_a_measurement_that_are_none_end_it() {
             matches!(packet, Packet::SendNoise { .. }).then_some(Reply::Disconnect)
         }),
         ("cut while it receives", |packet| {
-            matches!(packet, Packet::AskNoise { bytes: 1.. }).then_some(Reply::Disconnect)
+            matches!(packet, Packet::GetNoise { bytes: 1.. }).then_some(Reply::Disconnect)
         }),
     ];
     for (what, lie) in lies {

@@ -46,9 +46,9 @@ fn wrong_records() -> Vec<(&'static str, Wrong)> {
             let place = RecordLocation { container: ContainerNo(place.container.0 + 1), ..place };
             Packet::Record { place, record }
         }),
-        ("nothing", |_, _| Packet::Nothing {}),
+        ("nothing", |_, _| Packet::NotFound {}),
         ("done", |_, _| Packet::Done {}),
-        ("places", |_, _| Packet::Places { places: vec![] }),
+        ("places", |_, _| Packet::Locations { locations: vec![] }),
         ("missing", |_, _| fault(Code::ObjectMissing, "gone", "", &[1; 24])),
         ("missing, of nothing", |_, _| fault(Code::ObjectMissing, "gone", "", &[])),
     ]
@@ -96,32 +96,31 @@ fn places_and_keys_that_are_wrong_lead_nowhere() {
     type Instead = fn(&Packet) -> Option<Packet>;
     let lies: Vec<(&str, Instead)> = vec![
         ("no places", |packet| match packet {
-            Packet::Locate { .. } => Some(Packet::Places { places: vec![] }),
+            Packet::Locate { .. } => Some(Packet::Locations { locations: vec![] }),
             _ => None,
         }),
         ("one place too many", |packet| match packet {
-            Packet::Locate { ids } => Some(Packet::Places { places: vec![None; ids.len() + 1] }),
+            Packet::Locate { ids } => {
+                Some(Packet::Locations { locations: vec![None; ids.len() + 1] })
+            }
             _ => None,
         }),
         ("places of nothing", |packet| match packet {
-            Packet::Locate { ids } => Some(Packet::Places { places: vec![None; ids.len()] }),
+            Packet::Locate { ids } => Some(Packet::Locations { locations: vec![None; ids.len()] }),
             Packet::Fetch { .. } => Some(fault(Code::ObjectMissing, "gone", "", &[])),
             _ => None,
         }),
         ("places far away", |packet| match packet {
             Packet::Locate { ids } => {
-                let place = RecordLocation {
-                    container: ContainerNo(u64::MAX),
-                    offset: u32::MAX,
-                    length: u32::MAX,
-                };
-                Some(Packet::Places { places: vec![Some(place); ids.len()] })
+                let place =
+                    RecordLocation { container: ContainerNo(u64::MAX), offset: u32::MAX, length: u32::MAX };
+                Some(Packet::Locations { locations: vec![Some(place); ids.len()] })
             }
             Packet::Fetch { .. } => Some(fault(Code::ObjectMissing, "gone", "", &[])),
             _ => None,
         }),
         ("no keys", |packet| match packet {
-            Packet::GetSnapshot { .. } => Some(Packet::Nothing {}),
+            Packet::GetSnapshot { .. } => Some(Packet::NotFound {}),
             Packet::GetKeys { .. } => Some(Packet::Keys { keys: vec![] }),
             _ => None,
         }),

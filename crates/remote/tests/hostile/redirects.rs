@@ -4,12 +4,13 @@
 use crate::fake::{Asked, Fake, Reply};
 use crate::lab::{Lab, is_refused};
 use protocol::Packet;
+use protocol::packet::kind;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 fn redirect(place: SocketAddr) -> Reply {
-    Reply::Say(vec![Packet::Elsewhere { host: place.ip().to_string(), port: place.port() }])
+    Reply::Say(vec![Packet::Redirect { host: place.ip().to_string(), port: place.port() }])
 }
 
 impl Lab {
@@ -75,7 +76,7 @@ fn servers_that_send_nodes_to_each_other_send_nobody_in_circles() {
 }
 
 /// Kinds of packets at which the first connection is cut: `GetSnapshot` of a restore, `Claim` of a backup.
-const DISCONNECT_AT: [u8; 2] = [5, 15];
+const DISCONNECT_AT: [u8; 2] = [kind::GetSnapshot, kind::Claim];
 
 #[test]
 fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
@@ -94,7 +95,7 @@ fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
             (lab.honest_beside(&storage), lab.control_server_for(&storage));
         place.set(third.address).unwrap();
         let job = match kind {
-            5 => lab.restores(&control_server, lab.good),
+            kind::GetSnapshot => lab.restores(&control_server, lab.good),
             _ => lab.backs_up(&control_server).map(drop),
         };
         let error = job.expect_err("it was sent on");

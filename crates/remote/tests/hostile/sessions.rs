@@ -4,7 +4,7 @@ use crate::fake::{Asked, Reply};
 use crate::lab::{Lab, is_refused};
 use ids::SnapshotId;
 use protocol::Packet;
-use protocol::packet::SnapshotName;
+use protocol::packet::{SnapshotName, kind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
@@ -14,23 +14,23 @@ fn answers_that_are_none_end_a_backup() {
     let lies: Vec<(&str, Instead)> = vec![
         ("too few answers", |asked| match asked.packet {
             Packet::Claim { ids } | Packet::Holds { ids } => {
-                Some(Packet::Answers { count: ids.len() as u32 - 1, bits: vec![0xff; 99] })
+                Some(Packet::Flags { count: ids.len() as u32 - 1, bits: vec![0xff; 99] })
             }
             _ => None,
         }),
         ("bits that lack", |asked| match asked.packet {
             Packet::Claim { ids } | Packet::Holds { ids } => {
-                Some(Packet::Answers { count: ids.len() as u32, bits: vec![] })
+                Some(Packet::Flags { count: ids.len() as u32, bits: vec![] })
             }
             _ => None,
         }),
-        ("more confirmed than sent", |asked| match &asked.honest {
+        ("more acknowledged than sent", |asked| match &asked.honest {
             Some(Packet::Stored { applied, .. }) => {
                 Some(Packet::Stored { applied: applied + 5, stored_bytes: 0 })
             }
             _ => None,
         }),
-        ("less confirmed than before", |asked| match &asked.honest {
+        ("less acknowledged than before", |asked| match &asked.honest {
             Some(Packet::Stored { applied: 2.., .. }) => {
                 Some(Packet::Stored { applied: 0, stored_bytes: 0 })
             }
@@ -88,7 +88,8 @@ fn a_session_that_is_lost_leaves_nothing_to_the_next() {
 #[test]
 fn who_greets_and_then_cuts_each_time_is_given_up() {
     let lab = Lab::new();
-    for kind in [7, 5, 13, 15, 19] {
+    let kinds = [kind::ListSlots, kind::GetSnapshot, kind::Begin, kind::Claim, kind::Commit];
+    for kind in kinds {
         let fake = lab.lies(move |asked| match asked.packet.kind() == kind {
             true => Reply::Disconnect,
             false if matches!(asked.packet, Packet::Attach { .. }) => {
@@ -97,7 +98,7 @@ fn who_greets_and_then_cuts_each_time_is_given_up() {
             false => asked.honestly(),
         });
         match kind {
-            5 => is_refused(lab.restores(&fake, lab.good), "cut"),
+            kind::GetSnapshot => is_refused(lab.restores(&fake, lab.good), "cut"),
             _ => is_refused(lab.backs_up(&fake), "cut"),
         }
         let connections = fake.connections.load(Ordering::SeqCst);

@@ -56,7 +56,7 @@ fn lists_that_do_not_rise_or_do_not_end_are_refused() {
         });
         let dialed = dial(&fake);
         let listed = ends(move || {
-            let archive = open(&dialed, Purpose::Look)?;
+            let archive = open(&dialed, Purpose::Read)?;
             archive.store.snapshots().map_err(|error| error.to_string())
         });
         is_refused(listed, &format!("list {number}"));

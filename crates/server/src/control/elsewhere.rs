@@ -6,7 +6,7 @@ use super::{Control, Error, Result};
 use api::Name;
 use ids::KeyId;
 use protocol::fault::Code;
-use protocol::packet::{End, PathBytes, Slot as SlotPacket, SnapshotName};
+use protocol::packet::{End, PathBytes, Purpose, Slot as SlotPacket, SnapshotName};
 use protocol::{Packet, VERSION_NEWEST};
 use repository::config::Config;
 use repository::keys::Keys;
@@ -37,8 +37,6 @@ const ASKED_AHEAD: usize = 64;
 /// Snapshots of one domain that are listed, and bytes of their files: a storage server may have any number to tell of.
 const SNAPSHOTS_LISTED_MAX: usize = 1 << 18;
 const SNAPSHOTS_BYTES_MAX: usize = 256 << 20;
-/// What a connection is for: to look.
-const LOOK: u8 = 3;
 
 /// A domain on a storage server.
 pub(crate) struct Elsewhere {
@@ -251,7 +249,7 @@ impl Elsewhere {
         self.send(talk, &[Packet::Hello { oldest, newest, program }]).await?;
         self.done(self.receive(talk).await?)?;
         let domain = self.domain.to_string();
-        self.send(talk, &[Packet::Open { domain, purpose: LOOK }]).await?;
+        self.send(talk, &[Packet::Open { domain, purpose: Purpose::Read }]).await?;
         match self.done(self.receive(talk).await?)? {
             Packet::Opened { config, .. } => Ok(config.0),
             other => Err(self.nonsense(&other)),

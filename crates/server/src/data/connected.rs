@@ -5,6 +5,7 @@ use crate::authority::{Access, Node};
 use crate::shares::Place;
 use parking_lot::Mutex;
 use protocol::Packet;
+use protocol::packet::Purpose;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,8 +76,8 @@ pub(super) struct Connected {
     certificate_ends: i64,
     pub(super) rates: Arc<Rates>,
     messages: mpsc::Sender<Packet>,
-    /// 4 for an agent that waits for commands: see `Open`.
-    pub(super) purpose: AtomicU64,
+    /// What it was opened for; `None` before `Open`.
+    pub(super) purpose: Mutex<Option<Purpose>>,
     /// The job that runs on it; 0 for none.
     pub(super) job: AtomicU64,
     /// What it has open: what was let may be taken back.
@@ -112,7 +113,7 @@ impl Connected {
             certificate_ends,
             rates,
             messages,
-            purpose: AtomicU64::new(0),
+            purpose: Mutex::default(),
             job: AtomicU64::new(0),
             access: Mutex::default(),
             waits: ServerWaits::default(),
@@ -153,10 +154,9 @@ impl Connected {
         self.last.lock().take()
     }
 
-    /// Whether it waits for commands: see `Open`.
+    /// Whether it is an agent that waits for commands.
     pub(super) fn is_agent(&self) -> bool {
-        const AGENT: u64 = 4;
-        self.purpose.load(Ordering::Relaxed) == AGENT
+        *self.purpose.lock() == Some(Purpose::Agent)
     }
 
     /// Sends `message` between two frames. A `Fault` is the last one.

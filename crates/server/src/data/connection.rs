@@ -7,7 +7,7 @@ use super::{Shared, farewell, faults};
 use crate::authority::Peer;
 use protocol::Packet;
 use protocol::frame::Header;
-use protocol::packet::End;
+use protocol::packet::{End, kind};
 use protocol::state::State;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -141,12 +141,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         self.state().admits(header.kind)?;
         let permit = self.room_for(header.body_bytes).await?;
         let body = self.reader.body(header, &self.connected.rates.up).await?;
-        if let Ok(Packet::AskNoise { bytes }) = Packet::decode_small(header.kind, &body) {
+        if let Ok(Packet::GetNoise { bytes }) = Packet::decode_small(header.kind, &body) {
             return self.noise(header.request, bytes).await;
         }
         let Some(mut visit) = self.visit.take() else { return Err(Error::Closed) };
         let before = Instant::now();
-        let is_open = header.kind == 2;
+        let is_open = header.kind == kind::Open;
         let answered = tokio::task::spawn_blocking(move || {
             let answer = visit.answer(header.request, header.kind, body);
             let news = if is_open { visit.news() } else { Vec::new() };

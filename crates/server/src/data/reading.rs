@@ -21,7 +21,9 @@ pub(super) fn answer(domain: &Domain, access: &Access, packet: &Packet) -> Packe
         _ if !access.may_read => return faults::not_allowed("this node may not read"),
         Packet::ListSnapshots { after } => list(repository, *after),
         Packet::GetSnapshot { name } => snapshot(repository, *name),
-        Packet::Locate { ids } => repository.locate(ids).map(|places| Packet::Places { places }),
+        Packet::Locate { ids } => {
+            repository.locate(ids).map(|locations| Packet::Locations { locations })
+        }
         Packet::Read { place } => read(repository, *place),
         Packet::Fetch { id } => fetch(repository, id),
         Packet::GetKeys { container, healed } => keys(repository, *container, *healed),
@@ -38,7 +40,7 @@ fn newest(repository: &dyn Store, source: &ObjectId) -> Result<Packet> {
             let name = SnapshotName { sequence: stored.name.sequence, id: stored.name.id };
             Ok(Packet::Snapshot { name, file: stored.to_bytes() })
         }
-        None => Ok(Packet::Nothing {}),
+        None => Ok(Packet::NotFound {}),
     }
 }
 
@@ -101,7 +103,7 @@ fn heal(repository: &dyn Store, place: RecordLocation) -> Packet {
     let mut record = Vec::new();
     match repository.heal(place, &mut record) {
         true => Packet::Record { place, record },
-        false => Packet::Nothing {},
+        false => Packet::NotFound {},
     }
 }
 

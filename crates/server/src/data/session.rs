@@ -11,7 +11,7 @@ use format::record::{HEADER_BYTES, SealedRecord};
 use parking_lot::{Mutex, RwLock};
 use protocol::limits::{REQUESTS_MAX, STREAMS_MAX};
 use protocol::packet::SnapshotName;
-use protocol::{Packet, answers};
+use protocol::{Packet, flags};
 use repository::session::Session as Engine;
 use repository::storage::StorageError;
 use std::collections::VecDeque;
@@ -176,7 +176,7 @@ impl Session {
                 return Ok(said.clone());
             }
             let is_new: Result<Vec<bool>, _> = ids.iter().map(|id| engine.claim(id)).collect();
-            let answer = answers::pack(&is_new?);
+            let answer = flags::pack(&is_new?);
             self.promises_of_others(engine.promised_objects());
             stream.claims.push_back((request, answer.clone()));
             if stream.claims.len() > REQUESTS_MAX {
@@ -199,7 +199,7 @@ impl Session {
     pub(super) fn holds(&self, hold: Hold, ids: &[ids::ObjectId]) -> Packet {
         self.on_stream(hold, |_, engine| {
             let held: Result<Vec<bool>, _> = ids.iter().map(|id| engine.is_stored(id)).collect();
-            Ok(answers::pack(&held?))
+            Ok(flags::pack(&held?))
         })
     }
 

@@ -12,7 +12,7 @@ use api::domains::{Privacy, Settings};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::fault::{Code, fault};
 use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
-use protocol::packet::{PathBytes, SnapshotName};
+use protocol::packet::{PathBytes, Purpose, SnapshotName};
 use protocol::state::State;
 use protocol::{Packet, common_version};
 use repository::Repository;
@@ -24,12 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Purposes of `Open`.
-const BACKUP: u8 = 1;
-const RESTORE: u8 = 2;
-const AGENT: u8 = 4;
 /// The first version that knows `Elsewhere`.
-const VERSION_ELSEWHERE: u16 = 2;
+const VERSION_REDIRECT: u16 = 2;
 /// Records on their way of one stream: what a gigabit carries in a quarter of a second.
 pub(super) const WINDOW_BYTES: usize = 32 << 20;
 
@@ -48,7 +44,7 @@ struct Look {
 impl Look {
     fn status(&self) -> JobStatus {
         let (objects, bytes, bytes_wire) = (self.records, self.bytes, self.bytes);
-        JobStatus { objects, bytes, bytes_wire, stage: "look".to_owned(), ..Default::default() }
+        JobStatus { objects, bytes, bytes_wire, stage: "read".to_owned(), ..Default::default() }
     }
 
     fn report(&self) -> String {
@@ -162,21 +158,21 @@ impl Visit {
         }))
     }
 
-    fn open(&mut self, domain: &str, purpose: u8) -> Answer {
+    fn open(&mut self, domain: &str, purpose: Purpose) -> Answer {
         let name = (!domain.is_empty()).then_some(domain);
         let access = self.shared.authority.access(&self.connected.node, name);
         let access = access.map_err(|refusal| faults::of_refusal(&refusal))?;
         if let Some((host, port)) = self.elsewhere(&access)? {
             // Who waits for commands waits here.
-            if purpose != AGENT {
-                return Ok(Some(Packet::Elsewhere { host, port }));
+            if purpose != Purpose::Agent {
+                return Ok(Some(Packet::Redirect { host, port }));
             }
-            self.connected.purpose.store(purpose.into(), Ordering::Relaxed);
+            *self.connected.purpose.lock() = Some(purpose);
             return Ok(Some(unmade(&access)));
         }
         let opened = self.opened(access)?;
-        self.connected.purpose.store(purpose.into(), Ordering::Relaxed);
-        if purpose == RESTORE {
+        *self.connected.purpose.lock() = Some(purpose);
+        if purpose == Purpose::Restore {
             self.job_begins("restore");
         }
         Ok(Some(opened))
@@ -185,7 +181,7 @@ impl Visit {
     fn elsewhere(&self, access: &Access) -> Result<Option<(String, u16)>, Packet> {
         let place = self.shared.authority.elsewhere(&access.domain);
         let place = place.map_err(|refusal| faults::of_refusal(&refusal))?;
-        if place.is_some() && self.version < VERSION_ELSEWHERE {
+        if place.is_some() && self.version < VERSION_REDIRECT {
             let text = "the domain lies on a storage server, and this program is too old for that";
             return Err(fault(Code::Version, text, "Use a newer icecore on this machine.", &[]));
         }
@@ -395,11 +391,11 @@ impl Visit {
     fn note_read(&mut self, bytes: usize) {
         self.look.records += 1;
         self.look.bytes += bytes as u64;
-        let is_backup = self.connected.purpose.load(Ordering::Relaxed) == u64::from(BACKUP);
+        let is_backup = *self.connected.purpose.lock() == Some(Purpose::Backup);
         let is_news = self.look.bytes > if is_backup { BACKUP_READS_BYTES } else { 0 };
         if self.job.is_none() && self.session.is_none() && is_news {
             self.look.is_job = true;
-            self.job_begins("look");
+            self.job_begins("read");
         }
         if let (true, Some(job)) = (self.look.is_job, self.job) {
             self.shared.authority.job_is_at(job, &self.look.status());
@@ -438,7 +434,7 @@ impl Visit {
 
     /// Commands that wait for this agent.
     fn commands(&self) -> Vec<Packet> {
-        if self.connected.purpose.load(Ordering::Relaxed) != u64::from(AGENT) {
+        if !self.connected.is_agent() {
             return Vec::new();
         }
         let commands = self.shared.authority.commands(&self.connected.node);

@@ -104,9 +104,9 @@ fn make(target: &remote::Endpoint) -> (KeyMaterial, KeyId) {
 }
 
 /// The repository as `machine` opens it with a key.
-pub(crate) fn opened(machine: &Machine, secret: [u8; 32]) -> UnlockedRepository {
-    let remote = Remote::connect(&machine.target(), Purpose::Look).unwrap();
-    UnlockedRepository::open_store(remote, SlotSecret::Recovery(secret)).unwrap()
+pub(crate) fn opened(machine: &Machine, secret: [u8; 32]) -> Archive {
+    let remote = Remote::connect(&machine.target(), Purpose::Read).unwrap();
+    Archive::open_store(remote, SlotSecret::Recovery(secret)).unwrap()
 }
 
 /// What a key is: its id, and what it does.

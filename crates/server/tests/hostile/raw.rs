@@ -7,7 +7,7 @@ use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::record::{RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
 use protocol::fault::Code;
-use protocol::packet::PathBytes;
+use protocol::packet::{PathBytes, Purpose};
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
 use seal::{Block, Level, Packer, Sealer};
 use std::time::Duration;
@@ -125,7 +125,7 @@ pub(crate) fn hello() -> Packet {
 }
 
 pub(crate) fn open(domain: &str) -> Packet {
-    Packet::Open { domain: domain.to_owned(), purpose: 1 }
+    Packet::Open { domain: domain.to_owned(), purpose: Purpose::Backup }
 }
 
 pub(crate) fn begin(sealer: &Sealer) -> Packet {

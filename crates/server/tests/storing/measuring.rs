@@ -5,11 +5,11 @@ use crate::rig::Rig;
 use access::storage::Storage;
 use api::status::Done;
 use protocol::Packet;
-use protocol::packet::PathBytes;
+use protocol::packet::{PathBytes, Purpose};
 
 /// What a storage server may say to the governing server, once it was greeted.
 fn measuring() -> [Packet; 3] {
-    [Packet::AskNoise { bytes: 0 }, Packet::SendNoise { noise: vec![1; 1000] }, Packet::Ping {}]
+    [Packet::GetNoise { bytes: 0 }, Packet::SendNoise { noise: vec![1; 1000] }, Packet::Ping {}]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,10 +28,10 @@ async fn a_storage_server_measures_the_way_to_the_governing_server_and_opens_not
     let kinds: Vec<_> = answers.iter().map(Packet::name).collect();
     assert_eq!(kinds, ["Welcome", "Done", "Stored", "Pong"]);
     for domain in ["", "web", "here", "storage:disk", "disk"] {
-        for purpose in 1..=5 {
+        for &purpose in Purpose::ALL {
             let open = Packet::Open { domain: domain.into(), purpose };
             let answers = say(port, tls(), &[hello.clone(), open]).await;
-            assert!(refused(&answers[1]), "'{domain}' for {purpose}: {answers:?}");
+            assert!(refused(&answers[1]), "'{domain}' for {purpose:?}: {answers:?}");
         }
     }
     let attach = Packet::Attach { session: [0; 16], secret: [0; 16], stream: 0 };

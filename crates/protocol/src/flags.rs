@@ -8,13 +8,13 @@ pub fn pack(answers: &[bool]) -> Packet {
     for (at, _) in answers.iter().enumerate().filter(|(_, yes)| **yes) {
         bits[at / 8] |= 1 << (at % 8);
     }
-    Packet::Answers { count: answers.len() as u32, bits }
+    Packet::Flags { count: answers.len() as u32, bits }
 }
 
 /// The answers to a question of `count` ids.
 pub fn unpack(said: u32, bits: &[u8], count: usize) -> Result<Vec<bool>> {
     if said as usize != count || bits.len() != count.div_ceil(8) {
-        return Err(Error::NotAsked { packet: "Answers" });
+        return Err(Error::Unrequested { packet: "Answers" });
     }
     Ok((0..count).map(|at| bits[at / 8] >> (at % 8) & 1 == 1).collect())
 }
@@ -27,7 +27,7 @@ mod tests {
     fn answers_are_read_back_and_must_be_as_many_as_were_asked() {
         for count in 0..20 {
             let answers: Vec<bool> = (0..count).map(|at| at % 3 == 0).collect();
-            let Packet::Answers { count: said, bits } = pack(&answers) else { panic!() };
+            let Packet::Flags { count: said, bits } = pack(&answers) else { panic!() };
             assert_eq!(unpack(said, &bits, count).unwrap(), answers);
             assert!(unpack(said, &bits, count + 1).is_err());
         }
