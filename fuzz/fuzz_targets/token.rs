@@ -14,9 +14,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert!(matches!(parts.next(), Some(std::path::Component::Normal(_))) && parts.next().is_none());
     }
     if let Some((secret, rest)) = bytes.split_first_chunk::<16>()
-        && let Some((authority, typed)) = rest.split_first_chunk::<16>()
+        && let Some((ca_fingerprint, typed)) = rest.split_first_chunk::<16>()
     {
-        let token = Token { secret: *secret, authority: *authority };
+        let token = Token { secret: *secret, ca_fingerprint: *ca_fingerprint };
         let text = token.to_text();
         assert_eq!(Token::parse(&text).as_ref(), Ok(&token));
         // Typing errors: found, or very rarely another token; never a panic.

@@ -16,8 +16,8 @@ pub struct Admin {
     pub data: Option<PathBuf>,
     /// The server's address, from elsewhere.
     pub server: Option<String>,
-    /// Certificate of its authority, from elsewhere.
-    pub authority: Option<PathBuf>,
+    /// Certificate of its certificate authority, from elsewhere.
+    pub ca: Option<PathBuf>,
 }
 
 impl Admin {
@@ -27,9 +27,9 @@ impl Admin {
     /// [`Error::File`] and [`Error::Damaged`] when the folder is not that of a server that was started.
     pub fn client(&self) -> Result<Client> {
         let server = self.address()?;
-        let place = self.authority.clone().or_else(|| self.in_data("ca/ca.pem"));
-        let authority = text(&place.ok_or_else(|| unset("--ca FILE, a copy of ca/ca.pem"))?)?;
-        let tls = pki::client::client_config(&authority, None, pki::ALPN_HTTP)?;
+        let place = self.ca.clone().or_else(|| self.in_data("ca/ca.pem"));
+        let ca = text(&place.ok_or_else(|| unset("--ca FILE, a copy of ca/ca.pem"))?)?;
+        let tls = pki::client::client_config(&ca, None, pki::ALPN_HTTP)?;
         Ok(Client::new(server, Arc::new(tls)).with_token(self.token()?))
     }
 

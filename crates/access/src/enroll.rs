@@ -55,7 +55,7 @@ pub async fn enroll_with_privacy(
     }
     files::make_folder(folder)?;
     let pending = pending(folder, &token)?;
-    let tls = pki::client::pinned_config(&token.authority, pki::ALPN_HTTP)?;
+    let tls = pki::client::pinned_config(&token.ca_fingerprint, pki::ALPN_HTTP)?;
     let request = Enroll {
         secret: token.secret_text(),
         request: pending.request.clone(),
@@ -100,10 +100,10 @@ fn pending(folder: &Path, token: &Token) -> Result<Pending> {
     Ok(pending)
 }
 
-/// The authority that is trusted from now on must be the one that the token names.
+/// The CA that is trusted from now on must be the one that the token names.
 pub(crate) fn check(server: &Url, token: &Token, told: &Enrolled) -> Result<()> {
-    let authority = pki::client::certificate_of(&told.authority)?;
-    if pki::fingerprint(&authority)[..16] != token.authority {
+    let ca = pki::client::certificate_of(&told.ca_certificate)?;
+    if pki::fingerprint(&ca)[..16] != token.ca_fingerprint {
         return Err(Error::Stranger { server: server.place() });
     }
     pki::client::certificate_of(&told.certificate)?;

@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// The other end is not the server that it should be.
     #[error(
-        "{server} is not the server that was expected: its certificate is of another authority"
+        "{server} is not the server that was expected: its certificate is from another certificate authority"
     )]
     Stranger {
         /// Host and port.

@@ -1,7 +1,7 @@
 //! Who this machine is to its server.
 //!
 //! ```text
-//! ca.pem      certificate of the server's authority
+//! ca.pem      certificate of the server's certificate authority
 //! node.pem    this node's certificate and its secret key, in one file: they change together
 //! slot.key    opens this node's key slot; not where only nodes know keys
 //! agent.toml  all else; written last: without it nothing here counts
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-pub(crate) const AUTHORITY: &str = "ca.pem";
+pub(crate) const CA: &str = "ca.pem";
 pub(crate) const NODE: &str = "node.pem";
 pub(crate) const SLOT: &str = "slot.key";
 pub(crate) const AGENT: &str = "agent.toml";
@@ -57,7 +57,7 @@ pub struct Identity {
     pub slot_secret: Option<Zeroizing<[u8; 32]>>,
     /// The node's certificate.
     pub certificate: pki::Facts,
-    authority_pem: String,
+    ca_pem: String,
     node_pem: Zeroizing<String>,
 }
 
@@ -70,7 +70,7 @@ impl Identity {
         let missing = |name: &str| Error::NotEnrolled { path: folder.join(name) };
         let text = |name: &str| read(&folder.join(name))?.ok_or_else(|| missing(name));
         let agent = agent(folder)?.ok_or_else(|| missing(AGENT))?;
-        let (authority_pem, node_pem) = (text(AUTHORITY)?.to_string(), text(NODE)?);
+        let (ca_pem, node_pem) = (text(CA)?.to_string(), text(NODE)?);
         let slot_secret = match agent.keys {
             KeyMode::Client => None,
             KeyMode::Managed => Some(secret(folder, &text(SLOT)?)?),
@@ -78,7 +78,7 @@ impl Identity {
         let facts = pki::client::certificate_of(&node_pem).and_then(|der| pki::inspect(&der));
         let certificate = facts.map_err(|error| damaged(folder, NODE, error))?;
         let server = agent.server.parse()?;
-        Ok(Self { agent, server, slot_secret, certificate, authority_pem, node_pem })
+        Ok(Self { agent, server, slot_secret, certificate, ca_pem, node_pem })
     }
 
     /// TLS to the server as this node, for the protocol `alpn` ([`pki::ALPN_DATA`], [`pki::ALPN_HTTP`]).
@@ -87,7 +87,7 @@ impl Identity {
     /// [`Error::Pki`] when the certificates are none.
     pub fn tls(&self, alpn: &[u8]) -> Result<Arc<ClientConfig>> {
         let identity = Some((&**self.node_pem, &**self.node_pem));
-        Ok(Arc::new(pki::client::client_config(&self.authority_pem, identity, alpn)?))
+        Ok(Arc::new(pki::client::client_config(&self.ca_pem, identity, alpn)?))
     }
 
     /// The node's certificate and key.
@@ -97,7 +97,7 @@ impl Identity {
 
     /// Whether it is time for the next certificate: a third of the life of this one is left.
     pub fn is_renewal_due(&self, now_secs: i64) -> bool {
-        self.certificate.not_after_secs - now_secs < pki::authority::NODE_SECS / 3
+        self.certificate.not_after_secs - now_secs < pki::certificate_authority::NODE_SECS / 3
     }
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn keep(
     slot_secret: &str,
 ) -> Result<()> {
     files::remove(&folder.join(AGENT))?;
-    files::write(&folder.join(AUTHORITY), &told.authority)?;
+    files::write(&folder.join(CA), &told.ca_certificate)?;
     let node = Zeroizing::new(format!("{}{key_pem}", told.certificate));
     files::write(&folder.join(NODE), &node)?;
     match told.keys {

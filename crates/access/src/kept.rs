@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The identity in a folder, in use.
 pub struct Kept {
     folder: PathBuf,
-    authority: CertificateDer<'static>,
+    ca: CertificateDer<'static>,
     shown: Arc<ServerCertificate>,
     used: Mutex<Used>,
 }
@@ -38,10 +38,10 @@ impl Kept {
     /// As [`Storage::load`]; [`Error::Pki`].
     pub fn load(folder: &Path) -> Result<Arc<Self>> {
         let storage = Storage::load(folder)?;
-        let authority = pki::client::certificate_of(&storage.authority_pem)?;
-        let shown = ServerCertificate::new(&storage.certificate, &storage.pem, &authority)?;
+        let ca = pki::client::certificate_of(&storage.ca_pem)?;
+        let shown = ServerCertificate::new(&storage.certificate, &storage.pem, &ca)?;
         let used = Mutex::new(Used::of(&storage)?);
-        Ok(Arc::new(Self { folder: folder.to_owned(), authority, shown, used }))
+        Ok(Arc::new(Self { folder: folder.to_owned(), ca, shown, used }))
     }
 
     /// TLS of who listens: each new connection is shown the certificate that is in use then.
@@ -49,7 +49,7 @@ impl Kept {
     /// # Errors
     /// [`Error::Pki`].
     pub fn tls(&self) -> Result<Arc<rustls::ServerConfig>> {
-        Ok(Arc::new(pki::server::server_config(self.shown.clone(), &self.authority)?))
+        Ok(Arc::new(pki::server::server_config(self.shown.clone(), &self.ca)?))
     }
 
     /// A client of the server's API, with the certificate that is in use now.
@@ -73,7 +73,7 @@ impl Kept {
             return Ok(false);
         }
         let next = Used::of(&storage)?;
-        self.shown.replace(&storage.certificate, &storage.pem, &self.authority)?;
+        self.shown.replace(&storage.certificate, &storage.pem, &self.ca)?;
         *used = next;
         Ok(true)
     }

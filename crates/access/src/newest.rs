@@ -55,13 +55,13 @@ impl ResolvesClientCert for Newest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pki::{Authority, NodeKey};
+    use pki::{CertificateAuthority, NodeKey};
 
     fn node_pem() -> String {
-        let new = Authority::generate(0).unwrap();
-        let authority = Authority::load(&new.certificate_pem, &new.key_pem).unwrap();
+        let new = CertificateAuthority::generate(0).unwrap();
+        let ca = CertificateAuthority::load(&new.certificate_pem, &new.key_pem).unwrap();
         let key = NodeKey::generate().unwrap();
-        let issued = authority.issue_node(&key.request_pem, "web", 0).unwrap();
+        let issued = ca.issue_node(&key.request_pem, "web", 0).unwrap();
         format!("{}{}", issued.pem, key.key_pem)
     }
 

@@ -1,7 +1,7 @@
 //! This machine as a storage server of a server: enrollment, identity, renewal.
 //!
 //! ```text
-//! ca.pem        certificate of the server's authority
+//! ca.pem        certificate of the server's certificate authority
 //! storage.pem   the certificate, to serve and to ask with, and its secret key
 //! storage.toml  all else; written last: without it nothing here counts
 //! ```
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-const AUTHORITY: &str = "ca.pem";
+const CA: &str = "ca.pem";
 const CERTIFICATE: &str = "storage.pem";
 const SETTINGS: &str = "storage.toml";
 /// Holds a request until it is answered.
@@ -47,8 +47,8 @@ pub struct Storage {
     pub server: Url,
     /// Its certificate.
     pub certificate: pki::Issued,
-    /// Certificate of the server's authority, PEM.
-    pub authority_pem: String,
+    /// Certificate of the server's certificate authority, PEM.
+    pub ca_pem: String,
     /// Certificate and secret key.
     pub pem: Zeroizing<String>,
 }
@@ -63,11 +63,11 @@ impl Storage {
         let text = |name: &str| read(&folder.join(name))?.ok_or_else(|| missing(name));
         let settings: Settings = toml::from_str(&text(SETTINGS)?)
             .map_err(|error| damaged(folder, SETTINGS, error.message()))?;
-        let (authority_pem, pem) = (text(AUTHORITY)?.to_string(), text(CERTIFICATE)?);
+        let (ca_pem, pem) = (text(CA)?.to_string(), text(CERTIFICATE)?);
         let certificate =
             pki::Issued::from_pem(&pem).map_err(|error| damaged(folder, CERTIFICATE, error))?;
         let server = settings.server.parse()?;
-        Ok(Self { settings, server, certificate, authority_pem, pem })
+        Ok(Self { settings, server, certificate, ca_pem, pem })
     }
 
     /// A client of the server's API that says who it is.
@@ -84,12 +84,12 @@ impl Storage {
     /// [`Error::Pki`].
     pub fn tls(&self, alpn: &[u8]) -> Result<Arc<rustls::ClientConfig>> {
         let identity = Some((&**self.pem, &**self.pem));
-        Ok(Arc::new(pki::client::client_config(&self.authority_pem, identity, alpn)?))
+        Ok(Arc::new(pki::client::client_config(&self.ca_pem, identity, alpn)?))
     }
 
     /// Whether it is time for the next certificate: a third of the life of this one is left.
     pub fn is_renewal_due(&self, now_secs: i64) -> bool {
-        self.certificate.not_after_secs - now_secs < pki::authority::NODE_SECS / 3
+        self.certificate.not_after_secs - now_secs < pki::certificate_authority::NODE_SECS / 3
     }
 }
 
@@ -121,7 +121,7 @@ pub async fn enroll(
     }
     files::make_folder(folder)?;
     let pending = pending(folder, &token)?;
-    let tls = pki::client::pinned_config(&token.authority, pki::ALPN_HTTP)?;
+    let tls = pki::client::pinned_config(&token.ca_fingerprint, pki::ALPN_HTTP)?;
     let request = EnrollStorage {
         secret: token.secret_text(),
         request: pending.request.clone(),
@@ -130,8 +130,8 @@ pub async fn enroll(
     };
     let client = Client::new(server.clone(), Arc::new(tls));
     let told: EnrolledStorage = client.post("/storage/enroll", &request).await?;
-    let authority = pki::client::certificate_of(&told.authority)?;
-    if pki::fingerprint(&authority)[..16] != token.authority {
+    let ca = pki::client::certificate_of(&told.ca_certificate)?;
+    if pki::fingerprint(&ca)[..16] != token.ca_fingerprint {
         return Err(Error::Stranger { server: server.place() });
     }
     let names = names.to_vec();
@@ -144,7 +144,7 @@ pub async fn enroll(
 /// What was there counts no more from the first step on, and what is new from the last.
 fn keep(folder: &Path, told: &EnrolledStorage, key_pem: &str, settings: &Settings) -> Result<()> {
     files::remove(&folder.join(SETTINGS))?;
-    files::write(&folder.join(AUTHORITY), &told.authority)?;
+    files::write(&folder.join(CA), &told.ca_certificate)?;
     let pem = Zeroizing::new(format!("{}{key_pem}", told.certificate));
     files::write(&folder.join(CERTIFICATE), &pem)?;
     let text = toml::to_string(settings).map_err(|error| damaged(folder, SETTINGS, error))?;

@@ -3,7 +3,7 @@
 use crate::{Error, Identity, Url, enroll, identity};
 use api::Token;
 use api::enroll::{Enrolled, KeyMode, Role};
-use pki::{Authority, NodeKey};
+use pki::{CertificateAuthority, NodeKey};
 use std::path::Path;
 
 const NOW: i64 = 1_800_000_000;
@@ -16,10 +16,10 @@ struct Answer {
 
 /// What a server would tell, and a token of it.
 fn answer(node: &str) -> Answer {
-    let new = Authority::generate(NOW).unwrap();
-    let authority = Authority::load(&new.certificate_pem, &new.key_pem).unwrap();
+    let new = CertificateAuthority::generate(NOW).unwrap();
+    let ca = CertificateAuthority::load(&new.certificate_pem, &new.key_pem).unwrap();
     let key = NodeKey::generate().unwrap();
-    let issued = authority.issue_node(&key.request_pem, node, NOW).unwrap();
+    let issued = ca.issue_node(&key.request_pem, node, NOW).unwrap();
     let told = Enrolled {
         node: node.parse().unwrap(),
         domain: node.parse().unwrap(),
@@ -29,11 +29,11 @@ fn answer(node: &str) -> Answer {
         repository: Some("00".repeat(16)),
         key: Some("11".repeat(8)),
         certificate: issued.pem,
-        authority: new.certificate_pem,
+        ca_certificate: new.certificate_pem,
         expires: issued.not_after_secs,
     };
-    let prefix = authority.fingerprint()[..16].try_into().unwrap();
-    Answer { told, key_pem: key.key_pem, token: Token { secret: [1; 16], authority: prefix } }
+    let prefix = ca.fingerprint()[..16].try_into().unwrap();
+    Answer { told, key_pem: key.key_pem, token: Token { secret: [1; 16], ca_fingerprint: prefix } }
 }
 
 fn server() -> Url {
@@ -91,7 +91,7 @@ fn files_that_do_not_hold_what_they_should_are_named() {
 }
 
 #[test]
-fn an_authority_that_the_token_does_not_name_is_not_believed() {
+fn a_ca_that_the_token_does_not_name_is_not_trusted() {
     let (own, other) = (answer("web"), answer("web"));
     assert!(enroll::check(&server(), &own.token, &own.told).is_ok());
     let refused = enroll::check(&server(), &own.token, &other.told).unwrap_err();

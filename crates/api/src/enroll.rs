@@ -124,8 +124,8 @@ pub struct Enrolled {
     pub key: Option<String>,
     /// The node's certificate, PEM.
     pub certificate: String,
-    /// Certificate of the server's authority, PEM.
-    pub authority: String,
+    /// Certificate of the server's certificate authority, PEM.
+    pub ca_certificate: String,
     /// When the certificate ends.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]

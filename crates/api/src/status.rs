@@ -20,8 +20,8 @@ pub struct Status {
     pub domains: u64,
     /// Jobs that run.
     pub running: u64,
-    /// SHA-256 of the certificate of its authority, hex.
-    pub authority: String,
+    /// SHA-256 of the certificate of its certificate authority, hex.
+    pub ca_fingerprint: String,
     /// When its certificate ends; it is renewed long before.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]

@@ -55,8 +55,8 @@ pub struct EnrolledStorage {
     pub storage: Name,
     /// Its certificate, PEM: to serve under its names, and to ask the server.
     pub certificate: String,
-    /// Certificate of the server's authority, PEM.
-    pub authority: String,
+    /// Certificate of the server's certificate authority, PEM.
+    pub ca_certificate: String,
     /// When the certificate ends.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]

@@ -1,6 +1,6 @@
 //! Tokens: the one string that a person carries from the server to a new machine.
 //!
-//! It names the server's authority by its fingerprint, so that the first contact is safe against who stands in the
+//! It names the server's certificate authority by its fingerprint, so that the first contact is safe against who stands in the
 //! middle, and holds a secret that is good once.
 
 use data_encoding::BASE32_NOPAD;
@@ -8,10 +8,10 @@ use std::fmt;
 
 const PREFIX: &str = "ice1-";
 const SECRET_BYTES: usize = 16;
-const AUTHORITY_BYTES: usize = 16;
+const CA_FINGERPRINT_BYTES: usize = 16;
 /// Against typing errors: one in 16 million goes unnoticed here, and none at the server.
 const CHECKSUM_BYTES: usize = 3;
-const BYTES: usize = SECRET_BYTES + AUTHORITY_BYTES + CHECKSUM_BYTES;
+const BYTES: usize = SECRET_BYTES + CA_FINGERPRINT_BYTES + CHECKSUM_BYTES;
 /// Longest text that is looked at: groups may be set apart.
 const TEXT_BYTES_MAX: usize = 256;
 
@@ -20,8 +20,8 @@ const TEXT_BYTES_MAX: usize = 256;
 pub struct Token {
     /// Known to the token's maker and its holder; the server keeps only a hash.
     pub secret: [u8; SECRET_BYTES],
-    /// First bytes of the SHA-256 of the certificate of the server's authority.
-    pub authority: [u8; AUTHORITY_BYTES],
+    /// First bytes of the SHA-256 of the certificate of the server's certificate authority.
+    pub ca_fingerprint: [u8; CA_FINGERPRINT_BYTES],
 }
 
 /// Why a text is no token.
@@ -43,9 +43,10 @@ impl Token {
     pub fn to_text(&self) -> String {
         let mut bytes = [0; BYTES];
         bytes[..SECRET_BYTES].copy_from_slice(&self.secret);
-        bytes[SECRET_BYTES..SECRET_BYTES + AUTHORITY_BYTES].copy_from_slice(&self.authority);
+        bytes[SECRET_BYTES..SECRET_BYTES + CA_FINGERPRINT_BYTES]
+            .copy_from_slice(&self.ca_fingerprint);
         let sum = checksum(&bytes);
-        bytes[SECRET_BYTES + AUTHORITY_BYTES..].copy_from_slice(&sum);
+        bytes[SECRET_BYTES + CA_FINGERPRINT_BYTES..].copy_from_slice(&sum);
         format!("{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
     }
 
@@ -61,13 +62,13 @@ impl Token {
         let digits = text.strip_prefix(PREFIX).ok_or(BadToken::Prefix)?.to_ascii_uppercase();
         let bytes = BASE32_NOPAD.decode(digits.as_bytes()).map_err(|_| BadToken::NotWhole)?;
         let bytes: [u8; BYTES] = bytes.try_into().map_err(|_| BadToken::NotWhole)?;
-        if bytes[SECRET_BYTES + AUTHORITY_BYTES..] != checksum(&bytes) {
+        if bytes[SECRET_BYTES + CA_FINGERPRINT_BYTES..] != checksum(&bytes) {
             return Err(BadToken::Checksum);
         }
-        let (mut secret, mut authority) = ([0; SECRET_BYTES], [0; AUTHORITY_BYTES]);
+        let (mut secret, mut ca_fingerprint) = ([0; SECRET_BYTES], [0; CA_FINGERPRINT_BYTES]);
         secret.copy_from_slice(&bytes[..SECRET_BYTES]);
-        authority.copy_from_slice(&bytes[SECRET_BYTES..SECRET_BYTES + AUTHORITY_BYTES]);
-        Ok(Self { secret, authority })
+        ca_fingerprint.copy_from_slice(&bytes[SECRET_BYTES..SECRET_BYTES + CA_FINGERPRINT_BYTES]);
+        Ok(Self { secret, ca_fingerprint })
     }
 
     /// The secret as the API carries it.
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     fn token() -> Token {
-        Token { secret: [7; 16], authority: *b"0123456789abcdef" }
+        Token { secret: [7; 16], ca_fingerprint: *b"0123456789abcdef" }
     }
 
     #[test]

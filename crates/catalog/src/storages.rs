@@ -261,7 +261,7 @@ mod tests {
         let answer = EnrolledStorage {
             storage: name,
             certificate: "c".into(),
-            authority: "a".into(),
+            ca_certificate: "a".into(),
             expires: 9_000,
         };
         let certificate = Certificate { serial: serial.into(), not_before: 0, not_after: 9_000 };

@@ -46,7 +46,7 @@ fn answer(node: &str) -> Enrolled {
         repository: None,
         key: Some("00".into()),
         certificate: "c".into(),
-        authority: "a".into(),
+        ca_certificate: "a".into(),
         expires: 9_000,
     }
 }

@@ -1,8 +1,8 @@
 //! The agent's side of TLS.
 
-use crate::authority::private_key;
+use crate::certificate_authority::private_key;
 use crate::error::unreadable;
-use crate::pinned::PinnedAuthority;
+use crate::pinned::PinnedCa;
 use crate::{Result, VERSIONS, provider};
 use rustls::client::Resumption;
 use rustls::sign::CertifiedKey;
@@ -11,18 +11,18 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::sync::Arc;
 
-/// TLS to a server of the authority in `authority_pem` and of no other, for the protocol `alpn`. With `identity`
+/// TLS to a server of the certificate authority in `ca_pem` and of no other, for the protocol `alpn`. With `identity`
 /// (certificate and key, both PEM) it says who it is.
 ///
 /// # Errors
 /// [`crate::Error::Unreadable`] when something is not what it should be.
 pub fn client_config(
-    authority_pem: &str,
+    ca_pem: &str,
     identity: Option<(&str, &str)>,
     alpn: &[u8],
 ) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    roots.add(certificate(authority_pem, "the authority's certificate")?)?;
+    roots.add(certificate(ca_pem, "the CA certificate")?)?;
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(VERSIONS)?
         .with_root_certificates(roots);
@@ -36,13 +36,13 @@ pub fn client_config(
     Ok(finish(config, alpn))
 }
 
-/// TLS to a server of the authority whose fingerprint begins with `fingerprint`, and that shows its certificate. For
+/// TLS to a server of the certificate authority whose fingerprint begins with `fingerprint`, and that shows its certificate. For
 /// the first contact.
 ///
 /// # Errors
 /// When the library fails.
 pub fn pinned_config(fingerprint: &[u8; 16], alpn: &[u8]) -> Result<ClientConfig> {
-    let verifier = Arc::new(PinnedAuthority::new(*fingerprint, provider()));
+    let verifier = Arc::new(PinnedCa::new(*fingerprint, provider()));
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(VERSIONS)?
         .dangerous()

@@ -1,13 +1,13 @@
-//! Certificates: the server's authority, requests, and TLS configurations on both sides.
+//! Certificates: the server's certificate ca, requests, and TLS configurations on both sides.
 //!
-//! A server is its own certificate authority ([`Authority`]); nobody else's is trusted, and ours is trusted by nobody
-//! but its agents. Read in this order: [`authority`] (issues), [`request`] (what an agent makes), [`inspect`] (reads a
+//! A server is its own certificate authority ([`CertificateAuthority`]); nobody else's is trusted, and ours is trusted by nobody
+//! but its agents. Read in this order: [`certificate_authority`] (issues), [`request`] (what an agent makes), [`inspect`] (reads a
 //! certificate), [`server`] and [`client`] (TLS 1.3 on both sides), [`pinned`] (the first contact, when an agent knows
 //! only a fingerprint).
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod authority;
+pub mod certificate_authority;
 pub mod client;
 mod error;
 pub mod inspect;
@@ -16,7 +16,7 @@ pub mod request;
 pub mod server;
 mod time;
 
-pub use authority::{Authority, Issued, ServerNames};
+pub use certificate_authority::{CertificateAuthority, Issued, ServerNames};
 pub use error::{Error, Result};
 pub use inspect::{Facts, fingerprint, inspect};
 pub use request::NodeKey;

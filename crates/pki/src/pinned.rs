@@ -1,5 +1,5 @@
-//! Trust in exactly one authority, of which only a fingerprint is known: the first contact of an agent. Who stands in
-//! the middle has another authority, and would need 2^128 tries for one with the same fingerprint.
+//! Trust in exactly one ca, of which only a fingerprint is known: the first contact of an agent. Who stands in
+//! the middle has another ca, and would need 2^128 tries for one with the same fingerprint.
 
 use crate::fingerprint;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -10,25 +10,25 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::sync::Arc;
 
-/// Trusts the authority with this fingerprint.
+/// Trusts the certificate authority with this fingerprint.
 #[derive(Debug)]
-pub struct PinnedAuthority {
+pub struct PinnedCa {
     fingerprint: [u8; 16],
     provider: Arc<CryptoProvider>,
 }
 
-impl PinnedAuthority {
+impl PinnedCa {
     pub(crate) fn new(fingerprint: [u8; 16], provider: Arc<CryptoProvider>) -> Self {
         Self { fingerprint, provider }
     }
 
-    /// The authority among what the server shows.
+    /// The CA certificate among what the server shows.
     fn find<'a>(&self, shown: &'a [CertificateDer<'a>]) -> Option<&'a CertificateDer<'a>> {
         shown.iter().find(|shown| fingerprint(shown)[..16] == self.fingerprint)
     }
 }
 
-impl ServerCertVerifier for PinnedAuthority {
+impl ServerCertVerifier for PinnedCa {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -38,9 +38,9 @@ impl ServerCertVerifier for PinnedAuthority {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        let authority = self.find(others).ok_or_else(unknown)?;
+        let ca = self.find(others).ok_or_else(unknown)?;
         let mut roots = RootCertStore::empty();
-        roots.add(authority.clone().into_owned())?;
+        roots.add(ca.clone().into_owned())?;
         let leaf = ParsedCertificate::try_from(leaf)?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         verify_server_cert_signed_by_trust_anchor(&leaf, &roots, &[], now, algorithms)?;

@@ -1,4 +1,4 @@
-//! Requests for certificates: what an agent makes, and what the authority reads.
+//! Requests for certificates: what an agent makes, and what the certificate authority reads.
 
 use crate::error::unreadable;
 use crate::{Error, Result};

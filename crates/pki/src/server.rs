@@ -1,6 +1,6 @@
 //! The server's side of TLS.
 
-use crate::authority::private_key;
+use crate::certificate_authority::private_key;
 use crate::{ALPN_DATA, ALPN_HTTP, Issued, Result, VERSIONS, provider};
 use rustls::RootCertStore;
 use rustls::server::{
@@ -17,16 +17,12 @@ pub struct ServerCertificate {
 }
 
 impl ServerCertificate {
-    /// Shows `issued`, and behind it the `authority` that issued it: who enrolls knows only its fingerprint.
+    /// Shows `issued`, and behind it the certificate of the `ca` that issued it: a machine that enrolls knows only its fingerprint.
     ///
     /// # Errors
     /// [`crate::Error::Unreadable`] when the key is none.
-    pub fn new(
-        issued: &Issued,
-        key_pem: &str,
-        authority: &CertificateDer<'static>,
-    ) -> Result<Arc<Self>> {
-        let shown = RwLock::new(certified(issued, key_pem, authority)?);
+    pub fn new(issued: &Issued, key_pem: &str, ca: &CertificateDer<'static>) -> Result<Arc<Self>> {
+        let shown = RwLock::new(certified(issued, key_pem, ca)?);
         Ok(Arc::new(Self { shown }))
     }
 
@@ -38,9 +34,9 @@ impl ServerCertificate {
         &self,
         issued: &Issued,
         key_pem: &str,
-        authority: &CertificateDer<'static>,
+        ca: &CertificateDer<'static>,
     ) -> Result<()> {
-        let next = certified(issued, key_pem, authority)?;
+        let next = certified(issued, key_pem, ca)?;
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
     }
@@ -55,23 +51,23 @@ impl ResolvesServerCert for ServerCertificate {
 fn certified(
     issued: &Issued,
     key_pem: &str,
-    authority: &CertificateDer<'static>,
+    ca: &CertificateDer<'static>,
 ) -> Result<Arc<CertifiedKey>> {
-    let chain = vec![issued.der.clone(), authority.clone()];
+    let chain = vec![issued.der.clone(), ca.clone()];
     Ok(Arc::new(CertifiedKey::from_der(chain, private_key(key_pem)?, &provider())?))
 }
 
-/// TLS of a server: version 1.3, both protocols, and a client's certificate verified against `authority` when it shows
+/// TLS of a server: version 1.3, both protocols, and a client's certificate verified against `ca` when it shows
 /// one. Whether one is needed, and whether it is still good, is for who admits.
 ///
 /// # Errors
-/// When the authority's certificate is none.
+/// When the CA certificate is not valid.
 pub fn server_config(
     certificate: Arc<ServerCertificate>,
-    authority: &CertificateDer<'static>,
+    ca: &CertificateDer<'static>,
 ) -> Result<rustls::ServerConfig> {
     let mut roots = RootCertStore::empty();
-    roots.add(authority.clone())?;
+    roots.add(ca.clone())?;
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
         .allow_unauthenticated()
         .build()

@@ -453,7 +453,7 @@ packets! {
         /// Why, for people.
         reason: String,
     }
-    /// Answers `Open`: the domain lies on another server of the same authority.
+    /// Answers `Open`: the domain lies on another server of the same certificate authority.
     150 Redirect Server SMALL_BYTES_MAX, [] {
         /// Its name or address, as its certificate has it.
         host: String,

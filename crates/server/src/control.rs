@@ -1,11 +1,11 @@
 //! The part that governs: who is let in, what they may do, and the HTTP API. It holds keys and moves no data.
 //!
 //! [`Control`] joins the catalog, the certificate authority, the sealed secrets and the table of running jobs, and
-//! answers for all of them as [`crate::authority::Authority`]. Read [`open`] for how a server comes to be, [`enroll`] for
+//! answers for all of them as [`crate::access_control::AccessControl`]. Read [`open`] for how a server comes to be, [`enroll`] for
 //! how a machine becomes a node, [`admission`] for how it is let in, [`domains`] for keys, [`http`] for the API.
 
+mod access_control;
 pub mod admission;
-mod authority;
 pub mod commands;
 pub mod domains;
 pub mod elsewhere;
@@ -61,8 +61,8 @@ const SERVER: &str = "server";
 pub struct Control {
     folder: Folder,
     catalog: Catalog,
-    authority: pki::Authority,
-    authority_pem: String,
+    ca: pki::CertificateAuthority,
+    ca_pem: String,
     server_key: Zeroizing<String>,
     certificate: Arc<ServerCertificate>,
     certificate_expires: Mutex<i64>,

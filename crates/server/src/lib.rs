@@ -1,8 +1,8 @@
-//! The server: sessions of agents, domains, authority, HTTP API.
+//! The server: sessions of agents, domains, access_control, HTTP API.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod authority;
+pub mod access_control;
 pub mod control;
 mod crowd;
 pub mod data;

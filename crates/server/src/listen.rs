@@ -1,7 +1,7 @@
 //! The accept loop: one port for nodes and for HTTP, told apart by ALPN. Whoever has not shown a
 //! certificate or a request yet gets little: some time, some memory, and a share of its address.
 
-use crate::authority::Peer;
+use crate::access_control::Peer;
 use crate::control::http::{serve, serve_stranger};
 use crate::crowd::{Crowd, Member, network};
 use crate::data::{self, Shared};

@@ -2,7 +2,7 @@
 //! any domain, no catalog and no API.
 //!
 //! ```text
-//!  node ──▶ listen ──▶ data ──▶ Storing (Authority) ──admit, access──▶ governing server
+//!  node ──▶ listen ──▶ data ──▶ Storing (AccessControl) ──admit, access──▶ governing server
 //!                                   └──news, once a second──────────▶ (who is here, jobs)
 //!                                   ◀──who must go, cancels, limits───
 //! ```
@@ -15,8 +15,8 @@ mod readers;
 
 pub use crate::control::folder::Folder;
 
-use crate::authority::{
-    Access, Authority, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal,
+use crate::access_control::{
+    Access, AccessControl, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal,
 };
 use crate::control::elsewhere::GOVERNING;
 use crate::data::receipts::Receipts;
@@ -183,7 +183,7 @@ impl Storing {
     }
 }
 
-impl Authority for Storing {
+impl AccessControl for Storing {
     fn admit(&self, peer: &Peer) -> Result<Node, Refusal> {
         let facts =
             pki::inspect(&peer.certificate).map_err(|error| Refusal::new(error.to_string(), ""))?;

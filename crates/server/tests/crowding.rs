@@ -27,8 +27,8 @@ struct Crowd {
 
 impl Crowd {
     fn new(rig: &Rig) -> Self {
-        let authority = std::fs::read_to_string(rig.folder("data").join("ca/ca.pem")).unwrap();
-        let tls = pki::client::client_config(&authority, None, pki::ALPN_HTTP).unwrap();
+        let ca = std::fs::read_to_string(rig.folder("data").join("ca/ca.pem")).unwrap();
+        let tls = pki::client::client_config(&ca, None, pki::ALPN_HTTP).unwrap();
         let url: access::Url = rig.url.parse().unwrap();
         Self { tls: Arc::new(tls), address: ("127.0.0.1".to_owned(), url.port) }
     }

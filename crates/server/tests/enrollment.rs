@@ -9,7 +9,7 @@ use api::commands::NodeCommands;
 use api::enroll::{Enroll, KeyMode, NewToken, Role, TokenMade};
 use api::nodes::Nodes;
 use rig::{Rig, new_token};
-use server::authority::{Authority, Peer};
+use server::access_control::{AccessControl, Peer};
 use std::net::Ipv4Addr;
 
 fn status_of(error: Error) -> (String, String) {
@@ -98,7 +98,7 @@ async fn a_token_is_good_once_and_an_answer_that_was_lost_is_given_again() {
     assert!(matches!(Identity::load(&other), Err(Error::NotEnrolled { .. })));
     // The other machine finds the token used; the same request again is answered as before.
     let token = api::Token::parse(&made.token).unwrap();
-    let tls = pki::client::pinned_config(&token.authority, pki::ALPN_HTTP).unwrap();
+    let tls = pki::client::pinned_config(&token.ca_fingerprint, pki::ALPN_HTTP).unwrap();
     let client = Client::new(rig.url.parse().unwrap(), tls.into());
     let made = rig.token(new_token("db")).await;
     let key = pki::NodeKey::generate().unwrap();
@@ -138,7 +138,7 @@ async fn who_stands_in_the_middle_gets_no_secret() {
     let (rig, middle) = (Rig::start().await, Rig::start().await);
     let made = rig.token(new_token("web")).await;
     let agent = rig.folder("agent");
-    // The machine is led to another server, which has a good certificate of its own authority.
+    // The machine is led to another server, which has a good certificate of its own ca.
     let refused =
         access::enroll::enroll(&middle.url, &made.token, &agent, false).await.unwrap_err();
     assert!(matches!(refused, Error::Stranger { .. }), "{refused}");
@@ -151,7 +151,7 @@ async fn who_stands_in_the_middle_gets_no_secret() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_opens_nothing() {
+async fn a_certificate_of_another_ca_opens_nothing() {
     let (rig, other) = (Rig::start().await, Rig::start().await);
     let made: TokenMade = other.token(new_token("web")).await;
     let agent = other.folder("agent");

@@ -12,7 +12,7 @@ use api::nodes::Nodes;
 use api::status::{Audit, Status};
 use api::storages::{NewStorageToken, StorageTokenMade, Storages};
 use rig::{Rig, new_token};
-use server::authority::Authority;
+use server::access_control::AccessControl;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

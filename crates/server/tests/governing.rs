@@ -13,7 +13,7 @@ use api::limits::Limit;
 use api::nodes::Nodes;
 use api::status::{Audit, Done, Status};
 use rig::{Rig, new_token};
-use server::authority::{Authority, JobEnd, JobStatus, Node};
+use server::access_control::{AccessControl, JobEnd, JobStatus, Node};
 use std::path::Path;
 
 async fn enroll(rig: &Rig, new: NewToken) -> (Client, Node) {

@@ -110,9 +110,9 @@ impl Scene {
         attack.spawn(hoard(hoarder[0].clone()));
         attack.spawn(lie(hoarder[0].clone()));
         let address = (self.honest.identity.server.host.clone(), self.honest.identity.server.port);
-        let authority = self.server.folder("data").join("ca/ca.pem");
-        let authority = std::fs::read_to_string(authority).unwrap();
-        let tls = pki::client::client_config(&authority, None, pki::ALPN_HTTP).unwrap();
+        let ca = self.server.folder("data").join("ca/ca.pem");
+        let ca = std::fs::read_to_string(ca).unwrap();
+        let tls = pki::client::client_config(&ca, None, pki::ALPN_HTTP).unwrap();
         attack.spawn(crowd(Arc::new(tls), address));
         attack.spawn(guess(self.server.admin()));
         // Until all is taken that can be.

@@ -23,7 +23,7 @@ use protocol::Packet;
 use protocol::fault::Code;
 use protocol::packet::{End, PathBytes, Purpose, Slot};
 use rig::{Rig, new_token};
-use server::authority::{Authority, Node};
+use server::access_control::{AccessControl, Node};
 use server::data::Shared;
 use server::listen::{self, Listening};
 use server::storing::{Folder, Governing, Storing, Trouble, no_http};
@@ -222,7 +222,7 @@ async fn nobody_but_nodes_and_the_governing_server_is_let_in() {
     let port = start(&rig).await;
     let second = storage::Storage::load(&enroll(&rig, "second").await).unwrap();
     let identity = Some((second.pem.as_str(), second.pem.as_str()));
-    let tls = pki::client::client_config(&second.authority_pem, identity, protocol::ALPN).unwrap();
+    let tls = pki::client::client_config(&second.ca_pem, identity, protocol::ALPN).unwrap();
     let answers = say(port, Arc::new(tls), &greeting("web")).await;
     assert!(refused(&answers[0]), "another storage server: {answers:?}");
 }

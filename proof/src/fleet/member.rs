@@ -126,7 +126,7 @@ impl Member {
         let write = |name: &str, text: &str| {
             std::fs::write(folder.join(name), text).map_err(failed("write an identity"))
         };
-        write("ca.pem", &self.told.authority)?;
+        write("ca.pem", &self.told.ca_certificate)?;
         write("node.pem", &format!("{}{}", self.told.certificate, self.key_pem))?;
         write("slot.key", &HEXLOWER.encode(&self.slot_secret))?;
         let name = &self.name;

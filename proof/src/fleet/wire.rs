@@ -26,7 +26,7 @@ pub(super) struct Dial(Arc<ClientConfig>);
 impl Dial {
     pub(super) fn new(told: &Enrolled, key_pem: &str) -> Result<Self, String> {
         let identity = Some((&*told.certificate, key_pem));
-        let config = pki::client::client_config(&told.authority, identity, protocol::ALPN);
+        let config = pki::client::client_config(&told.ca_certificate, identity, protocol::ALPN);
         Ok(Self(Arc::new(config.map_err(|error| error.to_string())?)))
     }
 

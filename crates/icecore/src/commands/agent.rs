@@ -33,7 +33,7 @@ pub(crate) struct Agent {
 enum Action {
     /// Become a node. The line to type is printed by: icecore server token NODE
     #[command(
-        after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent enroll https://backup.example.com:8477 --token-file - < token\n\nThe token names the server's certificate authority, so that nobody can stand in between. When the answer was lost, type the same line again."
+        after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent enroll https://backup.example.com:8477 --token-file - < token\n\nThe token names the server's certificate ca, so that nobody can stand in between. When the answer was lost, type the same line again."
     )]
     Enroll {
         /// Address of the server.

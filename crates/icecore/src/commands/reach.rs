@@ -47,7 +47,7 @@ impl Reach {
 
     fn client(&self) -> Result<Client> {
         let data = self.server.is_none().then(|| self.data());
-        let admin = Admin { data, server: self.server.clone(), authority: self.ca.clone() };
+        let admin = Admin { data, server: self.server.clone(), ca: self.ca.clone() };
         admin.client().map_err(|error| match error {
             Error::File { path, source } => Failure::file(&path, &source)
                 .hint("Name the server's folder with --data DIR, and start it: icecore server"),

@@ -21,7 +21,7 @@ use format::entry::Time;
 /// Run a backup server, or govern one that runs.
 ///
 /// Without a further word the server itself is started; the first start makes all it needs in its folder: certificate
-/// authority, keys, catalog. The other words ask a server that runs, as its administrator.
+/// ca, keys, catalog. The other words ask a server that runs, as its administrator.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = false,

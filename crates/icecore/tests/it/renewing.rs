@@ -1,7 +1,7 @@
 //! An agent whose certificate has to be renewed and cannot be.
 
 use crate::storing::{Running, Site};
-use pki::{Authority, NodeKey};
+use pki::{CertificateAuthority, NodeKey};
 use std::path::Path;
 
 const DAY_SECS: i64 = 86_400;
@@ -9,10 +9,11 @@ const DAY_SECS: i64 = 86_400;
 /// Gives the node `name` in `folder` a certificate that ends in so many seconds, as the server would have.
 fn ends_in(data: &Path, folder: &Path, name: &str, secs: i64) {
     let file = |name: &str| std::fs::read_to_string(data.join(name)).unwrap();
-    let authority = Authority::load(&file("ca/ca.pem"), &file("ca/ca.key")).unwrap();
+    let ca = CertificateAuthority::load(&file("ca/ca.pem"), &file("ca/ca.key")).unwrap();
     let key = NodeKey::generate().unwrap();
-    let long_ago = jiff::Timestamp::now().as_second() + secs - pki::authority::NODE_SECS;
-    let issued = authority.issue_node(&key.request_pem, name, long_ago).unwrap();
+    let long_ago =
+        jiff::Timestamp::now().as_second() + secs - pki::certificate_authority::NODE_SECS;
+    let issued = ca.issue_node(&key.request_pem, name, long_ago).unwrap();
     let known = catalog::certificates::Certificate {
         serial: issued.serial.clone(),
         not_before: issued.not_before_secs,

@@ -3,7 +3,7 @@
 
 use format::record::{self, SealedRecord};
 use parking_lot::Mutex;
-use pki::authority::{Authority, ServerNames, new_server_key};
+use pki::certificate_authority::{CertificateAuthority, ServerNames, new_server_key};
 use protocol::fault::{Code, fault};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
 use protocol::{Packet, VERSION_NEWEST, flags};
@@ -51,8 +51,8 @@ type Lie = dyn Fn(Asked<'_>) -> Reply + Send + Sync;
 
 pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
-    pub(crate) authority_pem: String,
-    authority: Arc<Authority>,
+    pub(crate) ca_pem: String,
+    ca: Arc<CertificateAuthority>,
     pub(crate) connections: Arc<AtomicU64>,
     _runtime: Runtime,
 }
@@ -66,32 +66,32 @@ impl Fake {
         repository: Option<Arc<Repository>>,
         lie: impl Fn(Asked<'_>) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let made = Authority::generate(now_secs()).unwrap();
-        let authority = Authority::load(&made.certificate_pem, &made.key_pem).unwrap();
-        Self::of(Arc::new(authority), made.certificate_pem, repository, Arc::new(lie))
+        let made = CertificateAuthority::generate(now_secs()).unwrap();
+        let ca = CertificateAuthority::load(&made.certificate_pem, &made.key_pem).unwrap();
+        Self::of(Arc::new(ca), made.certificate_pem, repository, Arc::new(lie))
     }
 
-    /// Another server of the same authority.
+    /// Another server of the same ca.
     pub(crate) fn beside(
         &self,
         repository: Option<Arc<Repository>>,
         lie: impl Fn(Asked<'_>) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let authority_pem = self.authority_pem.clone();
-        Self::of(self.authority.clone(), authority_pem, repository, Arc::new(lie))
+        let ca_pem = self.ca_pem.clone();
+        Self::of(self.ca.clone(), ca_pem, repository, Arc::new(lie))
     }
 
     fn of(
-        authority: Arc<Authority>,
-        authority_pem: String,
+        ca: Arc<CertificateAuthority>,
+        ca_pem: String,
         repository: Option<Arc<Repository>>,
         lie: Arc<Lie>,
     ) -> Self {
         let key = new_server_key().unwrap();
         let names = ServerNames::of(["127.0.0.1"]);
-        let issued = authority.issue_server(&key, &names, now_secs()).unwrap();
-        let shown = pki::ServerCertificate::new(&issued, &key, authority.certificate()).unwrap();
-        let tls = pki::server::server_config(shown, authority.certificate()).unwrap();
+        let issued = ca.issue_server(&key, &names, now_secs()).unwrap();
+        let shown = pki::ServerCertificate::new(&issued, &key, ca.certificate()).unwrap();
+        let tls = pki::server::server_config(shown, ca.certificate()).unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(tls));
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
@@ -106,16 +106,16 @@ impl Fake {
                 tokio::spawn(serve(acceptor.clone(), stream, connection, backend, lie.clone()));
             }
         });
-        Self { address, authority_pem, authority, connections, _runtime: runtime }
+        Self { address, ca_pem, ca, connections, _runtime: runtime }
     }
 
     /// A folder that makes a machine a node of this server.
     pub(crate) fn enroll(&self, folder: &std::path::Path) {
         let node = pki::NodeKey::generate().unwrap();
-        let issued = self.authority.issue_node(&node.request_pem, "web", now_secs()).unwrap();
+        let issued = self.ca.issue_node(&node.request_pem, "web", now_secs()).unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
         std::fs::create_dir_all(folder).unwrap();
-        write("ca.pem", &self.authority_pem);
+        write("ca.pem", &self.ca_pem);
         write("node.pem", &format!("{}{}", issued.pem, &*node.key_pem));
         let server = format!("https://{}", self.address);
         let lines = ["node = \"web\"", "domain = \"web\"", "keys = \"client\"", "role = \"full\""];

@@ -78,7 +78,7 @@ impl Lab {
 }
 
 pub(crate) fn dial(fake: &Fake) -> Endpoint {
-    let tls = pki::client::client_config(&fake.authority_pem, None, protocol::ALPN).unwrap();
+    let tls = pki::client::client_config(&fake.ca_pem, None, protocol::ALPN).unwrap();
     Endpoint {
         host: fake.address.ip().to_string(),
         port: fake.address.port(),

@@ -1,5 +1,5 @@
 //! `Elsewhere` is the control server's word (P-6.5): from a storage server it is not believed, and where it leads to
-//! stands a server of the same authority.
+//! stands a server of the same ca.
 
 use crate::fake::{Asked, Fake, Reply};
 use crate::lab::{Lab, is_refused};
@@ -14,7 +14,7 @@ fn redirect(place: SocketAddr) -> Reply {
 }
 
 impl Lab {
-    /// A control server of the same authority as `storage`, which sends everybody there.
+    /// A control server of the same certificate authority as `storage`, which sends everybody there.
     fn control_server_for(&self, storage: &Fake) -> Fake {
         let place = storage.address;
         storage.beside(None, move |asked| match asked.packet {
@@ -121,7 +121,7 @@ fn a_redirect_answers_nothing_but_open() {
 }
 
 #[test]
-fn a_server_of_another_authority_is_nobody_however_one_came_there() {
+fn a_server_of_another_ca_is_not_trusted_wherever_a_redirect_leads() {
     let lab = Lab::new();
     let (stranger, own) = (lab.lies(|asked| asked.honestly()), lab.lies(|asked| asked.honestly()));
     let place = stranger.address;

@@ -1,7 +1,7 @@
 //! Who is let in, and the flags by which who was let in is thrown out.
 
 use super::{Control, Error, Result};
-use crate::authority::{Node, Peer, Refusal};
+use crate::access_control::{Node, Peer, Refusal};
 use api::Name;
 use catalog::certificates::{Holder, Standing};
 use parking_lot::Mutex;

@@ -1,8 +1,8 @@
 //! Node commands: what an administrator asks of nodes.
 
-use super::authority::parse;
+use super::access_control::parse;
 use super::{Control, Error, Result};
-use crate::authority::Node;
+use crate::access_control::Node;
 use api::commands::{CommandState, CommandUpdate, NodeCommand, NodeCommands, Task};
 use tokio::sync::watch;
 

@@ -52,9 +52,9 @@ impl Control {
     pub(crate) fn on_storage(&self, storage: &Name, domain: &Name) -> Result<Elsewhere> {
         let (host, port) = self.place_of(storage)?;
         let key = pki::NodeKey::generate()?;
-        let issued = self.authority.issue_node(&key.request_pem, GOVERNING, self.now_secs())?;
+        let issued = self.ca.issue_node(&key.request_pem, GOVERNING, self.now_secs())?;
         let identity = Some((issued.pem.as_str(), key.key_pem.as_str()));
-        let tls = pki::client::client_config(&self.authority_pem, identity, protocol::ALPN)?;
+        let tls = pki::client::client_config(&self.ca_pem, identity, protocol::ALPN)?;
         let (storage, domain, tls) = (storage.clone(), domain.clone(), Arc::new(tls));
         Ok(Elsewhere { storage, host, port, domain, tls })
     }

@@ -1,9 +1,9 @@
 //! How a machine becomes a node, and stays one.
 
-use super::authority::parse;
+use super::access_control::parse;
 use super::domains::other_settings;
 use super::{Control, Error, Result, SERVER, random};
-use crate::authority::Node;
+use crate::access_control::Node;
 use api::domains::{PARITY_PERCENT_MAX, Privacy, WantedSettings};
 use api::enroll::{Enroll, Enrolled, KeyMode, NewToken, Renew, Renewed, TokenMade};
 use api::{Name, Token};
@@ -33,7 +33,8 @@ impl Control {
         let settings = self.settings_of(&domain, new)?;
         let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);
-        let token = Token { secret: *random::<16>()?, authority: self.authority_prefix() };
+        let token =
+            Token { secret: *random::<16>()?, ca_fingerprint: self.ca_fingerprint_prefix() };
         let (node, role) = (new.node.clone(), new.role);
         let terms = TokenTerms { node, domain, role, keys, expires, storage, settings };
         self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
@@ -101,9 +102,9 @@ impl Control {
         }
     }
 
-    pub(crate) fn authority_prefix(&self) -> [u8; 16] {
+    pub(crate) fn ca_fingerprint_prefix(&self) -> [u8; 16] {
         let mut prefix = [0; 16];
-        prefix.copy_from_slice(&self.authority.fingerprint()[..16]);
+        prefix.copy_from_slice(&self.ca.fingerprint()[..16]);
         prefix
     }
 
@@ -153,8 +154,7 @@ impl Control {
         let version = checked_version(&request.version)?;
         let secret = slot_secret(&request.slot_secret)?;
         self.is_private_enough(terms, request.privacy)?;
-        let issued =
-            self.authority.issue_node(&request.request, terms.node.as_str(), self.now_secs())?;
+        let issued = self.ca.issue_node(&request.request, terms.node.as_str(), self.now_secs())?;
         let by = self.by(SERVER);
         let storage = terms.storage.as_ref();
         let (domain, repository) =
@@ -174,7 +174,7 @@ impl Control {
             repository: repository.map(|id| id.to_string()),
             key: key.map(|id| id.to_string()),
             certificate: issued.pem.clone(),
-            authority: self.authority_pem.clone(),
+            ca_certificate: self.ca_pem.clone(),
             expires: issued.not_after_secs,
         };
         let (certificate, answer_ref) = (certificate(&issued), &answer);
@@ -200,7 +200,7 @@ impl Control {
     pub fn renew(&self, node: &Node, request: &Renew) -> Result<Renewed> {
         let name = parse(&node.name)?;
         let version = checked_version(&request.version)?;
-        let issued = self.authority.issue_node(&request.request, name.as_str(), self.now_secs())?;
+        let issued = self.ca.issue_node(&request.request, name.as_str(), self.now_secs())?;
         let (who, key) = (format!("node {name}"), pki::request::key_of(&request.request)?);
         let next = certificate(&issued);
         let asked = Renewal {

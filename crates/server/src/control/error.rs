@@ -1,6 +1,6 @@
 //! What can go wrong in the governing part.
 
-use crate::authority::Refusal;
+use crate::access_control::Refusal;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -38,7 +38,7 @@ impl Folder {
         Self::with(path, &["", "ca", "pool", "pool/domains"])
     }
 
-    /// Opens the folder of a storage server, which has no authority.
+    /// Opens the folder of a storage server, which has no certificate authority.
     ///
     /// # Errors
     /// As [`Folder::open`].

@@ -1,9 +1,9 @@
 //! Forgetting from afar: which node may forget which snapshots. Nobody may unless the administrator said so, and only where
 //! nodes alone know the keys: where the server knows them, the administrator forgets with the server's own.
 
-use super::authority::no;
+use super::access_control::no;
 use super::{Control, Error, Result};
-use crate::authority::{Forgetting, Node};
+use crate::access_control::{Forgetting, Node};
 use api::Name;
 use api::enroll::{KeyMode, Role};
 use api::nodes::ForgetScope;
@@ -56,7 +56,7 @@ impl Control {
     /// Whether `node` may forget these snapshots; if so, that stands in the audit list before it is done.
     pub(crate) fn check_forget(&self, node: &Node, asked: &Forgetting<'_>) -> Result<()> {
         let ids = asked.snapshots.iter().take(NAMED_MAX).map(ToString::to_string).collect();
-        let (node, domain) = (super::authority::parse(&node.name)?, asked.domain.parse());
+        let (node, domain) = (super::access_control::parse(&node.name)?, asked.domain.parse());
         let domain = domain.map_err(|error: api::name::BadName| Error::Usage(error.to_string()))?;
         let count = asked.snapshots.len() as u64;
         let (serial, are_own) = (String::new(), asked.are_own);

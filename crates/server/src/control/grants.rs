@@ -1,9 +1,9 @@
 //! Grants: a node reads a domain that is not its own, and gets a key for it where the server manages the keys.
 
-use super::authority::no;
+use super::access_control::no;
 use super::enroll::slot_secret;
 use super::{Control, Error, Result, SERVER};
-use crate::authority::Node;
+use crate::access_control::Node;
 use api::Name;
 use api::domains::{Grant, Grants};
 use api::enroll::{KeyMade, NewKey, Role};
@@ -71,7 +71,7 @@ impl Control {
     /// # Errors
     /// [`Error::Refused`] without a grant; [`Error::NoKeys`] where only nodes know keys.
     pub fn make_key(&self, node: &Node, new: &NewKey) -> Result<KeyMade> {
-        let name = super::authority::parse(&node.name)?;
+        let name = super::access_control::parse(&node.name)?;
         let secret = slot_secret(&new.slot_secret)?;
         // Who may not waits for nobody.
         self.may_read(&name, &new.domain)?;

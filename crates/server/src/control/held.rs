@@ -42,7 +42,7 @@ impl Control {
         if known.revoked {
             let hint = format!("On the server: icecore server token {storage} --storage");
             let message = format!("the storage server '{storage}' is revoked");
-            return Err(super::authority::no(message, &hint));
+            return Err(super::access_control::no(message, &hint));
         }
         let unknown = || Error::Elsewhere {
             storage: storage.to_string(),

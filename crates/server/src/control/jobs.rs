@@ -1,7 +1,7 @@
 //! Jobs: those that run are in memory, with their rates; the catalog has their beginnings and ends.
 
 use super::{Control, Error, Result};
-use crate::authority::{JobEnd, JobNo, JobStatus};
+use crate::access_control::{JobEnd, JobNo, JobStatus};
 use api::jobs::{Job, JobFilter, JobState, Jobs, Progress};
 use catalog::jobs::{Ending, NewJob, page};
 use parking_lot::Mutex;

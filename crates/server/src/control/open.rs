@@ -28,14 +28,14 @@ impl Control {
         let now_secs = jiff::Timestamp::now().as_second();
         let folder = Folder::open(folder)?;
         let names = &kept_names(&folder, names)?;
-        let (authority, authority_pem) = open_authority(&folder, now_secs)?;
+        let (ca, ca_pem) = open_ca(&folder, now_secs)?;
         let server_key = folder.secret("server.key", pki_key)?;
         let catalog = Catalog::open(&folder.catalog()?)?;
         let master = open_master(&folder, &catalog)?;
         let admin_token = folder.secret("admin-token", new_admin_token)?;
-        let issued = new_certificate(&authority, &server_key, &own_names(names), now_secs)?;
-        let certificate = ServerCertificate::new(&issued, &server_key, authority.certificate())?;
-        let tls = pki::server::server_config(certificate.clone(), authority.certificate())?;
+        let issued = new_certificate(&ca, &server_key, &own_names(names), now_secs)?;
+        let certificate = ServerCertificate::new(&issued, &server_key, ca.certificate())?;
+        let tls = pki::server::server_config(certificate.clone(), ca.certificate())?;
         let control = Self {
             certificate_expires: Mutex::new(issued.not_after_secs),
             tls: Arc::new(tls),
@@ -58,8 +58,8 @@ impl Control {
             names: RwLock::new(own_names(names)),
             folder,
             catalog,
-            authority,
-            authority_pem,
+            ca,
+            ca_pem,
             server_key,
             certificate,
             master,
@@ -112,9 +112,9 @@ impl Control {
     /// [`Error::Pki`].
     pub fn renew_certificate(&self) -> Result<()> {
         let names: ServerNames = self.names.read().clone();
-        let issued = new_certificate(&self.authority, &self.server_key, &names, self.now_secs())?;
+        let issued = new_certificate(&self.ca, &self.server_key, &names, self.now_secs())?;
         let shown = &self.certificate;
-        shown.replace(&issued, &self.server_key, self.authority.certificate())?;
+        shown.replace(&issued, &self.server_key, self.ca.certificate())?;
         *self.certificate_expires.lock() = issued.not_after_secs;
         Ok(())
     }
@@ -141,9 +141,9 @@ fn of_ip(ip: IpAddr) -> String {
 }
 
 /// The key is written first: without it the certificate is of no use, and one without a certificate is made anew.
-fn open_authority(folder: &Folder, now_secs: i64) -> Result<(pki::Authority, String)> {
+fn open_ca(folder: &Folder, now_secs: i64) -> Result<(pki::CertificateAuthority, String)> {
     if folder.text("ca/ca.pem")?.is_none() {
-        let new = pki::Authority::generate(now_secs)?;
+        let new = pki::CertificateAuthority::generate(now_secs)?;
         let _ = std::fs::remove_file(folder.file("ca/ca.key")); // of a start that was killed
         folder.secret("ca/ca.key", || Ok(Zeroizing::new(new.key_pem)))?;
         folder.publish("ca/ca.pem", &new.certificate_pem)?;
@@ -154,11 +154,11 @@ fn open_authority(folder: &Folder, now_secs: i64) -> Result<(pki::Authority, Str
     };
     let pem = folder.text("ca/ca.pem")?.ok_or_else(|| missing("ca/ca.pem"))?;
     let key = folder.secret("ca/ca.key", || Err(missing("ca/ca.key")))?;
-    Ok((pki::Authority::load(&pem, &key)?, pem))
+    Ok((pki::CertificateAuthority::load(&pem, &key)?, pem))
 }
 
 fn pki_key() -> Result<Zeroizing<String>> {
-    Ok(Zeroizing::new(pki::authority::new_server_key()?))
+    Ok(Zeroizing::new(pki::certificate_authority::new_server_key()?))
 }
 
 fn new_admin_token() -> Result<Zeroizing<String>> {
@@ -174,7 +174,7 @@ fn kept_names(folder: &Folder, given: &[String]) -> Result<Vec<String>> {
         if name.is_empty() || names.contains(&name) {
             continue;
         }
-        if !pki::authority::is_name(&name) {
+        if !pki::certificate_authority::is_name(&name) {
             return Err(Error::Usage(format!("'{name}' is no host name and no address")));
         }
         names.push(name);

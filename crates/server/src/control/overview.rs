@@ -157,7 +157,7 @@ impl Control {
             alarms: (nodes.iter().filter(|node| node.alarm.is_some()).count()
                 + storages.iter().filter(|storage| storage.alarm.is_some()).count())
                 as u64,
-            authority: HEXLOWER.encode(&self.authority.fingerprint()),
+            ca_fingerprint: HEXLOWER.encode(&self.ca.fingerprint()),
             certificate_expires: *self.certificate_expires.lock(),
         })
     }

@@ -2,7 +2,7 @@
 //! comes and goes a thousand times costs no thousand syncs.
 
 use super::Control;
-use crate::authority::Node;
+use crate::access_control::Node;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;

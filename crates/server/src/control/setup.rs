@@ -1,7 +1,7 @@
 //! Names and certificate of the server itself.
 
 use super::Result;
-use pki::{Authority, Issued, ServerNames};
+use pki::{CertificateAuthority, Issued, ServerNames};
 
 /// `given`, and what every server is called on its own machine.
 pub(crate) fn own_names(given: &[String]) -> ServerNames {
@@ -17,10 +17,10 @@ pub(crate) fn host_name() -> String {
 
 /// The server's certificate.
 pub(crate) fn new_certificate(
-    authority: &Authority,
+    ca: &AccessControl,
     key: &str,
     names: &ServerNames,
     now_secs: i64,
 ) -> Result<Issued> {
-    Ok(authority.issue_server(key, names, now_secs)?)
+    Ok(ca.issue_server(key, names, now_secs)?)
 }

@@ -8,11 +8,11 @@ mod news;
 
 pub use news::StorageTable;
 
+use super::access_control::no;
 use super::admission::is_forked;
-use super::authority::no;
 use super::enroll::{VALID_SECS_DEFAULT, VALID_SECS_MAX, certificate, checked_version, token_hash};
 use super::{Control, Error, Result, SERVER, random};
-use crate::authority::{Node, Peer};
+use crate::access_control::{Node, Peer};
 use api::enroll::{Renew, Renewed};
 use api::storages::{
     AccessGiven, AdmitNode, AskAccess, EnrollStorage, EnrolledStorage, NewStorageToken,
@@ -47,7 +47,8 @@ impl Control {
         let by = self.by(who);
         let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);
-        let token = Token { secret: *random::<16>()?, authority: self.authority_prefix() };
+        let token =
+            Token { secret: *random::<16>()?, ca_fingerprint: self.ca_fingerprint_prefix() };
         let hash = pki::fingerprint(&token.secret);
         self.catalog.add_storage_token(by, &hash, &new.storage, expires)?;
         let replaces = self.catalog.storage(&new.storage)?.is_some();
@@ -87,7 +88,7 @@ impl Control {
         let answer = EnrolledStorage {
             storage: name.clone(),
             certificate: issued.pem.clone(),
-            authority: self.authority_pem.clone(),
+            ca_certificate: self.ca_pem.clone(),
             expires: issued.not_after_secs,
         };
         let (certificate, answer_ref, names) = (certificate(&issued), &answer, &names[..]);
@@ -106,7 +107,7 @@ impl Control {
     fn issue_storage(&self, name: &Name, names: &[String], request: &str) -> Result<pki::Issued> {
         let names = ServerNames::of(names.iter().map(String::as_str));
         let subject = format!("{PREFIX}{name}");
-        Ok(self.authority.issue_storage(request, &subject, &names, self.now_secs())?)
+        Ok(self.ca.issue_storage(request, &subject, &names, self.now_secs())?)
     }
 
     /// The storage server that shows this certificate.
@@ -231,7 +232,7 @@ impl Control {
     pub fn access_for_storage(&self, storage: &Name, asked: &AskAccess) -> Result<AccessGiven> {
         let node = self.known_node(&asked.serial, &asked.node, None)?;
         let access = self.access_of(&node, asked.domain.as_ref().map(Name::as_str))?;
-        let domain = super::authority::parse(&access.domain)?;
+        let domain = super::access_control::parse(&access.domain)?;
         if !self.lies_on(storage, &domain)? {
             let message = format!("the domain '{domain}' does not lie on this storage server");
             return Err(no(message, "Where it lies: icecore server domains"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How often [`Control::upkeep`] is due when nothing calls for it.
 const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 /// The server's certificate is renewed when a third of its life is left: 30 days.
-const RENEW_BEFORE_SECS: i64 = pki::authority::SERVER_SECS / 3;
+const RENEW_BEFORE_SECS: i64 = pki::certificate_authority::SERVER_SECS / 3;
 
 /// A command that waits for longer is given up: a week.
 const COMMAND_SECS: i64 = 7 * DAY_SECS;

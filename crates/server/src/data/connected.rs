@@ -1,7 +1,7 @@
 //! A connection of a node, as all others see it, and what it shares with the node's other ones.
 
 use super::bodies::Bodies;
-use crate::authority::{Access, Node};
+use crate::access_control::{Access, Node};
 use crate::shares::Place;
 use parking_lot::Mutex;
 use protocol::Packet;

@@ -4,7 +4,7 @@ use super::bodies::Room;
 use super::connected::{Connected, Entering};
 use super::work::Visit;
 use super::{Shared, farewell, faults};
-use crate::authority::Peer;
+use crate::access_control::Peer;
 use protocol::Packet;
 use protocol::frame::Header;
 use protocol::packet::{End, kind};
@@ -33,10 +33,10 @@ where
 {
     let (read, mut write) = tokio::io::split(stream);
     let mut reader = FrameReader::new(read, End::Client);
-    let authority = shared.authority.clone();
+    let access_control = shared.access_control.clone();
     let address = peer.address;
     let certificate_ends = pki::inspect(&peer.certificate).map_or(0, |facts| facts.not_after_secs);
-    let admitted = tokio::task::spawn_blocking(move || authority.admit(&peer)).await;
+    let admitted = tokio::task::spawn_blocking(move || access_control.admit(&peer)).await;
     let node = match admitted {
         Ok(Ok(node)) => node,
         Ok(Err(refusal)) => {
@@ -46,7 +46,7 @@ where
         Err(_) => return,
     };
     let entering = Entering { node, address, certificate_ends };
-    let (connected, inbox) = match shared.hub.enter(entering, &*shared.authority) {
+    let (connected, inbox) = match shared.hub.enter(entering, &*shared.access_control) {
         Ok(entered) => entered,
         Err(fault) => return farewell::refuse(&shared, &mut reader, &mut write, &fault).await,
     };
@@ -74,7 +74,7 @@ where
     if let (Some(packet), false) = (ended.last_packet(), connection.is_writing) {
         connection.dismiss(&packet).await;
     }
-    shared.hub.leave(&connection.connected, &*shared.authority);
+    shared.hub.leave(&connection.connected, &*shared.access_control);
     if let Some(mut visit) = connection.visit.take() {
         let _ = tokio::task::spawn_blocking(move || visit.end()).await;
     }

@@ -2,7 +2,7 @@
 
 use super::hub::NODE_CONNECTIONS_MAX;
 use super::sessions::NODE_SESSIONS_MAX;
-use crate::authority::Refusal;
+use crate::access_control::Refusal;
 use ids::KeyEpoch;
 use protocol::Packet;
 use protocol::fault::{Code, fault};

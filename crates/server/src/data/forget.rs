@@ -5,7 +5,7 @@ use super::domains::Domain;
 use super::faults;
 use super::key_list::key_list;
 use super::work::session_record;
-use crate::authority::{Authority, Forgetting, Node};
+use crate::access_control::{AccessControl, Forgetting, Node};
 use crypto::{Role, VerifyKey};
 use format::manifest::{SIGNATURE_BYTES, TOMBSTONE_CONTEXT};
 use format::receipt::{RECEIPT_CONTEXT, Receipt};
@@ -71,7 +71,7 @@ impl Tombstone {
         domain: &Domain,
         node: &Node,
         name: &str,
-        (authority, keys): (&dyn Authority, &[ReceiptKey]),
+        (access_control, keys): (&dyn AccessControl, &[ReceiptKey]),
     ) -> Result<usize, Packet> {
         let repository = &*domain.repository;
         let listed = repository.snapshots().map_err(|error| faults::of_engine(&error))?;
@@ -85,7 +85,7 @@ impl Tombstone {
         let are_own = are_of(repository, &node.name, &listed, keys)
             .map_err(|error| faults::of_engine(&error))?;
         let asked = Forgetting { domain: name, snapshots: &snapshots, are_own };
-        authority.forgets(node, &asked).map_err(|refusal| faults::of_refusal(&refusal))?;
+        access_control.forgets(node, &asked).map_err(|refusal| faults::of_refusal(&refusal))?;
         let forgotten = domain.forget(&lease, &listed, &self.session, &self.record);
         forgotten.map_err(|error| faults::of_engine(&error))?;
         Ok(listed.len())

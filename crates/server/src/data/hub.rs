@@ -3,7 +3,7 @@
 
 use super::connected::{Connected, Entering, Rates};
 use super::faults;
-use crate::authority::{Authority, Node};
+use crate::access_control::{AccessControl, Node};
 use crate::shares::{Place, Shares};
 use parking_lot::Mutex;
 use protocol::Packet;
@@ -55,24 +55,28 @@ impl Hub {
     pub(super) fn enter(
         &self,
         entering: Entering,
-        authority: &dyn Authority,
+        access_control: &dyn AccessControl,
     ) -> Result<(Arc<Connected>, mpsc::Receiver<Packet>), Packet> {
-        let place = self.place(&entering.node, authority)?;
+        let place = self.place(&entering.node, access_control)?;
         let (messages, inbox) = mpsc::channel(WAITING_MAX);
         let rates = self.rates_of(&entering.node.name);
-        let [up, down] = authority.bandwidth(&entering.node, entering.address);
+        let [up, down] = access_control.bandwidth(&entering.node, entering.address);
         rates.up.set(up);
         rates.down.set(down);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let connected = Arc::new(Connected::new(number, entering, place, rates, messages));
         self.note(&connected)?;
-        authority.enters(&connected.node, connected.address);
+        access_control.enters(&connected.node, connected.address);
         Ok((connected, inbox))
     }
 
     /// A place among the connections of a node. The governing server is none, and has as many as it needs.
-    fn place(&self, node: &Node, authority: &dyn Authority) -> Result<Option<Place>, Packet> {
-        if authority.is_governing(node) {
+    fn place(
+        &self,
+        node: &Node,
+        access_control: &dyn AccessControl,
+    ) -> Result<Option<Place>, Packet> {
+        if access_control.is_governing(node) {
             return Ok(None);
         }
         let place = self.places.take(node.name.clone());
@@ -105,8 +109,8 @@ impl Hub {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn leave(&self, connected: &Connected, authority: &dyn Authority) {
-        authority.leaves(&connected.node, connected.address);
+    pub(super) fn leave(&self, connected: &Connected, access_control: &dyn AccessControl) {
+        access_control.leaves(&connected.node, connected.address);
         self.connections.lock().remove(&connected.number);
         self.rates.lock().retain(|_, rates| Arc::strong_count(rates) > 1);
     }
@@ -130,20 +134,20 @@ impl Hub {
 
     /// Sends commands that were given since the last look to their agents. One that is sent twice is
     /// done once: its number is the same.
-    fn send_commands(&self, all: &[Arc<Connected>], authority: &dyn Authority) {
-        let given = authority.commands_seen();
+    fn send_commands(&self, all: &[Arc<Connected>], access_control: &dyn AccessControl) {
+        let given = access_control.commands_seen();
         if self.commands_seen.swap(given, Ordering::Relaxed) == given {
             return;
         }
         for agent in all.iter().filter(|connected| connected.is_agent()) {
-            let commands = authority.commands(&agent.node);
+            let commands = access_control.commands(&agent.node);
             let packets = commands.iter().filter_map(super::work::command_packet);
             packets.for_each(|packet| agent.tell(packet));
         }
     }
 
     /// Ends what may not go on, cuts who is silent, and applies limits that changed.
-    pub(super) fn tick(&self, authority: &dyn Authority) {
+    pub(super) fn tick(&self, access_control: &dyn AccessControl) {
         let limits_are_due = {
             let mut at = self.limits_at.lock();
             let due = at.is_none_or(|at| at.elapsed() >= LIMITS_EVERY);
@@ -153,12 +157,12 @@ impl Hub {
             due
         };
         let all = self.all();
-        self.send_commands(&all, authority);
+        self.send_commands(&all, access_control);
         let now_secs = jiff::Timestamp::now().as_second();
         for connected in all {
-            match why_to_end(&connected, authority, now_secs) {
+            match why_to_end(&connected, access_control, now_secs) {
                 Some(packet) => connected.end_with(packet),
-                None if limits_are_due => apply_limits(&connected, authority),
+                None if limits_are_due => apply_limits(&connected, access_control),
                 None => {}
             }
         }
@@ -174,16 +178,20 @@ impl Hub {
 }
 
 /// The last packet for a connection that may not go on.
-fn why_to_end(connected: &Connected, authority: &dyn Authority, now_secs: i64) -> Option<Packet> {
+fn why_to_end(
+    connected: &Connected,
+    access_control: &dyn AccessControl,
+    now_secs: i64,
+) -> Option<Packet> {
     let (node, job) = (&connected.node, connected.job.load(Ordering::Relaxed));
     if node.is_revoked() {
         return Some(faults::revoked());
     }
-    if job > 0 && authority.is_cancelled(job) {
+    if job > 0 && access_control.is_cancelled(job) {
         return Some(faults::cancelled());
     }
     if let Some(access) = &*connected.access.lock()
-        && !authority.still_lets(node, access)
+        && !access_control.still_lets(node, access)
     {
         return Some(faults::withdrawn(&node.name, &access.domain));
     }
@@ -193,8 +201,8 @@ fn why_to_end(connected: &Connected, authority: &dyn Authority, now_secs: i64) -
     (connected.silence() > SILENT_MAX).then(faults::silent)
 }
 
-fn apply_limits(connected: &Connected, authority: &dyn Authority) {
-    let [up, down] = authority.bandwidth(&connected.node, connected.address);
+fn apply_limits(connected: &Connected, access_control: &dyn AccessControl) {
+    let [up, down] = access_control.bandwidth(&connected.node, connected.address);
     let rates = &connected.rates;
     if [rates.up.bytes_per_sec(), rates.down.bytes_per_sec()] == [up, down] {
         return;

@@ -1,7 +1,7 @@
 //! Whether a node may publish a manifest: it must be signed by the node's own key, carry the number
 //! that it was given, and go on with no source of another node.
 
-use crate::authority::{Access, Signer};
+use crate::access_control::{Access, Signer};
 use format::manifest::{self, Head, MANIFEST_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use protocol::Packet;

@@ -24,7 +24,7 @@ mod session;
 pub mod sessions;
 mod work;
 
-use crate::authority::{Authority, JobEnd};
+use crate::access_control::{AccessControl, JobEnd};
 use bodies::Bodies;
 use domains::Domains;
 use hub::Hub;
@@ -51,7 +51,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// All that connections share.
 pub struct Shared {
     /// Who may do what.
-    pub authority: Arc<dyn Authority>,
+    pub access_control: Arc<dyn AccessControl>,
     /// Open repositories.
     pub domains: Arc<Domains>,
     /// Sessions, attached or waiting for their node to come back.
@@ -68,15 +68,18 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The part that stores, under `authority`.
-    pub fn new(authority: Arc<dyn Authority>) -> Arc<Self> {
-        Self::with_receipts(authority, None)
+    /// The data plane, under `access_control`.
+    pub fn new(access_control: Arc<dyn AccessControl>) -> Arc<Self> {
+        Self::with_receipts(access_control, None)
     }
 
     /// The same, which gives a receipt of every snapshot.
-    pub fn with_receipts(authority: Arc<dyn Authority>, receipts: Option<Receipts>) -> Arc<Self> {
+    pub fn with_receipts(
+        access_control: Arc<dyn AccessControl>,
+        receipts: Option<Receipts>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            authority,
+            access_control,
             domains: Arc::default(),
             sessions: Sessions::default(),
             hub: Hub::default(),
@@ -107,17 +110,17 @@ impl Shared {
     /// What time brings: revocations, limits that change with the hour, sessions whose node does not
     /// come back. Called every second.
     pub fn tick(&self) {
-        self.hub.tick(&*self.authority);
-        let authority = &*self.authority;
+        self.hub.tick(&*self.access_control);
+        let access_control = &*self.access_control;
         for session in self.sessions.expired() {
-            session.finish(authority, &JobEnd::Lost, "");
+            session.finish(access_control, &JobEnd::Lost, "");
         }
         for session in self.sessions.take_if(|session| session.node.is_revoked()) {
-            session.finish(authority, &JobEnd::Failed(REVOKED.to_owned()), "");
+            session.finish(access_control, &JobEnd::Failed(REVOKED.to_owned()), "");
         }
-        for session in self.sessions.take_if(|session| authority.is_cancelled(session.job)) {
+        for session in self.sessions.take_if(|session| access_control.is_cancelled(session.job)) {
             let why = "an administrator cancelled it".to_owned();
-            session.finish(authority, &JobEnd::Failed(why), "");
+            session.finish(access_control, &JobEnd::Failed(why), "");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Random names and secrets.
 
-use crate::authority::Refusal;
+use crate::access_control::Refusal;
 
 pub(super) fn bytes<const N: usize>() -> Result<[u8; N], Refusal> {
     let mut bytes = [0; N];

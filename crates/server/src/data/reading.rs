@@ -2,7 +2,7 @@
 
 use super::domains::Domain;
 use super::faults;
-use crate::authority::Access;
+use crate::access_control::Access;
 use format::limits::RECORD_BYTES_MAX;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use protocol::Packet;

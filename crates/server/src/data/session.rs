@@ -4,7 +4,7 @@
 use super::domains::Domain;
 use super::receipts::{Receipts, Taken};
 use super::{faults, manifest};
-use crate::authority::{Access, Authority, JobEnd, JobNo, JobStatus, Node};
+use crate::access_control::{Access, AccessControl, JobEnd, JobNo, JobStatus, Node};
 use crate::shares::Place;
 use format::manifest::{Head, snapshot_id};
 use format::record::{HEADER_BYTES, SealedRecord};
@@ -215,14 +215,14 @@ impl Session {
     pub(super) fn commit(
         &self,
         bytes: &[u8],
-        authority: &dyn Authority,
+        access_control: &dyn AccessControl,
         receipts: Option<&Receipts>,
     ) -> Packet {
         let mut engine = self.engine.write();
         if let Some(done) = self.committed.lock().clone() {
             return done;
         }
-        let others = match authority.other_signers(&self.node, &self.access.domain) {
+        let others = match access_control.other_signers(&self.node, &self.access.domain) {
             Ok(others) => others,
             Err(refusal) => return faults::of_refusal(&refusal),
         };
@@ -250,7 +250,7 @@ impl Session {
                 packet
             }
             Err(error) => {
-                authority.job_ends(self.job, &JobEnd::Failed(error.to_string()), "");
+                access_control.job_ends(self.job, &JobEnd::Failed(error.to_string()), "");
                 faults::of_engine(&error)
             }
         }
@@ -278,23 +278,23 @@ impl Session {
     }
 
     /// Ends the job, with a snapshot or without. What was stored without is found by the next session.
-    pub(super) fn finish(&self, authority: &dyn Authority, end: &JobEnd, report: &str) {
+    pub(super) fn finish(&self, access_control: &dyn AccessControl, end: &JobEnd, report: &str) {
         drop(self.engine.write().take());
         self.promises_of_others(0);
         match &*self.committed.lock() {
             Some(Packet::Committed { name, .. }) => {
                 let end = JobEnd::Complete { snapshot: Some(name.id.to_string()) };
-                authority.job_ends(self.job, &end, report);
+                access_control.job_ends(self.job, &end, report);
             }
-            _ => authority.job_ends(self.job, end, report),
+            _ => access_control.job_ends(self.job, end, report),
         }
     }
 
     /// Where the job is.
-    pub(super) fn progress(&self, status: JobStatus, authority: &dyn Authority) {
+    pub(super) fn progress(&self, status: JobStatus, access_control: &dyn AccessControl) {
         let bytes_wire = self.stored_bytes.load(Ordering::Relaxed);
         let status = JobStatus { bytes_wire, ..status };
-        authority.job_is_at(self.job, &status);
+        access_control.job_is_at(self.job, &status);
         *self.status.lock() = status;
     }
 

@@ -6,7 +6,7 @@ use super::forget::Tombstone;
 use super::receipts::Receipts;
 use super::session::{Hold, Session};
 use super::{Shared, faults, key_list, random, reading};
-use crate::authority::{Access, JobEnd, JobNo, JobStatus, Refusal};
+use crate::access_control::{Access, JobEnd, JobNo, JobStatus, Refusal};
 use crate::control::Repositories;
 use api::domains::{Privacy, Settings};
 use format::record::{self, RecordKind, SealedRecord};
@@ -120,7 +120,7 @@ impl Visit {
             }
             Packet::CommandDone { command, is_complete, report } => {
                 let report = String::from_utf8_lossy(&report);
-                self.shared.authority.command_done(
+                self.shared.access_control.command_done(
                     &self.connected.node,
                     command,
                     is_complete,
@@ -160,7 +160,7 @@ impl Visit {
 
     fn open(&mut self, domain: &str, purpose: Purpose) -> Answer {
         let name = (!domain.is_empty()).then_some(domain);
-        let access = self.shared.authority.access(&self.connected.node, name);
+        let access = self.shared.access_control.access(&self.connected.node, name);
         let access = access.map_err(|refusal| faults::of_refusal(&refusal))?;
         if let Some((host, port)) = self.elsewhere(&access)? {
             // Who waits for commands waits here.
@@ -179,7 +179,7 @@ impl Visit {
     }
 
     fn elsewhere(&self, access: &Access) -> Result<Option<(String, u16)>, Packet> {
-        let place = self.shared.authority.elsewhere(&access.domain);
+        let place = self.shared.access_control.elsewhere(&access.domain);
         let place = place.map_err(|refusal| faults::of_refusal(&refusal))?;
         if place.is_some() && self.version < VERSION_REDIRECT {
             let text = "the domain lies on a storage server, and this program is too old for that";
@@ -190,7 +190,7 @@ impl Visit {
 
     /// Does what only the governing server may ask.
     fn govern(&self, work: impl FnOnce(&Domain) -> repository::Result<()>) -> Answer {
-        if !self.shared.authority.is_governing(&self.connected.node) {
+        if !self.shared.access_control.is_governing(&self.connected.node) {
             return Err(faults::not_allowed("only the governing server may do this"));
         }
         let Some((_, Some(domain))) = &self.open else {
@@ -209,8 +209,8 @@ impl Visit {
         }
         let keys = self.known_receipt_keys(Some(&domain.repository))?;
         let tombstone = Tombstone::accept(&domain.repository, session, tombstone)?;
-        let (node, authority) = (&self.connected.node, &*self.shared.authority);
-        let count = tombstone.forget(domain, node, &access.domain, (authority, &keys))?;
+        let (node, access_control) = (&self.connected.node, &*self.shared.access_control);
+        let count = tombstone.forget(domain, node, &access.domain, (access_control, &keys))?;
         Ok(Some(Packet::Forgotten { count: count as u32 }))
     }
 
@@ -264,7 +264,7 @@ impl Visit {
     fn job_begins(&mut self, kind: &str) {
         let Some((access, _)) = &self.open else { return };
         let (node, domain) = (&self.connected.node, &access.domain);
-        let job = self.shared.authority.job_begins(node, domain, kind, "");
+        let job = self.shared.access_control.job_begins(node, domain, kind, "");
         self.connected.job.store(job, Ordering::Relaxed);
         self.job = Some(job);
     }
@@ -310,7 +310,7 @@ impl Visit {
         let is_empty = domain.is_empty();
         let engine = domain.begin(base, record).map_err(|error| faults::of_engine(&error))?;
         let token = token().map_err(|refusal| faults::of_refusal(&refusal))?;
-        let job = self.shared.authority.job_begins(&node, &access.domain, "backup", what);
+        let job = self.shared.access_control.job_begins(&node, &access.domain, "backup", what);
         let (access, domain) = (access.clone(), domain.clone());
         let session = Session::new(token, node, access, domain, engine, job, share);
         let begun_secs = self.shared.receipts.as_ref().map_or(0, Receipts::now_secs);
@@ -345,14 +345,14 @@ impl Visit {
     fn commit(&mut self, manifest: &[u8]) -> Answer {
         let (session, _) = self.session.as_ref().ok_or_else(faults::no_session)?;
         let shared = &self.shared;
-        Ok(Some(session.commit(manifest, &*shared.authority, shared.receipts.as_ref())))
+        Ok(Some(session.commit(manifest, &*shared.access_control, shared.receipts.as_ref())))
     }
 
     fn progress(&self, status: JobStatus) {
-        let authority = &*self.shared.authority;
+        let access_control = &*self.shared.access_control;
         match (&self.session, self.job) {
-            (Some((session, _)), _) => session.progress(status, authority),
-            (None, Some(job)) => authority.job_is_at(job, &status),
+            (Some((session, _)), _) => session.progress(status, access_control),
+            (None, Some(job)) => access_control.job_is_at(job, &status),
             (None, None) => {}
         }
     }
@@ -365,9 +365,9 @@ impl Visit {
         let report = with_waits(report, self.connected.waits.report());
         self.connected.job.store(0, Ordering::Relaxed);
         if let Some(job) = self.job.take() {
-            self.shared.authority.job_ends(job, &end, &report);
+            self.shared.access_control.job_ends(job, &end, &report);
         } else if let Some((session, _)) = self.session.take() {
-            session.finish(&*self.shared.authority, &end, &report);
+            session.finish(&*self.shared.access_control, &end, &report);
             session.detach();
             self.shared.sessions.remove(&session);
             self.state = State::Open;
@@ -398,7 +398,7 @@ impl Visit {
             self.job_begins("read");
         }
         if let (true, Some(job)) = (self.look.is_job, self.job) {
-            self.shared.authority.job_is_at(job, &self.look.status());
+            self.shared.access_control.job_is_at(job, &self.look.status());
         }
     }
 
@@ -419,7 +419,7 @@ impl Visit {
                 }
                 _ => (JobEnd::Lost, String::new()),
             };
-            self.shared.authority.job_ends(job, &end, &report);
+            self.shared.access_control.job_ends(job, &end, &report);
         }
     }
 
@@ -437,7 +437,7 @@ impl Visit {
         if !self.connected.is_agent() {
             return Vec::new();
         }
-        let commands = self.shared.authority.commands(&self.connected.node);
+        let commands = self.shared.access_control.commands(&self.connected.node);
         commands.iter().filter_map(command_packet).collect()
     }
 }

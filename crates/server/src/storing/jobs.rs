@@ -1,6 +1,6 @@
 //! Jobs of a storage server: told to the governing server all together, and their ends until it has taken them.
 
-use crate::authority::{JobEnd, JobNo, JobStatus, Node};
+use crate::access_control::{JobEnd, JobNo, JobStatus, Node};
 use api::jobs::{JobState, Progress};
 use api::storages::{JobTold, StorageJob, StorageJobEnd};
 use parking_lot::Mutex;

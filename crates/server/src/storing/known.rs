@@ -1,6 +1,6 @@
 //! Nodes that the governing server has admitted: who is connected, and how fast each may be.
 
-use crate::authority::Node;
+use crate::access_control::Node;
 use api::storages::{AdmitNode, StorageTold};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;

@@ -1,6 +1,6 @@
 //! Who reads here by a grant: the governing server is told of each with the news, and says who may no longer.
 
-use crate::authority::{Access, Node};
+use crate::access_control::{Access, Node};
 use api::storages::Reader;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;

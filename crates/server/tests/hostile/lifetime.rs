@@ -8,11 +8,12 @@ use std::sync::Arc;
 pub(crate) fn ending_in(server: &Whole, machine: &Machine, secs: i64) -> Machine {
     let data = server.folder("data");
     let file = |name: &str| std::fs::read_to_string(data.join(name)).unwrap();
-    let authority = pki::Authority::load(&file("ca/ca.pem"), &file("ca/ca.key")).unwrap();
+    let ca = pki::CertificateAuthority::load(&file("ca/ca.pem"), &file("ca/ca.key")).unwrap();
     let key = pki::NodeKey::generate().unwrap();
     let name = machine.identity.agent.node.clone();
-    let long_ago = jiff::Timestamp::now().as_second() + secs - pki::authority::NODE_SECS;
-    let issued = authority.issue_node(&key.request_pem, name.as_str(), long_ago).unwrap();
+    let long_ago =
+        jiff::Timestamp::now().as_second() + secs - pki::certificate_authority::NODE_SECS;
+    let issued = ca.issue_node(&key.request_pem, name.as_str(), long_ago).unwrap();
     let known = catalog::certificates::Certificate {
         serial: issued.serial.clone(),
         not_before: issued.not_before_secs,

@@ -2,7 +2,7 @@
 
 use access::{Admin, Client};
 use api::enroll::{NewToken, TokenMade};
-use server::authority::Peer;
+use server::access_control::Peer;
 use server::control::Control;
 use server::control::http::router;
 use server::data::Shared;

@@ -19,11 +19,11 @@ pub(super) fn tls(folder: &Path) -> Result<Arc<rustls::ClientConfig>> {
     Ok(Arc::new(issued(&pem, &key).map_err(Error::from)?))
 }
 
-fn issued(authority_pem: &str, key_pem: &str) -> pki::Result<rustls::ClientConfig> {
-    let authority = pki::Authority::load(authority_pem, key_pem)?;
+fn issued(ca_pem: &str, key_pem: &str) -> pki::Result<rustls::ClientConfig> {
+    let ca = pki::CertificateAuthority::load(ca_pem, key_pem)?;
     let own = pki::NodeKey::generate()?;
     let now_secs = jiff::Timestamp::now().as_second();
-    let issued = authority.issue_node(&own.request_pem, GOVERNING, now_secs)?;
+    let issued = ca.issue_node(&own.request_pem, GOVERNING, now_secs)?;
     let identity = Some((issued.pem.as_str(), own.key_pem.as_str()));
-    pki::client::client_config(authority_pem, identity, protocol::ALPN)
+    pki::client::client_config(ca_pem, identity, protocol::ALPN)
 }

@@ -36,7 +36,7 @@ impl Status {
                 maybe_bytes(status.total_bytes),
                 units::many(status.storages, "further storage server"),
             ),
-            format!("authority (SHA-256) {}", status.authority),
+            format!("certificate certificate authority (SHA-256) {}", status.ca_fingerprint),
             format!("certificate until {}", when(status.certificate_expires)),
         ];
         lines.iter().try_for_each(|line| context.out.print(&escape::text(line)))?;

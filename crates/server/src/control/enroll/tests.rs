@@ -1,7 +1,7 @@
 //! Enrollments that are cut off at every step, and domains that are joined.
 
 use super::*;
-use crate::authority::{Authority, Peer};
+use crate::access_control::{AccessControl, Peer};
 use crate::control::repositories::{self, Direct, Repositories};
 use ids::KeyId;
 use pki::NodeKey;

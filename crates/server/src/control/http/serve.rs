@@ -2,7 +2,7 @@
 
 use super::Failed;
 use super::who::Caller;
-use crate::authority::Peer;
+use crate::access_control::Peer;
 use crate::crowd::Member;
 use api::Code;
 use axum::Router;

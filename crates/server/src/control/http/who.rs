@@ -1,7 +1,7 @@
 //! Who calls: an administrator by the token, a node by its certificate, anybody by neither.
 
 use super::answer::Failed;
-use crate::authority::{Node, Peer};
+use crate::access_control::{Node, Peer};
 use crate::control::Control;
 use crate::control::storages::ShownStorage;
 use crate::crowd::Member;

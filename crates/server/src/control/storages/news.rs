@@ -1,7 +1,7 @@
 //! What storage servers tell every second: who is connected, and where jobs are; and what they are told in turn: who
 //! may stay no longer, which jobs to end, how fast each may be.
 
-use crate::authority::{JobEnd, JobNo, JobStatus, Node};
+use crate::access_control::{JobEnd, JobNo, JobStatus, Node};
 use crate::control::{Control, Result};
 use api::Name;
 use api::jobs::{Job, JobState};

@@ -13,21 +13,21 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::net::IpAddr;
 
 const DAY_SECS: i64 = 86_400;
-/// How long an authority lives: ten years. Its end is the end of all that it issued.
-const AUTHORITY_SECS: i64 = 3650 * DAY_SECS;
+/// How long a certificate authority lives: ten years. Its end is the end of all that it issued.
+const CA_SECS: i64 = 3650 * DAY_SECS;
 /// How long a server's certificate lives.
 pub const SERVER_SECS: i64 = 90 * DAY_SECS;
 /// How long a node's certificate lives: what a stolen one is good for, unless it is revoked.
 pub const NODE_SECS: i64 = 30 * DAY_SECS;
 
-/// A certificate authority.
-pub struct Authority {
+/// A certificate ca.
+pub struct CertificateAuthority {
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A new authority, as it is kept.
-pub struct NewAuthority {
+/// A new certificate ca, as it is kept.
+pub struct NewCertificateAuthority {
     /// The certificate, PEM.
     pub certificate_pem: String,
     /// The secret key, PEM (PKCS#8).
@@ -102,36 +102,39 @@ impl ServerNames {
     }
 }
 
-impl Authority {
-    /// Makes an authority.
+impl CertificateAuthority {
+    /// Makes a certificate ca.
     ///
     /// # Errors
     /// When the library or the system's randomness fails.
-    pub fn generate(now_secs: i64) -> Result<NewAuthority> {
+    pub fn generate(now_secs: i64) -> Result<NewCertificateAuthority> {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut params = CertificateParams::default();
         let (serial, shown) = serial()?;
         params.serial_number = Some(serial);
-        // Each authority has a name of its own, so that two are not mixed up.
+        // Each certificate authority has a name of its own, so that two are not mixed up.
         let name = format!("Icecore authority {}", shown.get(..12).unwrap_or(&shown));
         params.distinguished_name = named(&name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        set_validity(&mut params, now_secs, now_secs.saturating_add(AUTHORITY_SECS))?;
+        set_validity(&mut params, now_secs, now_secs.saturating_add(CA_SECS))?;
         let certificate = params.self_signed(&key)?;
-        Ok(NewAuthority { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+        Ok(NewCertificateAuthority {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+        })
     }
 
-    /// Loads an authority that was kept.
+    /// Loads a certificate authority that was kept.
     ///
     /// # Errors
     /// [`Error::Unreadable`] when certificate or key is not as it was made.
     pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Self> {
         let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
-            .map_err(unreadable("the authority's certificate"))?;
-        let key = KeyPair::from_pem(key_pem).map_err(unreadable("the authority's key"))?;
+            .map_err(unreadable("the CA certificate"))?;
+        let key = KeyPair::from_pem(key_pem).map_err(unreadable("the CA key"))?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key)
-            .map_err(unreadable("the authority's certificate"))?;
+            .map_err(unreadable("the CA certificate"))?;
         Ok(Self { certificate, issuer })
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its certificate (DER), verified against the server's authority.
+    /// Its certificate (DER), verified against the server's access_control.
     pub certificate: Vec<u8>,
     /// Where it calls from.
     pub address: IpAddr,
@@ -132,7 +132,7 @@ pub enum JobEnd {
 pub type JobNo = u64;
 
 /// Answers for the part that stores. Called by many threads; may block on the catalog.
-pub trait Authority: Send + Sync {
+pub trait AccessControl: Send + Sync {
     /// Whether this certificate may connect at all.
     fn admit(&self, peer: &Peer) -> Result<Node, Refusal>;
 

@@ -1,8 +1,8 @@
 //! The answers for the part that stores.
 
 use super::{Control, Error, Result, repositories};
-use crate::authority::{
-    Access, Authority, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer,
+use crate::access_control::{
+    Access, AccessControl, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer,
 };
 use api::Name;
 use api::commands::{CommandState, CommandUpdate, NodeCommand};
@@ -10,7 +10,7 @@ use api::enroll::{KeyMode, Role};
 use ids::KeyId;
 use std::net::IpAddr;
 
-impl Authority for Control {
+impl AccessControl for Control {
     fn admit(&self, peer: &Peer) -> std::result::Result<Node, Refusal> {
         let measures = self.let_measure(peer).transpose();
         let admitted = measures.unwrap_or_else(|| self.let_in(peer));
