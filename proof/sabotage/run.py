@@ -460,11 +460,11 @@ SABOTAGES = {
         "let _ = faults::revoked();",
         test("server", "who_is_revoked_in_the_middle")),
     "a grant that was taken back ends on a storage server": (
-        "crates/server/src/storing/readers.rs", "        !state.is_withdrawn\n",
+        "crates/server/src/storage_server/granted_readers.rs", "        !state.is_withdrawn\n",
         "        !state.is_withdrawn || true\n",
         test("server", "whatever_reads_on_a_storage_server_by_a_grant")),
     "storage servers learn of no grants elsewhere": (
-        "crates/server/src/control/storages/news.rs",
+        "crates/server/src/control/storage_servers/heartbeat.rs",
         "self.lies_on(storage, &reader.domain).unwrap_or(true)\n            && ", "",
         test("server", "learns_of_no_grants_to_domains_elsewhere")),
     "who only says that it is there brings nothing": (

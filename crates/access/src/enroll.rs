@@ -8,7 +8,7 @@ use crate::identity::{self, damaged};
 use crate::{Client, Error, Result, Url};
 use api::Token;
 use api::domains::Privacy;
-use api::enroll::{Enroll, Enrolled};
+use api::enroll::{EnrollReply, EnrollRequest};
 use data_encoding::HEXLOWER;
 use pki::NodeKey;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ struct Pending {
 /// # Errors
 /// [`Error::Token`] for what is no token; [`Error::Stranger`] when the server is not the one that made it;
 /// [`Error::Server`] when it is used or too old; [`Error::Enrolled`].
-pub async fn enroll(url: &str, token: &str, folder: &Path, replace: bool) -> Result<Enrolled> {
+pub async fn enroll(url: &str, token: &str, folder: &Path, replace: bool) -> Result<EnrollReply> {
     enroll_with_privacy(url, token, folder, replace, Privacy::Standard).await
 }
 
@@ -48,7 +48,7 @@ pub async fn enroll_with_privacy(
     folder: &Path,
     replace: bool,
     privacy: Privacy,
-) -> Result<Enrolled> {
+) -> Result<EnrollReply> {
     let (server, token) = (url.parse::<Url>()?, Token::parse(token)?);
     if !replace && let Some(agent) = identity::agent(folder)? {
         return Err(Error::Enrolled { node: agent.node.to_string(), server: agent.server });
@@ -56,7 +56,7 @@ pub async fn enroll_with_privacy(
     files::make_folder(folder)?;
     let pending = pending(folder, &token)?;
     let tls = pki::client::pinned_config(&token.ca_fingerprint, pki::ALPN_HTTP)?;
-    let request = Enroll {
+    let request = EnrollRequest {
         secret: token.secret_text(),
         request: pending.request.clone(),
         slot_secret: pending.slot_secret.clone(),
@@ -64,7 +64,7 @@ pub async fn enroll_with_privacy(
         privacy,
     };
     let client = Client::new(server.clone(), Arc::new(tls));
-    let told: Enrolled = client.post("/enroll", &request).await?;
+    let told: EnrollReply = client.post("/enroll", &request).await?;
     check(&server, &token, &told)?;
     // The server was asked not to; what it says is not believed for that.
     if told.settings.privacy < privacy {
@@ -101,7 +101,7 @@ fn pending(folder: &Path, token: &Token) -> Result<Pending> {
 }
 
 /// The CA that is trusted from now on must be the one that the token names.
-pub(crate) fn check(server: &Url, token: &Token, told: &Enrolled) -> Result<()> {
+pub(crate) fn check(server: &Url, token: &Token, told: &EnrollReply) -> Result<()> {
     let ca = pki::client::certificate_of(&told.ca_certificate)?;
     if pki::fingerprint(&ca)[..16] != token.ca_fingerprint {
         return Err(Error::Stranger { server: server.place() });

@@ -11,7 +11,7 @@ use crate::files::{self, read};
 use crate::{Error, Result, Url};
 use api::Name;
 use api::domains::Settings;
-use api::enroll::{Enrolled, KeyMode, Role};
+use api::enroll::{EnrollReply, KeyMode, Role};
 use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -131,7 +131,7 @@ fn write_agent(folder: &Path, agent: &Agent) -> Result<()> {
 pub(crate) fn keep(
     folder: &Path,
     server: &Url,
-    told: &Enrolled,
+    told: &EnrollReply,
     key_pem: &str,
     slot_secret: &str,
 ) -> Result<()> {

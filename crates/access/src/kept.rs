@@ -1,7 +1,7 @@
 //! The identity of a storage server that runs: its certificate is renewed in time, shown to who connects, and used to
 //! ask the server. Connections that are open stay as they are.
 
-use crate::storage::{Storage, renew};
+use crate::storage_server::{StorageIdentity, renew};
 use crate::{Client, Error, Result, blocking};
 use pki::ServerCertificate;
 use rustls_pki_types::CertificateDer;
@@ -25,7 +25,7 @@ struct Used {
 }
 
 impl Used {
-    fn of(storage: &Storage) -> Result<Self> {
+    fn of(storage: &StorageIdentity) -> Result<Self> {
         let (serial, client) = (storage.certificate.serial.clone(), storage.client()?);
         Ok(Self { serial, client: Arc::new(client) })
     }
@@ -35,9 +35,9 @@ impl Kept {
     /// Reads the folder.
     ///
     /// # Errors
-    /// As [`Storage::load`]; [`Error::Pki`].
+    /// As [`StorageIdentity::load`]; [`Error::Pki`].
     pub fn load(folder: &Path) -> Result<Arc<Self>> {
-        let storage = Storage::load(folder)?;
+        let storage = StorageIdentity::load(folder)?;
         let ca = pki::client::certificate_of(&storage.ca_pem)?;
         let shown = ServerCertificate::new(&storage.certificate, &storage.pem, &ca)?;
         let used = Mutex::new(Used::of(&storage)?);
@@ -61,13 +61,13 @@ impl Kept {
     /// another one than before.
     ///
     /// # Errors
-    /// As [`renew`], and as [`Storage::load`].
+    /// As [`renew`], and as [`StorageIdentity::load`].
     pub async fn keep(&self, now_secs: i64) -> Result<bool> {
-        if Storage::load(&self.folder)?.is_renewal_due(now_secs) {
+        if StorageIdentity::load(&self.folder)?.is_renewal_due(now_secs) {
             renew(&self.folder).await?;
         }
         // Also what an earlier look got and could not put to use.
-        let storage = Storage::load(&self.folder)?;
+        let storage = StorageIdentity::load(&self.folder)?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.serial == storage.certificate.serial {
             return Ok(false);

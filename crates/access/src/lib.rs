@@ -16,7 +16,7 @@ pub mod identity;
 pub mod kept;
 pub mod newest;
 pub mod renew;
-pub mod storage;
+pub mod storage_server;
 mod url;
 
 pub use admin::Admin;

@@ -2,7 +2,7 @@
 
 use crate::identity::NODE;
 use crate::{Client, Identity, Result, files};
-use api::enroll::{Renew, Renewed};
+use api::enroll::{RenewReply, RenewRequest};
 use pki::NodeKey;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -36,15 +36,15 @@ pub async fn renew_if_due(folder: &Path, now_secs: i64) -> Result<(i64, bool)> {
 ///
 /// # Errors
 /// [`crate::Error::Server`] when the node is revoked; others when the way to the server is the trouble.
-pub async fn renew(folder: &Path) -> Result<Renewed> {
+pub async fn renew(folder: &Path) -> Result<RenewReply> {
     let _turn = turn(folder).await?;
     // Under the lock: another process may have renewed meanwhile.
     let identity = Identity::load(folder)?;
     let key = wanted(folder, &identity.certificate.serial)?;
     let key_pem = Zeroizing::new(key.key_pem);
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let request = Renew { request: key.request_pem, version };
-    let renewed: Renewed = Client::of(&identity)?.post("/renew", &request).await?;
+    let request = RenewRequest { request: key.request_pem, version };
+    let renewed: RenewReply = Client::of(&identity)?.post("/renew", &request).await?;
     pki::client::certificate_of(&renewed.certificate)?;
     let node = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(NODE), &node)?;

@@ -2,14 +2,14 @@
 
 use crate::{Error, Identity, Url, enroll, identity};
 use api::Token;
-use api::enroll::{Enrolled, KeyMode, Role};
+use api::enroll::{EnrollReply, KeyMode, Role};
 use pki::{CertificateAuthority, NodeKey};
 use std::path::Path;
 
 const NOW: i64 = 1_800_000_000;
 
 struct Answer {
-    told: Enrolled,
+    told: EnrollReply,
     key_pem: String,
     token: Token,
 }
@@ -20,7 +20,7 @@ fn answer(node: &str) -> Answer {
     let ca = CertificateAuthority::load(&new.certificate_pem, &new.key_pem).unwrap();
     let key = NodeKey::generate().unwrap();
     let issued = ca.issue_node(&key.request_pem, node, NOW).unwrap();
-    let told = Enrolled {
+    let told = EnrollReply {
         node: node.parse().unwrap(),
         domain: node.parse().unwrap(),
         keys: KeyMode::Managed,

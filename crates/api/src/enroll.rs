@@ -68,7 +68,7 @@ impl NewToken {
 
 /// A token, shown once.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct TokenMade {
+pub struct IssuedToken {
     /// The token: give it to the machine and to nobody else.
     pub token: String,
     /// The node that may enroll with it.
@@ -88,7 +88,7 @@ pub struct TokenMade {
 /// What a machine sends to become a node.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Enroll {
+pub struct EnrollRequest {
     /// The secret of the token, hex.
     pub secret: String,
     /// Request for a certificate, PEM.
@@ -104,7 +104,7 @@ pub struct Enroll {
 
 /// What a machine is when it has become a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Enrolled {
+pub struct EnrollReply {
     /// The node's name.
     pub node: Name,
     /// Its domain.
@@ -135,7 +135,7 @@ pub struct Enrolled {
 /// Asks for the next certificate.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Renew {
+pub struct RenewRequest {
     /// Request for a certificate, PEM.
     pub request: String,
     /// Version of the program.
@@ -144,7 +144,7 @@ pub struct Renew {
 
 /// The next certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Renewed {
+pub struct RenewReply {
     /// The node's certificate, PEM.
     pub certificate: String,
     /// When it ends.
@@ -165,7 +165,7 @@ pub struct NewKey {
 
 /// A key slot that was made.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct KeyMade {
+pub struct IssuedKey {
     /// The slot, hex.
     pub key: String,
     /// The repository of the domain, hex.

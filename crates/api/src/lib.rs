@@ -15,7 +15,7 @@ pub mod name;
 pub mod nodes;
 mod rfc3339;
 pub mod status;
-pub mod storages;
+pub mod storage_servers;
 pub mod token;
 
 pub use failure::{Code, Failure};

@@ -21,7 +21,7 @@ pub enum ForgetScope {
 /// Which snapshots a node may forget from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct MayForget {
+pub struct ForgetPermission {
     /// Which.
     pub scope: ForgetScope,
 }

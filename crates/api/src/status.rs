@@ -34,7 +34,7 @@ pub struct Status {
     pub total_bytes: Option<u64>,
     /// Further storage servers that are not revoked.
     #[serde(default)]
-    pub storages: u64,
+    pub storage_servers: u64,
     /// Nodes that the server stopped by itself: see their `alarm`.
     #[serde(default)]
     pub alarms: u64,

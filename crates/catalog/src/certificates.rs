@@ -24,7 +24,7 @@ pub enum Holder {
     /// A node.
     Node,
     /// A storage server.
-    Storage,
+    StorageServer,
 }
 
 /// Where the certificates of a kind of holders stand, and what is noted of them.
@@ -47,10 +47,10 @@ const OF_NODES: Table = Table {
     fork: "certificate.fork",
 };
 
-const OF_STORAGES: Table = Table {
+const OF_STORAGE_SERVERS: Table = Table {
     name: "storage_certificates",
     holder: "storage",
-    holders: "storages",
+    holders: "storage_servers",
     renew: "storage.renew",
     fork: "storage.fork",
 };
@@ -59,7 +59,7 @@ impl Holder {
     fn table(self) -> &'static Table {
         match self {
             Self::Node => &OF_NODES,
-            Self::Storage => &OF_STORAGES,
+            Self::StorageServer => &OF_STORAGE_SERVERS,
         }
     }
 }

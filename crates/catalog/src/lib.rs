@@ -17,7 +17,7 @@ pub mod limits;
 pub mod nodes;
 mod old;
 mod schema;
-pub mod storages;
+pub mod storage_servers;
 mod stored;
 pub mod tokens;
 

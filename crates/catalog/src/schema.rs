@@ -52,19 +52,19 @@ CREATE TABLE audit (
 
 /// Further storage servers, and which domains lie on them.
 const STORAGES: &str = "
-CREATE TABLE storages (
+CREATE TABLE storage_servers (
     name TEXT PRIMARY KEY, names TEXT NOT NULL, port INTEGER, made INTEGER NOT NULL,
     last_seen INTEGER, version TEXT, free_bytes INTEGER, total_bytes INTEGER,
     revoked INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE storage_certificates (
-    serial TEXT PRIMARY KEY, storage TEXT NOT NULL REFERENCES storages ON DELETE CASCADE,
+    serial TEXT PRIMARY KEY, storage TEXT NOT NULL REFERENCES storage_servers ON DELETE CASCADE,
     not_before INTEGER NOT NULL, not_after INTEGER NOT NULL,
     revoked INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE INDEX storage_certificates_storage ON storage_certificates (storage);
 CREATE TABLE storage_tokens (
     hash BLOB PRIMARY KEY, storage TEXT NOT NULL, made INTEGER NOT NULL,
     expires INTEGER NOT NULL, used_at INTEGER, request BLOB, answer TEXT) STRICT;
-ALTER TABLE domains ADD COLUMN storage TEXT REFERENCES storages;
+ALTER TABLE domains ADD COLUMN storage TEXT REFERENCES storage_servers;
 ALTER TABLE tokens ADD COLUMN storage TEXT;
 ";
 
@@ -111,7 +111,7 @@ ALTER TABLE storage_certificates ADD COLUMN superseded INTEGER NOT NULL DEFAULT 
 ALTER TABLE storage_certificates ADD COLUMN used INTEGER;
 ALTER TABLE storage_certificates ADD COLUMN key BLOB;
 ALTER TABLE storage_certificates ADD COLUMN pem TEXT;
-ALTER TABLE storages ADD COLUMN alarm TEXT;
+ALTER TABLE storage_servers ADD COLUMN alarm TEXT;
 ";
 
 /// Brings the catalog to the newest version.

@@ -11,7 +11,7 @@ use crate::{By, Catalog, Error};
 use api::Name;
 use api::commands::{CommandState, NewBackup, Task};
 use api::domains::Grant;
-use api::enroll::{Enrolled, KeyMode, Role};
+use api::enroll::{EnrollReply, KeyMode, Role};
 use api::jobs::{JobFilter, JobState, Progress};
 
 fn name(text: &str) -> Name {
@@ -36,8 +36,8 @@ fn certificate(serial: &str) -> Certificate {
     Certificate { serial: serial.to_owned(), not_before: 0, not_after: 9_000 }
 }
 
-fn answer(node: &str) -> Enrolled {
-    Enrolled {
+fn answer(node: &str) -> EnrollReply {
+    EnrollReply {
         node: name(node),
         domain: name(node),
         keys: KeyMode::Managed,

@@ -7,7 +7,7 @@ use crate::stored::{Json, Word};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::domains::WantedSettings;
-use api::enroll::{Enrolled, KeyMode, Role};
+use api::enroll::{EnrollReply, KeyMode, Role};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 /// How long used and ended tokens are remembered: 30 days. Who comes with one later is told that it is not known.
@@ -41,7 +41,7 @@ pub enum TokenUse {
     /// To enroll.
     Good(TokenTerms),
     /// This very request was answered before, and the answer was perhaps lost: here it is again.
-    Answered(Box<Enrolled>),
+    Answered(Box<EnrollReply>),
 }
 
 /// What is written when a machine becomes a node.
@@ -52,7 +52,7 @@ pub struct Enrollment<'a> {
     /// SHA-256 of what the machine sent.
     pub request: &'a [u8; 32],
     /// What it is told.
-    pub answer: &'a Enrolled,
+    pub answer: &'a EnrollReply,
     /// Its certificate.
     pub certificate: &'a Certificate,
     /// Version of its program.
@@ -143,7 +143,7 @@ fn token(
                 parity_percent: row.get(9)?,
             },
         };
-        let answer: Option<Json<Enrolled>> = row.get(6)?;
+        let answer: Option<Json<EnrollReply>> = row.get(6)?;
         Ok((terms, row.get::<_, Option<[u8; 32]>>(5)?, answer))
     });
     match row.optional()? {
@@ -160,7 +160,7 @@ fn token(
 }
 
 fn put_node(change: &Transaction<'_>, by: By<'_>, new: Enrollment<'_>) -> Result<()> {
-    let Enrolled { node, domain, role, key, .. } = new.answer;
+    let EnrollReply { node, domain, role, key, .. } = new.answer;
     change.execute("UPDATE certificates SET revoked = 1 WHERE node = ?1", [Word(node)])?;
     change.execute(
         "INSERT INTO nodes (name, domain, role, key, made, version)

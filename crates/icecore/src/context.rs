@@ -170,7 +170,7 @@ impl Context {
 
     /// Opens the repository. Signals are watched from here on: before, a prompt may be open, and
     /// the terminal itself deals with them.
-    pub(crate) fn open(&self) -> Result<Archive> {
+    pub(crate) fn open(&self) -> Result<UnlockedRepository> {
         self.open_for(Purpose::Read)
     }
 

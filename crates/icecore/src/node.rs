@@ -15,7 +15,7 @@ use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
 use api::domains::{Privacy, Settings};
 use api::enroll::{KeyMode, Role};
-use client::Archive;
+use client::UnlockedRepository;
 use crypto::SlotSecret;
 use memory::Memory;
 use remote::{Endpoint, Purpose, Remote};
@@ -218,7 +218,7 @@ impl Node {
         })?;
         let request = api::enroll::NewKey { domain: name, slot_secret: keys::hex(&secret[..]) };
         let client = Client::of(&self.identity)?;
-        let _: api::enroll::KeyMade = blocking::wait(client.post("/node/keys", &request))?;
+        let _: api::enroll::IssuedKey = blocking::wait(client.post("/node/keys", &request))?;
         Ok(secret)
     }
 

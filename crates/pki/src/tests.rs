@@ -27,7 +27,7 @@ fn ca() -> (CertificateAuthority, String) {
 
 fn server() -> Server {
     let (ca, pem) = ca();
-    let key = ca::new_server_key().unwrap();
+    let key = certificate_authority::new_server_key().unwrap();
     let names = ServerNames::of(["backup", "127.0.0.1"]);
     let issued = ca.issue_server(&key, &names, now()).unwrap();
     let certificate = ServerCertificate::new(&issued, &key, ca.certificate()).unwrap();
@@ -152,7 +152,7 @@ fn a_certificate_says_whose_it_is_and_until_when() {
     let facts = inspect(&issued.der).unwrap();
     assert_eq!((facts.serial.as_str(), facts.serial.len()), (issued.serial.as_str(), 32));
     assert_eq!(facts.common_name, "web-01.example");
-    assert_eq!(facts.not_after_secs, NOW + ca::NODE_SECS);
+    assert_eq!(facts.not_after_secs, NOW + certificate_authority::NODE_SECS);
     assert_eq!(facts.not_before_secs, NOW - 3600);
     assert!(inspect(&issued.der[..100]).is_err() && inspect(&[]).is_err());
 }

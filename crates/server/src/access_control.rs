@@ -49,7 +49,7 @@ pub struct Access {
     pub may_init: bool,
     /// Identifier of the key slot under which it signs; `None` when any slot will do.
     pub key: Option<[u8; 8]>,
-    /// What a repository must be made with that the node makes; `None` when the governing server makes it.
+    /// What a repository must be made with that the node makes; `None` when the control server makes it.
     pub settings: Option<Settings>,
 }
 
@@ -161,12 +161,12 @@ pub trait AccessControl: Send + Sync {
     }
 
     /// Host and port of the storage server that holds `domain`; `None` when it lies here.
-    fn elsewhere(&self, _domain: &str) -> Result<Option<(String, u16)>, Refusal> {
+    fn storage_server_of(&self, _domain: &str) -> Result<Option<(String, u16)>, Refusal> {
         Ok(None)
     }
 
-    /// Whether `node` is the governing server, which may do on a storage server what no node may.
-    fn is_governing(&self, _node: &Node) -> bool {
+    /// Whether `node` is the control server, which may do on a storage server what no node may.
+    fn is_control_server(&self, _node: &Node) -> bool {
         false
     }
 

@@ -7,15 +7,14 @@
 mod access_control;
 pub mod admission;
 pub mod commands;
+mod domain_repository;
 pub mod domains;
-pub mod elsewhere;
 pub mod enroll;
 mod error;
 pub mod folder;
 pub mod forgetting;
 pub mod grants;
 pub mod guard;
-mod held;
 pub mod http;
 pub mod jobs;
 pub mod limits;
@@ -24,10 +23,11 @@ pub mod open;
 mod open_key;
 pub mod overview;
 pub mod presence;
+pub mod remote_domain;
 pub mod repositories;
 pub mod sealing;
 mod setup;
-pub mod storages;
+pub mod storage_servers;
 mod turns;
 pub mod upkeep;
 
@@ -49,7 +49,7 @@ use presence::Presence;
 use sealing::MasterKey;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use storages::StorageTable;
+use storage_servers::StorageServerTable;
 use turns::Turns;
 use upkeep::Deleting;
 use zeroize::Zeroizing;
@@ -82,7 +82,7 @@ pub struct Control {
     limits: RwLock<Vec<Rule>>,
     guard: Guard,
     bell: Bell,
-    storages: StorageTable,
+    storage_servers: StorageServerTable,
     deleting: Deleting,
     /// Upkeep should not wait for its time.
     soon: tokio::sync::Notify,

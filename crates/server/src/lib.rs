@@ -9,4 +9,4 @@ pub mod data;
 mod disk;
 pub mod listen;
 mod shares;
-pub mod storing;
+pub mod storage_server;

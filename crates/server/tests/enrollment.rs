@@ -6,7 +6,7 @@ mod rig;
 
 use access::{Client, Error, Identity};
 use api::commands::NodeCommands;
-use api::enroll::{Enroll, KeyMode, NewToken, Role, TokenMade};
+use api::enroll::{EnrollRequest, IssuedToken, KeyMode, NewToken, Role};
 use api::nodes::Nodes;
 use rig::{Rig, new_token};
 use server::access_control::{AccessControl, Peer};
@@ -102,15 +102,15 @@ async fn a_token_is_good_once_and_an_answer_that_was_lost_is_given_again() {
     let client = Client::new(rig.url.parse().unwrap(), tls.into());
     let made = rig.token(new_token("db")).await;
     let key = pki::NodeKey::generate().unwrap();
-    let request = Enroll {
+    let request = EnrollRequest {
         secret: api::Token::parse(&made.token).unwrap().secret_text(),
         request: key.request_pem,
         slot_secret: "00".repeat(32),
         version: "1".into(),
         privacy: Default::default(),
     };
-    let one: api::enroll::Enrolled = client.post("/enroll", &request).await.unwrap();
-    let two: api::enroll::Enrolled = client.post("/enroll", &request).await.unwrap();
+    let one: api::enroll::EnrollReply = client.post("/enroll", &request).await.unwrap();
+    let two: api::enroll::EnrollReply = client.post("/enroll", &request).await.unwrap();
     assert_eq!(one, two);
     assert_ne!(one.certificate, first.certificate);
 }
@@ -153,7 +153,7 @@ async fn who_stands_in_the_middle_gets_no_secret() {
 #[tokio::test]
 async fn a_certificate_of_another_ca_opens_nothing() {
     let (rig, other) = (Rig::start().await, Rig::start().await);
-    let made: TokenMade = other.token(new_token("web")).await;
+    let made: IssuedToken = other.token(new_token("web")).await;
     let agent = other.folder("agent");
     access::enroll::enroll(&other.url, &made.token, &agent, false).await.unwrap();
     let refused = rig.control.admit(&rig.peer(&agent)).unwrap_err();

@@ -12,7 +12,7 @@ mod server;
 
 use access::Client;
 use api::domains::Grant;
-use api::enroll::{KeyMade, NewKey, Role};
+use api::enroll::{IssuedKey, NewKey, Role};
 use api::status::Done;
 use client::backup::{self, Progress};
 use client::manifest::ManifestReader;
@@ -153,7 +153,7 @@ async fn who_was_granted_a_domain_keeps_one_key_until_the_grant_ends_and_reads_n
     for byte in ["01", "02", "03"] {
         let domain = "team".parse().unwrap();
         let new = NewKey { domain, slot_secret: byte.repeat(32) };
-        let key: KeyMade = client.post("/node/keys", &new).await.unwrap();
+        let key: IssuedKey = client.post("/node/keys", &new).await.unwrap();
         made.push(key.key);
     }
     assert!(made.iter().all(|key| *key == made[0]), "each command asks for one: {made:?}");

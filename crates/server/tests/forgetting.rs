@@ -13,7 +13,7 @@ mod rig;
 mod server;
 
 use api::enroll::{KeyMode, Role};
-use api::nodes::{ForgetScope, MayForget};
+use api::nodes::{ForgetPermission, ForgetScope};
 use api::status::Done;
 use format::record::RecordKind;
 use ids::{KeyId, SnapshotId};
@@ -145,7 +145,7 @@ async fn no_other_domain_and_no_domain_of_the_server_forgets() {
     let web = vault.server.node("web", "web", Role::Full).await;
     let writer = vault.server.node_with("writer", "vault", Role::WriteOnly, KeyMode::Client).await;
     for node in ["web", "writer"] {
-        let may = MayForget { scope: ForgetScope::Own };
+        let may = ForgetPermission { scope: ForgetScope::Own };
         let path = format!("/nodes/{node}/forget");
         let said = admin.post::<Done>(&path, &may).await.unwrap_err().to_string();
         assert!(said.contains("no node can forget") || said.contains("write-only"), "{said}");

@@ -6,11 +6,11 @@ mod rig;
 
 use access::enroll::enroll;
 use access::renew::renew;
-use access::storage;
-use api::enroll::{Renew, Renewed};
+use access::storage_server;
+use api::enroll::{RenewReply, RenewRequest};
 use api::nodes::Nodes;
 use api::status::{Audit, Status};
-use api::storages::{NewStorageToken, StorageTokenMade, Storages};
+use api::storage_servers::{IssuedStorageServerToken, NewStorageServerToken, StorageServers};
 use rig::{Rig, new_token};
 use server::access_control::AccessControl;
 use std::path::{Path, PathBuf};
@@ -140,27 +140,29 @@ async fn the_key_of_a_node_that_was_copied_goes_at_once() {
 async fn copied_storage() -> (Rig, PathBuf, PathBuf) {
     let rig = Rig::start().await;
     let (honest, thief) = (rig.folder("disk"), rig.folder("thief"));
-    enroll_storage(&rig, &honest).await;
+    enroll_storage_server(&rig, &honest).await;
     copy(&honest, &thief);
     (rig, honest, thief)
 }
 
-async fn enroll_storage(rig: &Rig, folder: &Path) {
-    let new = NewStorageToken { storage: "disk".parse().unwrap(), valid_secs: None };
-    let made: StorageTokenMade = rig.admin().post("/storage-tokens", &new).await.unwrap();
+async fn enroll_storage_server(rig: &Rig, folder: &Path) {
+    let new = NewStorageServerToken { storage: "disk".parse().unwrap(), valid_secs: None };
+    let made: IssuedStorageServerToken =
+        rig.admin().post("/storage-server-tokens", &new).await.unwrap();
     let place = ("127.0.0.1:0".parse().unwrap(), &["127.0.0.1".to_owned()][..]);
-    storage::enroll(&rig.url, &made.token, folder, place, true).await.unwrap();
+    storage_server::enroll(&rig.url, &made.token, folder, place, true).await.unwrap();
 }
 
 /// It asks something, whatever comes of it: its certificate is shown.
 async fn show(folder: &Path) -> bool {
-    let asked = api::storages::AdmitNode {
+    let asked = api::storage_servers::NodeConnection {
         serial: "00".into(),
         node: "nobody".parse().unwrap(),
         address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let client = storage::Storage::load(folder).unwrap().client().unwrap();
-    let answer = client.post::<api::storages::NodeAdmitted>("/storage/admit", &asked).await;
+    let client = storage_server::StorageIdentity::load(folder).unwrap().client().unwrap();
+    let answer =
+        client.post::<api::storage_servers::AdmitReply>("/storage-server/admit", &asked).await;
     let said = answer.unwrap_err().to_string();
     assert!(said.contains("storage server") || said.contains("was not issued here"), "{said}");
     said.contains("was not issued here")
@@ -168,11 +170,11 @@ async fn show(folder: &Path) -> bool {
 
 async fn storage_is_stopped(rig: &Rig, folders: &[&Path]) {
     for folder in folders {
-        assert!(storage::renew(folder).await.is_err(), "{} goes on", folder.display());
+        assert!(storage_server::renew(folder).await.is_err(), "{} goes on", folder.display());
         assert!(!show(folder).await, "{} is let in", folder.display());
     }
-    let found: Storages = rig.admin().get("/storages").await.unwrap();
-    assert!(found.storages[0].revoked && found.storages[0].alarm.is_some());
+    let found: StorageServers = rig.admin().get("/storage-servers").await.unwrap();
+    assert!(found.storage_servers[0].revoked && found.storage_servers[0].alarm.is_some());
     let status: Status = rig.admin().get("/status").await.unwrap();
     assert_eq!(status.alarms, 1);
     let audit: Audit = rig.admin().get("/audit").await.unwrap();
@@ -182,32 +184,32 @@ async fn storage_is_stopped(rig: &Rig, folders: &[&Path]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thief_of_a_storage_server_that_renews_first_is_found_when_that_one_renews() {
     let (rig, honest, thief) = copied_storage().await;
-    storage::renew(&thief).await.unwrap();
+    storage_server::renew(&thief).await.unwrap();
     assert!(show(&thief).await);
-    assert!(storage::renew(&honest).await.is_err());
+    assert!(storage_server::renew(&honest).await.is_err());
     storage_is_stopped(&rig, &[&honest, &thief]).await;
     // Whose machine it is shows a new token, and the alarm ends.
-    enroll_storage(&rig, &honest).await;
-    storage::renew(&honest).await.unwrap();
+    enroll_storage_server(&rig, &honest).await;
+    storage_server::renew(&honest).await.unwrap();
     assert!(show(&honest).await && !show(&thief).await, "the thief stays out");
-    let found: Storages = rig.admin().get("/storages").await.unwrap();
-    assert_eq!(found.storages[0].alarm, None);
+    let found: StorageServers = rig.admin().get("/storage-servers").await.unwrap();
+    assert_eq!(found.storage_servers[0].alarm, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thief_of_a_storage_server_that_renews_later_is_found_at_once() {
     let (rig, honest, thief) = copied_storage().await;
-    storage::renew(&honest).await.unwrap();
+    storage_server::renew(&honest).await.unwrap();
     assert!(show(&honest).await);
-    assert!(storage::renew(&thief).await.is_err());
+    assert!(storage_server::renew(&thief).await.is_err());
     storage_is_stopped(&rig, &[&honest, &thief]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_of_a_storage_server_that_was_replaced_unseen_is_nobodys() {
     let (rig, honest, thief) = copied_storage().await;
-    storage::renew(&thief).await.unwrap();
-    storage::renew(&honest).await.unwrap();
+    storage_server::renew(&thief).await.unwrap();
+    storage_server::renew(&honest).await.unwrap();
     assert!(show(&honest).await);
     assert!(!show(&thief).await);
     storage_is_stopped(&rig, &[&honest, &thief]).await;
@@ -218,12 +220,12 @@ async fn an_answer_that_a_storage_server_lost_is_given_again_and_is_no_fork() {
     let (rig, honest, _) = copied_storage().await;
     std::fs::create_dir(honest.join("storage.pem.part")).unwrap();
     for _ in 0..3 {
-        assert!(storage::renew(&honest).await.is_err());
+        assert!(storage_server::renew(&honest).await.is_err());
         assert!(show(&honest).await, "what it has is good until the next one is shown");
     }
     std::fs::remove_dir(honest.join("storage.pem.part")).unwrap();
     for _ in 0..3 {
-        storage::renew(&honest).await.unwrap();
+        storage_server::renew(&honest).await.unwrap();
         assert!(show(&honest).await);
     }
     let status: Status = rig.admin().get("/status").await.unwrap();
@@ -235,14 +237,14 @@ async fn an_answer_that_a_storage_server_lost_is_given_again_and_is_no_fork() {
 async fn a_storage_server_renews_no_node() {
     let (rig, honest, _) = copied_storage().await;
     let key = pki::NodeKey::generate().unwrap();
-    let request = Renew { request: key.request_pem, version: "1".into() };
-    let client = storage::Storage::load(&honest).unwrap().client().unwrap();
-    assert!(client.post::<Renewed>("/renew", &request).await.is_err());
+    let request = RenewRequest { request: key.request_pem, version: "1".into() };
+    let client = storage_server::StorageIdentity::load(&honest).unwrap().client().unwrap();
+    assert!(client.post::<RenewReply>("/renew", &request).await.is_err());
     let token = rig.token(new_token("web")).await;
     let web = rig.folder("web");
     enroll(&rig.url, &token.token, &web, false).await.unwrap();
     let client = access::Client::of(&access::Identity::load(&web).unwrap()).unwrap();
-    assert!(client.post::<Renewed>("/storage/renew", &request).await.is_err());
+    assert!(client.post::<RenewReply>("/storage-server/renew", &request).await.is_err());
     let status: Status = rig.admin().get("/status").await.unwrap();
     assert_eq!(status.alarms, 0);
 }

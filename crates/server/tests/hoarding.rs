@@ -11,7 +11,7 @@ mod raw;
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod server;
 
-use api::enroll::{Enroll, Enrolled, Role};
+use api::enroll::{EnrollReply, EnrollRequest, Role};
 use api::status::{Done, Status};
 use ids::ObjectId;
 use protocol::Packet;
@@ -190,7 +190,7 @@ async fn crowd(tls: Arc<rustls::ClientConfig>, address: (String, u16)) {
 
 /// Tries tokens that nobody made.
 async fn guess(client: access::Client) {
-    let request = Enroll {
+    let request = EnrollRequest {
         secret: "07".repeat(16),
         request: "none".to_owned(),
         slot_secret: "00".repeat(32),
@@ -198,7 +198,7 @@ async fn guess(client: access::Client) {
         privacy: Default::default(),
     };
     loop {
-        let _ = client.post::<Enrolled>("/enroll", &request).await;
+        let _ = client.post::<EnrollReply>("/enroll", &request).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -181,7 +181,7 @@ async fn an_object_that_is_there_is_not_replaced() {
     let (own, ring) = stolen_keys(&scene.robbed, &mut raw).await;
     let sealer = sealer(&ring);
     raw.begin(&sealer).await;
-    // Known to the thief: it has the keys that name chunks, and guesses the content.
+    // AdmittedNodes to the thief: it has the keys that name chunks, and guesses the content.
     let id = ring.writer.ids.chunk_id(SECRET);
     let spoiled = record(&sealer, id, b"something else");
     assert!(matches!(raw.ask(&append(&spoiled)).await, Packet::Stored { applied: 1, .. }));

@@ -11,7 +11,7 @@ mod raw;
 mod server;
 
 use access::Identity;
-use api::enroll::{NewToken, Role, TokenMade};
+use api::enroll::{IssuedToken, NewToken, Role};
 use api::status::Done;
 use ids::ObjectId;
 use protocol::Packet;
@@ -53,7 +53,7 @@ impl Scene {
         let folder = self.server.folder(node.as_str());
         let domain = Some("team".parse().unwrap());
         let new = NewToken { domain, ..NewToken::of(node) };
-        let made: TokenMade = self.server.admin().post("/tokens", &new).await.unwrap();
+        let made: IssuedToken = self.server.admin().post("/tokens", &new).await.unwrap();
         let url = self.server.control.address();
         access::enroll::enroll(&url, &made.token, &folder, true).await.unwrap();
         let identity = Arc::new(Identity::load(&folder).unwrap());
@@ -175,7 +175,7 @@ async fn a_key_list_that_cannot_be_read_is_told_as_such() {
 async fn enroll(server: &Whole, name: &str) -> Arc<Identity> {
     let (node, domain) = (name.parse().unwrap(), Some("team".parse().unwrap()));
     let new = NewToken { domain, ..NewToken::of(node) };
-    let made: TokenMade = server.admin().post("/tokens", &new).await.unwrap();
+    let made: IssuedToken = server.admin().post("/tokens", &new).await.unwrap();
     let folder = server.folder(name);
     // Another machine with that name: its secret is its own.
     let _ = std::fs::remove_dir_all(&folder);

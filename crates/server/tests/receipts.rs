@@ -11,11 +11,11 @@ mod raw;
 mod server;
 
 use api::enroll::Role;
-use client::manifest::{Body, ManifestReader, Snapshot, source_id};
-use client::receipts::Received;
-use client::retention::{self, Civil, Keep, Policy};
-use client::select::{self, Fits, Selector, When};
-use client::{Archive, Error};
+use client::manifest::{ManifestBody, ManifestReader, Snapshot, source_id};
+use client::receipts::ReceiptStatus;
+use client::retention::{self, CalendarTime, Keep, RetentionPolicy};
+use client::select::{self, SelectBy, SnapshotFilter, SnapshotSelector};
+use client::{Error, UnlockedRepository};
 use crypto::{Signer, SlotSecret};
 use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::receipt::{RECEIPT_CONTEXT, Receipt};

@@ -4,7 +4,7 @@
 use super::wire::Dial;
 use crate::failed;
 use api::Token;
-use api::enroll::{Enroll, Enrolled, KeyMode, NewToken};
+use api::enroll::{EnrollReply, EnrollRequest, KeyMode, NewToken};
 use crypto::{KeyRing, SlotSecret};
 use data_encoding::HEXLOWER;
 use pki::NodeKey;
@@ -36,7 +36,7 @@ pub(super) struct Member {
     pub(super) ring: Arc<KeyRing>,
     pub(super) key: ids::KeyId,
     pub(super) repository: [u8; 16],
-    told: Enrolled,
+    told: EnrollReply,
     key_pem: String,
     slot_secret: [u8; 32],
     seed: u64,
@@ -79,7 +79,7 @@ fn enroll(
     control: &Control,
     name: &str,
     keys: KeyMode,
-) -> Result<(Enrolled, String, [u8; 32]), String> {
+) -> Result<(EnrollReply, String, [u8; 32]), String> {
     let node = name.parse().map_err(|_| "no name")?;
     let new = NewToken { keys, ..NewToken::of(node) };
     let made = control.make_token("the rig", &new).map_err(|error| error.to_string())?;
@@ -87,7 +87,7 @@ fn enroll(
     let key = NodeKey::generate().map_err(|error| error.to_string())?;
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
-    let request = Enroll {
+    let request = EnrollRequest {
         secret: token.secret_text(),
         request: key.request_pem.clone(),
         slot_secret: HEXLOWER.encode(&secret),

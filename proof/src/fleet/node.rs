@@ -2,7 +2,7 @@
 
 use super::member::Member;
 use super::wire::{self, Tls, ask};
-use client::manifest::Body;
+use client::manifest::ManifestBody;
 use crypto::Cipher;
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Time};
 use format::leaf::LeafBuilder;

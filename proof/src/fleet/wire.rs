@@ -1,6 +1,6 @@
 //! A connection of a node, packet by packet.
 
-use api::enroll::Enrolled;
+use api::enroll::EnrollReply;
 use protocol::packet::Purpose;
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
 use rustls::ClientConfig;
@@ -24,7 +24,7 @@ pub(super) type Tls = TlsStream<TcpStream>;
 pub(super) struct Dial(Arc<ClientConfig>);
 
 impl Dial {
-    pub(super) fn new(told: &Enrolled, key_pem: &str) -> Result<Self, String> {
+    pub(super) fn new(told: &EnrollReply, key_pem: &str) -> Result<Self, String> {
         let identity = Some((&*told.certificate, key_pem));
         let config = pki::client::client_config(&told.ca_certificate, identity, protocol::ALPN);
         Ok(Self(Arc::new(config.map_err(|error| error.to_string())?)))

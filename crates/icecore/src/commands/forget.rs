@@ -11,7 +11,7 @@ use crate::profile::{Amount, Retention};
 use crate::wait::Wait;
 use crate::{escape, time, units};
 use api::enroll::KeyMode;
-use client::Archive;
+use client::UnlockedRepository;
 use client::manifest::Snapshot;
 use client::retention::{
     self, Group, GroupBy, GroupKey, Keep, KeepWithin, RetentionDecision, RetentionPolicy,

@@ -1,6 +1,6 @@
 //! `icecore net`.
 
-mod governing;
+mod control_server;
 mod ways;
 
 use crate::codes::Code;
@@ -38,7 +38,7 @@ enum Action {
 /// With --from, on the machines of servers: from a storage server to its server, or from the server to a storage server.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --domain web-01\n  icecore net test --socket-buffer 64KiB\n  icecore net test --from storage --data /srv/icecore\n  icecore net test --from server --to disk-1 --data /srv/icecore\n\nThe names of storage servers: icecore server storages"
+    after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --domain web-01\n  icecore net test --socket-buffer 64KiB\n  icecore net test --from storage --data /srv/icecore\n  icecore net test --from server --to disk-1 --data /srv/icecore\n\nThe names of storage servers: icecore server storage-servers"
 )]
 struct Test {
     /// How long, in each direction.

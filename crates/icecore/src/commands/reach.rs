@@ -110,7 +110,7 @@ impl From<server::control::Error> for Failure {
             Repository(error) => error.into(),
             InUse { .. } => Self::new(Code::InUse, error.to_string())
                 .hint("One server works in a folder; end the other one first."),
-            Usage(_) | OnStorage { .. } => Self::usage(error.to_string()),
+            Usage(_) | OnStorageServer { .. } => Self::usage(error.to_string()),
             _ => Self::new(Code::Failed, error.to_string()),
         }
     }

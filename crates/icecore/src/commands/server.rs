@@ -8,7 +8,7 @@ mod maintenance;
 mod node_commands;
 mod nodes;
 pub(crate) mod run;
-mod storages;
+mod storage_servers;
 mod token;
 
 use crate::codes::Code;
@@ -60,7 +60,7 @@ enum Action {
     Backup(node_commands::Backup),
     Restore(node_commands::Restore),
     Commands(node_commands::Commands),
-    Storages(storages::StoragesArgs),
+    StorageServers(storage_servers::StoragesArgs),
     Status(look::Status),
     Audit(look::Audit),
 }
@@ -92,7 +92,7 @@ impl Server {
             Some(Action::Backup(backup)) => backup.run(reach, context),
             Some(Action::Restore(restore)) => restore.run(reach, context),
             Some(Action::Commands(commands)) => commands.run(reach, context),
-            Some(Action::Storages(storages)) => storages.run(reach, context),
+            Some(Action::StorageServers(storage_servers)) => storage_servers.run(reach, context),
             Some(Action::Status(status)) => status.run(reach, context),
             Some(Action::Audit(audit)) => audit.run(reach, context),
         }

@@ -1,6 +1,6 @@
 //! `icecore storage`.
 
-mod governing;
+mod control_server;
 mod run;
 
 use crate::codes::Code;
@@ -9,7 +9,7 @@ use crate::commands::token_given::TokenGiven;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use access::blocking;
-use access::storage::Storage as Identity;
+use access::storage_server::StorageIdentity as Identity;
 use api::Name;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
@@ -103,7 +103,7 @@ struct Enroll {
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
-    settings: &'a access::storage::Settings,
+    settings: &'a access::storage_server::Settings,
     certificate_expires: String,
 }
 
@@ -143,7 +143,13 @@ impl Storage {
         let Enroll { url, token, names, listen, replace } = enroll;
         let place = (*listen, &names[..]);
         let data = self.data();
-        blocking::wait(access::storage::enroll(url, &token.read()?, &data, place, *replace))?;
+        blocking::wait(access::storage_server::enroll(
+            url,
+            &token.read()?,
+            &data,
+            place,
+            *replace,
+        ))?;
         Ok(())
     }
 

@@ -1,12 +1,12 @@
 //! `icecore check` on a node: what can be seen of the repository from there, and who checks the rest.
 
-use crate::governed::{agent, govern, start, token};
+use crate::administration::{agent, govern, start, token};
 use crate::machine::{Machine, Ran, ended, length, random};
 use std::path::PathBuf;
 
 struct Web {
     machine: Machine,
-    _server: crate::governed::Running,
+    _server: crate::administration::Running,
 }
 
 impl Web {

@@ -1,14 +1,14 @@
 //! `icecore forget` on a node, where the domain lies on a server; and what an administrator does for domains whose keys the
 //! server has.
 
-use crate::governed::{agent, govern, start, token};
+use crate::administration::{agent, govern, start, token};
 use crate::machine::{Machine, Ran, ended};
-use crate::storing::Site;
+use crate::storage_servers::Site;
 
 /// A machine that is the node `web`, with a server.
 struct Web {
     machine: Machine,
-    _server: crate::governed::Running,
+    _server: crate::administration::Running,
 }
 
 impl Web {
@@ -103,7 +103,7 @@ fn where_the_server_has_the_keys_it_forgets_itself() {
     assert!(refused.stderr.contains("no domain 'nobody'"), "{}", refused.stderr);
 }
 
-/// The storage server asks the governing server, which notes it; while that one is away nothing is forgotten.
+/// The storage server asks the control server, which notes it; while that one is away nothing is forgotten.
 #[test]
 fn a_node_forgets_on_a_storage_server() {
     let mut site = Site::new();

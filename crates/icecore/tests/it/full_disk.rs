@@ -1,6 +1,6 @@
 //! A file system that really is full. Needs root, to mount one; is skipped without, and said so.
 
-use crate::governed::{agent, govern, start, token};
+use crate::administration::{agent, govern, start, token};
 use crate::machine::{Machine, ended, random};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! Privacy and parity of domains of a server: what was asked for is what is made, or nothing is.
 
-use crate::governed::{agent, govern, start, token};
+use crate::administration::{agent, govern, start, token};
 use crate::machine::{Machine, Ran, ended, random};
-use crate::storing::Site;
+use crate::storage_servers::Site;
 use std::fs;
 
 /// A command on the node whose folder is `folder`.
@@ -71,7 +71,7 @@ fn a_domain_on_a_storage_server_is_made_as_the_token_says() {
         let config = site.machine.path("disk/pool/domains").join(node).join("config");
         let config = fs::read(config).unwrap();
         assert_eq!((config[48], config[25]), (2, 3), "{node}");
-        // As a node that would make another one than the governing server wants.
+        // As a node that would make another one than the control server wants.
         if keys == "client" {
             fs::remove_dir_all(site.machine.path("disk/pool/domains/own")).unwrap();
             let file = site.machine.path("own/agent.toml");
@@ -119,13 +119,13 @@ fn a_machine_that_asks_for_hardened_becomes_no_node_of_less() {
         agent(&machine, keys, &["status"]).ends(1);
         // The token was not used: who puts up with it comes in.
         agent(&machine, keys, &["enroll", &url, &token]).ends(0);
-        let [_, again] = crate::governed::token(&machine, &[keys]);
+        let [_, again] = crate::administration::token(&machine, &[keys]);
         let words = ["enroll", "--replace", &url, &again, "--privacy", "hardened"];
         let refused = agent(&machine, keys, &words).ends(2);
         let advice = format!("icecore server token {keys} --privacy hardened --domain NAME");
         assert!(refused.stderr.contains(&advice), "{}", refused.stderr);
         let words = [keys, "--privacy", "hardened", "--domain", &format!("{keys}-2")];
-        let [_, hard] = crate::governed::token(&machine, &words);
+        let [_, hard] = crate::administration::token(&machine, &words);
         let words = ["enroll", "--replace", &url, &hard, "--privacy", "hardened"];
         agent(&machine, keys, &words).ends(0);
     }

@@ -1,8 +1,8 @@
 //! What the host of a server does with a domain whose keys it does not have.
 
-use crate::governed::{agent, govern, start, token};
+use crate::administration::{agent, govern, start, token};
 use crate::machine::{Machine, Ran, ended, length, random};
-use crate::storing::Site;
+use crate::storage_servers::Site;
 
 #[test]
 fn a_domain_is_checked_and_reclaimed_without_its_keys() {
@@ -83,7 +83,7 @@ fn a_domain_on_a_storage_server_is_checked_and_reclaimed_there() {
     site.node("web", &["backup", &source]).ends(0);
     std::fs::remove_file(site.machine.source().join("gone")).unwrap();
     site.node("web", &["backup", &source]).ends(0);
-    // What the governing server is asked says where to type it, and that is what helps.
+    // What the control server is asked says where to type it, and that is what helps.
     for word in ["check", "reclaim"] {
         let said = site.govern(&[word, "web"]).ends(2).stderr;
         let (_, typed) = said.split_once("On that machine: icecore storage ").unwrap();

@@ -1,5 +1,6 @@
 //! The real binary on real files: what a user types and what comes of it.
 
+mod administration;
 mod advice;
 mod checking_from_afar;
 mod children;
@@ -9,7 +10,6 @@ mod figures;
 mod forgetting;
 mod forgetting_from_afar;
 mod full_disk;
-mod governed;
 mod hardened;
 mod keyless;
 mod looking;
@@ -25,7 +25,7 @@ mod renewing;
 mod restoring;
 mod round_trip;
 mod stopping;
-mod storing;
+mod storage_servers;
 mod streams;
 mod trusting;
 mod unheard;

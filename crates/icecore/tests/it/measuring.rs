@@ -1,7 +1,7 @@
 //! `icecore net test` between all that call each other: nodes, the server, storage servers.
 
 use crate::machine::Ran;
-use crate::storing::Site;
+use crate::storage_servers::Site;
 use serde_json::Value;
 
 impl Site {

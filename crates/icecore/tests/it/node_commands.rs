@@ -1,6 +1,6 @@
 //! Node commands reach nothing outside of the folders that the node's own file names.
 
-use crate::governed::{Running, agent, govern, start, token};
+use crate::administration::{Running, agent, govern, start, token};
 use crate::machine::Machine;
 use serde_json::Value;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,6 +1,6 @@
 //! An agent whose certificate has to be renewed and cannot be.
 
-use crate::storing::{Running, Site};
+use crate::storage_servers::{Running, Site};
 use pki::{CertificateAuthority, NodeKey};
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Servers that are asked to stop, as systemd and Ctrl-C ask: they end soon and well, everybody is told, and what ran
 //! goes on by itself.
 
-use crate::storing::{Running, Site};
+use crate::storage_servers::{Running, Site};
 use remote::{Endpoint, Purpose, Remote};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use crate::fake::{Asked, Fake, Reply};
 use crate::testkit::{self, PASSWORD, Place};
-use client::Archive;
+use client::UnlockedRepository;
 use remote::{Endpoint, Purpose, Remote};
 use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub(crate) fn dial(fake: &Fake) -> Endpoint {
     }
 }
 
-pub(crate) fn open(target: &Endpoint, purpose: Purpose) -> Result<Archive, String> {
+pub(crate) fn open(target: &Endpoint, purpose: Purpose) -> Result<UnlockedRepository, String> {
     let remote = Remote::connect(target, purpose).map_err(|error| error.to_string())?;
     UnlockedRepository::open_store(remote, PASSWORD).map_err(|error| error.to_string())
 }

@@ -112,8 +112,11 @@ fn places_and_keys_that_are_wrong_lead_nowhere() {
         }),
         ("places far away", |packet| match packet {
             Packet::Locate { ids } => {
-                let place =
-                    RecordLocation { container: ContainerNo(u64::MAX), offset: u32::MAX, length: u32::MAX };
+                let place = RecordLocation {
+                    container: ContainerNo(u64::MAX),
+                    offset: u32::MAX,
+                    length: u32::MAX,
+                };
                 Some(Packet::Locations { locations: vec![Some(place); ids.len()] })
             }
             Packet::Fetch { .. } => Some(fault(Code::ObjectMissing, "gone", "", &[])),

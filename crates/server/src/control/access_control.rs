@@ -12,8 +12,8 @@ use std::net::IpAddr;
 
 impl AccessControl for Control {
     fn admit(&self, peer: &Peer) -> std::result::Result<Node, Refusal> {
-        let measures = self.let_measure(peer).transpose();
-        let admitted = measures.unwrap_or_else(|| self.let_in(peer));
+        let measures = self.admit_to_measure(peer).transpose();
+        let admitted = measures.unwrap_or_else(|| self.admit_node_of(peer));
         admitted.map_err(|error| refusal(error, "admission"))
     }
 
@@ -46,8 +46,12 @@ impl AccessControl for Control {
         self.check_forget(node, asked).map_err(|error| refusal(error, "forgetting"))
     }
 
-    fn elsewhere(&self, domain: &str) -> std::result::Result<Option<(String, u16)>, Refusal> {
-        self.elsewhere_of(domain).map_err(|error| refusal(error, "the place of a domain"))
+    fn storage_server_of(
+        &self,
+        domain: &str,
+    ) -> std::result::Result<Option<(String, u16)>, Refusal> {
+        self.storage_server_of_domain(domain)
+            .map_err(|error| refusal(error, "the place of a domain"))
     }
 
     fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2] {
@@ -88,10 +92,10 @@ impl AccessControl for Control {
 }
 
 impl Control {
-    fn elsewhere_of(&self, domain: &str) -> Result<Option<(String, u16)>> {
+    fn storage_server_of_domain(&self, domain: &str) -> Result<Option<(String, u16)>> {
         let known = self.catalog.domain(&parse(domain)?)?;
         let storage = known.and_then(|domain| domain.storage);
-        storage.map(|storage| self.place_of(&storage)).transpose()
+        storage.map(|storage| self.address_of_storage_server(&storage)).transpose()
     }
 
     fn signers_besides(&self, node: &Node, domain: &str) -> Result<Vec<Signer>> {
@@ -163,7 +167,7 @@ pub(crate) fn no(message: String, hint: &str) -> Error {
 fn refusal(error: Error, what: &str) -> Refusal {
     match error {
         Error::Refused(refusal) => refusal,
-        Error::Elsewhere { .. } => Refusal::of_the_moment(error.to_string()),
+        Error::StorageServer { .. } => Refusal::of_the_moment(error.to_string()),
         Error::Usage(message) => Refusal::new(message, ""),
         other => {
             tracing::error!(error = %other, what, "the server could not answer");

@@ -56,13 +56,17 @@ impl LiveFlags {
 
 impl Control {
     /// Lets in who shows a certificate that is known, in time, and revoked neither itself nor with its node.
-    pub(crate) fn let_in(&self, peer: &Peer) -> Result<Node> {
+    pub(crate) fn admit_node_of(&self, peer: &Peer) -> Result<Node> {
         let facts = pki::inspect(&peer.certificate)?;
-        self.let_in_by(&facts, Some(peer.address))
+        self.admit_by_facts(&facts, Some(peer.address))
     }
 
     /// The same by what the certificate says; seen at `address`.
-    pub(crate) fn let_in_by(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
+    pub(crate) fn admit_by_facts(
+        &self,
+        facts: &pki::Facts,
+        address: Option<IpAddr>,
+    ) -> Result<Node> {
         let node = self.admitted(facts, address);
         node.inspect_err(|error| {
             let what = format!("the certificate {} of '{}'", facts.serial, facts.common_name);

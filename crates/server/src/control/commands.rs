@@ -6,7 +6,7 @@ use crate::access_control::Node;
 use api::commands::{CommandState, CommandUpdate, NodeCommand, NodeCommands, Task};
 use tokio::sync::watch;
 
-const TEXT_BYTES_MAX: usize = 4096;
+const COMMAND_TEXT_BYTES_MAX: usize = 4096;
 const PATHS_MAX: usize = 1000;
 const MESSAGE_BYTES_MAX: usize = 1000;
 const SHOWN: u32 = 500;
@@ -42,7 +42,7 @@ impl Control {
         Ok(command)
     }
 
-    /// The commands that `node` has not ended. Trouble is only in the log: there will be another look.
+    /// The commands that `node` has not ended. A failure is only logged: the next look tries again.
     pub(crate) fn open_commands(&self, node: &str) -> Vec<NodeCommand> {
         self.catalog.open_commands(node).unwrap_or_else(|error| {
             tracing::error!(%error, node, "the commands of a node cannot be read");
@@ -86,7 +86,7 @@ fn check(task: &Task) -> Result<()> {
     if texts.iter().any(|text| text.is_empty()) {
         return bad("snapshot and target must not be empty");
     }
-    let is_long = |text: &&String| text.len() > TEXT_BYTES_MAX || text.contains('\0');
+    let is_long = |text: &&String| text.len() > COMMAND_TEXT_BYTES_MAX || text.contains('\0');
     if paths.iter().chain(texts).any(|text| is_long(&text)) {
         return bad("a text is longer than 4,096 bytes, or has a zero byte");
     }

@@ -3,7 +3,7 @@
 //! In a managed domain the server has a key slot of its own. The secret that opens it lies sealed in the catalog, the
 //! slot in the repository, and neither is of use without the other and `master.key`.
 
-use super::held::Held;
+use super::domain_repository::DomainRepository;
 use super::{Control, Error, Result, random};
 use api::Name;
 use api::domains::{Privacy, Settings, WantedSettings};
@@ -38,14 +38,14 @@ impl Control {
             Some(domain) => domain,
             None => self.new_domain(by, name, keys, storage, settings.or_default())?,
         };
-        let held = self.held(name, domain.storage.as_ref())?;
-        let config = match held.config()? {
+        let repository = self.domain_repository(name, domain.storage.as_ref())?;
+        let config = match repository.config()? {
             Some(config) => Some(config),
             None if keys == KeyMode::Client => None,
             None if domain.storage.is_some() && domain.repository.is_some() => {
                 return Err(Error::Gone(name.to_string()));
             }
-            None => Some(self.new_repository(&domain, &held)?),
+            None => Some(self.new_repository(&domain, &repository)?),
         };
         if let Some(config) = &config {
             self.note_repository(&domain, config)?;
@@ -72,7 +72,7 @@ impl Control {
         Ok(domain)
     }
 
-    fn new_repository(&self, domain: &Domain, held: &Held) -> Result<Config> {
+    fn new_repository(&self, domain: &Domain, repository: &DomainRepository) -> Result<Config> {
         let secret = self.own_secret(domain)?;
         let material = with_random(|random| KeyMaterial::generate(random))?;
         let material = material.with_privacy(privacy_of(domain.settings.privacy));
@@ -87,7 +87,7 @@ impl Control {
         let list = KeyList::new(material.repository).with([own.entry()], now_secs)?;
         let key_list = with_random(|random| list.sign(&material, &[], random))??;
         let keys = Keys { slots: vec![(own.id, slot)], key_list };
-        held.init(&config, &keys)?;
+        repository.init(&config, &keys)?;
         Ok(config)
     }
 
@@ -101,17 +101,17 @@ impl Control {
         secret: &[u8; 32],
         label: &str,
     ) -> Result<KeyId> {
-        let held = self.held(&domain.name, domain.storage.as_ref())?;
-        let material = self.material(domain, &held)?;
-        let list = key_list_of(&held, &material)?;
-        if let Some(id) = slot_of(&held, &list, role, secret, label)? {
+        let repository = self.domain_repository(&domain.name, domain.storage.as_ref())?;
+        let material = self.material(domain, &repository)?;
+        let list = key_list_of(&repository, &material)?;
+        if let Some(id) = slot_of(&repository, &list, role, secret, label)? {
             return Ok(id);
         }
         let (role, now_secs) = (role_of_node(role), self.now_secs());
         let new = NewSlot::new(role, label, now_secs, list.epoch()).bound();
         let (info, slot) = new_slot(&material, &new, secret)?;
-        put_key_list(&held, &material, &list.with([info.entry()], now_secs)?)?;
-        held.put_key_slot(info.id, &slot)?;
+        put_key_list(&repository, &material, &list.with([info.entry()], now_secs)?)?;
+        repository.put_key_slot(info.id, &slot)?;
         Ok(info.id)
     }
 
@@ -125,60 +125,65 @@ impl Control {
         before: Option<KeyId>,
         note: impl FnOnce(KeyId) -> Result<()>,
     ) -> Result<KeyId> {
-        let held = self.held(&domain.name, domain.storage.as_ref())?;
-        let material = self.material(domain, &held)?;
-        let (list, now_secs) = (key_list_of(&held, &material)?, self.now_secs());
+        let repository = self.domain_repository(&domain.name, domain.storage.as_ref())?;
+        let material = self.material(domain, &repository)?;
+        let (list, now_secs) = (key_list_of(&repository, &material)?, self.now_secs());
         let is_reader = |entry: &KeyEntry| entry.is_live() && entry.role == crypto::Role::Reader;
         let before = before.filter(|id| list.find(*id).is_some_and(is_reader));
         let new = NewSlot::new(crypto::Role::Reader, label, now_secs, list.epoch());
         let (info, slot) = new_slot(&material, &new.replacing(before), secret)?;
         note(info.id)?;
         if list.find(info.id) != Some(&info.entry()) {
-            put_key_list(&held, &material, &list.with([info.entry()], now_secs)?)?;
+            put_key_list(&repository, &material, &list.with([info.entry()], now_secs)?)?;
         }
-        held.put_key_slot(info.id, &slot)?;
+        repository.put_key_slot(info.id, &slot)?;
         Ok(info.id)
     }
 
     /// Removes slots of who may no longer have them: what they sign from now on counts for nothing, and what is stored
     /// from now on they cannot read. One key epoch begins for all of them.
     pub(crate) fn remove_slots(&self, domain: &Domain, ids: &[KeyId]) -> Result<()> {
-        let held = self.held(&domain.name, domain.storage.as_ref())?;
-        if held.config()?.is_none() {
+        let repository = self.domain_repository(&domain.name, domain.storage.as_ref())?;
+        if repository.config()?.is_none() {
             return Ok(());
         }
         // The list first. When it cannot be made (the server's own slot is gone), the slots go all the same.
-        let ended = self.end_keys(domain, &held, ids);
-        ids.iter().try_for_each(|id| held.remove_key_slot(*id))?;
+        let ended = self.end_keys(domain, &repository, ids);
+        ids.iter().try_for_each(|id| repository.remove_key_slot(*id))?;
         ended
     }
 
-    fn end_keys(&self, domain: &Domain, held: &Held, ids: &[KeyId]) -> Result<()> {
-        let material = self.material(domain, held)?;
-        let list = key_list_of(held, &material)?;
+    fn end_keys(
+        &self,
+        domain: &Domain,
+        repository: &DomainRepository,
+        ids: &[KeyId],
+    ) -> Result<()> {
+        let material = self.material(domain, repository)?;
+        let list = key_list_of(repository, &material)?;
         if !ids.iter().any(|id| list.is_live(*id)) {
             return Ok(());
         }
-        let next = list.without(ids, held.last_number()?, self.now_secs());
+        let next = list.without(ids, repository.last_number()?, self.now_secs());
         if next.epoch() == LAST_KEY_EPOCH {
             tracing::error!(domain = %domain.name, "this is the last key epoch: removed keys can read what is stored from now on; use a new domain");
         }
-        put_key_list(held, &material, &next)
+        put_key_list(repository, &material, &next)
     }
 
     /// All secrets of a managed domain.
-    fn material(&self, domain: &Domain, held: &Held) -> Result<KeyMaterial> {
-        let ring = self.unlock(domain, held)?;
+    fn material(&self, domain: &Domain, repository: &DomainRepository) -> Result<KeyMaterial> {
+        let ring = self.unlock(domain, repository)?;
         ring.certifier.ok_or_else(|| Error::Sealed(domain.name.to_string()))
     }
 
     /// Opens the server's own slot.
-    fn unlock(&self, domain: &Domain, held: &Held) -> Result<KeyRing> {
+    fn unlock(&self, domain: &Domain, repository: &DomainRepository) -> Result<KeyRing> {
         let secret = self.own_secret(domain)?;
         let missing = || repository::Error::NoRepository { location: domain.name.to_string() };
-        let config = held.config()?.ok_or_else(missing)?;
+        let config = repository.config()?.ok_or_else(missing)?;
         let root = RootVerifyKey::from_bytes(config.root_key);
-        for (_, slot) in held.key_slots()? {
+        for (_, slot) in repository.key_slots()? {
             let is_own = crypto::verify_slot_certificate(&slot, &root)
                 .is_ok_and(|info| info.label == OWN_LABEL && info.repository == config.repository);
             if is_own && let Ok((_, ring)) = crypto::open_slot(&slot, SlotSecret::Recovery(*secret))
@@ -211,7 +216,7 @@ impl Control {
 
 /// The slot of a node with this role and label that `secret` opens, and that may still sign.
 fn slot_of(
-    held: &Held,
+    repository: &DomainRepository,
     list: &KeyList,
     role: Role,
     secret: &[u8; 32],
@@ -221,7 +226,7 @@ fn slot_of(
         let is_of_node = signer.bound && signer.label == label;
         is_of_node && signer.is_live() && signer.role == role_of_node(role)
     };
-    let slots = held.key_slots()?.into_iter();
+    let slots = repository.key_slots()?.into_iter();
     let mut alike = slots.filter(|(id, _)| list.find(*id).is_some_and(is_alike));
     let found =
         alike.find(|(_, slot)| crypto::open_slot(slot, SlotSecret::Recovery(*secret)).is_ok());
@@ -229,18 +234,22 @@ fn slot_of(
 }
 
 /// The key list of a domain whose secrets are `material`.
-fn key_list_of(held: &Held, material: &KeyMaterial) -> Result<KeyList> {
-    let list = held.key_list()?.ok_or(Error::NoKeyList)?;
+fn key_list_of(repository: &DomainRepository, material: &KeyMaterial) -> Result<KeyList> {
+    let list = repository.key_list()?.ok_or(Error::NoKeyList)?;
     let list = SignedKeyList::verify(&list, &material.root_verify_key(), material.repository);
     let list = list.map_err(|_| Error::NoKeyList)?;
     Ok(KeyList::clone(&list))
 }
 
 /// Durably replaces the key list by `next`, with deliveries to the slots that are there.
-fn put_key_list(held: &Held, material: &KeyMaterial, next: &KeyList) -> Result<()> {
+fn put_key_list(
+    repository: &DomainRepository,
+    material: &KeyMaterial,
+    next: &KeyList,
+) -> Result<()> {
     let is_due = next.due().next().is_some();
-    let slots = if is_due { held.key_slots()? } else { Vec::new() };
-    held.put_key_list(&with_random(|random| next.sign(material, &slots, random))??)
+    let slots = if is_due { repository.key_slots()? } else { Vec::new() };
+    repository.put_key_list(&with_random(|random| next.sign(material, &slots, random))??)
 }
 
 /// A slot that the 32 bytes `secret` open.

@@ -5,7 +5,9 @@ use super::domains::other_settings;
 use super::{Control, Error, Result, SERVER, random};
 use crate::access_control::Node;
 use api::domains::{PARITY_PERCENT_MAX, Privacy, WantedSettings};
-use api::enroll::{Enroll, Enrolled, KeyMode, NewToken, Renew, Renewed, TokenMade};
+use api::enroll::{
+    EnrollReply, EnrollRequest, IssuedToken, KeyMode, NewToken, RenewReply, RenewRequest,
+};
 use api::{Name, Token};
 use catalog::certificates::{Certificate, Holder, Renewal};
 use catalog::tokens::{Enrollment, TokenHash, TokenTerms, TokenUse};
@@ -25,7 +27,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Usage`] when the domain has other keys; [`Error::Catalog`].
-    pub fn make_token(&self, who: &str, new: &NewToken) -> Result<TokenMade> {
+    pub fn make_token(&self, who: &str, new: &NewToken) -> Result<IssuedToken> {
         let by = self.by(who);
         let domain = new.domain.clone().unwrap_or_else(|| new.node.clone());
         let keys = self.keys_of(&domain, new.keys)?;
@@ -41,7 +43,7 @@ impl Control {
         let replaces = self.catalog.node(&new.node)?.is_some();
         let (text, server) = (token.to_text(), self.address());
         let TokenTerms { node, domain, .. } = terms;
-        Ok(TokenMade { token: text, node, domain, server, expires, replaces })
+        Ok(IssuedToken { token: text, node, domain, server, expires, replaces })
     }
 
     /// A domain that exists keeps its keys, whatever the token says by default.
@@ -97,7 +99,9 @@ impl Control {
                 Err(Error::Usage(format!("the domain '{domain}' lies on {place} already")))
             }
             (Some(known), _) => Ok(known),
-            (None, Some(asked)) => self.place_of(asked).map(|_| Some(asked.clone())),
+            (None, Some(asked)) => {
+                self.address_of_storage_server(asked).map(|_| Some(asked.clone()))
+            }
             (None, None) => Ok(None),
         }
     }
@@ -112,7 +116,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::TooMany`] after too many wrong tokens; [`Error::Catalog`] with a refused token; [`Error::Usage`].
-    pub fn enroll(&self, from: IpAddr, request: &Enroll) -> Result<Enrolled> {
+    pub fn enroll(&self, from: IpAddr, request: &EnrollRequest) -> Result<EnrollReply> {
         self.guard.check(from)?;
         // Whether the token is right comes first: who has none learns nothing and costs nothing.
         let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
@@ -138,7 +142,7 @@ impl Control {
     }
 
     /// Whether a token could be good: who shows one is no stranger.
-    pub(crate) fn knows_token(&self, request: &Enroll) -> bool {
+    pub(crate) fn knows_token(&self, request: &EnrollRequest) -> bool {
         let use_ = token_hash(&request.secret)
             .and_then(|hash| Ok(self.catalog.token(&hash, &digest(request), self.now_secs())?));
         use_.is_ok()
@@ -149,8 +153,8 @@ impl Control {
         terms: &TokenTerms,
         token: &TokenHash,
         sent: &[u8; 32],
-        request: &Enroll,
-    ) -> Result<Enrolled> {
+        request: &EnrollRequest,
+    ) -> Result<EnrollReply> {
         let version = checked_version(&request.version)?;
         let secret = slot_secret(&request.slot_secret)?;
         self.is_private_enough(terms, request.privacy)?;
@@ -165,7 +169,7 @@ impl Control {
                 Some(self.add_slot(&domain, terms.role, &secret, terms.node.as_str())?)
             }
         };
-        let answer = Enrolled {
+        let answer = EnrollReply {
             node: terms.node.clone(),
             domain: terms.domain.clone(),
             keys: terms.keys,
@@ -197,7 +201,7 @@ impl Control {
     /// # Errors
     /// [`Error::Pki`] for a bad request; [`Error::Catalog`] when the node was revoked meanwhile; [`Error::Refused`] when
     /// two machines renew from one certificate.
-    pub fn renew(&self, node: &Node, request: &Renew) -> Result<Renewed> {
+    pub fn renew(&self, node: &Node, request: &RenewRequest) -> Result<RenewReply> {
         let name = parse(&node.name)?;
         let version = checked_version(&request.version)?;
         let issued = self.ca.issue_node(&request.request, name.as_str(), self.now_secs())?;
@@ -212,15 +216,26 @@ impl Control {
             pem: &issued.pem,
             version,
         };
-        match self.catalog.renew(self.by(&who), asked)? {
-            catalog::certificates::Renewed::New => {
-                Ok(Renewed { certificate: issued.pem, expires: issued.not_after_secs })
-            }
-            catalog::certificates::Renewed::Before { pem, not_after } => {
-                Ok(Renewed { certificate: pem, expires: not_after })
-            }
-            catalog::certificates::Renewed::Forked => Err(self.has_forked(&name, &node.serial)),
+        let renewed = self.catalog.renew(self.by(&who), asked)?;
+        renew_reply(renewed, issued).ok_or_else(|| self.has_forked(&name, &node.serial))
+    }
+}
+
+/// The reply to a renewal: the new certificate, or the one that was issued before for the same key.
+/// `None` when two machines renew from one certificate.
+pub(crate) fn renew_reply(
+    renewed: catalog::certificates::Renewed,
+    issued: Issued,
+) -> Option<RenewReply> {
+    use catalog::certificates::Renewed;
+    match renewed {
+        Renewed::New => {
+            Some(RenewReply { certificate: issued.pem, expires: issued.not_after_secs })
         }
+        Renewed::Before { pem, not_after } => {
+            Some(RenewReply { certificate: pem, expires: not_after })
+        }
+        Renewed::Forked => None,
     }
 }
 
@@ -236,7 +251,7 @@ pub(crate) fn token_hash(secret: &str) -> Result<TokenHash> {
 }
 
 /// What tells one request from another: who sends the same again gets the same answer.
-fn digest(request: &Enroll) -> [u8; 32] {
+fn digest(request: &EnrollRequest) -> [u8; 32] {
     pki::fingerprint(format!("{}\0{}", request.request, request.slot_secret).as_bytes())
 }
 

@@ -67,7 +67,7 @@ pub enum Error {
     NoKeys(String),
     /// The repository of a domain lies on a storage server.
     #[error("the domain '{domain}' lies on the storage server '{storage}'")]
-    OnStorage {
+    OnStorageServer {
         /// The domain.
         domain: String,
         /// The storage server.
@@ -80,7 +80,7 @@ pub enum Error {
     NoKeyList,
     /// A storage server cannot be reached, or could not do it.
     #[error("the storage server '{storage}' ({place}): {why}")]
-    Elsewhere {
+    StorageServer {
         /// Its name.
         storage: String,
         /// Host and port.

@@ -7,7 +7,7 @@ use crate::access_control::{Forgetting, Node};
 use api::Name;
 use api::enroll::{KeyMode, Role};
 use api::nodes::ForgetScope;
-use api::storages::AskForget;
+use api::storage_servers::ForgetRequest;
 use ids::SnapshotId;
 
 /// Ids of snapshots that an entry of the audit list names; the number of all is told.
@@ -60,14 +60,14 @@ impl Control {
         let domain = domain.map_err(|error: api::name::BadName| Error::Usage(error.to_string()))?;
         let count = asked.snapshots.len() as u64;
         let (serial, are_own) = (String::new(), asked.are_own);
-        self.note_forget(&AskForget { serial, node, domain, count, ids, are_own })
+        self.note_forget(&ForgetRequest { serial, node, domain, count, ids, are_own })
     }
 
     /// The same for a domain on `storage`, which has to say for which node it asks.
     ///
     /// # Errors
     /// [`Error::Refused`], also when the domain lies elsewhere.
-    pub fn forget_on_storage(&self, storage: &Name, asked: &AskForget) -> Result<()> {
+    pub fn forget_on_storage_server(&self, storage: &Name, asked: &ForgetRequest) -> Result<()> {
         self.known_node(&asked.serial, &asked.node, None)?;
         if !self.lies_on(storage, &asked.domain)? {
             let message =
@@ -77,8 +77,8 @@ impl Control {
         self.note_forget(asked)
     }
 
-    fn note_forget(&self, asked: &AskForget) -> Result<()> {
-        let AskForget { node: name, domain, count, ids, .. } = asked;
+    fn note_forget(&self, asked: &ForgetRequest) -> Result<()> {
+        let ForgetRequest { node: name, domain, count, ids, .. } = asked;
         let node = self.catalog.node(name)?.filter(|node| !node.revoked);
         let node = node.ok_or_else(|| no(format!("there is no node '{name}'"), ""))?;
         if node.domain != *domain {

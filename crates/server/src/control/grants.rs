@@ -6,7 +6,7 @@ use super::{Control, Error, Result, SERVER};
 use crate::access_control::Node;
 use api::Name;
 use api::domains::{Grant, Grants};
-use api::enroll::{KeyMade, NewKey, Role};
+use api::enroll::{IssuedKey, NewKey, Role};
 use catalog::grants::GrantedKey;
 use ids::KeyId;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Refused`] without a grant; [`Error::NoKeys`] where only nodes know keys.
-    pub fn make_key(&self, node: &Node, new: &NewKey) -> Result<KeyMade> {
+    pub fn make_key(&self, node: &Node, new: &NewKey) -> Result<IssuedKey> {
         let name = super::access_control::parse(&node.name)?;
         let secret = slot_secret(&new.slot_secret)?;
         // Who may not waits for nobody.
@@ -84,7 +84,7 @@ impl Control {
         name: Name,
         new: &NewKey,
         secret: &[u8; 32],
-    ) -> Result<KeyMade> {
+    ) -> Result<IssuedKey> {
         let until = self.may_read(&name, &new.domain)?.and_then(|grant| grant.until);
         let missing = || no(format!("there is no domain '{}'", new.domain), "");
         let domain = self.catalog.domain(&new.domain)?.ok_or_else(missing)?;
@@ -100,7 +100,7 @@ impl Control {
         };
         let id = self.add_reader(&domain, secret, &label(&name, until), kept, note)?;
         let repository = domain.repository.unwrap_or_default();
-        Ok(KeyMade { key: id.to_string(), repository, until })
+        Ok(IssuedKey { key: id.to_string(), repository, until })
     }
 
     /// Removes the keys of nodes that are none any more, if `which` says so of the node. What fails is tried again with the

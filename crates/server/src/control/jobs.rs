@@ -16,7 +16,7 @@ const SILENT: Duration = Duration::from_secs(5);
 const PATH_BYTES_MAX: usize = 512;
 /// A report is kept up to here.
 const REPORT_BYTES_MAX: usize = 256 << 10;
-const TEXT_BYTES_MAX: usize = 4096;
+const JOB_TEXT_BYTES_MAX: usize = 4096;
 /// Numbers of jobs that the catalog could not take: they run all the same, and are nowhere afterwards.
 const UNWRITTEN: JobNo = 1 << 62;
 
@@ -135,7 +135,7 @@ fn shown_path(path: &[u8]) -> String {
 
 /// The beginning of a text that a peer sent.
 fn capped(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+    &text[..text.floor_char_boundary(JOB_TEXT_BYTES_MAX)]
 }
 
 impl Control {

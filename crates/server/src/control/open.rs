@@ -48,7 +48,7 @@ impl Control {
             limits: RwLock::default(),
             guard: Default::default(),
             bell: Default::default(),
-            storages: Default::default(),
+            storage_servers: Default::default(),
             deleting: Default::default(),
             soon: Default::default(),
             keys: Default::default(),

@@ -35,7 +35,7 @@ impl Control {
     /// server whose files lie in `folder` may run or not. It is noted in the audit log.
     ///
     /// # Errors
-    /// As [`Control::domain_key`]; [`Error::OnStorage`].
+    /// As [`Control::domain_key`]; [`Error::OnStorageServer`].
     pub fn open_to_forget(folder: &Path, domain: &Name) -> Result<(PathBuf, Zeroizing<[u8; 32]>)> {
         let folder = Folder::look(folder)?;
         let catalog = Catalog::open(&folder.catalog()?)?;
@@ -43,7 +43,7 @@ impl Control {
         let known = known.ok_or_else(|| Error::Usage(format!("there is no domain '{domain}'")))?;
         let sealed = known.sealed.ok_or_else(|| Error::NoKeys(domain.to_string()))?;
         if let Some(storage) = known.storage {
-            return Err(on_storage(domain, &storage));
+            return Err(on_storage_server(domain, &storage));
         }
         let secret = open_master(&folder, &catalog)?.open(domain.as_str(), &sealed)?;
         let by = By { who: READER, now_secs: now_secs() };
@@ -57,14 +57,14 @@ impl Control {
     /// may run or not. `action` is noted in the audit log.
     ///
     /// # Errors
-    /// [`Error::Usage`] when there is no such domain; [`Error::OnStorage`]; [`Error::File`], [`Error::Catalog`].
+    /// [`Error::Usage`] when there is no such domain; [`Error::OnStorageServer`]; [`Error::File`], [`Error::Catalog`].
     pub fn domain_folder(folder: &Path, domain: &Name, action: &str) -> Result<PathBuf> {
         let folder = Folder::look(folder)?;
         let catalog = Catalog::open(&folder.catalog()?)?;
         let known = catalog.domain(domain)?;
         let known = known.ok_or_else(|| Error::Usage(format!("there is no domain '{domain}'")))?;
         if let Some(storage) = known.storage {
-            return Err(on_storage(domain, &storage));
+            return Err(on_storage_server(domain, &storage));
         }
         let by = By { who: READER, now_secs: now_secs() };
         catalog.audit_note(by, action, domain.as_str(), "without keys")?;
@@ -72,8 +72,8 @@ impl Control {
     }
 }
 
-fn on_storage(domain: &Name, storage: &Name) -> Error {
-    Error::OnStorage { domain: domain.to_string(), storage: storage.to_string() }
+fn on_storage_server(domain: &Name, storage: &Name) -> Error {
+    Error::OnStorageServer { domain: domain.to_string(), storage: storage.to_string() }
 }
 
 fn now_secs() -> i64 {

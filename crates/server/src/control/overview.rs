@@ -20,19 +20,19 @@ impl Control {
     /// # Errors
     /// [`super::Error::Catalog`].
     pub fn nodes(&self) -> Result<Nodes> {
-        let elsewhere = self.storages.connected_nodes();
+        let on_storage_servers = self.storage_servers.connected_nodes();
         let shown = |node: catalog::nodes::Node| {
-            let is_elsewhere = elsewhere.contains(node.name.as_str());
-            self.shown(node, is_elsewhere)
+            let is_on_storage_server = on_storage_servers.contains(node.name.as_str());
+            self.shown(node, is_on_storage_server)
         };
         Ok(Nodes { nodes: self.catalog.nodes()?.into_iter().map(shown).collect() })
     }
 
-    fn shown(&self, node: catalog::nodes::Node, is_elsewhere: bool) -> Node {
+    fn shown(&self, node: catalog::nodes::Node, is_on_storage_server: bool) -> Node {
         let sight = self.sight_of(node.name.as_str());
         let address = sight.map(|sight| sight.address.to_string());
         Node {
-            connected: is_elsewhere || sight.is_some_and(|sight| sight.is_connected()),
+            connected: is_on_storage_server || sight.is_some_and(|sight| sight.is_connected()),
             last_seen: sight.map(|sight| sight.at).max(node.last_seen),
             address: address.or(node.address),
             name: node.name,
@@ -121,9 +121,9 @@ impl Control {
     /// # Errors
     /// [`super::Error::Catalog`] when there is no such domain; [`super::Error::Repository`].
     pub fn snapshots(&self, domain: &Name) -> Result<Snapshots> {
-        let held = self.held_by_name(domain)?;
+        let repository = self.domain_repository_by_name(domain)?;
         let mut found = Snapshots { domain: domain.clone(), snapshots: Vec::new(), damaged: 0 };
-        for stored in held.snapshots()? {
+        for stored in repository.snapshots()? {
             match stored {
                 Ok(stored) => found.snapshots.push(Snapshot {
                     number: stored.name.sequence,
@@ -142,12 +142,13 @@ impl Control {
     /// # Errors
     /// [`super::Error::Catalog`].
     pub fn status(&self) -> Result<Status> {
-        let (nodes, storages) = (self.catalog.nodes()?, self.catalog.storages()?);
+        let (nodes, storage_servers) = (self.catalog.nodes()?, self.catalog.storage_servers()?);
         let [free_bytes, total_bytes] = crate::disk::room(&self.folder.file("pool"));
         Ok(Status {
             free_bytes,
             total_bytes,
-            storages: storages.iter().filter(|storage| !storage.revoked).count() as u64,
+            storage_servers: storage_servers.iter().filter(|storage| !storage.revoked).count()
+                as u64,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.started,
             address: self.address(),
@@ -155,7 +156,7 @@ impl Control {
             domains: self.catalog.domains()?.len() as u64,
             running: self.jobs.count() as u64,
             alarms: (nodes.iter().filter(|node| node.alarm.is_some()).count()
-                + storages.iter().filter(|storage| storage.alarm.is_some()).count())
+                + storage_servers.iter().filter(|storage| storage.alarm.is_some()).count())
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.ca.fingerprint()),
             certificate_expires: *self.certificate_expires.lock(),

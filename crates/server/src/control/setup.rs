@@ -17,7 +17,7 @@ pub(crate) fn host_name() -> String {
 
 /// The server's certificate.
 pub(crate) fn new_certificate(
-    ca: &AccessControl,
+    ca: &CertificateAuthority,
     key: &str,
     names: &ServerNames,
     now_secs: i64,

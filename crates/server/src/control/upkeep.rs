@@ -58,7 +58,7 @@ impl Control {
             tracing::error!(%error, "old commands cannot be given up");
         }
         self.delete_old_jobs(now_secs);
-        self.lose_silent_storages();
+        self.lose_silent_storage_servers();
         self.note_seen();
         self.live.tidy();
     }

@@ -70,13 +70,13 @@ impl Hub {
         Ok((connected, inbox))
     }
 
-    /// A place among the connections of a node. The governing server is none, and has as many as it needs.
+    /// A place among the connections of a node. The control server is none, and has as many as it needs.
     fn place(
         &self,
         node: &Node,
         access_control: &dyn AccessControl,
     ) -> Result<Option<Place>, Packet> {
-        if access_control.is_governing(node) {
+        if access_control.is_control_server(node) {
             return Ok(None);
         }
         let place = self.places.take(node.name.clone());

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The first version that knows `Elsewhere`.
+/// The first version that knows `Redirect`.
 const VERSION_REDIRECT: u16 = 2;
 /// Records on their way of one stream: what a gigabit carries in a quarter of a second.
 pub(super) const WINDOW_BYTES: usize = 32 << 20;
@@ -128,9 +128,13 @@ impl Visit {
                 );
                 Ok(Some(Packet::Done {}))
             }
-            Packet::PutSlot { slot } => self.govern(|domain| domain.put_slot(slot.id, &slot.bytes)),
-            Packet::PutKeyList { key_list } => self.govern(|domain| domain.put_key_list(&key_list)),
-            Packet::RemoveSlot { id } => self.govern(|domain| domain.remove_slot(id)),
+            Packet::PutSlot { slot } => {
+                self.administer(|domain| domain.put_slot(slot.id, &slot.bytes))
+            }
+            Packet::PutKeyList { key_list } => {
+                self.administer(|domain| domain.put_key_list(&key_list))
+            }
+            Packet::RemoveSlot { id } => self.administer(|domain| domain.remove_slot(id)),
             Packet::Forget { session, tombstone } => self.forget(&session.0, &tombstone),
             Packet::Ping {} => Ok(Some(Packet::Pong {})),
             Packet::Bye {} => {
@@ -162,7 +166,7 @@ impl Visit {
         let name = (!domain.is_empty()).then_some(domain);
         let access = self.shared.access_control.access(&self.connected.node, name);
         let access = access.map_err(|refusal| faults::of_refusal(&refusal))?;
-        if let Some((host, port)) = self.elsewhere(&access)? {
+        if let Some((host, port)) = self.redirect(&access)? {
             // Who waits for commands waits here.
             if purpose != Purpose::Agent {
                 return Ok(Some(Packet::Redirect { host, port }));
@@ -178,8 +182,8 @@ impl Visit {
         Ok(Some(opened))
     }
 
-    fn elsewhere(&self, access: &Access) -> Result<Option<(String, u16)>, Packet> {
-        let place = self.shared.access_control.elsewhere(&access.domain);
+    fn redirect(&self, access: &Access) -> Result<Option<(String, u16)>, Packet> {
+        let place = self.shared.access_control.storage_server_of(&access.domain);
         let place = place.map_err(|refusal| faults::of_refusal(&refusal))?;
         if place.is_some() && self.version < VERSION_REDIRECT {
             let text = "the domain lies on a storage server, and this program is too old for that";
@@ -188,10 +192,10 @@ impl Visit {
         Ok(place)
     }
 
-    /// Does what only the governing server may ask.
-    fn govern(&self, work: impl FnOnce(&Domain) -> repository::Result<()>) -> Answer {
-        if !self.shared.access_control.is_governing(&self.connected.node) {
-            return Err(faults::not_allowed("only the governing server may do this"));
+    /// Does what only the control server may ask.
+    fn administer(&self, work: impl FnOnce(&Domain) -> repository::Result<()>) -> Answer {
+        if !self.shared.access_control.is_control_server(&self.connected.node) {
+            return Err(faults::not_allowed("only the control server may do this"));
         }
         let Some((_, Some(domain))) = &self.open else {
             return Err(fault(Code::NoRepository, "the domain has no repository yet", "", &[]));

@@ -2,7 +2,7 @@
 
 use crate::server::{Machine, Quiet, Whole, options};
 use api::enroll::{KeyMode, Role};
-use api::nodes::{ForgetScope, MayForget};
+use api::nodes::{ForgetPermission, ForgetScope};
 use api::status::{Audit, Done};
 use client::UnlockedRepository;
 use client::backup::{self, Progress};
@@ -57,7 +57,7 @@ impl Vault {
 
     pub(crate) async fn allow(&self, node: &str, scope: ForgetScope) {
         let path = format!("/nodes/{node}/forget");
-        let _: Done = self.server.admin().post(&path, &MayForget { scope }).await.unwrap();
+        let _: Done = self.server.admin().post(&path, &ForgetPermission { scope }).await.unwrap();
     }
 
     /// What the audit list says of forgetting, the newest first.
@@ -83,8 +83,8 @@ impl Vault {
 
 /// Makes the repository; the id of the key that is to be removed.
 fn make(target: &remote::Endpoint) -> (KeyMaterial, KeyId) {
-    let surroundings = Surroundings::default();
-    let material = client::archive::new_material(&surroundings, InitOptions::default()).unwrap();
+    let environment = Environment::default();
+    let material = client::unlocked::new_material(&environment, InitOptions::default()).unwrap();
     let slot = |role, secret: &[u8; 32]| {
         let new = NewSlot::new(role, "a key", 1, ids::KeyEpoch(0));
         let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
@@ -97,16 +97,16 @@ fn make(target: &remote::Endpoint) -> (KeyMaterial, KeyId) {
         slot(crypto::Role::ReadWrite, &READ_WRITE),
     ];
     let removed = slots[1].0.id;
-    let config = client::archive::config_of(&material, InitOptions::default(), 1);
-    let keys = client::archive::keys_of(&material, slots, &surroundings).unwrap();
+    let config = client::unlocked::new_config(&material, InitOptions::default(), 1);
+    let keys = client::unlocked::new_keys(&material, slots, &environment).unwrap();
     Remote::connect_or_init(target, Purpose::Backup, || Ok((config, keys))).unwrap();
     (material, removed)
 }
 
 /// The repository as `machine` opens it with a key.
-pub(crate) fn opened(machine: &Machine, secret: [u8; 32]) -> Archive {
+pub(crate) fn opened(machine: &Machine, secret: [u8; 32]) -> UnlockedRepository {
     let remote = Remote::connect(&machine.target(), Purpose::Read).unwrap();
-    Archive::open_store(remote, SlotSecret::Recovery(secret)).unwrap()
+    UnlockedRepository::open_store(remote, SlotSecret::Recovery(secret)).unwrap()
 }
 
 /// What a key is: its id, and what it does.

@@ -1,11 +1,11 @@
 //! A whole server on loopback with real TLS, and honest machines that use it.
 
 use access::{Admin, Client, Identity};
-use api::enroll::{KeyMode, NewToken, Role, TokenMade};
-use capture::Problem;
-use capture::walk::Root;
-use client::Archive;
-use client::backup::{self, Monitor, Progress};
+use api::enroll::{IssuedToken, KeyMode, NewToken, Role};
+use capture::CaptureProblem;
+use capture::walk::SourceRoot;
+use client::UnlockedRepository;
+use client::backup::{self, BackupMonitor, Progress};
 use client::manifest::ManifestReader;
 use crypto::SlotSecret;
 use remote::{Endpoint, Purpose, Remote};
@@ -90,7 +90,7 @@ impl Whole {
     ) -> Machine {
         let (node, domain) = (name.parse().unwrap(), Some(domain.parse().unwrap()));
         let new = NewToken { domain, role, keys, ..NewToken::of(node) };
-        let made: TokenMade = self.admin().post("/tokens", &new).await.unwrap();
+        let made: IssuedToken = self.admin().post("/tokens", &new).await.unwrap();
         let folder = self.folder(name);
         let url = self.control.address();
         access::enroll::enroll(&url, &made.token, &folder, false).await.unwrap();

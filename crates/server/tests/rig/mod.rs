@@ -1,7 +1,7 @@
 //! A server on loopback, with real TLS.
 
 use access::{Admin, Client};
-use api::enroll::{NewToken, TokenMade};
+use api::enroll::{IssuedToken, NewToken};
 use server::access_control::Peer;
 use server::control::Control;
 use server::control::http::router;
@@ -63,7 +63,7 @@ impl Rig {
         Admin { data, ..Admin::default() }.client().unwrap()
     }
 
-    pub(crate) async fn token(&self, new: NewToken) -> TokenMade {
+    pub(crate) async fn token(&self, new: NewToken) -> IssuedToken {
         self.admin().post("/tokens", &new).await.unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! The ways that can be measured: who calls whom, with which certificate.
 
-use super::governing;
+use super::control_server;
 use crate::codes::Code;
 use crate::commands::reach::{DATA_DEFAULT, Reach};
 use crate::commands::storage::DATA_DEFAULT as STORAGE_DATA_DEFAULT;
@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::node::{Node, network, not_enrolled};
 use api::Name;
-use api::storages::{Storage, Storages};
+use api::storage_servers::{StorageServer, StorageServers};
 use remote::net_test::NetworkTest;
 use remote::{Endpoint, Purpose};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl Way {
             from: self.from.clone(),
             to: "the storage server of the domain".to_owned(),
             target: Endpoint { host, port, ..self.target.clone() },
-            hint: "Look whether it runs (icecore server storages), and whether its port is open from here.",
+            hint: "Look whether it runs (icecore server storage-servers), and whether its port is open from here.",
         }
     }
 
@@ -87,7 +87,7 @@ pub(super) fn of_node(context: &Context) -> Result<Way> {
 /// From this storage server to its server.
 pub(super) fn of_storage(data: Option<&Path>, context: &Context) -> Result<Way> {
     let folder = folder(data, "ICECORE_STORAGE_DATA", STORAGE_DATA_DEFAULT);
-    let identity = access::storage::Storage::load(&folder)?;
+    let identity = access::storage_server::StorageIdentity::load(&folder)?;
     let tls = identity.tls(protocol::ALPN)?;
     let (host, port) = (identity.server.host.clone(), identity.server.port);
     Ok(Way {
@@ -105,23 +105,29 @@ pub(super) fn of_server(
     context: &Context,
 ) -> Result<Vec<Way>> {
     let folder = folder(data, "ICECORE_DATA", DATA_DEFAULT);
-    let Storages { storages } = Reach::on(&folder).get("/storages")?;
-    let is_meant = |storage: &Storage| match to {
+    let StorageServers { storage_servers } = Reach::on(&folder).get("/storage-servers")?;
+    let is_meant = |storage: &StorageServer| match to {
         Some(name) => storage.name == *name,
         None => !storage.revoked && storage.port.is_some(),
     };
-    let meant: Vec<_> = storages.iter().filter(|storage| is_meant(storage)).collect();
+    let meant: Vec<_> = storage_servers.iter().filter(|storage| is_meant(storage)).collect();
     if meant.is_empty() {
         let what = to.map_or("there is no storage server".to_owned(), |name| {
             format!("there is no storage server '{name}'")
         });
-        return Err(Failure::new(Code::Failed, what).hint("See which: icecore server storages"));
+        return Err(
+            Failure::new(Code::Failed, what).hint("See which: icecore server storage-servers")
+        );
     }
-    let tls = governing::tls(&folder)?;
+    let tls = control_server::tls(&folder)?;
     meant.into_iter().map(|storage| to_storage(storage, tls.clone(), context)).collect()
 }
 
-fn to_storage(storage: &Storage, tls: Arc<rustls::ClientConfig>, context: &Context) -> Result<Way> {
+fn to_storage(
+    storage: &StorageServer,
+    tls: Arc<rustls::ClientConfig>,
+    context: &Context,
+) -> Result<Way> {
     let name = &storage.name;
     let (Some(host), Some(port), false) = (storage.names.first(), storage.port, storage.revoked)
     else {

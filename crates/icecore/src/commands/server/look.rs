@@ -34,7 +34,7 @@ impl Status {
                 "{} free of {}, {}",
                 maybe_bytes(status.free_bytes),
                 maybe_bytes(status.total_bytes),
-                units::many(status.storages, "further storage server"),
+                units::many(status.storage_servers, "further storage server"),
             ),
             format!("certificate certificate authority (SHA-256) {}", status.ca_fingerprint),
             format!("certificate until {}", when(status.certificate_expires)),

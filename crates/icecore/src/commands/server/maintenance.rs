@@ -68,7 +68,7 @@ impl ForgetIn {
     /// Where only nodes know the keys, one of them forgets.
     fn unopened(&self, error: server::control::Error) -> Failure {
         let is_of_nodes = matches!(error, server::control::Error::NoKeys(_));
-        let is_there = matches!(error, server::control::Error::OnStorage { .. });
+        let is_there = matches!(error, server::control::Error::OnStorageServer { .. });
         let mut failure = Failure::from(error);
         if is_there {
             failure.hint = Some(format!(
@@ -103,7 +103,7 @@ impl Reclaim {
 fn folder(reach: &Reach, domain: &Name, (word, action): (&str, &str)) -> Result<PathBuf> {
     let folder = server::control::Control::domain_folder(&reach.data(), domain, action);
     folder.map_err(|error| {
-        let is_there = matches!(error, server::control::Error::OnStorage { .. });
+        let is_there = matches!(error, server::control::Error::OnStorageServer { .. });
         let mut failure = Failure::from(error);
         if is_there {
             failure.hint = Some(format!("On that machine: icecore storage {word} {domain}"));

@@ -6,7 +6,7 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
 use api::Name;
-use api::nodes::{ForgetScope, MayForget, Node, Nodes as Listed};
+use api::nodes::{ForgetPermission, ForgetScope, Node, Nodes as Listed};
 use api::status::Done;
 use serde::Serialize;
 
@@ -73,7 +73,7 @@ pub(crate) struct Revoke {
 
 impl Revoke {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let what = if self.storage { "storages" } else { "nodes" };
+        let what = if self.storage { "storage-servers" } else { "nodes" };
         let done: Done = reach.post(&format!("/{what}/{}/revoke", self.node), &())?;
         context.out.line(&format!("revoked {}", self.node))?;
         context.out.summary(Code::Complete, &done)
@@ -112,7 +112,7 @@ impl AllowForget {
         let which = if self.all { "all snapshots of its domain" } else { "its own snapshots" };
         set(reach, &self.node, scope)?;
         context.out.line(&format!("{} may forget {which}", self.node))?;
-        context.out.summary(Code::Complete, &MayForget { scope })
+        context.out.summary(Code::Complete, &ForgetPermission { scope })
     }
 }
 
@@ -121,12 +121,12 @@ impl DenyForget {
         let scope = ForgetScope::None;
         set(reach, &self.node, scope)?;
         context.out.line(&format!("{} may no longer forget snapshots", self.node))?;
-        context.out.summary(Code::Complete, &MayForget { scope })
+        context.out.summary(Code::Complete, &ForgetPermission { scope })
     }
 }
 
 fn set(reach: &Reach, node: &Name, scope: ForgetScope) -> Result<()> {
-    let _: Done = reach.post(&format!("/nodes/{node}/forget"), &MayForget { scope })?;
+    let _: Done = reach.post(&format!("/nodes/{node}/forget"), &ForgetPermission { scope })?;
     Ok(())
 }
 

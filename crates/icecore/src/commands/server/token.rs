@@ -7,8 +7,8 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
 use api::Name;
-use api::enroll::{KeyMode, NewToken, Role, TokenMade};
-use api::storages::{NewStorageToken, StorageTokenMade};
+use api::enroll::{IssuedToken, KeyMode, NewToken, Role};
+use api::storage_servers::{IssuedStorageServerToken, NewStorageServerToken};
 
 /// Make a token with which one machine enrolls, once, as NODE or storage server.
 #[derive(clap::Args, Debug)]
@@ -72,7 +72,7 @@ impl TokenArgs {
             privacy: self.privacy.map(Into::into),
             parity_percent: self.parity,
         };
-        let made: TokenMade = reach.post("/tokens", &new)?;
+        let made: IssuedToken = reach.post("/tokens", &new)?;
         if made.replaces {
             context
                 .out
@@ -86,8 +86,9 @@ impl TokenArgs {
 
 impl TokenArgs {
     fn for_storage(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let new = NewStorageToken { storage: self.node.clone(), valid_secs: Some(self.valid) };
-        let made: StorageTokenMade = reach.post("/storage-tokens", &new)?;
+        let new =
+            NewStorageServerToken { storage: self.node.clone(), valid_secs: Some(self.valid) };
+        let made: IssuedStorageServerToken = reach.post("/storage-server-tokens", &new)?;
         let name = &made.storage;
         if made.replaces {
             let note = format!("there is a storage server '{name}': enrolling takes its place");

@@ -1,21 +1,21 @@
 //! Starting a storage server.
 
-use super::governing::Asking;
+use super::control_server::Asking;
 use crate::codes::Code;
 use crate::commands::server::run::{THREADS_WITHIN, asked_to_stop, begin_log, stop};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use access::Kept;
-use access::storage::Storage;
+use access::storage_server::StorageIdentity;
 use server::data::Shared;
 use server::listen::{self, Listening};
-use server::storing::{Folder, Storing, Trouble, no_http};
+use server::storage_server::{ControlServerError, Folder, StorageServer, no_http};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the governing server is told how it is: who was revoked goes within two of these.
+/// How often the control server is told how it is: who was revoked goes within two of these.
 const NEWS_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether the certificate has to be renewed.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -38,9 +38,10 @@ impl Start {
     pub(crate) fn run(&self, data: &Path, context: &Context) -> Result<Code> {
         crate::descriptors::make_room()?;
         begin_log(&self.log);
-        let listen = self.listen.unwrap_or(Storage::load(data)?.settings.listen);
+        let listen = self.listen.unwrap_or(StorageIdentity::load(data)?.settings.listen);
         let kept = Kept::load(data)?;
-        let storing = Storing::new(Folder::open_storage(data)?, Arc::new(Asking(kept.clone())))?;
+        let storing =
+            StorageServer::new(Folder::open_storage(data)?, Arc::new(Asking(kept.clone())))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // More than connections that may wait for one at once.
             .max_blocking_threads(1024)
@@ -56,7 +57,7 @@ impl Start {
         &self,
         listen: SocketAddr,
         kept: Arc<Kept>,
-        storing: Arc<Storing>,
+        storing: Arc<StorageServer>,
         context: &Context,
     ) -> Result<Code> {
         let buffer_bytes = self.socket_buffer.unwrap_or(0) as usize;
@@ -88,8 +89,8 @@ impl Start {
     }
 }
 
-/// Tells the governing server how it is, until that one says that it may not be a storage server any more.
-async fn tell(storing: Arc<Storing>) -> Failure {
+/// Tells the control server how it is, until that one says that it may not be a storage server any more.
+async fn tell(storing: Arc<StorageServer>) -> Failure {
     let mut ticks = tokio::time::interval(NEWS_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut was_away = false;
@@ -98,15 +99,15 @@ async fn tell(storing: Arc<Storing>) -> Failure {
         let storing = storing.clone();
         let told = tokio::task::spawn_blocking(move || storing.tell()).await;
         match told {
-            Ok(Err(Trouble::Refused { message, hint })) => {
+            Ok(Err(ControlServerError::Refused { message, hint })) => {
                 return Failure::new(Code::NotAllowed, message).hint(hint);
             }
-            Ok(Err(Trouble::Away(why))) if !was_away => {
-                tracing::warn!(why, "the governing server is away");
+            Ok(Err(ControlServerError::Unreachable(why))) if !was_away => {
+                tracing::warn!(why, "the control server is away");
                 was_away = true;
             }
             Ok(Ok(())) if was_away => {
-                tracing::info!("the governing server is there again");
+                tracing::info!("the control server is there again");
                 was_away = false;
             }
             Ok(_) => {}

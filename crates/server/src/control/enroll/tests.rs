@@ -55,8 +55,8 @@ fn new_token(node: &str) -> NewToken {
     NewToken::of(node.parse().unwrap())
 }
 
-fn request(token: &str) -> Enroll {
-    Enroll {
+fn request(token: &str) -> EnrollRequest {
+    EnrollRequest {
         secret: Token::parse(token).unwrap().secret_text(),
         request: NodeKey::generate().unwrap().request_pem,
         slot_secret: "07".repeat(32),
@@ -120,11 +120,11 @@ fn what_is_sent_with_a_good_token_is_checked_before_the_token_is_used() {
     let made = control.make_token("admin", &new_token("web")).unwrap();
     let good = request(&made.token);
     let bad = [
-        Enroll { slot_secret: "07".repeat(31), ..good.clone() },
-        Enroll { slot_secret: "zz".repeat(32), ..good.clone() },
-        Enroll { request: "no request".into(), ..good.clone() },
-        Enroll { version: "x".repeat(65), ..good.clone() },
-        Enroll { version: "\u{1b}[2J".into(), ..good.clone() },
+        EnrollRequest { slot_secret: "07".repeat(31), ..good.clone() },
+        EnrollRequest { slot_secret: "zz".repeat(32), ..good.clone() },
+        EnrollRequest { request: "no request".into(), ..good.clone() },
+        EnrollRequest { version: "x".repeat(65), ..good.clone() },
+        EnrollRequest { version: "\u{1b}[2J".into(), ..good.clone() },
     ];
     for request in &bad {
         assert!(control.enroll(FROM, request).is_err());
@@ -137,7 +137,7 @@ fn who_tries_many_tokens_has_to_wait() {
     let (_folder, control) = control();
     let made = control.make_token("admin", &new_token("web")).unwrap();
     let good = request(&made.token);
-    let wrong = Enroll { secret: "00".repeat(16), ..good.clone() };
+    let wrong = EnrollRequest { secret: "00".repeat(16), ..good.clone() };
     for _ in 0..10 {
         assert!(matches!(control.enroll(FROM, &wrong), Err(Error::Catalog(_))));
     }

@@ -75,9 +75,9 @@ impl From<Error> for Failed {
                 Self::new(Status::CONFLICT, Code::InUse, message).hint("Try again later.")
             }
             Error::Busy(_) => Self::new(Status::CONFLICT, Code::InUse, message)
-                .hint("Try again in a minute. If it stays so, look whether its storage server answers: icecore server storages"),
-            Error::Elsewhere { .. } => Self::new(Status::BAD_GATEWAY, Code::Unreachable, message)
-                .hint("Look whether it runs: icecore server storages"),
+                .hint("Try again in a minute. If it stays so, look whether its storage server answers: icecore server storage-servers"),
+            Error::StorageServer { .. } => Self::new(Status::BAD_GATEWAY, Code::Unreachable, message)
+                .hint("Look whether it runs: icecore server storage-servers"),
             other => Self::of_server(&other),
         }
     }
@@ -91,7 +91,7 @@ fn list_of(what: &str) -> &str {
         "grant" => "grants",
         "limit" => "limit list",
         "command" => "commands",
-        "storage" => "storages",
+        "storage server" => "storage-servers",
         _ => "jobs",
     }
 }

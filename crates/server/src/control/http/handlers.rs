@@ -6,7 +6,7 @@ pub(crate) mod enroll;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod server;
-pub(crate) mod storages;
+pub(crate) mod storage_servers;
 
 use crate::control::Control;
 use axum::extract::State;

@@ -1,7 +1,7 @@
 //! Which path leads where.
 
 use super::Failed;
-use super::handlers::{commands, domains, enroll, jobs, nodes, server, storages};
+use super::handlers::{commands, domains, enroll, jobs, nodes, server, storage_servers};
 use super::openapi;
 use crate::control::Control;
 use api::Code;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Bodies are small: the largest is a request for a certificate, or a command with many paths.
 const BODY_BYTES_MAX: usize = 256 << 10;
 /// What a storage server tells of some thousand jobs.
-const NEWS_BYTES_MAX: usize = 8 << 20;
+const HEARTBEAT_BYTES_MAX: usize = 8 << 20;
 
 /// The whole API.
 pub fn router(control: Arc<Control>) -> Router {
@@ -58,15 +58,18 @@ fn routes() -> Router<Arc<Control>> {
         .route("/restores", post(commands::restore))
         .route("/backups", post(commands::backup))
         .route("/commands", get(commands::commands))
-        .route("/storage-tokens", post(storages::make_token))
-        .route("/storages", get(storages::storages))
-        .route("/storages/{storage}/revoke", post(storages::revoke))
-        .route("/storage/enroll", post(storages::enroll))
-        .route("/storage/renew", post(storages::renew))
-        .route("/storage/admit", post(storages::admit))
-        .route("/storage/access", post(storages::access))
-        .route("/storage/forget", post(storages::forget))
-        .route("/storage/news", post(storages::news).layer(DefaultBodyLimit::max(NEWS_BYTES_MAX)))
+        .route("/storage-server-tokens", post(storage_servers::make_token))
+        .route("/storage-servers", get(storage_servers::storage_servers))
+        .route("/storage-servers/{storage}/revoke", post(storage_servers::revoke))
+        .route("/storage-server/enroll", post(storage_servers::enroll))
+        .route("/storage-server/renew", post(storage_servers::renew))
+        .route("/storage-server/admit", post(storage_servers::admit))
+        .route("/storage-server/access", post(storage_servers::access))
+        .route("/storage-server/forget", post(storage_servers::forget))
+        .route(
+            "/storage-server/heartbeat",
+            post(storage_servers::heartbeat).layer(DefaultBodyLimit::max(HEARTBEAT_BYTES_MAX)),
+        )
         .route("/status", get(server::status))
         .route("/audit", get(server::audit))
 }

@@ -3,7 +3,7 @@
 use super::answer::Failed;
 use crate::access_control::{Node, Peer};
 use crate::control::Control;
-use crate::control::storages::ShownStorage;
+use crate::control::storage_servers::AdmittedStorageServer;
 use crate::crowd::Member;
 use api::Code;
 use axum::extract::FromRequestParts;
@@ -82,9 +82,9 @@ fn no_admin(message: &str) -> Failed {
 }
 
 /// A storage server that was let in.
-pub(crate) struct FromStorage(pub(crate) ShownStorage);
+pub(crate) struct FromStorageServer(pub(crate) AdmittedStorageServer);
 
-impl FromRequestParts<Arc<Control>> for FromStorage {
+impl FromRequestParts<Arc<Control>> for FromStorageServer {
     type Rejection = Failed;
 
     async fn from_request_parts(parts: &mut Parts, control: &Arc<Control>) -> Result<Self, Failed> {
@@ -96,7 +96,7 @@ impl FromRequestParts<Arc<Control>> for FromStorage {
                 .hint("Enroll the machine first: icecore storage enroll URL TOKEN")
         })?;
         let control = control.clone();
-        super::answer::work(control, move |control| control.let_storage_in(&peer))
+        super::answer::work(control, move |control| control.admit_storage_server(&peer))
             .await
             .map(|axum::Json(shown)| Self(shown))
     }
@@ -116,7 +116,7 @@ impl FromRequestParts<Arc<Control>> for FromNode {
                 .hint("Enroll the machine first: icecore agent enroll URL TOKEN")
         })?;
         let control = control.clone();
-        super::answer::work(control, move |control| control.let_in(&peer))
+        super::answer::work(control, move |control| control.admit_node_of(&peer))
             .await
             .map(|axum::Json(node)| Self(node))
     }

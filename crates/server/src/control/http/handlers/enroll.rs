@@ -4,29 +4,31 @@ use super::Server;
 use crate::control::http::answer::{Answer, Body, work};
 use crate::control::http::who::{Admin, Caller, FromNode};
 use api::Failure;
-use api::enroll::{Enroll, Enrolled, KeyMade, NewKey, NewToken, Renew, Renewed, TokenMade};
+use api::enroll::{
+    EnrollReply, EnrollRequest, IssuedKey, IssuedToken, NewKey, NewToken, RenewReply, RenewRequest,
+};
 use axum::extract::State;
 
 /// Makes a token with which one machine can enroll, once.
 #[utoipa::path(post, path = "/api/v1/tokens", tag = "enrollment", request_body = NewToken,
     security(("admin" = [])),
-    responses((status = 200, body = TokenMade), (status = "4XX", body = Failure)))]
+    responses((status = 200, body = IssuedToken), (status = "4XX", body = Failure)))]
 pub(crate) async fn make_token(
     State(control): Server,
     _: Admin,
     Body(new): Body<NewToken>,
-) -> Answer<TokenMade> {
+) -> Answer<IssuedToken> {
     work(control, move |control| control.make_token(Admin::WHO, &new)).await
 }
 
 /// Makes a node of a machine that has a token. Sent again by who lost the answer, it gets the same one.
-#[utoipa::path(post, path = "/api/v1/enroll", tag = "enrollment", request_body = Enroll,
-    responses((status = 200, body = Enrolled), (status = "4XX", body = Failure)))]
+#[utoipa::path(post, path = "/api/v1/enroll", tag = "enrollment", request_body = EnrollRequest,
+    responses((status = 200, body = EnrollReply), (status = "4XX", body = Failure)))]
 pub(crate) async fn enroll(
     State(control): Server,
     caller: Caller,
-    Body(request): Body<Enroll>,
-) -> Answer<Enrolled> {
+    Body(request): Body<EnrollRequest>,
+) -> Answer<EnrollReply> {
     work(control, move |control| {
         if control.knows_token(&request) {
             caller.has_shown_itself();
@@ -37,25 +39,25 @@ pub(crate) async fn enroll(
 }
 
 /// The next certificate of the node that asks.
-#[utoipa::path(post, path = "/api/v1/renew", tag = "enrollment", request_body = Renew,
+#[utoipa::path(post, path = "/api/v1/renew", tag = "enrollment", request_body = RenewRequest,
     security(("node" = [])),
-    responses((status = 200, body = Renewed), (status = "4XX", body = Failure)))]
+    responses((status = 200, body = RenewReply), (status = "4XX", body = Failure)))]
 pub(crate) async fn renew(
     State(control): Server,
     FromNode(node): FromNode,
-    Body(request): Body<Renew>,
-) -> Answer<Renewed> {
+    Body(request): Body<RenewRequest>,
+) -> Answer<RenewReply> {
     work(control, move |control| control.renew(&node, &request)).await
 }
 
 /// A key of a domain that was granted to the node that asks.
 #[utoipa::path(post, path = "/api/v1/node/keys", tag = "enrollment", request_body = NewKey,
     security(("node" = [])),
-    responses((status = 200, body = KeyMade), (status = "4XX", body = Failure)))]
+    responses((status = 200, body = IssuedKey), (status = "4XX", body = Failure)))]
 pub(crate) async fn make_key(
     State(control): Server,
     FromNode(node): FromNode,
     Body(new): Body<NewKey>,
-) -> Answer<KeyMade> {
+) -> Answer<IssuedKey> {
     work(control, move |control| control.make_key(&node, &new)).await
 }

@@ -4,7 +4,7 @@ use super::Server;
 use crate::control::http::answer::{Answer, At, Body, work};
 use crate::control::http::who::Admin;
 use api::limits::{Limit, Limits};
-use api::nodes::{MayForget, Nodes};
+use api::nodes::{ForgetPermission, Nodes};
 use api::status::Done;
 use api::{Failure, Name};
 use axum::extract::State;
@@ -25,14 +25,14 @@ pub(crate) async fn revoke(State(control): Server, _: Admin, At(node): At<Name>)
 }
 
 /// Says which snapshots of its domain a node may forget; none, unless this was asked for.
-#[utoipa::path(post, path = "/api/v1/nodes/{node}/forget", tag = "nodes", request_body = MayForget,
+#[utoipa::path(post, path = "/api/v1/nodes/{node}/forget", tag = "nodes", request_body = ForgetPermission,
     params(("node" = Name, Path, description = "The node.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
 pub(crate) async fn let_forget(
     State(control): Server,
     _: Admin,
     At(node): At<Name>,
-    Body(may): Body<MayForget>,
+    Body(may): Body<ForgetPermission>,
 ) -> Answer<Done> {
     work(control, move |control| control.let_forget(Admin::WHO, &node, may.scope).map(|()| Done {}))
         .await

@@ -49,7 +49,7 @@ impl Control {
         if hosts.chain(addresses).any(|own| own == name) {
             return Ok(Some("the server itself".to_owned()));
         }
-        let others = self.catalog.storages()?.into_iter();
+        let others = self.catalog.storage_servers()?.into_iter();
         let mut others = others.filter(|other| other.name != *storage && !other.revoked);
         let owner = others.find(|other| other.names.iter().any(|its| its == name));
         Ok(owner.map(|other| format!("the storage server '{}'", other.name)))

@@ -1,7 +1,7 @@
-//! Nodes that the governing server has admitted: who is connected, and how fast each may be.
+//! Nodes that the control server has admitted: who is connected, and how fast each may be.
 
 use crate::access_control::Node;
-use api::storages::{AdmitNode, StorageTold};
+use api::storage_servers::{HeartbeatReply, NodeConnection};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ const FRESH: Duration = Duration::from_secs(2);
 
 /// The nodes, by certificate and address.
 #[derive(Default)]
-pub(super) struct Known(Mutex<FxHashMap<(String, IpAddr), Admitted>>);
+pub(super) struct AdmittedNodes(Mutex<FxHashMap<(String, IpAddr), Admitted>>);
 
 struct Admitted {
-    asked: AdmitNode,
+    asked: NodeConnection,
     at: Instant,
     revoked: Arc<AtomicBool>,
     limits: [u64; 2],
@@ -39,9 +39,9 @@ impl Admitted {
     }
 }
 
-impl Known {
+impl AdmittedNodes {
     /// A node that was admitted a moment ago.
-    pub(super) fn fresh(&self, asked: &AdmitNode) -> Option<Node> {
+    pub(super) fn fresh(&self, asked: &NodeConnection) -> Option<Node> {
         let known = self.0.lock();
         let found = known.get(&key(asked))?;
         let is_fresh = found.at.elapsed() < FRESH && !found.is_revoked();
@@ -49,7 +49,7 @@ impl Known {
     }
 
     /// Notes that a node was admitted. Its connections share one flag.
-    pub(super) fn admitted(&self, asked: AdmitNode, limits: [u64; 2]) -> Node {
+    pub(super) fn admitted(&self, asked: NodeConnection, limits: [u64; 2]) -> Node {
         let mut known = self.0.lock();
         let before = known.get(&key(&asked)).filter(|before| !before.is_revoked());
         let revoked = before.map(|before| before.revoked.clone()).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Known {
     }
 
     /// Who is connected; who is gone for a while is forgotten.
-    pub(super) fn connected(&self) -> Vec<AdmitNode> {
+    pub(super) fn connected(&self) -> Vec<NodeConnection> {
         let mut known = self.0.lock();
         known.retain(|_, node| node.is_connected() || node.at.elapsed() < FRESH);
         known.values().filter(|node| node.is_connected()).map(|node| node.asked.clone()).collect()
@@ -71,8 +71,8 @@ impl Known {
         known.get(&(serial.to_owned(), address)).map_or([0, 0], |node| node.limits)
     }
 
-    /// Does what the governing server says of those it was told of.
-    pub(super) fn are_told(&self, asked: &[AdmitNode], told: &StorageTold) {
+    /// Does what the control server says of those it was told of.
+    pub(super) fn apply_reply(&self, asked: &[NodeConnection], told: &HeartbeatReply) {
         let mut known = self.0.lock();
         for (asked, limits) in asked.iter().zip(&told.limits) {
             if let Some(node) = known.get_mut(&key(asked)) {
@@ -85,6 +85,6 @@ impl Known {
     }
 }
 
-fn key(asked: &AdmitNode) -> (String, IpAddr) {
+fn key(asked: &NodeConnection) -> (String, IpAddr) {
     (asked.serial.clone(), asked.address)
 }

@@ -2,7 +2,7 @@
 
 use super::{ask, connect, enroll, greeting, node, on_disk, said_no, say, start_kept};
 use crate::rig::Rig;
-use access::{Identity, Kept, storage};
+use access::{Identity, Kept, storage_server};
 use api::status::Done;
 use protocol::Packet;
 use std::path::Path;
@@ -26,7 +26,7 @@ async fn shown(port: u16, node: &Identity) -> String {
 }
 
 fn kept_serial(folder: &Path) -> String {
-    storage::Storage::load(folder).unwrap().certificate.serial
+    storage_server::StorageIdentity::load(folder).unwrap().certificate.serial
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +72,7 @@ async fn what_was_renewed_and_not_yet_used_is_used_at_the_next_look() {
     let folder = enroll(&rig, "disk").await;
     let kept = Kept::load(&folder).unwrap();
     assert!(!kept.keep(now_secs()).await.unwrap(), "nothing is due");
-    storage::renew(&folder).await.unwrap();
+    storage_server::renew(&folder).await.unwrap();
     assert!(kept.keep(now_secs()).await.unwrap());
     assert!(!kept.keep(now_secs()).await.unwrap());
 }
@@ -83,7 +83,7 @@ async fn a_renewal_that_is_refused_leaves_the_certificate_as_it_was() {
     let (port, kept, _storing) = start_kept(&rig).await;
     let web = node(&rig, on_disk("web")).await;
     let before = shown(port, &web).await;
-    let _: Done = rig.admin().post("/storages/disk/revoke", &()).await.unwrap();
+    let _: Done = rig.admin().post("/storage-servers/disk/revoke", &()).await.unwrap();
     let failure = said_no(kept.keep(now_secs() + 25 * DAY_SECS).await);
     assert!(failure.message.contains("is revoked"), "{failure:?}");
     assert_eq!(shown(port, &web).await, before);

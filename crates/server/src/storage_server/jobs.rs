@@ -1,23 +1,24 @@
-//! Jobs of a storage server: told to the governing server all together, and their ends until it has taken them.
+//! Jobs of a storage server: told to the control server all together, and their ends until it has taken them.
 
 use crate::access_control::{JobEnd, JobNo, JobStatus, Node};
 use api::jobs::{JobState, Progress};
-use api::storages::{JobTold, StorageJob, StorageJobEnd};
+use api::storage_servers::{JobReply, StorageJob, StorageJobEnd};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ends that wait for a governing server that is away; the oldest go first.
+/// Ends that wait for a control server that is away; the oldest go first.
 const ENDED_MAX: usize = 4096;
 /// Jobs told at once.
 const TOLD_MAX: usize = 4096;
 /// Bytes of reports told at once.
 const REPORTS_BYTES_MAX: usize = 2 << 20;
-/// A report is kept up to here, as the governing server does.
+/// A report is kept up to here, as the control server does.
 const REPORT_BYTES_MAX: usize = 256 << 10;
 /// A path is shown up to here; longer ones lose their beginning.
 const PATH_BYTES_MAX: usize = 512;
-const TEXT_BYTES_MAX: usize = 1024;
+/// Bytes of a text of a job that a heartbeat carries; the control server takes longer ones from its own nodes.
+const HEARTBEAT_TEXT_BYTES_MAX: usize = 1024;
 
 /// The jobs, by number.
 #[derive(Default)]
@@ -71,7 +72,7 @@ impl Jobs {
     }
 
     /// As many as may be told at once: the others follow. A job that was told of once is told of until it has ended.
-    pub(super) fn to_tell(&self) -> Vec<StorageJob> {
+    pub(super) fn to_report(&self) -> Vec<StorageJob> {
         let mut bytes = 0;
         let mut told = Vec::new();
         for Job { told: job, .. } in self.all.lock().values() {
@@ -90,8 +91,8 @@ impl Jobs {
         told
     }
 
-    /// Notes what the governing server says of those it was told of. An end that it has taken is forgotten.
-    pub(super) fn are_told(&self, asked: &[StorageJob], told: &[JobTold]) {
+    /// Notes what the control server says of those it was told of. An end that it has taken is forgotten.
+    pub(super) fn apply_reply(&self, asked: &[StorageJob], told: &[JobReply]) {
         let mut all = self.all.lock();
         for (asked, told) in asked.iter().zip(told) {
             if asked.end.is_some() {
@@ -136,5 +137,5 @@ fn ending(end: &JobEnd, report: &str) -> StorageJobEnd {
 
 /// The beginning of a text that a node sent.
 fn capped(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+    &text[..text.floor_char_boundary(HEARTBEAT_TEXT_BYTES_MAX)]
 }

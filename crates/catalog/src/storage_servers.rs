@@ -7,12 +7,12 @@ use crate::stored::{Json, Word};
 use crate::tokens::TokenHash;
 use crate::{By, Catalog, Error, Result};
 use api::Name;
-use api::storages::EnrolledStorage;
+use api::storage_servers::EnrollStorageServerReply;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 /// A storage server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Storage {
+pub struct StorageServer {
     /// Its name.
     pub name: Name,
     /// Names in its certificate; by the first one nodes call it.
@@ -37,22 +37,22 @@ pub struct Storage {
 
 /// What a token of a storage server is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StorageTokenUse {
+pub enum StorageServerTokenUse {
     /// To enroll under this name.
     Good(Name),
     /// This very request was answered before.
-    Answered(Box<EnrolledStorage>),
+    Answered(Box<EnrollStorageServerReply>),
 }
 
 /// What is written when a machine becomes a storage server.
 #[derive(Clone, Copy, Debug)]
-pub struct StorageEnrollment<'a> {
+pub struct StorageServerEnrollment<'a> {
     /// The token's hash.
     pub token: &'a TokenHash,
     /// SHA-256 of what the machine sent.
     pub request: &'a [u8; 32],
     /// What it is told.
-    pub answer: &'a EnrolledStorage,
+    pub answer: &'a EnrollStorageServerReply,
     /// Its certificate.
     pub certificate: &'a Certificate,
     /// The names in it.
@@ -62,12 +62,12 @@ pub struct StorageEnrollment<'a> {
 }
 
 const SELECT: &str = "SELECT name, names, port, made, last_seen, version, free_bytes, total_bytes,
-    revoked, (SELECT count(*) FROM domains WHERE storage = storages.name), alarm FROM storages";
+    revoked, (SELECT count(*) FROM domains WHERE storage = storage_servers.name), alarm FROM storage_servers";
 
-fn storage(row: &Row<'_>) -> rusqlite::Result<Storage> {
+fn storage(row: &Row<'_>) -> rusqlite::Result<StorageServer> {
     let bytes =
         |at| -> rusqlite::Result<_> { Ok(row.get::<_, Option<i64>>(at)?.map(i64::unsigned_abs)) };
-    Ok(Storage {
+    Ok(StorageServer {
         name: row.get::<_, Word<_>>(0)?.0,
         names: row.get::<_, Json<_>>(1)?.0,
         port: row.get(2)?,
@@ -86,7 +86,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Sqlite`].
-    pub fn storages(&self) -> Result<Vec<Storage>> {
+    pub fn storage_servers(&self) -> Result<Vec<StorageServer>> {
         self.look_long(|look| {
             let mut select = look.prepare_cached(&format!("{SELECT} ORDER BY name"))?;
             let rows = select.query_map([], storage)?;
@@ -98,7 +98,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Sqlite`].
-    pub fn storage(&self, name: &Name) -> Result<Option<Storage>> {
+    pub fn storage_server(&self, name: &Name) -> Result<Option<StorageServer>> {
         self.look(|look| {
             let mut select = look.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
             Ok(select.query_row([Word(name)], storage).optional()?)
@@ -109,7 +109,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Sqlite`].
-    pub fn add_storage_token(
+    pub fn add_storage_server_token(
         &self,
         by: By<'_>,
         hash: &TokenHash,
@@ -129,12 +129,12 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Token`], [`Error::Sqlite`].
-    pub fn storage_token(
+    pub fn storage_server_token(
         &self,
         hash: &TokenHash,
         request: &[u8; 32],
         now_secs: i64,
-    ) -> Result<StorageTokenUse> {
+    ) -> Result<StorageServerTokenUse> {
         self.look(|look| token(look, hash, request, now_secs))
     }
 
@@ -143,7 +143,11 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].
-    pub fn enroll_storage(&self, by: By<'_>, new: StorageEnrollment<'_>) -> Result<()> {
+    pub fn enroll_storage_server(
+        &self,
+        by: By<'_>,
+        new: StorageServerEnrollment<'_>,
+    ) -> Result<()> {
         self.change(|change| {
             let used = change.execute(
                 "UPDATE storage_tokens SET used_at = ?2, request = ?3, answer = ?4
@@ -154,7 +158,7 @@ impl Catalog {
                 return Err(Error::Token(TokenRefusal::Used));
             }
             put(change, by, new)?;
-            certificates::add(change, Holder::Storage, &new.answer.storage, new.certificate)?;
+            certificates::add(change, Holder::StorageServer, &new.answer.storage, new.certificate)?;
             let detail = format!("called {}", new.names.join(" "));
             note(change, by, "storage.enroll", new.answer.storage.as_str(), &detail)
         })
@@ -164,9 +168,9 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Sqlite`].
-    pub fn revoke_storage(&self, by: By<'_>, name: &Name) -> Result<()> {
+    pub fn revoke_storage_server(&self, by: By<'_>, name: &Name) -> Result<()> {
         self.change(|change| {
-            let revoke = "UPDATE storages SET revoked = 1 WHERE name = ?1";
+            let revoke = "UPDATE storage_servers SET revoked = 1 WHERE name = ?1";
             found(change.execute(revoke, [Word(name)])?, "storage", name)?;
             let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = ?1";
             change.execute(revoke, [Word(name)])?;
@@ -178,11 +182,11 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Sqlite`].
-    pub fn storage_seen(&self, seen: &Storage) -> Result<()> {
+    pub fn storage_server_seen(&self, seen: &StorageServer) -> Result<()> {
         let number = |bytes: Option<u64>| bytes.and_then(|bytes| i64::try_from(bytes).ok());
         self.change(|change| {
             change.execute(
-                "UPDATE storages SET port = ?2, last_seen = ?3, version = ?4, free_bytes = ?5,
+                "UPDATE storage_servers SET port = ?2, last_seen = ?3, version = ?4, free_bytes = ?5,
                  total_bytes = ?6 WHERE name = ?1",
                 (
                     Word(&seen.name),
@@ -218,7 +222,7 @@ fn token(
     hash: &TokenHash,
     request: &[u8; 32],
     now_secs: i64,
-) -> Result<StorageTokenUse> {
+) -> Result<StorageServerTokenUse> {
     let mut select = look.prepare_cached(
         "SELECT storage, expires, request, answer FROM storage_tokens WHERE hash = ?1",
     )?;
@@ -230,19 +234,19 @@ fn token(
         None => Err(Error::Token(TokenRefusal::Unknown)),
         Some((_, expires, _, _)) if expires <= now_secs => Err(Error::Token(TokenRefusal::Expired)),
         Some((_, _, Some(sent), Some(Json(answer)))) if sent == *request => {
-            Ok(StorageTokenUse::Answered(Box::new(answer)))
+            Ok(StorageServerTokenUse::Answered(Box::new(answer)))
         }
         Some((_, _, Some(_), _)) => Err(Error::Token(TokenRefusal::Used)),
-        Some((name, _, None, _)) => Ok(StorageTokenUse::Good(name)),
+        Some((name, _, None, _)) => Ok(StorageServerTokenUse::Good(name)),
     }
 }
 
-fn put(change: &Transaction<'_>, by: By<'_>, new: StorageEnrollment<'_>) -> Result<()> {
+fn put(change: &Transaction<'_>, by: By<'_>, new: StorageServerEnrollment<'_>) -> Result<()> {
     let name = &new.answer.storage;
     let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = ?1";
     change.execute(revoke, [Word(name)])?;
     change.execute(
-        "INSERT INTO storages (name, names, made, version) VALUES (?1, ?2, ?3, ?4)
+        "INSERT INTO storage_servers (name, names, made, version) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (name) DO UPDATE SET names = excluded.names, made = excluded.made,
          version = excluded.version, port = NULL, revoked = 0, alarm = NULL",
         (Word(name), Json(new.names), by.now_secs, new.version),
@@ -257,15 +261,15 @@ mod tests {
 
     fn enroll(catalog: &Catalog, token: u8, serial: &str) -> Result<()> {
         let name: Name = "disk".parse().unwrap();
-        catalog.add_storage_token(BY, &[token; 32], &name, 2_000).unwrap();
-        let answer = EnrolledStorage {
+        catalog.add_storage_server_token(BY, &[token; 32], &name, 2_000).unwrap();
+        let answer = EnrollStorageServerReply {
             storage: name,
             certificate: "c".into(),
             ca_certificate: "a".into(),
             expires: 9_000,
         };
         let certificate = Certificate { serial: serial.into(), not_before: 0, not_after: 9_000 };
-        let new = StorageEnrollment {
+        let new = StorageServerEnrollment {
             token: &[token; 32],
             request: &[9; 32],
             answer: &answer,
@@ -273,7 +277,7 @@ mod tests {
             names: &["disk.example.com".to_owned()],
             version: "1",
         };
-        catalog.enroll_storage(BY, new)
+        catalog.enroll_storage_server(BY, new)
     }
 
     #[test]
@@ -281,19 +285,20 @@ mod tests {
         let (_folder, catalog) = catalog();
         let name: Name = "disk".parse().unwrap();
         enroll(&catalog, 1, "aa").unwrap();
-        let used = catalog.storage_token(&[1; 32], &[8; 32], 1_000).unwrap_err();
+        let used = catalog.storage_server_token(&[1; 32], &[8; 32], 1_000).unwrap_err();
         assert!(matches!(used, Error::Token(TokenRefusal::Used)));
-        let again = catalog.storage_token(&[1; 32], &[9; 32], 1_000).unwrap();
-        assert!(matches!(again, StorageTokenUse::Answered(_)));
+        let again = catalog.storage_server_token(&[1; 32], &[9; 32], 1_000).unwrap();
+        assert!(matches!(again, StorageServerTokenUse::Answered(_)));
         enroll(&catalog, 2, "bb").unwrap();
-        let of = Holder::Storage;
+        let of = Holder::StorageServer;
         let revoked = |serial| catalog.certificate(of, serial).unwrap().unwrap().revoked;
         assert_eq!([revoked("aa"), revoked("bb")], [true, false]);
         assert!(catalog.certificate(Holder::Node, "bb").unwrap().is_none(), "it is no node");
-        let seen = Storage { port: Some(7), ..catalog.storage(&name).unwrap().unwrap() };
-        catalog.storage_seen(&seen).unwrap();
-        assert_eq!(catalog.storages().unwrap(), [seen]);
-        catalog.revoke_storage(BY, &name).unwrap();
+        let seen =
+            StorageServer { port: Some(7), ..catalog.storage_server(&name).unwrap().unwrap() };
+        catalog.storage_server_seen(&seen).unwrap();
+        assert_eq!(catalog.storage_servers().unwrap(), [seen]);
+        catalog.revoke_storage_server(BY, &name).unwrap();
         assert!(revoked("bb"));
         let next = Certificate { serial: "cc".into(), not_before: 0, not_after: 9_000 };
         let (holder, predecessor, next) = (&name, "bb", &next);
@@ -306,8 +311,8 @@ mod tests {
     fn a_token_of_a_storage_server_makes_no_node_and_the_other_way_round() {
         let (_folder, catalog) = catalog();
         let name: Name = "disk".parse().unwrap();
-        catalog.add_storage_token(BY, &[1; 32], &name, 2_000).unwrap();
+        catalog.add_storage_server_token(BY, &[1; 32], &name, 2_000).unwrap();
         assert!(catalog.token(&[1; 32], &[9; 32], 1_000).is_err());
-        assert!(catalog.storage_token(&[2; 32], &[9; 32], 1_000).is_err());
+        assert!(catalog.storage_server_token(&[2; 32], &[9; 32], 1_000).is_err());
     }
 }

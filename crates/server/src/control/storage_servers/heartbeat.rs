@@ -5,8 +5,8 @@ use crate::access_control::{JobEnd, JobNo, JobStatus, Node};
 use crate::control::{Control, Result};
 use api::Name;
 use api::jobs::{Job, JobState};
-use api::storages::{
-    AdmitNode, JobTold, Reader, StorageJob, StorageJobEnd, StorageNews, StorageTold,
+use api::storage_servers::{
+    GrantedReader, Heartbeat, HeartbeatReply, JobReply, NodeConnection, StorageJob, StorageJobEnd,
 };
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,11 +22,11 @@ const WRITTEN_SECS: i64 = 60;
 
 /// The storage servers that were heard of.
 #[derive(Default)]
-pub struct StorageTable(Mutex<FxHashMap<Name, Arc<Mutex<Heard>>>>);
+pub struct StorageServerTable(Mutex<FxHashMap<Name, Arc<Mutex<StorageServerState>>>>);
 
 /// A storage server, as it was last heard of.
 #[derive(Default)]
-struct Heard {
+struct StorageServerState {
     at: Option<Instant>,
     /// The run whose numbers of jobs these are.
     run: String,
@@ -36,33 +36,33 @@ struct Heard {
     written_secs: i64,
 }
 
-impl Heard {
+impl StorageServerState {
     fn is_there(&self) -> bool {
         self.at.is_some_and(|at| at.elapsed() < AWAY_AFTER)
     }
 }
 
-impl StorageTable {
-    fn of(&self, storage: &Name) -> Arc<Mutex<Heard>> {
+impl StorageServerTable {
+    fn of(&self, storage: &Name) -> Arc<Mutex<StorageServerState>> {
         self.0.lock().entry(storage.clone()).or_default().clone()
     }
 
-    fn all(&self) -> Vec<Arc<Mutex<Heard>>> {
+    fn all(&self) -> Vec<Arc<Mutex<StorageServerState>>> {
         self.0.lock().values().cloned().collect()
     }
 
     pub(super) fn is_connected(&self, storage: &Name) -> bool {
-        let heard = self.0.lock().get(storage).cloned();
-        heard.is_some_and(|heard| heard.lock().is_there())
+        let state = self.0.lock().get(storage).cloned();
+        state.is_some_and(|state| state.lock().is_there())
     }
 
     /// Nodes that are connected to storage servers.
     pub(in crate::control) fn connected_nodes(&self) -> FxHashSet<String> {
         let mut found = FxHashSet::default();
-        for heard in self.all() {
-            let heard = heard.lock();
-            if heard.is_there() {
-                found.extend(heard.nodes.values().map(|node| node.name.clone()));
+        for state in self.all() {
+            let state = state.lock();
+            if state.is_there() {
+                found.extend(state.nodes.values().map(|node| node.name.clone()));
             }
         }
         found
@@ -74,61 +74,67 @@ impl Control {
     ///
     /// # Errors
     /// [`crate::control::Error::Catalog`].
-    pub fn hear_storage(&self, storage: &Name, news: &StorageNews) -> Result<StorageTold> {
-        let heard = self.storages.of(storage);
-        let heard = &mut *heard.lock();
-        if heard.run != news.run {
-            self.lose_jobs(heard);
-            *heard = Heard { run: news.run.clone(), ..Heard::default() };
+    pub fn heartbeat(&self, storage: &Name, heartbeat: &Heartbeat) -> Result<HeartbeatReply> {
+        let state = self.storage_servers.of(storage);
+        let state = &mut *state.lock();
+        if state.run != heartbeat.run {
+            self.lose_jobs(state);
+            *state =
+                StorageServerState { run: heartbeat.run.clone(), ..StorageServerState::default() };
         }
-        heard.at = Some(Instant::now());
-        self.note_storage(storage, heard, news)?;
-        let (mut told, mut nodes) = (StorageTold::default(), FxHashMap::default());
-        for asked in &news.nodes {
-            told.limits.push(self.limit_for(asked.node.as_str(), asked.address));
-            match self.still_known(heard, asked) {
+        state.at = Some(Instant::now());
+        self.note_storage_server(storage, state, heartbeat)?;
+        let (mut reply, mut nodes) = (HeartbeatReply::default(), FxHashMap::default());
+        for asked in &heartbeat.nodes {
+            reply.limits.push(self.limit_for(asked.node.as_str(), asked.address));
+            match self.still_known(state, asked) {
                 Some(node) => {
                     self.presence.seen(&node.name, asked.address, self.now_secs());
                     nodes.insert(asked.serial.clone(), node);
                 }
-                None => told.revoked.push(asked.serial.clone()),
+                None => reply.revoked.push(asked.serial.clone()),
             }
         }
-        heard.nodes = nodes;
-        let before = std::mem::take(&mut heard.jobs);
-        for job in &news.jobs {
-            told.jobs.push(self.hear_job(storage, heard, before.get(&job.number).copied(), job));
+        state.nodes = nodes;
+        let before = std::mem::take(&mut state.jobs);
+        for job in &heartbeat.jobs {
+            reply.jobs.push(self.update_job(storage, state, before.get(&job.number).copied(), job));
         }
-        let may_not = |reader: &&Reader| !self.may_read_on(storage, reader);
-        told.withdrawn = news.readers.iter().filter(may_not).cloned().collect();
-        Ok(told)
+        let may_not = |reader: &&GrantedReader| !self.may_read_on(storage, reader);
+        reply.withdrawn = heartbeat.readers.iter().filter(may_not).cloned().collect();
+        Ok(reply)
     }
 
     /// Port and room, written down from time to time.
-    fn note_storage(&self, storage: &Name, heard: &mut Heard, news: &StorageNews) -> Result<()> {
+    fn note_storage_server(
+        &self,
+        storage: &Name,
+        state: &mut StorageServerState,
+        heartbeat: &Heartbeat,
+    ) -> Result<()> {
         let now_secs = self.now_secs();
-        if heard.port == news.port && now_secs - heard.written_secs < WRITTEN_SECS {
+        if state.port == heartbeat.port && now_secs - state.written_secs < WRITTEN_SECS {
             return Ok(());
         }
-        if let Some(known) = self.catalog.storage(storage)? {
-            let version = super::checked_version(&news.version).ok().map(str::to_owned);
-            let bytes = [Some(news.free_bytes), Some(news.total_bytes)];
-            let (port, last_seen) = (Some(news.port), Some(now_secs));
-            self.catalog.storage_seen(&catalog::storages::Storage {
+        if let Some(known) = self.catalog.storage_server(storage)? {
+            let version = super::checked_version(&heartbeat.version).ok().map(str::to_owned);
+            let bytes = [Some(heartbeat.free_bytes), Some(heartbeat.total_bytes)];
+            let (port, last_seen) = (Some(heartbeat.port), Some(now_secs));
+            self.catalog.storage_server_seen(&catalog::storage_servers::StorageServer {
                 port,
                 last_seen,
                 version,
                 bytes,
                 ..known
             })?;
-            (heard.port, heard.written_secs) = (news.port, now_secs);
+            (state.port, state.written_secs) = (heartbeat.port, now_secs);
         }
         Ok(())
     }
 
     /// A node that may stay connected. A trouble of the catalog throws nobody out.
-    fn still_known(&self, heard: &Heard, asked: &AdmitNode) -> Option<Node> {
-        let known = heard.nodes.get(&asked.serial);
+    fn still_known(&self, state: &StorageServerState, asked: &NodeConnection) -> Option<Node> {
+        let known = state.nodes.get(&asked.serial);
         match known.filter(|node| node.name == asked.node.as_str()) {
             Some(node) => (!node.is_revoked()).then(|| node.clone()),
             None => self.known_node(&asked.serial, &asked.node, Some(asked.address)).ok(),
@@ -136,28 +142,28 @@ impl Control {
     }
 
     /// Whether a node still reads there by its grant. Of domains elsewhere nothing is told.
-    fn may_read_on(&self, storage: &Name, reader: &Reader) -> bool {
+    fn may_read_on(&self, storage: &Name, reader: &GrantedReader) -> bool {
         self.lies_on(storage, &reader.domain).unwrap_or(true)
             && self.is_granted(&reader.node, &reader.domain)
     }
 
-    fn hear_job(
+    fn update_job(
         &self,
         storage: &Name,
-        heard: &mut Heard,
+        state: &mut StorageServerState,
         known: Option<JobNo>,
         job: &StorageJob,
-    ) -> JobTold {
+    ) -> JobReply {
         let Some(id) = known.or_else(|| self.take_job(storage, job)) else {
-            return JobTold::default();
+            return JobReply::default();
         };
-        heard.jobs.insert(job.number, id);
+        state.jobs.insert(job.number, id);
         let cancelled = self.jobs.is_cancelled(id);
         self.jobs.is_at(id, &status(job));
         if let Some(end) = &job.end {
             self.end_job(id, &ending(end), &end.report);
         }
-        JobTold { job: Some(id), cancelled }
+        JobReply { job: Some(id), cancelled }
     }
 
     /// A job that was not heard of before, or was given up.
@@ -178,11 +184,11 @@ impl Control {
     }
 
     /// The job of this number, when it is the one that is told of.
-    fn known_job(&self, id: JobNo, told: &StorageJob) -> Option<Job> {
+    fn known_job(&self, id: JobNo, reported: &StorageJob) -> Option<Job> {
         let is_told = |known: &Job| {
-            known.kind == told.kind
-                && known.node == told.node.as_str()
-                && known.domain == told.domain.as_str()
+            known.kind == reported.kind
+                && known.node == reported.node.as_str()
+                && known.domain == reported.domain.as_str()
         };
         self.job(id).ok().filter(is_told)
     }
@@ -197,27 +203,27 @@ impl Control {
     }
 
     /// The jobs of a storage server that stopped are lost.
-    fn lose_jobs(&self, heard: &mut Heard) {
-        for (_, id) in heard.jobs.drain() {
+    fn lose_jobs(&self, state: &mut StorageServerState) {
+        for (_, id) in state.jobs.drain() {
             self.end_job(id, &JobEnd::Lost, "");
         }
     }
 
     /// Who was revoked is forgotten with all that it told.
-    pub(super) fn lose_storage(&self, storage: &Name) {
-        let heard = self.storages.0.lock().remove(storage);
-        if let Some(heard) = heard {
-            self.lose_jobs(&mut heard.lock());
+    pub(super) fn drop_storage_server(&self, storage: &Name) {
+        let state = self.storage_servers.0.lock().remove(storage);
+        if let Some(state) = state {
+            self.lose_jobs(&mut state.lock());
         }
     }
 
     /// Gives up the jobs of storage servers that were not heard of for long.
-    pub(crate) fn lose_silent_storages(&self) {
-        for heard in self.storages.all() {
-            let heard = &mut *heard.lock();
-            if heard.at.is_some_and(|at| at.elapsed() > SILENT_MAX) {
-                self.lose_jobs(heard);
-                heard.nodes.clear();
+    pub(crate) fn lose_silent_storage_servers(&self) {
+        for state in self.storage_servers.all() {
+            let state = &mut *state.lock();
+            if state.at.is_some_and(|at| at.elapsed() > SILENT_MAX) {
+                self.lose_jobs(state);
+                state.nodes.clear();
             }
         }
     }

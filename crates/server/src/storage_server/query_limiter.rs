@@ -1,26 +1,26 @@
-//! How many questions wait for the governing server. Each holds a thread that nodes need for their data: one that does
+//! How many questions wait for the control server. Each holds a thread that nodes need for their data: one that does
 //! not answer must not hold up what runs.
 
-use super::Trouble;
+use super::ControlServerError;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Questions at once.
+/// QueryLimiter at once.
 const WAITING_MAX: usize = 64;
 /// After a question without an answer none is asked for so long.
 const REST: Duration = Duration::from_millis(500);
 
 /// The questions that wait.
 #[derive(Default)]
-pub(super) struct Questions {
+pub(super) struct QueryLimiter {
     waiting: AtomicUsize,
     failed_at: Mutex<Option<Instant>>,
 }
 
 /// The right to ask, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a>(&'a Questions);
+pub(super) struct Turn<'a>(&'a QueryLimiter);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -28,29 +28,31 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl std::fmt::Debug for Questions {
+impl std::fmt::Debug for QueryLimiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} questions", self.waiting.load(Ordering::Relaxed))
     }
 }
 
-impl Questions {
+impl QueryLimiter {
     /// The right to ask.
-    pub(super) fn turn(&self) -> Result<Turn<'_>, Trouble> {
+    pub(super) fn turn(&self) -> Result<Turn<'_>, ControlServerError> {
         let rests = self.failed_at.lock().is_some_and(|at| at.elapsed() < REST);
         if rests {
-            return Err(Trouble::Away("it gave no answer a moment ago".to_owned()));
+            return Err(ControlServerError::Unreachable(
+                "it gave no answer a moment ago".to_owned(),
+            ));
         }
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(Trouble::Away("too much is asked at once".to_owned()));
+            return Err(ControlServerError::Unreachable("too much is asked at once".to_owned()));
         }
         Ok(Turn(self))
     }
 
     /// A question got no answer.
-    pub(super) fn failed(&self, trouble: &Trouble) {
-        if let Trouble::Away(_) = trouble {
+    pub(super) fn failed(&self, trouble: &ControlServerError) {
+        if let ControlServerError::Unreachable(_) = trouble {
             *self.failed_at.lock() = Some(Instant::now());
         }
     }
@@ -62,15 +64,15 @@ mod tests {
 
     #[test]
     fn not_everybody_waits_for_who_does_not_answer() {
-        let questions = Questions::default();
+        let questions = QueryLimiter::default();
         let turns: Vec<_> = (0..WAITING_MAX).map(|_| questions.turn().unwrap()).collect();
         assert!(questions.turn().is_err());
         drop(turns);
         assert!(questions.turn().is_ok());
         let (message, hint) = Default::default();
-        questions.failed(&Trouble::Refused { message, hint });
+        questions.failed(&ControlServerError::Refused { message, hint });
         assert!(questions.turn().is_ok(), "a no is an answer");
-        questions.failed(&Trouble::Away("gone".to_owned()));
+        questions.failed(&ControlServerError::Unreachable("gone".to_owned()));
         assert!(questions.turn().is_err());
     }
 }

@@ -88,8 +88,9 @@ impl Site {
     pub(crate) fn start_storage(&mut self) {
         self.storage = Some(Running::start(self.storage_command(), "storing "));
         self.wait_for("the storage server", |site| {
-            let storages = site.govern(&["storages", "--json"]).ends(0).lines();
-            storages[0]["connected"] == true && storages[0]["port"] == site.storage_port
+            let storage_servers = site.govern(&["storage-servers", "--json"]).ends(0).lines();
+            storage_servers[0]["connected"] == true
+                && storage_servers[0]["port"] == site.storage_port
         });
     }
 
@@ -205,10 +206,13 @@ fn a_domain_lies_on_the_storage_server_and_nowhere_else() {
         assert!(site.machine.path("disk/pool/domains").join(node).join("config").exists());
         assert!(!site.machine.path("data/pool/domains").join(node).exists());
     }
-    let storages = site.govern(&["storages", "--json"]).ends(0).lines();
-    assert_eq!((&storages[0]["name"], &storages[0]["domains"]), (&"disk".into(), &2.into()));
-    assert!(storages[0]["free_bytes"].as_u64() > Some(0));
-    assert_eq!(site.govern(&["status", "--json"]).ends(0).last()["storages"], 1);
+    let storage_servers = site.govern(&["storage-servers", "--json"]).ends(0).lines();
+    assert_eq!(
+        (&storage_servers[0]["name"], &storage_servers[0]["domains"]),
+        (&"disk".into(), &2.into())
+    );
+    assert!(storage_servers[0]["free_bytes"].as_u64() > Some(0));
+    assert_eq!(site.govern(&["status", "--json"]).ends(0).last()["storage_servers"], 1);
     site.wait_for("the ends of the jobs", |site| {
         let jobs = site.govern(&["jobs", "--kind", "backup", "--json"]).ends(0).lines();
         jobs.iter().filter(|job| job["snapshot"].is_string()).count() == 2

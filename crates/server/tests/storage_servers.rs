@@ -3,21 +3,21 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "storing/certificate.rs"]
+#[path = "storage_servers/certificate.rs"]
 mod certificate;
-#[path = "storing/measuring.rs"]
+#[path = "storage_servers/measuring.rs"]
 mod measuring;
 mod rig;
 
-use access::{Client, Error, Identity, storage};
+use access::{Client, Error, Identity, storage_server};
 use api::domains::Grant;
-use api::enroll::{KeyMade, NewKey, NewToken, Role};
+use api::enroll::{IssuedKey, NewKey, NewToken, Role};
 use api::jobs::{JobState, Progress};
 use api::nodes::Nodes;
 use api::status::Done;
-use api::storages::{
-    AccessGiven, AdmitNode, AskAccess, NewStorageToken, NodeAdmitted, Reader, StorageJob,
-    StorageJobEnd, StorageNews, StorageTokenMade, StorageTold,
+use api::storage_servers::{
+    AccessReply, AccessRequest, AdmitReply, GrantedReader, Heartbeat, HeartbeatReply,
+    IssuedStorageServerToken, NewStorageServerToken, NodeConnection, StorageJob, StorageJobEnd,
 };
 use protocol::Packet;
 use protocol::fault::Code;
@@ -26,7 +26,7 @@ use rig::{Rig, new_token};
 use server::access_control::{AccessControl, Node};
 use server::data::Shared;
 use server::listen::{self, Listening};
-use server::storing::{Folder, Governing, Storing, Trouble, no_http};
+use server::storage_server::{ControlServer, ControlServerError, Folder, StorageServer, no_http};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,28 +38,33 @@ use tokio_rustls::client::TlsStream;
 use transport::frames::FrameReader;
 use transport::rate::Rate;
 
-/// Asks the governing server as a storage server does.
+/// Asks the control server as a storage server does.
 struct Asking(Arc<access::Kept>);
 
-impl Governing for Asking {
-    fn post(&self, path: &str, body: serde_json::Value) -> Result<serde_json::Value, Trouble> {
+impl ControlServer for Asking {
+    fn post(
+        &self,
+        path: &str,
+        body: serde_json::Value,
+    ) -> Result<serde_json::Value, ControlServerError> {
         let asked = access::blocking::wait(self.0.client().post(path, &body));
         asked.map_err(|error| match error {
             Error::Server(told) if told.code == api::Code::NotAllowed.number() => {
-                Trouble::Refused { message: told.message, hint: String::new() }
+                ControlServerError::Refused { message: told.message, hint: String::new() }
             }
-            other => Trouble::Away(other.to_string()),
+            other => ControlServerError::Unreachable(other.to_string()),
         })
     }
 }
 
 /// A storage server that is enrolled under `name`; its folder.
 async fn enroll(rig: &Rig, name: &str) -> PathBuf {
-    let new = NewStorageToken { storage: name.parse().unwrap(), valid_secs: None };
-    let made: StorageTokenMade = rig.admin().post("/storage-tokens", &new).await.unwrap();
+    let new = NewStorageServerToken { storage: name.parse().unwrap(), valid_secs: None };
+    let made: IssuedStorageServerToken =
+        rig.admin().post("/storage-server-tokens", &new).await.unwrap();
     let (folder, names) = (rig.folder(name), ["127.0.0.1".to_owned()]);
     let place = ("127.0.0.1:0".parse().unwrap(), &names[..]);
-    storage::enroll(&rig.url, &made.token, &folder, place, false).await.unwrap();
+    storage_server::enroll(&rig.url, &made.token, &folder, place, false).await.unwrap();
     folder
 }
 
@@ -70,11 +75,11 @@ async fn start(rig: &Rig) -> u16 {
 
 /// The same, and it tells its news every second.
 async fn start_telling(rig: &Rig) -> u16 {
-    let (port, _, storing) = start_kept(rig).await;
+    let (port, _, storage_server) = start_kept(rig).await;
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let teller = storing.clone();
+            let teller = storage_server.clone();
             let _ = tokio::task::spawn_blocking(move || teller.tell()).await;
         }
     });
@@ -82,20 +87,21 @@ async fn start_telling(rig: &Rig) -> u16 {
 }
 
 /// The same, its identity, which nobody looks after yet, and what has its news.
-async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>, Arc<Storing>) {
+async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>, Arc<StorageServer>) {
     let folder = enroll(rig, "disk").await;
     let kept = access::Kept::load(&folder).unwrap();
     let asking = Arc::new(Asking(kept.clone()));
-    let storing = Storing::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
+    let storage_server =
+        StorageServer::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
     let tls = kept.tls().unwrap();
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    storing.listens_at(port);
-    let teller = storing.clone();
+    storage_server.listens_at(port);
+    let teller = storage_server.clone();
     tokio::task::spawn_blocking(move || teller.tell()).await.unwrap().unwrap();
-    let shared = Shared::new(storing.clone());
+    let shared = Shared::new(storage_server.clone());
     tokio::spawn(listen::run(Listening { listener, tls, shared, http: no_http() }));
-    (port, kept, storing)
+    (port, kept, storage_server)
 }
 
 fn on_disk(node: &str) -> NewToken {
@@ -187,27 +193,27 @@ async fn a_node_whose_domain_lies_elsewhere_is_sent_away_and_old_ones_are_told()
     let peer = rig.peer(&rig.folder("web"));
     let known = rig.control.admit(&peer).unwrap();
     let access = rig.control.access(&known, None).unwrap();
-    let place = rig.control.elsewhere(&access.domain).unwrap();
+    let place = rig.control.storage_server_of(&access.domain).unwrap();
     assert_eq!(place, Some(("127.0.0.1".to_owned(), port)));
-    assert_eq!(rig.control.elsewhere("here").unwrap(), None);
-    let governing = govern_data(&rig).await;
+    assert_eq!(rig.control.storage_server_of("here").unwrap(), None);
+    let control_server = govern_data(&rig).await;
     let tls = || web.tls(protocol::ALPN).unwrap();
-    let answers = say(governing, tls(), &greeting("")).await;
+    let answers = say(control_server, tls(), &greeting("")).await;
     assert_eq!(answers[1], Packet::Redirect { host: "127.0.0.1".into(), port });
     let [_, open] = greeting("");
     let old = Packet::Hello { oldest: 1, newest: 1, program: "test".into() };
-    let answers = say(governing, tls(), &[old, open]).await;
+    let answers = say(control_server, tls(), &[old, open]).await;
     assert!(matches!(answers[0], Packet::Fault { code: 2, .. }), "{answers:?}");
     let [hello, _] = greeting("");
     let agent = Packet::Open { domain: String::new(), purpose: Purpose::Agent };
-    let answers = say(governing, tls(), &[hello, agent]).await;
+    let answers = say(control_server, tls(), &[hello, agent]).await;
     assert!(
         matches!(answers[1], Packet::Opened { .. }),
         "who waits for commands stays: {answers:?}"
     );
 }
 
-/// The governing server's end of the data protocol; its port.
+/// The control server's end of the data protocol; its port.
 async fn govern_data(rig: &Rig) -> u16 {
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -220,7 +226,7 @@ async fn govern_data(rig: &Rig) -> u16 {
 async fn nobody_but_nodes_and_the_governing_server_is_let_in() {
     let rig = Rig::start().await;
     let port = start(&rig).await;
-    let second = storage::Storage::load(&enroll(&rig, "second").await).unwrap();
+    let second = storage_server::StorageIdentity::load(&enroll(&rig, "second").await).unwrap();
     let identity = Some((second.pem.as_str(), second.pem.as_str()));
     let tls = pki::client::client_config(&second.ca_pem, identity, protocol::ALPN).unwrap();
     let answers = say(port, Arc::new(tls), &greeting("web")).await;
@@ -239,36 +245,37 @@ async fn a_storage_server_learns_no_key_and_nothing_of_domains_elsewhere() {
     let rig = Rig::start().await;
     start(&rig).await;
     let (web, here) = (node(&rig, on_disk("web")).await, node(&rig, new_token("here")).await);
-    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
-    let ask = |node: &Identity| AskAccess {
+    let disk =
+        storage_server::StorageIdentity::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let ask = |node: &Identity| AccessRequest {
         serial: node.certificate.serial.clone(),
         node: node.agent.node.clone(),
         domain: None,
     };
-    let given: AccessGiven = disk.post("/storage/access", &ask(&web)).await.unwrap();
+    let given: AccessReply = disk.post("/storage-server/access", &ask(&web)).await.unwrap();
     assert!(given.may_read && given.may_write && !given.may_init);
-    let answer = disk.post::<AccessGiven>("/storage/access", &ask(&here)).await;
+    let answer = disk.post::<AccessReply>("/storage-server/access", &ask(&here)).await;
     assert_eq!(said_no(answer).name, "not-allowed");
     let key = NewKey { domain: "web".parse().unwrap(), slot_secret: "07".repeat(32) };
-    assert_eq!(said_no(disk.post::<KeyMade>("/node/keys", &key).await).name, "not-allowed");
+    assert_eq!(said_no(disk.post::<IssuedKey>("/node/keys", &key).await).name, "not-allowed");
     assert_eq!(said_no(disk.get::<Nodes>("/nodes").await).name, "not-allowed");
     let client = Client::of(&web).unwrap();
     assert_eq!(
-        said_no(client.post::<AccessGiven>("/storage/access", &ask(&web)).await).name,
+        said_no(client.post::<AccessReply>("/storage-server/access", &ask(&web)).await).name,
         "not-allowed",
         "a node is no storage server"
     );
-    let wrong = AskAccess { node: "here".parse().unwrap(), ..ask(&web) };
+    let wrong = AccessRequest { node: "here".parse().unwrap(), ..ask(&web) };
     assert_eq!(
-        said_no(disk.post::<AccessGiven>("/storage/access", &wrong).await).name,
+        said_no(disk.post::<AccessReply>("/storage-server/access", &wrong).await).name,
         "not-allowed"
     );
 }
 
-fn news(jobs: Vec<StorageJob>) -> StorageNews {
+fn news(jobs: Vec<StorageJob>) -> Heartbeat {
     let (run, version) = ("r".to_owned(), "1".to_owned());
     let (free_bytes, total_bytes, nodes, readers) = (1, 2, Vec::new(), Vec::new());
-    StorageNews { run, port: 1, version, free_bytes, total_bytes, nodes, jobs, readers }
+    Heartbeat { run, port: 1, version, free_bytes, total_bytes, nodes, jobs, readers }
 }
 
 fn job(domain: &str, job: Option<u64>) -> StorageJob {
@@ -297,12 +304,17 @@ async fn a_storage_server_ends_no_job_of_a_domain_elsewhere() {
     let (_web, _here) = (node(&rig, on_disk("web")).await, node(&rig, new_token("here")).await);
     let known = Node { name: "here".into(), serial: "1".into(), revoked: Arc::default() };
     let number = rig.control.job_begins(&known, "here", "backup", "");
-    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
-    let told: StorageTold =
-        disk.post("/storage/news", &news(vec![job("here", Some(number))])).await.unwrap();
+    let disk =
+        storage_server::StorageIdentity::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let told: HeartbeatReply = disk
+        .post("/storage-server/heartbeat", &news(vec![job("here", Some(number))]))
+        .await
+        .unwrap();
     assert_eq!(told.jobs[0].job, None);
-    let told: StorageTold =
-        disk.post("/storage/news", &news(vec![job("web", Some(number))])).await.unwrap();
+    let told: HeartbeatReply = disk
+        .post("/storage-server/heartbeat", &news(vec![job("web", Some(number))]))
+        .await
+        .unwrap();
     assert_ne!(told.jobs[0].job, Some(number), "it is another job");
     assert_eq!(rig.control.job(number).unwrap().state, JobState::Running);
     assert_eq!(rig.control.job(told.jobs[0].job.unwrap()).unwrap().state, JobState::Failed);
@@ -355,8 +367,9 @@ async fn a_storage_server_forgets_nothing_in_domains_elsewhere() {
     let keys = api::enroll::KeyMode::Client;
     let here = node(&rig, NewToken { keys, ..new_token("here") }).await;
     let there = node(&rig, NewToken { keys, ..on_disk("there") }).await;
-    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
-    let asked = |node: &Identity, domain: &str| api::storages::AskForget {
+    let disk =
+        storage_server::StorageIdentity::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let asked = |node: &Identity, domain: &str| api::storage_servers::ForgetRequest {
         serial: node.certificate.serial.clone(),
         node: node.agent.node.clone(),
         domain: domain.parse().unwrap(),
@@ -367,25 +380,28 @@ async fn a_storage_server_forgets_nothing_in_domains_elsewhere() {
     let scope = api::nodes::ForgetScope::Own;
     for node in ["here", "there"] {
         let path = format!("/nodes/{node}/forget");
-        let _: Done = rig.admin().post(&path, &api::nodes::MayForget { scope }).await.unwrap();
+        let _: Done =
+            rig.admin().post(&path, &api::nodes::ForgetPermission { scope }).await.unwrap();
     }
     for (node, domain) in [(&here, "here"), (&there, "here"), (&here, "there"), (&there, "no")] {
-        said_no(disk.post::<Done>("/storage/forget", &asked(node, domain)).await);
+        said_no(disk.post::<Done>("/storage-server/forget", &asked(node, domain)).await);
     }
-    let other = api::storages::AskForget { are_own: false, ..asked(&there, "there") };
-    said_no(disk.post::<Done>("/storage/forget", &other).await);
+    let other = api::storage_servers::ForgetRequest { are_own: false, ..asked(&there, "there") };
+    said_no(disk.post::<Done>("/storage-server/forget", &other).await);
     for id in ["", "ab", "no id at all", "zz zz"] {
-        let other = api::storages::AskForget { ids: vec![id.into()], ..asked(&there, "there") };
-        said_no(disk.post::<Done>("/storage/forget", &other).await);
+        let other =
+            api::storage_servers::ForgetRequest { ids: vec![id.into()], ..asked(&there, "there") };
+        said_no(disk.post::<Done>("/storage-server/forget", &other).await);
     }
-    let strange = api::storages::AskForget { serial: "00".into(), ..asked(&there, "there") };
-    said_no(disk.post::<Done>("/storage/forget", &strange).await);
+    let strange =
+        api::storage_servers::ForgetRequest { serial: "00".into(), ..asked(&there, "there") };
+    said_no(disk.post::<Done>("/storage-server/forget", &strange).await);
     let forgotten = async || {
         let audit: api::status::Audit = rig.admin().get("/audit?limit=1000").await.unwrap();
         audit.entries.iter().filter(|entry| entry.action == "snapshot.forget").count()
     };
     assert_eq!(forgotten().await, 0);
-    let _: Done = disk.post("/storage/forget", &asked(&there, "there")).await.unwrap();
+    let _: Done = disk.post("/storage-server/forget", &asked(&there, "there")).await.unwrap();
     assert_eq!(forgotten().await, 1);
 }
 
@@ -394,16 +410,19 @@ async fn a_storage_server_learns_of_no_grants_to_domains_elsewhere() {
     let rig = Rig::start().await;
     start(&rig).await;
     let (_web, _reader) = (node(&rig, on_disk("web")).await, node(&rig, new_token("reader")).await);
-    let read_by_reader =
-        |domain: &str| Reader { node: "reader".parse().unwrap(), domain: domain.parse().unwrap() };
+    let read_by_reader = |domain: &str| GrantedReader {
+        node: "reader".parse().unwrap(),
+        domain: domain.parse().unwrap(),
+    };
     for domain in ["web", "reader"] {
         let (node, domain) = ("reader".parse().unwrap(), domain.parse().unwrap());
         let _ = rig.admin().post::<Done>("/grants", &Grant { node, domain, until: None }).await;
     }
     let readers = vec![read_by_reader("web"), read_by_reader("reader"), read_by_reader("none")];
-    let news = StorageNews { readers, ..news(Vec::new()) };
-    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
-    let told: StorageTold = disk.post("/storage/news", &news).await.unwrap();
+    let news = Heartbeat { readers, ..news(Vec::new()) };
+    let disk =
+        storage_server::StorageIdentity::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let told: HeartbeatReply = disk.post("/storage-server/heartbeat", &news).await.unwrap();
     assert_eq!(told.withdrawn, [read_by_reader("reader"), read_by_reader("none")]);
 }
 
@@ -412,23 +431,25 @@ async fn who_was_revoked_is_told_so_and_a_revoked_storage_server_is_told_nothing
     let rig = Rig::start().await;
     start(&rig).await;
     let web = node(&rig, NewToken { role: Role::WriteOnly, ..on_disk("web") }).await;
-    let disk = storage::Storage::load(&rig.folder("disk")).unwrap().client().unwrap();
-    let asked = AdmitNode {
+    let disk =
+        storage_server::StorageIdentity::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let asked = NodeConnection {
         serial: web.certificate.serial.clone(),
         node: web.agent.node.clone(),
         address: Ipv4Addr::LOCALHOST.into(),
     };
-    let _: NodeAdmitted = disk.post("/storage/admit", &asked).await.unwrap();
-    let with_node = StorageNews { nodes: vec![asked.clone()], ..news(Vec::new()) };
-    let told: StorageTold = disk.post("/storage/news", &with_node).await.unwrap();
+    let _: AdmitReply = disk.post("/storage-server/admit", &asked).await.unwrap();
+    let with_node = Heartbeat { nodes: vec![asked.clone()], ..news(Vec::new()) };
+    let told: HeartbeatReply = disk.post("/storage-server/heartbeat", &with_node).await.unwrap();
     assert!(told.revoked.is_empty());
     let nodes: Nodes = rig.admin().get("/nodes").await.unwrap();
     assert!(nodes.nodes[0].connected, "the list of nodes has who is connected elsewhere");
     let _: Done = rig.admin().post("/nodes/web/revoke", &()).await.unwrap();
-    let told: StorageTold = disk.post("/storage/news", &with_node).await.unwrap();
+    let told: HeartbeatReply = disk.post("/storage-server/heartbeat", &with_node).await.unwrap();
     assert_eq!(told.revoked, std::slice::from_ref(&asked.serial));
-    said_no(disk.post::<NodeAdmitted>("/storage/admit", &asked).await);
-    let _: Done = rig.admin().post("/storages/disk/revoke", &()).await.unwrap();
-    let failure = said_no(disk.post::<StorageTold>("/storage/news", &news(Vec::new())).await);
+    said_no(disk.post::<AdmitReply>("/storage-server/admit", &asked).await);
+    let _: Done = rig.admin().post("/storage-servers/disk/revoke", &()).await.unwrap();
+    let failure =
+        said_no(disk.post::<HeartbeatReply>("/storage-server/heartbeat", &news(Vec::new())).await);
     assert!(failure.message.contains("'disk' is revoked"), "{failure:?}");
 }

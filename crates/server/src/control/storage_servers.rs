@@ -3,24 +3,26 @@
 //! A storage server holds repositories and no key of them. It asks here who may do what, about domains that lie on it
 //! and no others.
 
+mod heartbeat;
 mod names;
-mod news;
 
-pub use news::StorageTable;
+pub use heartbeat::StorageServerTable;
 
 use super::access_control::no;
 use super::admission::is_forked;
-use super::enroll::{VALID_SECS_DEFAULT, VALID_SECS_MAX, certificate, checked_version, token_hash};
+use super::enroll::{
+    VALID_SECS_DEFAULT, VALID_SECS_MAX, certificate, checked_version, renew_reply, token_hash,
+};
 use super::{Control, Error, Result, SERVER, random};
 use crate::access_control::{Node, Peer};
-use api::enroll::{Renew, Renewed};
-use api::storages::{
-    AccessGiven, AdmitNode, AskAccess, EnrollStorage, EnrolledStorage, NewStorageToken,
-    NodeAdmitted, Storage, StorageTokenMade, Storages,
+use api::enroll::{RenewReply, RenewRequest};
+use api::storage_servers::{
+    AccessReply, AccessRequest, AdmitReply, EnrollStorageServerReply, EnrollStorageServerRequest,
+    IssuedStorageServerToken, NewStorageServerToken, NodeConnection, StorageServer, StorageServers,
 };
 use api::{Name, Token};
 use catalog::certificates::{Holder, Renewal};
-use catalog::storages::{StorageEnrollment, StorageTokenUse};
+use catalog::storage_servers::{StorageServerEnrollment, StorageServerTokenUse};
 use catalog::tokens::TokenHash;
 use ids::KeyId;
 use pki::ServerNames;
@@ -31,7 +33,7 @@ const PREFIX: &str = "storage:";
 
 /// A storage server, by the certificate that it showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownStorage {
+pub struct AdmittedStorageServer {
     /// Its name.
     pub name: Name,
     /// Serial number of the certificate.
@@ -43,56 +45,66 @@ impl Control {
     ///
     /// # Errors
     /// [`super::Error::Catalog`], [`super::Error::NoRandom`].
-    pub fn make_storage_token(&self, who: &str, new: &NewStorageToken) -> Result<StorageTokenMade> {
+    pub fn make_storage_server_token(
+        &self,
+        who: &str,
+        new: &NewStorageServerToken,
+    ) -> Result<IssuedStorageServerToken> {
         let by = self.by(who);
         let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);
         let token =
             Token { secret: *random::<16>()?, ca_fingerprint: self.ca_fingerprint_prefix() };
         let hash = pki::fingerprint(&token.secret);
-        self.catalog.add_storage_token(by, &hash, &new.storage, expires)?;
-        let replaces = self.catalog.storage(&new.storage)?.is_some();
+        self.catalog.add_storage_server_token(by, &hash, &new.storage, expires)?;
+        let replaces = self.catalog.storage_server(&new.storage)?.is_some();
         let (token, server, storage) = (token.to_text(), self.address(), new.storage.clone());
-        Ok(StorageTokenMade { token, storage, server, expires, replaces })
+        Ok(IssuedStorageServerToken { token, storage, server, expires, replaces })
     }
 
     /// Makes a storage server of who holds a good token.
     ///
     /// # Errors
     /// As [`Control::enroll`].
-    pub fn enroll_storage(&self, from: IpAddr, request: &EnrollStorage) -> Result<EnrolledStorage> {
+    pub fn enroll_storage_server(
+        &self,
+        from: IpAddr,
+        request: &EnrollStorageServerRequest,
+    ) -> Result<EnrollStorageServerReply> {
         self.guard.check(from)?;
         let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
         let sent = digest(request);
-        let look = || self.catalog.storage_token(&hash, &sent, self.now_secs());
+        let look = || self.catalog.storage_server_token(&hash, &sent, self.now_secs());
         match look().inspect_err(|_| self.guard.failed(from))? {
-            StorageTokenUse::Answered(answer) => Ok(*answer),
+            StorageServerTokenUse::Answered(answer) => Ok(*answer),
             // Once more when it is its turn: the same request may have come twice.
-            StorageTokenUse::Good(name) => self.keys.take(&name, || match look()? {
-                StorageTokenUse::Answered(answer) => Ok(*answer),
-                StorageTokenUse::Good(name) => self.enroll_storage_as(&name, &hash, &sent, request),
+            StorageServerTokenUse::Good(name) => self.keys.take(&name, || match look()? {
+                StorageServerTokenUse::Answered(answer) => Ok(*answer),
+                StorageServerTokenUse::Good(name) => {
+                    self.enroll_storage_server_as(&name, &hash, &sent, request)
+                }
             }),
         }
     }
 
-    fn enroll_storage_as(
+    fn enroll_storage_server_as(
         &self,
         name: &Name,
         token: &TokenHash,
         sent: &[u8; 32],
-        request: &EnrollStorage,
-    ) -> Result<EnrolledStorage> {
+        request: &EnrollStorageServerRequest,
+    ) -> Result<EnrollStorageServerReply> {
         let version = checked_version(&request.version)?;
         let names = self.checked_names(name, &request.names)?;
         let issued = self.issue_storage(name, &names, &request.request)?;
-        let answer = EnrolledStorage {
+        let answer = EnrollStorageServerReply {
             storage: name.clone(),
             certificate: issued.pem.clone(),
             ca_certificate: self.ca_pem.clone(),
             expires: issued.not_after_secs,
         };
         let (certificate, answer_ref, names) = (certificate(&issued), &answer, &names[..]);
-        let new = StorageEnrollment {
+        let new = StorageServerEnrollment {
             token,
             request: sent,
             answer: answer_ref,
@@ -100,7 +112,7 @@ impl Control {
             names,
             version,
         };
-        self.catalog.enroll_storage(self.by(SERVER), new)?;
+        self.catalog.enroll_storage_server(self.by(SERVER), new)?;
         Ok(answer)
     }
 
@@ -115,9 +127,9 @@ impl Control {
     /// # Errors
     /// [`super::Error::Refused`] when it is none that is known, in time and not revoked, or when another machine has shown
     /// a later one.
-    pub fn let_storage_in(&self, peer: &Peer) -> Result<ShownStorage> {
+    pub fn admit_storage_server(&self, peer: &Peer) -> Result<AdmittedStorageServer> {
         let facts = pki::inspect(&peer.certificate)?;
-        let known = self.catalog.certificate(Holder::Storage, &facts.serial)?;
+        let known = self.catalog.certificate(Holder::StorageServer, &facts.serial)?;
         let known = known.filter(|it| facts.common_name == format!("{PREFIX}{}", it.holder));
         let known =
             known.ok_or_else(|| no("this certificate is of no storage server".to_owned(), ""))?;
@@ -130,19 +142,19 @@ impl Control {
             return Err(no(format!("the certificate of '{name}' has ended"), &enroll_again(&name)));
         }
         if is_forked(&known, now_secs) {
-            self.catalog.forked(self.by(SERVER), Holder::Storage, &name, &facts.serial)?;
-            return Err(self.storage_has_forked(&name, &facts.serial));
+            self.catalog.forked(self.by(SERVER), Holder::StorageServer, &name, &facts.serial)?;
+            return Err(self.storage_server_has_forked(&name, &facts.serial));
         }
         if !known.used {
-            self.catalog.certificate_used(Holder::Storage, &facts.serial, now_secs)?;
+            self.catalog.certificate_used(Holder::StorageServer, &facts.serial, now_secs)?;
         }
-        Ok(ShownStorage { name, serial: facts.serial })
+        Ok(AdmittedStorageServer { name, serial: facts.serial })
     }
 
     /// Two have the certificates of one storage server: neither is told anything more, and nodes are not sent there.
-    fn storage_has_forked(&self, storage: &Name, serial: &str) -> Error {
+    fn storage_server_has_forked(&self, storage: &Name, serial: &str) -> Error {
         self.live.revoke_node(&format!("{PREFIX}{storage}"));
-        self.lose_storage(storage);
+        self.drop_storage_server(storage);
         tracing::error!(%storage, serial, "ALARM: two machines show certificates of one storage server; both are stopped");
         let message = format!(
             "another machine has shown the certificates of the storage server '{storage}': both are stopped"
@@ -152,13 +164,13 @@ impl Control {
 
     /// A storage server on a data connection: it may measure the way to here. Under its name, which no node can have, it
     /// opens nothing. `None` for who is no storage server.
-    pub(crate) fn let_measure(&self, peer: &Peer) -> Result<Option<Node>> {
+    pub(crate) fn admit_to_measure(&self, peer: &Peer) -> Result<Option<Node>> {
         let facts = pki::inspect(&peer.certificate)?;
         if !facts.common_name.starts_with(PREFIX) {
             return Ok(None);
         }
         let revoked = self.live.flag(&facts.serial, &facts.common_name);
-        self.let_storage_in(peer)?;
+        self.admit_storage_server(peer)?;
         Ok(Some(Node { name: facts.common_name, serial: facts.serial, revoked }))
     }
 
@@ -168,17 +180,22 @@ impl Control {
     /// # Errors
     /// [`super::Error::Pki`] for a bad request; [`super::Error::Catalog`] when it was revoked meanwhile;
     /// [`super::Error::Refused`] when two machines renew from one certificate.
-    pub fn renew_storage(&self, shown: &ShownStorage, request: &Renew) -> Result<Renewed> {
+    pub fn renew_storage_server(
+        &self,
+        shown: &AdmittedStorageServer,
+        request: &RenewRequest,
+    ) -> Result<RenewReply> {
         let version = checked_version(&request.version)?;
         let storage = &shown.name;
-        let missing = || catalog::Error::Missing { what: "storage", name: storage.to_string() };
-        let names = self.catalog.storage(storage)?.ok_or_else(missing)?.names;
+        let missing =
+            || catalog::Error::Missing { what: "storage server", name: storage.to_string() };
+        let names = self.catalog.storage_server(storage)?.ok_or_else(missing)?.names;
         self.lead_to_one_machine(&names)?;
         let issued = self.issue_storage(storage, &names, &request.request)?;
         let (who, key) = (format!("storage {storage}"), pki::request::key_of(&request.request)?);
         let next = certificate(&issued);
         let asked = Renewal {
-            of: Holder::Storage,
+            of: Holder::StorageServer,
             holder: storage,
             predecessor: &shown.serial,
             key: &key,
@@ -186,26 +203,18 @@ impl Control {
             pem: &issued.pem,
             version,
         };
-        match self.catalog.renew(self.by(&who), asked)? {
-            catalog::certificates::Renewed::New => {
-                Ok(Renewed { certificate: issued.pem, expires: issued.not_after_secs })
-            }
-            catalog::certificates::Renewed::Before { pem, not_after } => {
-                Ok(Renewed { certificate: pem, expires: not_after })
-            }
-            catalog::certificates::Renewed::Forked => {
-                Err(self.storage_has_forked(storage, &shown.serial))
-            }
-        }
+        let renewed = self.catalog.renew(self.by(&who), asked)?;
+        renew_reply(renewed, issued)
+            .ok_or_else(|| self.storage_server_has_forked(storage, &shown.serial))
     }
 
     /// Whether a node may connect to a storage server.
     ///
     /// # Errors
     /// [`super::Error::Refused`].
-    pub fn admit_for_storage(&self, asked: &AdmitNode) -> Result<NodeAdmitted> {
+    pub fn admit_for_storage_server(&self, asked: &NodeConnection) -> Result<AdmitReply> {
         self.known_node(&asked.serial, &asked.node, Some(asked.address))?;
-        Ok(NodeAdmitted { limits: self.limit_for(asked.node.as_str(), asked.address) })
+        Ok(AdmitReply { limits: self.limit_for(asked.node.as_str(), asked.address) })
     }
 
     /// The node that a storage server speaks of, when it may connect.
@@ -222,14 +231,18 @@ impl Control {
             not_before_secs: 0,
             not_after_secs: i64::MAX,
         };
-        self.let_in_by(&facts, address)
+        self.admit_by_facts(&facts, address)
     }
 
     /// What a node may do with a domain that lies on `storage`.
     ///
     /// # Errors
     /// [`super::Error::Refused`], also when the domain lies elsewhere.
-    pub fn access_for_storage(&self, storage: &Name, asked: &AskAccess) -> Result<AccessGiven> {
+    pub fn access_for_storage_server(
+        &self,
+        storage: &Name,
+        asked: &AccessRequest,
+    ) -> Result<AccessReply> {
         let node = self.known_node(&asked.serial, &asked.node, None)?;
         let access = self.access_of(&node, asked.domain.as_ref().map(Name::as_str))?;
         let domain = super::access_control::parse(&access.domain)?;
@@ -240,7 +253,7 @@ impl Control {
         let (may_write, may_read, may_init) = (access.may_write, access.may_read, access.may_init);
         let key = access.key.map(|key| KeyId(key).to_string());
         let settings = access.settings.unwrap_or_default();
-        Ok(AccessGiven { domain, may_write, may_read, may_init, key, settings })
+        Ok(AccessReply { domain, may_write, may_read, may_init, key, settings })
     }
 
     pub(super) fn lies_on(&self, storage: &Name, domain: &Name) -> Result<bool> {
@@ -252,10 +265,10 @@ impl Control {
     ///
     /// # Errors
     /// [`super::Error::Catalog`] when there is none.
-    pub fn revoke_storage(&self, who: &str, storage: &Name) -> Result<()> {
-        self.catalog.revoke_storage(self.by(who), storage)?;
+    pub fn revoke_storage_server(&self, who: &str, storage: &Name) -> Result<()> {
+        self.catalog.revoke_storage_server(self.by(who), storage)?;
         self.live.revoke_node(&format!("{PREFIX}{storage}"));
-        self.lose_storage(storage);
+        self.drop_storage_server(storage);
         Ok(())
     }
 
@@ -263,22 +276,23 @@ impl Control {
     ///
     /// # Errors
     /// [`super::Error::Catalog`].
-    pub fn list_storages(&self) -> Result<Storages> {
-        let storages = self.catalog.storages()?.into_iter().map(|storage| Storage {
-            connected: self.storages.is_connected(&storage.name),
-            name: storage.name,
-            names: storage.names,
-            port: storage.port,
-            made: storage.made,
-            last_seen: storage.last_seen,
-            version: storage.version,
-            revoked: storage.revoked,
-            domains: storage.domains,
-            alarm: storage.alarm,
-            free_bytes: storage.bytes[0],
-            total_bytes: storage.bytes[1],
-        });
-        Ok(Storages { storages: storages.collect() })
+    pub fn list_storage_servers(&self) -> Result<StorageServers> {
+        let storage_servers =
+            self.catalog.storage_servers()?.into_iter().map(|storage| StorageServer {
+                connected: self.storage_servers.is_connected(&storage.name),
+                name: storage.name,
+                names: storage.names,
+                port: storage.port,
+                made: storage.made,
+                last_seen: storage.last_seen,
+                version: storage.version,
+                revoked: storage.revoked,
+                domains: storage.domains,
+                alarm: storage.alarm,
+                free_bytes: storage.bytes[0],
+                total_bytes: storage.bytes[1],
+            });
+        Ok(StorageServers { storage_servers: storage_servers.collect() })
     }
 }
 
@@ -290,6 +304,6 @@ fn enroll_again(storage: &Name) -> String {
 }
 
 /// What tells one request from another: who sends the same again gets the same answer.
-fn digest(request: &EnrollStorage) -> [u8; 32] {
+fn digest(request: &EnrollStorageServerRequest) -> [u8; 32] {
     pki::fingerprint(format!("{}\0{}", request.request, request.names.join("\0")).as_bytes())
 }

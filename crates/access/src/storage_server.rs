@@ -10,7 +10,7 @@ use crate::files::{self, read};
 use crate::identity::damaged;
 use crate::renew::{answered, turn, wanted};
 use crate::{Client, Error, Result, Url};
-use api::storages::{EnrollStorage, EnrolledStorage};
+use api::storage_servers::{EnrollStorageServerReply, EnrollStorageServerRequest};
 use api::{Name, Token};
 use data_encoding::HEXLOWER;
 use pki::NodeKey;
@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 /// Who this machine is, as a storage server.
-pub struct Storage {
+pub struct StorageIdentity {
     /// What the folder says.
     pub settings: Settings,
     /// Where the server is.
@@ -53,7 +53,7 @@ pub struct Storage {
     pub pem: Zeroizing<String>,
 }
 
-impl Storage {
+impl StorageIdentity {
     /// Reads the folder.
     ///
     /// # Errors
@@ -113,23 +113,23 @@ pub async fn enroll(
     folder: &Path,
     (listen, names): (SocketAddr, &[String]),
     replace: bool,
-) -> Result<EnrolledStorage> {
+) -> Result<EnrollStorageServerReply> {
     let (server, token) = (url.parse::<Url>()?, Token::parse(token)?);
-    if !replace && let Ok(known) = Storage::load(folder) {
+    if !replace && let Ok(known) = StorageIdentity::load(folder) {
         let (storage, server) = (known.settings.storage.to_string(), known.settings.server);
         return Err(Error::StorageEnrolled { storage, server });
     }
     files::make_folder(folder)?;
     let pending = pending(folder, &token)?;
     let tls = pki::client::pinned_config(&token.ca_fingerprint, pki::ALPN_HTTP)?;
-    let request = EnrollStorage {
+    let request = EnrollStorageServerRequest {
         secret: token.secret_text(),
         request: pending.request.clone(),
         names: names.to_vec(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let client = Client::new(server.clone(), Arc::new(tls));
-    let told: EnrolledStorage = client.post("/storage/enroll", &request).await?;
+    let told: EnrollStorageServerReply = client.post("/storage-server/enroll", &request).await?;
     let ca = pki::client::certificate_of(&told.ca_certificate)?;
     if pki::fingerprint(&ca)[..16] != token.ca_fingerprint {
         return Err(Error::Stranger { server: server.place() });
@@ -142,7 +142,12 @@ pub async fn enroll(
 }
 
 /// What was there counts no more from the first step on, and what is new from the last.
-fn keep(folder: &Path, told: &EnrolledStorage, key_pem: &str, settings: &Settings) -> Result<()> {
+fn keep(
+    folder: &Path,
+    told: &EnrollStorageServerReply,
+    key_pem: &str,
+    settings: &Settings,
+) -> Result<()> {
     files::remove(&folder.join(SETTINGS))?;
     files::write(&folder.join(CA), &told.ca_certificate)?;
     let pem = Zeroizing::new(format!("{}{key_pem}", told.certificate));
@@ -175,12 +180,13 @@ fn pending(folder: &Path, token: &Token) -> Result<Pending> {
 /// [`Error::Server`] when the storage server is revoked; others when the way to the server is the trouble.
 pub async fn renew(folder: &Path) -> Result<()> {
     let _turn = turn(folder).await?;
-    let storage = Storage::load(folder)?;
+    let storage = StorageIdentity::load(folder)?;
     let key = wanted(folder, &storage.certificate.serial)?;
     let key_pem = Zeroizing::new(key.key_pem);
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let request = api::enroll::Renew { request: key.request_pem, version };
-    let renewed: api::enroll::Renewed = storage.client()?.post("/storage/renew", &request).await?;
+    let request = api::enroll::RenewRequest { request: key.request_pem, version };
+    let renewed: api::enroll::RenewReply =
+        storage.client()?.post("/storage-server/renew", &request).await?;
     pki::client::certificate_of(&renewed.certificate)?;
     let pem = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(CERTIFICATE), &pem)?;

@@ -1,4 +1,4 @@
-//! What the governing server does with a repository on a storage server: a few calls of the data protocol, each over a
+//! What the control server does with a repository on a storage server: a few calls of the data protocol, each over a
 //! connection of its own with a certificate that is made for it and kept nowhere.
 
 use super::repositories::Slot;
@@ -21,8 +21,8 @@ use tokio_rustls::client::TlsStream;
 use transport::frames::FrameReader;
 use transport::rate::Rate;
 
-/// In the certificate by which a storage server knows the governing server. No node can have this name.
-pub const GOVERNING: &str = "icecore:server";
+/// In the certificate by which a storage server knows the control server. No node can have this name.
+pub const CONTROL_SERVER: &str = "icecore:server";
 
 /// The first version with packets for the key list.
 const VERSION_SLOTS: u16 = 3;
@@ -32,14 +32,14 @@ const SLOTS_MAX: usize = 64 << 10;
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// For each answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Questions on the way at once.
+/// Requests in flight at once.
 const ASKED_AHEAD: usize = 64;
 /// Snapshots of one domain that are listed, and bytes of their files: a storage server may have any number to tell of.
 const SNAPSHOTS_LISTED_MAX: usize = 1 << 18;
 const SNAPSHOTS_BYTES_MAX: usize = 256 << 20;
 
 /// A domain on a storage server.
-pub(crate) struct Elsewhere {
+pub(crate) struct RemoteDomain {
     storage: Name,
     host: String,
     port: u16,
@@ -49,24 +49,24 @@ pub(crate) struct Elsewhere {
 
 impl Control {
     /// The domain `domain` on the storage server `storage`.
-    pub(crate) fn on_storage(&self, storage: &Name, domain: &Name) -> Result<Elsewhere> {
-        let (host, port) = self.place_of(storage)?;
+    pub(crate) fn remote_domain(&self, storage: &Name, domain: &Name) -> Result<RemoteDomain> {
+        let (host, port) = self.address_of_storage_server(storage)?;
         let key = pki::NodeKey::generate()?;
-        let issued = self.ca.issue_node(&key.request_pem, GOVERNING, self.now_secs())?;
+        let issued = self.ca.issue_node(&key.request_pem, CONTROL_SERVER, self.now_secs())?;
         let identity = Some((issued.pem.as_str(), key.key_pem.as_str()));
         let tls = pki::client::client_config(&self.ca_pem, identity, protocol::ALPN)?;
         let (storage, domain, tls) = (storage.clone(), domain.clone(), Arc::new(tls));
-        Ok(Elsewhere { storage, host, port, domain, tls })
+        Ok(RemoteDomain { storage, host, port, domain, tls })
     }
 }
 
 /// An open connection.
-struct Talk {
+struct Exchange {
     reader: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
     write: WriteHalf<TlsStream<TcpStream>>,
 }
 
-impl Elsewhere {
+impl RemoteDomain {
     /// What the repository is; `None` when there is none.
     pub(crate) fn config(&self) -> Result<Option<Config>> {
         let config = self.wait(async { self.connect().await.map(|(_, config)| config) })?;
@@ -84,11 +84,11 @@ impl Elsewhere {
     /// The key slots.
     pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
         self.wait(async {
-            let (mut talk, _) = self.connect().await?;
+            let (mut exchange, _) = self.connect().await?;
             let mut all: Vec<Slot> = Vec::new();
             loop {
                 let after = all.last().map(|(id, _)| *id);
-                let (slots, more, _) = self.slots_after(&mut talk, after).await?;
+                let (slots, more, _) = self.slots_after(&mut exchange, after).await?;
                 all.extend(slots);
                 // A list that does not rise would be asked for ever.
                 match all.last().map(|(id, _)| *id) {
@@ -102,23 +102,23 @@ impl Elsewhere {
     /// The key list.
     pub(crate) fn key_list(&self) -> Result<Option<Vec<u8>>> {
         self.wait(async {
-            let (mut talk, _) = self.connect().await?;
-            let (_, _, key_list) = self.slots_after(&mut talk, None).await?;
+            let (mut exchange, _) = self.connect().await?;
+            let (_, _, key_list) = self.slots_after(&mut exchange, None).await?;
             Ok(Some(key_list).filter(|key_list| !key_list.is_empty()))
         })
     }
 
     async fn slots_after(
         &self,
-        talk: &mut Talk,
+        exchange: &mut Exchange,
         after: Option<KeyId>,
     ) -> Result<(Vec<Slot>, bool, Vec<u8>)> {
-        self.send(talk, &[Packet::ListSlots { after }]).await?;
-        match self.done(self.receive(talk).await?)? {
+        self.send(exchange, &[Packet::ListSlots { after }]).await?;
+        match self.done(self.receive(exchange).await?)? {
             Packet::SlotList { slots, more, key_list } => {
                 Ok((slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect(), more, key_list))
             }
-            other => Err(self.nonsense(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
@@ -130,8 +130,8 @@ impl Elsewhere {
     /// The names of the snapshots, oldest first.
     pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotRef>> {
         self.wait(async {
-            let (mut talk, _) = self.connect().await?;
-            let names = self.names(&mut talk).await?.into_iter();
+            let (mut exchange, _) = self.connect().await?;
+            let names = self.names(&mut exchange).await?.into_iter();
             Ok(names.map(|name| SnapshotRef { sequence: name.sequence, id: name.id }).collect())
         })
     }
@@ -152,19 +152,19 @@ impl Elsewhere {
         &self,
     ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
         self.wait(async {
-            let (mut talk, config) = self.connect().await?;
+            let (mut exchange, config) = self.connect().await?;
             let mut found = Vec::new();
             if config.is_empty() {
                 return Ok(found);
             }
-            let names = self.names(&mut talk).await?;
+            let names = self.names(&mut exchange).await?;
             let mut bytes = 0;
             for some in names.chunks(ASKED_AHEAD) {
                 let ask = |name: &SnapshotName| Packet::GetSnapshot { name: *name };
-                self.send(&mut talk, &some.iter().map(ask).collect::<Vec<_>>()).await?;
+                self.send(&mut exchange, &some.iter().map(ask).collect::<Vec<_>>()).await?;
                 for name in some {
                     let name = SnapshotRef { sequence: name.sequence, id: name.id };
-                    found.extend(self.head(&mut talk, name, &mut bytes).await?);
+                    found.extend(self.head(&mut exchange, name, &mut bytes).await?);
                     if bytes > SNAPSHOTS_BYTES_MAX {
                         return Err(self.failed("its snapshots are too large to be listed"));
                     }
@@ -177,26 +177,26 @@ impl Elsewhere {
     /// The answer to `GetSnapshot`; nothing when it was forgotten meanwhile.
     async fn head(
         &self,
-        talk: &mut Talk,
+        exchange: &mut Exchange,
         name: SnapshotRef,
         bytes: &mut usize,
     ) -> Result<Option<std::result::Result<StoredSnapshot, SnapshotRef>>> {
-        match self.receive(talk).await? {
+        match self.receive(exchange).await? {
             Packet::Snapshot { file, .. } => {
                 *bytes += file.len();
                 Ok(Some(decode(name, &file).map_err(|_| name)))
             }
             Packet::Fault { code, .. } if code == Code::SnapshotMissing as u16 => Ok(None),
             Packet::Fault { .. } => Ok(Some(Err(name))),
-            other => Err(self.nonsense(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    async fn names(&self, talk: &mut Talk) -> Result<Vec<SnapshotName>> {
+    async fn names(&self, exchange: &mut Exchange) -> Result<Vec<SnapshotName>> {
         let (mut all, mut after) = (Vec::<SnapshotName>::new(), 0);
         loop {
-            self.send(talk, &[Packet::ListSnapshots { after }]).await?;
-            match self.done(self.receive(talk).await?)? {
+            self.send(exchange, &[Packet::ListSnapshots { after }]).await?;
+            match self.done(self.receive(exchange).await?)? {
                 Packet::SnapshotList { names, more } => {
                     // A list that does not rise, or has no end, would be asked for ever.
                     let last = checked(&names, after, all.len()).map_err(|why| self.failed(why))?;
@@ -206,7 +206,7 @@ impl Elsewhere {
                     }
                     after = last;
                 }
-                other => return Err(self.nonsense(&other)),
+                other => return Err(self.unexpected(&other)),
             }
         }
     }
@@ -214,9 +214,9 @@ impl Elsewhere {
     /// One question, and its answer.
     fn ask(&self, packet: Packet) -> Result<Packet> {
         self.wait(async {
-            let (mut talk, _) = self.connect().await?;
-            self.send(&mut talk, &[packet]).await?;
-            self.done(self.receive(&mut talk).await?)
+            let (mut exchange, _) = self.connect().await?;
+            self.send(&mut exchange, &[packet]).await?;
+            self.done(self.receive(&mut exchange).await?)
         })
     }
 
@@ -227,7 +227,7 @@ impl Elsewhere {
     }
 
     /// A connection with the domain open, and its settings.
-    async fn connect(&self) -> Result<(Talk, Vec<u8>)> {
+    async fn connect(&self) -> Result<(Exchange, Vec<u8>)> {
         let connected = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
             let stream = stream.map_err(|error| self.failed(error))?;
@@ -235,42 +235,42 @@ impl Elsewhere {
             let name = name.map_err(|error| self.failed(error))?;
             let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await;
             let (read, write) = tokio::io::split(stream.map_err(|error| self.failed(error))?);
-            let mut talk = Talk { reader: FrameReader::new(read, End::Server), write };
-            let config = self.open(&mut talk).await?;
-            Ok((talk, config))
+            let mut exchange = Exchange { reader: FrameReader::new(read, End::Server), write };
+            let config = self.open(&mut exchange).await?;
+            Ok((exchange, config))
         };
         let late = |_| self.failed(format!("no answer in {CONNECT_WITHIN:?}"));
         tokio::time::timeout(CONNECT_WITHIN, connected).await.map_err(late)?
     }
 
-    async fn open(&self, talk: &mut Talk) -> Result<Vec<u8>> {
+    async fn open(&self, exchange: &mut Exchange) -> Result<Vec<u8>> {
         let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
         let (oldest, newest) = (VERSION_SLOTS, VERSION_NEWEST);
-        self.send(talk, &[Packet::Hello { oldest, newest, program }]).await?;
-        self.done(self.receive(talk).await?)?;
+        self.send(exchange, &[Packet::Hello { oldest, newest, program }]).await?;
+        self.done(self.receive(exchange).await?)?;
         let domain = self.domain.to_string();
-        self.send(talk, &[Packet::Open { domain, purpose: Purpose::Read }]).await?;
-        match self.done(self.receive(talk).await?)? {
+        self.send(exchange, &[Packet::Open { domain, purpose: Purpose::Read }]).await?;
+        match self.done(self.receive(exchange).await?)? {
             Packet::Opened { config, .. } => Ok(config.0),
-            other => Err(self.nonsense(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
-    async fn send(&self, talk: &mut Talk, packets: &[Packet]) -> Result<()> {
+    async fn send(&self, exchange: &mut Exchange, packets: &[Packet]) -> Result<()> {
         let frames: Vec<u8> = packets.iter().flat_map(|packet| packet.frame(0)).collect();
         let sent = async {
-            talk.write.write_all(&frames).await?;
-            talk.write.flush().await
+            exchange.write.write_all(&frames).await?;
+            exchange.write.flush().await
         };
         sent.await.map_err(|error| self.failed(error))
     }
 
     /// The next packet that is an answer.
-    async fn receive(&self, talk: &mut Talk) -> Result<Packet> {
+    async fn receive(&self, exchange: &mut Exchange) -> Result<Packet> {
         let answer = async {
             loop {
-                let header = talk.reader.header().await?;
-                let body = talk.reader.body(header, &Rate::default()).await?;
+                let header = exchange.reader.header().await?;
+                let body = exchange.reader.body(header, &Rate::default()).await?;
                 match Packet::decode(header.kind, body)? {
                     Packet::Limits { .. } => {}
                     packet => return Ok::<_, transport::Error>(packet),
@@ -296,13 +296,13 @@ impl Elsewhere {
         Config::decode(&config).map(Some).map_err(|error| self.failed(error))
     }
 
-    fn nonsense(&self, packet: &Packet) -> Error {
+    fn unexpected(&self, packet: &Packet) -> Error {
         self.failed(format!("it answered with {}", packet.name()))
     }
 
     fn failed(&self, why: impl ToString) -> Error {
         let place = format!("{}:{}", self.host, self.port);
-        Error::Elsewhere { storage: self.storage.to_string(), place, why: why.to_string() }
+        Error::StorageServer { storage: self.storage.to_string(), place, why: why.to_string() }
     }
 }
 

@@ -7,7 +7,7 @@ mod rig;
 use access::{Client, Error, Identity};
 use api::commands::{CommandState, CommandUpdate, NewRestore, NodeCommand, NodeCommands};
 use api::domains::{Domains, Grant, Grants, Snapshots};
-use api::enroll::{KeyMade, NewKey, NewToken, Role};
+use api::enroll::{IssuedKey, NewKey, NewToken, Role};
 use api::jobs::{Job, JobState, Jobs};
 use api::limits::Limit;
 use api::nodes::Nodes;
@@ -47,7 +47,7 @@ async fn a_granted_node_gets_a_key_and_loses_it_with_the_grant() {
     let (spare_client, spare) = enroll(&rig, new_token("spare")).await;
     let folder = rig.control.access(&web, None).unwrap().path;
     let new = NewKey { domain: "web".parse().unwrap(), slot_secret: "07".repeat(32) };
-    let failure = refused(spare_client.post::<KeyMade>("/node/keys", &new).await.unwrap_err());
+    let failure = refused(spare_client.post::<IssuedKey>("/node/keys", &new).await.unwrap_err());
     assert_eq!(failure.name, "not-allowed");
     assert!(rig.control.access(&spare, Some("web")).is_err());
     assert!(!opens(&folder, [7; 32]));
@@ -55,7 +55,7 @@ async fn a_granted_node_gets_a_key_and_loses_it_with_the_grant() {
     let (node, domain) = ("spare".parse().unwrap(), "web".parse().unwrap());
     let grant = Grant { node, domain, until: None };
     let _: Done = rig.admin().post("/grants", &grant).await.unwrap();
-    let made: KeyMade = spare_client.post("/node/keys", &new).await.unwrap();
+    let made: IssuedKey = spare_client.post("/node/keys", &new).await.unwrap();
     assert_eq!(made.until, None);
     let access = rig.control.access(&spare, Some("web")).unwrap();
     assert_eq!((access.may_read, access.may_write, access.may_init), (true, false, false));
@@ -79,7 +79,7 @@ async fn a_key_of_a_grant_goes_when_its_time_is_over() {
     let grant = Grant { node, domain, until: Some(now.started + 3) };
     let _: Done = rig.admin().post("/grants", &grant).await.unwrap();
     let new = NewKey { domain: grant.domain, slot_secret: "07".repeat(32) };
-    let _: KeyMade = spare.post("/node/keys", &new).await.unwrap();
+    let _: IssuedKey = spare.post("/node/keys", &new).await.unwrap();
     rig.control.upkeep();
     assert!(opens(&folder, [7; 32]));
     tokio::time::sleep(std::time::Duration::from_millis(3_200)).await;
@@ -94,7 +94,7 @@ async fn a_write_only_node_reads_not_even_its_own_domain() {
     let (client, node) = enroll(&rig, new).await;
     assert!(!rig.control.access(&node, None).unwrap().may_read);
     let new = NewKey { domain: "web".parse().unwrap(), slot_secret: "07".repeat(32) };
-    assert_eq!(refused(client.post::<KeyMade>("/node/keys", &new).await.unwrap_err()).code, 13);
+    assert_eq!(refused(client.post::<IssuedKey>("/node/keys", &new).await.unwrap_err()).code, 13);
 }
 
 #[tokio::test]

@@ -4,31 +4,31 @@ use super::*;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// A governing server that says what it was told to say.
+/// A control server that says what it was told to say.
 #[derive(Default)]
 struct Told {
     answers: Mutex<Vec<Result<Value, ()>>>,
     asked: Mutex<Vec<(String, Value)>>,
 }
 
-impl Governing for Told {
-    fn post(&self, path: &str, body: Value) -> Result<Value, Trouble> {
+impl ControlServer for Told {
+    fn post(&self, path: &str, body: Value) -> Result<Value, ControlServerError> {
         self.asked.lock().push((path.to_owned(), body));
         let mut answers = self.answers.lock();
         match if answers.is_empty() { Err(()) } else { answers.remove(0) } {
             Ok(answer) => Ok(answer),
-            Err(()) => Err(Trouble::Away("nobody there".to_owned())),
+            Err(()) => Err(ControlServerError::Unreachable("nobody there".to_owned())),
         }
     }
 }
 
-fn storing(answers: Vec<Value>) -> (tempfile::TempDir, Arc<Told>, Arc<Storing>) {
+fn storage_server(answers: Vec<Value>) -> (tempfile::TempDir, Arc<Told>, Arc<StorageServer>) {
     let place = tempfile::tempdir().unwrap();
     let told = Arc::new(Told::default());
     *told.answers.lock() = answers.into_iter().map(Ok).collect();
     let folder = Folder::open_storage(place.path()).unwrap();
-    let storing = Storing::new(folder, told.clone()).unwrap();
-    (place, told, storing)
+    let storage_server = StorageServer::new(folder, told.clone()).unwrap();
+    (place, told, storage_server)
 }
 
 fn facts(node: &str) -> pki::Facts {
@@ -40,46 +40,46 @@ const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 #[test]
 fn a_node_is_admitted_limited_and_thrown_out_as_told() {
-    let (_place, told, storing) = storing(vec![
+    let (_place, told, storage_server) = storage_server(vec![
         json!({"limits": [5, 6]}),
         json!({"revoked": [], "limits": [[7, 8]], "jobs": []}),
         json!({"revoked": ["4a"], "limits": [[7, 8]], "jobs": []}),
     ]);
-    let node = storing.admit_node(&facts("web"), HOME).unwrap();
-    assert_eq!(storing.bandwidth(&node, HOME), [5, 6]);
-    storing.admit_node(&facts("web"), HOME).unwrap();
+    let node = storage_server.admit_node(&facts("web"), HOME).unwrap();
+    assert_eq!(storage_server.bandwidth(&node, HOME), [5, 6]);
+    storage_server.admit_node(&facts("web"), HOME).unwrap();
     assert_eq!(told.asked.lock().len(), 1, "a fresh answer is believed");
-    storing.tell().unwrap();
-    assert_eq!((storing.bandwidth(&node, HOME), node.is_revoked()), ([7, 8], false));
-    storing.tell().unwrap();
+    storage_server.tell().unwrap();
+    assert_eq!((storage_server.bandwidth(&node, HOME), node.is_revoked()), ([7, 8], false));
+    storage_server.tell().unwrap();
     assert!(node.is_revoked());
-    let refused = storing.admit_node(&facts("web"), HOME).unwrap_err();
+    let refused = storage_server.admit_node(&facts("web"), HOME).unwrap_err();
     assert!(refused.of_the_moment, "nobody could be asked");
 }
 
 #[test]
 fn who_comes_while_the_governing_server_is_away_is_told_to_come_back() {
-    let (_place, _, storing) = storing(Vec::new());
-    assert!(storing.admit_node(&facts("web"), HOME).unwrap_err().of_the_moment);
+    let (_place, _, storage_server) = storage_server(Vec::new());
+    assert!(storage_server.admit_node(&facts("web"), HOME).unwrap_err().of_the_moment);
     let node = Node { name: "web".into(), serial: "4a".into(), revoked: Arc::default() };
-    assert!(storing.access(&node, None).unwrap_err().of_the_moment);
-    assert!(!storing.access(&node, Some("../x")).unwrap_err().of_the_moment);
+    assert!(storage_server.access(&node, None).unwrap_err().of_the_moment);
+    assert!(!storage_server.access(&node, Some("../x")).unwrap_err().of_the_moment);
 }
 
 #[test]
 fn the_end_of_a_job_is_told_until_it_was_heard() {
     let told = json!({"revoked": [], "limits": [], "jobs": [{"job": 9, "cancelled": true}]});
-    let (_place, asked, storing) = storing(vec![told.clone()]);
+    let (_place, asked, storage_server) = storage_server(vec![told.clone()]);
     let node = Node { name: "web".into(), serial: "4a".into(), revoked: Arc::default() };
-    let job = storing.job_begins(&node, "web", "backup", "/");
-    storing.tell().unwrap();
-    assert!(storing.is_cancelled(job));
-    storing.job_ends(job, &JobEnd::Complete { snapshot: Some("s".into()) }, "{}");
-    storing.job_ends(job, &JobEnd::Lost, "");
-    assert!(storing.tell().is_err());
+    let job = storage_server.job_begins(&node, "web", "backup", "/");
+    storage_server.tell().unwrap();
+    assert!(storage_server.is_cancelled(job));
+    storage_server.job_ends(job, &JobEnd::Complete { snapshot: Some("s".into()) }, "{}");
+    storage_server.job_ends(job, &JobEnd::Lost, "");
+    assert!(storage_server.tell().is_err());
     asked.answers.lock().extend([Ok(told), Ok(json!({"revoked": [], "limits": [], "jobs": []}))]);
-    storing.tell().unwrap();
-    storing.tell().unwrap();
+    storage_server.tell().unwrap();
+    storage_server.tell().unwrap();
     let jobs: Vec<Value> = asked.asked.lock().iter().map(|it| it.1["jobs"].clone()).collect();
     assert_eq!(jobs[2][0]["job"], 9);
     assert_eq!(jobs[2][0]["end"]["state"], "complete");
@@ -88,12 +88,15 @@ fn the_end_of_a_job_is_told_until_it_was_heard() {
 
 #[test]
 fn only_the_governing_server_governs() {
-    let (_place, _, storing) = storing(Vec::new());
+    let (_place, _, storage_server) = storage_server(Vec::new());
     let node = |name: &str| Node { name: name.into(), serial: "1".into(), revoked: Arc::default() };
-    assert!(storing.is_governing(&node(GOVERNING)) && !storing.is_governing(&node("icecore")));
-    assert!(GOVERNING.parse::<Name>().is_err(), "no node can have its name");
-    let access = storing.access(&node(GOVERNING), Some("web")).unwrap();
+    assert!(
+        storage_server.is_control_server(&node(CONTROL_SERVER))
+            && !storage_server.is_control_server(&node("icecore"))
+    );
+    assert!(CONTROL_SERVER.parse::<Name>().is_err(), "no node can have its name");
+    let access = storage_server.access(&node(CONTROL_SERVER), Some("web")).unwrap();
     assert!(access.may_init && !access.may_write);
-    assert!(storing.access(&node(GOVERNING), None).is_err());
-    assert!(storing.access(&node(GOVERNING), Some("../web")).is_err());
+    assert!(storage_server.access(&node(CONTROL_SERVER), None).is_err());
+    assert!(storage_server.access(&node(CONTROL_SERVER), Some("../web")).is_err());
 }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 /// Asks for a token with which one storage server enrolls.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NewStorageToken {
+pub struct NewStorageServerToken {
     /// The storage server's name.
     pub storage: Name,
     /// How long it is good, in seconds; an hour when missing.
@@ -19,7 +19,7 @@ pub struct NewStorageToken {
 
 /// Such a token, shown once.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct StorageTokenMade {
+pub struct IssuedStorageServerToken {
     /// The token: give it to the machine and to nobody else.
     pub token: String,
     /// The storage server's name.
@@ -37,7 +37,7 @@ pub struct StorageTokenMade {
 /// What a machine sends to become a storage server.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct EnrollStorage {
+pub struct EnrollStorageServerRequest {
     /// The secret of the token, hex.
     pub secret: String,
     /// Request for a certificate, PEM.
@@ -50,7 +50,7 @@ pub struct EnrollStorage {
 
 /// What a machine is when it has become a storage server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct EnrolledStorage {
+pub struct EnrollStorageServerReply {
     /// Its name.
     pub storage: Name,
     /// Its certificate, PEM: to serve under its names, and to ask the server.
@@ -65,7 +65,7 @@ pub struct EnrolledStorage {
 
 /// A storage server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Storage {
+pub struct StorageServer {
     /// Its name.
     pub name: Name,
     /// Names in its certificate; by the first one nodes call it.
@@ -103,15 +103,15 @@ pub struct Storage {
 
 /// All storage servers.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Storages {
+pub struct StorageServers {
     /// By name.
-    pub storages: Vec<Storage>,
+    pub storage_servers: Vec<StorageServer>,
 }
 
 /// A storage server asks whether a node may connect to it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AdmitNode {
+pub struct NodeConnection {
     /// Serial number of the certificate that the node showed and TLS has verified, hex.
     pub serial: String,
     /// The name in it.
@@ -123,7 +123,7 @@ pub struct AdmitNode {
 
 /// It may.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct NodeAdmitted {
+pub struct AdmitReply {
     /// Most bytes a second from the node, and to it; 0 for no limit.
     pub limits: [u64; 2],
 }
@@ -131,7 +131,7 @@ pub struct NodeAdmitted {
 /// A storage server asks what a node may do with a domain that lies on it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AskAccess {
+pub struct AccessRequest {
     /// Serial number of the node's certificate, hex.
     pub serial: String,
     /// The node.
@@ -144,7 +144,7 @@ pub struct AskAccess {
 /// Whether a node may forget snapshots of a domain that lies on the storage server that asks.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AskForget {
+pub struct ForgetRequest {
     /// Serial number of the node's certificate, hex.
     pub serial: String,
     /// The node.
@@ -161,7 +161,7 @@ pub struct AskForget {
 
 /// What it may.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct AccessGiven {
+pub struct AccessReply {
     /// The domain.
     pub domain: Name,
     /// May back up.
@@ -181,7 +181,7 @@ pub struct AccessGiven {
 /// What a storage server tells every second: how it is, who is connected, where jobs are.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct StorageNews {
+pub struct Heartbeat {
     /// Names this run of the storage server: numbers of jobs begin anew with each.
     pub run: String,
     /// The port at which it listens.
@@ -193,18 +193,18 @@ pub struct StorageNews {
     /// All bytes of its disk.
     pub total_bytes: u64,
     /// Who is connected.
-    pub nodes: Vec<AdmitNode>,
+    pub nodes: Vec<NodeConnection>,
     /// Jobs that run, and those that ended since the server last confirmed an end.
     pub jobs: Vec<StorageJob>,
     /// Who reads by a grant.
     #[serde(default)]
-    pub readers: Vec<Reader>,
+    pub readers: Vec<GrantedReader>,
 }
 
 /// A node that reads a domain by a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Reader {
+pub struct GrantedReader {
     /// The node.
     pub node: Name,
     /// The domain.
@@ -253,21 +253,21 @@ pub struct StorageJobEnd {
 
 /// What a storage server is told in turn.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-pub struct StorageTold {
+pub struct HeartbeatReply {
     /// Serial numbers, of those that are connected, that may stay no longer.
     pub revoked: Vec<String>,
     /// Limits of each that is connected, in the order of the question.
     pub limits: Vec<[u64; 2]>,
     /// The jobs, in the order of the question.
-    pub jobs: Vec<JobTold>,
+    pub jobs: Vec<JobReply>,
     /// Of the readers, those that may not go on.
     #[serde(default)]
-    pub withdrawn: Vec<Reader>,
+    pub withdrawn: Vec<GrantedReader>,
 }
 
 /// What is told of a job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-pub struct JobTold {
+pub struct JobReply {
     /// Its number in the server's list; missing when it was not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<u64>,

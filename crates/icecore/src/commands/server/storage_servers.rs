@@ -1,4 +1,4 @@
-//! `icecore server storages`.
+//! `icecore server storage-servers`.
 
 use super::look::maybe_bytes;
 use super::maybe;
@@ -7,41 +7,41 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Result;
-use api::storages::{Storage, Storages};
+use api::storage_servers::{StorageServer, StorageServers};
 use serde::Serialize;
 
 /// List the further storage servers.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore server storages\n\nTo add one: icecore server token NAME --storage"
+    after_help = "Example:\n  icecore server storage-servers\n\nTo add one: icecore server token NAME --storage"
 )]
 pub(crate) struct StoragesArgs {}
 
 #[derive(Serialize)]
 struct Count {
-    storages: usize,
+    storage_servers: usize,
 }
 
 impl StoragesArgs {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let Storages { storages } = reach.get("/storages")?;
+        let StorageServers { storage_servers } = reach.get("/storage-servers")?;
         context.out.line(&format!(
             "{:<16} {:<10} {:>8} {:>10} {:>10} {:<20} CALLED",
             "STORAGE", "STATE", "DOMAINS", "FREE", "OF", "LAST SEEN"
         ))?;
-        for storage in &storages {
+        for storage in &storage_servers {
             context.out.item("storage", storage, || row(storage))?;
         }
-        for storage in &storages {
+        for storage in &storage_servers {
             if let Some(alarm) = &storage.alarm {
                 context.out.note(&format!("ALARM: {}: {alarm}", storage.name));
             }
         }
-        context.out.summary(Code::Complete, &Count { storages: storages.len() })
+        context.out.summary(Code::Complete, &Count { storage_servers: storage_servers.len() })
     }
 }
 
-fn row(storage: &Storage) -> String {
+fn row(storage: &StorageServer) -> String {
     let state = match (storage.revoked, storage.connected) {
         _ if storage.alarm.is_some() => "ALARM",
         (true, _) => "revoked",

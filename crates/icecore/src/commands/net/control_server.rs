@@ -1,9 +1,9 @@
-//! TLS as the governing server has it towards storage servers, for who may read its files.
+//! TLS as the control server has it towards storage servers, for who may read its files.
 
 use crate::failure::Result;
 use access::Error;
-use server::control::elsewhere::GOVERNING;
 use server::control::folder::Folder;
+use server::control::remote_domain::CONTROL_SERVER;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn issued(ca_pem: &str, key_pem: &str) -> pki::Result<rustls::ClientConfig> {
     let ca = pki::CertificateAuthority::load(ca_pem, key_pem)?;
     let own = pki::NodeKey::generate()?;
     let now_secs = jiff::Timestamp::now().as_second();
-    let issued = ca.issue_node(&own.request_pem, GOVERNING, now_secs)?;
+    let issued = ca.issue_node(&own.request_pem, CONTROL_SERVER, now_secs)?;
     let identity = Some((issued.pem.as_str(), own.key_pem.as_str()));
     pki::client::client_config(ca_pem, identity, protocol::ALPN)
 }

@@ -1,6 +1,6 @@
 //! The repository of a domain, wherever it lies: with this server, or on a storage server.
 
-use super::elsewhere::Elsewhere;
+use super::remote_domain::RemoteDomain;
 use super::repositories::{self, Repositories, Slot};
 use super::{Control, Error, Result};
 use api::Name;
@@ -12,39 +12,44 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The repository of a domain.
-pub(crate) enum Held {
+pub(crate) enum DomainRepository {
     /// In this folder.
-    Here(PathBuf, Arc<dyn Repositories>),
+    Local(PathBuf, Arc<dyn Repositories>),
     /// On a storage server.
-    There(Elsewhere),
+    Remote(RemoteDomain),
 }
 
 impl Control {
     /// The repository of `domain`, on `storage` when that is some.
-    pub(crate) fn held(&self, domain: &Name, storage: Option<&Name>) -> Result<Held> {
+    pub(crate) fn domain_repository(
+        &self,
+        domain: &Name,
+        storage: Option<&Name>,
+    ) -> Result<DomainRepository> {
         match storage {
-            Some(storage) => self.on_storage(storage, domain).map(Held::There),
-            None => Ok(Held::Here(self.folder.domain(domain), self.repositories())),
+            Some(storage) => self.remote_domain(storage, domain).map(DomainRepository::Remote),
+            None => Ok(DomainRepository::Local(self.folder.domain(domain), self.repositories())),
         }
     }
 
     /// The repository of the domain of this name.
-    pub(crate) fn held_by_name(&self, domain: &Name) -> Result<Held> {
+    pub(crate) fn domain_repository_by_name(&self, domain: &Name) -> Result<DomainRepository> {
         let missing = || catalog::Error::Missing { what: "domain", name: domain.to_string() };
         let known = self.catalog.domain(domain)?.ok_or_else(missing)?;
-        self.held(domain, known.storage.as_ref())
+        self.domain_repository(domain, known.storage.as_ref())
     }
 
     /// Host and port at which nodes reach a storage server.
-    pub(crate) fn place_of(&self, storage: &Name) -> Result<(String, u16)> {
-        let missing = || catalog::Error::Missing { what: "storage", name: storage.to_string() };
-        let known = self.catalog.storage(storage)?.ok_or_else(missing)?;
+    pub(crate) fn address_of_storage_server(&self, storage: &Name) -> Result<(String, u16)> {
+        let missing =
+            || catalog::Error::Missing { what: "storage server", name: storage.to_string() };
+        let known = self.catalog.storage_server(storage)?.ok_or_else(missing)?;
         if known.revoked {
             let hint = format!("On the server: icecore server token {storage} --storage");
             let message = format!("the storage server '{storage}' is revoked");
             return Err(super::access_control::no(message, &hint));
         }
-        let unknown = || Error::Elsewhere {
+        let unknown = || Error::StorageServer {
             storage: storage.to_string(),
             place: "nowhere".to_owned(),
             why: "it has not run yet".to_owned(),
@@ -53,44 +58,44 @@ impl Control {
     }
 }
 
-impl Held {
+impl DomainRepository {
     /// What it is; `None` when there is none.
     pub(crate) fn config(&self) -> Result<Option<Config>> {
         match self {
-            Self::Here(folder, _) => Ok(repositories::config(folder)?),
-            Self::There(there) => there.config(),
+            Self::Local(folder, _) => Ok(repositories::config(folder)?),
+            Self::Remote(there) => there.config(),
         }
     }
 
     /// Makes it.
     pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
         match self {
-            Self::Here(folder, here) => Ok(here.init(folder, *config, keys)?),
-            Self::There(there) => there.init(config, keys),
+            Self::Local(folder, here) => Ok(here.init(folder, *config, keys)?),
+            Self::Remote(there) => there.init(config, keys),
         }
     }
 
     /// Its key list.
     pub(crate) fn key_list(&self) -> Result<Option<Vec<u8>>> {
         match self {
-            Self::Here(folder, _) => Ok(repositories::key_list(folder)?),
-            Self::There(there) => there.key_list(),
+            Self::Local(folder, _) => Ok(repositories::key_list(folder)?),
+            Self::Remote(there) => there.key_list(),
         }
     }
 
     /// Durably replaces its key list by the next one.
     pub(crate) fn put_key_list(&self, list: &[u8]) -> Result<()> {
         match self {
-            Self::Here(folder, here) => Ok(here.put_key_list(folder, list)?),
-            Self::There(there) => there.put_key_list(list),
+            Self::Local(folder, here) => Ok(here.put_key_list(folder, list)?),
+            Self::Remote(there) => there.put_key_list(list),
         }
     }
 
     /// The number of its newest snapshot; 0 when there is none.
     pub(crate) fn last_number(&self) -> Result<u64> {
         let names = match self {
-            Self::Here(folder, here) => here.snapshots(folder)?,
-            Self::There(there) => there.snapshot_names()?,
+            Self::Local(folder, here) => here.snapshots(folder)?,
+            Self::Remote(there) => there.snapshot_names()?,
         };
         Ok(names.iter().map(|name| name.sequence).max().unwrap_or_default())
     }
@@ -98,24 +103,24 @@ impl Held {
     /// Its key slots.
     pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
         match self {
-            Self::Here(folder, _) => Ok(repositories::key_slots(folder)?),
-            Self::There(there) => there.key_slots(),
+            Self::Local(folder, _) => Ok(repositories::key_slots(folder)?),
+            Self::Remote(there) => there.key_slots(),
         }
     }
 
     /// Durably adds a key slot.
     pub(crate) fn put_key_slot(&self, id: KeyId, slot: &[u8]) -> Result<()> {
         match self {
-            Self::Here(folder, here) => Ok(here.put_key_slot(folder, id, slot)?),
-            Self::There(there) => there.put_key_slot(id, slot),
+            Self::Local(folder, here) => Ok(here.put_key_slot(folder, id, slot)?),
+            Self::Remote(there) => there.put_key_slot(id, slot),
         }
     }
 
     /// Durably removes a key slot, if it is there.
     pub(crate) fn remove_key_slot(&self, id: KeyId) -> Result<()> {
         match self {
-            Self::Here(folder, here) => Ok(here.remove_key_slot(folder, id)?),
-            Self::There(there) => there.remove_key_slot(id),
+            Self::Local(folder, here) => Ok(here.remove_key_slot(folder, id)?),
+            Self::Remote(there) => there.remove_key_slot(id),
         }
     }
 
@@ -124,8 +129,8 @@ impl Held {
         &self,
     ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
         let (folder, here) = match self {
-            Self::Here(folder, here) => (folder, here),
-            Self::There(there) => return there.snapshots(),
+            Self::Local(folder, here) => (folder, here),
+            Self::Remote(there) => return there.snapshots(),
         };
         if repositories::config(folder)?.is_none() {
             return Ok(Vec::new());

@@ -2,12 +2,12 @@
 
 use super::{enroll, govern_data, greeting, new_token, node, on_disk, refused, say, start};
 use crate::rig::Rig;
-use access::storage::Storage;
+use access::storage_server::StorageIdentity;
 use api::status::Done;
 use protocol::Packet;
 use protocol::packet::{PathBytes, Purpose};
 
-/// What a storage server may say to the governing server, once it was greeted.
+/// What a storage server may say to the control server, once it was greeted.
 fn measuring() -> [Packet; 3] {
     [Packet::GetNoise { bytes: 0 }, Packet::SendNoise { noise: vec![1; 1000] }, Packet::Ping {}]
 }
@@ -20,7 +20,7 @@ async fn a_storage_server_measures_the_way_to_the_governing_server_and_opens_not
     for new in [on_disk("web"), new_token("here")] {
         node(&rig, new).await;
     }
-    let disk = Storage::load(&rig.folder("disk")).unwrap();
+    let disk = StorageIdentity::load(&rig.folder("disk")).unwrap();
     let tls = || disk.tls(protocol::ALPN).unwrap();
     let [hello, _] = greeting("");
     let words = [std::slice::from_ref(&hello), &measuring()].concat();
@@ -48,11 +48,11 @@ async fn a_revoked_storage_server_measures_nothing_and_one_that_does_is_cut_off(
     let rig = Rig::start().await;
     let folder = enroll(&rig, "disk").await;
     let port = govern_data(&rig).await;
-    let tls = Storage::load(&folder).unwrap().tls(protocol::ALPN).unwrap();
+    let tls = StorageIdentity::load(&folder).unwrap().tls(protocol::ALPN).unwrap();
     let [hello, _] = greeting("");
     let mut open = super::connect(port, tls.clone()).await;
     assert_eq!(super::ask(&mut open, &hello).await.unwrap().name(), "Welcome");
-    let _: Done = rig.admin().post("/storages/disk/revoke", &()).await.unwrap();
+    let _: Done = rig.admin().post("/storage-servers/disk/revoke", &()).await.unwrap();
     let answer = super::ask(&mut open, &Packet::Ping {}).await.unwrap();
     assert!(matches!(answer, Packet::Fault { code: 4, .. }), "{answer:?}");
     let answers = say(port, tls, &[hello]).await;

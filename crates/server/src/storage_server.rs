@@ -1,45 +1,46 @@
-//! A storage server: it holds repositories of domains, and asks the governing server who may do what. It has no key of
+//! A storage server: it holds repositories of domains, and asks the control server who may do what. It has no key of
 //! any domain, no catalog and no API.
 //!
 //! ```text
-//!  node ──▶ listen ──▶ data ──▶ Storing (AccessControl) ──admit, access──▶ governing server
+//!  node ──▶ listen ──▶ data ──▶ StorageServer (AccessControl) ──admit, access──▶ control server
 //!                                   └──news, once a second──────────▶ (who is here, jobs)
 //!                                   ◀──who must go, cancels, limits───
 //! ```
-//! When the governing server cannot be reached, what runs goes on, and who comes is told to come back.
+//! When the control server cannot be reached, what runs goes on, and who comes is told to come back.
 
+mod admitted_nodes;
+mod granted_readers;
 mod jobs;
-mod known;
-mod questions;
-mod readers;
+mod query_limiter;
 
 pub use crate::control::folder::Folder;
 
 use crate::access_control::{
     Access, AccessControl, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal,
 };
-use crate::control::elsewhere::GOVERNING;
+use crate::control::remote_domain::CONTROL_SERVER;
 use crate::data::receipts::Receipts;
 use crate::{control, disk};
+use admitted_nodes::AdmittedNodes;
 use api::Name;
 use api::commands::NodeCommand;
-use api::storages::{
-    AccessGiven, AdmitNode, AskAccess, AskForget, NodeAdmitted, Reader, StorageNews, StorageTold,
+use api::storage_servers::{
+    AccessReply, AccessRequest, AdmitReply, ForgetRequest, GrantedReader, Heartbeat,
+    HeartbeatReply, NodeConnection,
 };
+use granted_readers::GrantedReaders;
 use ids::KeyId;
 use jobs::Jobs;
-use known::Known;
-use questions::Questions;
-use readers::Readers;
+use query_limiter::QueryLimiter;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Why the governing server gave no answer.
+/// Why the control server gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ControlServerError {
     /// It says no.
     #[error("{message}")]
     Refused {
@@ -49,43 +50,50 @@ pub enum Trouble {
         hint: String,
     },
     /// It cannot be reached, or cannot answer.
-    #[error("the governing server cannot answer: {0}")]
-    Away(String),
+    #[error("the control server cannot answer: {0}")]
+    Unreachable(String),
 }
 
-/// The way to the governing server.
-pub trait Governing: Send + Sync {
+/// The way to the control server.
+pub trait ControlServer: Send + Sync {
     /// Sends `body` to `path` of its API. Blocks.
     ///
     /// # Errors
-    /// [`Trouble`].
-    fn post(&self, path: &str, body: serde_json::Value) -> Result<serde_json::Value, Trouble>;
+    /// [`ControlServerError`].
+    fn post(
+        &self,
+        path: &str,
+        body: serde_json::Value,
+    ) -> Result<serde_json::Value, ControlServerError>;
 }
 
 /// The authority of a storage server.
-pub struct Storing {
+pub struct StorageServer {
     folder: Folder,
-    governing: Arc<dyn Governing>,
+    control_server: Arc<dyn ControlServer>,
     /// Names this run.
     run: String,
     port: AtomicU16,
-    known: Known,
+    nodes: AdmittedNodes,
     jobs: Jobs,
-    questions: Questions,
-    readers: Readers,
+    queries: QueryLimiter,
+    readers: GrantedReaders,
 }
 
-impl Storing {
+impl StorageServer {
     /// A storage server with its repositories in `folder`.
     ///
     /// # Errors
     /// [`control::Error::NoRandom`].
-    pub fn new(folder: Folder, governing: Arc<dyn Governing>) -> control::Result<Arc<Self>> {
+    pub fn new(
+        folder: Folder,
+        control_server: Arc<dyn ControlServer>,
+    ) -> control::Result<Arc<Self>> {
         let mut run = [0; 8];
         getrandom::fill(&mut run).map_err(|_| control::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
-        let (port, known, jobs, questions, readers) = Default::default();
-        Ok(Arc::new(Self { folder, governing, run, port, known, jobs, questions, readers }))
+        let (port, nodes, jobs, queries, readers) = Default::default();
+        Ok(Arc::new(Self { folder, control_server, run, port, nodes, jobs, queries, readers }))
     }
 
     /// Who gives receipts of what is stored here.
@@ -101,15 +109,15 @@ impl Storing {
         self.port.store(port, Ordering::Relaxed);
     }
 
-    /// Tells the governing server how it is, and does what it is told. To be called every second. Blocks.
+    /// Tells the control server how it is, and does what it is told. To be called every second. Blocks.
     ///
     /// # Errors
-    /// [`Trouble::Refused`] when this storage server was revoked: it has to end.
-    pub fn tell(&self) -> Result<(), Trouble> {
+    /// [`ControlServerError::Refused`] when this storage server was revoked: it has to end.
+    pub fn tell(&self) -> Result<(), ControlServerError> {
         let [free_bytes, total_bytes] = disk::room(&self.folder.file("pool"));
-        let nodes = self.known.connected();
-        let jobs = self.jobs.to_tell();
-        let news = StorageNews {
+        let nodes = self.nodes.connected();
+        let jobs = self.jobs.to_report();
+        let news = Heartbeat {
             run: self.run.clone(),
             port: self.port.load(Ordering::Relaxed),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -117,48 +125,54 @@ impl Storing {
             total_bytes: total_bytes.unwrap_or_default(),
             nodes,
             jobs,
-            readers: self.readers.to_tell(),
+            readers: self.readers.to_report(),
         };
-        let told: StorageTold = self.ask("/storage/news", &news)?;
-        self.known.are_told(&news.nodes, &told);
-        self.jobs.are_told(&news.jobs, &told.jobs);
-        self.readers.are_told(&news.readers, &told.withdrawn);
+        let told: HeartbeatReply = self.ask("/storage-server/heartbeat", &news)?;
+        self.nodes.apply_reply(&news.nodes, &told);
+        self.jobs.apply_reply(&news.jobs, &told.jobs);
+        self.readers.apply_reply(&news.readers, &told.withdrawn);
         Ok(())
     }
 
-    fn ask<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Trouble> {
-        let away = |error: serde_json::Error| Trouble::Away(error.to_string());
-        let body = serde_json::to_value(body).map_err(away)?;
-        serde_json::from_value(self.governing.post(path, body)?).map_err(away)
-    }
-
-    /// A question for which a node waits: not more of them at once than leave room for what runs.
-    fn ask_for_node<T: DeserializeOwned>(
+    fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<T, Trouble> {
-        let _turn = self.questions.turn()?;
-        self.ask(path, body).inspect_err(|trouble| self.questions.failed(trouble))
+    ) -> Result<T, ControlServerError> {
+        let away = |error: serde_json::Error| ControlServerError::Unreachable(error.to_string());
+        let body = serde_json::to_value(body).map_err(away)?;
+        serde_json::from_value(self.control_server.post(path, body)?).map_err(away)
+    }
+
+    /// A question for which a node waits: not more of them at once than leave room for what runs.
+    fn query_for_node<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ControlServerError> {
+        let _turn = self.queries.turn()?;
+        self.ask(path, body).inspect_err(|trouble| self.queries.failed(trouble))
     }
 
     fn admit_node(&self, facts: &pki::Facts, address: IpAddr) -> Result<Node, Refusal> {
         let name = name(&facts.common_name)?;
-        let asked = AdmitNode { serial: facts.serial.clone(), node: name, address };
-        if let Some(node) = self.known.fresh(&asked) {
+        let asked = NodeConnection { serial: facts.serial.clone(), node: name, address };
+        if let Some(node) = self.nodes.fresh(&asked) {
             return Ok(node);
         }
-        let admitted: NodeAdmitted =
-            self.ask_for_node("/storage/admit", &asked).map_err(|trouble| refusal(&trouble))?;
-        Ok(self.known.admitted(asked, admitted.limits))
+        let admitted: AdmitReply = self
+            .query_for_node("/storage-server/admit", &asked)
+            .map_err(|trouble| refusal(&trouble))?;
+        Ok(self.nodes.admitted(asked, admitted.limits))
     }
 
     fn access_of(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal> {
         let (serial, domain) = (node.serial.clone(), domain.map(name).transpose()?);
-        let asked = AskAccess { serial, node: name(&node.name)?, domain };
-        let given: AccessGiven =
-            self.ask_for_node("/storage/access", &asked).map_err(|trouble| refusal(&trouble))?;
-        self.readers.is_let_in(&Reader { node: asked.node, domain: given.domain.clone() });
+        let asked = AccessRequest { serial, node: name(&node.name)?, domain };
+        let given: AccessReply = self
+            .query_for_node("/storage-server/access", &asked)
+            .map_err(|trouble| refusal(&trouble))?;
+        self.readers.granted(&GrantedReader { node: asked.node, domain: given.domain.clone() });
         let path = self.folder.domain(&given.domain);
         let is_made = control::repositories::config(&path).is_ok_and(|config| config.is_some());
         Ok(Access {
@@ -172,9 +186,9 @@ impl Storing {
         })
     }
 
-    /// What the governing server may do: make a repository, look at what lies in the clear, put and remove key slots.
-    fn access_of_governing(&self, domain: Option<&str>) -> Result<Access, Refusal> {
-        let domain = domain.ok_or_else(|| Refusal::new("the governing server names a domain", ""));
+    /// What the control server may do: make a repository, look at what lies in the clear, put and remove key slots.
+    fn access_of_control_server(&self, domain: Option<&str>) -> Result<Access, Refusal> {
+        let domain = domain.ok_or_else(|| Refusal::new("the control server names a domain", ""));
         let domain = name(domain?)?;
         let path = self.folder.domain(&domain);
         let (may_write, may_read, may_init) = (false, true, true);
@@ -183,11 +197,11 @@ impl Storing {
     }
 }
 
-impl AccessControl for Storing {
+impl AccessControl for StorageServer {
     fn admit(&self, peer: &Peer) -> Result<Node, Refusal> {
         let facts =
             pki::inspect(&peer.certificate).map_err(|error| Refusal::new(error.to_string(), ""))?;
-        if facts.common_name == GOVERNING {
+        if facts.common_name == CONTROL_SERVER {
             let (name, serial) = (facts.common_name, facts.serial);
             return Ok(Node { name, serial, revoked: Arc::default() });
         }
@@ -195,16 +209,16 @@ impl AccessControl for Storing {
     }
 
     fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal> {
-        match self.is_governing(node) {
-            true => self.access_of_governing(domain),
+        match self.is_control_server(node) {
+            true => self.access_of_control_server(domain),
             false => self.access_of(node, domain),
         }
     }
 
-    /// The governing server notes it before it says yes: when it is away, nothing is forgotten.
+    /// The control server notes it before it says yes: when it is away, nothing is forgotten.
     fn forgets(&self, node: &Node, asked: &Forgetting<'_>) -> Result<(), Refusal> {
         let named = asked.snapshots.iter().take(control::forgetting::NAMED_MAX);
-        let asked = AskForget {
+        let asked = ForgetRequest {
             serial: node.serial.clone(),
             node: name(&node.name)?,
             domain: name(asked.domain)?,
@@ -212,20 +226,21 @@ impl AccessControl for Storing {
             ids: named.map(ToString::to_string).collect(),
             are_own: asked.are_own,
         };
-        let done: Result<api::status::Done, _> = self.ask_for_node("/storage/forget", &asked);
+        let done: Result<api::status::Done, _> =
+            self.query_for_node("/storage-server/forget", &asked);
         done.map(drop).map_err(|trouble| refusal(&trouble))
     }
 
     fn still_lets(&self, node: &Node, access: &Access) -> bool {
-        self.is_governing(node) || self.readers.may_go_on(node, access)
+        self.is_control_server(node) || self.readers.may_continue(node, access)
     }
 
-    fn is_governing(&self, node: &Node) -> bool {
-        node.name == GOVERNING
+    fn is_control_server(&self, node: &Node) -> bool {
+        node.name == CONTROL_SERVER
     }
 
     fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2] {
-        self.known.limits(&node.serial, address)
+        self.nodes.limits(&node.serial, address)
     }
 
     fn job_begins(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo {
@@ -244,7 +259,7 @@ impl AccessControl for Storing {
         self.jobs.is_cancelled(job)
     }
 
-    /// Commands are the governing server's business.
+    /// Commands are the control server's business.
     fn commands(&self, _node: &Node) -> Vec<NodeCommand> {
         Vec::new()
     }
@@ -266,12 +281,12 @@ fn name(text: &str) -> Result<Name, Refusal> {
     text.parse().map_err(|error: api::name::BadName| Refusal::new(error.to_string(), ""))
 }
 
-fn refusal(trouble: &Trouble) -> Refusal {
+fn refusal(trouble: &ControlServerError) -> Refusal {
     match trouble {
-        Trouble::Refused { message, hint } => Refusal::new(message, hint),
-        Trouble::Away(why) => {
-            tracing::warn!(why, "the governing server gives no answer");
-            Refusal::of_the_moment("the storage server cannot ask the governing server")
+        ControlServerError::Refused { message, hint } => Refusal::new(message, hint),
+        ControlServerError::Unreachable(why) => {
+            tracing::warn!(why, "the control server gives no answer");
+            Refusal::of_the_moment("the storage server cannot ask the control server")
         }
     }
 }
@@ -280,7 +295,7 @@ fn refusal(trouble: &Trouble) -> Refusal {
 pub fn no_http() -> axum::Router {
     use axum::http::StatusCode;
     axum::Router::new().fallback(async || {
-        let message = "this is a storage server: the API is at the governing server";
+        let message = "this is a storage server: the API is at the control server";
         control::http::Failed::new(StatusCode::NOT_FOUND, api::Code::Usage, message)
     })
 }

@@ -1,0 +1,43 @@
+//! The way of a storage server to the control server: the HTTP API, with its own certificate.
+
+use access::{Error, Kept};
+use serde_json::Value;
+use server::storage_server::{ControlServer, ControlServerError};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who does not answer for so long is away: nodes wait for the answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Asks the control server, always with the certificate of the moment.
+pub(super) struct Asking(pub(super) Arc<Kept>);
+
+impl ControlServer for Asking {
+    fn post(&self, path: &str, body: Value) -> std::result::Result<Value, ControlServerError> {
+        let client = self.0.client();
+        let asked = async {
+            let answer = tokio::time::timeout(ANSWER_WITHIN, client.post(path, &body)).await;
+            answer
+                .map_err(|_| {
+                    ControlServerError::Unreachable(format!("no answer in {ANSWER_WITHIN:?}"))
+                })?
+                .map_err(trouble)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| ControlServerError::Unreachable(error.to_string()))?.block_on(asked)
+    }
+}
+
+/// It said no, or there is no answer.
+fn trouble(error: Error) -> ControlServerError {
+    const SAYS_NO: [api::Code; 2] = [api::Code::NotAllowed, api::Code::Usage];
+    match error {
+        Error::Server(told) if SAYS_NO.contains(&api::Code::of_number(told.code)) => {
+            ControlServerError::Refused {
+                message: told.message,
+                hint: told.hint.unwrap_or_default(),
+            }
+        }
+        other => ControlServerError::Unreachable(other.to_string()),
+    }
+}
