@@ -63,7 +63,7 @@ SABOTAGES = {
         "        let _ = receipt_keys::believe;\n",
         test("icecore", "a_node_remembers_its_servers_keys")),
     "a server tells its own key first": (
-        "crates/server/src/data/work.rs", "[own].into_iter().chain(others)",
+        "crates/server/src/data/request_handler.rs", "[own].into_iter().chain(others)",
         "others.chain([own])",
         test("server", "a_key_for_receipts_that_the_files_name")),
     "sync of a file": (
@@ -103,7 +103,7 @@ SABOTAGES = {
         "let may = signer.is_live() && signer.role == Role::Full;", "let may = true;",
         test("server", "no_tombstone_removes_anything_but_one_of_a_full_key_in_use")),
     "a node forgets its own alone": (
-        "crates/server/src/control/forgetting.rs", "ForgetScope::Own if are_own =>",
+        "crates/server/src/control/forget.rs", "ForgetScope::Own if are_own =>",
         "ForgetScope::Own if are_own || !are_own =>",
         test("server", "a_node_forgets_when_it_may_and_what_it_may")),
     "name of a chunk, in a restore": (
@@ -424,8 +424,8 @@ SABOTAGES = {
         "if let Some(count) = self.missing_objects().filter(|_| false) {",
         test("server", "what_was_promised_and_not_stored")),
     "a stream is of its last connection": (
-        "crates/server/src/data/session.rs", "if stream.generation != hold.generation {",
-        "if false && stream.generation != hold.generation {",
+        "crates/server/src/data/session.rs", "if stream.generation != attachment.generation {",
+        "if false && stream.generation != attachment.generation {",
         test("server", "a_stream_that_is_taken_over")),
     "a claim is answered as it was": (
         "crates/server/src/data/session.rs", ".find(|(other, _)| *other == request)",
@@ -441,7 +441,7 @@ SABOTAGES = {
         "if let Some(owner) = owner.filter(|_| false) {",
         test("server", "nobody_publishes_for_a_source")),
     "who is refused is listened to": (
-        "crates/server/src/data/farewell.rs",
+        "crates/server/src/data/closing.rs",
         "reader.discard(bytes_max, rate)", "reader.discard(0 * bytes_max, rate)",
         test("server", "who_is_not_let_in_hears_it")),
     "a manifest has the number that it was given": (

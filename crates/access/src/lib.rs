@@ -1,7 +1,7 @@
 //! How a machine reaches its server: identity, enrollment, renewal, the HTTP API.
 //!
 //! [`enroll::enroll`] makes a node of this machine and keeps what it is in a folder; [`Identity::load`] reads it again,
-//! for who connects; [`renew::renew_if_due`] keeps the certificate fresh, [`Kept`] that of a storage server. [`Client`] asks the API as a node,
+//! for who connects; [`renew::renew_if_due`] keeps the certificate fresh, [`LiveIdentity`] that of a storage server. [`Client`] asks the API as a node,
 //! [`admin::Admin`] as an administrator.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -13,8 +13,8 @@ pub mod enroll;
 mod error;
 pub mod files;
 pub mod identity;
-pub mod kept;
-pub mod newest;
+pub mod live_identity;
+pub mod reloading_certificate;
 pub mod renew;
 pub mod storage_server;
 mod url;
@@ -23,7 +23,7 @@ pub use admin::Admin;
 pub use client::Client;
 pub use error::{Error, Result};
 pub use identity::Identity;
-pub use kept::Kept;
+pub use live_identity::LiveIdentity;
 pub use url::{PORT_DEFAULT, Url};
 
 use std::path::PathBuf;

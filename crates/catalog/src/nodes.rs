@@ -135,7 +135,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`crate::Error::Missing`], [`crate::Error::Sqlite`].
-    pub fn let_forget(&self, by: By<'_>, name: &Name, scope: ForgetScope) -> Result<()> {
+    pub fn allow_forget(&self, by: By<'_>, name: &Name, scope: ForgetScope) -> Result<()> {
         self.change(|change| {
             let update = "UPDATE nodes SET forget = ?2 WHERE name = ?1";
             found(change.execute(update, (Word(name), Word(scope)))?, "node", name)?;

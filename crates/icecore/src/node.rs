@@ -64,7 +64,7 @@ impl Node {
         Ok(Endpoint {
             host: self.identity.server.host.clone(),
             port: self.identity.server.port,
-            tls: access::newest::tls(&self.folder, &self.identity, protocol::ALPN)?,
+            tls: access::reloading_certificate::tls(&self.folder, &self.identity, protocol::ALPN)?,
             domain: self.domain(context).unwrap_or_default(),
             buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
             streams: context.streams(),

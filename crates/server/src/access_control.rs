@@ -64,7 +64,7 @@ pub struct Signer {
 
 /// Snapshots that a node asks to be forgotten.
 #[derive(Clone, Copy, Debug)]
-pub struct Forgetting<'a> {
+pub struct ForgetQuery<'a> {
     /// The domain that they are of.
     pub domain: &'a str,
     /// Which.
@@ -82,18 +82,18 @@ pub struct Refusal {
     /// What to do.
     pub hint: String,
     /// Whether coming back helps: what would have to be asked cannot be reached at this moment.
-    pub of_the_moment: bool,
+    pub is_transient: bool,
 }
 
 impl Refusal {
     /// A refusal that stays one, whoever comes back.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into(), of_the_moment: false }
+        Self { message: message.into(), hint: hint.into(), is_transient: false }
     }
 
     /// A refusal of the moment.
-    pub fn of_the_moment(message: impl Into<String>) -> Self {
-        Self { of_the_moment: true, ..Self::new(message, "It is tried again by itself.") }
+    pub fn transient(message: impl Into<String>) -> Self {
+        Self { is_transient: true, ..Self::new(message, "It is tried again by itself.") }
     }
 }
 
@@ -137,16 +137,16 @@ pub trait AccessControl: Send + Sync {
     fn admit(&self, peer: &Peer) -> Result<Node, Refusal>;
 
     /// `node` has one connection more, from `address`.
-    fn enters(&self, _node: &Node, _address: IpAddr) {}
+    fn connected(&self, _node: &Node, _address: IpAddr) {}
 
     /// `node` has one connection less.
-    fn leaves(&self, _node: &Node, _address: IpAddr) {}
+    fn disconnected(&self, _node: &Node, _address: IpAddr) {}
 
     /// What `node` may do with `domain` (`None`: its own).
     fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal>;
 
     /// Whether `node` may go on with `access`, which it was given before. Asked every second.
-    fn still_lets(&self, _node: &Node, _access: &Access) -> bool {
+    fn still_allows(&self, _node: &Node, _access: &Access) -> bool {
         true
     }
 
@@ -156,7 +156,7 @@ pub trait AccessControl: Send + Sync {
     }
 
     /// Whether `node` may forget these snapshots; who may has it noted in the audit list before it is done.
-    fn forgets(&self, node: &Node, _asked: &Forgetting<'_>) -> Result<(), Refusal> {
+    fn permit_forget(&self, node: &Node, _asked: &ForgetQuery<'_>) -> Result<(), Refusal> {
         Err(Refusal::new(format!("the node '{}' may not forget snapshots", node.name), ""))
     }
 

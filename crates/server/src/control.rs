@@ -6,51 +6,51 @@
 
 mod access_control;
 pub mod admission;
+pub mod attempt_limiter;
 pub mod commands;
+mod domain_locks;
 mod domain_repository;
 pub mod domains;
 pub mod enroll;
 mod error;
 pub mod folder;
-pub mod forgetting;
+pub mod forget;
 pub mod grants;
-pub mod guard;
 pub mod http;
 pub mod jobs;
 pub mod limits;
-mod notices;
+pub mod node_activity;
 pub mod open;
 mod open_key;
 pub mod overview;
-pub mod presence;
+mod refusal_log;
 pub mod remote_domain;
 pub mod repositories;
 pub mod sealing;
 mod setup;
 pub mod storage_servers;
-mod turns;
 pub mod upkeep;
 
 pub use error::{Error, Result};
 pub use repositories::{Direct, Repositories};
 
 use crate::data::receipts::Receipts;
-use admission::LiveFlags;
+use admission::RevocationFlags;
+use attempt_limiter::AttemptLimiter;
 use catalog::{By, Catalog};
-use commands::Bell;
+use commands::CommandSignal;
+use domain_locks::DomainLocks;
 use folder::Folder;
-use guard::Guard;
 use jobs::JobTable;
 use limits::Rule;
-use notices::Notices;
+use node_activity::NodeActivity;
 use parking_lot::{Mutex, RwLock};
 use pki::{ServerCertificate, ServerNames};
-use presence::Presence;
+use refusal_log::RefusalLog;
 use sealing::MasterKey;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use storage_servers::StorageServerTable;
-use turns::Turns;
 use upkeep::Deleting;
 use zeroize::Zeroizing;
 
@@ -76,19 +76,19 @@ pub struct Control {
     master: MasterKey,
     admin_token: Zeroizing<String>,
     repositories: RwLock<Arc<dyn Repositories>>,
-    live: LiveFlags,
-    presence: Presence,
+    revocations: RevocationFlags,
+    activity: NodeActivity,
     jobs: JobTable,
     limits: RwLock<Vec<Rule>>,
-    guard: Guard,
-    bell: Bell,
+    attempts: AttemptLimiter,
+    command_signal: CommandSignal,
     storage_servers: StorageServerTable,
     deleting: Deleting,
     /// Upkeep should not wait for its time.
     soon: tokio::sync::Notify,
     /// One enrollment or key at a time in each domain.
-    keys: Turns,
-    notices: Notices,
+    key_locks: DomainLocks,
+    refusals: RefusalLog,
     started: i64,
 }
 

@@ -4,9 +4,9 @@
 
 pub mod access_control;
 pub mod control;
-mod crowd;
 pub mod data;
 mod disk;
+mod evicting_quota;
 pub mod listen;
-mod shares;
+mod quota;
 pub mod storage_server;

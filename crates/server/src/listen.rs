@@ -3,9 +3,9 @@
 
 use crate::access_control::Peer;
 use crate::control::http::{serve, serve_stranger};
-use crate::crowd::{Crowd, Member, network};
 use crate::data::{self, Shared};
-use crate::shares::{Place, Shares};
+use crate::evicting_quota::{EvictablePermit, EvictingQuota, network};
+use crate::quota::{Permit, Quota};
 use axum::Router;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -52,47 +52,48 @@ pub struct Listening {
 
 /// Addresses that wait for their handshakes.
 #[derive(Default)]
-struct Doors(Mutex<FxHashMap<IpAddr, Arc<Door>>>);
+struct HandshakeQueues(Mutex<FxHashMap<IpAddr, Arc<HandshakeQueue>>>);
 
-struct Door {
+struct HandshakeQueue {
     handshakes: Semaphore,
 }
 
-impl Doors {
-    fn of(&self, address: IpAddr) -> Arc<Door> {
-        let mut doors = self.0.lock();
-        doors.retain(|_, door| Arc::strong_count(door) > 1);
-        let door = || Arc::new(Door { handshakes: Semaphore::new(HANDSHAKES_PER_ADDRESS) });
-        doors.entry(network(address)).or_insert_with(door).clone()
+impl HandshakeQueues {
+    fn of(&self, address: IpAddr) -> Arc<HandshakeQueue> {
+        let mut queues = self.0.lock();
+        queues.retain(|_, queue| Arc::strong_count(queue) > 1);
+        let queue =
+            || Arc::new(HandshakeQueue { handshakes: Semaphore::new(HANDSHAKES_PER_ADDRESS) });
+        queues.entry(network(address)).or_insert_with(queue).clone()
     }
 }
 
 /// Places for connections: who waits for a handshake, HTTP with a certificate (and what of these each one may have),
 /// and HTTP without. No kind takes the places of another.
-struct Places {
-    waiting: Arc<Crowd<IpAddr>>,
-    certified: Arc<Crowd<[u8; 32]>>,
-    own: Shares<[u8; 32]>,
-    anonymous: Arc<Crowd<IpAddr>>,
+struct ConnectionQuotas {
+    waiting: Arc<EvictingQuota<IpAddr>>,
+    certified: Arc<EvictingQuota<[u8; 32]>>,
+    own: Quota<[u8; 32]>,
+    anonymous: Arc<EvictingQuota<IpAddr>>,
 }
 
-impl Default for Places {
+impl Default for ConnectionQuotas {
     fn default() -> Self {
         Self {
-            waiting: Crowd::new(WAITING_MAX, WAITING_PER_NETWORK_MAX),
-            certified: Crowd::new(HTTP_MAX, HTTP_PER_CERTIFICATE_MAX),
-            own: Shares::new(HTTP_PER_CERTIFICATE_MAX),
-            anonymous: Crowd::new(ANONYMOUS_MAX, ANONYMOUS_PER_NETWORK_MAX),
+            waiting: EvictingQuota::new(WAITING_MAX, WAITING_PER_NETWORK_MAX),
+            certified: EvictingQuota::new(HTTP_MAX, HTTP_PER_CERTIFICATE_MAX),
+            own: Quota::new(HTTP_PER_CERTIFICATE_MAX),
+            anonymous: EvictingQuota::new(ANONYMOUS_MAX, ANONYMOUS_PER_NETWORK_MAX),
         }
     }
 }
 
-impl Places {
+impl ConnectionQuotas {
     /// A place for who shows this certificate. One has no more than its share; when all are taken, the one with most
     /// makes room.
-    fn of(&self, certificate: &[u8]) -> Option<(Place, Member<[u8; 32]>)> {
+    fn of(&self, certificate: &[u8]) -> Option<(Permit, EvictablePermit<[u8; 32]>)> {
         let who = pki::fingerprint(certificate);
-        Some((self.own.take(who)?, self.certified.enter(who)))
+        Some((self.own.acquire(who)?, self.certified.enter(who)))
     }
 }
 
@@ -107,8 +108,8 @@ pub async fn run(listening: Listening) {
 
 async fn accept(listening: Listening) {
     let Listening { listener, tls, shared, http } = listening;
-    let doors = Doors::default();
-    let places = Arc::new(Places::default());
+    let queues = HandshakeQueues::default();
+    let quotas = Arc::new(ConnectionQuotas::default());
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -118,15 +119,15 @@ async fn accept(listening: Listening) {
                 continue;
             }
         };
-        let door = doors.of(canonical(address));
-        let visitor = Visitor {
+        let queue = queues.of(canonical(address));
+        let incoming = IncomingConnection {
             tls: tls.clone(),
             shared: shared.clone(),
             http: http.clone(),
-            places: places.clone(),
+            quotas: quotas.clone(),
             address: canonical(address),
         };
-        tokio::spawn(visitor.welcome(stream, door));
+        tokio::spawn(incoming.serve_connection(stream, queue));
     }
 }
 
@@ -147,31 +148,31 @@ async fn tick(shared: Arc<Shared>) {
     }
 }
 
-struct Visitor {
+struct IncomingConnection {
     tls: Arc<rustls::ServerConfig>,
     shared: Arc<Shared>,
     http: Router,
-    places: Arc<Places>,
+    quotas: Arc<ConnectionQuotas>,
     address: IpAddr,
 }
 
-impl Visitor {
-    async fn welcome(self, stream: TcpStream, door: Arc<Door>) {
-        let waiting = self.places.waiting.enter(network(self.address));
+impl IncomingConnection {
+    async fn serve_connection(self, stream: TcpStream, queue: Arc<HandshakeQueue>) {
+        let waiting = self.quotas.waiting.enter(network(self.address));
         let handshake = async {
             transport::socket::prepare(&stream).ok()?;
             let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await.ok()?;
-            let _turn = door.handshakes.acquire().await.ok()?;
+            let _turn = queue.handshakes.acquire().await.ok()?;
             let done = hello.into_stream(self.tls.clone());
             tokio::time::timeout(TURN_WITHIN, done).await.ok()?.ok()
         };
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(HANDSHAKE_WITHIN, handshake) => shaken,
-            () = waiting.has_to_go() => return,
+            () = waiting.evicted() => return,
         };
         let Ok(Some(stream)) = shaken else { return };
         drop(waiting);
-        drop(door);
+        drop(queue);
         let peer = peer(&stream, self.address);
         match stream.get_ref().1.alpn_protocol() {
             Some(protocol::ALPN) => {
@@ -185,17 +186,17 @@ impl Visitor {
 
     async fn http(self, stream: TlsStream<TcpStream>, peer: Option<Peer>) {
         let Some(peer) = peer else {
-            let stranger = Arc::new(self.places.anonymous.enter(network(self.address)));
+            let stranger = Arc::new(self.quotas.anonymous.enter(network(self.address)));
             let served = serve_stranger(stream, self.http, self.address, stranger.clone());
             return tokio::select! {
                 () = served => {}
-                () = stranger.has_to_go() => {}
+                () = stranger.evicted() => {}
             };
         };
-        let Some((_own, place)) = self.places.of(&peer.certificate) else { return };
+        let Some((_own, permit)) = self.quotas.of(&peer.certificate) else { return };
         tokio::select! {
             () = serve(stream, self.http, self.address, Some(peer.certificate)) => {}
-            () = place.has_to_go() => {}
+            () = permit.evicted() => {}
         }
     }
 }
@@ -211,11 +212,11 @@ mod tests {
 
     #[test]
     fn one_certificate_does_not_take_all_places_for_http() {
-        let places = Places::default();
+        let quotas = ConnectionQuotas::default();
         let held: Vec<_> =
-            (0..HTTP_PER_CERTIFICATE_MAX).map(|_| places.of(b"one").unwrap()).collect();
-        assert!(places.of(b"one").is_none() && places.of(b"other").is_some());
+            (0..HTTP_PER_CERTIFICATE_MAX).map(|_| quotas.of(b"one").unwrap()).collect();
+        assert!(quotas.of(b"one").is_none() && quotas.of(b"other").is_some());
         drop(held);
-        assert!(places.of(b"one").is_some());
+        assert!(quotas.of(b"one").is_some());
     }
 }

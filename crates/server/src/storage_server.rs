@@ -16,7 +16,7 @@ mod query_limiter;
 pub use crate::control::folder::Folder;
 
 use crate::access_control::{
-    Access, AccessControl, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal,
+    Access, AccessControl, ForgetQuery, JobEnd, JobNo, JobStatus, Node, Peer, Refusal,
 };
 use crate::control::remote_domain::CONTROL_SERVER;
 use crate::data::receipts::Receipts;
@@ -113,11 +113,11 @@ impl StorageServer {
     ///
     /// # Errors
     /// [`ControlServerError::Refused`] when this storage server was revoked: it has to end.
-    pub fn tell(&self) -> Result<(), ControlServerError> {
+    pub fn heartbeat(&self) -> Result<(), ControlServerError> {
         let [free_bytes, total_bytes] = disk::room(&self.folder.file("pool"));
         let nodes = self.nodes.connected();
         let jobs = self.jobs.to_report();
-        let news = Heartbeat {
+        let heartbeat = Heartbeat {
             run: self.run.clone(),
             port: self.port.load(Ordering::Relaxed),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -127,14 +127,14 @@ impl StorageServer {
             jobs,
             readers: self.readers.to_report(),
         };
-        let told: HeartbeatReply = self.ask("/storage-server/heartbeat", &news)?;
-        self.nodes.apply_reply(&news.nodes, &told);
-        self.jobs.apply_reply(&news.jobs, &told.jobs);
-        self.readers.apply_reply(&news.readers, &told.withdrawn);
+        let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
+        self.nodes.apply_reply(&heartbeat.nodes, &told);
+        self.jobs.apply_reply(&heartbeat.jobs, &told.jobs);
+        self.readers.apply_reply(&heartbeat.readers, &told.withdrawn);
         Ok(())
     }
 
-    fn ask<T: DeserializeOwned>(
+    fn query<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
@@ -150,8 +150,8 @@ impl StorageServer {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ControlServerError> {
-        let _turn = self.queries.turn()?;
-        self.ask(path, body).inspect_err(|trouble| self.queries.failed(trouble))
+        let _permit = self.queries.permit()?;
+        self.query(path, body).inspect_err(|error| self.queries.failed(error))
     }
 
     fn admit_node(&self, facts: &pki::Facts, address: IpAddr) -> Result<Node, Refusal> {
@@ -162,7 +162,7 @@ impl StorageServer {
         }
         let admitted: AdmitReply = self
             .query_for_node("/storage-server/admit", &asked)
-            .map_err(|trouble| refusal(&trouble))?;
+            .map_err(|error| refusal(&error))?;
         Ok(self.nodes.admitted(asked, admitted.limits))
     }
 
@@ -171,7 +171,7 @@ impl StorageServer {
         let asked = AccessRequest { serial, node: name(&node.name)?, domain };
         let given: AccessReply = self
             .query_for_node("/storage-server/access", &asked)
-            .map_err(|trouble| refusal(&trouble))?;
+            .map_err(|error| refusal(&error))?;
         self.readers.granted(&GrantedReader { node: asked.node, domain: given.domain.clone() });
         let path = self.folder.domain(&given.domain);
         let is_made = control::repositories::config(&path).is_ok_and(|config| config.is_some());
@@ -216,8 +216,8 @@ impl AccessControl for StorageServer {
     }
 
     /// The control server notes it before it says yes: when it is away, nothing is forgotten.
-    fn forgets(&self, node: &Node, asked: &Forgetting<'_>) -> Result<(), Refusal> {
-        let named = asked.snapshots.iter().take(control::forgetting::NAMED_MAX);
+    fn permit_forget(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<(), Refusal> {
+        let named = asked.snapshots.iter().take(control::forget::NAMED_MAX);
         let asked = ForgetRequest {
             serial: node.serial.clone(),
             node: name(&node.name)?,
@@ -228,10 +228,10 @@ impl AccessControl for StorageServer {
         };
         let done: Result<api::status::Done, _> =
             self.query_for_node("/storage-server/forget", &asked);
-        done.map(drop).map_err(|trouble| refusal(&trouble))
+        done.map(drop).map_err(|error| refusal(&error))
     }
 
-    fn still_lets(&self, node: &Node, access: &Access) -> bool {
+    fn still_allows(&self, node: &Node, access: &Access) -> bool {
         self.is_control_server(node) || self.readers.may_continue(node, access)
     }
 
@@ -286,7 +286,7 @@ fn refusal(trouble: &ControlServerError) -> Refusal {
         ControlServerError::Refused { message, hint } => Refusal::new(message, hint),
         ControlServerError::Unreachable(why) => {
             tracing::warn!(why, "the control server gives no answer");
-            Refusal::of_the_moment("the storage server cannot ask the control server")
+            Refusal::transient("the storage server cannot ask the control server")
         }
     }
 }

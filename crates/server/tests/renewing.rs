@@ -28,7 +28,8 @@ const ENDED: Duration = Duration::from_secs(5);
 /// As commands on a node connect.
 async fn connected(server: &Whole, machine: &Machine) -> ControlConnection {
     let folder = server.folder(machine.identity.agent.node.as_str());
-    let tls = access::newest::tls(&folder, &machine.identity, protocol::ALPN).unwrap();
+    let tls =
+        access::reloading_certificate::tls(&folder, &machine.identity, protocol::ALPN).unwrap();
     let target = Endpoint { tls, ..machine.target() };
     let connect = move || Remote::connect_control(&target, Purpose::Agent).unwrap();
     tokio::task::spawn_blocking(connect).await.unwrap()

@@ -39,7 +39,7 @@ use transport::frames::FrameReader;
 use transport::rate::Rate;
 
 /// Asks the control server as a storage server does.
-struct Asking(Arc<access::Kept>);
+struct Asking(Arc<access::LiveIdentity>);
 
 impl ControlServer for Asking {
     fn post(
@@ -80,16 +80,16 @@ async fn start_telling(rig: &Rig) -> u16 {
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let teller = storage_server.clone();
-            let _ = tokio::task::spawn_blocking(move || teller.tell()).await;
+            let _ = tokio::task::spawn_blocking(move || teller.heartbeat()).await;
         }
     });
     port
 }
 
 /// The same, its identity, which nobody looks after yet, and what has its news.
-async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>, Arc<StorageServer>) {
+async fn start_kept(rig: &Rig) -> (u16, Arc<access::LiveIdentity>, Arc<StorageServer>) {
     let folder = enroll(rig, "disk").await;
-    let kept = access::Kept::load(&folder).unwrap();
+    let kept = access::LiveIdentity::load(&folder).unwrap();
     let asking = Arc::new(Asking(kept.clone()));
     let storage_server =
         StorageServer::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
@@ -98,7 +98,7 @@ async fn start_kept(rig: &Rig) -> (u16, Arc<access::Kept>, Arc<StorageServer>) {
     let port = listener.local_addr().unwrap().port();
     storage_server.listens_at(port);
     let teller = storage_server.clone();
-    tokio::task::spawn_blocking(move || teller.tell()).await.unwrap().unwrap();
+    tokio::task::spawn_blocking(move || teller.heartbeat()).await.unwrap().unwrap();
     let shared = Shared::new(storage_server.clone());
     tokio::spawn(listen::run(Listening { listener, tls, shared, http: no_http() }));
     (port, kept, storage_server)

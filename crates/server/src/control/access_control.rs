@@ -2,7 +2,7 @@
 
 use super::{Control, Error, Result, repositories};
 use crate::access_control::{
-    Access, AccessControl, Forgetting, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer,
+    Access, AccessControl, ForgetQuery, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer,
 };
 use api::Name;
 use api::commands::{CommandState, CommandUpdate, NodeCommand};
@@ -17,12 +17,12 @@ impl AccessControl for Control {
         admitted.map_err(|error| refusal(error, "admission"))
     }
 
-    fn enters(&self, node: &Node, address: IpAddr) {
-        self.node_enters(node, address);
+    fn connected(&self, node: &Node, address: IpAddr) {
+        self.node_connected(node, address);
     }
 
-    fn leaves(&self, node: &Node, address: IpAddr) {
-        self.node_leaves(node, address);
+    fn disconnected(&self, node: &Node, address: IpAddr) {
+        self.node_disconnected(node, address);
     }
 
     fn access(&self, node: &Node, domain: Option<&str>) -> std::result::Result<Access, Refusal> {
@@ -30,7 +30,7 @@ impl AccessControl for Control {
     }
 
     /// All else is taken back by revoking the node.
-    fn still_lets(&self, node: &Node, access: &Access) -> bool {
+    fn still_allows(&self, node: &Node, access: &Access) -> bool {
         access.may_write || self.is_still_granted(node, &access.domain)
     }
 
@@ -42,7 +42,11 @@ impl AccessControl for Control {
         self.signers_besides(node, domain).map_err(|error| refusal(error, "the nodes of a domain"))
     }
 
-    fn forgets(&self, node: &Node, asked: &Forgetting<'_>) -> std::result::Result<(), Refusal> {
+    fn permit_forget(
+        &self,
+        node: &Node,
+        asked: &ForgetQuery<'_>,
+    ) -> std::result::Result<(), Refusal> {
         self.check_forget(node, asked).map_err(|error| refusal(error, "forgetting"))
     }
 
@@ -110,13 +114,13 @@ impl Control {
 
     pub(crate) fn access_of(&self, node: &Node, domain: Option<&str>) -> Result<Access> {
         if node.is_revoked() {
-            return Err(no(format!("the node '{}' is revoked", node.name), ""));
+            return Err(refused(format!("the node '{}' is revoked", node.name), ""));
         }
         let name = parse(&node.name)?;
         let known = self.catalog.node(&name)?;
         let known = known
             .filter(|known| !known.revoked)
-            .ok_or_else(|| no(format!("there is no node '{name}'"), ""))?;
+            .ok_or_else(|| refused(format!("there is no node '{name}'"), ""))?;
         match domain.map(parse).transpose()? {
             Some(other) if other != known.domain => self.granted(&name, &other),
             _ => self.own(&known),
@@ -125,7 +129,7 @@ impl Control {
 
     fn own(&self, node: &catalog::nodes::Node) -> Result<Access> {
         let path = self.folder.domain(&node.domain);
-        let missing = || no(format!("there is no domain '{}'", node.domain), "");
+        let missing = || refused(format!("there is no domain '{}'", node.domain), "");
         let domain = self.catalog.domain(&node.domain)?.ok_or_else(missing)?;
         let is_client = domain.keys == KeyMode::Client;
         Ok(Access {
@@ -145,7 +149,7 @@ impl Control {
         let grant = self.catalog.grant(node, domain, self.now_secs())?;
         grant.ok_or_else(|| {
             let message = format!("the node '{node}' may not read the domain '{domain}'");
-            no(message, &format!("On the server: icecore server grant {node} {domain}"))
+            refused(message, &format!("On the server: icecore server grant {node} {domain}"))
         })?;
         let (may_write, may_read, may_init) = (false, true, false);
         let (domain, path) = (domain.to_string(), self.folder.domain(domain));
@@ -159,7 +163,7 @@ pub(crate) fn parse(text: &str) -> Result<Name> {
     text.parse().map_err(|error: api::name::BadName| Error::Usage(error.to_string()))
 }
 
-pub(crate) fn no(message: String, hint: &str) -> Error {
+pub(crate) fn refused(message: String, hint: &str) -> Error {
     Refusal::new(message, hint).into()
 }
 
@@ -167,7 +171,7 @@ pub(crate) fn no(message: String, hint: &str) -> Error {
 fn refusal(error: Error, what: &str) -> Refusal {
     match error {
         Error::Refused(refusal) => refusal,
-        Error::StorageServer { .. } => Refusal::of_the_moment(error.to_string()),
+        Error::StorageServer { .. } => Refusal::transient(error.to_string()),
         Error::Usage(message) => Refusal::new(message, ""),
         other => {
             tracing::error!(error = %other, what, "the server could not answer");

@@ -15,7 +15,7 @@ const SUCCESSOR_AFTER_SECS: i64 = 60;
 
 /// The flags of sessions that are alive, by serial number of their certificate.
 #[derive(Default)]
-pub struct LiveFlags {
+pub struct RevocationFlags {
     flags: Mutex<FxHashMap<String, Live>>,
 }
 
@@ -24,7 +24,7 @@ struct Live {
     revoked: Weak<AtomicBool>,
 }
 
-impl LiveFlags {
+impl RevocationFlags {
     /// The flag of the sessions with this certificate.
     pub(super) fn flag(&self, serial: &str, node: &str) -> Arc<AtomicBool> {
         let mut flags = self.flags.lock();
@@ -70,14 +70,14 @@ impl Control {
         let node = self.admitted(facts, address);
         node.inspect_err(|error| {
             let what = format!("the certificate {} of '{}'", facts.serial, facts.common_name);
-            self.notices.refused(&what, error, address);
+            self.refusals.refused(&what, error, address);
         })
     }
 
     fn admitted(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
         // The flag first: who revokes writes the catalog and then sets the flags. Whichever of the two looks below
         // comes too early, the other does not.
-        let revoked = self.live.flag(&facts.serial, &facts.common_name);
+        let revoked = self.revocations.flag(&facts.serial, &facts.common_name);
         let standing = self.catalog.certificate(Holder::Node, &facts.serial)?;
         let standing = standing.filter(|known| known.holder.as_str() == facts.common_name);
         let now_secs = self.now_secs();
@@ -101,7 +101,7 @@ impl Control {
                 let (name, serial) = (facts.common_name.clone(), facts.serial.clone());
                 let node = Node { name, serial, revoked };
                 if let Some(address) = address {
-                    self.presence.seen(&node.name, address, now_secs);
+                    self.activity.seen(&node.name, address, now_secs);
                 }
                 Ok(node)
             }
@@ -112,7 +112,7 @@ impl Control {
 impl Control {
     /// Ends what runs under a node of which there are two, with its key, says so where it is seen, and what to do.
     pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {
-        self.live.revoke_node(node.as_str());
+        self.revocations.revoke_node(node.as_str());
         tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both are stopped");
         // Its slot goes now, and who is refused here does not wait for that.
         self.soon.notify_one();

@@ -12,9 +12,9 @@ const MESSAGE_BYTES_MAX: usize = 1000;
 const SHOWN: u32 = 500;
 
 /// Rings when a command is given: who waits looks for its own.
-pub struct Bell(watch::Sender<u64>);
+pub struct CommandSignal(watch::Sender<u64>);
 
-impl Default for Bell {
+impl Default for CommandSignal {
     fn default() -> Self {
         Self(watch::Sender::new(0))
     }
@@ -23,7 +23,7 @@ impl Default for Bell {
 impl Control {
     /// Changes whenever a command is given, to whichever node.
     pub fn commands_changed(&self) -> watch::Receiver<u64> {
-        self.bell.0.subscribe()
+        self.command_signal.0.subscribe()
     }
 
     /// Gives a command. A restore from another domain needs a grant, now and when it is done.
@@ -38,7 +38,7 @@ impl Control {
             self.may_read(&restore.node, domain)?;
         }
         let command = self.catalog.add_command(self.by(who), task)?;
-        self.bell.0.send_modify(|count| *count += 1);
+        self.command_signal.0.send_modify(|count| *count += 1);
         Ok(command)
     }
 

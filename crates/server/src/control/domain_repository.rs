@@ -47,7 +47,7 @@ impl Control {
         if known.revoked {
             let hint = format!("On the server: icecore server token {storage} --storage");
             let message = format!("the storage server '{storage}' is revoked");
-            return Err(super::access_control::no(message, &hint));
+            return Err(super::access_control::refused(message, &hint));
         }
         let unknown = || Error::StorageServer {
             storage: storage.to_string(),

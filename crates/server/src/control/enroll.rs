@@ -117,20 +117,20 @@ impl Control {
     /// # Errors
     /// [`Error::TooMany`] after too many wrong tokens; [`Error::Catalog`] with a refused token; [`Error::Usage`].
     pub fn enroll(&self, from: IpAddr, request: &EnrollRequest) -> Result<EnrollReply> {
-        self.guard.check(from)?;
+        self.attempts.check(from)?;
         // Whether the token is right comes first: who has none learns nothing and costs nothing.
-        let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
+        let hash = token_hash(&request.secret).inspect_err(|_| self.attempts.failed(from))?;
         let sent = digest(request);
         let look = || self.catalog.token(&hash, &sent, self.now_secs());
         let refused = |error: &catalog::Error| {
-            self.guard.failed(from);
-            self.notices.refused("a token to enroll with", error, Some(from));
+            self.attempts.failed(from);
+            self.refusals.refused("a token to enroll with", error, Some(from));
         };
         match look().inspect_err(refused)? {
             TokenUse::Answered(answer) => Ok(*answer),
             // Once more when it is its turn: the same request may have come twice.
             TokenUse::Good(terms) => {
-                let enrolled = self.keys.take(&terms.domain, || match look()? {
+                let enrolled = self.key_locks.with(&terms.domain, || match look()? {
                     TokenUse::Answered(answer) => Ok(*answer),
                     TokenUse::Good(terms) => self.enroll_as(&terms, &hash, &sent, request),
                 })?;
@@ -191,7 +191,7 @@ impl Control {
         };
         self.catalog.enroll(by, new)?;
         // A node of this name that had a session is another machine now.
-        self.live.revoke_node(terms.node.as_str());
+        self.revocations.revoke_node(terms.node.as_str());
         tracing::info!(node = %terms.node, domain = %terms.domain, "enrolled");
         Ok(answer)
     }

@@ -1,6 +1,6 @@
 //! Grants: a node reads a domain that is not its own, and gets a key for it where the server manages the keys.
 
-use super::access_control::no;
+use super::access_control::refused;
 use super::enroll::slot_secret;
 use super::{Control, Error, Result, SERVER};
 use crate::access_control::Node;
@@ -62,7 +62,7 @@ impl Control {
         let grant = self.catalog.grant(node, domain, self.now_secs())?;
         grant.map(Some).ok_or_else(|| {
             let message = format!("the node '{node}' may not read the domain '{domain}'");
-            no(message, &format!("On the server: icecore server grant {node} {domain}"))
+            refused(message, &format!("On the server: icecore server grant {node} {domain}"))
         })
     }
 
@@ -75,7 +75,7 @@ impl Control {
         let secret = slot_secret(&new.slot_secret)?;
         // Who may not waits for nobody.
         self.may_read(&name, &new.domain)?;
-        self.keys.take(&new.domain, || self.make_key_for(node, name, new, &secret))
+        self.key_locks.with(&new.domain, || self.make_key_for(node, name, new, &secret))
     }
 
     fn make_key_for(
@@ -86,7 +86,7 @@ impl Control {
         secret: &[u8; 32],
     ) -> Result<IssuedKey> {
         let until = self.may_read(&name, &new.domain)?.and_then(|grant| grant.until);
-        let missing = || no(format!("there is no domain '{}'", new.domain), "");
+        let missing = || refused(format!("there is no domain '{}'", new.domain), "");
         let domain = self.catalog.domain(&new.domain)?.ok_or_else(missing)?;
         let by = format!("node {}", node.name);
         // A grant has one key at a time.
@@ -136,7 +136,7 @@ impl Control {
         }
         for (domain, keys) in domains {
             let Some(name) = keys.first().map(|key| key.domain.clone()) else { continue };
-            let removed = self.keys.take(&name, || self.remove_together(keys, &note));
+            let removed = self.key_locks.with(&name, || self.remove_together(keys, &note));
             if let Err(error) = removed {
                 tracing::warn!(%error, domain, "keys that are to be removed stay for now");
             }

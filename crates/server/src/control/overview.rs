@@ -29,11 +29,11 @@ impl Control {
     }
 
     fn shown(&self, node: catalog::nodes::Node, is_on_storage_server: bool) -> Node {
-        let sight = self.sight_of(node.name.as_str());
-        let address = sight.map(|sight| sight.address.to_string());
+        let seen = self.last_seen_of(node.name.as_str());
+        let address = seen.map(|seen| seen.address.to_string());
         Node {
-            connected: is_on_storage_server || sight.is_some_and(|sight| sight.is_connected()),
-            last_seen: sight.map(|sight| sight.at).max(node.last_seen),
+            connected: is_on_storage_server || seen.is_some_and(|seen| seen.is_connected()),
+            last_seen: seen.map(|seen| seen.at).max(node.last_seen),
             address: address.or(node.address),
             name: node.name,
             domain: node.domain,
@@ -53,7 +53,7 @@ impl Control {
     /// [`super::Error::Catalog`] when there is none.
     pub fn revoke_node(&self, who: &str, name: &Name) -> Result<()> {
         self.catalog.revoke_node(self.by(who), name)?;
-        self.live.revoke_node(name.as_str());
+        self.revocations.revoke_node(name.as_str());
         tracing::info!(node = %name, "revoked: what it has running ends");
         self.wait_for_the_end_of(name);
         self.remove_stale_keys();
@@ -75,7 +75,7 @@ impl Control {
     /// [`super::Error::Catalog`] when there is none.
     pub fn remove_node(&self, who: &str, name: &Name) -> Result<()> {
         self.catalog.remove_node(self.by(who), name)?;
-        self.live.revoke_node(name.as_str());
+        self.revocations.revoke_node(name.as_str());
         tracing::info!(node = %name, "removed: what it has running ends");
         self.wait_for_the_end_of(name);
         self.remove_stale_keys();

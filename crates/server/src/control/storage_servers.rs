@@ -8,7 +8,7 @@ mod names;
 
 pub use heartbeat::StorageServerTable;
 
-use super::access_control::no;
+use super::access_control::refused;
 use super::admission::is_forked;
 use super::enroll::{
     VALID_SECS_DEFAULT, VALID_SECS_MAX, certificate, checked_version, renew_reply, token_hash,
@@ -71,14 +71,14 @@ impl Control {
         from: IpAddr,
         request: &EnrollStorageServerRequest,
     ) -> Result<EnrollStorageServerReply> {
-        self.guard.check(from)?;
-        let hash = token_hash(&request.secret).inspect_err(|_| self.guard.failed(from))?;
+        self.attempts.check(from)?;
+        let hash = token_hash(&request.secret).inspect_err(|_| self.attempts.failed(from))?;
         let sent = digest(request);
         let look = || self.catalog.storage_server_token(&hash, &sent, self.now_secs());
-        match look().inspect_err(|_| self.guard.failed(from))? {
+        match look().inspect_err(|_| self.attempts.failed(from))? {
             StorageServerTokenUse::Answered(answer) => Ok(*answer),
             // Once more when it is its turn: the same request may have come twice.
-            StorageServerTokenUse::Good(name) => self.keys.take(&name, || match look()? {
+            StorageServerTokenUse::Good(name) => self.key_locks.with(&name, || match look()? {
                 StorageServerTokenUse::Answered(answer) => Ok(*answer),
                 StorageServerTokenUse::Good(name) => {
                     self.enroll_storage_server_as(&name, &hash, &sent, request)
@@ -131,15 +131,18 @@ impl Control {
         let facts = pki::inspect(&peer.certificate)?;
         let known = self.catalog.certificate(Holder::StorageServer, &facts.serial)?;
         let known = known.filter(|it| facts.common_name == format!("{PREFIX}{}", it.holder));
-        let known =
-            known.ok_or_else(|| no("this certificate is of no storage server".to_owned(), ""))?;
+        let known = known
+            .ok_or_else(|| refused("this certificate is of no storage server".to_owned(), ""))?;
         let (name, now_secs) = (known.holder.clone(), self.now_secs());
         if known.revoked {
             let message = format!("the storage server '{name}' is revoked");
-            return Err(no(message, &enroll_again(&name)));
+            return Err(refused(message, &enroll_again(&name)));
         }
         if known.not_after.min(facts.not_after_secs) <= now_secs {
-            return Err(no(format!("the certificate of '{name}' has ended"), &enroll_again(&name)));
+            return Err(refused(
+                format!("the certificate of '{name}' has ended"),
+                &enroll_again(&name),
+            ));
         }
         if is_forked(&known, now_secs) {
             self.catalog.forked(self.by(SERVER), Holder::StorageServer, &name, &facts.serial)?;
@@ -153,13 +156,13 @@ impl Control {
 
     /// Two have the certificates of one storage server: neither is told anything more, and nodes are not sent there.
     fn storage_server_has_forked(&self, storage: &Name, serial: &str) -> Error {
-        self.live.revoke_node(&format!("{PREFIX}{storage}"));
+        self.revocations.revoke_node(&format!("{PREFIX}{storage}"));
         self.drop_storage_server(storage);
         tracing::error!(%storage, serial, "ALARM: two machines show certificates of one storage server; both are stopped");
         let message = format!(
             "another machine has shown the certificates of the storage server '{storage}': both are stopped"
         );
-        no(message, &enroll_again(storage))
+        refused(message, &enroll_again(storage))
     }
 
     /// A storage server on a data connection: it may measure the way to here. Under its name, which no node can have, it
@@ -169,7 +172,7 @@ impl Control {
         if !facts.common_name.starts_with(PREFIX) {
             return Ok(None);
         }
-        let revoked = self.live.flag(&facts.serial, &facts.common_name);
+        let revoked = self.revocations.flag(&facts.serial, &facts.common_name);
         self.admit_storage_server(peer)?;
         Ok(Some(Node { name: facts.common_name, serial: facts.serial, revoked }))
     }
@@ -248,7 +251,7 @@ impl Control {
         let domain = super::access_control::parse(&access.domain)?;
         if !self.lies_on(storage, &domain)? {
             let message = format!("the domain '{domain}' does not lie on this storage server");
-            return Err(no(message, "Where it lies: icecore server domains"));
+            return Err(refused(message, "Where it lies: icecore server domains"));
         }
         let (may_write, may_read, may_init) = (access.may_write, access.may_read, access.may_init);
         let key = access.key.map(|key| KeyId(key).to_string());
@@ -267,7 +270,7 @@ impl Control {
     /// [`super::Error::Catalog`] when there is none.
     pub fn revoke_storage_server(&self, who: &str, storage: &Name) -> Result<()> {
         self.catalog.revoke_storage_server(self.by(who), storage)?;
-        self.live.revoke_node(&format!("{PREFIX}{storage}"));
+        self.revocations.revoke_node(&format!("{PREFIX}{storage}"));
         self.drop_storage_server(storage);
         Ok(())
     }

@@ -60,7 +60,7 @@ impl Control {
         self.delete_old_jobs(now_secs);
         self.lose_silent_storage_servers();
         self.note_seen();
-        self.live.tidy();
+        self.revocations.tidy();
     }
 
     /// Jobs and commands are deleted so many seconds after they ended.

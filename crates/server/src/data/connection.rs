@@ -1,9 +1,9 @@
 //! A connection of a node: one task that reads a packet, has it answered, and writes the answer.
 
-use super::bodies::Room;
-use super::connected::{Connected, Entering};
-use super::work::Visit;
-use super::{Shared, farewell, faults};
+use super::body_memory::BodyPermit;
+use super::connection_handle::{ConnectionHandle, NewConnection};
+use super::request_handler::RequestHandler;
+use super::{Shared, closing, faults};
 use crate::access_control::Peer;
 use protocol::Packet;
 use protocol::frame::Header;
@@ -19,7 +19,7 @@ use transport::{Error, Result};
 
 /// Time for the first packet.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// Bodies up to this size are not worth counting.
+/// Bodies up to this size are not counted.
 const SMALL_BYTES: usize = 64 << 10;
 /// Noise is sent in packets of this size.
 const NOISE_BYTES: usize = 256 << 10;
@@ -41,50 +41,50 @@ where
         Ok(Ok(node)) => node,
         Ok(Err(refusal)) => {
             let packet = faults::of_refusal(&refusal);
-            return farewell::refuse(&shared, &mut reader, &mut write, &packet).await;
+            return closing::refuse(&shared, &mut reader, &mut write, &packet).await;
         }
         Err(_) => return,
     };
-    let entering = Entering { node, address, certificate_ends };
-    let (connected, inbox) = match shared.hub.enter(entering, &*shared.access_control) {
+    let new = NewConnection { node, address, certificate_ends };
+    let (handle, inbox) = match shared.hub.enter(new, &*shared.access_control) {
         Ok(entered) => entered,
-        Err(fault) => return farewell::refuse(&shared, &mut reader, &mut write, &fault).await,
+        Err(fault) => return closing::refuse(&shared, &mut reader, &mut write, &fault).await,
     };
-    let moved = connected.moved.clone();
-    let visit = Visit::new(shared.clone(), connected.clone());
+    let moved = handle.moved.clone();
+    let handler = RequestHandler::new(shared.clone(), handle.clone());
     let mut connection = Connection {
         shared: shared.clone(),
-        connected,
-        visit: Some(visit),
+        handle,
+        handler: Some(handler),
         reader: reader.counting(moved),
         write,
         is_writing: false,
         inbox,
     };
-    let ended = connection.connected.clone();
+    let ended = connection.handle.clone();
     let served = tokio::select! {
         served = connection.serve() => served,
         () = ended.end.notified() => Ok(()),
     };
     if let Err(Error::Protocol(error)) = &served {
-        tracing::info!(node = connection.connected.node.name, %error, "left");
+        tracing::info!(node = connection.handle.node.name, %error, "left");
         connection.dismiss(&faults::of_protocol(error)).await;
     }
     // Within a frame nothing can be said.
     if let (Some(packet), false) = (ended.last_packet(), connection.is_writing) {
         connection.dismiss(&packet).await;
     }
-    shared.hub.leave(&connection.connected, &*shared.access_control);
-    if let Some(mut visit) = connection.visit.take() {
-        let _ = tokio::task::spawn_blocking(move || visit.end()).await;
+    shared.hub.leave(&connection.handle, &*shared.access_control);
+    if let Some(mut handler) = connection.handler.take() {
+        let _ = tokio::task::spawn_blocking(move || handler.end()).await;
     }
 }
 
 struct Connection<S> {
     shared: Arc<Shared>,
-    connected: Arc<Connected>,
+    handle: Arc<ConnectionHandle>,
     /// Out while a blocking thread has it.
-    visit: Option<Visit>,
+    handler: Option<RequestHandler>,
     reader: FrameReader<ReadHalf<S>>,
     write: WriteHalf<S>,
     /// A frame is on its way out.
@@ -109,7 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
                     None => return Ok(()),
                 },
                 header = self.reader.header() => {
-                    self.connected.waits.full.add(before.elapsed());
+                    self.handle.waits.full.add(before.elapsed());
                     self.packet(header?).await?;
                 }
             }
@@ -118,8 +118,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
 
     /// Says the last packet, whatever it was at.
     async fn dismiss(&mut self, packet: &Packet) {
-        let rate = &self.connected.rates.up;
-        farewell::dismiss(&mut self.reader, &mut self.write, packet, rate).await;
+        let rate = &self.handle.rates.up;
+        closing::dismiss(&mut self.reader, &mut self.write, packet, rate).await;
     }
 
     /// Says the last packet, and throws away what still comes until the other end has heard it and goes,
@@ -129,59 +129,59 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         self.write.shutdown().await?;
         loop {
             let header = self.reader.header().await?;
-            self.reader.body(header, &self.connected.rates.up).await?;
+            self.reader.body(header, &self.handle.rates.up).await?;
         }
     }
 
     fn state(&self) -> State {
-        self.visit.as_ref().map_or(State::Over, |visit| visit.state)
+        self.handler.as_ref().map_or(State::Over, |handler| handler.state)
     }
 
     async fn packet(&mut self, header: Header) -> Result<()> {
         self.state().admits(header.kind)?;
         let permit = self.room_for(header.body_bytes).await?;
-        let body = self.reader.body(header, &self.connected.rates.up).await?;
+        let body = self.reader.body(header, &self.handle.rates.up).await?;
         if let Ok(Packet::GetNoise { bytes }) = Packet::decode_small(header.kind, &body) {
             return self.noise(header.request, bytes).await;
         }
-        let Some(mut visit) = self.visit.take() else { return Err(Error::Closed) };
+        let Some(mut handler) = self.handler.take() else { return Err(Error::Closed) };
         let before = Instant::now();
         let is_open = header.kind == kind::Open;
         let answered = tokio::task::spawn_blocking(move || {
-            let answer = visit.answer(header.request, header.kind, body);
-            let news = if is_open { visit.news() } else { Vec::new() };
-            (visit, answer, news)
+            let answer = handler.answer(header.request, header.kind, body);
+            let unsolicited = if is_open { handler.unsolicited() } else { Vec::new() };
+            (handler, answer, unsolicited)
         });
-        self.connected.is_working.store(true, Ordering::Relaxed);
+        self.handle.is_working.store(true, Ordering::Relaxed);
         let answered = answered.await;
-        self.connected.is_working.store(false, Ordering::Relaxed);
-        let (visit, answer, news) = answered.map_err(|_| Error::Closed)?;
-        self.visit = Some(visit);
-        self.connected.waits.empty.add(before.elapsed());
+        self.handle.is_working.store(false, Ordering::Relaxed);
+        let (handler, answer, unsolicited) = answered.map_err(|_| Error::Closed)?;
+        self.handler = Some(handler);
+        self.handle.waits.empty.add(before.elapsed());
         drop(permit);
         for packet in answer.into_iter() {
             self.send(&packet, header.request).await?;
         }
-        for packet in news {
+        for packet in unsolicited {
             self.send(&packet, 0).await?;
         }
         Ok(())
     }
 
     /// Waits for memory for a large body: all connections share it.
-    async fn room_for(&self, bytes: usize) -> Result<Option<Room>> {
+    async fn room_for(&self, bytes: usize) -> Result<Option<BodyPermit>> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
-        let room = self.shared.bodies.room(&self.connected.rates.bodies, bytes).await;
+        let room = self.shared.bodies.room(&self.handle.rates.bodies, bytes).await;
         room.map(Some).ok_or(Error::Closed)
     }
 
     async fn send(&mut self, packet: &Packet, request: u32) -> Result<()> {
         let frame = packet.frame(request);
-        let connected = &self.connected;
+        let handle = &self.handle;
         self.is_writing = true;
-        frames::write(&mut self.write, &frame, &connected.rates.down, &connected.moved).await?;
+        frames::write(&mut self.write, &frame, &handle.rates.down, &handle.moved).await?;
         self.write.flush().await?;
         self.is_writing = false;
         Ok(())

@@ -22,33 +22,33 @@ const HOLDER: &str = "the server";
 
 /// The repositories that are open.
 #[derive(Default)]
-pub struct Domains(Mutex<FxHashMap<PathBuf, Arc<Place>>>);
+pub struct Domains(Mutex<FxHashMap<PathBuf, Arc<DomainSlot>>>);
 
 /// Where one repository is opened: one at a time, and no other waits for it.
-type Place = Mutex<Weak<Domain>>;
+type DomainSlot = Mutex<Weak<Domain>>;
 
 impl Domains {
     /// The repository in `folder`.
     pub fn open(&self, folder: &Path) -> Result<Arc<Domain>> {
-        let place = self.place(folder);
-        let mut place = place.lock();
-        if let Some(domain) = place.upgrade() {
+        let slot = self.slot(folder);
+        let mut slot = slot.lock();
+        if let Some(domain) = slot.upgrade() {
             domain.look_again()?;
             return Ok(domain);
         }
         let repository = Repository::open(Arc::new(LocalStorage::open(folder)?))?;
         let domain = Arc::new(Domain::new(repository));
-        *place = Arc::downgrade(&domain);
+        *slot = Arc::downgrade(&domain);
         Ok(domain)
     }
 
-    fn place(&self, folder: &Path) -> Arc<Place> {
-        let mut places = self.0.lock();
+    fn slot(&self, folder: &Path) -> Arc<DomainSlot> {
+        let mut slots = self.0.lock();
         // A place that somebody holds, or may be opening, stays.
         let is_used =
-            |place: &Arc<Place>| Arc::strong_count(place) > 1 || place.lock().strong_count() > 0;
-        places.retain(|_, place| is_used(place));
-        places.entry(folder.to_owned()).or_default().clone()
+            |slot: &Arc<DomainSlot>| Arc::strong_count(slot) > 1 || slot.lock().strong_count() > 0;
+        slots.retain(|_, slot| is_used(slot));
+        slots.entry(folder.to_owned()).or_default().clone()
     }
 }
 

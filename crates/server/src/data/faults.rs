@@ -45,7 +45,7 @@ pub(super) fn of_engine(error: &Error) -> Packet {
 
 /// The answer when somebody may not do something.
 pub(super) fn of_refusal(refusal: &Refusal) -> Packet {
-    let code = if refusal.of_the_moment { Code::Busy } else { Code::NotAllowed };
+    let code = if refusal.is_transient { Code::Busy } else { Code::NotAllowed };
     fault(code, &refusal.message, &refusal.hint, &[])
 }
 

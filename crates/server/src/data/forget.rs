@@ -4,8 +4,8 @@
 use super::domains::Domain;
 use super::faults;
 use super::key_list::key_list;
-use super::work::session_record;
-use crate::access_control::{AccessControl, Forgetting, Node};
+use super::request_handler::session_record;
+use crate::access_control::{AccessControl, ForgetQuery, Node};
 use crypto::{Role, VerifyKey};
 use format::manifest::{SIGNATURE_BYTES, TOMBSTONE_CONTEXT};
 use format::receipt::{RECEIPT_CONTEXT, Receipt};
@@ -84,8 +84,10 @@ impl Tombstone {
         let snapshots: Vec<_> = listed.iter().map(|name| name.id).collect();
         let are_own = are_of(repository, &node.name, &listed, keys)
             .map_err(|error| faults::of_engine(&error))?;
-        let asked = Forgetting { domain: name, snapshots: &snapshots, are_own };
-        access_control.forgets(node, &asked).map_err(|refusal| faults::of_refusal(&refusal))?;
+        let asked = ForgetQuery { domain: name, snapshots: &snapshots, are_own };
+        access_control
+            .permit_forget(node, &asked)
+            .map_err(|refusal| faults::of_refusal(&refusal))?;
         let forgotten = domain.forget(&lease, &listed, &self.session, &self.record);
         forgotten.map_err(|error| faults::of_engine(&error))?;
         Ok(listed.len())

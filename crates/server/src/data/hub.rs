@@ -1,10 +1,10 @@
 //! Who is connected, and what is on its way to them unasked: limits, commands, cancels, revocations, the
 //! end of the server.
 
-use super::connected::{Connected, Entering, Rates};
+use super::connection_handle::{ConnectionHandle, NewConnection, NodeLimits};
 use super::faults;
 use crate::access_control::{AccessControl, Node};
-use crate::shares::{Place, Shares};
+use crate::quota::{Permit, Quota};
 use parking_lot::Mutex;
 use protocol::Packet;
 use rustc_hash::FxHashMap;
@@ -24,10 +24,10 @@ const SILENT_MAX: Duration = Duration::from_secs(180);
 
 /// All connections of nodes.
 pub struct Hub {
-    connections: Mutex<FxHashMap<u64, Arc<Connected>>>,
-    rates: Mutex<FxHashMap<String, Arc<Rates>>>,
+    connections: Mutex<FxHashMap<u64, Arc<ConnectionHandle>>>,
+    rates: Mutex<FxHashMap<String, Arc<NodeLimits>>>,
     /// Among the connections of a node, by its name.
-    places: Shares<String>,
+    permits: Quota<String>,
     next: AtomicU64,
     limits_at: Mutex<Option<Instant>>,
     /// Commands given, when they were last looked at.
@@ -41,7 +41,7 @@ impl Default for Hub {
         Self {
             connections: Mutex::default(),
             rates: Mutex::default(),
-            places: Shares::new(NODE_CONNECTIONS_MAX),
+            permits: Quota::new(NODE_CONNECTIONS_MAX),
             next: AtomicU64::new(0),
             limits_at: Mutex::default(),
             commands_seen: AtomicU64::new(0),
@@ -54,54 +54,54 @@ impl Hub {
     /// Lets a connection in and notes it; or tells why not.
     pub(super) fn enter(
         &self,
-        entering: Entering,
+        new: NewConnection,
         access_control: &dyn AccessControl,
-    ) -> Result<(Arc<Connected>, mpsc::Receiver<Packet>), Packet> {
-        let place = self.place(&entering.node, access_control)?;
+    ) -> Result<(Arc<ConnectionHandle>, mpsc::Receiver<Packet>), Packet> {
+        let permit = self.permit(&new.node, access_control)?;
         let (messages, inbox) = mpsc::channel(WAITING_MAX);
-        let rates = self.rates_of(&entering.node.name);
-        let [up, down] = access_control.bandwidth(&entering.node, entering.address);
+        let rates = self.rates_of(&new.node.name);
+        let [up, down] = access_control.bandwidth(&new.node, new.address);
         rates.up.set(up);
         rates.down.set(down);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let connected = Arc::new(Connected::new(number, entering, place, rates, messages));
-        self.note(&connected)?;
-        access_control.enters(&connected.node, connected.address);
-        Ok((connected, inbox))
+        let handle = Arc::new(ConnectionHandle::new(number, new, permit, rates, messages));
+        self.note(&handle)?;
+        access_control.connected(&handle.node, handle.address);
+        Ok((handle, inbox))
     }
 
     /// A place among the connections of a node. The control server is none, and has as many as it needs.
-    fn place(
+    fn permit(
         &self,
         node: &Node,
         access_control: &dyn AccessControl,
-    ) -> Result<Option<Place>, Packet> {
+    ) -> Result<Option<Permit>, Packet> {
         if access_control.is_control_server(node) {
             return Ok(None);
         }
-        let place = self.places.take(node.name.clone());
-        place.map(Some).ok_or_else(|| faults::too_many_connections(&node.name))
+        let permit = self.permits.acquire(node.name.clone());
+        permit.map(Some).ok_or_else(|| faults::too_many_connections(&node.name))
     }
 
-    fn note(&self, connected: &Arc<Connected>) -> Result<(), Packet> {
+    fn note(&self, handle: &Arc<ConnectionHandle>) -> Result<(), Packet> {
         let mut connections = self.connections.lock();
         // Under the lock: who closes sees all that were let in before.
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(faults::shutting_down());
         }
-        connections.insert(connected.number, connected.clone());
+        connections.insert(handle.number, handle.clone());
         Ok(())
     }
 
     /// Lets in nobody any more, and tells everybody that the server stops.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        self.all().iter().for_each(|connected| connected.tell(faults::shutting_down()));
+        self.all().iter().for_each(|handle| handle.tell(faults::shutting_down()));
     }
 
     /// Ends all connections, whatever they are at.
-    pub(super) fn cut(&self) {
-        self.all().iter().for_each(|connected| connected.end_with(faults::shutting_down()));
+    pub(super) fn disconnect_all(&self) {
+        self.all().iter().for_each(|handle| handle.end_with(faults::shutting_down()));
     }
 
     /// Whether the server stops.
@@ -109,9 +109,9 @@ impl Hub {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn leave(&self, connected: &Connected, access_control: &dyn AccessControl) {
-        access_control.leaves(&connected.node, connected.address);
-        self.connections.lock().remove(&connected.number);
+    pub(super) fn leave(&self, handle: &ConnectionHandle, access_control: &dyn AccessControl) {
+        access_control.disconnected(&handle.node, handle.address);
+        self.connections.lock().remove(&handle.number);
         self.rates.lock().retain(|_, rates| Arc::strong_count(rates) > 1);
     }
 
@@ -120,28 +120,28 @@ impl Hub {
         self.connections.lock().len()
     }
 
-    /// Whether nobody is connected.
+    /// Whether nobody is handle.
     pub fn is_empty(&self) -> bool {
         self.connections.lock().is_empty()
     }
 
-    /// Nodes whose agent is connected.
+    /// Nodes whose agent is handle.
     pub fn agents(&self) -> Vec<String> {
         let all = self.all();
-        let agents = all.iter().filter(|connected| connected.is_agent());
-        agents.map(|connected| connected.node.name.clone()).collect()
+        let agents = all.iter().filter(|handle| handle.is_agent());
+        agents.map(|handle| handle.node.name.clone()).collect()
     }
 
     /// Sends commands that were given since the last look to their agents. One that is sent twice is
     /// done once: its number is the same.
-    fn send_commands(&self, all: &[Arc<Connected>], access_control: &dyn AccessControl) {
+    fn send_commands(&self, all: &[Arc<ConnectionHandle>], access_control: &dyn AccessControl) {
         let given = access_control.commands_seen();
         if self.commands_seen.swap(given, Ordering::Relaxed) == given {
             return;
         }
-        for agent in all.iter().filter(|connected| connected.is_agent()) {
+        for agent in all.iter().filter(|handle| handle.is_agent()) {
             let commands = access_control.commands(&agent.node);
-            let packets = commands.iter().filter_map(super::work::command_packet);
+            let packets = commands.iter().filter_map(super::request_handler::command_packet);
             packets.for_each(|packet| agent.tell(packet));
         }
     }
@@ -159,56 +159,56 @@ impl Hub {
         let all = self.all();
         self.send_commands(&all, access_control);
         let now_secs = jiff::Timestamp::now().as_second();
-        for connected in all {
-            match why_to_end(&connected, access_control, now_secs) {
-                Some(packet) => connected.end_with(packet),
-                None if limits_are_due => apply_limits(&connected, access_control),
+        for handle in all {
+            match why_to_end(&handle, access_control, now_secs) {
+                Some(packet) => handle.end_with(packet),
+                None if limits_are_due => apply_limits(&handle, access_control),
                 None => {}
             }
         }
     }
 
-    fn all(&self) -> Vec<Arc<Connected>> {
+    fn all(&self) -> Vec<Arc<ConnectionHandle>> {
         self.connections.lock().values().cloned().collect()
     }
 
-    fn rates_of(&self, node: &str) -> Arc<Rates> {
+    fn rates_of(&self, node: &str) -> Arc<NodeLimits> {
         self.rates.lock().entry(node.to_owned()).or_default().clone()
     }
 }
 
 /// The last packet for a connection that may not go on.
 fn why_to_end(
-    connected: &Connected,
+    handle: &ConnectionHandle,
     access_control: &dyn AccessControl,
     now_secs: i64,
 ) -> Option<Packet> {
-    let (node, job) = (&connected.node, connected.job.load(Ordering::Relaxed));
+    let (node, job) = (&handle.node, handle.job.load(Ordering::Relaxed));
     if node.is_revoked() {
         return Some(faults::revoked());
     }
     if job > 0 && access_control.is_cancelled(job) {
         return Some(faults::cancelled());
     }
-    if let Some(access) = &*connected.access.lock()
-        && !access_control.still_lets(node, access)
+    if let Some(access) = &*handle.access.lock()
+        && !access_control.still_allows(node, access)
     {
         return Some(faults::withdrawn(&node.name, &access.domain));
     }
-    if connected.is_out_of_time(now_secs) {
+    if handle.is_out_of_time(now_secs) {
         return Some(faults::certificate_ended(&node.name));
     }
-    (connected.silence() > SILENT_MAX).then(faults::silent)
+    (handle.silence() > SILENT_MAX).then(faults::silent)
 }
 
-fn apply_limits(connected: &Connected, access_control: &dyn AccessControl) {
-    let [up, down] = access_control.bandwidth(&connected.node, connected.address);
-    let rates = &connected.rates;
+fn apply_limits(handle: &ConnectionHandle, access_control: &dyn AccessControl) {
+    let [up, down] = access_control.bandwidth(&handle.node, handle.address);
+    let rates = &handle.rates;
     if [rates.up.bytes_per_sec(), rates.down.bytes_per_sec()] == [up, down] {
         return;
     }
     rates.up.set(up);
     rates.down.set(down);
     let reason = "the server's limits changed".to_owned();
-    connected.tell(Packet::Limits { up, down, reason });
+    handle.tell(Packet::Limits { up, down, reason });
 }

@@ -7,11 +7,11 @@
 //!                 └── hub: who is connected; limits, commands, cancels, revocations, the stop on their way out
 //! ```
 
-mod bodies;
-mod connected;
+mod body_memory;
+mod closing;
 pub mod connection;
+mod connection_handle;
 pub mod domains;
-mod farewell;
 mod faults;
 mod forget;
 pub mod hub;
@@ -20,12 +20,12 @@ mod manifest;
 mod random;
 mod reading;
 pub mod receipts;
+mod request_handler;
 mod session;
 pub mod sessions;
-mod work;
 
 use crate::access_control::{AccessControl, JobEnd};
-use bodies::Bodies;
+use body_memory::BodyMemory;
 use domains::Domains;
 use hub::Hub;
 use receipts::Receipts;
@@ -44,11 +44,11 @@ const REVOKED: &str = "the node was revoked";
 /// When the server stops, connections have so long to come to the end of a frame and to be told.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
 /// Then they are cut, and have so long to be told all the same.
-const CUT_WITHIN: Duration = Duration::from_secs(1);
+const DISCONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether all are gone.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// All that connections share.
+/// All that connections permit.
 pub struct Shared {
     /// Who may do what.
     pub access_control: Arc<dyn AccessControl>,
@@ -58,9 +58,9 @@ pub struct Shared {
     pub sessions: Sessions,
     /// Connections.
     pub hub: Hub,
-    bodies: Bodies,
+    bodies: BodyMemory,
     /// Places to be listened to for who is not let in.
-    strangers: Semaphore,
+    refused: Semaphore,
     /// Who gives receipts of snapshots, if anybody does.
     receipts: Option<Receipts>,
     /// Name and version, for the other end.
@@ -83,8 +83,8 @@ impl Shared {
             domains: Arc::default(),
             sessions: Sessions::default(),
             hub: Hub::default(),
-            bodies: Bodies::new(BODIES_BYTES, MORE_BODIES_BYTES),
-            strangers: Semaphore::new(farewell::STRANGERS_MAX),
+            bodies: BodyMemory::new(BODIES_BYTES, MORE_BODIES_BYTES),
+            refused: Semaphore::new(closing::REFUSED_MAX),
             receipts,
             program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         })
@@ -96,8 +96,8 @@ impl Shared {
     pub async fn stop(&self) {
         self.hub.close();
         if tokio::time::timeout(TOLD_WITHIN, self.all_gone()).await.is_err() {
-            self.hub.cut();
-            let _ = tokio::time::timeout(CUT_WITHIN, self.all_gone()).await;
+            self.hub.disconnect_all();
+            let _ = tokio::time::timeout(DISCONNECT_WITHIN, self.all_gone()).await;
         }
     }
 

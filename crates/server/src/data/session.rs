@@ -5,7 +5,7 @@ use super::domains::Domain;
 use super::receipts::{Receipts, Taken};
 use super::{faults, manifest};
 use crate::access_control::{Access, AccessControl, JobEnd, JobNo, JobStatus, Node};
-use crate::shares::Place;
+use crate::quota::Permit;
 use format::manifest::{Head, snapshot_id};
 use format::record::{HEADER_BYTES, SealedRecord};
 use parking_lot::{Mutex, RwLock};
@@ -56,13 +56,13 @@ pub struct Session {
     promised: Mutex<usize>,
     node_promised: Arc<AtomicUsize>,
     /// Among the sessions of its node.
-    _place: Place,
+    _permit: Permit,
 }
 
 /// What a session has of what its node may have.
-pub(super) struct Share {
+pub(super) struct SessionPermit {
     /// Among the sessions of its node.
-    pub(super) place: Place,
+    pub(super) permit: Permit,
     /// What all of them have promised to store.
     pub(super) promised: Arc<AtomicUsize>,
 }
@@ -83,7 +83,7 @@ struct Stream {
 
 /// A connection's hold of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hold {
+pub(super) struct StreamAttachment {
     pub(super) stream: u8,
     generation: u64,
 }
@@ -96,7 +96,7 @@ impl Session {
         domain: Arc<Domain>,
         engine: Engine,
         job: JobNo,
-        share: Share,
+        permit: SessionPermit,
     ) -> Self {
         Self {
             token,
@@ -114,8 +114,8 @@ impl Session {
             job,
             status: Mutex::default(),
             promised: Mutex::default(),
-            node_promised: share.promised,
-            _place: share.place,
+            node_promised: permit.promised,
+            _permit: permit.permit,
         }
     }
 
@@ -127,11 +127,11 @@ impl Session {
 
     /// A connection takes a stream over; whoever had it has it no more. Returns how many records of
     /// the stream were taken.
-    pub(super) fn attach(&self, stream: u8) -> Option<(Hold, u64)> {
+    pub(super) fn attach(&self, stream: u8) -> Option<(StreamAttachment, u64)> {
         let mut state = self.streams.get(usize::from(stream))?.lock();
         state.generation += 1;
         self.connections.fetch_add(1, Ordering::Relaxed);
-        Some((Hold { stream, generation: state.generation }, state.applied))
+        Some((StreamAttachment { stream, generation: state.generation }, state.applied))
     }
 
     /// A connection is gone.
@@ -148,8 +148,8 @@ impl Session {
     }
 
     /// Takes a record; the answer says how many of the stream were taken.
-    pub(super) fn append(&self, hold: Hold, record: &[u8]) -> Packet {
-        self.on_stream(hold, |stream, engine| {
+    pub(super) fn append(&self, attachment: StreamAttachment, record: &[u8]) -> Packet {
+        self.on_stream(attachment, |stream, engine| {
             if let Some(fault) = &stream.broken {
                 return Ok(fault.clone());
             }
@@ -164,8 +164,13 @@ impl Session {
     }
 
     /// Which of `ids` have to be stored.
-    pub(super) fn claim(&self, hold: Hold, request: u32, ids: &[ids::ObjectId]) -> Packet {
-        self.on_stream(hold, |stream, engine| {
+    pub(super) fn claim(
+        &self,
+        attachment: StreamAttachment,
+        request: u32,
+        ids: &[ids::ObjectId],
+    ) -> Packet {
+        self.on_stream(attachment, |stream, engine| {
             let of_others = self.promises_of_others(engine.promised_objects());
             if engine.promised_objects() + ids.len()
                 > PROMISES_MAX.min(NODE_PROMISES_MAX - of_others)
@@ -196,16 +201,16 @@ impl Session {
     }
 
     /// Which of `ids` are stored and will go on to be.
-    pub(super) fn holds(&self, hold: Hold, ids: &[ids::ObjectId]) -> Packet {
-        self.on_stream(hold, |_, engine| {
+    pub(super) fn holds(&self, attachment: StreamAttachment, ids: &[ids::ObjectId]) -> Packet {
+        self.on_stream(attachment, |_, engine| {
             let held: Result<Vec<bool>, _> = ids.iter().map(|id| engine.is_stored(id)).collect();
             Ok(flags::pack(&held?))
         })
     }
 
     /// The number of its snapshot; the same one whenever it is asked.
-    pub(super) fn number(&self, hold: Hold) -> Packet {
-        self.on_stream(hold, |_, engine| {
+    pub(super) fn number(&self, attachment: StreamAttachment) -> Packet {
+        self.on_stream(attachment, |_, engine| {
             let number = *self.number.lock().get_or_insert_with(|| engine.next_snapshot());
             Ok(Packet::Number { number })
         })
@@ -301,7 +306,7 @@ impl Session {
     /// Does `work` with the engine, unless another connection has taken the stream over.
     fn on_stream(
         &self,
-        hold: Hold,
+        attachment: StreamAttachment,
         work: impl FnOnce(&mut Stream, &Engine) -> repository::Result<Packet>,
     ) -> Packet {
         if self.node.is_revoked() {
@@ -309,11 +314,11 @@ impl Session {
         }
         let engine = self.engine.read();
         let Some(engine) = &*engine else { return faults::no_session() };
-        let Some(stream) = self.streams.get(usize::from(hold.stream)) else {
+        let Some(stream) = self.streams.get(usize::from(attachment.stream)) else {
             return faults::no_session();
         };
         let mut stream = stream.lock();
-        if stream.generation != hold.generation {
+        if stream.generation != attachment.generation {
             return faults::no_session();
         }
         work(&mut stream, engine).unwrap_or_else(|error| faults::of_engine(&error))

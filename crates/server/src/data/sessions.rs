@@ -1,8 +1,8 @@
 //! All sessions: those that are attached, and those that wait for their node to come back.
 
 pub use super::session::Session as LiveSession;
-use super::session::{Session, Share};
-use crate::shares::Shares;
+use super::session::{Session, SessionPermit};
+use crate::quota::Quota;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) const NODE_SESSIONS_MAX: usize = 16;
 pub struct Sessions {
     all: Mutex<FxHashMap<[u8; 16], Arc<Session>>>,
     /// Among the sessions of a node, by its name.
-    places: Shares<String>,
+    permits: Quota<String>,
     /// What the sessions of a node have promised to store, by its name.
     promised: Mutex<FxHashMap<String, Arc<AtomicUsize>>>,
 }
@@ -24,7 +24,7 @@ pub struct Sessions {
 impl Default for Sessions {
     fn default() -> Self {
         let (all, promised) = Default::default();
-        Self { all, places: Shares::new(NODE_SESSIONS_MAX), promised }
+        Self { all, permits: Quota::new(NODE_SESSIONS_MAX), promised }
     }
 }
 
@@ -34,9 +34,9 @@ impl Sessions {
     }
 
     /// A place for one more session of `node`, if it may have one.
-    pub(super) fn share(&self, node: &str) -> Option<Share> {
-        let place = self.places.take(node.to_owned())?;
-        Some(Share { place, promised: self.promised(node) })
+    pub(super) fn permit(&self, node: &str) -> Option<SessionPermit> {
+        let permit = self.permits.acquire(node.to_owned())?;
+        Some(SessionPermit { permit, promised: self.promised(node) })
     }
 
     /// Where the sessions of `node` count what they have promised.

@@ -20,9 +20,9 @@ pub(super) struct QueryLimiter {
 
 /// The right to ask, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a>(&'a QueryLimiter);
+pub(super) struct QueryPermit<'a>(&'a QueryLimiter);
 
-impl Drop for Turn<'_> {
+impl Drop for QueryPermit<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -36,7 +36,7 @@ impl std::fmt::Debug for QueryLimiter {
 
 impl QueryLimiter {
     /// The right to ask.
-    pub(super) fn turn(&self) -> Result<Turn<'_>, ControlServerError> {
+    pub(super) fn permit(&self) -> Result<QueryPermit<'_>, ControlServerError> {
         let rests = self.failed_at.lock().is_some_and(|at| at.elapsed() < REST);
         if rests {
             return Err(ControlServerError::Unreachable(
@@ -47,7 +47,7 @@ impl QueryLimiter {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(ControlServerError::Unreachable("too much is asked at once".to_owned()));
         }
-        Ok(Turn(self))
+        Ok(QueryPermit(self))
     }
 
     /// A question got no answer.
@@ -64,15 +64,15 @@ mod tests {
 
     #[test]
     fn not_everybody_waits_for_who_does_not_answer() {
-        let questions = QueryLimiter::default();
-        let turns: Vec<_> = (0..WAITING_MAX).map(|_| questions.turn().unwrap()).collect();
-        assert!(questions.turn().is_err());
-        drop(turns);
-        assert!(questions.turn().is_ok());
+        let limiter = QueryLimiter::default();
+        let permits: Vec<_> = (0..WAITING_MAX).map(|_| limiter.permit().unwrap()).collect();
+        assert!(limiter.permit().is_err());
+        drop(permits);
+        assert!(limiter.permit().is_ok());
         let (message, hint) = Default::default();
-        questions.failed(&ControlServerError::Refused { message, hint });
-        assert!(questions.turn().is_ok(), "a no is an answer");
-        questions.failed(&ControlServerError::Unreachable("gone".to_owned()));
-        assert!(questions.turn().is_err());
+        limiter.failed(&ControlServerError::Refused { message, hint });
+        assert!(limiter.permit().is_ok(), "a no is an answer");
+        limiter.failed(&ControlServerError::Unreachable("gone".to_owned()));
+        assert!(limiter.permit().is_err());
     }
 }

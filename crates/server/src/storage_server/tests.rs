@@ -49,21 +49,21 @@ fn a_node_is_admitted_limited_and_thrown_out_as_told() {
     assert_eq!(storage_server.bandwidth(&node, HOME), [5, 6]);
     storage_server.admit_node(&facts("web"), HOME).unwrap();
     assert_eq!(told.asked.lock().len(), 1, "a fresh answer is believed");
-    storage_server.tell().unwrap();
+    storage_server.heartbeat().unwrap();
     assert_eq!((storage_server.bandwidth(&node, HOME), node.is_revoked()), ([7, 8], false));
-    storage_server.tell().unwrap();
+    storage_server.heartbeat().unwrap();
     assert!(node.is_revoked());
     let refused = storage_server.admit_node(&facts("web"), HOME).unwrap_err();
-    assert!(refused.of_the_moment, "nobody could be asked");
+    assert!(refused.is_transient, "nobody could be asked");
 }
 
 #[test]
 fn who_comes_while_the_governing_server_is_away_is_told_to_come_back() {
     let (_place, _, storage_server) = storage_server(Vec::new());
-    assert!(storage_server.admit_node(&facts("web"), HOME).unwrap_err().of_the_moment);
+    assert!(storage_server.admit_node(&facts("web"), HOME).unwrap_err().is_transient);
     let node = Node { name: "web".into(), serial: "4a".into(), revoked: Arc::default() };
-    assert!(storage_server.access(&node, None).unwrap_err().of_the_moment);
-    assert!(!storage_server.access(&node, Some("../x")).unwrap_err().of_the_moment);
+    assert!(storage_server.access(&node, None).unwrap_err().is_transient);
+    assert!(!storage_server.access(&node, Some("../x")).unwrap_err().is_transient);
 }
 
 #[test]
@@ -72,14 +72,14 @@ fn the_end_of_a_job_is_told_until_it_was_heard() {
     let (_place, asked, storage_server) = storage_server(vec![told.clone()]);
     let node = Node { name: "web".into(), serial: "4a".into(), revoked: Arc::default() };
     let job = storage_server.job_begins(&node, "web", "backup", "/");
-    storage_server.tell().unwrap();
+    storage_server.heartbeat().unwrap();
     assert!(storage_server.is_cancelled(job));
     storage_server.job_ends(job, &JobEnd::Complete { snapshot: Some("s".into()) }, "{}");
     storage_server.job_ends(job, &JobEnd::Lost, "");
-    assert!(storage_server.tell().is_err());
+    assert!(storage_server.heartbeat().is_err());
     asked.answers.lock().extend([Ok(told), Ok(json!({"revoked": [], "limits": [], "jobs": []}))]);
-    storage_server.tell().unwrap();
-    storage_server.tell().unwrap();
+    storage_server.heartbeat().unwrap();
+    storage_server.heartbeat().unwrap();
     let jobs: Vec<Value> = asked.asked.lock().iter().map(|it| it.1["jobs"].clone()).collect();
     assert_eq!(jobs[2][0]["job"], 9);
     assert_eq!(jobs[2][0]["end"]["state"], "complete");

@@ -2,7 +2,7 @@
 
 use super::{ask, connect, enroll, greeting, node, on_disk, said_no, say, start_kept};
 use crate::rig::Rig;
-use access::{Identity, Kept, storage_server};
+use access::{Identity, LiveIdentity, storage_server};
 use api::status::Done;
 use protocol::Packet;
 use std::path::Path;
@@ -41,7 +41,7 @@ async fn a_storage_server_that_runs_for_long_shows_its_next_certificate_without_
     // The next certificate begins by the clock of this machine: one look sees a later one, those after it do not.
     let now = move || now_secs() + told.swap(0, Ordering::SeqCst);
     let fails = move |_: &access::Error| _ = failed.fetch_add(1, Ordering::SeqCst);
-    let looking = tokio::spawn(kept.keep_up(LOOK_EVERY, now, fails));
+    let looking = tokio::spawn(kept.renew_forever(LOOK_EVERY, now, fails));
     // It is good for 30 days; with more than ten left there is nothing to do.
     ahead.store(19 * DAY_SECS, Ordering::SeqCst);
     tokio::time::sleep(LOOK_EVERY * 10).await;
@@ -70,11 +70,11 @@ async fn a_storage_server_that_runs_for_long_shows_its_next_certificate_without_
 async fn what_was_renewed_and_not_yet_used_is_used_at_the_next_look() {
     let rig = Rig::start().await;
     let folder = enroll(&rig, "disk").await;
-    let kept = Kept::load(&folder).unwrap();
-    assert!(!kept.keep(now_secs()).await.unwrap(), "nothing is due");
+    let kept = LiveIdentity::load(&folder).unwrap();
+    assert!(!kept.renew_if_due(now_secs()).await.unwrap(), "nothing is due");
     storage_server::renew(&folder).await.unwrap();
-    assert!(kept.keep(now_secs()).await.unwrap());
-    assert!(!kept.keep(now_secs()).await.unwrap());
+    assert!(kept.renew_if_due(now_secs()).await.unwrap());
+    assert!(!kept.renew_if_due(now_secs()).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +84,7 @@ async fn a_renewal_that_is_refused_leaves_the_certificate_as_it_was() {
     let web = node(&rig, on_disk("web")).await;
     let before = shown(port, &web).await;
     let _: Done = rig.admin().post("/storage-servers/disk/revoke", &()).await.unwrap();
-    let failure = said_no(kept.keep(now_secs() + 25 * DAY_SECS).await);
+    let failure = said_no(kept.renew_if_due(now_secs() + 25 * DAY_SECS).await);
     assert!(failure.message.contains("is revoked"), "{failure:?}");
     assert_eq!(shown(port, &web).await, before);
     assert_eq!(kept_serial(&rig.folder("disk")), before);

@@ -51,7 +51,7 @@ pub(super) fn maybe_bytes(bytes: Option<u64>) -> String {
 /// Show who did what, and check that nothing of it was changed.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server audit\n  icecore server audit --limit 1000 --json\n\nThe last line has the hash of the newest entry. Kept elsewhere, it shows later whether the end was cut off."
+    after_help = "Examples:\n  icecore server audit\n  icecore server audit --limit 1000 --json\n\nThe last line has the hash of the newest entry. LiveIdentity elsewhere, it shows later whether the end was cut off."
 )]
 pub(crate) struct Audit {
     /// With lower numbers than this.

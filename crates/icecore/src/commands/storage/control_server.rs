@@ -1,6 +1,6 @@
 //! The way of a storage server to the control server: the HTTP API, with its own certificate.
 
-use access::{Error, Kept};
+use access::{Error, LiveIdentity};
 use serde_json::Value;
 use server::storage_server::{ControlServer, ControlServerError};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Asks the control server, always with the certificate of the moment.
-pub(super) struct Asking(pub(super) Arc<Kept>);
+pub(super) struct Asking(pub(super) Arc<LiveIdentity>);
 
 impl ControlServer for Asking {
     fn post(&self, path: &str, body: Value) -> std::result::Result<Value, ControlServerError> {

@@ -5,7 +5,7 @@ use crate::codes::Code;
 use crate::commands::server::run::{THREADS_WITHIN, asked_to_stop, begin_log, stop};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use access::Kept;
+use access::LiveIdentity;
 use access::storage_server::StorageIdentity;
 use server::data::Shared;
 use server::listen::{self, Listening};
@@ -39,7 +39,7 @@ impl Start {
         crate::descriptors::make_room()?;
         begin_log(&self.log);
         let listen = self.listen.unwrap_or(StorageIdentity::load(data)?.settings.listen);
-        let kept = Kept::load(data)?;
+        let kept = LiveIdentity::load(data)?;
         let storing =
             StorageServer::new(Folder::open_storage(data)?, Arc::new(Asking(kept.clone())))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -56,7 +56,7 @@ impl Start {
     async fn serve(
         &self,
         listen: SocketAddr,
-        kept: Arc<Kept>,
+        kept: Arc<LiveIdentity>,
         storing: Arc<StorageServer>,
         context: &Context,
     ) -> Result<Code> {
@@ -78,7 +78,7 @@ impl Start {
         let refused = tokio::select! {
             () = listen::run(listening) => None,
             refused = tell(storing) => Some(refused),
-            () = kept.keep_up(LOOK_EVERY, now_secs, not_renewed) => None,
+            () = kept.renew_forever(LOOK_EVERY, now_secs, not_renewed) => None,
             stopped = asked_to_stop() => stopped.map(|()| None)?,
         };
         stop(&shared).await;
@@ -97,7 +97,7 @@ async fn tell(storing: Arc<StorageServer>) -> Failure {
     loop {
         ticks.tick().await;
         let storing = storing.clone();
-        let told = tokio::task::spawn_blocking(move || storing.tell()).await;
+        let told = tokio::task::spawn_blocking(move || storing.heartbeat()).await;
         match told {
             Ok(Err(ControlServerError::Refused { message, hint })) => {
                 return Failure::new(Code::NotAllowed, message).hint(hint);

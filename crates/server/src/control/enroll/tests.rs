@@ -154,11 +154,11 @@ fn a_revocation_meets_a_session_that_was_let_in_before() {
     let certificate = pki::client::certificate_of(&told.certificate).unwrap().to_vec();
     let peer = Peer { certificate, address: FROM };
     let (one, two) = (control.admit(&peer).unwrap(), control.admit(&peer).unwrap());
-    control.enters(&one, FROM);
+    control.connected(&one, FROM);
     assert!(control.nodes().unwrap().nodes[0].connected);
     control.revoke_node("admin", &told.node).unwrap();
     assert!(one.is_revoked() && two.is_revoked());
     assert!(control.access(&one, None).is_err() && control.admit(&peer).is_err());
-    control.leaves(&one, FROM);
+    control.disconnected(&one, FROM);
     assert!(!control.nodes().unwrap().nodes[0].connected);
 }

@@ -27,7 +27,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
     ),
     paths(
         enroll::make_token, enroll::enroll, enroll::renew, enroll::make_key,
-        nodes::nodes, nodes::revoke, nodes::let_forget, nodes::remove,
+        nodes::nodes, nodes::revoke, nodes::allow_forget, nodes::remove,
         nodes::limits, nodes::add_limit, nodes::remove_limit,
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel,

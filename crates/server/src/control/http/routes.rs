@@ -44,7 +44,7 @@ fn routes() -> Router<Arc<Control>> {
         .route("/nodes", get(nodes::nodes))
         .route("/nodes/{node}", delete(nodes::remove))
         .route("/nodes/{node}/revoke", post(nodes::revoke))
-        .route("/nodes/{node}/forget", post(nodes::let_forget))
+        .route("/nodes/{node}/forget", post(nodes::allow_forget))
         .route("/limits", get(nodes::limits).post(nodes::add_limit))
         .route("/limits/{id}", delete(nodes::remove_limit))
         .route("/domains", get(domains::domains))

@@ -3,7 +3,7 @@
 use super::Failed;
 use super::who::Caller;
 use crate::access_control::Peer;
-use crate::crowd::Member;
+use crate::evicting_quota::EvictablePermit;
 use api::Code;
 use axum::Router;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -67,7 +67,7 @@ pub(crate) async fn serve_stranger<S>(
     stream: S,
     router: Router,
     address: IpAddr,
-    stranger: Arc<Member<IpAddr>>,
+    stranger: Arc<EvictablePermit<IpAddr>>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {

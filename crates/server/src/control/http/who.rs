@@ -4,7 +4,7 @@ use super::answer::Failed;
 use crate::access_control::{Node, Peer};
 use crate::control::Control;
 use crate::control::storage_servers::AdmittedStorageServer;
-use crate::crowd::Member;
+use crate::evicting_quota::EvictablePermit;
 use api::Code;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -20,7 +20,7 @@ pub struct Caller {
     /// Its certificate, if it showed one.
     pub peer: Option<Peer>,
     /// Its place among those that have shown nothing.
-    pub(crate) stranger: Option<Arc<Member<IpAddr>>>,
+    pub(crate) stranger: Option<Arc<EvictablePermit<IpAddr>>>,
 }
 
 impl Caller {
@@ -64,10 +64,10 @@ impl FromRequestParts<Arc<Control>> for Admin {
                 Ok(Self)
             }
             Some(_) => {
-                control.guard.check(caller.address)?;
-                control.guard.failed(caller.address);
+                control.attempts.check(caller.address)?;
+                control.attempts.failed(caller.address);
                 let why = "it is not this server's";
-                control.notices.refused("an administrator's token", &why, Some(caller.address));
+                control.refusals.refused("an administrator's token", &why, Some(caller.address));
                 Err(no_admin("the administrator's token is wrong"))
             }
             None => Err(no_admin("this is for the administrator")),

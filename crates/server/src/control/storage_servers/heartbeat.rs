@@ -89,7 +89,7 @@ impl Control {
             reply.limits.push(self.limit_for(asked.node.as_str(), asked.address));
             match self.still_known(state, asked) {
                 Some(node) => {
-                    self.presence.seen(&node.name, asked.address, self.now_secs());
+                    self.activity.seen(&node.name, asked.address, self.now_secs());
                     nodes.insert(asked.serial.clone(), node);
                 }
                 None => reply.revoked.push(asked.serial.clone()),

@@ -28,14 +28,16 @@ pub(crate) async fn revoke(State(control): Server, _: Admin, At(node): At<Name>)
 #[utoipa::path(post, path = "/api/v1/nodes/{node}/forget", tag = "nodes", request_body = ForgetPermission,
     params(("node" = Name, Path, description = "The node.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
-pub(crate) async fn let_forget(
+pub(crate) async fn allow_forget(
     State(control): Server,
     _: Admin,
     At(node): At<Name>,
     Body(may): Body<ForgetPermission>,
 ) -> Answer<Done> {
-    work(control, move |control| control.let_forget(Admin::WHO, &node, may.scope).map(|()| Done {}))
-        .await
+    work(control, move |control| {
+        control.allow_forget(Admin::WHO, &node, may.scope).map(|()| Done {})
+    })
+    .await
 }
 
 /// Forgets a node. Its domain and what it stored stay.

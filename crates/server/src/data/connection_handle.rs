@@ -1,8 +1,8 @@
 //! A connection of a node, as all others see it, and what it shares with the node's other ones.
 
-use super::bodies::Bodies;
+use super::body_memory::BodyMemory;
 use crate::access_control::{Access, Node};
-use crate::shares::Place;
+use crate::quota::Permit;
 use parking_lot::Mutex;
 use protocol::Packet;
 use protocol::packet::Purpose;
@@ -23,7 +23,7 @@ const NODE_MORE_BYTES: usize = 48 << 20;
 const JOB_AFTER_SECS: i64 = 24 * 3600;
 
 /// Who connects.
-pub(super) struct Entering {
+pub(super) struct NewConnection {
     pub(super) node: Node,
     pub(super) address: IpAddr,
     /// When its certificate ends, seconds since 1970.
@@ -31,18 +31,18 @@ pub(super) struct Entering {
 }
 
 /// What all connections of a node share.
-pub(super) struct Rates {
+pub(super) struct NodeLimits {
     /// From the node to the server.
     pub(super) up: Rate,
     /// From the server to the node.
     pub(super) down: Rate,
     /// Memory for large bodies of this node: it does not take that of others.
-    pub(super) bodies: Bodies,
+    pub(super) bodies: BodyMemory,
 }
 
-impl Default for Rates {
+impl Default for NodeLimits {
     fn default() -> Self {
-        let bodies = Bodies::new(NODE_BODIES_BYTES, NODE_MORE_BYTES);
+        let bodies = BodyMemory::new(NODE_BODIES_BYTES, NODE_MORE_BYTES);
         Self { up: Rate::default(), down: Rate::default(), bodies }
     }
 }
@@ -69,12 +69,12 @@ impl ServerWaits {
 }
 
 /// A connection.
-pub(super) struct Connected {
+pub(super) struct ConnectionHandle {
     pub(super) number: u64,
     pub(super) node: Node,
     pub(super) address: IpAddr,
     certificate_ends: i64,
-    pub(super) rates: Arc<Rates>,
+    pub(super) rates: Arc<NodeLimits>,
     messages: mpsc::Sender<Packet>,
     /// What it was opened for; `None` before `Open`.
     pub(super) purpose: Mutex<Option<Purpose>>,
@@ -94,18 +94,18 @@ pub(super) struct Connected {
     last: Mutex<Option<Packet>>,
     pub(super) end: Notify,
     /// Among the connections of its node.
-    _place: Option<Place>,
+    _permit: Option<Permit>,
 }
 
-impl Connected {
+impl ConnectionHandle {
     pub(super) fn new(
         number: u64,
-        entering: Entering,
-        place: Option<Place>,
-        rates: Arc<Rates>,
+        new: NewConnection,
+        permit: Option<Permit>,
+        rates: Arc<NodeLimits>,
         messages: mpsc::Sender<Packet>,
     ) -> Self {
-        let Entering { node, address, certificate_ends } = entering;
+        let NewConnection { node, address, certificate_ends } = new;
         Self {
             number,
             node,
@@ -122,7 +122,7 @@ impl Connected {
             heard: Mutex::new((Instant::now(), 0)),
             last: Mutex::default(),
             end: Notify::new(),
-            _place: place,
+            _permit: permit,
         }
     }
 
@@ -170,34 +170,34 @@ impl Connected {
 mod tests {
     use super::*;
 
-    fn connected() -> Connected {
+    fn connected() -> ConnectionHandle {
         let node = Node { name: "web".into(), serial: "1".into(), revoked: Arc::default() };
         let address = std::net::Ipv4Addr::LOCALHOST.into();
-        let entering = Entering { node, address, certificate_ends: 1_000 };
-        Connected::new(1, entering, None, Arc::default(), mpsc::channel(1).0)
+        let new = NewConnection { node, address, certificate_ends: 1_000 };
+        ConnectionHandle::new(1, new, None, Arc::default(), mpsc::channel(1).0)
     }
 
     #[test]
     fn a_commit_that_takes_long_is_no_silence_of_the_node() {
-        let (connected, long) = (connected(), Duration::from_secs(600));
-        let an_hour_ago = |connected: &Connected| connected.heard.lock().0 -= 6 * long;
-        an_hour_ago(&connected);
-        assert!(connected.silence() > long);
-        connected.is_working.store(true, Ordering::Relaxed);
-        assert!(connected.silence() < long);
-        connected.is_working.store(false, Ordering::Relaxed);
-        assert!(connected.silence() < long, "from now on it is the node's turn");
-        an_hour_ago(&connected);
-        assert!(connected.silence() > long);
+        let (handle, long) = (connected(), Duration::from_secs(600));
+        let an_hour_ago = |handle: &ConnectionHandle| handle.heard.lock().0 -= 6 * long;
+        an_hour_ago(&handle);
+        assert!(handle.silence() > long);
+        handle.is_working.store(true, Ordering::Relaxed);
+        assert!(handle.silence() < long);
+        handle.is_working.store(false, Ordering::Relaxed);
+        assert!(handle.silence() < long, "from now on it is the node's turn");
+        an_hour_ago(&handle);
+        assert!(handle.silence() > long);
     }
 
     #[test]
     fn a_job_goes_on_for_a_day_after_its_certificate_and_no_longer() {
-        let connected = connected();
-        assert!(!connected.is_out_of_time(999));
-        assert!(connected.is_out_of_time(1_000));
-        connected.job.store(7, Ordering::Relaxed);
-        assert!(!connected.is_out_of_time(1_000 + JOB_AFTER_SECS - 1));
-        assert!(connected.is_out_of_time(1_000 + JOB_AFTER_SECS));
+        let handle = connected();
+        assert!(!handle.is_out_of_time(999));
+        assert!(handle.is_out_of_time(1_000));
+        handle.job.store(7, Ordering::Relaxed);
+        assert!(!handle.is_out_of_time(1_000 + JOB_AFTER_SECS - 1));
+        assert!(handle.is_out_of_time(1_000 + JOB_AFTER_SECS));
     }
 }

@@ -10,22 +10,22 @@ const PERMIT_BYTES: usize = 16 << 10;
 
 /// Memory of all nodes, or what one of them may have of it.
 #[derive(Debug)]
-pub(super) struct Bodies {
+pub(super) struct BodyMemory {
     base: Arc<Semaphore>,
     more: Arc<Semaphore>,
 }
 
-/// Room for a body, until it is dropped.
-pub(super) type Room = [OwnedSemaphorePermit; 2];
+/// Memory for one body, until it is dropped.
+pub(super) type BodyPermit = [OwnedSemaphorePermit; 2];
 
-impl Bodies {
+impl BodyMemory {
     pub(super) fn new(base_bytes: usize, more_bytes: usize) -> Self {
         let of = |bytes: usize| Arc::new(Semaphore::new(bytes / PERMIT_BYTES));
         Self { base: of(base_bytes), more: of(more_bytes) }
     }
 
     /// Waits for room for `bytes`, in `own` part and in this, of either kind. `None` when the server stops.
-    pub(super) async fn room(&self, own: &Self, bytes: usize) -> Option<Room> {
+    pub(super) async fn room(&self, own: &Self, bytes: usize) -> Option<BodyPermit> {
         let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).ok()?;
         tokio::select! {
             biased;
@@ -35,7 +35,7 @@ impl Bodies {
     }
 }
 
-async fn both(own: &Arc<Semaphore>, all: &Arc<Semaphore>, permits: u32) -> Option<Room> {
+async fn both(own: &Arc<Semaphore>, all: &Arc<Semaphore>, permits: u32) -> Option<BodyPermit> {
     let own = own.clone().acquire_many_owned(permits).await.ok()?;
     let all = all.clone().acquire_many_owned(permits).await.ok()?;
     Some([own, all])
@@ -48,14 +48,14 @@ mod tests {
 
     const RECORD: usize = 8 << 20;
 
-    async fn room(all: &Bodies, own: &Bodies) -> Option<Room> {
+    async fn room(all: &BodyMemory, own: &BodyMemory) -> Option<BodyPermit> {
         tokio::time::timeout(Duration::from_millis(50), all.room(own, RECORD)).await.ok().flatten()
     }
 
     #[tokio::test]
     async fn four_nodes_that_hold_all_they_can_leave_room_for_a_fifth() {
-        let all = Bodies::new(192 << 20, 64 << 20);
-        let node = || Bodies::new(16 << 20, 48 << 20);
+        let all = BodyMemory::new(192 << 20, 64 << 20);
+        let node = || BodyMemory::new(16 << 20, 48 << 20);
         let (mut held, hoarders) = (Vec::new(), [node(), node(), node(), node()]);
         for hoarder in &hoarders {
             while let Some(room) = room(&all, hoarder).await {
@@ -73,7 +73,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_node_alone_has_four_times_its_share() {
-        let (all, own) = (Bodies::new(192 << 20, 64 << 20), Bodies::new(16 << 20, 48 << 20));
+        let (all, own) =
+            (BodyMemory::new(192 << 20, 64 << 20), BodyMemory::new(16 << 20, 48 << 20));
         let mut held = Vec::new();
         while let Some(room) = room(&all, &own).await {
             held.push(room);

@@ -1,10 +1,10 @@
 //! What a node asks for, answered. Runs on blocking threads: it reads and writes disks.
 
-use super::connected::Connected;
+use super::connection_handle::ConnectionHandle;
 use super::domains::Domain;
 use super::forget::Tombstone;
 use super::receipts::Receipts;
-use super::session::{Hold, Session};
+use super::session::{Session, StreamAttachment};
 use super::{Shared, faults, key_list, random, reading};
 use crate::access_control::{Access, JobEnd, JobNo, JobStatus, Refusal};
 use crate::control::Repositories;
@@ -34,14 +34,14 @@ const BACKUP_READS_BYTES: u64 = 16 << 20;
 
 /// What was read on a connection.
 #[derive(Default)]
-struct Look {
+struct ReadCounters {
     records: u64,
     bytes: u64,
     /// The connection's job is this.
     is_job: bool,
 }
 
-impl Look {
+impl ReadCounters {
     fn status(&self) -> JobStatus {
         let (objects, bytes, bytes_wire) = (self.records, self.bytes, self.bytes);
         JobStatus { objects, bytes, bytes_wire, stage: "read".to_owned(), ..Default::default() }
@@ -53,28 +53,28 @@ impl Look {
 }
 
 /// A connection's business, from its first packet to its last.
-pub(super) struct Visit {
+pub(super) struct RequestHandler {
     shared: Arc<Shared>,
-    connected: Arc<Connected>,
+    handle: Arc<ConnectionHandle>,
     pub(super) state: State,
     /// The version that both ends speak.
     version: u16,
     open: Option<(Access, Option<Arc<Domain>>)>,
-    session: Option<(Arc<Session>, Hold)>,
+    session: Option<(Arc<Session>, StreamAttachment)>,
     /// A job without a session: a restore.
     job: Option<JobNo>,
     /// Noise taken.
     noise: u64,
     /// What was read without a job.
-    look: Look,
+    reads: ReadCounters,
 }
 
 type Answer = Result<Option<Packet>, Packet>;
 
-impl Visit {
-    pub(super) fn new(shared: Arc<Shared>, connected: Arc<Connected>) -> Self {
-        let (state, version, open, session, job, noise, look) = Default::default();
-        Self { shared, connected, state, version, open, session, job, noise, look }
+impl RequestHandler {
+    pub(super) fn new(shared: Arc<Shared>, handle: Arc<ConnectionHandle>) -> Self {
+        let (state, version, open, session, job, noise, reads) = Default::default();
+        Self { shared, handle, state, version, open, session, job, noise, reads }
     }
 
     /// The answer to a packet that may come now; `None` for those that want none.
@@ -91,7 +91,7 @@ impl Visit {
 
     fn packet(&mut self, request: u32, packet: Packet) -> Answer {
         // Its connections end within a second; until then nothing is done for it.
-        if self.connected.node.is_revoked() {
+        if self.handle.node.is_revoked() {
             return Err(faults::revoked());
         }
         match packet {
@@ -103,9 +103,13 @@ impl Visit {
             }
             Packet::Begin { base, what, record } => self.begin(base, &what, &record.0),
             Packet::Attach { session, secret, stream } => self.attach(session, secret, stream),
-            Packet::Claim { ids } => self.session(|it, hold| it.claim(hold, request, &ids)),
-            Packet::Holds { ids } => self.session(|it, hold| it.holds(hold, &ids)),
-            Packet::Append { record } => self.session(|it, hold| it.append(hold, &record)),
+            Packet::Claim { ids } => {
+                self.session(|it, attachment| it.claim(attachment, request, &ids))
+            }
+            Packet::Holds { ids } => self.session(|it, attachment| it.holds(attachment, &ids)),
+            Packet::Append { record } => {
+                self.session(|it, attachment| it.append(attachment, &record))
+            }
             Packet::GetNumber {} => self.session(Session::number),
             Packet::Commit { manifest } => self.commit(&manifest),
             Packet::Progress { objects, bytes, bytes_read, stage, path } => {
@@ -121,7 +125,7 @@ impl Visit {
             Packet::CommandDone { command, is_complete, report } => {
                 let report = String::from_utf8_lossy(&report);
                 self.shared.access_control.command_done(
-                    &self.connected.node,
+                    &self.handle.node,
                     command,
                     is_complete,
                     &report,
@@ -156,7 +160,7 @@ impl Visit {
             version,
             program: self.shared.program.clone(),
             time_secs: now.as_secs() as i64,
-            node: self.connected.node.name.clone(),
+            node: self.handle.node.name.clone(),
             window_bytes: WINDOW_BYTES.min(WINDOW_BYTES_MAX) as u32,
             streams: STREAMS_MAX,
         }))
@@ -164,18 +168,18 @@ impl Visit {
 
     fn open(&mut self, domain: &str, purpose: Purpose) -> Answer {
         let name = (!domain.is_empty()).then_some(domain);
-        let access = self.shared.access_control.access(&self.connected.node, name);
+        let access = self.shared.access_control.access(&self.handle.node, name);
         let access = access.map_err(|refusal| faults::of_refusal(&refusal))?;
         if let Some((host, port)) = self.redirect(&access)? {
             // Who waits for commands waits here.
             if purpose != Purpose::Agent {
                 return Ok(Some(Packet::Redirect { host, port }));
             }
-            *self.connected.purpose.lock() = Some(purpose);
-            return Ok(Some(unmade(&access)));
+            *self.handle.purpose.lock() = Some(purpose);
+            return Ok(Some(not_opened(&access)));
         }
         let opened = self.opened(access)?;
-        *self.connected.purpose.lock() = Some(purpose);
+        *self.handle.purpose.lock() = Some(purpose);
         if purpose == Purpose::Restore {
             self.job_begins("restore");
         }
@@ -194,7 +198,7 @@ impl Visit {
 
     /// Does what only the control server may ask.
     fn administer(&self, work: impl FnOnce(&Domain) -> repository::Result<()>) -> Answer {
-        if !self.shared.access_control.is_control_server(&self.connected.node) {
+        if !self.shared.access_control.is_control_server(&self.handle.node) {
             return Err(faults::not_allowed("only the control server may do this"));
         }
         let Some((_, Some(domain))) = &self.open else {
@@ -213,7 +217,7 @@ impl Visit {
         }
         let keys = self.known_receipt_keys(Some(&domain.repository))?;
         let tombstone = Tombstone::accept(&domain.repository, session, tombstone)?;
-        let (node, access_control) = (&self.connected.node, &*self.shared.access_control);
+        let (node, access_control) = (&self.handle.node, &*self.shared.access_control);
         let count = tombstone.forget(domain, node, &access.domain, (access_control, &keys))?;
         Ok(Some(Packet::Forgotten { count: count as u32 }))
     }
@@ -235,7 +239,7 @@ impl Visit {
             may_init: access.may_init,
             receipt_keys: self.receipt_keys(repository)?,
         };
-        *self.connected.access.lock() = Some(access.clone());
+        *self.handle.access.lock() = Some(access.clone());
         self.open = Some((access, domain));
         Ok(packet)
     }
@@ -267,9 +271,9 @@ impl Visit {
 
     fn job_begins(&mut self, kind: &str) {
         let Some((access, _)) = &self.open else { return };
-        let (node, domain) = (&self.connected.node, &access.domain);
+        let (node, domain) = (&self.handle.node, &access.domain);
         let job = self.shared.access_control.job_begins(node, domain, kind, "");
-        self.connected.job.store(job, Ordering::Relaxed);
+        self.handle.job.store(job, Ordering::Relaxed);
         self.job = Some(job);
     }
 
@@ -302,10 +306,10 @@ impl Visit {
         if !access.may_write {
             return Err(faults::not_allowed("this node may not back up to this domain"));
         }
-        let node = self.connected.node.clone();
-        let Some(share) = self.shared.sessions.share(&node.name) else {
+        let node = self.handle.node.clone();
+        let Some(permit) = self.shared.sessions.permit(&node.name) else {
             // As the end of the connection: who comes back asks again by itself.
-            self.connected.end_with(faults::too_many_sessions(&node.name));
+            self.handle.end_with(faults::too_many_sessions(&node.name));
             return Ok(None);
         };
         let record = session_record(record).map_err(|error| faults::of_engine(&error))?;
@@ -316,34 +320,34 @@ impl Visit {
         let token = token().map_err(|refusal| faults::of_refusal(&refusal))?;
         let job = self.shared.access_control.job_begins(&node, &access.domain, "backup", what);
         let (access, domain) = (access.clone(), domain.clone());
-        let session = Session::new(token, node, access, domain, engine, job, share);
+        let session = Session::new(token, node, access, domain, engine, job, permit);
         let begun_secs = self.shared.receipts.as_ref().map_or(0, Receipts::now_secs);
         let session = Arc::new(session.begun_at(begun_secs));
         self.shared.sessions.insert(session.clone());
-        self.hold(session, 0)?;
+        self.attach_stream(session, 0)?;
         Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
     }
 
     fn attach(&mut self, name: [u8; 16], secret: [u8; 16], stream: u8) -> Answer {
-        let session = self.shared.sessions.find(name, secret, &self.connected.node.name);
+        let session = self.shared.sessions.find(name, secret, &self.handle.node.name);
         let session = session.ok_or_else(faults::no_session)?;
         self.open = Some((session.access.clone(), Some(session.domain.clone())));
-        let applied = self.hold(session, stream)?;
+        let applied = self.attach_stream(session, stream)?;
         Ok(Some(Packet::Attached { applied }))
     }
 
-    fn hold(&mut self, session: Arc<Session>, stream: u8) -> Result<u64, Packet> {
-        let (hold, applied) = session.attach(stream).ok_or_else(faults::no_session)?;
-        self.connected.job.store(session.job, Ordering::Relaxed);
-        if let Some((before, _)) = self.session.replace((session, hold)) {
+    fn attach_stream(&mut self, session: Arc<Session>, stream: u8) -> Result<u64, Packet> {
+        let (attachment, applied) = session.attach(stream).ok_or_else(faults::no_session)?;
+        self.handle.job.store(session.job, Ordering::Relaxed);
+        if let Some((before, _)) = self.session.replace((session, attachment)) {
             before.detach();
         }
         Ok(applied)
     }
 
-    fn session(&self, work: impl FnOnce(&Session, Hold) -> Packet) -> Answer {
-        let (session, hold) = self.session.as_ref().ok_or_else(faults::no_session)?;
-        Ok(Some(work(session, *hold)))
+    fn session(&self, work: impl FnOnce(&Session, StreamAttachment) -> Packet) -> Answer {
+        let (session, attachment) = self.session.as_ref().ok_or_else(faults::no_session)?;
+        Ok(Some(work(session, *attachment)))
     }
 
     fn commit(&mut self, manifest: &[u8]) -> Answer {
@@ -366,8 +370,8 @@ impl Visit {
             true => JobEnd::Complete { snapshot: None },
             false => JobEnd::Failed(String::from_utf8_lossy(report).into_owned()),
         };
-        let report = with_waits(report, self.connected.waits.report());
-        self.connected.job.store(0, Ordering::Relaxed);
+        let report = with_waits(report, self.handle.waits.report());
+        self.handle.job.store(0, Ordering::Relaxed);
         if let Some(job) = self.job.take() {
             self.shared.access_control.job_ends(job, &end, &report);
         } else if let Some((session, _)) = self.session.take() {
@@ -393,16 +397,16 @@ impl Visit {
     /// What is read is a job, whatever it was said to be for: who read which domain, and how much, is known afterwards.
     /// A backup reads pages of the last snapshot first, which is no news.
     fn note_read(&mut self, bytes: usize) {
-        self.look.records += 1;
-        self.look.bytes += bytes as u64;
-        let is_backup = *self.connected.purpose.lock() == Some(Purpose::Backup);
-        let is_news = self.look.bytes > if is_backup { BACKUP_READS_BYTES } else { 0 };
+        self.reads.records += 1;
+        self.reads.bytes += bytes as u64;
+        let is_backup = *self.handle.purpose.lock() == Some(Purpose::Backup);
+        let is_news = self.reads.bytes > if is_backup { BACKUP_READS_BYTES } else { 0 };
         if self.job.is_none() && self.session.is_none() && is_news {
-            self.look.is_job = true;
+            self.reads.is_job = true;
             self.job_begins("read");
         }
-        if let (true, Some(job)) = (self.look.is_job, self.job) {
-            self.shared.access_control.job_is_at(job, &self.look.status());
+        if let (true, Some(job)) = (self.reads.is_job, self.job) {
+            self.shared.access_control.job_is_at(job, &self.reads.status());
         }
     }
 
@@ -414,12 +418,12 @@ impl Visit {
         // Who made its snapshot and said no more has ended all the same: see `expired`.
         // When the server stops, it was not the node that went away: the next start says so.
         if let Some(job) = self.job.take().filter(|_| !self.shared.hub.is_closed()) {
-            let (end, report) = match &self.look {
-                _ if self.connected.node.is_revoked() => {
+            let (end, report) = match &self.reads {
+                _ if self.handle.node.is_revoked() => {
                     (JobEnd::Failed(super::REVOKED.to_owned()), String::new())
                 }
-                Look { is_job: true, .. } => {
-                    (JobEnd::Complete { snapshot: None }, self.look.report())
+                ReadCounters { is_job: true, .. } => {
+                    (JobEnd::Complete { snapshot: None }, self.reads.report())
                 }
                 _ => (JobEnd::Lost, String::new()),
             };
@@ -428,8 +432,8 @@ impl Visit {
     }
 
     /// What a client hears when it has opened a domain: its limits, and commands that wait for it.
-    pub(super) fn news(&self) -> Vec<Packet> {
-        let rates = &self.connected.rates;
+    pub(super) fn unsolicited(&self) -> Vec<Packet> {
+        let rates = &self.handle.rates;
         let (up, down) = (rates.up.bytes_per_sec(), rates.down.bytes_per_sec());
         let reason = "set on the server".to_owned();
         let limits = (up > 0 || down > 0).then_some(Packet::Limits { up, down, reason });
@@ -438,10 +442,10 @@ impl Visit {
 
     /// Commands that wait for this agent.
     fn commands(&self) -> Vec<Packet> {
-        if !self.connected.is_agent() {
+        if !self.handle.is_agent() {
             return Vec::new();
         }
-        let commands = self.shared.access_control.commands(&self.connected.node);
+        let commands = self.shared.access_control.commands(&self.handle.node);
         commands.iter().filter_map(command_packet).collect()
     }
 }
@@ -456,7 +460,7 @@ fn numbers(settings: Settings) -> (u32, u32) {
 }
 
 /// A domain that is not looked at.
-fn unmade(access: &Access) -> Packet {
+fn not_opened(access: &Access) -> Packet {
     Packet::Opened {
         domain: access.domain.clone(),
         config: PathBytes::default(),
@@ -468,7 +472,7 @@ fn unmade(access: &Access) -> Packet {
     }
 }
 
-impl Drop for Visit {
+impl Drop for RequestHandler {
     /// A connection may end while a thread still works for it.
     fn drop(&mut self) {
         self.end();

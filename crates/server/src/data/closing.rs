@@ -14,11 +14,11 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Time for it to go then.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// What is read of who was not let in: its first packets are far smaller.
-const STRANGER_BYTES_MAX: usize = 64 << 10;
+const REFUSED_BYTES_MAX: usize = 64 << 10;
 /// What is read of who was let in: so much an honest one may have on its way.
-const GUEST_BYTES_MAX: usize = super::work::WINDOW_BYTES;
+const ADMITTED_BYTES_MAX: usize = super::request_handler::WINDOW_BYTES;
 /// Connections not let in that are listened to at the same time. More than that are no accident.
-pub(super) const STRANGERS_MAX: usize = 256;
+pub(super) const REFUSED_MAX: usize = 256;
 
 /// To who is not let in.
 pub(super) async fn refuse<R, W>(
@@ -31,9 +31,9 @@ pub(super) async fn refuse<R, W>(
     W: AsyncWrite + Unpin,
 {
     if say(write, packet).await
-        && let Ok(_place) = shared.strangers.try_acquire()
+        && let Ok(_place) = shared.refused.try_acquire()
     {
-        listen(reader, STRANGER_BYTES_MAX, &Rate::default()).await;
+        listen(reader, REFUSED_BYTES_MAX, &Rate::default()).await;
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn dismiss<R, W>(
     W: AsyncWrite + Unpin,
 {
     if say(write, packet).await {
-        listen(reader, GUEST_BYTES_MAX, rate).await;
+        listen(reader, ADMITTED_BYTES_MAX, rate).await;
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// Members, by whose they are.
 #[derive(Debug)]
-pub(crate) struct Crowd<K> {
+pub(crate) struct EvictingQuota<K> {
     all_max: usize,
     each_max: usize,
     here: Mutex<Here<K>>,
@@ -28,14 +28,14 @@ struct Here<K> {
 
 /// One of a crowd, until it is dropped or has to go.
 #[derive(Debug)]
-pub(crate) struct Member<K: Eq + Hash + Clone> {
-    crowd: Arc<Crowd<K>>,
+pub(crate) struct EvictablePermit<K: Eq + Hash + Clone> {
+    crowd: Arc<EvictingQuota<K>>,
     who: K,
     number: u64,
     go: Arc<Notify>,
 }
 
-impl<K: Eq + Hash + Clone> Crowd<K> {
+impl<K: Eq + Hash + Clone> EvictingQuota<K> {
     /// At most `all_max` members, and `each_max` of each.
     pub(crate) fn new(all_max: usize, each_max: usize) -> Arc<Self> {
         let here = Here { groups: FxHashMap::default(), count: 0, next: 0 };
@@ -43,21 +43,21 @@ impl<K: Eq + Hash + Clone> Crowd<K> {
     }
 
     /// One more; somebody else goes when there is no room.
-    pub(crate) fn enter(self: &Arc<Self>, who: K) -> Member<K> {
+    pub(crate) fn enter(self: &Arc<Self>, who: K) -> EvictablePermit<K> {
         let mut here = self.here.lock();
         if here.groups.get(&who).is_some_and(|group| group.len() >= self.each_max) {
-            here.send_away(&who);
+            here.evict(&who);
         }
         if here.count >= self.all_max
             && let Some(largest) = here.largest()
         {
-            here.send_away(&largest);
+            here.evict(&largest);
         }
         let (number, go) = (here.next, Arc::new(Notify::new()));
         here.next += 1;
         here.count += 1;
         here.groups.entry(who.clone()).or_default().push_back((number, go.clone()));
-        Member { crowd: self.clone(), who, number, go }
+        EvictablePermit { crowd: self.clone(), who, number, go }
     }
 
     #[cfg(test)]
@@ -74,7 +74,7 @@ impl<K: Eq + Hash + Clone> Here<K> {
     }
 
     /// The oldest of `who` has to go.
-    fn send_away(&mut self, who: &K) {
+    fn evict(&mut self, who: &K) {
         let Some(group) = self.groups.get_mut(who) else { return };
         if let Some((_, go)) = group.pop_front() {
             go.notify_one();
@@ -96,9 +96,9 @@ impl<K: Eq + Hash + Clone> Here<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> Member<K> {
+impl<K: Eq + Hash + Clone> EvictablePermit<K> {
     /// Waits until it has to go; for ever once it has left.
-    pub(crate) async fn has_to_go(&self) {
+    pub(crate) async fn evicted(&self) {
         self.go.notified().await;
     }
 
@@ -108,7 +108,7 @@ impl<K: Eq + Hash + Clone> Member<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> Drop for Member<K> {
+impl<K: Eq + Hash + Clone> Drop for EvictablePermit<K> {
     fn drop(&mut self) {
         self.leave();
     }
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
 
     /// Whether it was told to go.
-    fn is_sent_away(member: &Member<&'static str>) -> bool {
-        let gone = member.has_to_go();
+    fn is_evicted(member: &EvictablePermit<&'static str>) -> bool {
+        let gone = member.evicted();
         let mut gone = std::pin::pin!(gone);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         gone.as_mut().poll(&mut context).is_ready()
@@ -139,25 +139,25 @@ mod tests {
 
     #[test]
     fn who_holds_all_places_makes_room_and_others_keep_theirs() {
-        let crowd = Crowd::new(10, 8);
+        let crowd = EvictingQuota::new(10, 8);
         let honest = crowd.enter("honest");
         let hoard: Vec<_> = (0..100).map(|_| crowd.enter("hoarder")).collect();
         assert_eq!(crowd.count(), 9);
-        assert!(hoard[..92].iter().all(is_sent_away) && !hoard[92..].iter().any(is_sent_away));
+        assert!(hoard[..92].iter().all(is_evicted) && !hoard[92..].iter().any(is_evicted));
         let others = [crowd.enter("a"), crowd.enter("b"), crowd.enter("c")];
         assert_eq!(crowd.count(), 10, "two of the hoarder had to go");
-        assert!(!is_sent_away(&honest) && !others.iter().any(is_sent_away));
+        assert!(!is_evicted(&honest) && !others.iter().any(is_evicted));
         drop(hoard);
         assert_eq!(crowd.count(), 4);
     }
 
     #[test]
     fn who_has_shown_itself_is_not_sent_away() {
-        let crowd = Crowd::new(2, 2);
+        let crowd = EvictingQuota::new(2, 2);
         let shown = crowd.enter("one");
         shown.leave();
         let rest: Vec<_> = (0..5).map(|_| crowd.enter("one")).collect();
-        assert!(!is_sent_away(&shown) && is_sent_away(&rest[0]));
+        assert!(!is_evicted(&shown) && is_evicted(&rest[0]));
         drop(shown);
         assert_eq!(crowd.count(), 2, "it is not taken off twice");
     }

@@ -10,14 +10,14 @@ const LINES: u64 = 20;
 
 /// Counts refusals.
 #[derive(Default)]
-pub(crate) struct Notices(Mutex<Option<Window>>);
+pub(crate) struct RefusalLog(Mutex<Option<Window>>);
 
 struct Window {
     since: Instant,
     count: u64,
 }
 
-impl Notices {
+impl RefusalLog {
     /// Somebody was refused, for this reason.
     pub(crate) fn refused(&self, what: &str, why: &dyn std::fmt::Display, from: Option<IpAddr>) {
         let (is_told, untold) = self.count(Instant::now());
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_thousand_refusals_are_a_few_lines_and_a_number() {
-        let (notices, now) = (Notices::default(), Instant::now());
+        let (notices, now) = (RefusalLog::default(), Instant::now());
         let told = (0..1_000).filter(|_| notices.count(now).0).count();
         assert_eq!(told as u64, LINES);
         assert_eq!(notices.count(now + WINDOW), (true, 1_000 - LINES));

@@ -1,9 +1,9 @@
-//! Forgetting from afar: which node may forget which snapshots. Nobody may unless the administrator said so, and only where
+//! Forgetting from a node: which node may forget which snapshots. Nobody may unless the administrator said so, and only where
 //! nodes alone know the keys: where the server knows them, the administrator forgets with the server's own.
 
-use super::access_control::no;
+use super::access_control::refused;
 use super::{Control, Error, Result};
-use crate::access_control::{Forgetting, Node};
+use crate::access_control::{ForgetQuery, Node};
 use api::Name;
 use api::enroll::{KeyMode, Role};
 use api::nodes::ForgetScope;
@@ -18,13 +18,13 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Refused`] for a node that has no key for it; [`Error::Catalog`] when there is none of this name.
-    pub fn let_forget(&self, who: &str, name: &Name, scope: ForgetScope) -> Result<()> {
+    pub fn allow_forget(&self, who: &str, name: &Name, scope: ForgetScope) -> Result<()> {
         let missing = || catalog::Error::Missing { what: "node", name: name.to_string() };
         let node = self.catalog.node(name)?.ok_or_else(missing)?;
         if scope != ForgetScope::None {
             self.can_forget(&node)?;
         }
-        Ok(self.catalog.let_forget(self.by(who), name, scope)?)
+        Ok(self.catalog.allow_forget(self.by(who), name, scope)?)
     }
 
     /// Whether a node has a key with which it could forget.
@@ -34,7 +34,7 @@ impl Control {
             let message = format!(
                 "the server manages the keys of the domain '{domain}', so no node can forget there"
             );
-            return Err(no(
+            return Err(refused(
                 message,
                 &format!(
                     "On the server: icecore server forget {domain} --keep-daily 7 --keep-weekly 5 --dry-run"
@@ -43,7 +43,7 @@ impl Control {
         }
         if node.role != Role::Full {
             let message = format!("the node '{name}' has a write-only key, which cannot forget");
-            return Err(no(
+            return Err(refused(
                 message,
                 &format!(
                     "With the recovery key of the domain: icecore forget --repo DATA/pool/domains/{domain} --password-file FILE"
@@ -54,7 +54,7 @@ impl Control {
     }
 
     /// Whether `node` may forget these snapshots; if so, that stands in the audit list before it is done.
-    pub(crate) fn check_forget(&self, node: &Node, asked: &Forgetting<'_>) -> Result<()> {
+    pub(crate) fn check_forget(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<()> {
         let ids = asked.snapshots.iter().take(NAMED_MAX).map(ToString::to_string).collect();
         let (node, domain) = (super::access_control::parse(&node.name)?, asked.domain.parse());
         let domain = domain.map_err(|error: api::name::BadName| Error::Usage(error.to_string()))?;
@@ -72,7 +72,7 @@ impl Control {
         if !self.lies_on(storage, &asked.domain)? {
             let message =
                 format!("the domain '{}' does not lie on this storage server", asked.domain);
-            return Err(no(message, "Where it lies: icecore server domains"));
+            return Err(refused(message, "Where it lies: icecore server domains"));
         }
         self.note_forget(asked)
     }
@@ -80,10 +80,10 @@ impl Control {
     fn note_forget(&self, asked: &ForgetRequest) -> Result<()> {
         let ForgetRequest { node: name, domain, count, ids, .. } = asked;
         let node = self.catalog.node(name)?.filter(|node| !node.revoked);
-        let node = node.ok_or_else(|| no(format!("there is no node '{name}'"), ""))?;
+        let node = node.ok_or_else(|| refused(format!("there is no node '{name}'"), ""))?;
         if node.domain != *domain {
             let message = format!("the node '{name}' may not forget in the domain '{domain}'");
-            return Err(no(message, "A node forgets in its own domain and in no other."));
+            return Err(refused(message, "A node forgets in its own domain and in no other."));
         }
         self.can_forget(&node)?;
         may(&node, asked.are_own)?;
@@ -108,7 +108,7 @@ fn may(node: &catalog::nodes::Node, are_own: bool) -> Result<()> {
     match node.forget {
         ForgetScope::Domain => Ok(()),
         ForgetScope::Own if are_own => Ok(()),
-        ForgetScope::Own => Err(no(
+        ForgetScope::Own => Err(refused(
             format!(
                 "the node '{name}' may forget its own snapshots, and the server did not receive all of these from it"
             ),
@@ -116,7 +116,7 @@ fn may(node: &catalog::nodes::Node, are_own: bool) -> Result<()> {
                 "Choose its own alone: --node {name}. To let it forget all of the domain '{domain}', on the server: icecore server allow-forget {name} --all"
             ),
         )),
-        ForgetScope::None => Err(no(
+        ForgetScope::None => Err(refused(
             format!("the node '{name}' may not forget snapshots"),
             &format!("On the server: icecore server allow-forget {name}"),
         )),

@@ -2,7 +2,7 @@
 //! anyway; this keeps the log and the processor free of who tries.
 
 use super::{Error, Result};
-use crate::crowd::network;
+use crate::evicting_quota::network;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
@@ -16,11 +16,11 @@ const ADDRESSES_MAX: usize = 4096;
 
 /// Counts wrong tries by address.
 #[derive(Default)]
-pub struct Guard {
+pub struct AttemptLimiter {
     tries: Mutex<FxHashMap<IpAddr, (u32, Instant)>>,
 }
 
-impl Guard {
+impl AttemptLimiter {
     /// Refuses an address with too many wrong tries.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn who_guesses_has_to_wait_and_others_do_not() {
-        let guard = Guard::default();
+        let guard = AttemptLimiter::default();
         let (bad, neighbour, other) = ("2001:db8::1", "2001:db8::ffff:1", "192.0.2.1");
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         for _ in 0..TRIES {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn very_many_addresses_take_no_more_memory() {
-        let guard = Guard::default();
+        let guard = AttemptLimiter::default();
         for n in 0..3 * ADDRESSES_MAX as u32 {
             guard.failed(IpAddr::V4(n.into()));
         }

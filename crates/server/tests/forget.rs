@@ -6,7 +6,7 @@
 #[path = "hostile/raw.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod raw;
-#[path = "forgetting/rig.rs"]
+#[path = "forget/rig.rs"]
 mod rig;
 #[path = "hostile/server.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]

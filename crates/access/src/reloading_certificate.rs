@@ -18,25 +18,26 @@ use std::sync::Arc;
 pub fn tls(folder: &Path, identity: &Identity, alpn: &[u8]) -> Result<Arc<ClientConfig>> {
     let mut config = ClientConfig::clone(&*identity.tls(alpn)?);
     let last = Mutex::new(pki::client::certified(identity.node_pem())?);
-    config.client_auth_cert_resolver = Arc::new(Newest { file: folder.join(NODE), last });
+    config.client_auth_cert_resolver =
+        Arc::new(ReloadingCertificate { file: folder.join(NODE), last });
     Ok(Arc::new(config))
 }
 
 #[derive(Debug)]
-struct Newest {
+struct ReloadingCertificate {
     file: PathBuf,
     /// What was read last.
     last: Mutex<Arc<CertifiedKey>>,
 }
 
-impl Newest {
+impl ReloadingCertificate {
     fn read(&self) -> Option<Arc<CertifiedKey>> {
         let pem = files::read(&self.file).ok()??;
         pki::client::certified(&pem).ok()
     }
 }
 
-impl ResolvesClientCert for Newest {
+impl ResolvesClientCert for ReloadingCertificate {
     /// A folder that cannot be read at this moment ends nobody's work: it is read again at the next handshake.
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let read = self.read();
@@ -72,7 +73,7 @@ mod tests {
         let (first, second) = (node_pem(), node_pem());
         let shown_in = |pem: &str| pki::client::certified(pem).unwrap().cert.clone();
         let last = Mutex::new(pki::client::certified(&first).unwrap());
-        let newest = Newest { file: file.clone(), last };
+        let newest = ReloadingCertificate { file: file.clone(), last };
         let shows = || newest.resolve(&[], &[]).unwrap().cert.clone();
         assert_eq!(shows(), shown_in(&first), "there is no file");
         files::write(&file, &second).unwrap();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The identity in a folder, in use.
-pub struct Kept {
+pub struct LiveIdentity {
     folder: PathBuf,
     ca: CertificateDer<'static>,
     shown: Arc<ServerCertificate>,
@@ -31,7 +31,7 @@ impl Used {
     }
 }
 
-impl Kept {
+impl LiveIdentity {
     /// Reads the folder.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Kept {
     ///
     /// # Errors
     /// As [`renew`], and as [`StorageIdentity::load`].
-    pub async fn keep(&self, now_secs: i64) -> Result<bool> {
+    pub async fn renew_if_due(&self, now_secs: i64) -> Result<bool> {
         if StorageIdentity::load(&self.folder)?.is_renewal_due(now_secs) {
             renew(&self.folder).await?;
         }
@@ -79,17 +79,17 @@ impl Kept {
     }
 
     /// Looks after it, now and then, for as long as it is waited for. What fails is told, and tried again.
-    pub async fn keep_up(
+    pub async fn renew_forever(
         self: Arc<Self>,
         every: Duration,
         now_secs: impl Fn() -> i64,
         failed: impl Fn(&Error),
     ) {
         loop {
-            let (kept, now_secs) = (self.clone(), now_secs());
+            let (identity, now_secs) = (self.clone(), now_secs());
             // It syncs files: not where connections wait.
-            let keep = move || blocking::wait(kept.keep(now_secs));
-            if let Ok(Err(error)) = tokio::task::spawn_blocking(keep).await {
+            let renew = move || blocking::wait(identity.renew_if_due(now_secs));
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(renew).await {
                 failed(&error);
             }
             tokio::time::sleep(every).await;

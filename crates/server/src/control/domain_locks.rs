@@ -9,28 +9,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Who waits longer is told to come again: a thread waits with it.
-const TURN_WITHIN: Duration = Duration::from_secs(5);
+const LOCK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Domains in which somebody makes or removes keys.
 #[derive(Default)]
-pub(crate) struct Turns(Mutex<FxHashMap<Name, Arc<Mutex<()>>>>);
+pub(crate) struct DomainLocks(Mutex<FxHashMap<Name, Arc<Mutex<()>>>>);
 
-impl Turns {
+impl DomainLocks {
     /// Does `work` while nobody else does any in `domain`.
     ///
     /// # Errors
     /// [`Error::Busy`] when that takes too long; what `work` fails with.
-    pub(crate) fn take<T>(&self, domain: &Name, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let place = self.place(domain);
-        let turn = place.try_lock_for(TURN_WITHIN);
-        let _turn = turn.ok_or_else(|| Error::Busy(domain.to_string()))?;
+    pub(crate) fn with<T>(&self, domain: &Name, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let lock = self.lock(domain);
+        let guard = lock.try_lock_for(LOCK_WITHIN);
+        let _guard = guard.ok_or_else(|| Error::Busy(domain.to_string()))?;
         work()
     }
 
-    fn place(&self, domain: &Name) -> Arc<Mutex<()>> {
-        let mut places = self.0.lock();
-        places.retain(|_, place| Arc::strong_count(place) > 1);
-        places.entry(domain.clone()).or_default().clone()
+    fn lock(&self, domain: &Name) -> Arc<Mutex<()>> {
+        let mut domains = self.0.lock();
+        domains.retain(|_, lock| Arc::strong_count(lock) > 1);
+        domains.entry(domain.clone()).or_default().clone()
     }
 }
 
@@ -41,25 +41,25 @@ mod tests {
 
     #[test]
     fn a_domain_that_hangs_holds_up_no_other_and_its_own_only_for_a_while() {
-        let turns = Turns::default();
+        let locks = DomainLocks::default();
         let (hanging, free): (Name, Name) = ("hanging".parse().unwrap(), "free".parse().unwrap());
         std::thread::scope(|scope| {
             let (begun, has_begun) = channel();
             let (end, ends) = channel::<()>();
-            let turns = &turns;
+            let locks = &locks;
             let hanging_in = &hanging;
             scope.spawn(move || {
-                turns.take(hanging_in, || {
+                locks.with(hanging_in, || {
                     begun.send(()).unwrap();
                     let _ = ends.recv();
                     Ok(())
                 })
             });
             has_begun.recv().unwrap();
-            assert!(turns.take(&free, || Ok(())).is_ok());
-            assert!(matches!(turns.take(&hanging, || Ok(())), Err(Error::Busy(_))));
+            assert!(locks.with(&free, || Ok(())).is_ok());
+            assert!(matches!(locks.with(&hanging, || Ok(())), Err(Error::Busy(_))));
             drop(end);
         });
-        assert!(turns.take(&hanging, || Ok(())).is_ok());
+        assert!(locks.with(&hanging, || Ok(())).is_ok());
     }
 }
