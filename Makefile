@@ -31,7 +31,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench fast second-reader guides crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench fast second-reader guides crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk prove price
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -120,6 +120,14 @@ rigs-smoke: fast
 
 fuzz-smoke:
 	@.ci/fuzz 3
+
+package: ## a static tarball, a .deb, their SBOM and checksums, in target/packages
+	@packaging/setup
+	packaging/build $(TARGET)/packages
+
+package-test: ## packages built twice and equal; installed, upgraded and removed in a fresh Debian (root)
+	@packaging/setup
+	packaging/test $(TARGET)/package-test
 
 bench: build ## all sets, all peers, three rounds, written to bench/results; fails unless every claim holds
 	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/run.py

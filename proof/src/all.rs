@@ -68,10 +68,11 @@ const PARTS: [Part; 21] = [
 ];
 
 /// What a night has room for besides.
-const NIGHTLY: [Part; 5] = [
+const NIGHTLY: [Part; 6] = [
     whole("second reader", &["make", "--quiet", "second-reader"]),
     whole("known holes in what is built in", &["make", "--quiet", "advisories"]),
     whole("a million executions of each target", &["make", "--quiet", "fuzz-million"]),
+    whole("packages", &["make", "--quiet", "package-test"]),
     whole("every system call of backup and restore", &["make", "--quiet", "inject-whole"]),
     large("many names and links, ext4", &["--only", "ext4 > ext4 as root"]),
 ];
