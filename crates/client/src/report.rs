@@ -11,6 +11,9 @@ pub struct BackupReport {
     pub objects_inspected: u64,
     /// Objects whose content was read and stored, or that are new.
     pub objects_backed_up: u64,
+    /// Part of these that the snapshot before does not have. With `--full` nothing is compared, and all of them count;
+    /// 0 in snapshots of earlier versions.
+    pub objects_new: u64,
     /// Objects of which only attributes changed.
     pub objects_updated: u64,
     /// Objects taken over from the snapshot before.

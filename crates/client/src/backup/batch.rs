@@ -35,7 +35,9 @@ pub(super) struct Read {
 /// What reading an object brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EntryChange {
-    /// Another content, or it is new.
+    /// The snapshot before does not have it.
+    New,
+    /// Another content.
     Content,
     /// Only its attributes differ.
     Attributes,

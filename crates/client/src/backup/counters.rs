@@ -19,6 +19,7 @@ impl Counters {
         let add = |left: &mut u64, right: u64| *left = left.wrapping_add(right);
         add(&mut sum.objects_inspected, more.objects_inspected);
         add(&mut sum.objects_backed_up, more.objects_backed_up);
+        add(&mut sum.objects_new, more.objects_new);
         add(&mut sum.objects_updated, more.objects_updated);
         add(&mut sum.objects_unchanged, more.objects_unchanged);
         add(&mut sum.objects_read_again, more.objects_read_again);

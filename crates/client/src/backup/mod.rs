@@ -120,6 +120,10 @@ pub struct Progress {
     pub bytes: AtomicU64,
     /// Bytes read.
     pub bytes_read: AtomicU64,
+    /// Objects of the whole source, once the walk has ended; 0 before.
+    pub total_objects: AtomicU64,
+    /// Bytes of the whole source, once the walk has ended; 0 before.
+    pub total_bytes: AtomicU64,
     /// Set to stop: what was stored so far is found by the next backup.
     pub cancel: AtomicBool,
     current: parking_lot::Mutex<Vec<u8>>,
@@ -133,9 +137,16 @@ impl Progress {
 
     /// Nothing is done yet, again.
     fn start_again(&self) {
-        for counter in [&self.objects, &self.bytes, &self.bytes_read] {
+        let totals = [&self.total_objects, &self.total_bytes];
+        for counter in [&self.objects, &self.bytes, &self.bytes_read].into_iter().chain(totals) {
             counter.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// The walk has ended: all objects were met, and the source has so many bytes.
+    fn walked(&self, bytes: u64) {
+        self.total_objects.store(self.objects.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.total_bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -461,6 +472,7 @@ fn feed(
     }
     merge.end(&mut batch, shared.monitor)?;
     shared.show(&batch);
+    shared.progress.walked(merge.counters().report.bytes_inspected);
     reorder.send(batch, queue)
 }
 
@@ -499,11 +511,13 @@ fn count_dry(batch: &mut Batch, counters: &mut Counters, would_read: &mut impl F
             Item::Job(job) => {
                 would_read(&job.entry);
                 counters.report.objects_backed_up += 1;
+                counters.report.objects_new += u64::from(job.previous.is_none());
             }
             Item::Link(job) => {
                 // Its content is read under its first name.
                 would_read(&Entry { size: 0, ..job.entry.clone() });
                 counters.report.objects_backed_up += 1;
+                counters.report.objects_new += u64::from(job.previous.is_none());
             }
             Item::Done(_) | Item::Failed | Item::Vanished => {}
         }

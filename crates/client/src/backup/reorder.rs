@@ -152,6 +152,10 @@ impl<'a> ReorderBuffer<'a> {
     fn read(&mut self, read: Read) -> Result<()> {
         let report = &mut self.counters.report;
         match read.change {
+            EntryChange::New => {
+                report.objects_backed_up += 1;
+                report.objects_new += 1;
+            }
             EntryChange::Content => report.objects_backed_up += 1,
             EntryChange::Attributes => report.objects_updated += 1,
             EntryChange::Nothing => {
@@ -178,7 +182,7 @@ impl<'a> ReorderBuffer<'a> {
     /// A further name of a file: all but the path is the first one's. An inode that was used again
     /// since the first one was read belongs to another group.
     fn link(&mut self, job: Job, queue: &Queue) -> Result<()> {
-        let key = job.entry.link_group();
+        let (key, is_new) = (job.entry.link_group(), job.previous.is_none());
         let Some(first) = self.linked.get_mut(&key) else { return self.read_alone(job, queue) };
         let entry = Entry {
             attributes: first.attributes.clone(),
@@ -198,6 +202,7 @@ impl<'a> ReorderBuffer<'a> {
             return self.item(Item::Failed);
         }
         self.counters.report.objects_backed_up += 1;
+        self.counters.report.objects_new += u64::from(is_new);
         self.builder.push(&entry)
     }
 

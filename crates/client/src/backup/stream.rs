@@ -52,6 +52,7 @@ pub fn run_stream(
         counters.report.bytes_of_pages = pages.finish()?;
         counters.report.objects_inspected = 1;
         counters.report.objects_backed_up = 1;
+        counters.report.objects_new = u64::from(previous.is_none());
         counters.report.bytes_inspected = size;
         drop(pages);
         let manifest = NewManifest {

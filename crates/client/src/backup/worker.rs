@@ -175,8 +175,7 @@ impl<'a> Worker<'a> {
         match read {
             Ok(entry) => {
                 self.note_partial(&entry);
-                let change =
-                    previous.map_or(EntryChange::Content, |before| change(&before, &entry));
+                let change = previous.map_or(EntryChange::New, |before| change(&before, &entry));
                 Ok(Item::Done(Box::new(Read { entry, change })))
             }
             Err(Missing::Object(problem)) if problem.vanished() => Ok(Item::Vanished),
