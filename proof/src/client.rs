@@ -200,7 +200,7 @@ impl Ran {
     pub(crate) fn message(&self) -> String {
         let json = self.lines().pop().filter(|line| line["message_type"] == "error");
         let json = json.and_then(|line| line["message"].as_str().map(str::to_owned));
-        let text = || self.stderr.lines().rfind(|line| line.starts_with("Fatal:"));
+        let text = || self.stderr.lines().rfind(|line| line.starts_with("error:"));
         json.or_else(|| text().map(str::to_owned)).unwrap_or_default()
     }
 

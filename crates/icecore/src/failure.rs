@@ -6,6 +6,9 @@ use repository::storage::{StorageError, is_connection_error};
 use serde::Serialize;
 use std::io::{self, ErrorKind};
 
+/// What the text of every failure begins with.
+pub(crate) const ERROR: &str = "error:";
+
 /// Result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -105,9 +108,17 @@ impl Failure {
 
     /// As people read it.
     pub(crate) fn text(&self) -> String {
-        let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!(" {hint}"));
         let message = crate::escape::text(&self.message);
-        format!("Fatal: {message} (exit {}).{}", self.code.number(), crate::escape::text(&hint))
+        let hint = self
+            .hint
+            .as_deref()
+            .map_or_else(String::new, |hint| format!("\n  {}", crate::escape::text(hint)));
+        format!("{ERROR} {message} (exit {}){hint}", self.code.number())
+    }
+
+    /// The same in one line, for a log.
+    pub(crate) fn line(&self) -> String {
+        self.text().replace("\n  ", ". ")
     }
 }
 
@@ -313,7 +324,7 @@ mod tests {
         let text = Failure::from(error).at("/x y").text();
         assert_eq!(
             text,
-            "Fatal: there is no repository at /x y (exit 10). Make one: icecore init --repo '/x y'"
+            "error: there is no repository at /x y (exit 10)\n  Make one: icecore init --repo '/x y'"
         );
     }
 

@@ -1,16 +1,18 @@
 //! Printing: lines for people, or one JSON object a line. Many threads may print.
 
 use crate::codes::Code;
-use crate::failure::{Failure, Result};
+use crate::failure::{ERROR, Failure, Result};
+use crate::terminal::{self, Paint};
 use serde::Serialize;
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where a command prints.
 pub(crate) struct Out {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
-    color: bool,
+    has_color: bool,
+    has_error_color: bool,
     stdout: Mutex<BufWriter<Stdout>>,
     bar: Mutex<Option<indicatif::ProgressBar>>,
 }
@@ -42,20 +44,12 @@ struct Note<'a> {
 #[derive(Serialize)]
 pub(crate) struct Nothing {}
 
-/// Colours of terminals.
-#[derive(Clone, Copy)]
-pub(crate) enum Paint {
-    Red = 31,
-    Green = 32,
-    Yellow = 33,
-}
-
 impl Out {
     pub(crate) fn new(json: bool, quiet: bool) -> Self {
-        let wants_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let color = wants_color && !json && io::stdout().is_terminal();
+        let has_color = !json && terminal::has_colors(&io::stdout());
+        let has_error_color = !json && terminal::has_colors(&io::stderr());
         let stdout = Mutex::new(BufWriter::new(io::stdout()));
-        Self { json, quiet, color, stdout, bar: Mutex::new(None) }
+        Self { json, quiet, has_color, has_error_color, stdout, bar: Mutex::new(None) }
     }
 
     /// Shows `bar` below everything that is printed from now on; `None` ends it.
@@ -63,9 +57,9 @@ impl Out {
         *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
     }
 
-    /// Coloured on a terminal.
+    /// Colored on a terminal.
     pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
-        if self.color { format!("\x1b[{}m{text}\x1b[0m", paint as u8) } else { text.to_owned() }
+        if self.has_color { paint.on(text) } else { text.to_owned() }
     }
 
     /// One of many things: a line of JSON of this type, or of text.
@@ -76,6 +70,11 @@ impl Out {
         text: impl FnOnce() -> String,
     ) -> Result<()> {
         if self.json { self.write_json(&Line { message_type, value }) } else { self.print(&text()) }
+    }
+
+    /// One of many things, for programs only: people see a table.
+    pub(crate) fn record<T: Serialize>(&self, message_type: &'static str, value: &T) -> Result<()> {
+        if self.json { self.write_json(&Line { message_type, value }) } else { Ok(()) }
     }
 
     /// A line for people only.
@@ -150,7 +149,12 @@ impl Out {
             let _ = self.write_json(&failure.json()).and_then(|()| self.flush());
         } else {
             let _ = self.flush(); // what was printed before comes before
-            self.suspended(|| eprintln_quietly(&failure.text()));
+            let text = failure.text();
+            let text = match text.strip_prefix(ERROR) {
+                Some(rest) if self.has_error_color => format!("{}{rest}", Paint::Red.on(ERROR)),
+                _ => text,
+            };
+            self.suspended(|| eprintln_quietly(&text));
         }
         failure.code
     }

@@ -1,26 +1,40 @@
-//! Showing how far a backup, restore or check is: a line that moves on a terminal, a line a
-//! minute elsewhere.
+//! Showing how far a backup, restore or check is: on a terminal a line that is redrawn, elsewhere a line a minute.
 
 use crate::out::Out;
-use crate::{escape, units};
+use crate::{escape, terminal, units};
 use client::backup::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_millis(250);
 const QUIET_TICK: Duration = Duration::from_secs(60);
 /// Seconds between two lines where nobody watches; with `--json` there are none without it.
 const EVERY: &str = "ICECORE_PROGRESS_SECS";
 const EVERY_MAX: u64 = 86_400;
-/// Characters of the current path that are shown.
-const PATH_CHARS: usize = 50;
+/// The rate is that of this time: what was long ago tells nothing of now.
+const RATE_WINDOW: Duration = Duration::from_secs(10);
 /// The time left is not told before this part is done: it would jump about.
 const PART_MIN: f64 = 0.02;
+/// A path is shown where this many characters are left for it.
+const PATH_MIN: usize = 16;
+/// Columns of the spinner, and one that stays free so that no terminal breaks the line.
+const SPINNER_WIDTH: usize = 3;
+/// Columns where the width is unknown.
+const WIDTH_DEFAULT: usize = 80;
+
+/// Objects and bytes of a whole job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Total {
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
 
 /// Shows progress until it is dropped.
 pub(crate) struct Shown {
@@ -30,12 +44,8 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Shows `progress` until the result is dropped; `total_bytes` is what the last run had.
-    pub(crate) fn start(
-        progress: &Arc<Progress>,
-        out: &Arc<Out>,
-        total_bytes: Option<u64>,
-    ) -> Self {
+    /// Shows `progress` until the result is dropped; `expected` is what the job has about, if that is known.
+    pub(crate) fn start(progress: &Arc<Progress>, out: &Arc<Out>, expected: Option<Total>) -> Self {
         let asked = asked(std::env::var(EVERY).ok().as_deref());
         let bar = (is_on_terminal() && !out.quiet && !out.json).then(bar);
         if out.quiet || (out.json && asked.is_none()) {
@@ -45,16 +55,18 @@ impl Shown {
         let (stop, stopped) = channel();
         let (progress, own_out) = (progress.clone(), out.clone());
         let thread = std::thread::spawn(move || {
-            let line = Line { progress, total_bytes, start: Instant::now() };
+            let mut line = Line::new(progress, expected);
             let tick = if bar.is_some() { TICK } else { asked.unwrap_or(QUIET_TICK) };
             while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
+                let now = line.look();
                 match &bar {
                     Some(bar) => {
-                        bar.set_message(line.text());
+                        let width = terminal::error_width().unwrap_or(WIDTH_DEFAULT);
+                        bar.set_message(now.text(width.saturating_sub(SPINNER_WIDTH)));
                         bar.tick();
                     }
-                    None if own_out.json => own_out.status(&line.status()),
-                    None => own_out.note(&line.text()),
+                    None if own_out.json => own_out.status(&now.status()),
+                    None => own_out.note(&now.text(usize::MAX)),
                 }
             }
         });
@@ -78,7 +90,7 @@ pub(crate) fn is_on_terminal() -> bool {
 }
 
 fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(4));
     let style = ProgressStyle::with_template("{spinner} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar
@@ -90,7 +102,7 @@ fn asked(text: Option<&str>) -> Option<Duration> {
     secs.map(Duration::from_secs)
 }
 
-/// Where it is, for programs.
+/// Where a job is, for programs.
 #[derive(Serialize)]
 pub(crate) struct Status {
     message_type: &'static str,
@@ -98,79 +110,181 @@ pub(crate) struct Status {
     objects: u64,
     bytes: u64,
     bytes_read: u64,
-    /// What the last run had, where that is known.
+    /// What the last run had, or what the walk found once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_objects: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total_bytes: Option<u64>,
     current: String,
 }
 
+/// Looks at a job again and again.
 struct Line {
     progress: Arc<Progress>,
-    total_bytes: Option<u64>,
+    expected: Option<Total>,
     start: Instant,
+    /// Bytes read, at the times of the last looks.
+    looks: VecDeque<(Instant, u64)>,
+}
+
+/// Where a job is at one moment.
+struct Now {
+    secs: f64,
+    done: Total,
+    bytes_read: u64,
+    bytes_per_sec: f64,
+    total: Option<Total>,
+    /// The walk has not ended: the total is that of the last run.
+    is_about: bool,
+    current: Vec<u8>,
 }
 
 impl Line {
+    fn new(progress: Arc<Progress>, expected: Option<Total>) -> Self {
+        let start = Instant::now();
+        Self { progress, expected, start, looks: VecDeque::from([(start, 0)]) }
+    }
+
+    fn look(&mut self) -> Now {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let progress = &self.progress;
+        let (now, bytes_read) = (Instant::now(), get(&progress.bytes_read));
+        // One look before the window stays, so that there is always something to compare with.
+        while self.looks.get(1).is_some_and(|(at, _)| now - *at >= RATE_WINDOW) {
+            self.looks.pop_front();
+        }
+        self.looks.push_back((now, bytes_read));
+        let (since, before) = self.looks[0];
+        let found =
+            Total { objects: get(&progress.total_objects), bytes: get(&progress.total_bytes) };
+        let is_about = found == Total::default();
+        Now {
+            secs: (now - self.start).as_secs_f64(),
+            done: Total { objects: get(&progress.objects), bytes: get(&progress.bytes) },
+            bytes_read,
+            bytes_per_sec: bytes_read.saturating_sub(before) as f64
+                / (now - since).as_secs_f64().max(0.001),
+            total: if is_about { self.expected } else { Some(found) },
+            is_about,
+            current: progress.current(),
+        }
+    }
+}
+
+impl Now {
     fn status(&self) -> Status {
-        use std::sync::atomic::Ordering::Relaxed;
         Status {
             message_type: "status",
-            seconds_elapsed: self.start.elapsed().as_secs_f64(),
-            objects: self.progress.objects.load(Relaxed),
-            bytes: self.progress.bytes.load(Relaxed),
-            bytes_read: self.progress.bytes_read.load(Relaxed),
-            total_bytes: self.total_bytes,
-            current: escape::escape(&self.progress.current()),
+            seconds_elapsed: self.secs,
+            objects: self.done.objects,
+            bytes: self.done.bytes,
+            bytes_read: self.bytes_read,
+            total_objects: self.total.map(|total| total.objects),
+            total_bytes: self.total.map(|total| total.bytes),
+            current: escape::escape(&self.current),
         }
     }
 
-    fn text(&self) -> String {
-        use std::sync::atomic::Ordering::Relaxed;
-        let (objects, bytes) =
-            (self.progress.objects.load(Relaxed), self.progress.bytes.load(Relaxed));
-        let secs = self.start.elapsed().as_secs_f64();
-        let read = self.progress.bytes_read.load(Relaxed) as f64 / secs.max(0.001);
-        let left = self.total_bytes.and_then(|total| left(bytes, total, secs)).unwrap_or_default();
-        let path = shortened(&escape::escape(&self.progress.current()));
-        format!(
-            "{}  {} objects, {}, {}{left}  {path}",
-            units::clock(secs),
-            units::count(objects),
-            units::bytes(bytes),
-            units::rate(read),
-        )
+    /// In at most `width` characters: what says least is left out first.
+    fn text(&self, width: usize) -> String {
+        let part = self.total.map(|total| self.done.bytes as f64 / total.bytes.max(1) as f64);
+        let part = part.filter(|part| *part < 1.0);
+        let percent = part.map(|part| format!("{:.0} %", 100.0 * part));
+        let rate = (self.bytes_read > 0).then(|| units::rate(self.bytes_per_sec));
+        let left = part.filter(|part| *part >= PART_MIN).map(|part| {
+            let secs = self.secs * (1.0 - part) / part;
+            format!("about {} left", units::duration(secs.max(10.0)))
+        });
+        let all =
+            [Some(units::stopwatch(self.secs)), percent, self.objects(), self.bytes(), rate, left];
+        // Which of them go first.
+        for without in [&[][..], &[2], &[2, 4], &[2, 3, 4], &[2, 3, 4, 5]] {
+            let parts: Vec<_> = (0..all.len())
+                .filter(|at| !without.contains(at))
+                .filter_map(|at| all[at].clone())
+                .collect();
+            let text = parts.join("  ");
+            let length = text.chars().count();
+            if length <= width {
+                return self.with_path(text, width - length);
+            }
+        }
+        units::stopwatch(self.secs)
+    }
+
+    fn with_path(&self, text: String, room: usize) -> String {
+        let path = escape::escape(&self.current);
+        if path.is_empty() || room < PATH_MIN + 3 {
+            return text;
+        }
+        format!("{text}   {}", shortened(&path, room - 3))
+    }
+
+    fn about(&self) -> &'static str {
+        if self.is_about { "about " } else { "" }
+    }
+
+    fn objects(&self) -> Option<String> {
+        let Total { objects, .. } = self.done;
+        match self.total {
+            Some(total) if total.objects >= objects => {
+                let total = units::many(total.objects, "object");
+                Some(format!("{} of {}{total}", units::count(objects), self.about()))
+            }
+            _ => (objects > 0).then(|| units::many(objects, "object")),
+        }
+    }
+
+    fn bytes(&self) -> Option<String> {
+        let Total { bytes, .. } = self.done;
+        match self.total {
+            Some(total) if total.bytes >= bytes && total.bytes > 0 => {
+                Some(units::bytes_of(bytes, total.bytes))
+            }
+            // A check does not count what it is done with.
+            _ if bytes == 0 && self.bytes_read > 0 => {
+                Some(format!("{} read", units::bytes(self.bytes_read)))
+            }
+            _ => (bytes > 0).then(|| units::bytes(bytes)),
+        }
     }
 }
 
-/// Time left, from how many bytes there were the last time.
-fn left(bytes: u64, total: u64, secs: f64) -> Option<String> {
-    let part = bytes as f64 / total.max(1) as f64;
-    let is_known = (PART_MIN..1.0).contains(&part);
-    is_known.then(|| {
-        format!(", {:.0} %, {} left", 100.0 * part, units::clock(secs * (1.0 - part) / part))
-    })
-}
-
-/// The end of a path tells more than its beginning.
-fn shortened(path: &str) -> String {
+/// The beginning and the end of a path: the end tells more.
+fn shortened(path: &str, width: usize) -> String {
     let length = path.chars().count();
-    if length <= PATH_CHARS {
+    if length <= width {
         return path.to_owned();
     }
-    let tail: String = path.chars().skip(length - PATH_CHARS + 1).collect();
-    format!("…{tail}")
+    let begin = width / 3;
+    let end = width - begin - 1;
+    let head: String = path.chars().take(begin).collect();
+    let tail: String = path.chars().skip(length - end).collect();
+    format!("{head}…{tail}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn now() -> Now {
+        Now {
+            secs: 72.0,
+            done: Total { objects: 182_114, bytes: 6_549_825_126 },
+            bytes_read: 6_000_000_000,
+            bytes_per_sec: 155_189_248.0,
+            total: Some(Total { objects: 331_902, bytes: 13_529_146_982 }),
+            is_about: true,
+            current: b"usr/lib/python3/dist-packages/some/long/folder/base.py".to_vec(),
+        }
+    }
+
     #[test]
-    fn the_end_of_a_long_path_is_shown() {
-        assert_eq!(shortened("short"), "short");
-        let long = shortened(&"é/".repeat(60));
-        assert_eq!(long.chars().count(), PATH_CHARS);
-        assert!(long.starts_with('…'));
+    fn both_ends_of_a_long_path_are_shown() {
+        assert_eq!(shortened("short", 10), "short");
+        assert_eq!(shortened("usr/lib/python3/base.py", 14), "usr/…3/base.py");
+        let long = shortened(&"é/".repeat(60), 20);
+        assert_eq!(long.chars().count(), 20);
     }
 
     #[test]
@@ -182,10 +296,54 @@ mod tests {
     }
 
     #[test]
+    fn a_line_says_what_is_done_how_fast_and_what_is_left() {
+        assert_eq!(
+            now().text(usize::MAX),
+            "01:12  48 %  182,114 of about 331,902 objects  6.10 of 12.6 GiB  148 MiB/s  about 77 s left   usr/lib/python3/dist-packages/some/long/folder/base.py"
+        );
+        let walked = Now { is_about: false, ..now() }.text(200);
+        assert!(walked.contains("182,114 of 331,902 objects"), "{walked}");
+        let unknown = Now { total: None, ..now() }.text(200);
+        assert!(
+            unknown.starts_with("01:12  182,114 objects  6.10 GiB  148 MiB/s   usr/"),
+            "{unknown}"
+        );
+        let check = Now { total: None, done: Total::default(), ..now() }.text(200);
+        assert!(check.contains("01:12  5.59 GiB read  148 MiB/s"), "{check}");
+    }
+
+    #[test]
+    fn a_line_fits_into_the_terminal() {
+        for width in 5..160 {
+            let text = now().text(width);
+            assert!(text.chars().count() <= width, "{width}: {text}");
+        }
+        assert_eq!(
+            now().text(80),
+            "01:12  48 %  6.10 of 12.6 GiB  148 MiB/s  about 77 s left   usr/li…older/base.py"
+        );
+    }
+
+    #[test]
     fn time_left_is_told_when_it_means_something() {
-        assert_eq!(left(50, 100, 60.0).as_deref(), Some(", 50 %, 00:01:00 left"));
-        assert_eq!(left(1, 100, 60.0), None);
-        assert_eq!(left(120, 100, 60.0), None);
-        assert_eq!(left(0, 0, 60.0), None);
+        let left = |bytes| {
+            let done = Total { bytes, ..now().done };
+            Now { done, total: Some(Total { objects: 1, bytes: 100 }), ..now() }.text(200)
+        };
+        assert!(left(50).contains("  about 72 s left"), "{}", left(50));
+        for bytes in [0, 1, 100, 120] {
+            assert!(!left(bytes).contains("left"), "{bytes}: {}", left(bytes));
+        }
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let progress = Arc::new(Progress::default());
+        let mut line = Line::new(progress.clone(), None);
+        progress.bytes_read.store(1 << 30, Ordering::Relaxed);
+        // Long ago there was much, since then nothing.
+        let long_ago = Instant::now() - 3 * RATE_WINDOW;
+        line.looks = VecDeque::from([(long_ago, 0), (long_ago + RATE_WINDOW, 1 << 30)]);
+        assert_eq!(line.look().bytes_per_sec, 0.0);
     }
 }

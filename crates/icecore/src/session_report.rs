@@ -1,13 +1,183 @@
-//! The session report for people: the fields administrators know, then what it cost, then what
-//! held it back.
+//! The report of a backup for people: a summary of a few lines, or every field.
 
-use crate::units::{bytes, clock, count, duration, percent};
+use crate::escape;
+use crate::units::{bytes, clock, count, duration, exact_bytes, many, percent, rate};
 use client::report::BackupReport;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// Failed paths that the summary names; all of them were told when they were met.
+const FAILED_MAX: usize = 3;
+/// Width of the labels of the summary.
+const SHORT_WIDTH: usize = 12;
+
+/// Objects that could not be read or written, for the end of a summary.
+#[derive(Default)]
+pub(crate) struct Failed {
+    count: AtomicU64,
+    /// The first of them: path and reason.
+    first: Mutex<Vec<(String, String)>>,
+}
+
+impl Failed {
+    /// Notes an object, and why it failed.
+    pub(crate) fn note(&self, path: &[u8], reason: &str) {
+        self.count.fetch_add(1, Relaxed);
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.len() < FAILED_MAX {
+            first.push((escape::escape(path), escape::text(reason)));
+        }
+    }
+
+    /// The heading that `heading` makes of their number, and the first of them; nothing when there are none.
+    pub(crate) fn lines(&self, heading: impl FnOnce(u64) -> String) -> Vec<String> {
+        let all = self.count.load(Relaxed);
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if all == 0 {
+            return Vec::new();
+        }
+        let width = first.iter().map(|(path, _)| path.chars().count()).max().unwrap_or(0);
+        let mut lines = vec![heading(all)];
+        lines.extend(first.iter().map(|(path, reason)| format!("    {path:<width$}  {reason}")));
+        let more = all - first.len() as u64;
+        if more > 0 {
+            lines.push(format!("    and {} more: each was reported above", count(more)));
+        }
+        lines
+    }
+}
+
+/// What a backup came to.
+pub(crate) struct Saved<'a> {
+    pub(crate) report: &'a BackupReport,
+    /// Enough of the snapshot's id to name it.
+    pub(crate) id: &'a str,
+    pub(crate) node: &'a str,
+    pub(crate) is_partial: bool,
+    /// Nothing had changed: the snapshot is the one before.
+    pub(crate) is_skipped: bool,
+    /// Nothing was compared with the snapshot before.
+    pub(crate) is_full: bool,
+    /// What slowed the job down in the network.
+    pub(crate) network: Option<String>,
+    pub(crate) failed: &'a Failed,
+}
+
+impl Saved<'_> {
+    /// At most twelve lines; what is zero is not said.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let report = self.report;
+        let row = |label: &str, text: String| format!("  {label:<SHORT_WIDTH$}{text}");
+        let mut lines = vec![self.first()];
+        lines.push(row("objects", self.objects()));
+        lines.push(row("data", data(report)));
+        lines.extend(also(report).map(|text| row("also", text)));
+        lines.extend(report.bottleneck().map(|text| row("bottleneck", text)));
+        lines.extend(self.network.clone().map(|text| row("network", text)));
+        lines.extend(self.failed.lines(|count| {
+            format!("  {} could not be read completely (exit 3):", many(count, "object"))
+        }));
+        if !self.is_skipped {
+            lines.push(row("report", format!("icecore stats --report {}", self.id)));
+        }
+        lines
+    }
+
+    fn first(&self) -> String {
+        let Self { id, node, .. } = self;
+        let took = duration(self.report.elapsed_secs);
+        if self.is_skipped {
+            return format!(
+                "Nothing has changed since snapshot {id} of {node}: no new one was made ({took})"
+            );
+        }
+        let partial = if self.is_partial { "partial " } else { "" };
+        format!("Saved {partial}snapshot {id} of {node} in {took}")
+    }
+
+    fn objects(&self) -> String {
+        let report = self.report;
+        let changed =
+            (report.objects_backed_up + report.objects_updated).saturating_sub(report.objects_new);
+        let parts = if self.is_full {
+            vec![(report.objects_backed_up + report.objects_updated, "read again (--full)")]
+        } else {
+            vec![(report.objects_new, "new"), (changed, "changed")]
+        };
+        // What was changed a moment before a backup is read again by the next one: its times cannot tell whether it was
+        // changed once more in that moment.
+        let again = report.objects_read_again.min(report.objects_unchanged);
+        let mut parts = named(&parts);
+        parts.extend(named(&[
+            (report.objects_unchanged - again, "unchanged"),
+            (again, "read again, unchanged"),
+            (report.objects_failed, "failed"),
+            (report.objects_expired, "gone since the last backup"),
+        ]));
+        format!("{}: {}", count(report.objects_inspected), parts.join(" · "))
+    }
+}
+
+/// Those that are not zero.
+fn named(parts: &[(u64, &str)]) -> Vec<String> {
+    let some = parts.iter().filter(|(amount, _)| *amount > 0);
+    some.map(|(amount, what)| format!("{} {what}", count(*amount))).collect()
+}
+
+fn data(report: &BackupReport) -> String {
+    let mut parts = Vec::new();
+    if report.bytes_processed > 0 {
+        let per_sec = report.bytes_processed as f64 / report.elapsed_secs.max(0.001);
+        parts.push(format!("{} read ({})", bytes(report.bytes_processed), rate(per_sec)));
+    }
+    if report.bytes_after_dedup > 0 {
+        parts.push(format!("{} new", bytes(report.bytes_after_dedup)));
+    }
+    if report.bytes_transferred > 0 {
+        let ratio = report.bytes_after_dedup as f64 / report.bytes_transferred as f64;
+        let ratio =
+            if ratio >= 1.05 { format!(" (compressed {ratio:.1}×)") } else { String::new() };
+        parts.push(format!("{} stored{ratio}", bytes(report.bytes_transferred)));
+    }
+    format!("{}: {}", bytes(report.bytes_inspected), parts.join(" · "))
+        .trim_end_matches(": ")
+        .to_owned()
+}
+
+/// What rules kept out, and what changed under the backup's hands.
+fn also(report: &BackupReport) -> Option<String> {
+    let parts = named(&[
+        (report.objects_incomplete, "stored without all of their bytes or attributes"),
+        (report.objects_changed_during_read, "changed while they were read"),
+        (report.objects_vanished, "vanished before they were read"),
+        (report.objects_excluded, "excluded by pattern"),
+        (report.objects_skipped, "left out by size, age or nodump"),
+    ]);
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// What a dry run found, in one line.
+pub(crate) fn planned(report: &BackupReport, bytes_to_read: u64) -> String {
+    let changed =
+        (report.objects_backed_up + report.objects_updated).saturating_sub(report.objects_new);
+    let parts = named(&[
+        (report.objects_new, "new"),
+        (changed, "changed or to be read again"),
+        (report.objects_unchanged, "unchanged"),
+        (report.objects_failed, "failed"),
+    ]);
+    format!(
+        "Would back up {}: {}; {} to read",
+        many(report.objects_inspected, "object"),
+        parts.join(" · "),
+        bytes(bytes_to_read),
+    )
+}
 
 /// Width of the labels.
 const LABEL_WIDTH: usize = 44;
 
-/// The lines of the report.
+/// Every field of the report, a line each.
 pub(crate) fn lines(report: &BackupReport) -> Vec<String> {
     let fields = objects(report).into_iter().chain(amounts(report));
     let mut lines: Vec<_> = fields
@@ -15,7 +185,7 @@ pub(crate) fn lines(report: &BackupReport) -> Vec<String> {
         .collect();
     lines.extend(cost(report));
     lines.push(format!("Where the time went: {}", stages(report)));
-    lines.extend(report.bottleneck().map(|why| format!("What held it back: {why}")));
+    lines.extend(report.bottleneck().map(|why| format!("Bottleneck: {why}")));
     lines
 }
 
@@ -25,8 +195,10 @@ fn objects(report: &BackupReport) -> Vec<Field> {
     vec![
         ("Total number of objects inspected", count(report.objects_inspected)),
         ("Total number of objects backed up", count(report.objects_backed_up)),
+        ("  of these new", count(report.objects_new)),
         ("Total number of objects updated", count(report.objects_updated)),
-        ("Total number of objects unchanged", unchanged(report)),
+        ("Total number of objects unchanged", count(report.objects_unchanged)),
+        ("  of these read again", count(report.objects_read_again)),
         ("Total number of objects failed", count(report.objects_failed)),
         ("Total number of objects incomplete", count(report.objects_incomplete)),
         ("Total number of objects skipped by rule", count(report.objects_skipped)),
@@ -37,33 +209,20 @@ fn objects(report: &BackupReport) -> Vec<Field> {
         ("Total number of objects expired", count(report.objects_expired)),
         ("Total number of objects encrypted", count(report.objects_encrypted)),
         ("Total number of objects deduplicated", count(report.objects_deduplicated)),
-        ("Total number of objects grew", count(report.objects_grew_on_compress)),
+        ("Total number of objects grown", count(report.objects_grew_on_compress)),
         ("Total number of objects changed while read", count(report.objects_changed_during_read)),
         ("Total number of retries", count(report.retries)),
     ]
 }
 
-/// What was changed a moment before a backup is read again by the next one: its times cannot tell
-/// whether it was changed once more in that moment.
-fn unchanged(report: &BackupReport) -> String {
-    let all = count(report.objects_unchanged);
-    match report.objects_read_again {
-        0 => all,
-        again => format!(
-            "{all} (read again, unchanged: {}; had changed just before the last backup)",
-            count(again)
-        ),
-    }
-}
-
 fn amounts(report: &BackupReport) -> Vec<Field> {
     let ratios = report.ratios();
     vec![
-        ("Total number of bytes inspected", exact(report.bytes_inspected)),
-        ("Total number of bytes processed", exact(report.bytes_processed)),
-        ("Total bytes before deduplication", exact(report.bytes_before_dedup)),
-        ("Total bytes after deduplication", exact(report.bytes_after_dedup)),
-        ("Total number of bytes transferred", exact(report.bytes_transferred)),
+        ("Total number of bytes inspected", exact_bytes(report.bytes_inspected)),
+        ("Total number of bytes processed", exact_bytes(report.bytes_processed)),
+        ("Total bytes before deduplication", exact_bytes(report.bytes_before_dedup)),
+        ("Total bytes after deduplication", exact_bytes(report.bytes_after_dedup)),
+        ("Total number of bytes transferred", exact_bytes(report.bytes_transferred)),
         ("Data transfer time", format!("{:.2} s", report.transfer_secs)),
         ("Network data transfer rate", format!("{:.2} KiB/s", ratios.network_rate / 1024.0)),
         ("Aggregate data transfer rate", format!("{:.2} KiB/s", ratios.aggregate_rate / 1024.0)),
@@ -83,14 +242,10 @@ pub(crate) fn reduced(after: u64, before: u64) -> String {
     match (before, after) {
         (0, 0) => "nothing to reduce".to_owned(),
         (before, after) if after > before => {
-            format!("none: {} more than the data, for names and seals", bytes(after - before))
+            format!("none: {} more than the data, for names and encryption", bytes(after - before))
         }
         _ => percent(1.0 - after as f64 / before as f64),
     }
-}
-
-fn exact(value: u64) -> String {
-    if value < 1024 { bytes(value) } else { format!("{} ({} bytes)", bytes(value), count(value)) }
 }
 
 /// Of fewer bytes, calls per GiB say nothing of a GiB.
@@ -135,25 +290,13 @@ fn stages(report: &BackupReport) -> String {
         ("store", stages.store_secs),
         ("commit", stages.commit_secs),
         ("waits: walk", stages.walk_wait_secs),
-        ("compressor", stages.compressor_wait_secs),
-        ("replies", stages.reply_wait_secs),
+        ("compressors", stages.press_wait_secs),
+        ("replies", stages.answer_wait_secs),
         ("limits", stages.limit_wait_secs),
         ("readers", stages.reader_wait_secs),
-        ("reorder", stages.reorder_wait_secs),
+        ("reorder", stages.order_wait_secs),
     ];
     named.map(|(name, secs)| format!("{name} {secs:.2} s")).join(", ")
-}
-
-/// What a dry run found, in one line.
-pub(crate) fn planned(report: &BackupReport, bytes_to_read: u64) -> String {
-    format!(
-        "{} objects ({} new or changed, {} unchanged, {} failed), {} to read",
-        count(report.objects_inspected),
-        count(report.objects_backed_up + report.objects_updated),
-        count(report.objects_unchanged),
-        count(report.objects_failed),
-        bytes(bytes_to_read),
-    )
 }
 
 #[cfg(test)]
@@ -165,19 +308,79 @@ mod tests {
         assert_eq!(reduced(25, 100), "75.00 %");
         assert_eq!(reduced(0, 100), "100.00 %");
         assert_eq!(reduced(0, 0), "nothing to reduce");
-        assert_eq!(reduced(1165, 2), "none: 1.14 KiB more than the data, for names and seals");
-        assert!(!lines(&BackupReport::default()).join("\n").contains("held it back"));
+        assert_eq!(reduced(1165, 2), "none: 1.14 KiB more than the data, for names and encryption");
+        assert!(!lines(&BackupReport::default()).join("\n").contains("Bottleneck"));
+    }
+
+    fn saved(report: &BackupReport) -> Vec<String> {
+        let failed = Failed::default();
+        for number in 0..report.objects_failed {
+            failed.note(format!("/srv/{number}").as_bytes(), "permission denied");
+        }
+        let saved = Saved {
+            report,
+            id: "0703513b",
+            node: "web-01",
+            is_partial: report.objects_failed > 0,
+            is_skipped: false,
+            is_full: false,
+            network: Some("round trip".into()),
+            failed: &failed,
+        };
+        saved.lines()
     }
 
     #[test]
-    fn every_field_of_the_seed_is_there() {
-        let stages = client::report::StageTimes { read_secs: 9.0, ..Default::default() };
-        let text = lines(&BackupReport {
-            bytes_inspected: 470_469_000_000,
-            stages,
+    fn a_summary_has_at_most_twelve_lines_and_failures_stand_last() {
+        let report = BackupReport {
+            objects_inspected: 331_902,
+            objects_backed_up: 5_000,
+            objects_new: 112,
+            objects_updated: 233,
+            objects_unchanged: 326_662,
+            objects_read_again: 40,
+            objects_failed: 7,
+            objects_incomplete: 1,
+            objects_excluded: 2,
+            objects_vanished: 3,
+            bytes_inspected: 13_529_146_982,
+            bytes_processed: 224_395_264,
+            bytes_after_dedup: 63_963_136,
+            bytes_transferred: 25_165_824,
+            elapsed_secs: 112.0,
+            stages: client::report::Stages { read_secs: 9.0, ..Default::default() },
             ..BackupReport::default()
-        })
-        .join("\n");
+        };
+        let lines = saved(&report);
+        assert!(lines.len() <= 12, "{lines:#?}");
+        assert_eq!(lines[0], "Saved partial snapshot 0703513b of web-01 in 112 s");
+        assert_eq!(
+            lines[1],
+            "  objects     331,902: 112 new · 5,121 changed · 326,622 unchanged · 40 read again, unchanged · 7 failed"
+        );
+        assert_eq!(
+            lines[2],
+            "  data        12.6 GiB: 214 MiB read (1.91 MiB/s) · 61.0 MiB new · 24.0 MiB stored (compressed 2.5×)"
+        );
+        let failed = lines.iter().position(|line| line.contains("7 objects could not be read"));
+        assert_eq!(lines[failed.unwrap() + 1], "    /srv/0  permission denied");
+        assert!(lines.iter().any(|line| line.contains("and 4 more")), "{lines:#?}");
+    }
+
+    #[test]
+    fn what_is_zero_is_not_in_the_summary() {
+        let report = BackupReport { objects_inspected: 3, objects_unchanged: 3, ..BackupReport::default() };
+        let without = saved(&BackupReport { elapsed_secs: 0.5, ..report });
+        assert_eq!(without[1], "  objects     3: 3 unchanged");
+        assert_eq!(without[2], "  data        0 B");
+        assert_eq!(without.len(), 5, "{without:#?}");
+    }
+
+    #[test]
+    fn the_full_report_has_every_field() {
+        let stages = client::report::Stages { read_secs: 9.0, ..Default::default() };
+        let text = lines(&BackupReport { bytes_inspected: 470_469_000_000, stages, ..BackupReport::default() })
+            .join("\n");
         let fields = [
             "objects inspected",
             "objects backed up",
@@ -188,7 +391,7 @@ mod tests {
             "objects failed",
             "objects encrypted",
             "objects deduplicated",
-            "objects grew",
+            "objects grown",
             "number of retries",
             "bytes inspected",
             "bytes processed",
@@ -206,9 +409,9 @@ mod tests {
             "peak memory",
             "page faults",
             "per object",
-            "What held it back",
+            "Bottleneck",
         ];
         fields.iter().for_each(|field| assert!(text.contains(field), "{field}"));
-        assert!(text.contains("438.16 GiB"));
+        assert!(text.contains("438.16 GiB (470,469,000,000 bytes)"));
     }
 }

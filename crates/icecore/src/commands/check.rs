@@ -4,8 +4,8 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
-use crate::out::Paint;
 use crate::progress::Shown;
+use crate::terminal::Paint;
 use crate::units;
 use crate::wait::Wait;
 use client::check::{self, CheckOptions, CheckReport, Damage};
@@ -75,7 +75,7 @@ impl Check {
         let told =
             told.and_then(|()| report.notes.iter().try_for_each(|note| tell_note(context, note)));
         Failure::heard_or_not(told)?;
-        context.out.line(&summary(&report))?;
+        summary(&report).iter().try_for_each(|line| context.out.line(line))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
         let advice = match context.remote() {
             None => advice(&report),
@@ -96,12 +96,12 @@ fn left_out(report: &CheckReport, domain: &str) -> String {
     let gaps = match report.gaps {
         0 => String::new(),
         gaps => format!(
-            "; {} that others cite are not listed: whether somebody forgot them is seen there, too",
+            "; {} that others refer to are not listed: the server also knows whether somebody forgot them",
             units::many(gaps, "snapshot")
         ),
     };
     format!(
-        "not checked from here: {}. On the server: icecore server check {domain}{gaps}",
+        "  not checked from this machine: {}. On the server: icecore server check {domain}{gaps}",
         report.left_out.join(", ")
     )
 }
@@ -114,12 +114,12 @@ fn advice_from_afar(report: &CheckReport, domain: &str) -> Option<String> {
     let forget = match report.damaged_snapshots() {
         ids if ids.is_empty() => String::new(),
         ids => format!(
-            "\nWhat cannot be stored anew is given up, after you have restored what you need, on the server:\n  icecore server forget {domain} --damaged {0}\nor, where only nodes know the keys, from a node that may: icecore forget --damaged {0}",
+            "\nRestore what you need of the damaged snapshots. What cannot be stored again is then given up on the server:\n  icecore server forget {domain} --damaged {0}\nIf only the nodes have the keys, use a node that is allowed to: icecore forget --damaged {0}",
             ids.join(" ")
         ),
     };
     Some(format!(
-        "What to do: look on the server what its disk lost: icecore server check {domain}\nThen here:\n  icecore backup --full PATH...\n  icecore check\nA backup of the same sources stores anew what is lost and still there.{forget}"
+        "What to do: on the server, see what its disk lost: icecore server check {domain}\nThen on this machine:\n  icecore backup --full PATH...\n  icecore check\nA backup of the same sources stores again what was lost and still exists.{forget}"
     ))
 }
 
@@ -135,15 +135,15 @@ fn remembered(context: &Context, archive: &client::UnlockedRepository) -> Result
     let snapshots = memory.sources() as u64;
     let report = CheckReport { snapshots, damages, left_out, ..CheckReport::default() };
     context.out.line(&format!(
-        "{}: the newest snapshot of {} that this machine has backed up: number and signature",
+        "{}. Checked: number and signature of the newest snapshot of {} that this machine backed up",
         match report.damages.len() {
-            0 => "no damage".to_owned(),
-            some => units::many(some as u64, "damage"),
+            0 => "No damage found".to_owned(),
+            some => format!("Damage found: {}", units::many(some as u64, "problem")),
         },
         units::many(snapshots, "source"),
     ))?;
     context.out.line(&format!(
-        "not checked with a key that cannot read: {}. On the server: icecore server check {}",
+        "  not checked, since this key cannot read: {}. On the server: icecore server check {}",
         report.left_out.join(", "),
         node.identity.agent.domain
     ))?;
@@ -162,24 +162,24 @@ fn advice(report: &CheckReport) -> Option<String> {
         return None;
     }
     if can_heal {
-        return Some("What to do: copy the repository's disk first, or look for another: it has begun to rot. Then\n  icecore check --repair\nwhich writes what has rotted as it was.".into());
+        return Some("What to do: the disk has begun to fail. Copy the repository to another disk first. Then restore the damaged sectors from parity:\n  icecore check --repair".into());
     }
     if !report.damaged_keys.is_empty() {
         let remove = |id: &String| format!("\n  icecore key remove {id}");
         let all: String = report.damaged_keys.iter().map(remove).collect();
         return Some(format!(
-            "What to do, with a full key:{all}\n  icecore check\nWhoever had the password of such a key gets a new one (icecore key add); what the key signed stays good."
+            "What to do, with a full key:{all}\n  icecore check\nGive whoever used such a key a new one (icecore key add). What the key signed stays valid."
         ));
     }
     if report.needs_rebuild {
-        return Some("What to do, one after the other:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe index then knows nothing damaged, a backup of the same sources stores anew what is missing and still\nthere, and the check says what is left to do.".into());
+        return Some("What to do, in this order:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe new index lists nothing damaged, a backup of the same sources stores again what is missing and still exists,\nand the check says what is left to do.".into());
     }
     let forget = match report.damaged_snapshots() {
         ids if ids.is_empty() => String::new(),
         ids => format!("\n  icecore forget --damaged {}", ids.join(" ")),
     };
     Some(format!(
-        "What to do: restore what you need of the damaged snapshots, then, to give up what is lost:{forget}\n  icecore reclaim --accept-damage\n  icecore check"
+        "What to do: restore what you need of the damaged snapshots. Then give up what is lost:{forget}\n  icecore reclaim --accept-damage\n  icecore check"
     ))
 }
 
@@ -205,7 +205,7 @@ fn tell(context: &Context, damage: &Damage) -> Result<()> {
 fn concerned(damage: &Damage) -> String {
     let mut text = String::new();
     if damage.healable {
-        text.push_str(" (its parity makes it good)");
+        text.push_str(" (parity can repair it)");
     }
     if !damage.snapshots.is_empty() {
         text.push_str(&format!("\n  in snapshots: {}", damage.snapshots.join(" ")));
@@ -213,26 +213,36 @@ fn concerned(damage: &Damage) -> String {
     damage.paths.iter().for_each(|path| text.push_str(&format!("\n  {}", escape::path(path))));
     if damage.more_paths > 0 {
         let more = units::count(damage.more_paths);
-        text.push_str(&format!("\n  … and {more} more that are not named here"));
+        text.push_str(&format!("\n  and {more} more"));
     }
     text
 }
 
-fn summary(report: &CheckReport) -> String {
+/// The answer first; then what it rests on.
+fn summary(report: &CheckReport) -> [String; 3] {
     let found = match report.damages.len() {
-        0 => "no damage".to_owned(),
-        some => units::many(some as u64, "damage"),
+        0 => "No damage found".to_owned(),
+        some => format!("Damage found: {}", units::many(some as u64, "problem")),
     };
-    format!(
-        "{found}: {}, {}, {}, {} ({} read, {}) in {}",
-        units::many(report.snapshots, "snapshot"),
-        units::many(report.pages, "page"),
-        units::many(report.chunks, "chunk"),
-        units::many(report.containers, "container"),
-        units::count(report.containers_read),
-        units::bytes(report.bytes_read),
-        units::duration(report.elapsed_secs),
-    )
+    let read = match report.bytes_read {
+        0 => "nothing of the data: to read all of it: icecore check --read-data".to_owned(),
+        bytes => format!(
+            "{} in {}",
+            units::bytes(bytes),
+            units::many(report.containers_read, "container")
+        ),
+    };
+    [
+        format!("{found} (took {})", units::duration(report.elapsed_secs)),
+        format!(
+            "  checked  {}, {}, {}, {}",
+            units::many(report.snapshots, "snapshot"),
+            units::many(report.pages, "page"),
+            units::many(report.chunks, "chunk"),
+            units::many(report.containers, "container"),
+        ),
+        format!("  read     {read}"),
+    ]
 }
 
 #[cfg(test)]
@@ -263,7 +273,7 @@ mod tests {
     #[test]
     fn paths_that_are_not_named_are_counted() {
         let some = Damage { paths: vec![b"a".to_vec()], more_paths: 214, ..Damage::default() };
-        assert_eq!(concerned(&some), "\n  /a\n  … and 214 more that are not named here");
+        assert_eq!(concerned(&some), "\n  /a\n  and 214 more");
         assert_eq!(concerned(&Damage { more_paths: 0, ..some }), "\n  /a");
     }
 

@@ -6,7 +6,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
-use crate::out::Paint;
+use crate::terminal::Paint;
 use crate::units;
 use client::browse::{
     self,
@@ -72,17 +72,23 @@ impl Count {
         }
     }
 
+    /// What is zero is not said.
     fn text(&self) -> String {
-        format!(
-            "{} added, {} removed, {} with other content, {} with other attributes, {} of another kind; {} of files came, {} went",
-            units::count(self.added),
-            units::count(self.removed),
-            units::count(self.content),
-            units::count(self.attributes),
-            units::count(self.r#type),
-            units::bytes(self.bytes_added),
-            units::bytes(self.bytes_removed),
-        )
+        let parts = [
+            (self.added, "added"),
+            (self.removed, "removed"),
+            (self.content, "with other content"),
+            (self.attributes, "with other attributes"),
+            (self.r#type, "of another kind"),
+        ];
+        let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<_> =
+            parts.map(|(count, what)| format!("{} {what}", units::count(count))).collect();
+        if parts.is_empty() {
+            return "No difference.".to_owned();
+        }
+        let (added, removed) = (units::bytes(self.bytes_added), units::bytes(self.bytes_removed));
+        format!("{}; {added} added, {removed} removed", parts.join(" · "))
     }
 }
 

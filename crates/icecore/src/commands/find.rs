@@ -71,7 +71,7 @@ impl Find {
             return context.out.summary(Code::Complete, &count);
         }
         context.out.note(&format!(
-            "nothing in {} matches; a pattern without * is a whole name: icecore find '*NAME*'",
+            "nothing in {} matches. A pattern without * is a whole name; for a part of one: icecore find '*NAME*'",
             units::many(count.snapshots as u64, "snapshot")
         ));
         context.out.summary(Code::Failed, &count)

@@ -6,8 +6,8 @@ use super::snapshots::{Filter, short_id};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::out::Paint;
 use crate::profile::{Amount, Retention};
+use crate::terminal::Paint;
 use crate::wait::Wait;
 use crate::{escape, time, units};
 use api::enroll::KeyMode;
@@ -235,7 +235,8 @@ struct Plan {
 
 /// A line of the plan.
 enum Told {
-    Heading(String),
+    /// Above the decisions about a group.
+    Group(String),
     Decided(Box<Snapshot>, Vec<String>),
     Unread(String),
 }
@@ -243,7 +244,7 @@ enum Told {
 impl Told {
     fn show(&self, context: &Context, by: Option<GroupBy>) -> Result<()> {
         match self {
-            Self::Heading(text) | Self::Unread(text) => context.out.line(text),
+            Self::Group(text) | Self::Unread(text) => context.out.line(text),
             Self::Decided(snapshot, reasons) => show(context, snapshot, reasons, by),
         }
     }
@@ -257,9 +258,9 @@ impl Forget {
         let archive = context.open()?;
         let reclaim = match context.remote() {
             Some(remote) => {
-                format!("on the server with: icecore server reclaim {}", remote.names().1)
+                format!("on the server: icecore server reclaim {}", remote.names().1)
             }
-            None => "with: icecore reclaim".to_owned(),
+            None => "afterwards: icecore reclaim".to_owned(),
         };
         self.forget(context, &archive, (&policy, &filter), &reclaim)
     }
@@ -317,9 +318,7 @@ impl Forget {
             let gone = (plan.removed.len() as u64).saturating_sub(forgotten);
             if gone > 0 {
                 let gone = units::many(gone, "snapshot");
-                context
-                    .out
-                    .note(&format!("{gone} of these were not in the server's list any more"));
+                context.out.note(&format!("{gone} had been forgotten already"));
             }
         }
         // Only now: what could not be removed was not.
@@ -336,12 +335,13 @@ impl Forget {
     ) -> Result<Code> {
         let removed = plan.removed.len();
         let count = Count { kept: plan.kept, removed, dry_run: self.dry_run };
-        let verb = if self.dry_run { "would forget" } else { "forgot" };
-        let how = match self.prune {
-            true => String::new(),
-            false => format!("; the space comes back {reclaim}"),
-        };
-        context.out.line(&format!("{verb} {}{how}", units::many(removed as u64, "snapshot")))?;
+        let what = units::many(removed as u64, "snapshot");
+        context.out.line(&match (self.dry_run, removed) {
+            (_, 0) => "Nothing to forget: all snapshots stay.".to_owned(),
+            (true, _) => format!("Would forget {what}. Nothing was removed (--dry-run)."),
+            (false, _) if self.prune => format!("Forgot {what}."),
+            (false, _) => format!("Forgot {what}. To free the space {reclaim}; or use --prune."),
+        })?;
         if !self.prune {
             return context.out.summary(Code::Complete, &count);
         }
@@ -409,7 +409,7 @@ impl Forget {
             }
             if !plan.removed.contains(&name) {
                 plan.removed.push(name);
-                plan.told.push(Told::Unread(format!("  remove {}, unread", name.id)));
+                plan.told.push(Told::Unread(format!("  remove  {}  (not read)", name.id)));
             }
         }
         Ok(plan)
@@ -428,7 +428,7 @@ impl Forget {
             plan.removed.push(name);
             plan.told.push(match snapshot {
                 Ok(snapshot) => Told::Decided(Box::new(snapshot), Vec::new()),
-                Err(error) => Told::Unread(format!("  remove {}  {error}", name.id)),
+                Err(error) => Told::Unread(format!("  remove  {}  {error}", name.id)),
             });
         }
         Ok(plan)
@@ -449,7 +449,13 @@ fn by_policy(
     refuse_to_empty(&groups)?;
     let mut plan = Plan { by: Some(by), ..Plan::default() };
     for group in &groups {
-        plan.told.push(Told::Heading(format!("{}:", name(&group.key))));
+        let removed = group.decisions.iter().filter(|decision| decision.reasons.is_empty()).count();
+        plan.told.push(Told::Group(format!(
+            "{}: keep {}, remove {}",
+            name(&group.key),
+            units::count((group.decisions.len() - removed) as u64),
+            units::count(removed as u64)
+        )));
         for RetentionDecision { snapshot, reasons } in &group.decisions {
             plan.removed.extend(reasons.is_empty().then_some(snapshot.name));
             plan.told.push(Told::Decided(Box::new((*snapshot).clone()), reasons.clone()));
@@ -501,10 +507,10 @@ fn show(
         let tags: Vec<_> =
             snapshot.body.tags.iter().map(|tag| format!("[{}]", escape::text(tag))).collect();
         let text = format!(
-            "  {sign} {}  {}  {} {}",
+            "  {sign}  {}  {}  {}  {}",
             short_id(snapshot),
             time::show(snapshot.time()),
-            reasons.join(", "),
+            reasons.join(" · "),
             tags.join(" ")
         );
         text.trim_end().to_owned()

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::password_cost::{self, PasswordCost};
 use crate::secret::{self, Ask, Secret};
+use crate::table::{Table, flexible, left};
 use crate::wait::Wait;
 use crate::{escape, time};
 use client::UnlockedRepository;
@@ -144,17 +145,16 @@ impl<'a> Shown<'a> {
         }
     }
 
-    fn row(&self, info: &SlotInfo) -> String {
-        let sign = if self.is_current { "*" } else { " " };
-        let label = escape::text(self.label);
-        format!(
-            "{sign} {}  {:<11}{:<10}{:<19}{}  {label}",
-            self.key,
-            self.role,
-            self.kind,
+    fn row(&self, info: &SlotInfo) -> [String; 7] {
+        [
+            if self.is_current { "*".to_owned() } else { " ".to_owned() },
+            self.key.clone(),
+            self.role.to_owned(),
+            self.kind.to_owned(),
             info.kdf.map_or_else(String::new, password_cost::shown),
-            time::show(created(info))
-        )
+            time::show(created(info)),
+            escape::text(self.label),
+        ]
     }
 }
 
@@ -266,10 +266,22 @@ fn add(
 
 fn list(context: &Context, archive: &UnlockedRepository) -> Result<Code> {
     let slots = archive.slots().map_err(|error| context.failure(error))?;
+    let mut table = Table::new(&[
+        left(""),
+        left("KEY"),
+        left("ROLE"),
+        left("KIND"),
+        left("COST OF A GUESS"),
+        left("CREATED"),
+        flexible("LABEL"),
+    ]);
     for (id, info) in &slots {
         let shown = Shown::new(*id, info, archive.slot.id);
-        context.out.item("key", &shown, || shown.row(info))?;
+        context.out.record("key", &shown)?;
+        table.row(shown.row(info));
     }
+    table.print(&context.out)?;
+    context.out.line("* opened the repository now")?;
     let damaged = damaged(archive, &slots).map_err(|error| context.failure(error))?;
     for id in &damaged {
         context.out.note(&format!(

@@ -46,16 +46,16 @@ pub(super) fn check(context: &Context, folder: &Path) -> Result<Code> {
         context.out.note(&escape::text(damage));
     }
     context.out.line(&format!(
-        "{}, {} with {} ({}): {}",
+        "{}\n  checked  {}, {} with {} ({})",
+        if report.damaged == 0 {
+            "No damage found".into()
+        } else {
+            format!("Damage found: {}", units::many(report.damaged, "problem"))
+        },
         units::many(report.snapshots, "snapshot"),
         units::many(report.containers, "container"),
         units::many(report.records, "record"),
         units::bytes(report.bytes),
-        if report.damaged == 0 {
-            "no damage".into()
-        } else {
-            units::many(report.damaged, "damage")
-        }
     ))?;
     let code = if report.damaged == 0 { Code::Complete } else { Code::Damage };
     context.out.summary(code, &report)
@@ -74,11 +74,11 @@ impl Reclaiming {
         let done = self.wait.patiently(context, reclaim);
         let done = done.map_err(|error| failed(context, error, folder))?;
         context.out.line(&format!(
-            "{} {} of {}: {} containers removed, {} rewritten",
-            if self.dry_run { "would free" } else { "freed" },
+            "{} {} of {}: {} removed, {} rewritten",
+            if self.dry_run { "Would free" } else { "Freed" },
             units::bytes(done.bytes_freed),
             units::bytes(done.bytes),
-            units::count(done.containers_removed),
+            units::many(done.containers_removed, "container"),
             units::count(done.containers_rewritten),
         ))?;
         let freed = Freed {

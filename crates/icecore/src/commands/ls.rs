@@ -7,7 +7,9 @@ use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
 use crate::{time, units};
 use client::browse;
+use client::manifest::Snapshot;
 use client::pages::PageReader;
+use client::select::clean_path;
 use format::entry::{Content, Entry, Kind};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -85,13 +87,47 @@ impl Ls {
             let shown = context.out.item("entry", &Shown::new(&entry), || self.text(&entry));
             shown.map_err(|failure| stop(&mut unwritten, failure))
         };
+        if self.long {
+            context.out.line(LONG_HEADING)?;
+        }
         let result = if self.recursive {
             browse::below(&pages, &snapshot, &path, visit)
+        } else if path.is_empty() {
+            self.sources(context, &pages, &snapshot, visit)
         } else {
             browse::ls::children(&pages, &snapshot, &path, visit)
         };
         finished(context, result, unwritten)?;
+        if count.entries == 0 {
+            context.out.line("There is nothing in it.")?;
+        }
         context.out.summary(Code::Complete, &count)
+    }
+
+    /// What lies in the directories that were backed up: who looks at a snapshot wants to see these, and not the way to them.
+    fn sources(
+        &self,
+        context: &Context,
+        pages: &PageReader<'_>,
+        snapshot: &Snapshot,
+        mut visit: impl FnMut(Entry) -> client::Result<()>,
+    ) -> client::Result<()> {
+        let paths = &snapshot.body.paths;
+        // A name with a backslash is shown escaped there, and cannot be looked up.
+        if paths.iter().any(|path| path.contains('\\')) {
+            return browse::ls::children(pages, snapshot, b"", visit);
+        }
+        for path in paths {
+            if paths.len() > 1 {
+                let _ = context.out.line(&format!("{}:", escape::text(path))); // the entries tell
+            }
+            let path = clean_path(path.as_bytes());
+            match browse::ls::children(pages, snapshot, &path, &mut visit) {
+                Err(client::Error::NoPath(_)) => {} // it was missing when the backup ran
+                done => done?,
+            }
+        }
+        Ok(())
     }
 
     fn text(&self, entry: &Entry) -> String {
@@ -117,6 +153,9 @@ pub(crate) fn finished(
     }
 }
 
+/// Above what [`long`] makes.
+const LONG_HEADING: &str = "MODE       OWNER     GROUP            SIZE  MODIFIED             PATH";
+
 /// As `ls -l` has it.
 pub(crate) fn long(entry: &Entry) -> String {
     let attributes = &entry.attributes;
@@ -125,7 +164,7 @@ pub(crate) fn long(entry: &Entry) -> String {
     let target = link_target(entry)
         .map_or_else(String::new, |target| format!(" -> {}", escape::escape(target)));
     format!(
-        "{} {:<9} {:<9} {:>11} {} {}{target}",
+        "{} {:<9} {:<9} {:>10}  {}  {}{target}",
         mode_text(entry.kind(), attributes.mode),
         owner(&attributes.user, attributes.uid),
         owner(&attributes.group, attributes.gid),

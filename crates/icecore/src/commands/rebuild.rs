@@ -37,24 +37,33 @@ impl Rebuild {
             let told = context.out.print(&format!("damage: {}", escape::text(damage)));
             Failure::heard_or_not(told)?;
         }
-        context.out.line(&format!(
-            "{} read: {} in the index, {} ({} found again, {} forged and left alone) in {}",
-            units::many(report.containers, "container"),
-            units::many(report.objects, "object"),
-            units::many(report.snapshots, "snapshot"),
-            units::count(report.snapshots_restored),
-            units::count(report.forged),
-            units::duration(report.elapsed_secs),
-        ))?;
+        let mut lines = vec![
+            format!("Rebuilt the index in {}", units::duration(report.elapsed_secs)),
+            format!(
+                "  {}, {} and {}",
+                units::many(report.containers, "container"),
+                units::many(report.objects, "object"),
+                units::many(report.snapshots, "snapshot"),
+            ),
+        ];
+        if report.snapshots_restored > 0 {
+            let found = units::many(report.snapshots_restored, "snapshot");
+            lines.push(format!("  {found} had been lost and are listed again"));
+        }
+        if report.forged > 0 {
+            let forged = units::many(report.forged, "snapshot");
+            lines.push(format!("  {forged} signed by no known key: left alone"));
+        }
+        lines.iter().try_for_each(|line| context.out.line(line))?;
         if report.incomplete > 0 {
             context.out.line(&format!(
-                "{} not brought back: not all of their data is there. If you miss any: icecore rebuild --incomplete",
+                "  {} not listed again: part of their data is missing. If you miss one: icecore rebuild --incomplete",
                 units::many(report.incomplete, "snapshot"),
             ))?;
         }
         if report.key_list_restored {
             context.out.line(
-                "the key list was lost or out of date and was made anew from the key slots; check that every key belongs there: icecore key list",
+                "The key list was lost or out of date and was rebuilt from the key slots. Check that every key belongs there: icecore key list",
             )?;
         }
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };

@@ -47,7 +47,7 @@ fn failure(context: &Context, options: &ReclaimOptions, error: client::Error) ->
     if failure.code != Code::Damage || options.accept_damage {
         return failure;
     }
-    failure.hint("What to do: icecore check. To give up what is lost, and keep the rest: icecore reclaim --accept-damage")
+    failure.hint("See what is damaged: icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage")
 }
 
 /// Reclaims as it does without flags: for `forget --prune`.
@@ -71,44 +71,73 @@ fn run(
     if report.snapshots_restored > 0 {
         let back = units::many(report.snapshots_restored, "snapshot");
         context.out.note(&format!(
-            "{back} that nobody forgot had lost their files and are listed again: icecore snapshots"
+            "{back} that nobody forgot had lost their files; they are listed again: icecore snapshots"
         ));
     }
     if report.containers_left > 0 {
         let left = units::many(report.containers_left, "container");
         context.out.note(&format!(
-            "the disk has no room to rewrite {left}: make some, then icecore reclaim"
+            "the disk has no room to rewrite {left}. Make room, then run again: icecore reclaim"
         ));
     }
     if options.accept_damage {
         context.out.line(&given_up(&report))?;
     }
-    context.out.line(&text(&report))?;
+    lines(&report).iter().try_for_each(|line| context.out.line(line))?;
+    if report.dry_run {
+        context.out.line("Nothing was changed (--dry-run).")?;
+    }
     Ok(report)
 }
 
 fn given_up(report: &ReclaimReport) -> String {
     format!(
-        "{}: {} that snapshots need and that are lost, with all that only these lead to; the damaged records of {}",
-        if report.dry_run { "would give up" } else { "given up" },
+        "{} {} that snapshots need and that are lost, with everything below them, and the damaged records of {}",
+        if report.dry_run { "Would give up" } else { "Gave up" },
         units::many(report.lost_objects, "object"),
         units::many(report.damaged_containers, "container"),
     )
 }
 
-fn text(report: &ReclaimReport) -> String {
-    format!(
-        "{} {} of {}: {} containers removed, {} rewritten ({} copied) of {}; {} dead objects of {}; {} of waste stay; {}",
-        if report.dry_run { "would free" } else { "freed" },
-        units::bytes(report.bytes_freed),
-        units::bytes(report.bytes),
-        units::count(report.containers_removed),
-        units::count(report.containers_rewritten),
-        units::bytes(report.bytes_copied),
-        units::count(report.containers),
-        units::count(report.dead_objects),
-        units::count(report.dead_objects + report.live_objects),
-        units::bytes(report.bytes_wasted),
-        units::duration(report.elapsed_secs),
-    )
+/// The answer first; then what was done for it.
+fn lines(report: &ReclaimReport) -> Vec<String> {
+    let verb = if report.dry_run { "Would free" } else { "Freed" };
+    let mut lines = vec![match report.bytes_freed {
+        0 => format!("Nothing to reclaim in {}", units::bytes(report.bytes)),
+        freed => format!(
+            "{verb} {} of {} in {}",
+            units::bytes(freed),
+            units::bytes(report.bytes),
+            units::duration(report.elapsed_secs)
+        ),
+    }];
+    let mut containers = Vec::new();
+    if report.containers_removed > 0 {
+        containers.push(format!("{} removed", units::count(report.containers_removed)));
+    }
+    if report.containers_rewritten > 0 {
+        containers.push(format!(
+            "{} rewritten ({} copied)",
+            units::count(report.containers_rewritten),
+            units::bytes(report.bytes_copied)
+        ));
+    }
+    if !containers.is_empty() {
+        let all = units::many(report.containers, "container");
+        lines.push(format!("  {all}: {}", containers.join(" · ")));
+    }
+    if report.dead_objects > 0 {
+        lines.push(format!(
+            "  {} of {} chunks and pages are not used",
+            units::count(report.dead_objects),
+            units::count(report.dead_objects + report.live_objects),
+        ));
+    }
+    if report.bytes_wasted > 0 {
+        lines.push(format!(
+            "  {} of unused data stays: moving it costs more than it frees (--max-waste)",
+            units::bytes(report.bytes_wasted)
+        ));
+    }
+    lines
 }

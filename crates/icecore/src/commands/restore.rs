@@ -8,7 +8,8 @@ use crate::failure::{Failure, Result};
 use crate::node::job::Job;
 use crate::node::{cache, network};
 use crate::out::Out;
-use crate::progress::Shown;
+use crate::progress::{Shown, Total};
+use crate::session_report::Failed;
 use crate::units;
 use ::restore::Overwrite;
 use client::restore::{self, RestoreMonitor, RestoreOptions, RestoreReport};
@@ -119,12 +120,16 @@ impl Restore {
         let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
         let total = path
             .is_empty()
-            .then_some(snapshot.body.report.bytes_inspected)
-            .filter(|bytes| *bytes > 0);
+            .then_some(&snapshot.body.report)
+            .filter(|report| report.bytes_inspected > 0)
+            .map(|report| Total {
+                objects: report.objects_inspected,
+                bytes: report.bytes_inspected,
+            });
         let cache = cache::to_read(context, &archive, &snapshot.head.source);
         let job = Job::begin(context, "restore", false);
         let shown = Shown::start(&context.progress, &context.out, total);
-        let told = Told { out: &context.out, dry_run: self.dry_run };
+        let told = Told::new(&context.out, self.dry_run);
         let report = restore::run(
             &archive,
             &snapshot,
@@ -137,16 +142,14 @@ impl Restore {
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
         self.has_matched(&report)?;
-        context.out.line(&text(&report, self.dry_run))?;
-        if let Some(advice) = advice(&report) {
-            context.out.line(advice)?;
-        }
-        if report.healed_records > 0 {
-            context.out.line(&format!(
-                "{} had rotted and came from parity. What to do: icecore check --repair",
-                units::many(report.healed_records, "record")
-            ))?;
-        }
+        let wire = job.wire();
+        let mut lines = self.lines(&report, &told.failed);
+        lines.extend(
+            wire.iter()
+                .filter_map(|wire| network::bottleneck(wire, report.elapsed_secs))
+                .map(|network| row("network", &network)),
+        );
+        lines.iter().try_for_each(|line| context.out.line(line))?;
         let target =
             JsonPath::as_is(std::os::unix::ffi::OsStrExt::as_bytes(self.target.as_os_str()));
         let summary = Summary {
@@ -155,11 +158,6 @@ impl Restore {
             dry_run: self.dry_run,
             report: &report,
         };
-        if let Some(wire) = job.wire() {
-            for line in network::lines(&wire, report.elapsed_secs) {
-                context.out.line(&line)?;
-            }
-        }
         job.end(code(&report), &summary);
         context.out.summary(code(&report), &summary)
     }
@@ -171,7 +169,62 @@ impl Restore {
             return Ok(());
         }
         Err(Failure::new(Code::Failed, "nothing in the snapshot matches --include")
-            .hint("Look for it: icecore find NAME"))
+            .hint("To look for a file: icecore find NAME"))
+    }
+
+    /// The answer first; then what else was done, and what was not.
+    fn lines(&self, report: &Report, failed: &Failed) -> Vec<String> {
+        let objects = report.directories + report.links;
+        let others = if objects > 0 {
+            format!(" and {}", units::many(objects, "other object"))
+        } else {
+            String::new()
+        };
+        let (verb, took) = match self.dry_run {
+            true => ("Would restore", String::new()),
+            false => {
+                let rate = report.bytes as f64 / report.elapsed_secs.max(0.001);
+                let took = units::duration(report.elapsed_secs);
+                ("Restored", format!(" in {took} ({})", units::rate(rate)))
+            }
+        };
+        let mut lines = vec![format!(
+            "{verb} {}, {}{others}, to {}{took}",
+            units::many(report.files, "file"),
+            units::bytes(report.bytes),
+            escape::escape(self.target.as_os_str().as_bytes()),
+        )];
+        let rows = [
+            (report.unchanged, "unchanged", "already there and equal"),
+            (report.kept, "kept", "already there and left alone (--overwrite)"),
+            (report.deleted, "deleted", "not in the snapshot (--delete)"),
+            (report.degraded, "incomplete", "attributes could not be set; each was reported above"),
+            (
+                report.healed_records,
+                "repaired",
+                "damaged records were computed from parity. To repair the repository: icecore check --repair",
+            ),
+        ];
+        for (count, label, what) in rows.into_iter().filter(|(count, ..)| *count > 0) {
+            lines.push(row(label, &format!("{} {what}", units::count(count))));
+        }
+        if report.verified > 0 {
+            let result = match report.differing {
+                0 => "all equal".to_owned(),
+                some => format!("{} differ", units::count(some)),
+            };
+            lines.push(row("verified", &format!("{}, {result}", units::count(report.verified))));
+        }
+        if self.dry_run {
+            lines.push("Nothing was changed (--dry-run).".to_owned());
+        }
+        if report.failed > 0 {
+            lines.extend(failed.lines(|_| {
+                format!("  {} could not be restored:", units::many(report.failed, "object"))
+            }));
+        }
+        lines.extend(advice(report).map(str::to_owned));
+        lines
     }
 
     fn options(&self) -> RestoreOptions {
@@ -214,13 +267,24 @@ fn code(report: &RestoreReport) -> Code {
 /// What to do next, if anything.
 fn advice(report: &RestoreReport) -> Option<&'static str> {
     (report.damaged > 0).then_some(
-        "Parts of the snapshot are damaged. See what else is: icecore check; look for another snapshot: icecore snapshots",
+        "Parts of the snapshot are damaged. To see all damage: icecore check; to find another snapshot: icecore snapshots",
     )
+}
+
+fn row(label: &str, text: &str) -> String {
+    format!("  {label:<11}{text}")
 }
 
 struct Told<'a> {
     out: &'a Out,
     dry_run: bool,
+    failed: Failed,
+}
+
+impl<'a> Told<'a> {
+    fn new(out: &'a Out, dry_run: bool) -> Self {
+        Self { out, dry_run, failed: Failed::default() }
+    }
 }
 
 #[derive(Serialize)]
@@ -241,17 +305,18 @@ struct Problem<'a> {
 impl RestoreMonitor for Told<'_> {
     fn problem(&self, path: &[u8], text: &str) {
         let shown = format!("{}: {text}", escape::escape(path));
+        self.failed.note(path, text);
         self.out.beside("problem", &Problem { path: JsonPath::as_is(path), reason: text }, &shown);
     }
 
     fn removed(&self, path: &[u8], objects: u64) {
         let shown = || {
-            let sign = if self.dry_run { "would remove" } else { "removed" };
+            let verb = if self.dry_run { "would delete" } else { "deleted" };
             let rest = match objects {
                 0 | 1 => String::new(),
-                objects => format!(" with {} in it", units::many(objects - 1, "object")),
+                objects => format!("/  with {} in it", units::many(objects - 1, "object")),
             };
-            format!("{sign} {}{rest}", escape::escape(path))
+            format!("{verb}  {}{rest}", escape::escape(path))
         };
         let removed = Removed { path: JsonPath::as_is(path), objects, dry_run: self.dry_run };
         // Who does not listen is no reason to stop in the middle.
@@ -261,35 +326,6 @@ impl RestoreMonitor for Told<'_> {
     fn note(&self, text: &str) {
         self.out.note(text);
     }
-}
-
-fn text(report: &RestoreReport, dry_run: bool) -> String {
-    let mut text = format!(
-        "{}{} files ({}), {} directories, {} links and others; {} were there already, {} kept, {} removed, {} failed, {} lack attributes",
-        if dry_run { "would restore " } else { "restored " },
-        units::count(report.files),
-        units::bytes(report.bytes),
-        units::count(report.directories),
-        units::count(report.links),
-        units::count(report.unchanged),
-        units::count(report.kept),
-        units::count(report.deleted),
-        units::count(report.failed),
-        units::count(report.degraded),
-    );
-    if report.verified > 0 {
-        text.push_str(&format!(
-            "; {} verified, {} differ",
-            units::count(report.verified),
-            units::count(report.differing)
-        ));
-    }
-    let text = text + &format!(" in {}", units::duration(report.elapsed_secs));
-    if dry_run {
-        return text;
-    }
-    let rate = units::rate(report.bytes as f64 / report.elapsed_secs.max(0.001));
-    text + &format!(", {rate}")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
-use crate::time;
+use crate::{time, units};
 use format::entry::Time;
 
 /// Run a backup server, or govern one that runs.
@@ -104,9 +104,10 @@ pub(crate) fn when(secs: i64) -> String {
     time::show(Time { secs, nanos: 0 })
 }
 
-/// The same where there may be none.
-fn maybe(secs: Option<i64>) -> String {
-    secs.map_or_else(|| "-".to_owned(), when)
+/// How long ago something was; `never` when it was not.
+fn ago(secs: Option<i64>) -> String {
+    let now_secs = jiff::Timestamp::now().as_second();
+    secs.map_or_else(|| "never".to_owned(), |secs| units::ago(now_secs.saturating_sub(secs)))
 }
 
 /// A word as JSON has it.

@@ -4,7 +4,8 @@ use super::groups::{self, parse_groups};
 use crate::codes::Code;
 use crate::context::{Context, Unread};
 use crate::failure::{Failure, Result};
-use crate::out::Paint;
+use crate::table::{Table, flexible, left, right};
+use crate::terminal::Paint;
 use crate::{escape, time, units};
 use client::effective_time::{self, EffectiveTime};
 use client::manifest::Snapshot;
@@ -115,7 +116,7 @@ impl Unusable {
     }
 
     fn row(&self, context: &Context) -> String {
-        let what = if self.is_trusted { "cannot be read" } else { "not trusted" };
+        let what = if self.is_trusted { "cannot be read" } else { "untrusted" };
         let id: String = self.snapshot_id.chars().take(8).collect();
         let reason = escape::text(&self.reason);
         format!("{id:<10}{}", context.out.paint(Paint::Red, &format!("{what}: {reason}")))
@@ -124,23 +125,23 @@ impl Unusable {
 
 /// A snapshot whose time contradicts the order in which snapshots were made.
 #[derive(Serialize)]
-struct Odd {
+struct Suspect {
     snapshot_id: String,
     reason: String,
 }
 
-fn suspects(all: &[Snapshot], now_secs: i64) -> Vec<(SnapshotRef, Odd)> {
+fn suspects(all: &[Snapshot], now_secs: i64) -> Vec<(SnapshotRef, Suspect)> {
     let heads: Vec<_> =
-        all.iter().map(|snapshot| (snapshot.head, snapshot.receipt.clone())).collect();
-    let both = all.iter().zip(effective_time::effective_times(&heads, now_secs));
-    let odd = both.filter_map(|(snapshot, effective)| match effective {
-        EffectiveTime::Known(_) => None,
-        EffectiveTime::Suspect(reason) => {
+        all.iter().map(|snapshot| (snapshot.head, snapshot.received.clone())).collect();
+    let both = all.iter().zip(standing::all(&heads, now_secs));
+    let suspects = both.filter_map(|(snapshot, standing)| match standing {
+        Standing::Dated(_) => None,
+        Standing::Suspect(reason) => {
             let snapshot_id = snapshot.id().to_string();
-            Some((snapshot.name, Odd { snapshot_id, reason }))
+            Some((snapshot.name, Suspect { snapshot_id, reason }))
         }
     });
-    odd.collect()
+    suspects.collect()
 }
 
 /// What to fall back on where the newest snapshot of a source is partial.
@@ -175,62 +176,86 @@ impl Snapshots {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let archive = context.open()?;
         let (mut all, unread) = context.listed(&archive)?;
-        let odd = suspects(&all, archive.now_secs());
+        let now_secs = archive.now_secs();
+        let suspects = suspects(&all, now_secs);
         all.retain(|snapshot| self.filter.takes(snapshot));
         let groups = groups::groups(self.group_by.unwrap_or_default(), &all, self.latest);
-        context.out.line(&heading())?;
         for (name, snapshots) in &groups {
             if self.group_by.is_some() {
                 context.out.line(&format!("{}:", escape::text(name)))?;
             }
-            let told = snapshots.iter().try_for_each(|snapshot| {
-                context.out.item("snapshot", &Shown::new(snapshot), || row(context, snapshot))
-            });
-            Failure::heard_or_not(told)?;
+            Failure::heard_or_not(list(context, snapshots))?;
         }
-        let shown: usize = groups.iter().map(|(_, snapshots)| snapshots.len()).sum();
         let told = unread.iter().map(Unusable::new).try_for_each(|unusable| {
             context.out.item("unusable", &unusable, || unusable.row(context))
         });
         Failure::heard_or_not(told)?;
-        let is_listed = |(name, _): &&(SnapshotRef, Odd)| all.iter().any(|it| it.name == *name);
-        let told = odd.iter().filter(is_listed).try_for_each(|(_, odd)| {
-            let text = || format!("{} is suspect: {}", &odd.snapshot_id[..8], odd.reason);
-            context.out.item("suspect", odd, text)
+        let is_listed = |(name, _): &&(SnapshotRef, Suspect)| all.iter().any(|it| it.name == *name);
+        let told = suspects.iter().filter(is_listed).try_for_each(|(_, suspect)| {
+            let text = || format!("{} is suspect: {}", &suspect.snapshot_id[..8], suspect.reason);
+            context.out.item("suspect", suspect, text)
         });
         Failure::heard_or_not(told)?;
         last_complete(&all).iter().try_for_each(|line| context.out.line(line))?;
-        context.out.line(&units::many(shown as u64, "snapshot"))?;
+        let shown: Vec<_> = groups.iter().flat_map(|(_, snapshots)| snapshots).copied().collect();
+        context.out.line(&self.footer(&shown, now_secs))?;
         let damaged = unread.len();
         let code = if damaged > 0 { Code::Damage } else { Code::Complete };
-        context.out.summary(code, &Count { snapshots: shown, damaged })
+        context.out.summary(code, &Count { snapshots: shown.len(), damaged })
+    }
+
+    fn footer(&self, shown: &[&Snapshot], now_secs: i64) -> String {
+        let ago = |snapshot: &Snapshot| units::ago(now_secs - snapshot.time().secs);
+        match shown {
+            [] if self.filter.is_any() => {
+                "No snapshot matches. All of them: icecore snapshots".into()
+            }
+            [] => "There are no snapshots yet. To make one: icecore backup PATH".into(),
+            [one] => format!("1 snapshot, made {}", ago(one)),
+            [oldest, .., newest] => format!(
+                "{} · newest {} · oldest {}",
+                units::many(shown.len() as u64, "snapshot"),
+                ago(newest),
+                ago(oldest)
+            ),
+        }
     }
 }
 
-fn heading() -> String {
-    format!(
-        "{:<10}{:<21}{:<16}{:>12}{:>12}  {}",
-        "ID", "Time", "Node", "Objects", "Size", "Paths and tags"
-    )
-}
-
-/// A snapshot as people see it.
-pub(crate) fn row(context: &Context, snapshot: &Snapshot) -> String {
-    let (body, report) = (&snapshot.body, &snapshot.body.report);
-    let mut what: Vec<_> = body.paths.iter().map(|path| escape::text(path)).collect();
-    what.extend(body.tags.iter().map(|tag| format!("[{}]", escape::text(tag))));
-    if body.partial {
-        what.push(context.out.paint(Paint::Yellow, "partial"));
+/// Snapshots as people see them: a table.
+fn list(context: &Context, snapshots: &[&Snapshot]) -> Result<()> {
+    let mut table = Table::new(&[
+        left("ID"),
+        left("TIME"),
+        left("NODE"),
+        flexible("PATHS"),
+        right("OBJECTS"),
+        right("SIZE"),
+        right("STORED"),
+        flexible("TAGS"),
+    ]);
+    for snapshot in snapshots {
+        context.out.record("snapshot", &Shown::new(snapshot))?;
+        let (body, report) = (&snapshot.body, &snapshot.body.report);
+        let words =
+            |words: &[String]| words.iter().map(|word| escape::text(word)).collect::<Vec<_>>();
+        let partial = body.partial.then(|| "partial".to_owned());
+        let tags: Vec<_> = partial.into_iter().chain(words(&body.tags)).collect();
+        table.row([
+            short_id(snapshot),
+            time::show(snapshot.time()),
+            escape::text(&body.node),
+            words(&body.paths).join(" "),
+            units::count(report.objects_inspected),
+            units::bytes(report.bytes_inspected),
+            units::bytes(report.bytes_transferred),
+            tags.join(" · "),
+        ]);
+        if body.partial {
+            table.paint(7, Paint::Yellow);
+        }
     }
-    format!(
-        "{:<10}{:<21}{:<16}{:>12}{:>12}  {}",
-        short_id(snapshot),
-        time::show(snapshot.time()),
-        escape::text(&body.node),
-        units::count(report.objects_inspected),
-        units::bytes(report.bytes_inspected),
-        what.join(" ")
-    )
+    table.print(&context.out)
 }
 
 /// Enough digits to name a snapshot.

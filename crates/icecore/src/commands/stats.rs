@@ -4,6 +4,7 @@ use super::snapshots::{Filter, short_id};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
+use crate::table::{Table, left, right};
 use crate::{escape, session_report, time, units};
 use api::domains::Privacy;
 use client::manifest::Snapshot;
@@ -78,10 +79,12 @@ impl Stats {
             .iter()
             .map(|snapshot| snapshot.body.report.bytes_inspected)
             .fold(0, u64::saturating_add);
-        context.out.line(&heading())?;
+        let mut table = table();
         for snapshot in all.iter().filter(|snapshot| self.filter.takes(snapshot)) {
-            context.out.item("session", &Session::new(snapshot), || row(snapshot))?;
+            context.out.record("session", &Session::new(snapshot))?;
+            table.row(row(snapshot));
         }
+        table.print(&context.out)?;
         let is_here = context.remote().is_none();
         let totals =
             is_here.then(|| totals::repository_totals(&archive)).transpose().map_err(failed)?;
@@ -107,39 +110,42 @@ fn one(context: &Context, snapshot: &Snapshot) -> Result<Code> {
     context.out.summary(Code::Complete, &Session::new(snapshot))
 }
 
-fn heading() -> String {
-    format!(
-        "{:<10}{:<21}{:<14}{:>12}{:>10}{:>7}{:>12}{:>12}{:>9}{:>9}{:>11}",
-        "ID",
-        "Time",
-        "Node",
-        "Objects",
-        "Changed",
-        "Failed",
-        "Size",
-        "Stored",
-        "Dedup",
-        "Packed",
-        "Took"
-    )
+/// The columns of the history.
+fn table() -> Table {
+    Table::new(&[
+        left("ID"),
+        left("TIME"),
+        left("NODE"),
+        right("OBJECTS"),
+        right("CHANGED"),
+        right("FAILED"),
+        right("SIZE"),
+        right("STORED"),
+        right("DEDUP"),
+        right("COMPRESSED"),
+        right("TOOK"),
+    ])
 }
 
-fn row(snapshot: &Snapshot) -> String {
+fn row(snapshot: &Snapshot) -> [String; 11] {
     let (report, ratios) = (&snapshot.body.report, snapshot.body.report.ratios());
-    format!(
-        "{:<10}{:<21}{:<14}{:>12}{:>10}{:>7}{:>12}{:>12}{:>9}{:>9}{:>11}",
+    let failed = match report.objects_failed {
+        0 => String::new(),
+        failed => units::count(failed),
+    };
+    [
         short_id(snapshot),
         time::show(snapshot.time()),
         escape::text(&snapshot.body.node),
         units::count(report.objects_inspected),
         units::count(report.objects_backed_up + report.objects_updated),
-        units::count(report.objects_failed),
+        failed,
         units::bytes(report.bytes_inspected),
         units::bytes(report.bytes_transferred),
         part(ratios.dedup_reduction),
         part(ratios.compressed_by),
         units::duration(report.elapsed_secs),
-    )
+    ]
 }
 
 /// A reduction in the table; overhead that is more than the data is none.
@@ -159,19 +165,19 @@ fn text(summary: &Summary, snapshots: usize) -> String {
     let shown = units::bytes(summary.bytes_of_snapshots);
     let Some(totals) = &summary.totals else {
         return format!(
-            "repository: {} of {shown}; what it takes on the server: icecore server domains, there",
+            "repository: {}, {shown} when restored; what it takes on the server, there: icecore server domains",
             units::many(snapshots as u64, "snapshot"),
         );
     };
     let smaller = summary.reduction_factor.unwrap_or(0.0);
     format!(
-        "repository: {} of {shown} in {} ({}, {} chunks and pages, {}){}; {} free on the disk",
+        "repository: {}, {shown} when restored; {} stored{} in {}; {} chunks and pages, {}; {} free on the disk",
         units::many(totals.snapshots, "snapshot"),
         units::bytes(totals.container_bytes),
+        if smaller >= 1.0 { format!(" ({smaller:.1} times smaller)") } else { String::new() },
         units::many(totals.containers, "container"),
         units::count(totals.objects),
         units::many(totals.keys, "key"),
-        if smaller >= 1.0 { format!(": {smaller:.1} times smaller") } else { String::new() },
         units::bytes(totals.free_bytes),
     )
 }

@@ -1,4 +1,4 @@
-//! What the network did, in lines for people: amounts, waits, and whether it held the job back.
+//! The network part of a report: amounts, waits, and whether the network was the bottleneck.
 
 use crate::units::{bytes, count, rate};
 use remote::metrics::NetworkReport;
@@ -9,25 +9,25 @@ const PART_MIN: f64 = 0.25;
 const WAIT_PART_MIN: f64 = 0.15;
 /// A buffer is small when it is less than this times what the path holds.
 const PATH_PART: f64 = 1.5;
-/// Segments sent again, of all, from which on a path is lossy.
+/// Part of retransmitted segments from which on a path is lossy.
 const LOSS_MIN: f64 = 0.002;
 
-/// Less than this says nothing of what holds a way back.
+/// Less data than this says nothing about a bottleneck.
 const MOVED_MIN: u64 = 1 << 20;
 /// Nor does a shorter time.
 const MEASURED_SECS_MIN: f64 = 0.5;
-/// Part of a limit from which on it is the limit that holds a job back: some time goes by without data.
+/// Part of a limit from which on the limit is the bottleneck: some time goes by without data.
 const LIMIT_PART: f64 = 0.7;
 /// Bytes of a segment, roughly.
 const SEGMENT_BYTES: f64 = 1400.0;
-/// So few segments sent again are chance, not loss.
+/// So few retransmitted segments are chance, not loss.
 const RETRANSMITTED_MIN: u32 = 10;
 
 /// The lines of the report.
 pub(crate) fn lines(wire: &NetworkReport, elapsed_secs: f64) -> Vec<String> {
     let mut lines = vec![
         format!(
-            "Network: {} sent, {} received, {} streams, round trip {:.1} ms (least {:.1}), {} segments sent again, {} cuts, {} sent twice",
+            "Network: {} sent, {} received, {} streams, round trip {:.1} ms (minimum {:.1}), {} retransmitted segments, {} disconnects, {} sent twice",
             bytes(wire.sent_bytes),
             bytes(wire.received_bytes),
             count(wire.streams),
@@ -38,7 +38,7 @@ pub(crate) fn lines(wire: &NetworkReport, elapsed_secs: f64) -> Vec<String> {
             bytes(wire.resent_bytes),
         ),
         format!(
-            "         waited for full buffers {} times, {:.2} s; for empty buffers {} times, {:.2} s; socket buffers {}",
+            "         waited because buffers were full: {} times, {:.2} s; because they were empty: {} times, {:.2} s; socket buffers {}",
             count(wire.full_waits),
             wire.full_wait_secs,
             count(wire.empty_waits),
@@ -47,7 +47,7 @@ pub(crate) fn lines(wire: &NetworkReport, elapsed_secs: f64) -> Vec<String> {
         ),
     ];
     let verdict = verdict(wire, elapsed_secs);
-    lines.extend(verdict.map(|verdict| format!("What the network did to it: {verdict}")));
+    lines.extend(verdict.map(|verdict| format!("Network bottleneck: {verdict}")));
     lines
 }
 
@@ -59,34 +59,42 @@ pub(crate) fn buffers(wire: &NetworkReport) -> String {
         bytes(wire.receive_buffer_bytes)
     );
     match wire.buffer_asked_bytes {
-        0 => format!("left to the system (at first {granted})"),
-        asked => format!("asked for {}, granted {granted}", bytes(asked)),
+        0 => format!("chosen by the system (initially {granted})"),
+        asked => format!("requested {}, granted {granted}", bytes(asked)),
     }
 }
 
-/// In one line: what held the job back on the way, and what to do. Nothing when too little went over it to say.
+/// The bottleneck in the network and what to do, in one line; nothing when too little was sent to say.
 pub(crate) fn verdict(wire: &NetworkReport, elapsed_secs: f64) -> Option<String> {
     let moved = wire.sent_bytes.max(wire.received_bytes);
     let is_measured = moved >= MOVED_MIN && elapsed_secs >= MEASURED_SECS_MIN;
-    is_measured.then(|| held_back_by(wire, moved as f64 / elapsed_secs, elapsed_secs))
+    is_measured.then(|| cause(wire, moved as f64 / elapsed_secs, elapsed_secs))
 }
 
-/// A limit that was nearly reached, and which way it holds.
+/// The same for a summary, where nothing is said of a network that was fast enough.
+pub(crate) fn bottleneck(wire: &NetworkReport, elapsed_secs: f64) -> Option<String> {
+    verdict(wire, elapsed_secs).filter(|verdict| verdict != FAST_ENOUGH)
+}
+
+/// What is said of a network that held up nothing.
+const FAST_ENOUGH: &str = "none: the network was faster than the data that was there to send";
+
+/// A limit that was nearly reached, and its direction.
 fn limit_reached(wire: &NetworkReport, per_sec: f64) -> Option<String> {
-    let (limit, way) = if wire.received_bytes < wire.sent_bytes {
+    let (limit, direction) = if wire.received_bytes < wire.sent_bytes {
         (wire.limit_up_bytes_per_sec, "up")
     } else {
         (wire.limit_down_bytes_per_sec, "down")
     };
     (limit > 0 && per_sec > limit as f64 * LIMIT_PART).then(|| {
         format!(
-            "the limit of {} {way} that the server set: icecore server limit list, there",
+            "the server's limit of {} {direction}; to see it, on the server: icecore server limit list",
             rate(limit as f64)
         )
     })
 }
 
-fn held_back_by(wire: &NetworkReport, per_sec: f64, elapsed_secs: f64) -> String {
+fn cause(wire: &NetworkReport, per_sec: f64, elapsed_secs: f64) -> String {
     if let Some(limit) = limit_reached(wire, per_sec) {
         return limit;
     }
@@ -95,7 +103,7 @@ fn held_back_by(wire: &NetworkReport, per_sec: f64, elapsed_secs: f64) -> String
     let buffer = wire.send_buffer_bytes.min(wire.receive_buffer_bytes) as f64;
     if wire.buffer_asked_bytes > 0 && wire.min_rtt_ms > 1.0 && path * PATH_PART > buffer / 2.0 {
         return format!(
-            "the socket buffer of {} that was asked for: it allows {} on a round trip of {:.0} ms. Leave out --socket-buffer on both sides, then the system fits it to the way",
+            "the requested socket buffer of {}: it allows {} at a round trip of {:.0} ms. Leave out --socket-buffer on both sides, and the system chooses a size that fits",
             bytes(wire.buffer_asked_bytes),
             rate(buffer / (wire.min_rtt_ms / 1e3).max(1e-6)),
             wire.min_rtt_ms,
@@ -103,11 +111,11 @@ fn held_back_by(wire: &NetworkReport, per_sec: f64, elapsed_secs: f64) -> String
     }
     if wire.empty_wait_secs < elapsed_secs * WAIT_PART_MIN && wire.received_bytes < wire.sent_bytes
     {
-        return "nothing: it was faster than what there was to send".to_owned();
+        return FAST_ENOUGH.to_owned();
     }
     if part(wire.receiver_limited_secs) > PART_MIN {
         return format!(
-            "the receive window of the server ({:.0} % of the time): it takes data more slowly than it comes, or its tcp_rmem is small. See the server's disk and processor, or raise net.ipv4.tcp_rmem there",
+            "the receive window of the server ({:.0} % of the time): the server cannot keep up, or its tcp_rmem is small. Check its disk and processor, or raise net.ipv4.tcp_rmem there",
             100.0 * part(wire.receiver_limited_secs)
         );
     }
@@ -121,20 +129,20 @@ fn held_back_by(wire: &NetworkReport, per_sec: f64, elapsed_secs: f64) -> String
     let is_lossy = f64::from(wire.retransmitted) > segments * LOSS_MIN;
     if wire.retransmitted >= RETRANSMITTED_MIN && is_lossy {
         return format!(
-            "loss: {:.1} % of the segments were sent again. More --streams help, or another congestion control (bbr)",
+            "packet loss: {:.1} % of the segments were retransmitted. More --streams help, or another congestion control (bbr)",
             100.0 * f64::from(wire.retransmitted) / segments.max(1.0)
         );
     }
-    format!("the link, at {}: more compression (--compression) makes it carry more", rate(per_sec))
+    format!("the link, at {}: a higher --compression makes better use of it", rate(per_sec))
 }
 
 /// Limits that the server set.
 pub(crate) fn limits(up: u64, down: u64, reason: &str) -> String {
     let shown = |limit: u64| match limit {
-        0 => "any rate".to_owned(),
+        0 => "no limit".to_owned(),
         limit => rate(limit as f64),
     };
-    format!("limits of the server: {} up, {} down ({reason})", shown(up), shown(down))
+    format!("bandwidth limits set by the server: {} up, {} down ({reason})", shown(up), shown(down))
 }
 
 #[cfg(test)]
@@ -159,7 +167,7 @@ mod tests {
         let few = NetworkReport { sent_bytes: 1024, retransmitted: 1, ..wire() };
         assert_eq!(verdict(&few, 40.0), None);
         assert_eq!(verdict(&wire(), 0.1), None);
-        assert!(lines(&few, 40.0).iter().all(|line| !line.contains("What the network did")));
+        assert!(lines(&few, 40.0).iter().all(|line| !line.contains("Network bottleneck")));
         let once = NetworkReport { sent_bytes: 2 << 20, retransmitted: 9, ..wire() };
         assert!(!verdict(&once, 40.0).unwrap().contains("loss"));
     }
@@ -183,12 +191,12 @@ mod tests {
             (NetworkReport { receiver_limited_secs: 20.0, ..wire() }, "receive window"),
             (NetworkReport { send_buffer_limited_secs: 20.0, ..wire() }, "send buffer"),
             (NetworkReport { retransmitted: 1000, ..wire() }, "loss"),
-            (NetworkReport { empty_wait_secs: 0.1, ..wire() }, "nothing"),
+            (NetworkReport { empty_wait_secs: 0.1, ..wire() }, "none: the network was faster"),
             (wire(), "the link"),
             // What a limit of the server does looks like loss and like a slow link.
             (
                 NetworkReport { retransmitted: 5000, limit_up_bytes_per_sec: 2_600_000, ..wire() },
-                "the limit of 2.48 MiB/s up",
+                "the server's limit of 2.48 MiB/s up",
             ),
             (NetworkReport { limit_up_bytes_per_sec: 260_000_000, ..wire() }, "the link"),
             (NetworkReport { limit_down_bytes_per_sec: 1, ..wire() }, "the link"),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// A failure says what happened, its code, and what to do next.
 fn explains(ran: &Ran, code: i32, words: &[&str]) {
     assert_eq!(ran.code, code, "{}", ran.stderr);
-    assert!(ran.stderr.lines().any(|line| line.starts_with("Fatal: ")), "{}", ran.stderr);
+    assert!(ran.stderr.lines().any(|line| line.starts_with("error: ")), "{}", ran.stderr);
     assert!(ran.stderr.contains(&format!("(exit {code})")), "{}", ran.stderr);
     words
         .iter()

@@ -32,7 +32,7 @@ pub(super) fn run(context: &Context) -> Result<Code> {
         match connected(context, &mut done) {
             Ok(()) => pause = PAUSE_FIRST,
             Err(failure) => {
-                context.out.note(&failure.text());
+                context.out.note(&failure.line());
                 rest(context, pause);
                 pause = (pause * 2).min(PAUSE_MAX);
             }

@@ -105,6 +105,9 @@ pub(crate) struct Backup {
     /// Open every record again before it is stored.
     #[arg(long)]
     pub(crate) verify_blocks: bool,
+    /// What to print at the end: a summary, or every field of the report.
+    #[arg(long, value_enum, value_name = "DETAIL", default_value = "summary")]
+    pub(crate) report: Detail,
     /// On a node of a server, and with a write-only key: most that the chunk cache of each source may take on this machine;
     /// 0 for none.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = units::parse_bytes)]
@@ -151,6 +154,15 @@ pub(crate) struct Choice {
     /// Leave out files marked with `chattr +d`.
     #[arg(long)]
     pub(crate) nodump: bool,
+}
+
+/// How much the report at the end says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Detail {
+    /// At most twelve lines.
+    Summary,
+    /// Every field.
+    Full,
 }
 
 impl Choice {

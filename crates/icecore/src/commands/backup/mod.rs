@@ -6,6 +6,7 @@ mod source;
 mod stream;
 mod within;
 
+use flags::Detail;
 pub(crate) use flags::{Backup, Choice, parse_tag};
 pub(crate) use source::{absolute, excludes, node_name, processors};
 
@@ -17,12 +18,12 @@ use crate::node::job::Job;
 use crate::node::memory::Memory;
 use crate::node::{cache, network};
 use crate::out::Out;
-use crate::progress::{self, Shown};
-use crate::session_report;
+use crate::progress::{self, Shown, Total};
+use crate::session_report::{self, Failed, Saved};
 use crate::units;
 use capture::{CaptureOperation, CaptureProblem, priority};
-use client::backup::{BackupMonitor, BackupOptions, BackupOutcome, Progress};
-use client::cache::{CacheReport, ChunkCache};
+use client::backup::{BackupOutcome, BackupMonitor, BackupOptions, Progress};
+use client::cache::CacheReport;
 use client::manifest::{ManifestReader, source_id};
 use client::report::{BackupReport, Ratios};
 use client::{UnlockedRepository, backup};
@@ -44,7 +45,8 @@ impl Backup {
         }
         let archive = context.open_cancellable(remote::Purpose::Backup)?;
         self.is_of_this_node(context)?;
-        let missing = leave_out_missing(&mut options, &Told(&context.out))?;
+        let monitor = Told::new(&context.out);
+        let missing = leave_out_missing(&mut options, &monitor)?;
         if self.dry_run {
             return dry_run(context, &archive, &options, missing);
         }
@@ -54,8 +56,7 @@ impl Backup {
         self.prepare_cache(context, &archive, &mut options);
         options.is_partial = missing;
         let job = Job::begin(context, "backup", false);
-        let shown = Shown::start(&context.progress, &context.out, total_bytes(&archive, &options));
-        let monitor = Told(&context.out);
+        let shown = Shown::start(&context.progress, &context.out, expected(&archive, &options));
         let done = self
             .wait
             .patiently(context, || self.store(&archive, &options, &context.progress, &monitor));
@@ -63,7 +64,7 @@ impl Backup {
         let done = done.map_err(|error| self.failure(context, error))?;
         tell_idle(context, &options);
         self.remember(context, &archive, &options, &done);
-        report(context, done, job, options.cache.as_deref())
+        self.report(context, &done, job, &Ended { options: &options, failed: &monitor.failed })
     }
 
     /// A node backs up as itself: what is made in another's name would count for nothing.
@@ -94,12 +95,13 @@ impl Backup {
         let folder = cache::folder(context, archive, &source, self.chunk_cache.as_deref());
         match cache::open(&folder, self.chunk_cache_size) {
             Ok(cache @ Some(_)) => options.cache = cache,
-            Ok(None) => context.out.note(
-                "a backup or restore of the same uses the chunk cache: this one does without",
-            ),
-            Err(error) => {
-                context.out.note(&format!("no chunk cache in {}: {error}", folder.display()))
-            }
+            Ok(None) => context
+                .out
+                .note("another backup or restore uses the chunk cache: continuing without it"),
+            Err(error) => context.out.note(&format!(
+                "cannot use the chunk cache in {} ({error}): continuing without it",
+                folder.display()
+            )),
         }
     }
 
@@ -117,7 +119,10 @@ impl Backup {
         let source = source_id(archive, &options.node, &options.paths);
         let mut memory = Memory::load(&context.agent_folder(), archive);
         if let Err(failure) = memory.note(&source, done) {
-            context.out.note(&format!("the snapshot is not remembered here: {}", failure.message));
+            context.out.note(&format!(
+                "cannot note the new snapshot on this machine: {}",
+                failure.message
+            ));
         }
     }
 
@@ -152,7 +157,7 @@ impl Backup {
                 .hint("Leave out --nice and --idle-io")
         })?;
         if let Err(error) = priority::raise_open_file_limit() {
-            context.out.note(&format!("the limit of open files stays as it is: {error}"));
+            context.out.note(&format!("cannot raise the limit of open files: {error}"));
         }
         Ok(())
     }
@@ -162,7 +167,7 @@ impl Backup {
 fn tell_idle(context: &Context, options: &BackupOptions) {
     for rule in options.walk.excludes.unused() {
         let pattern = escape::text(&rule.pattern);
-        context.out.note(&format!("--exclude '{pattern}' matched nothing; a pattern in question: icecore explain PATH --exclude PATTERN"));
+        context.out.note(&format!("--exclude '{pattern}' matched nothing. To see why: icecore explain PATH --exclude PATTERN"));
     }
 }
 
@@ -185,8 +190,8 @@ fn leave_out_missing(options: &mut BackupOptions, monitor: &Told<'_>) -> Result<
     Ok(options.roots.len() < named)
 }
 
-/// What the last backup of the same had, to tell the time left. Only where somebody looks.
-fn total_bytes(archive: &UnlockedRepository, options: &BackupOptions) -> Option<u64> {
+/// What the last backup of the same had, to tell how much is left. Only where somebody looks.
+fn expected(archive: &UnlockedRepository, options: &BackupOptions) -> Option<Total> {
     if !progress::is_on_terminal() {
         return None;
     }
@@ -195,11 +200,21 @@ fn total_bytes(archive: &UnlockedRepository, options: &BackupOptions) -> Option<
     let bodies = names.into_iter().rev().take(LOOK_BACK).filter_map(|name| reader.read(name).ok());
     let mut same =
         bodies.filter(|found| found.body.node == options.node && found.body.paths == options.paths);
-    same.next().map(|found| found.body.report.bytes_inspected)
+    let report = same.next()?.body.report;
+    Some(Total { objects: report.objects_inspected, bytes: report.bytes_inspected })
 }
 
 /// Tells what a backup tells.
-pub(crate) struct Told<'a>(pub(crate) &'a Out);
+pub(crate) struct Told<'a> {
+    out: &'a Out,
+    failed: Failed,
+}
+
+impl<'a> Told<'a> {
+    pub(crate) fn new(out: &'a Out) -> Self {
+        Self { out, failed: Failed::default() }
+    }
+}
 
 #[derive(Serialize)]
 struct ToldProblem {
@@ -213,12 +228,13 @@ impl BackupMonitor for Told<'_> {
     fn problem(&self, problem: &CaptureProblem) {
         let (operation, reason) = (problem.operation.to_string(), problem.error.to_string());
         let text = format!("cannot {operation} {}: {reason}", escape::escape(&problem.path));
+        self.failed.note(&problem.path, &reason);
         let told = ToldProblem { path: JsonPath::as_is(&problem.path), operation, reason };
-        self.0.beside("problem", &told, &text);
+        self.out.beside("problem", &told, &text);
     }
 
     fn note(&self, text: &str) {
-        self.0.note(text);
+        self.out.note(text);
     }
 }
 
@@ -276,68 +292,80 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Whatever becomes of the report, the snapshot is there.
-fn report(
-    context: &Context,
-    done: BackupOutcome,
-    job: Job,
-    cache: Option<&ChunkCache>,
-) -> Result<Code> {
-    let id = done.snapshot.id.to_string();
-    told(context, &done, &id, job, cache)
-        .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
-        .map_err(|failure| match done.is_skipped {
-            true => failure,
-            false => failure.hint(format!("The snapshot {} was saved.", &id[..8])),
-        })
+/// What the report of a backup needs to know of it, beside its result.
+struct Ended<'a> {
+    options: &'a BackupOptions,
+    failed: &'a Failed,
 }
 
-fn told(
-    context: &Context,
-    done: &BackupOutcome,
-    id: &str,
-    job: Job,
-    cache: Option<&ChunkCache>,
-) -> Result<Code> {
-    let out = &context.out;
-    for line in session_report::lines(&done.report) {
-        out.line(&line)?;
+impl Backup {
+    /// Whatever becomes of the report, the snapshot is there.
+    fn report(&self, context: &Context, done: &BackupOutcome, job: Job, ended: &Ended<'_>) -> Result<Code> {
+        let id = done.snapshot.id.to_string();
+        self.told(context, done, &id, job, ended)
+            .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
+            .map_err(|failure| match done.is_skipped {
+                true => failure,
+                false => failure.hint(format!("The snapshot {} was saved.", &id[..8])),
+            })
     }
-    let wire = job.wire();
-    for line in wire.iter().flat_map(|wire| network::lines(wire, done.report.elapsed_secs)) {
-        out.line(&line)?;
+
+    fn told(
+        &self,
+        context: &Context,
+        done: &Done,
+        id: &str,
+        job: Job,
+        Ended { options, failed }: &Ended<'_>,
+    ) -> Result<Code> {
+        let wire = job.wire();
+        let cache = options.cache.as_ref().map(|cache| cache.report());
+        let verdict = |wire: &WireReport| network::bottleneck(wire, done.report.elapsed_secs);
+        let saved = Saved {
+            report: &done.report,
+            id: &id[..8],
+            node: &escape::text(&options.node),
+            is_partial: done.partial,
+            is_skipped: done.is_skipped,
+            is_full: options.full,
+            network: wire.as_ref().and_then(verdict),
+            failed,
+        };
+        if self.report == Detail::Full {
+            let full = full_report(&done.report, wire.as_ref(), cache.as_ref());
+            full.iter().try_for_each(|line| context.out.line(line))?;
+        }
+        saved.lines().iter().try_for_each(|line| context.out.line(line))?;
+        let code = if done.partial { Code::Partial } else { Code::Complete };
+        let summary = Summary::new(Some(id.to_owned()), &done.report, done.partial);
+        let summary = Summary { is_skipped: done.is_skipped, ..summary.over(wire, cache) };
+        job.end(code, &summary);
+        context.out.summary(code, &summary)
     }
-    let cache = cache.map(|cache| cache.report());
-    if let Some(CacheReport { hits, misses, damaged, bytes }) = cache {
-        out.line(&format!(
-            "Chunk cache: {} pages found, {} not, {} damaged; it takes {}",
-            units::count(hits),
-            units::count(misses),
-            units::count(damaged),
-            units::bytes(bytes)
-        ))?;
-    }
-    if done.is_skipped {
-        out.line(&format!("nothing has changed since snapshot {}: no new one was made", &id[..8]))?;
-    }
-    let state = if done.partial { " (partial: what could not be read is named above)" } else { "" };
-    if !done.is_skipped {
-        out.line(&format!("snapshot {} saved{state}", &id[..8]))?;
-    }
-    let code = if done.partial { Code::Partial } else { Code::Complete };
-    let summary = Summary::new(Some(id.to_owned()), &done.report, done.partial).over(wire, cache);
-    let summary = Summary { is_skipped: done.is_skipped, ..summary };
-    job.end(code, &summary);
-    out.summary(code, &summary)
 }
 
-fn dry_run(
-    context: &Context,
-    archive: &UnlockedRepository,
-    options: &BackupOptions,
-    missing: bool,
-) -> Result<Code> {
-    let out = &context.out;
+/// Every field, what the network did, and what the cache was good for.
+fn full_report(
+    report: &Report,
+    wire: Option<&WireReport>,
+    cache: Option<&CacheReport>,
+) -> Vec<String> {
+    let mut lines = session_report::lines(report);
+    lines.extend(wire.iter().flat_map(|wire| network::lines(wire, report.elapsed_secs)));
+    lines.extend(cache.map(|CacheReport { hits, misses, damaged, bytes }| {
+        format!(
+            "Chunk cache: {} found, {} not found, {} damaged; {} on disk",
+            units::many(*hits, "page"),
+            units::count(*misses),
+            units::count(*damaged),
+            units::bytes(*bytes)
+        )
+    }));
+    lines
+}
+
+fn dry_run(context: &Context, archive: &UnlockedRepository, options: &BackupOptions, missing: bool) -> Result<Code> {
+    let (out, monitor) = (&context.out, Told::new(&context.out));
     let (mut unwritten, mut bytes_to_read) = (Ok(()), 0_u64);
     let would_read = |entry: &Entry| {
         bytes_to_read = bytes_to_read.saturating_add(entry.size);
@@ -347,12 +375,12 @@ fn dry_run(
             unwritten = out.item("would_read", &shown, row);
         }
     };
-    let report = backup::dry_run(archive, options, &Told(out), would_read)
+    let report = backup::dry_run(archive, options, &monitor, would_read)
         .map_err(|error| context.failure(error))?;
     Failure::heard_or_not(unwritten)?;
     tell_idle(context, options);
     out.line(&format!(
-        "would be done: {}; nothing was read or stored",
+        "{}. Nothing was read or stored (--dry-run).",
         session_report::planned(&report, bytes_to_read)
     ))?;
     let partial = report.objects_failed > 0 || missing;

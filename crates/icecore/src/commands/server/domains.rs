@@ -5,6 +5,7 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
+use crate::table::{Table, flexible, left, right};
 use crate::time;
 use api::Name;
 use api::domains::{
@@ -27,29 +28,41 @@ struct Count {
 impl Domains {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let ListedDomains { domains } = reach.get("/domains")?;
-        context.out.line(&format!(
-            "{:<24} {:<9} {:<9} {:>6} {:<33} {:<16} NODES",
-            "DOMAIN", "KEYS", "PRIVACY", "PARITY", "REPOSITORY", "ON"
-        ))?;
+        let mut table = Table::new(&[
+            left("DOMAIN"),
+            left("KEYS"),
+            left("PRIVACY"),
+            right("PARITY"),
+            left("REPOSITORY"),
+            left("STORED ON"),
+            flexible("NODES"),
+        ]);
         for domain in &domains {
-            context.out.item("domain", domain, || row(domain))?;
+            context.out.record("domain", domain)?;
+            table.row(row(domain));
+        }
+        table.print(&context.out)?;
+        if domains.is_empty() {
+            context
+                .out
+                .line("There are no domains yet. To add a node: icecore server token NODE")?;
         }
         context.out.summary(Code::Complete, &Count { count: domains.len() })
     }
 }
 
-fn row(domain: &Domain) -> String {
+fn row(domain: &Domain) -> [String; 7] {
     let nodes: Vec<_> = domain.nodes.iter().map(Name::as_str).collect();
-    let repository = domain.repository.as_deref().unwrap_or("-");
-    let (name, keys, nodes) = (domain.name.as_str(), word(&domain.keys), nodes.join(" "));
-    let on = domain.storage.as_ref().map_or("-", Name::as_str);
     let Settings { privacy, parity_percent } = domain.settings;
-    let (privacy, parity) = (privacy.to_string(), percent(parity_percent));
-    format!("{name:<24} {keys:<9} {privacy:<9} {parity:>6} {repository:<33} {on:<16} {nodes}")
-}
-
-fn percent(parity: u32) -> String {
-    if parity == 0 { "-".to_owned() } else { format!("{parity} %") }
+    [
+        domain.name.to_string(),
+        word(&domain.keys),
+        privacy.to_string(),
+        if parity_percent == 0 { String::new() } else { format!("{parity_percent} %") },
+        domain.repository.clone().unwrap_or_else(|| "none yet".to_owned()),
+        domain.storage.as_ref().map_or("this server".to_owned(), ToString::to_string),
+        nodes.join(" "),
+    ]
 }
 
 /// Show the key of a managed domain, for maintenance on this machine. Reads the server's own files.
@@ -88,10 +101,15 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let found: ListedSnapshots = reach.get(&format!("/snapshots?domain={}", self.domain))?;
+        let mut table = Table::new(&[right("NUMBER"), left("ID"), left("TIME")]);
         for snapshot in &found.snapshots {
-            context.out.item("snapshot", snapshot, || {
-                format!("{:>8}  {}  {}", snapshot.number, snapshot.id, when(snapshot.time))
-            })?;
+            context.out.record("snapshot", snapshot)?;
+            let (number, id) = (snapshot.number.to_string(), snapshot.id.to_string());
+            table.row([number, id, when(snapshot.time)]);
+        }
+        table.print(&context.out)?;
+        if found.snapshots.is_empty() {
+            context.out.line(&format!("The domain {} has no snapshots yet.", self.domain))?;
         }
         if found.damaged == 0 {
             return context.out.summary(Code::Complete, &Count { count: found.snapshots.len() });
@@ -111,12 +129,15 @@ pub(crate) struct Grants {}
 impl Grants {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let ListedGrants { grants } = reach.get("/grants")?;
+        let mut table = Table::new(&[left("NODE"), left("MAY READ"), left("UNTIL")]);
         for grant in &grants {
-            context.out.item("grant", grant, || {
-                let end =
-                    grant.until.map_or("no end".into(), |until| format!("until {}", when(until)));
-                format!("{:<24} reads {:<24} {end}", grant.node.as_str(), grant.domain.as_str())
-            })?;
+            context.out.record("grant", grant)?;
+            let end = grant.until.map_or("withdrawn".to_owned(), when);
+            table.row([grant.node.to_string(), grant.domain.to_string(), end]);
+        }
+        table.print(&context.out)?;
+        if grants.is_empty() {
+            context.out.line("There are no grants: every node reads only its own domain.")?;
         }
         context.out.summary(Code::Complete, &Count { count: grants.len() })
     }

@@ -5,9 +5,11 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
+use crate::table::{Table, flexible, left, right};
+use crate::terminal::Paint;
 use crate::{escape, units};
 use api::Name;
-use api::jobs::{Job, Jobs};
+use api::jobs::{Job, JobState, Jobs};
 use api::status::Done;
 use serde::Serialize;
 
@@ -27,13 +29,10 @@ impl Sessions {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let Jobs { jobs, next } = reach.get("/sessions")?;
         if jobs.is_empty() {
-            context.out.line("nothing runs; what ran before: icecore server jobs")?;
-        } else {
-            context.out.line(&heading())?;
+            context.out.line("No job is running. Earlier ones: icecore server jobs")?;
         }
-        for job in &jobs {
-            context.out.item("job", job, || running(job))?;
-        }
+        jobs.iter().try_for_each(|job| context.out.record("job", job))?;
+        running(&jobs).print(&context.out)?;
         if let Some(job) = jobs.first() {
             context.out.line(&format!("To end one: icecore server cancel {}", job.id))?;
         }
@@ -41,33 +40,37 @@ impl Sessions {
     }
 }
 
-fn heading() -> String {
-    columns(["JOB", "KIND", "NODE", "SINCE", "AT", "OBJECTS", "SIZE", "RATE", "PATH"])
-}
-
-fn running(job: &Job) -> String {
-    let progress = &job.progress;
-    let rate = job.bytes_per_sec.map_or("-".to_owned(), units::rate);
-    // Who was asked to end does so at the next packet.
-    let stage = if job.cancelled { "cancelled".to_owned() } else { escape::text(&progress.stage) };
-    columns([
-        &job.id.to_string(),
-        &escape::text(&job.kind),
-        &escape::text(&job.node),
-        &when(job.begun),
-        &stage,
-        &units::count(progress.objects),
-        &units::bytes(progress.bytes),
-        &rate,
-        &escape::text(&progress.path),
-    ])
-}
-
-fn columns([job, kind, node, since, at, objects, size, rate, path]: [&str; 9]) -> String {
-    let line = format!(
-        "{job:>6}  {kind:<8} {node:<16} {since:<19}  {at:<9} {objects:>12} {size:>12} {rate:>14}  {path}"
-    );
-    line.trim_end().to_owned()
+/// Jobs that run.
+fn running(jobs: &[Job]) -> Table {
+    let mut table = Table::new(&[
+        right("JOB"),
+        left("KIND"),
+        left("NODE"),
+        left("SINCE"),
+        left("STAGE"),
+        right("OBJECTS"),
+        right("SIZE"),
+        right("RATE"),
+        flexible("PATH"),
+    ]);
+    for job in jobs {
+        let progress = &job.progress;
+        // A job that was asked to end does so at the next packet.
+        let stage =
+            if job.cancelled { "cancelled".to_owned() } else { escape::text(&progress.stage) };
+        table.row([
+            job.id.to_string(),
+            escape::text(&job.kind),
+            escape::text(&job.node),
+            when(job.begun),
+            stage,
+            units::count(progress.objects),
+            units::bytes(progress.bytes),
+            job.bytes_per_sec.map_or_else(String::new, units::rate),
+            escape::text(&progress.path),
+        ]);
+    }
+    table
 }
 
 /// List jobs, newest first, or show one with its report.
@@ -105,8 +108,10 @@ impl JobsArgs {
             return show(reach, context, id);
         }
         let Jobs { jobs, next } = reach.get(&self.path())?;
-        for job in &jobs {
-            context.out.item("job", job, || row(job))?;
+        jobs.iter().try_for_each(|job| context.out.record("job", job))?;
+        listed(&jobs).print(&context.out)?;
+        if jobs.is_empty() {
+            context.out.line("No job matches. All of them: icecore server jobs")?;
         }
         if let Some(next) = next {
             context.out.line(&format!("Older ones: icecore server jobs --before {next}"))?;
@@ -132,28 +137,94 @@ impl JobsArgs {
     }
 }
 
-fn row(job: &Job) -> String {
-    let (state, bytes) = (word(&job.state), units::bytes(job.progress.bytes));
-    let error =
-        job.error.as_deref().map_or(String::new(), |error| format!("  {}", escape::text(error)));
-    format!(
-        "{:>6}  {}  {state:<9} {:<8} {:<24} {:>12} objects {bytes:>12}{error}",
-        job.id,
-        when(job.begun),
-        escape::text(&job.kind),
-        escape::text(&job.node),
-        units::count(job.progress.objects),
-    )
+/// Jobs of any state.
+fn listed(jobs: &[Job]) -> Table {
+    let mut table = Table::new(&[
+        right("JOB"),
+        left("STATE"),
+        left("KIND"),
+        left("NODE"),
+        left("STARTED"),
+        right("TOOK"),
+        right("OBJECTS"),
+        right("SIZE"),
+        flexible("ERROR"),
+    ]);
+    for job in jobs {
+        let took = job.ended.map(|ended| units::duration((ended - job.begun).max(0) as f64));
+        table.row([
+            job.id.to_string(),
+            word(&job.state),
+            escape::text(&job.kind),
+            escape::text(&job.node),
+            when(job.begun),
+            took.unwrap_or_default(),
+            units::count(job.progress.objects),
+            units::bytes(job.progress.bytes),
+            escape::text(job.error.as_deref().unwrap_or_default()),
+        ]);
+        match job.state {
+            JobState::Failed | JobState::Lost => table.paint(1, Paint::Red),
+            JobState::Complete | JobState::Running => {}
+        }
+    }
+    table
 }
 
 fn show(reach: &Reach, context: &Context, id: u64) -> Result<Code> {
     let job: Job = reach.get(&format!("/jobs/{id}"))?;
-    context.out.item("job", &job, || row(&job))?;
-    context.out.line(&format!("  {}", escape::text(&job.what)))?;
-    if let Some(report) = &job.report {
-        context.out.line(&escape::text(report))?;
+    context.out.record("job", &job)?;
+    listed(std::slice::from_ref(&job)).print(&context.out)?;
+    context.out.line(&format!(
+        "\n{} of the domain {}",
+        escape::text(&job.what),
+        escape::text(&job.domain)
+    ))?;
+    if let Some(error) = &job.error {
+        context.out.line(&format!("error: {}", escape::text(error)))?;
+    }
+    for line in job.report.as_deref().map(of_report).unwrap_or_default() {
+        context.out.line(&line)?;
     }
     context.out.summary(Code::Complete, &Page { count: 1, next: None })
+}
+
+/// The fields of a node's report that are not zero; the report itself as it came where it is of another kind.
+fn of_report(text: &str) -> Vec<String> {
+    let Ok(serde_json::Value::Object(report)) = serde_json::from_str(text) else {
+        return vec![escape::text(text)];
+    };
+    let mut lines = Vec::new();
+    fields(&report, "", &mut lines);
+    lines
+}
+
+fn fields(
+    object: &serde_json::Map<String, serde_json::Value>,
+    above: &str,
+    lines: &mut Vec<String>,
+) {
+    use serde_json::Value;
+    for (name, value) in object {
+        match value {
+            Value::Object(inner) => fields(inner, &format!("{above}{name}."), lines),
+            Value::Null | Value::Bool(false) => {}
+            Value::Number(number) if number.as_f64() == Some(0.0) => {}
+            Value::String(text) => lines.push(field(above, name, &escape::text(text))),
+            Value::Number(number) => {
+                let shown = number.as_u64().map_or_else(
+                    || number.as_f64().map_or_else(String::new, |value| format!("{value:.2}")),
+                    units::count,
+                );
+                lines.push(field(above, name, &shown));
+            }
+            other => lines.push(field(above, name, &escape::text(&other.to_string()))),
+        }
+    }
+}
+
+fn field(above: &str, name: &str, value: &str) -> String {
+    format!("  {:<40}{value}", escape::text(&format!("{above}{name}")))
 }
 
 /// Ask a running job to end.
@@ -168,7 +239,7 @@ pub(crate) struct Cancel {
 impl Cancel {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let done: Done = reach.post(&format!("/jobs/{}/cancel", self.id), &())?;
-        context.out.line(&format!("job {} was asked to end", self.id))?;
+        context.out.line(&format!("Asked job {} to end: icecore server jobs {0}", self.id))?;
         context.out.summary(Code::Complete, &done)
     }
 }
@@ -176,7 +247,7 @@ impl Cancel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::jobs::{JobState, Progress};
+    use api::jobs::Progress;
 
     #[test]
     fn sessions_stand_below_their_headings() {
@@ -205,18 +276,26 @@ mod tests {
             cancelled: false,
             report: None,
         };
-        let (heading, row) = (heading(), running(&job));
-        for (name, value) in [("KIND", "backup"), ("NODE", "web-01"), ("AT", "store")] {
+        let lines = |job: Job| running(&[job]).plain();
+        let [heading, row] = &lines(job.clone())[..] else { panic!("a heading and a row") };
+        for (name, value) in [("KIND", "backup"), ("NODE", "web-01"), ("STAGE", "store")] {
             assert_eq!(heading.find(name), row.find(value), "{heading}\n{row}");
         }
-        for (name, value) in
-            [("OBJECTS", "331,902"), ("SIZE", "12.60 GiB"), ("RATE", "148.00 MiB/s")]
-        {
+        for (name, value) in [("OBJECTS", "331,902"), ("SIZE", "12.6 GiB"), ("RATE", "148 MiB/s")] {
             let end = |text: &str, part: &str| text.find(part).map(|at| at + part.len());
-            assert_eq!(end(&heading, name), end(&row, value), "{heading}\n{row}");
+            assert_eq!(end(heading, name), end(row, value), "{heading}\n{row}");
         }
         assert!(!row.contains('\u{1b}'), "{row}");
-        let cancelled = running(&Job { cancelled: true, bytes_per_sec: None, ..job });
-        assert!(cancelled.contains(" cancelled "), "{cancelled}");
+        let cancelled = lines(Job { cancelled: true, bytes_per_sec: None, ..job });
+        assert!(cancelled[1].contains(" cancelled "), "{cancelled:?}");
+    }
+
+    #[test]
+    fn a_report_is_shown_field_by_field_without_zeros() {
+        let text = r#"{"partial":false,"report":{"files":5122,"failed":0,"elapsed_secs":1.25},"target":"/tmp"}"#;
+        let lines = of_report(text);
+        assert_eq!(lines.len(), 3, "{lines:#?}");
+        assert!(lines.iter().any(|line| line.ends_with(" 5,122") && line.contains("report.files")));
+        assert_eq!(of_report("no JSON"), ["no JSON"]);
     }
 }

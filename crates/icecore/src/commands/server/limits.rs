@@ -4,7 +4,8 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
-use crate::units;
+use crate::table::{Table, left, right};
+use crate::{escape, units};
 use api::Name;
 use api::limits::{Limit, Limits};
 use api::status::Done;
@@ -92,7 +93,7 @@ impl Add {
             down: self.down.unwrap_or(0),
         };
         let added: Limit = reach.post("/limits", &new)?;
-        context.out.line(&row(&added))?;
+        table(std::slice::from_ref(&added)).print(&context.out)?;
         context.out.summary(Code::Complete, &added)
     }
 }
@@ -109,20 +110,36 @@ fn parse_rate(text: &str) -> std::result::Result<u64, String> {
 
 fn list(reach: &Reach, context: &Context) -> Result<Code> {
     let Limits { limits } = reach.get("/limits")?;
-    for limit in &limits {
-        context.out.item("limit", limit, || row(limit))?;
+    limits.iter().try_for_each(|limit| context.out.record("limit", limit))?;
+    table(&limits).print(&context.out)?;
+    if limits.is_empty() {
+        context.out.line("There are no limits. To add one: icecore server limit add --help")?;
     }
     context.out.summary(Code::Complete, &Count { limits: limits.len() })
 }
 
-fn row(limit: &Limit) -> String {
-    let node = limit.node.as_ref().map(|node| format!("node {node}"));
-    let network = limit.network.as_ref().map(|network| format!("network {network}"));
-    let whose = node.or(network).unwrap_or_default();
-    let rate = |bytes: u64| if bytes == 0 { "no limit".into() } else { units::rate(bytes as f64) };
-    let days = limit.days.as_deref().unwrap_or("every day");
-    let hours = limit.hours.as_deref().unwrap_or("all day");
-    let (id, up, down) = (limit.id.unwrap_or_default(), rate(limit.up), rate(limit.down));
-    let text = format!("{id:>4}  {whose:<32} {days:<12} {hours:<12} up {up}, down {down}");
-    crate::escape::text(&text)
+fn table(limits: &[Limit]) -> Table {
+    let mut table = Table::new(&[
+        right("LIMIT"),
+        left("FOR"),
+        left("DAYS"),
+        left("HOURS"),
+        right("UP"),
+        right("DOWN"),
+    ]);
+    for limit in limits {
+        let node = limit.node.as_ref().map(|node| format!("node {node}"));
+        let network = limit.network.as_ref().map(|network| format!("network {network}"));
+        let rate =
+            |bytes: u64| if bytes == 0 { "no limit".into() } else { units::rate(bytes as f64) };
+        table.row([
+            limit.id.unwrap_or_default().to_string(),
+            escape::text(&node.or(network).unwrap_or_default()),
+            escape::text(limit.days.as_deref().unwrap_or("every day")),
+            escape::text(limit.hours.as_deref().unwrap_or("all day")),
+            rate(limit.up),
+            rate(limit.down),
+        ]);
+    }
+    table
 }

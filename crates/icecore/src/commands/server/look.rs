@@ -5,6 +5,7 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::table::{Table, flexible, left, right};
 use crate::{escape, units};
 use api::status::{Audit as Log, Status as Told};
 use serde::Serialize;
@@ -19,25 +20,25 @@ impl Status {
         let status: Told = reach.get("/status")?;
         let lines: [String; 5] = [
             format!(
-                "{}, version {}, since {}",
+                "server       {}, version {}, running since {}",
                 status.address,
                 status.version,
                 when(status.started)
             ),
             format!(
-                "{}, {}, {}",
+                "holds        {}, {}, {}",
                 units::many(status.nodes, "node"),
                 units::many(status.domains, "domain"),
                 units::many(status.running, "running job"),
             ),
             format!(
-                "{} free of {}, {}",
+                "disk         {} of {} free, {}",
                 maybe_bytes(status.free_bytes),
                 maybe_bytes(status.total_bytes),
-                units::many(status.storage_servers, "further storage server"),
+                units::many(status.storage_servers, "storage server"),
             ),
-            format!("certificate certificate authority (SHA-256) {}", status.ca_fingerprint),
-            format!("certificate until {}", when(status.certificate_expires)),
+            format!("authority    {} (SHA-256)", status.ca_fingerprint),
+            format!("certificate  valid until {}", when(status.certificate_expires)),
         ];
         lines.iter().try_for_each(|line| context.out.print(&escape::text(line)))?;
         context.out.summary(Code::Complete, &status)
@@ -45,7 +46,7 @@ impl Status {
 }
 
 pub(super) fn maybe_bytes(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "?".to_owned(), units::bytes)
+    bytes.map_or_else(|| "unknown".to_owned(), units::bytes)
 }
 
 /// Show who did what, and check that nothing of it was changed.
@@ -72,27 +73,37 @@ impl Audit {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let before = self.before.map_or(String::new(), |before| format!("&before={before}"));
         let log: Log = reach.get(&format!("/audit?limit={}{before}", self.limit))?;
+        let mut table = Table::new(&[
+            right("ENTRY"),
+            left("TIME"),
+            left("WHO"),
+            left("ACTION"),
+            left("SUBJECT"),
+            flexible("DETAIL"),
+        ]);
         for entry in &log.entries {
-            context.out.item("entry", entry, || {
-                let (who, what) = (escape::text(&entry.who), escape::text(&entry.action));
-                let (subject, detail) = (escape::text(&entry.subject), escape::text(&entry.detail));
-                format!(
-                    "{:>6}  {}  {who:<12} {what:<18} {subject}  {detail}",
-                    entry.id,
-                    when(entry.time)
-                )
-            })?;
+            context.out.record("entry", entry)?;
+            table.row([
+                entry.id.to_string(),
+                when(entry.time),
+                escape::text(&entry.who),
+                escape::text(&entry.action),
+                escape::text(&entry.subject),
+                escape::text(&entry.detail),
+            ]);
         }
+        table.print(&context.out)?;
         if let Some(id) = log.broken_at {
             let message =
                 format!("the audit log was changed: entry {id} does not fit the one before");
             return Err(Failure::new(Code::Failed, message)
                 .hint("Somebody could write the catalog. Compare with a backup of it."));
         }
-        let total = units::count(log.total);
-        context
-            .out
-            .line(&format!("{total} entries, unbroken; the newest has the hash {}", log.head))?;
+        context.out.line(&format!(
+            "{}, unchanged since they were written; hash of the newest: {}",
+            units::many(log.total, "entry"),
+            log.head
+        ))?;
         context.out.summary(Code::Complete, &Verdict { total: log.total, head: &log.head })
     }
 }

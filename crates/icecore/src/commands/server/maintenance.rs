@@ -61,7 +61,7 @@ impl ForgetIn {
             let opened = UnlockedRepository::open(Arc::new(storage), SlotSecret::Recovery(*secret));
             opened.map_err(|error| Failure::from(error).at(&place))
         };
-        let reclaim = format!("with: icecore server reclaim {}", self.domain);
+        let reclaim = format!("afterwards: icecore server reclaim {}", self.domain);
         self.forget.run_in(context, open, &reclaim)
     }
 

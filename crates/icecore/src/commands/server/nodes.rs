@@ -1,10 +1,13 @@
 //! `icecore server nodes`, `revoke`, `remove`.
 
-use super::{maybe, word};
+use super::{ago, word};
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
+use crate::escape;
 use crate::failure::Result;
+use crate::table::{Table, left};
+use crate::terminal::Paint;
 use api::Name;
 use api::nodes::{ForgetPermission, ForgetScope, Node, Nodes as Listed};
 use api::status::Done;
@@ -23,12 +26,25 @@ struct Count {
 impl Nodes {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let Listed { nodes } = reach.get("/nodes")?;
-        context.out.line(&format!(
-            "{:<24} {:<24} {:<15} {:<10} {:<20} FROM",
-            "NODE", "DOMAIN", "ROLE", "STATE", "LAST SEEN"
-        ))?;
+        let mut table = Table::new(&[
+            left("NODE"),
+            left("DOMAIN"),
+            left("ROLE"),
+            left("STATE"),
+            left("LAST SEEN"),
+            left("FROM"),
+            left("VERSION"),
+        ]);
         for node in &nodes {
-            context.out.item("node", node, || row(node))?;
+            context.out.record("node", node)?;
+            table.row(row(node));
+            if node.alarm.is_some() {
+                table.paint(3, Paint::Red);
+            }
+        }
+        table.print(&context.out)?;
+        if nodes.is_empty() {
+            context.out.line("There are no nodes yet. To add one: icecore server token NODE")?;
         }
         for node in &nodes {
             if let Some(alarm) = &node.alarm {
@@ -39,22 +55,27 @@ impl Nodes {
     }
 }
 
-fn row(node: &Node) -> String {
+fn row(node: &Node) -> [String; 7] {
     let state = match (node.revoked, node.connected) {
         _ if node.alarm.is_some() => "ALARM",
         (true, _) => "revoked",
         (false, true) => "connected",
-        (false, false) => "-",
+        (false, false) => "away",
     };
-    let seen = if node.connected { "now".to_owned() } else { maybe(node.last_seen) };
     let role = match node.forget {
         ForgetScope::None => word(&node.role),
         ForgetScope::Own => format!("{}+forget", word(&node.role)),
         ForgetScope::Domain => format!("{}+forget-all", word(&node.role)),
     };
-    let from = node.address.as_deref().unwrap_or("-");
-    let (name, domain) = (node.name.as_str(), node.domain.as_str());
-    format!("{name:<24} {domain:<24} {role:<15} {state:<10} {seen:<20} {from}")
+    [
+        node.name.to_string(),
+        node.domain.to_string(),
+        role,
+        state.to_owned(),
+        if node.connected { "now".to_owned() } else { ago(node.last_seen) },
+        escape::text(node.address.as_deref().unwrap_or_default()),
+        escape::text(node.version.as_deref().unwrap_or_default()),
+    ]
 }
 
 /// Revoke a node or storage server: it is let in no more, its sessions end.

@@ -1,12 +1,15 @@
 //! `icecore server storage-servers`.
 
+use super::ago;
 use super::look::maybe_bytes;
-use super::maybe;
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Result;
+use crate::table::{Table, left, right};
+use crate::terminal::Paint;
+use crate::units;
 use api::storage_servers::{StorageServer, StorageServers};
 use serde::Serialize;
 
@@ -25,12 +28,27 @@ struct Count {
 impl StoragesArgs {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let StorageServers { storage_servers } = reach.get("/storage-servers")?;
-        context.out.line(&format!(
-            "{:<16} {:<10} {:>8} {:>10} {:>10} {:<20} CALLED",
-            "STORAGE", "STATE", "DOMAINS", "FREE", "OF", "LAST SEEN"
-        ))?;
+        let mut table = Table::new(&[
+            left("STORAGE"),
+            left("STATE"),
+            right("DOMAINS"),
+            right("FREE"),
+            right("TOTAL"),
+            left("LAST SEEN"),
+            left("ADDRESS"),
+        ]);
         for storage in &storage_servers {
-            context.out.item("storage", storage, || row(storage))?;
+            context.out.record("storage", storage)?;
+            table.row(row(storage));
+            if storage.alarm.is_some() {
+                table.paint(1, Paint::Red);
+            }
+        }
+        table.print(&context.out)?;
+        if storage_servers.is_empty() {
+            context.out.line(
+                "There are no storage servers. To add one: icecore server token NAME --storage",
+            )?;
         }
         for storage in &storage_servers {
             if let Some(alarm) = &storage.alarm {
@@ -41,16 +59,21 @@ impl StoragesArgs {
     }
 }
 
-fn row(storage: &StorageServer) -> String {
+fn row(storage: &StorageServer) -> [String; 7] {
     let state = match (storage.revoked, storage.connected) {
         _ if storage.alarm.is_some() => "ALARM",
         (true, _) => "revoked",
         (false, true) => "connected",
         (false, false) => "away",
     };
-    let (free, total) = (maybe_bytes(storage.free_bytes), maybe_bytes(storage.total_bytes));
-    let (name, domains, seen) = (storage.name.as_str(), storage.domains, maybe(storage.last_seen));
     let port = storage.port.map_or(String::new(), |port| format!(" port {port}"));
-    let called = escape::text(&format!("{}{port}", storage.names.join(" ")));
-    format!("{name:<16} {state:<10} {domains:>8} {free:>10} {total:>10} {seen:<20} {called}")
+    [
+        storage.name.to_string(),
+        state.to_owned(),
+        units::count(storage.domains),
+        maybe_bytes(storage.free_bytes),
+        maybe_bytes(storage.total_bytes),
+        if storage.connected { "now".to_owned() } else { ago(storage.last_seen) },
+        escape::text(&format!("{}{port}", storage.names.join(" "))),
+    ]
 }
