@@ -1,11 +1,11 @@
-//! The command line: what all commands share, and the list of commands.
+//! The command line: global options, and the list of commands.
 
 use crate::commands;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Backs up files into an encrypted, deduplicated repository, and brings them back.
+/// Back up files to an encrypted, deduplicated repository, and restore them.
 #[derive(Parser, Debug)]
 #[command(
     name = "icecore",
@@ -15,7 +15,7 @@ use std::path::PathBuf;
     arg_required_else_help = true
 )]
 #[command(
-    after_help = "Begin with:\n  icecore init --repo /mnt/backup\n  icecore backup --repo /mnt/backup /home /etc\n\nExit codes: icecore help exit-codes"
+    after_help = "To begin:\n  icecore init --repo /mnt/backup\n  icecore backup --repo /mnt/backup /home /etc\n\nExit codes: icecore help exit-codes"
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -26,10 +26,10 @@ pub(crate) struct Cli {
 
 /// Options of every command.
 #[derive(Args, Debug, Default, Clone)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    // An empty variable is as good as none: clap's own parser would call it a mistake.
-    /// The repository: a directory.
+    // An empty variable counts as unset: clap's own parser would call it an error.
+    /// Directory of the repository.
     #[arg(
         short,
         long,
@@ -40,13 +40,13 @@ pub(crate) struct Global {
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub(crate) repo: Option<PathBuf>,
-    /// Read the password (or recovery key) from this file [env: ICECORE_PASSWORD_FILE].
+    /// Read the password or recovery key from this file [env: ICECORE_PASSWORD_FILE; the password itself: ICECORE_PASSWORD].
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Run this command to get the password [env: ICECORE_PASSWORD_COMMAND].
+    /// Take the password from the output of this command [env: ICECORE_PASSWORD_COMMAND].
     #[arg(long, global = true, value_name = "COMMAND", conflicts_with = "password_file")]
     pub(crate) password_command: Option<String>,
-    /// Use this profile of the config file.
+    /// Use a profile of the config file.
     #[arg(
         long,
         global = true,
@@ -55,21 +55,22 @@ pub(crate) struct Global {
         hide_env_values = true
     )]
     pub(crate) profile: Option<String>,
-    #[command(flatten)]
-    pub(crate) server: ServerOptions,
-    /// Print one JSON object a line; the last one is a summary or an error.
+    /// Print one JSON object per line; the last one is a summary or an error.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print only what goes wrong.
+    /// Print only problems.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+    // Last: what follows a flattened group stands below its heading.
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
 }
 
-/// Options of a machine that is a node of a server.
+/// Options for a machine that is a node of a server.
 #[derive(Args, Debug, Default, Clone)]
-#[command(next_help_heading = "Where this machine is a node of a server")]
+#[command(next_help_heading = "Options for a node of a server")]
 pub(crate) struct ServerOptions {
-    /// Folder of what this machine is to its server: /var/lib/icecore/agent for root, else in the user's own state.
+    /// Agent state directory [default: /var/lib/icecore/agent for root, otherwise in the user's state directory].
     #[arg(
         long,
         global = true,
@@ -79,21 +80,21 @@ pub(crate) struct ServerOptions {
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub(crate) agent_dir: Option<PathBuf>,
-    /// Another node's domain, to read what it has backed up; the server must have granted it.
+    /// Read the backups of another node's domain. The server must have granted it.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) domain: Option<String>,
     /// The agent starts this for a node command: repositories of a config file do not apply.
     #[arg(long, global = true, hide = true)]
     pub(crate) node_command: bool,
-    /// Connections of a job, 1 to 10; as many as help when it is not given.
+    /// Connections per job, 1 to 10 [default: as many as raise the throughput].
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
     pub(crate) streams: Option<u8>,
-    /// Size of the socket's buffers, instead of leaving them to the system.
+    /// Size of the socket buffers [default: chosen by the system].
     #[arg(long, global = true, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     pub(crate) socket_buffer: Option<u64>,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     Init(commands::init::Init),
@@ -108,8 +109,9 @@ pub(crate) enum Command {
     Restore(Box<commands::restore::Restore>),
     Check(commands::check::Check),
     Forget(Box<commands::forget::Forget>),
-    #[command(aliases = ["prune", "gc"])]
     Reclaim(commands::reclaim::Reclaim),
+    #[command(hide = true, alias = "gc")]
+    Prune(commands::reclaim::Reclaim),
     Stats(commands::stats::Stats),
     Key(commands::key::Key),
     Tag(commands::tag::Tag),

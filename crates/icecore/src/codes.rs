@@ -1,4 +1,4 @@
-//! How a command ends: one list for the exit status, the JSON and the documentation.
+//! Exit codes: one list for the exit status, the JSON and the documentation.
 //!
 //! Numbers are restic's where it has one. They never change their meaning.
 
@@ -68,19 +68,19 @@ impl Code {
     /// What it means, for people.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
-            Code::Complete => "all was done",
-            Code::Failed => "it failed; nothing of what was asked is reported as done",
-            Code::Usage => "the command line makes no sense; nothing was begun",
+            Code::Complete => "complete",
+            Code::Failed => "failed; nothing is reported as done",
+            Code::Usage => "invalid arguments; nothing was started",
             Code::Partial => "done, but some objects could not be read or written",
-            Code::NoRepository => "there is no repository at this place",
-            Code::InUse => "another process writes to the repository",
-            Code::WrongKey => "no key of the repository opens with this password",
-            Code::NotAllowed => "the key or the system does not allow it",
-            Code::Damage => "damage was found in the repository",
-            Code::NoSpace => "the disk of the repository or of the target is full",
-            Code::Unreachable => "the place of the repository cannot be reached",
-            Code::DrillMismatch => "what was restored differs from what was backed up",
-            Code::Cancelled => "stopped by a signal; what was stored is found again",
+            Code::NoRepository => "no repository found",
+            Code::InUse => "another process is writing to the repository",
+            Code::WrongKey => "wrong password or key",
+            Code::NotAllowed => "access denied by the key, the server or the system",
+            Code::Damage => "damage found in the repository",
+            Code::NoSpace => "no space left on the disk of the repository or the target",
+            Code::Unreachable => "repository or server unreachable",
+            Code::DrillMismatch => "restored data differs from the backup",
+            Code::Cancelled => "stopped by a signal; the next run continues with what was stored",
         }
     }
 }

@@ -59,9 +59,9 @@ impl Context {
     /// The repository's directory.
     pub(crate) fn repo(&self) -> Result<PathBuf> {
         let named = self.named_repo().ok_or_else(|| {
-            let failure = Failure::usage("no repository was named");
+            let failure = Failure::usage("no repository given");
             failure.hint(
-                "Give --repo DIR, or set ICECORE_REPO; on a node of a server: icecore agent status",
+                "Use --repo DIR or set ICECORE_REPO. On a node of a server: icecore agent status",
             )
         })?;
         self.refuse_domain_beside(&named)?;
@@ -74,10 +74,10 @@ impl Context {
     fn refuse_domain_beside(&self, repo: &Path) -> Result<()> {
         let Some(domain) = &self.global.server.domain else { return Ok(()) };
         let failure = Failure::usage(format!(
-            "--domain {domain} is a domain of a server, and the repository {} was named too (by --repo, ICECORE_REPO or the config file)",
+            "--domain {domain} is on a server, but the repository {} was given too (by --repo, ICECORE_REPO or the config file)",
             repo.display()
         ));
-        Err(failure.hint("Leave out one of them; for the domain: env -u ICECORE_REPO icecore ..."))
+        Err(failure.hint("Leave out one of them. For the domain: env -u ICECORE_REPO icecore ..."))
     }
 
     fn named_repo(&self) -> Option<PathBuf> {
@@ -325,11 +325,11 @@ impl Context {
 
 fn partial_text(snapshot: &Snapshot) -> String {
     let what = match snapshot.body.report.objects_failed {
-        0 => "the backup could not read all that was named".to_owned(),
+        0 => "the backup could not read everything that was named".to_owned(),
         failed => format!("the backup could not read {}", crate::units::many(failed, "object")),
     };
     let id = snapshot.id();
-    format!("snapshot {id} is partial: {what}. The others: icecore snapshots")
+    format!("snapshot {id} is partial: {what}. Other snapshots: icecore snapshots")
 }
 
 /// A snapshot that does not count, and why.
@@ -348,6 +348,6 @@ fn is_absent(error: &StorageError) -> bool {
 }
 
 fn no_selector(text: &OsStr) -> Failure {
-    let failure = Failure::usage(format!("'{}' names no snapshot", text.display()));
-    failure.hint("Write latest, latest~1, the beginning of an id, or a time such as '2026-11-20 14:00'; with a path: latest:/etc")
+    let failure = Failure::usage(format!("'{}' is not a snapshot", text.display()));
+    failure.hint("Write latest, latest~1, the beginning of an id, or a time such as '2026-11-20 14:00'. With a path: latest:/etc")
 }

@@ -56,13 +56,13 @@ impl Failure {
     /// The repository at `place` could not be used: fills in what to type.
     pub(crate) fn at(mut self, place: &str) -> Self {
         let hint = match self.code {
-            Code::NoRepository => format!("Make one: icecore init --repo {}", quoted(place)),
-            Code::InUse => "Wait until it is done and try again, or let the command wait: --wait 10m. Reading commands work meanwhile.".into(),
-            Code::WrongKey => "Look at ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file; a recovery key works too.".into(),
-            Code::NotAllowed => format!("See who may: ls -la {}", quoted(place)),
-            Code::Damage => format!("See what is affected: icecore check --repo {}", quoted(place)),
-            Code::NoSpace => format!("Make room, or give some back: icecore forget --keep-last 10 --repo {0} && icecore reclaim --repo {0}", quoted(place)),
-            Code::Unreachable => format!("Look whether it is mounted: df {}", quoted(place)),
+            Code::NoRepository => format!("Create one: icecore init --repo {}", quoted(place)),
+            Code::InUse => "Wait for it: --wait 10m. Commands that only read work meanwhile.".into(),
+            Code::WrongKey => "Check ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file. A recovery key works too.".into(),
+            Code::NotAllowed => format!("Check the permissions: ls -la {}", quoted(place)),
+            Code::Damage => format!("To see what is affected: icecore check --repo {}", quoted(place)),
+            Code::NoSpace => format!("Make room on the disk, or forget old snapshots: icecore forget --keep-last 10 --repo {0} && icecore reclaim --repo {0}", quoted(place)),
+            Code::Unreachable => format!("Check that it is mounted: df {}", quoted(place)),
             _ => return self,
         };
         self.hint.get_or_insert(hint);
@@ -73,17 +73,15 @@ impl Failure {
     pub(crate) fn at_server(mut self) -> Self {
         let hint = match self.code {
             Code::NoRepository => "Back up first: icecore backup PATH",
-            Code::InUse => {
-                "A command on the server's machine has it. Wait until it is done and try again."
-            }
+            Code::InUse => "A command on the server is using it. Wait for it: --wait 10m",
             Code::WrongKey => {
-                "This machine's key was removed, or is of another domain: icecore agent status"
+                "The key of this machine was removed, or belongs to another domain: icecore agent status"
             }
-            Code::Damage => "On the server: icecore check --repo DATA/pool/domains/DOMAIN",
-            Code::NoSpace => "Make room on the server: icecore forget and icecore reclaim there.",
-            Code::Unreachable => {
-                "See whether the server runs and the way is open: icecore net test"
+            Code::Damage => "On the server: icecore server check DOMAIN",
+            Code::NoSpace => {
+                "Make room on the server: icecore server forget DOMAIN, icecore server reclaim DOMAIN"
             }
+            Code::Unreachable => "Check that the server runs and is reachable: icecore net test",
             _ => return self,
         };
         self.hint.get_or_insert(hint.into());
@@ -160,42 +158,42 @@ impl From<Error> for Failure {
             Error::Repository(error) => of_repository(&error),
             Error::Crypto(error) => of_crypto(&error),
             Error::ManifestChanged => Self::new(Code::Damage, message).hint(
-                "Run it again. When it comes back, this machine's memory or processor fails: test it (memtest86+) before the next backup.",
+                "Run it again. If it happens again, the memory or CPU of this machine is faulty: test it (memtest86+) before the next backup.",
             ),
             Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) => {
                 Self::new(Code::Damage, message)
             }
             Error::Untrusted { id, .. } => Self::new(Code::Damage, message)
-                .hint(format!("It counts for nothing; to remove it: icecore forget {id}")),
+                .hint(format!("No command uses it. To remove it: icecore forget {id}")),
             Error::Walk(capture::walk::WalkError::NoThread(_)) => Self::new(Code::Failed, message),
             Error::Walk(_) | Error::Usage(_) => Self::usage(message),
             Error::WriteOnly => Self::new(Code::NotAllowed, message)
-                .hint("Use a key that can read; the list: icecore key list"),
+                .hint("Use a key that can read. To list keys: icecore key list"),
             Error::WrongKey => Self::new(Code::WrongKey, message),
             Error::ReadOnly => Self::new(Code::NotAllowed, message)
-                .hint("Use a key that writes; the list: icecore key list"),
+                .hint("Use a key that can write. To list keys: icecore key list"),
             Error::NeedsFullKey => Self::new(Code::NotAllowed, message)
-                .hint("Use the first password or a recovery key, where the repository lies; the list: icecore key list"),
+                .hint("Use a full key (the first password or a recovery key) on the machine that holds the repository. To list keys: icecore key list"),
             Error::KeyRemoved(_) => Self::new(Code::NotAllowed, message)
-                .hint("Ask for a new one: icecore key add, with a full key"),
+                .hint("Whoever has a full key can add a new one: icecore key add"),
             Error::LaterEpoch { .. } => Self::new(Code::NotAllowed, message)
-                .hint("Ask for a new one: icecore key add, with a full key"),
+                .hint("Whoever has a full key can add a new one: icecore key add"),
             Error::OldKeyList { .. } => Self::new(Code::Damage, message)
-                .hint("With a full key, make it anew: icecore rebuild"),
+                .hint("Rebuild it with a full key: icecore rebuild"),
             Error::NoKeyList => Self::new(Code::Damage, message)
-                .hint("Make it anew from the key slots, with a full key: icecore rebuild"),
+                .hint("Rebuild it from the key slots, with a full key: icecore rebuild"),
             Error::ForgedConfig => Self::new(Code::Damage, message)
-                .hint("Somebody changed it: bring config and config.copy back from a copy of the repository."),
-            Error::KeyNotFound(_) => Self::new(Code::Failed, message).hint("All keys: icecore key list"),
+                .hint("Somebody changed it. Restore config and config.copy from a copy of the repository."),
+            Error::KeyNotFound(_) => Self::new(Code::Failed, message).hint("To list keys: icecore key list"),
             Error::SnapshotNotFound(_) | Error::Ambiguous(_) => {
-                Self::new(Code::Failed, message).hint("All snapshots: icecore snapshots")
+                Self::new(Code::Failed, message).hint("To list snapshots: icecore snapshots")
             }
             Error::PathNotFound(_) => {
-                Self::new(Code::Failed, message).hint("Look for it: icecore find NAME")
+                Self::new(Code::Failed, message).hint("To search for it: icecore find NAME")
             }
             Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
-            Error::Cancelled => Self::new(Code::Cancelled, "cancelled")
-                .hint("Nothing is lost: the next run finds what was stored."),
+            Error::Cancelled => Self::new(Code::Cancelled, "canceled")
+                .hint("Nothing is lost: the next run continues with what was stored."),
             Error::File { source, .. } => {
                 let is_quiet = source.kind() == ErrorKind::BrokenPipe;
                 Self { is_quiet, ..of_io(&source, message) }
@@ -225,12 +223,14 @@ fn of_repository(error: &repository::Error) -> Failure {
         InUse { .. } | LeaseLost { .. } => Code::InUse,
         IndexDamaged { .. } => {
             let failure = Failure::new(Code::Damage, error.to_string());
-            return failure.hint("It can be made anew from the containers: icecore rebuild");
+            return failure.hint("Rebuild it from the containers: icecore rebuild");
         }
         Damaged { .. } | ContainerMissing(_) | ObjectMissing(_) | UncertainData(_) => Code::Damage,
         Exists { .. } => {
             let failure = Failure::new(Code::Failed, error.to_string());
-            return failure.hint("Use it: icecore backup PATH, or give another place with --repo");
+            return failure.hint(
+                "To use it: icecore backup PATH. To create another one: icecore init --repo DIR",
+            );
         }
         Refused { message, hint } => {
             let failure = Failure::new(Code::NotAllowed, message);
@@ -238,12 +238,13 @@ fn of_repository(error: &repository::Error) -> Failure {
         }
         LocalOnly => {
             return Failure::new(Code::NotAllowed, error.to_string())
-                .hint("There: icecore COMMAND --repo DATA/pool/domains/DOMAIN, with the key of: icecore server key DOMAIN");
+                .hint("On the server: icecore COMMAND --repo DATA/pool/domains/DOMAIN, with the key that `icecore server key DOMAIN` prints");
         }
         SessionLost => Code::Unreachable,
         DamagedOnServer(_) => Code::Damage,
         UnknownFeatures(_) => {
-            return Failure::new(Code::Failed, error.to_string()).hint("Use a newer icecore.");
+            return Failure::new(Code::Failed, error.to_string())
+                .hint("Use a newer version of icecore.");
         }
         _ => Code::Failed,
     };
@@ -324,7 +325,7 @@ mod tests {
         let text = Failure::from(error).at("/x y").text();
         assert_eq!(
             text,
-            "error: there is no repository at /x y (exit 10)\n  Make one: icecore init --repo '/x y'"
+            "error: there is no repository at /x y (exit 10)\n  Create one: icecore init --repo '/x y'"
         );
     }
 

@@ -78,6 +78,9 @@ fn not_parsed(error: &clap::Error) -> Code {
         return Code::Complete;
     }
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    if let Some(answer) = commands::words::answer(error) {
+        return Out::new(wants_json, false).fail(&answer);
+    }
     if !wants_json {
         let _ = error.print();
         return Code::Usage;

@@ -141,9 +141,9 @@ impl Node {
             Some(known) if *known == shown => Ok(()),
             Some(known) => Err(Failure::new(
                 Code::Damage,
-                format!("the server shows the repository {shown} where this machine's is {known}"),
+                format!("the server presents repository {shown}, but the repository of this machine is {known}"),
             )
-            .hint("Ask who governs the server; to take the new one: icecore agent enroll --replace URL TOKEN")),
+            .hint("Ask the administrator of the server. To accept the new repository: icecore agent enroll --replace URL TOKEN")),
         }
     }
 
@@ -172,10 +172,10 @@ impl Node {
         let shown = if privacy == crypto::Privacy::Hardened { "hardened" } else { "standard" };
         let (domain, Settings { privacy, parity_percent }) = (&self.identity.agent.domain, wanted);
         let message = format!(
-            "the repository of the domain '{domain}' has {shown} privacy and {parity} % parity, where this machine enrolled for {privacy} privacy and {parity_percent} %: nothing is stored there"
+            "the repository of the domain '{domain}' has {shown} privacy and {parity} % parity, but this machine enrolled for {privacy} privacy and {parity_percent} % parity; nothing was stored"
         );
         Err(Failure::new(Code::Damage, message).hint(
-            "Ask who governs the server; to take the domain as it is: icecore agent enroll --replace URL TOKEN",
+            "Ask the administrator of the server. To accept the domain as it is: icecore agent enroll --replace URL TOKEN",
         ))
     }
 
@@ -213,8 +213,8 @@ impl Node {
         let mut secret = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *secret).map_err(client::Error::from)?;
         let name = domain.parse().map_err(|_| {
-            Failure::usage(format!("'{domain}' is no name of a domain"))
-                .hint("The domains: icecore server domains")
+            Failure::usage(format!("'{domain}' is not a domain name"))
+                .hint("To list domains, on the server: icecore server domains")
         })?;
         let request = api::enroll::NewKey { domain: name, slot_secret: keys::hex(&secret[..]) };
         let client = Client::of(&self.identity)?;
@@ -247,7 +247,7 @@ fn of_typed(failure: Failure, is_typed: bool) -> Failure {
     if !is_typed || failure.code != Code::WrongKey {
         return failure;
     }
-    let hint = "The password or recovery key that was given (ICECORE_PASSWORD, --password-file, the config file) is of no key of that domain.";
+    let hint = "The password or recovery key that was given (ICECORE_PASSWORD, --password-file, the config file) does not belong to a key of that domain.";
     Failure { hint: Some(hint.into()), ..failure }
 }
 
@@ -256,7 +256,7 @@ pub(crate) fn not_enrolled(context: &Context) -> Failure {
     let folder = context.agent_folder();
     Failure::new(
         Code::Failed,
-        format!("this machine is no node of a server ({})", folder.display()),
+        format!("this machine is not a node of a server ({})", folder.display()),
     )
-    .hint("On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN")
+    .hint("On the server: icecore server token NODE. Then on this machine: icecore agent enroll URL TOKEN")
 }

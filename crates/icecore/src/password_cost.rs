@@ -1,4 +1,4 @@
-//! What each guess of a password costs: `--password-cost`, `--password-passes`.
+//! The cost of each attempt to guess a password: `--password-cost`, `--password-passes`.
 
 use crate::units;
 use crypto::KdfParams;
@@ -9,11 +9,11 @@ const MIN: KdfParams = KdfParams::DEFAULT;
 /// What each guess of the new password costs.
 #[derive(clap::Args, Debug, Default, Clone, Copy)]
 pub(crate) struct PasswordCost {
-    /// Memory that each use of the password takes, and each guess of it: 19MiB (default) to 1GiB, such as 64MiB or
-    /// 256MiB. A machine with less cannot open the repository with it.
+    /// Memory that each use of the password needs, and each attempt to guess it: 19MiB to 1GiB [default: 19MiB]. A machine
+    /// with less memory cannot use the password.
     #[arg(long = "password-cost", value_name = "SIZE", value_parser = memory_kib)]
     memory_kib: Option<u32>,
-    /// Passes over that memory: 2 (default) to 16.
+    /// Passes over that memory: 2 to 16 [default: 2].
     #[arg(long = "password-passes", value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(MIN.passes)..=i64::from(KdfParams::PASSES_MAX)))]
     passes: Option<u32>,
 }
@@ -46,7 +46,7 @@ fn memory_kib(text: &str) -> Result<u32, String> {
     if (MIN.memory_kib..=KdfParams::MEMORY_KIB_MAX).contains(&kib) {
         return Ok(kib);
     }
-    Err("a password costs 19MiB to 1GiB".to_owned())
+    Err("the cost of a password is 19MiB to 1GiB".to_owned())
 }
 
 #[cfg(test)]

@@ -15,10 +15,10 @@ pub(crate) fn refuse_addresses(place: &Path) -> Result<()> {
     }
     let shown = place.display().to_string();
     let failure = Failure::usage(format!(
-        "'{shown}' looks like an address, and a repository is a directory or lies on an Icecore server: object storage, SFTP and HTTP are not supported yet"
+        "'{shown}' looks like a URL, but a repository is a directory or is on an Icecore server: object storage, SFTP and HTTP are not supported yet"
     ));
     Err(failure.hint(format!(
-        "Mount it and give the directory; for a directory of this name: --repo {}",
+        "Mount it and give the directory. If it is the name of a directory: --repo {}",
         quoted(&format!("./{shown}"))
     )))
 }

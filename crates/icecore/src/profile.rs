@@ -102,11 +102,12 @@ impl Profile {
             }
         }
         name.map_or(Ok(Self::default()), |name| {
-            let failure =
-                Failure::usage(format!("there is no profile '{name}': there is no config file"));
+            let failure = Failure::usage(format!(
+                "there is no profile '{name}', because there is no config file"
+            ));
             let own = places().swap_remove(0);
             Err(failure
-                .hint(format!("Write one: {}, or for all users {SYSTEM_FILE}", own.display())))
+                .hint(format!("Create one: {}, or {SYSTEM_FILE} for all users", own.display())))
         })
     }
 
@@ -149,9 +150,9 @@ impl Profile {
             (Some(rest), Some(home)) => Ok(home.join(rest)),
             _ if path == "~" && home.is_some() => Ok(home.clone().unwrap_or_default()),
             _ => Err(Failure::usage(format!(
-                "'{path}' in `paths` of the config file begins neither with / nor with ~/"
+                "'{path}' in `paths` of the config file must begin with / or ~/"
             ))
-            .hint("Write it in full: a relative path would be another one in each directory.")),
+            .hint("Write the full path: a relative path would depend on the current directory.")),
         };
         self.paths.iter().flatten().map(own).collect()
     }
@@ -171,13 +172,13 @@ fn is_ours(file: &Path) -> Result<()> {
     let owner = status.uid();
     let shown = quoted(&file.display().to_string());
     let (why, hint) = if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        ("it belongs to another user", format!("See whose it is: ls -l {shown}"))
+        ("it belongs to another user", format!("See the owner: ls -l {shown}"))
     } else if status.mode() & 0o022 != 0 {
-        ("others may write it", format!("Let nobody else: chmod go-w {shown}"))
+        ("others can write to it", format!("Forbid that: chmod go-w {shown}"))
     } else {
         return Ok(());
     };
-    let text = format!("the config file {} says password-command, and {why}", file.display());
+    let text = format!("the config file {} sets password-command, but {why}", file.display());
     Err(Failure::new(crate::codes::Code::NotAllowed, text).hint(hint))
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn cpu() -> Result<Vec<Rate>> {
         [("standard", chunker::Privacy::Standard), ("hardened", chunker::Privacy::Hardened)]
     {
         let chunker = Chunker::new(privacy, &material.domain.chunker_key().0, Params::DEFAULT);
-        rates.push(measure(format!("cut ({name})"), || cut(&chunker, &data)));
+        rates.push(measure(format!("chunk ({name})"), || cut(&chunker, &data)));
     }
     for level in LEVELS {
         rates.push(compress(level, &data)?);

@@ -52,11 +52,11 @@ pub(crate) enum Ask {
 pub(crate) fn get(global: &Global, profile: &Profile, ask: Ask) -> Result<Secret> {
     let secret = match given(global, profile)? {
         Some(secret) => secret,
-        None => prompt("Password of the repository", ask)?,
+        None => prompt("Repository password", ask)?,
     };
     if secret.0.is_empty() {
         return Err(Failure::usage("the password is empty")
-            .hint("An empty password would protect nothing."));
+            .hint("An empty password would not protect anything."));
     }
     Ok(secret)
 }
@@ -107,7 +107,7 @@ fn from_command(command: &OsStr) -> Result<Secret> {
     let shown = String::from_utf8_lossy(command.as_bytes()).into_owned();
     let failed = |why: String| {
         Failure::new(Code::Failed, format!("the password command '{shown}' {why}"))
-            .hint("Try it alone first.")
+            .hint("Run it by itself to see what is wrong.")
     };
     let output = Command::new("sh")
         .arg("-c")
@@ -115,7 +115,7 @@ fn from_command(command: &OsStr) -> Result<Secret> {
         .stdin(Stdio::inherit())
         .stderr(Stdio::inherit())
         .output();
-    let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
+    let output = output.map_err(|error| failed(format!("cannot be started: {error}")))?;
     if !output.status.success() {
         return Err(failed(format!("failed: {}", output.status)));
     }
@@ -125,17 +125,18 @@ fn from_command(command: &OsStr) -> Result<Secret> {
 /// Asks the person at the terminal.
 pub(crate) fn prompt(what: &str, ask: Ask) -> Result<Secret> {
     let first = ask_for(&format!("{what}: "))?;
-    if ask == Ask::Twice && ask_for("The same again: ")? != first {
-        return Err(Failure::usage("the two passwords differ").hint("Nothing was done; try again."));
+    if ask == Ask::Twice && ask_for("Repeat it: ")? != first {
+        return Err(
+            Failure::usage("the two passwords differ").hint("Nothing was changed. Try again.")
+        );
     }
     Ok(Secret(first))
 }
 
 fn ask_for(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
     let typed = rpassword::prompt_password(prompt).map_err(|error| {
-        let failure = Failure::usage(format!(
-            "no password was given, and there is no terminal to ask at: {error}"
-        ));
+        let failure =
+            Failure::usage(format!("no password given, and no terminal to ask for it: {error}"));
         failure.hint(format!(
             "Set {PASSWORD_FILE}, {PASSWORD_COMMAND} or {PASSWORD}, or use --password-file FILE"
         ))

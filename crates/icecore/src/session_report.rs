@@ -290,11 +290,11 @@ fn stages(report: &BackupReport) -> String {
         ("store", stages.store_secs),
         ("commit", stages.commit_secs),
         ("waits: walk", stages.walk_wait_secs),
-        ("compressors", stages.press_wait_secs),
-        ("replies", stages.answer_wait_secs),
+        ("compressor", stages.compressor_wait_secs),
+        ("replies", stages.reply_wait_secs),
         ("limits", stages.limit_wait_secs),
         ("readers", stages.reader_wait_secs),
-        ("reorder", stages.order_wait_secs),
+        ("reorder", stages.reorder_wait_secs),
     ];
     named.map(|(name, secs)| format!("{name} {secs:.2} s")).join(", ")
 }
@@ -348,7 +348,7 @@ mod tests {
             bytes_after_dedup: 63_963_136,
             bytes_transferred: 25_165_824,
             elapsed_secs: 112.0,
-            stages: client::report::Stages { read_secs: 9.0, ..Default::default() },
+            stages: client::report::StageTimes { read_secs: 9.0, ..Default::default() },
             ..BackupReport::default()
         };
         let lines = saved(&report);
@@ -369,7 +369,8 @@ mod tests {
 
     #[test]
     fn what_is_zero_is_not_in_the_summary() {
-        let report = BackupReport { objects_inspected: 3, objects_unchanged: 3, ..BackupReport::default() };
+        let report =
+            BackupReport { objects_inspected: 3, objects_unchanged: 3, ..BackupReport::default() };
         let without = saved(&BackupReport { elapsed_secs: 0.5, ..report });
         assert_eq!(without[1], "  objects     3: 3 unchanged");
         assert_eq!(without[2], "  data        0 B");
@@ -378,9 +379,13 @@ mod tests {
 
     #[test]
     fn the_full_report_has_every_field() {
-        let stages = client::report::Stages { read_secs: 9.0, ..Default::default() };
-        let text = lines(&BackupReport { bytes_inspected: 470_469_000_000, stages, ..BackupReport::default() })
-            .join("\n");
+        let stages = client::report::StageTimes { read_secs: 9.0, ..Default::default() };
+        let text = lines(&BackupReport {
+            bytes_inspected: 470_469_000_000,
+            stages,
+            ..BackupReport::default()
+        })
+        .join("\n");
         let fields = [
             "objects inspected",
             "objects backed up",

@@ -41,7 +41,7 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
 /// Reads a time that something shall have: `2026-11-20` (the beginning of that day), `2026-11-20 14:00:05`, also with
 /// `T` and with a zone; not in the future.
 pub(crate) fn parse_moment(text: &str) -> Result<Time, String> {
-    let wrong = || format!("'{text}' is no time; write 2026-11-20 14:00:05");
+    let wrong = || format!("'{text}' is not a time; write 2026-11-20 14:00:05");
     let time = parse_moment_in(text, &TimeZone::system()).ok_or_else(wrong)?;
     if time.secs > Timestamp::now().as_second() {
         return Err(format!("'{text}' is in the future"));
@@ -66,12 +66,14 @@ pub(crate) fn parse_limit(text: &str) -> Result<Time, String> {
     let age = parse_secs(text)
         .map(|secs| Time { secs: now.as_second().saturating_sub(secs as i64), nanos: 0 });
     age.or_else(|| parse_point(text))
-        .ok_or_else(|| format!("'{text}' is no age or time; write 30d, 12h or 2026-11-20"))
+        .ok_or_else(|| format!("'{text}' is not an age or a time; write 30d, 12h or 2026-11-20"))
 }
 
 /// Reads a span: `30d`, `12h`, `1y6m`; a month has 30 days and a year 365.
 pub(crate) fn parse_span(text: &str) -> Result<u64, String> {
-    parse_secs(text).ok_or_else(|| format!("'{text}' is no span; write 12h, 30d, 2w, 6m or 1y6m"))
+    parse_secs(text).ok_or_else(|| {
+        format!("'{text}' is not a time span; write 12h, 30d, 2w, 6m (months) or 1y6m")
+    })
 }
 
 fn parse_secs(text: &str) -> Option<u64> {

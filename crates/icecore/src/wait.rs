@@ -11,7 +11,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long to wait for who writes.
 #[derive(clap::Args, Debug, Default, Clone, Copy)]
 pub(crate) struct Wait {
-    /// While another process writes to the repository, wait for it so long: 30s, 10m, 2h [default: not at all].
+    /// If another process is writing to the repository, wait up to this long: 30s, 10m, 2h [default: do not wait].
     #[arg(long, alias = "retry-lock", value_name = "DURATION", value_parser = parse)]
     wait: Option<Duration>,
 }
@@ -64,7 +64,7 @@ fn pause(context: &Context, end: Instant) -> client::Result<()> {
 
 /// Reads `90s`, `10m` (minutes here: nobody waits for months), `1h30m`.
 fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no time to wait; write 30s, 10m or 2h");
+    let wrong = || format!("'{text}' is not a duration; write 30s, 10m or 2h");
     let (mut rest, mut secs) = (text, 0_u64);
     while !rest.is_empty() {
         let end = rest.find(|char: char| !char.is_ascii_digit()).ok_or_else(wrong)?;

@@ -17,10 +17,10 @@ use api::enroll::KeyMode;
 use format::entry::Time;
 use serde::Serialize;
 
-/// This machine as a node of a server.
+/// Run or manage the agent: this machine as a node of a server.
 #[derive(clap::Args, Debug)]
 ///
-/// Without a further word the agent itself runs: it keeps one connection to the server and starts jobs when told.
+/// Without a subcommand, runs the agent: it stays connected to the server and runs the backups and restores that the server requests.
 #[command(
     after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent status"
 )]
@@ -31,31 +31,31 @@ pub(crate) struct Agent {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Become a node. The line to type is printed by: icecore server token NODE
+    /// Enroll this machine as a node. The server prints the command line: icecore server token NODE
     #[command(
-        after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent enroll https://backup.example.com:8477 --token-file - < token\n\nThe token names the server's certificate ca, so that nobody can stand in between. When the answer was lost, type the same line again."
+        after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent enroll https://backup.example.com:8477 --token-file - < token\n\nThe token identifies the server's certificate authority, so nobody can intercept the connection. If the connection fails before the reply arrives, run the same command again."
     )]
     Enroll {
-        /// Address of the server.
+        /// URL of the server.
         #[arg(value_name = "URL")]
         url: String,
         #[command(flatten)]
         token: TokenGiven,
-        /// The least privacy that this machine puts up with: with `hardened` it becomes no node in a domain with less.
+        /// The minimum privacy that this machine accepts: with `hardened`, it does not join a domain with less.
         #[arg(long, value_enum, default_value = "standard")]
         privacy: Privacy,
-        /// Take the place of what this machine was to a server before.
+        /// Replace an earlier enrollment of this machine.
         #[arg(long)]
         replace: bool,
     },
-    /// Show what this machine is to its server. Asks nobody.
+    /// Show the enrollment of this machine. Does not contact the server.
     #[command(after_help = "Example:\n  icecore agent status --json")]
     Status,
     Recovery(recovery::Recovery),
-    /// Get the next certificate now. The agent does it by itself in time.
+    /// Renew the certificate now. The agent does this automatically in time.
     #[command(after_help = "Examples:\n  icecore agent renew\n  icecore agent renew --if-due")]
     Renew {
-        /// Only when a third of the life of this one is left.
+        /// Only if less than a third of its lifetime is left.
         #[arg(long)]
         if_due: bool,
     },
@@ -89,7 +89,7 @@ impl Agent {
                 let (node, domain) = (&told.node, &told.domain);
                 context
                     .out
-                    .line(&format!("this machine is the node {node} in the domain {domain}"))?;
+                    .line(&format!("This machine is now node {node} in domain {domain}."))?;
                 tell_recovery(context)?;
                 self.show(context)
             }
@@ -138,7 +138,7 @@ fn renew(if_due: bool, context: &Context) -> Result<Code> {
     } else {
         blocking::wait(access::renew::renew(&folder))?.expires
     };
-    context.out.line(&format!("the certificate is good until {}", show(expires)))?;
+    context.out.line(&format!("The certificate is valid until {}.", show(expires)))?;
     context.out.summary(Code::Complete, &Expires { certificate_expires: json(expires) })
 }
 
@@ -148,9 +148,12 @@ fn lines(identity: &Identity) -> [String; 6] {
         format!("server       {}", identity.server),
         format!("node         {}", agent.node),
         format!("domain       {}", agent.domain),
-        format!("repository   {}", agent.repository.as_deref().unwrap_or("not made yet")),
+        format!(
+            "repository   {}",
+            agent.repository.as_deref().unwrap_or("none yet: the first backup creates it")
+        ),
         format!("privacy      {}", agent.settings.privacy),
-        format!("certificate  until {}", show(identity.certificate.not_after_secs)),
+        format!("certificate  valid until {}", show(identity.certificate.not_after_secs)),
     ]
     .map(|line| crate::escape::text(&line))
 }

@@ -11,7 +11,7 @@ use capture::walk::SourceRoot;
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// Measure what this machine could do at best, with nothing stored.
+/// Measure the maximum speed of this machine. Nothing is backed up.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore bench walk /home\n  icecore bench read /home --threads 4\n  icecore bench cpu\n  icecore bench storage --repo /mnt/backup"
@@ -23,13 +23,13 @@ pub(crate) struct Bench {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Walk trees and look at every object.
+    /// Walk directory trees and inspect every object.
     Walk(Source),
-    /// Walk trees and read every file, into nothing.
+    /// Walk directory trees and read every file.
     Read(Source),
-    /// Hash, cut, compress and encrypt, in memory.
+    /// Hash, chunk, compress and encrypt in memory.
     Cpu,
-    /// Write to the directory of the repository and wait until it is on the disk.
+    /// Write to the repository directory and wait until the data is on the disk.
     Storage {
         /// How much to write.
         #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = units::parse_bytes)]
@@ -42,7 +42,7 @@ struct Source {
     /// Files and directories.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
-    /// Threads [default: one per processor].
+    /// Threads [default: one per CPU].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
@@ -114,11 +114,11 @@ fn root(path: &OsString) -> Result<SourceRoot> {
 
 fn text(measured: &Measurement) -> String {
     format!(
-        "{} objects ({} directories, {} files, {} problems), {} in {}: {} objects/s, {}",
-        units::count(measured.entries),
-        units::count(measured.directories),
-        units::count(measured.files),
-        units::count(measured.problems),
+        "{} ({}, {}, {}), {} in {}: {} objects/s, {}",
+        units::many(measured.entries, "object"),
+        units::many(measured.directories, "directory"),
+        units::many(measured.files, "file"),
+        units::many(measured.problems, "problem"),
         units::bytes(measured.bytes),
         units::duration(measured.secs),
         units::count(measured.objects_per_sec as u64),

@@ -13,10 +13,10 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Print a file of a snapshot.
+/// Print a file from a snapshot.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore cat latest:/etc/hosts\n  icecore cat '2026-11-20 14:00:/var/backups/shop.sql' | mysql shop\n\nWith --json the summary goes to the error stream: the output is the file."
+    after_help = "Examples:\n  icecore cat latest:/etc/hosts\n  icecore cat '2026-11-20 14:00:/var/backups/shop.sql' | mysql shop\n\nWith --json, the summary goes to the error stream, because the output is the file."
 )]
 pub(crate) struct Cat {
     /// Snapshot and file: SNAP:FILE.
@@ -38,7 +38,7 @@ impl Cat {
         let archive = context.open()?;
         let (snapshot, path) = context.snapshot_and_path(&archive, &self.file, &self.filter)?;
         if path.is_empty() {
-            return Err(Failure::usage("no file was named")
+            return Err(Failure::usage("no file given")
                 .hint("Write SNAP:FILE, for example latest:/etc/hosts"));
         }
         let failed = |error| context.failure(error);
@@ -63,6 +63,6 @@ fn no_file(entry: &Entry) -> Failure {
     let path = escape::path(&entry.path);
     let (kind, target) = (kind_name(entry.kind()), link_target(entry));
     let target = target.map_or_else(String::new, |to| format!(" to {}", escape::escape(to)));
-    Failure::new(Code::Failed, format!("{path} is no regular file but a {kind}{target}"))
-        .hint("Directories: icecore dump SNAP:DIR | tar x; anything: icecore restore")
+    Failure::new(Code::Failed, format!("{path} is not a regular file but a {kind}{target}"))
+        .hint("For directories: icecore dump SNAP:DIR | tar x; for anything: icecore restore")
 }

@@ -11,21 +11,21 @@ use crate::wait::Wait;
 use client::check::{self, CheckOptions, CheckReport, Damage};
 use serde::Serialize;
 
-/// Look for damage; the exit code is 14 when there is some.
+/// Check the repository for damage. Exit code 14: damage found.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n\nWithout --read-data the structure is checked: that every snapshot has all it needs. On a node of a server it checks what can be seen from there, and says what its host has to check.\n\n--repair needs a repository that was made with `icecore init --parity`; nothing else may write meanwhile."
+    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n\nWithout --read-data, check verifies the structure: that the repository contains everything its snapshots need. On a node of a server, it checks what the node can see, and says what must be checked on the server.\n\n--repair needs a repository that was created with `icecore init --parity`. Nothing else can write while it runs."
 )]
 pub(crate) struct Check {
-    /// Also read and verify the data: all of it, or this share of the containers, chosen at random.
+    /// Also read and verify the data: all of it, or a random share of the containers.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100%", value_parser = parse_percent)]
     read_data: Option<f64>,
-    /// First write what has rotted as it was, where its parity can; then check all data.
+    /// First repair damaged containers from their parity, then check all data.
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
     wait: Wait,
-    /// Threads that read [default: one per processor].
+    /// Reader threads [default: one per CPU].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
@@ -35,7 +35,7 @@ pub(crate) fn parse_percent(text: &str) -> std::result::Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number
         .filter(|percent| (0.0..=100.0).contains(percent))
-        .ok_or_else(|| format!("'{text}' is no share; write 10%"))
+        .ok_or_else(|| format!("'{text}' is not a percentage; write 10%"))
 }
 
 #[derive(Default, Serialize)]
@@ -54,7 +54,7 @@ impl Check {
         let threads = self.threads.map_or(0, usize::from);
         if self.repair && archive.store.config().parity_percent() == 0 {
             return Err(Failure::new(Code::Usage, "this repository has no parity to repair with")
-                .hint("Parity is chosen when a repository is made: icecore init --parity 3"));
+                .hint("Parity can only be chosen when a repository is created: icecore init --parity 3"));
         }
         let all = self.repair.then_some(100.0);
         let read_data_percent = self.read_data.or(all);

@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Print completions for a shell.
+/// Print shell completions.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore completions bash > /etc/bash_completion.d/icecore\n  icecore completions zsh > ~/.zfunc/_icecore"
@@ -29,13 +29,13 @@ impl Completions {
     }
 }
 
-/// Print the manual pages, or write one file for each command.
+/// Print the manual pages, or write them to files.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore man | man -l -\n  icecore man --dir /usr/local/share/man/man1"
 )]
 pub(crate) struct Man {
-    /// Write a file for each command into this directory.
+    /// Write one file per command into this directory.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

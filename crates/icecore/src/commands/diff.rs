@@ -16,10 +16,10 @@ use client::pages::PageReader;
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// Show what differs between two snapshots.
+/// Show the differences between two snapshots.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore diff 3fa9c1d2 latest\n  icecore diff latest~1 latest --path /etc\n  icecore diff 2026-11-01:/etc latest:/etc\n\nSigns: + added, - removed, M other content, U other attributes only, T another kind of object"
+    after_help = "Examples:\n  icecore diff 3fa9c1d2 latest\n  icecore diff latest~1 latest --path /etc\n  icecore diff 2026-11-01:/etc latest:/etc\n\nSigns: + added, - removed, M content modified, U only attributes modified, T another kind of object"
 )]
 pub(crate) struct Diff {
     /// The older snapshot: SNAP[:PATH].
@@ -77,8 +77,8 @@ impl Count {
         let parts = [
             (self.added, "added"),
             (self.removed, "removed"),
-            (self.content, "with other content"),
-            (self.attributes, "with other attributes"),
+            (self.content, "with modified content"),
+            (self.attributes, "with modified attributes"),
             (self.r#type, "of another kind"),
         ];
         let parts = parts.into_iter().filter(|(count, _)| *count > 0);
@@ -99,7 +99,7 @@ impl Diff {
         let (to, other) = context.snapshot_and_path(&archive, &self.to, &self.filter)?;
         if path != other {
             return Err(Failure::usage("the two paths differ")
-                .hint("Name the same path in both snapshots, or none."));
+                .hint("Give the same path for both snapshots, or none."));
         }
         let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
         let lacks = |snapshot| {

@@ -5,19 +5,20 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::tarball::Tarball;
+use crate::units;
 use client::browse;
 use client::browse::content::ContentReader;
 use client::pages::PageReader;
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// Print a snapshot or a directory of it as a tar archive.
+/// Write a snapshot or a directory of it as a tar archive to the standard output.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore dump latest:/etc | tar tv\n  icecore dump latest | ssh host tar x -C /srv\n\nWith --json the summary goes to the error stream: the output is the archive."
+    after_help = "Examples:\n  icecore dump latest:/etc | tar tv\n  icecore dump latest | ssh host tar x -C /srv\n\nWith --json, the summary goes to the error stream, because the output is the archive."
 )]
 pub(crate) struct Dump {
-    /// Snapshot, with or without a path: SNAP[:PATH].
+    /// Snapshot, and the path in it.
     #[arg(value_name = "SNAP[:PATH]")]
     snapshot: OsString,
     #[command(flatten)]
@@ -36,7 +37,9 @@ impl Dump {
         use std::io::IsTerminal;
         if std::io::stdout().is_terminal() {
             let failure = Failure::usage("the output is a terminal");
-            return Err(failure.hint("Send it on: icecore dump SNAP | tar tv, or > FILE"));
+            return Err(
+                failure.hint("Pipe it: icecore dump SNAP | tar tv; or write it to a file: > FILE")
+            );
         }
         let archive = context.open()?;
         let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
@@ -54,9 +57,8 @@ impl Dump {
         let (entries, bytes, skipped) = tarball.finish().map_err(failed)?;
         drop(stdout);
         if skipped > 0 {
-            context
-                .out
-                .note(&format!("{skipped} sockets were left out: a tar archive cannot hold them"));
+            let sockets = units::many(skipped, "socket");
+            context.out.note(&format!("left out {sockets}: a tar archive cannot contain them"));
         }
         context.out.summary_beside(Code::Complete, &Dumped { entries, bytes, skipped })
     }

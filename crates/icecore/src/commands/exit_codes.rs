@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::out::Nothing;
 
-/// What each exit code means.
+/// List the exit codes and their meanings.
 #[derive(clap::Args, Debug)]
 #[command(after_help = codes::table())]
 pub(crate) struct ExitCodes {}

@@ -12,16 +12,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Why is a path in the backup, or not?
+/// Explain why a path is included in a backup, or excluded.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore explain ~/.cache/x --exclude '.cache'\n  icecore explain --gitignore --root ~/src ~/src/project/target\n  icecore explain --nodump --exclude-if-present .nobackup ~/scratch/x"
 )]
 pub(crate) struct Explain {
-    /// The path.
+    /// The path to explain.
     #[arg(value_name = "PATH")]
     path: OsString,
-    /// What would be backed up [default: everything].
+    /// The path that would be backed up.
     #[arg(long, value_name = "PATH", default_value = "/")]
     root: OsString,
     #[command(flatten)]
@@ -79,14 +79,14 @@ impl Explain {
                 return Ok(Some("it is larger than --exclude-larger-than".into()));
             }
             if choice.older_than.is_some_and(|limit| mtime < limit) {
-                return Ok(Some("it was last changed before --exclude-older-than".into()));
+                return Ok(Some("it was last modified before --exclude-older-than".into()));
             }
             if choice.newer_than.is_some_and(|limit| mtime > limit) {
-                return Ok(Some("it was last changed after --exclude-newer-than".into()));
+                return Ok(Some("it was last modified after --exclude-newer-than".into()));
             }
         }
         if self.choice.one_file_system && device(&root) != device(&path) {
-            return Ok(Some("it lies on another file system (--one-file-system)".into()));
+            return Ok(Some("it is on another file system (--one-file-system)".into()));
         }
         Ok(self.nodump_above(&path, &root).or_else(|| self.tagged_above(&path, &root)))
     }
@@ -126,8 +126,8 @@ fn reason(decision: &ExcludeDecision, root: &[u8]) -> String {
     let matched = escape::escape(&decision.matched);
     match &decision.by {
         Some(rule) => format!("{matched} matches {}", shown(rule)),
-        None if decision.included => "no pattern speaks of it".to_owned(),
-        None => format!("it does not lie in {}", escape::escape(root)),
+        None if decision.included => "no pattern matches it".to_owned(),
+        None => format!("it is not in {}", escape::escape(root)),
     }
 }
 

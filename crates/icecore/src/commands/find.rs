@@ -15,19 +15,19 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Look for a file in all snapshots: every version once, file first, then time.
+/// Find files in all snapshots, and list each version once.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash speaks of names, one with a slash of whole paths.\n\nExit code 1: nothing was found."
+    after_help = "Examples:\n  icecore find 'invoice*.pdf'\n  icecore find -i readme.md\n  icecore find '/etc/**/*.conf' --node web-1\n\nA pattern without a slash matches names, one with a slash matches whole paths.\n\nExit code 1: nothing found."
 )]
 pub(crate) struct Find {
     /// Name or path, with *, ?, [a-z] and ** (across directories).
     #[arg(value_name = "PATTERN", required = true)]
     patterns: Vec<OsString>,
-    /// Small and large letters are the same.
+    /// Ignore case.
     #[arg(short, long)]
     ignore_case: bool,
-    /// Show mode, owner and size of each version.
+    /// Also show the mode and owner of each version.
     #[arg(short, long)]
     long: bool,
     #[command(flatten)]

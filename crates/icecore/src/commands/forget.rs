@@ -27,20 +27,20 @@ const EXAMPLES: &str = "Examples:
   icecore forget --keep-daily 30 --group-by node,tags --dry-run
   icecore forget --profile work --prune --wait 10m
   icecore forget 3fa9c1d2
-  icecore forget --damaged 3fa9c1d2   (what `icecore check` says is damaged beyond reading)
+  icecore forget --damaged 3fa9c1d2   (snapshots that `icecore check` reports as unreadable)
 
-A policy is applied to each source (node and paths), or to each group of --group-by. The newest \
-complete snapshot of each always stays. Without a policy on the command line, `keep` of the config file \
-applies to what this node (and the profile's paths) backed up. `icecore reclaim` gives the space back, \
---prune does so at once.
+A policy applies to each source (node and paths) separately, or to each group of --group-by. The newest \
+complete snapshot of each is always kept. Without a policy on the command line, `keep` of the config file \
+applies, to snapshots of this node (and of the profile's paths) only. To free the space afterwards: \
+`icecore reclaim`, or --prune.
 
-On a node of a server this needs a full key of a domain whose keys only its nodes know, and an \
-administrator who allowed it: icecore server allow-forget NODE.";
+On a node of a server, forget needs a domain with client keys, a full key, and the administrator's \
+permission: icecore server allow-forget NODE.";
 
-/// Digits of an id that are asked for when nobody can see whose it is.
+/// Digits of an id that are required when the snapshot cannot be read.
 const ID_DIGITS_MIN: usize = 8;
 
-/// Forget snapshots: by name, or by a policy that says which to keep.
+/// Remove snapshots: named ones, or those that a policy does not keep.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Forget {
@@ -51,64 +51,64 @@ pub(crate) struct Forget {
     keep: KeepFlags,
     #[command(flatten)]
     filter: Filter,
-    /// What the policy looks at together: source (node and paths), node, paths and tags, joined by commas. By `node` alone,
-    /// backups of different paths push each other out.
+    /// Apply the policy to groups of `source` (node and paths), `node`, `paths` or `tags`, joined by commas. With `node`
+    /// alone, backups of different paths compete with each other.
     #[arg(long, value_name = "WHAT", default_value = "source", value_parser = parse_groups, conflicts_with = "snapshots")]
     group_by: GroupBy,
-    /// Take SNAP for the ids of snapshots that cannot be read any more, and do not open them.
+    /// Forget snapshots that can no longer be read, by their ids.
     #[arg(long, requires = "snapshots")]
     damaged: bool,
-    /// Say what would be forgotten and why the rest stays, and do nothing.
+    /// Show what would be kept, and why, and what would be removed; change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Give the space back afterwards, as `icecore reclaim` does. Only where the repository lies.
+    /// Free the space afterwards, as `icecore reclaim` does. Only on the machine that holds the repository.
     #[arg(long, conflicts_with = "dry_run")]
     prune: bool,
     #[command(flatten)]
     wait: Wait,
 }
 
-/// What to keep. N is a number, or `unlimited`.
+/// Which snapshots to keep.
 #[derive(clap::Args, Debug, Default)]
-#[command(next_help_heading = "What to keep (N is a number or `unlimited`)")]
+#[command(next_help_heading = "Retention (N is a number or `unlimited`)")]
 struct KeepFlags {
-    /// The newest N.
+    /// Keep the newest N snapshots.
     #[arg(long, value_name = "N", value_parser = parse_keep)]
     keep_last: Option<Keep>,
-    /// The newest of each of the last N hours that have one.
+    /// Keep the newest snapshot of each of the last N hours that have one.
     #[arg(long, value_name = "N", value_parser = parse_keep)]
     keep_hourly: Option<Keep>,
-    /// The newest of each of the last N days that have one.
+    /// Keep the newest snapshot of each of the last N days that have one.
     #[arg(long, value_name = "N", value_parser = parse_keep)]
     keep_daily: Option<Keep>,
-    /// The newest of each of the last N weeks (Monday to Sunday) that have one.
+    /// Keep the newest snapshot of each of the last N weeks (Monday to Sunday) that have one.
     #[arg(long, value_name = "N", value_parser = parse_keep)]
     keep_weekly: Option<Keep>,
-    /// The newest of each of the last N months that have one.
+    /// Keep the newest snapshot of each of the last N months that have one.
     #[arg(long, value_name = "N", value_parser = parse_keep)]
     keep_monthly: Option<Keep>,
-    /// The newest of each of the last N years that have one.
+    /// Keep the newest snapshot of each of the last N years that have one.
     #[arg(long, value_name = "N", value_parser = parse_keep)]
     keep_yearly: Option<Keep>,
-    /// What is at most this much older than the newest: 12h, 30d, 1y6m.
+    /// Keep all snapshots that are at most this much older than the newest: 12h, 30d, 1y6m (m: months).
     #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
     keep_within: Option<u64>,
-    /// The newest of each hour, of what is at most this much older than the newest.
+    /// Keep the newest snapshot of each hour, up to this much before the newest of all.
     #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
     keep_within_hourly: Option<u64>,
-    /// The same of each day.
+    /// The same for each day.
     #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
     keep_within_daily: Option<u64>,
-    /// The same of each week.
+    /// The same for each week.
     #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
     keep_within_weekly: Option<u64>,
-    /// The same of each month.
+    /// The same for each month.
     #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
     keep_within_monthly: Option<u64>,
-    /// The same of each year.
+    /// The same for each year.
     #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
     keep_within_yearly: Option<u64>,
-    /// What has all of these tags (joined by commas); may be given several times.
+    /// Keep snapshots that have all of these tags, joined by commas. Can be given several times.
     #[arg(long, value_name = "TAG[,TAG]", value_parser = parse_tags)]
     keep_tag: Vec<Tags>,
 }
@@ -116,13 +116,15 @@ struct KeepFlags {
 #[derive(Clone, Debug)]
 struct Tags(Vec<String>);
 
-/// 0 is refused: who writes it hardly means that nothing shall be kept by this rule.
+/// 0 is refused: it would keep nothing, which is hardly what was meant.
 fn parse_keep(text: &str) -> std::result::Result<Keep, String> {
     match text {
         "unlimited" | "-1" => Ok(Keep::All),
         _ => match text.parse() {
             Ok(number) if number > 0 => Ok(Keep::Newest(number)),
-            _ => Err(format!("'{text}' is no number of snapshots; write 1 or more, or unlimited")),
+            _ => {
+                Err(format!("'{text}' is not a number of snapshots; write 1 or more, or unlimited"))
+            }
         },
     }
 }
@@ -258,9 +260,9 @@ impl Forget {
         let archive = context.open()?;
         let reclaim = match context.remote() {
             Some(remote) => {
-                format!("on the server: icecore server reclaim {}", remote.names().1)
+                format!(" on the server: icecore server reclaim {}", remote.names().1)
             }
-            None => "afterwards: icecore reclaim".to_owned(),
+            None => ": icecore reclaim (or use --prune)".to_owned(),
         };
         self.forget(context, &archive, (&policy, &filter), &reclaim)
     }
@@ -285,16 +287,16 @@ impl Forget {
         let domain = context.global.server.domain.as_deref().unwrap_or(own.domain.as_str());
         if own.keys == KeyMode::Managed && domain == own.domain.as_str() {
             let message = format!(
-                "the server manages the keys of the domain '{domain}': this machine has none that can forget"
+                "the server manages the keys of the domain '{domain}': this machine has no key that can forget"
             );
             return Err(Failure::new(Code::NotAllowed, message).hint(format!(
                 "On the server: icecore server forget {domain} --keep-daily 7 --keep-weekly 5 --dry-run"
             )));
         }
         if self.prune {
-            let message = "--prune works only where the repository lies; nothing was forgotten";
+            let message = "--prune works only on the machine that holds the repository; nothing was forgotten";
             return Err(Failure::new(Code::NotAllowed, message).hint(format!(
-                "Leave --prune out, and then, on the server: icecore server reclaim {domain}"
+                "Leave out --prune, and free the space on the server: icecore server reclaim {domain}"
             )));
         }
         Ok(())
@@ -340,7 +342,7 @@ impl Forget {
             (_, 0) => "Nothing to forget: all snapshots stay.".to_owned(),
             (true, _) => format!("Would forget {what}. Nothing was removed (--dry-run)."),
             (false, _) if self.prune => format!("Forgot {what}."),
-            (false, _) => format!("Forgot {what}. To free the space {reclaim}; or use --prune."),
+            (false, _) => format!("Forgot {what}. To free the space{reclaim}"),
         })?;
         if !self.prune {
             return context.out.summary(Code::Complete, &count);
@@ -357,7 +359,7 @@ impl Forget {
             return Ok((policy, self.filter.clone()));
         }
         let keep = KeepFlags::of(keep).map_err(|reason| {
-            Failure::usage(format!("`keep` of the config file: {reason}"))
+            Failure::usage(format!("`keep` in the config file: {reason}"))
                 .hint("For example: keep = { daily = 7, weekly = 5 }")
         })?;
         Ok((keep.policy(), self.filter_of_profile(context)?))
@@ -379,12 +381,12 @@ impl Forget {
     fn check(&self, policy: &RetentionPolicy) -> Result<()> {
         let example = "For example: icecore forget --keep-daily 7 --keep-weekly 5 --dry-run";
         match (self.snapshots.is_empty(), policy.is_empty()) {
-            (true, true) => Err(Failure::usage(
-                "neither a policy nor a snapshot was given; nothing was forgotten",
-            )
-            .hint(example)),
+            (true, true) => {
+                Err(Failure::usage("give a policy or snapshots; nothing was forgotten")
+                    .hint(example))
+            }
             (false, false) => {
-                Err(Failure::usage("a policy and snapshots cannot be given together").hint(example))
+                Err(Failure::usage("a policy and named snapshots cannot be combined").hint(example))
             }
             _ => Ok(()),
         }
@@ -405,7 +407,9 @@ impl Forget {
                 _ => return Err(ambiguous(text, meant.len())),
             };
             if text.len() < ID_DIGITS_MIN {
-                return Err(Failure::usage(format!("'{text}' is too short for an id")));
+                return Err(Failure::usage(format!(
+                    "'{text}' is too short for the id of a damaged snapshot: give at least {ID_DIGITS_MIN} digits"
+                )));
             }
             if !plan.removed.contains(&name) {
                 plan.removed.push(name);
@@ -468,7 +472,7 @@ fn by_policy(
 
 fn ambiguous(text: &str, count: usize) -> Failure {
     let message = format!("{count} snapshots have an id that begins with '{text}'");
-    Failure::new(Code::Failed, message).hint("The ids of damaged ones: icecore check")
+    Failure::new(Code::Failed, message).hint("To see the ids of damaged snapshots: icecore check")
 }
 
 /// A source as it always was named, another group by what makes it.
@@ -489,7 +493,7 @@ fn refuse_to_empty(groups: &[Group<'_>]) -> Result<()> {
         "the policy would keep nothing of {}; nothing was forgotten",
         name(&group.key)
     ));
-    Err(failure.hint("Keep some: --keep-last 1; or name what to forget: icecore forget SNAP..."))
+    Err(failure.hint("Keep at least one: --keep-last 1. To forget all: icecore forget SNAP..."))
 }
 
 fn show(

@@ -19,7 +19,9 @@ pub(crate) fn parse_groups(text: &str) -> Result<GroupBy, String> {
                 (by.node, by.paths) = (true, true);
                 continue;
             }
-            _ => return Err(format!("'{word}' makes no group; write source, node, paths or tags")),
+            _ => {
+                return Err(format!("cannot group by '{word}'; write source, node, paths or tags"));
+            }
         };
         *part = true;
     }

@@ -12,17 +12,16 @@ use repository::storage::Storage;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Make a new repository.
+/// Create a repository.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity costs its share of the space and some time of each backup. With 3 every stretch of 8 MiB may lose 62 sectors (248 KiB in a row): restores go on, and `icecore check --repair` writes them as they were. It is no second copy: a disk that is gone is gone."
+    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity needs its share of the space and some time in each backup. With 3 %, every 8 MiB can lose 62 sectors (248 KiB in a row): restores still work, and `icecore check --repair` repairs the sectors. It does not replace a second copy: if the disk is lost, so is its parity."
 )]
 pub(crate) struct Init {
-    /// What sizes of chunks may tell an observer; `hardened` cuts so that nothing of the key leaks.
+    /// What chunk sizes reveal to an observer of the storage. With `hardened` they reveal nothing about the key.
     #[arg(long, value_enum, default_value = "standard")]
     privacy: Privacy,
-    /// Parity of all that is stored, in per cent: it makes rotten sectors good again. 1 to 25, or 0
-    /// for none; chosen once.
+    /// Parity in percent of the stored data, to repair damaged sectors: 1 to 25, or 0 for none. Cannot be changed later.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=25))]
     parity: u32,
     #[command(flatten)]
@@ -33,9 +32,9 @@ pub(crate) struct Init {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Privacy {
-    /// Keyed cutting, padded lengths.
+    /// Chunk boundaries depend on a key, lengths are padded.
     Standard,
-    /// Cut points that leak nothing of the key; slower.
+    /// Chunk boundaries reveal nothing about the key; slower.
     Hardened,
 }
 
@@ -74,10 +73,10 @@ impl Init {
             .map_err(|error| context.failure(error))?;
         let id = archive.store.config().repository;
         let place = context.place();
-        context.out.line(&format!("made the repository {id} at {place}"))?;
-        context.out.line("Without the password nothing can be read again: nobody can reset it.")?;
+        context.out.line(&format!("Created repository {id} at {place}"))?;
+        context.out.line("Nobody can reset the password. Without it, or a recovery key, the backups cannot be read.")?;
         context.out.line(&format!(
-            "A recovery key to print: icecore key recovery --repo {}",
+            "To make a recovery key for printing: icecore key recovery --repo {}",
             quoted(&place)
         ))?;
         let made = Made {
@@ -97,8 +96,9 @@ fn refuse_what_lost_its_config(storage: &LocalStorage, context: &Context) -> Res
     if has_config || storage.list("snapshots").unwrap_or_default().is_empty() {
         return Ok(());
     }
-    let message = format!("{} holds snapshots, but its file 'config' is missing", context.place());
+    let message =
+        format!("{} contains snapshots, but its file 'config' is missing", context.place());
     Err(Failure::new(Code::Damage, message).hint(
-        "Put the file back from a copy of the repository, or make a new one at another place.",
+        "Copy the file back from a copy of the repository, or create a new repository elsewhere.",
     ))
 }

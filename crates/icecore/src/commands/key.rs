@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use zeroize::Zeroizing;
 
-/// Keys: who can open the repository.
+/// Manage keys: passwords and recovery keys that open the repository.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore key list\n  icecore key add --label laptop\n  icecore key add --write-only --new-password-file /etc/icecore/pass\n  icecore key add --read-only --label drill\n  icecore key add --read-write --node web\n  icecore key passwd --password-cost 256MiB\n  icecore key recovery --wait 10m > recovery-key.txt\n  icecore key remove 81b0e6aa"
@@ -33,13 +33,13 @@ enum Action {
     Add {
         #[command(flatten)]
         role: RoleFlags,
-        /// Its holder can back up as this node and as no other.
+        /// The key can back up only as this node.
         #[arg(long, value_name = "NAME", conflicts_with_all = ["label", "read_only"])]
         node: Option<String>,
-        /// A text that tells keys apart, at most 64 bytes.
+        /// Label of the key, at most 64 bytes.
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
-        /// Read the new password from this file instead of asking.
+        /// Read the new password from this file.
         #[arg(long, value_name = "FILE")]
         new_password_file: Option<PathBuf>,
         #[command(flatten)]
@@ -47,20 +47,20 @@ enum Action {
         #[command(flatten)]
         wait: Wait,
     },
-    /// List the keys.
+    /// List keys.
     List,
-    /// Remove a key, damaged or not; never the last full one.
+    /// Remove a key, damaged or not. The last full key cannot be removed.
     Remove {
-        /// The beginning of its id.
+        /// Id of the key, or the beginning of it.
         #[arg(value_name = "KEY")]
         id: String,
         #[command(flatten)]
         wait: Wait,
     },
-    /// Change the password with which the repository was opened. The old one opens nothing any more. What it costs stays
-    /// unless something else is said.
+    /// Change the password that opened the repository. The old password stops working. Its cost stays the same unless
+    /// another one is given.
     Passwd {
-        /// Read the new password from this file instead of asking.
+        /// Read the new password from this file.
         #[arg(long, value_name = "FILE")]
         new_password_file: Option<PathBuf>,
         #[command(flatten)]
@@ -68,9 +68,9 @@ enum Action {
         #[command(flatten)]
         wait: Wait,
     },
-    /// Make a recovery key and print it once; keep it on paper.
+    /// Make a recovery key and print it once. Keep it on paper.
     Recovery {
-        /// A text that tells keys apart.
+        /// Label of the key.
         #[arg(long, value_name = "TEXT", default_value = "recovery key")]
         label: String,
         #[command(flatten)]
@@ -78,17 +78,17 @@ enum Action {
     },
 }
 
-/// What the new key's holder may do; everything when nothing is said.
+/// What the new key may do; everything by default.
 #[derive(clap::Args, Debug)]
 #[group(multiple = false)]
 struct RoleFlags {
-    /// Its holder can back up, and read nothing.
+    /// The key can back up, but not read.
     #[arg(long)]
     write_only: bool,
-    /// Its holder can restore, and change nothing.
+    /// The key can restore, but not change anything.
     #[arg(long)]
     read_only: bool,
-    /// Its holder can back up and restore, and add or remove no keys.
+    /// The key can back up and restore, but not add or remove keys.
     #[arg(long)]
     read_write: bool,
 }
@@ -242,12 +242,10 @@ fn change(
     let removed = wait.patiently(context, || archive.remove_key(old.id));
     removed.map_err(|error| {
         let hint =
-            format!("Both passwords open now. Remove the old one: icecore key remove {}", old.id);
+            format!("Both passwords work now. Remove the old one: icecore key remove {}", old.id);
         context.failure(error).hint(hint)
     })?;
-    context
-        .out
-        .line(&format!("the new password opens the key {id}; the key {} is removed", old.id))?;
+    context.out.line(&format!("Changed the password: key {id} replaces key {}", old.id))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
 
@@ -260,7 +258,7 @@ fn add(
     archive.certifier().map_err(|error| context.failure(error))?;
     let secret = new_secret(file)?;
     let id = new.add(context, archive, &secret).map_err(|error| context.failure(error))?;
-    context.out.line(&format!("added the key {id}"))?;
+    context.out.line(&format!("Added key {id}"))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
 
@@ -281,11 +279,11 @@ fn list(context: &Context, archive: &UnlockedRepository) -> Result<Code> {
         table.row(shown.row(info));
     }
     table.print(&context.out)?;
-    context.out.line("* opened the repository now")?;
+    context.out.line("* the key that opened the repository for this command")?;
     let damaged = damaged(archive, &slots).map_err(|error| context.failure(error))?;
     for id in &damaged {
         context.out.note(&format!(
-            "the slot of the key {id} is damaged and opens nothing: icecore key remove {id}"
+            "key {id} is damaged and opens nothing. Remove it: icecore key remove {id}"
         ));
     }
     // Without a key list, slots can be listed all the same.
@@ -317,29 +315,32 @@ fn remove(
             );
         }
         _ => {
-            return Err(Failure::new(Code::Failed, format!("{prefix} matches more than one key"))
-                .hint(hint));
+            return Err(Failure::new(
+                Code::Failed,
+                format!("'{prefix}' matches more than one key"),
+            )
+            .hint(hint));
         }
     };
     let removed = wait.patiently(context, || archive.remove_key(id));
     let removed = removed.map_err(|error| context.failure(error))?;
-    context.out.line(&format!("removed the key {id}. {}", after(&removed)))?;
+    context.out.line(&format!("Removed key {id}. {}", after(&removed)))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
 
 /// What whoever knew the removed key can do still.
 fn after(removed: &KeyRemoval) -> &'static str {
     match removed {
-        KeyRemoval { role: None, .. } => "Its slot was damaged and opened nothing.",
+        KeyRemoval { role: None, .. } => "It was damaged and opened nothing.",
         KeyRemoval { role: Some(Role::WriteOnly), .. } => "It could not read backups.",
         KeyRemoval { role: Some(Role::Full), .. } => {
-            "Whoever knew it and can reach the storage can still read all backups, new ones too: it was a full key. To prevent that, make a new repository: icecore init"
+            "It was a full key: whoever knows it and can reach the storage can still read all backups, also new ones. To prevent that, create a new repository: icecore init"
         }
         KeyRemoval { still_reads: true, .. } => {
-            "Whoever knew it and can reach the storage can still read new backups: there are no more key epochs. To prevent that, make a new repository: icecore init"
+            "There are no more key epochs: whoever knows it and can reach the storage can still read new backups. To prevent that, create a new repository: icecore init"
         }
         _ => {
-            "Whoever knew it cannot read new backups, but can read earlier ones where they reach the storage or a copy."
+            "Whoever knows it cannot read new backups, but can still read earlier ones in the storage or in a copy of it."
         }
     }
 }
@@ -360,9 +361,9 @@ fn recovery(
     if let Err(failure) = context.out.print(&text).and_then(|()| context.out.flush()) {
         archive.remove_key(id).map_err(|error| context.failure(error))?;
         let failure = Failure { is_quiet: false, ..failure };
-        return Err(failure.hint("The recovery key was removed again: it was not shown."));
+        return Err(failure.hint("The recovery key could not be shown, so it was removed again."));
     }
-    context.out.note(&format!("key {id}: print it and keep it away from this machine; it opens the repository like a password"));
+    context.out.note(&format!("key {id}: print it, and keep it away from this machine. It opens the repository like a password"));
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: Some(&text) })
 }
 
@@ -377,7 +378,7 @@ mod tests {
         let next = Some(KeyEpoch(1));
         for role in [Role::Reader, Role::ReadWrite] {
             assert!(said(Some(role), next, false).contains("cannot read new backups"));
-            assert!(said(Some(role), None, true).contains("there are no more key epochs"));
+            assert!(said(Some(role), None, true).contains("There are no more key epochs"));
         }
         for begins in [next, None] {
             let full = said(Some(Role::Full), begins, begins.is_none());

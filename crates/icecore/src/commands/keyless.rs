@@ -18,10 +18,10 @@ use std::sync::Arc;
 /// How to reclaim.
 #[derive(clap::Args, Debug)]
 pub(super) struct Reclaiming {
-    /// Say what would be done, and do nothing.
+    /// Show what would be done, and change nothing.
     #[arg(short = 'n', long)]
     pub(super) dry_run: bool,
-    /// Dead bytes that may stay: less means more copying.
+    /// Share of unused data that can stay; less means more copying.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     max_waste: f64,
     #[command(flatten)]

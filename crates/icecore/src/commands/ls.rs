@@ -14,21 +14,21 @@ use format::entry::{Content, Entry, Kind};
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// List what is in a snapshot or a directory of it.
+/// List the files in a snapshot.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore ls latest\n  icecore ls -l latest:/etc\n  icecore ls -R '2026-11-20 14:00@web-1:/var/www'"
+    after_help = "Examples:\n  icecore ls latest\n  icecore ls -l latest:/etc\n  icecore ls -R '2026-11-20 14:00@web-1:/var/www'\n\nWithout a path, ls lists the content of the directories that were backed up."
 )]
 pub(crate) struct Ls {
-    /// Snapshot, with or without a path: SNAP[:PATH].
+    /// Snapshot, and the path in it.
     #[arg(value_name = "SNAP[:PATH]")]
     snapshot: OsString,
     #[command(flatten)]
     filter: Filter,
-    /// With mode, owner, size and time.
+    /// Also show mode, owner, size and time.
     #[arg(short, long)]
     long: bool,
-    /// Also what is in directories.
+    /// List directories recursively.
     #[arg(short = 'R', long)]
     recursive: bool,
 }
@@ -123,7 +123,7 @@ impl Ls {
             }
             let path = clean_path(path.as_bytes());
             match browse::ls::children(pages, snapshot, &path, &mut visit) {
-                Err(client::Error::NoPath(_)) => {} // it was missing when the backup ran
+                Err(client::Error::PathNotFound(_)) => {} // it was missing when the backup ran
                 done => done?,
             }
         }

@@ -16,13 +16,13 @@ use format::entry::{Entry, STATUS_CHANGED, STATUS_PARTIAL};
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// List everything that a snapshot holds, for machines: CSV, or JSON lines with --json.
+/// List every object of a snapshot as CSV, or as JSON lines with --json.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore map latest > snapshot.csv\n  icecore map latest:/srv --json | jq 'select(.size > 1000000)'"
 )]
 pub(crate) struct Map {
-    /// Snapshot, with or without a path: SNAP[:PATH].
+    /// Snapshot, and the path in it.
     #[arg(value_name = "SNAP[:PATH]")]
     snapshot: OsString,
     #[command(flatten)]

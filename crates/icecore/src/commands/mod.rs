@@ -53,6 +53,10 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Code> {
         Command::Check(check) => check.run(context),
         Command::Forget(forget) => forget.run(context),
         Command::Reclaim(reclaim) => reclaim.run(context),
+        Command::Prune(reclaim) => {
+            context.out.remark("this is called reclaim here: icecore reclaim");
+            reclaim.run(context)
+        }
         Command::Stats(stats) => stats.run(context),
         Command::Key(key) => key.run(context),
         Command::Tag(tag) => tag.run(context),

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use ways::Way;
 
-/// Look at the ways between nodes, the server and storage servers.
+/// Test the network between nodes, the server and storage servers.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --from storage\n  icecore net test --from server --to disk-1"
@@ -32,25 +32,25 @@ enum Action {
     Test(Test),
 }
 
-/// Measure round trip and rate in both directions, through TLS, as jobs have them.
+/// Measure round-trip time and throughput in both directions, through TLS, as jobs do.
 ///
-/// From a node to its server; when its domain lies on a storage server, the way to that one too, which its data takes.
-/// With --from, on the machines of servers: from a storage server to its server, or from the server to a storage server.
+/// Tests the route from a node to its server, and, if its domain is on a storage server, the route to that one, which the
+/// data takes. With --from: from a storage server to its control server, or from the server to its storage servers.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --domain web-01\n  icecore net test --socket-buffer 64KiB\n  icecore net test --from storage --data /srv/icecore\n  icecore net test --from server --to disk-1 --data /srv/icecore\n\nThe names of storage servers: icecore server storage-servers"
+    after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --domain web-01\n  icecore net test --socket-buffer 64KiB\n  icecore net test --from storage --data /srv/icecore\n  icecore net test --from server --to disk-1 --data /srv/icecore\n\nTo list storage servers: icecore server storage-servers"
 )]
 struct Test {
-    /// How long, in each direction.
+    /// Duration of the test in each direction, in seconds.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// What this machine is on the way that is measured.
+    /// What this machine is.
     #[arg(long, value_name = "ROLE", value_enum, default_value_t = Role::Node)]
     from: Role,
-    /// With --from server: the storage server at the other end; all of them when none is named.
+    /// With --from server: the storage server to test [default: all].
     #[arg(long, value_name = "STORAGE")]
     to: Option<api::Name>,
-    /// With --from: the folder of the server's or the storage server's files [env: ICECORE_DATA, ICECORE_STORAGE_DATA].
+    /// With --from: directory of the server's or storage server's files [env: ICECORE_DATA, ICECORE_STORAGE_DATA].
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     data: Option<PathBuf>,
 }
@@ -60,9 +60,9 @@ struct Test {
 enum Role {
     /// A node of a server.
     Node,
-    /// A storage server, as who may read its files.
+    /// A storage server. Needs access to its files.
     Storage,
-    /// The server, as who may read its files.
+    /// The server. Needs access to its files.
     Server,
 }
 
@@ -114,7 +114,7 @@ impl Test {
     }
 
     fn check_flags(&self) -> Result<()> {
-        let hint = "A node's folder is named with --agent-dir. Examples: icecore net test --help";
+        let hint = "For a node, use --agent-dir. Examples: icecore net test --help";
         if self.to.is_some() && self.from != Role::Server {
             return Err(Failure::usage("--to is for --from server").hint(hint));
         }
@@ -151,7 +151,7 @@ impl Test {
             to: way.to.clone(),
             server: way.target.describe(),
             verdict: network::verdict(&measured.sending, measured.sending_secs)
-                .unwrap_or_else(|| "too little went over it to say".to_owned()),
+                .unwrap_or_else(|| "unknown: too little data was sent".to_owned()),
             measured,
             network: test.report(),
         };
@@ -178,16 +178,13 @@ fn lines(shown: &Shown) -> [String; 7] {
     [
         format!("{} to {}, {}", shown.from, shown.to, shown.server),
         format!(
-            "  round trip     {:.2} ms with TLS and the server's work; TCP {:.2} ms, least {:.2} ms",
+            "  round trip     {:.2} ms including TLS and the server's work; TCP {:.2} ms, minimum {:.2} ms",
             measured.round_trip_ms, network.rtt_ms, network.min_rtt_ms
         ),
-        format!("  to it          {}", rate(measured.up_bytes_per_sec)),
-        format!("  from it        {}", rate(measured.down_bytes_per_sec)),
-        format!(
-            "  sent again     {} segments on the way to it",
-            count(network.retransmitted.into())
-        ),
+        format!("  upload         {}", rate(measured.up_bytes_per_sec)),
+        format!("  download       {}", rate(measured.down_bytes_per_sec)),
+        format!("  retransmitted  {} segments (upload)", count(network.retransmitted.into())),
         format!("  socket buffers {}", network::buffers(network)),
-        format!("  What held it back on the way to it: {}", shown.verdict),
+        format!("  Bottleneck (upload): {}", shown.verdict),
     ]
 }

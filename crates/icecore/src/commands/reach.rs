@@ -13,9 +13,9 @@ pub(crate) const DATA_DEFAULT: &str = "/var/lib/icecore/server";
 
 /// How an administrator reaches the server.
 #[derive(clap::Args, Debug, Clone)]
-#[command(next_help_heading = "The server")]
+#[command(next_help_heading = "Server connection")]
 pub(crate) struct Reach {
-    /// Folder of the server's files, on its own machine.
+    /// Directory of the server's files, on the machine of the server.
     #[arg(
         long,
         global = true,
@@ -25,10 +25,10 @@ pub(crate) struct Reach {
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     data: Option<PathBuf>,
-    /// Address of the server, from elsewhere; the token in ICECORE_ADMIN_TOKEN.
+    /// URL of the server, from another machine. Set ICECORE_ADMIN_TOKEN to the admin token.
     #[arg(long, global = true, value_name = "URL", requires = "ca")]
     server: Option<String>,
-    /// A copy of the file ca/ca.pem of the server, from elsewhere.
+    /// Copy of the server's file ca/ca.pem, from another machine.
     #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
@@ -49,8 +49,9 @@ impl Reach {
         let data = self.server.is_none().then(|| self.data());
         let admin = Admin { data, server: self.server.clone(), ca: self.ca.clone() };
         admin.client().map_err(|error| match error {
-            Error::File { path, source } => Failure::file(&path, &source)
-                .hint("Name the server's folder with --data DIR, and start it: icecore server"),
+            Error::File { path, source } => Failure::file(&path, &source).hint(
+                "Give the server's directory with --data DIR. To start the server: icecore server",
+            ),
             other => other.into(),
         })
     }
@@ -109,7 +110,7 @@ impl From<server::control::Error> for Failure {
             File { path, source } => Self::file(&path, &source),
             Repository(error) => error.into(),
             InUse { .. } => Self::new(Code::InUse, error.to_string())
-                .hint("One server works in a folder; end the other one first."),
+                .hint("Only one server can use a directory. Stop the other one first."),
             Usage(_) | OnStorageServer { .. } => Self::usage(error.to_string()),
             _ => Self::new(Code::Failed, error.to_string()),
         }

@@ -9,14 +9,14 @@ use crate::units;
 use crate::wait::Wait;
 use client::rebuild;
 
-/// Make the chunk index and the list of snapshots anew, from the containers alone.
+/// Rebuild the chunk index and the list of snapshots from the containers.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore rebuild\n\nSnapshots that were forgotten stay forgotten. Run it when `check` or another command says so."
+    after_help = "Examples:\n  icecore rebuild\n\nForgotten snapshots stay forgotten. Run this if `check` or another command says so."
 )]
 pub(crate) struct Rebuild {
-    /// Also bring snapshots back of which something is missing: what there is of them can be
-    /// restored. Without this they are counted and left alone.
+    /// Also list snapshots again whose data is incomplete, so that the rest of it can be restored.
+    /// By default they are only counted.
     #[arg(long)]
     incomplete: bool,
     #[command(flatten)]

@@ -9,19 +9,19 @@ use crate::wait::Wait;
 use client::UnlockedRepository;
 use client::reclaim::{self, ReclaimOptions, ReclaimReport};
 
-/// Give back the space of what no snapshot needs.
+/// Free the space of data that no snapshot needs.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nWhen anything is not as it should be, nothing is deleted from then on. It works on a full disk too, step by step.\n\n--accept-damage goes on where something of a snapshot is lost already: it keeps all that can still be read and that a snapshot needs, gives up what only lost pages would lead to, and writes containers with damaged records anew without these. It reads every byte. First: icecore rebuild, and a new backup."
+    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nIf reclaim finds something unexpected, it stops before it deletes uncertain data. It works on a full disk, step by step. Other programs call this prune or garbage collection.\n\n--accept-damage continues although data of a snapshot is already lost. It keeps everything that can still be read and that a snapshot needs, gives up what only lost pages refer to, and rewrites containers with damaged records without those records. It reads every byte. Run icecore rebuild and a new backup first."
 )]
 pub(crate) struct Reclaim {
-    /// Say what would be done, and do nothing.
+    /// Show what would be done, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Dead bytes that may stay: less means more copying.
+    /// Share of unused data that can stay; less means more copying.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     max_waste: f64,
-    /// Give up what is lost already, and keep the rest.
+    /// Give up what is already lost, and keep the rest.
     #[arg(long)]
     accept_damage: bool,
     #[command(flatten)]
@@ -116,11 +116,11 @@ fn lines(report: &ReclaimReport) -> Vec<String> {
         containers.push(format!("{} removed", units::count(report.containers_removed)));
     }
     if report.containers_rewritten > 0 {
-        containers.push(format!(
-            "{} rewritten ({} copied)",
-            units::count(report.containers_rewritten),
-            units::bytes(report.bytes_copied)
-        ));
+        let copied = match report.bytes_copied {
+            0 => String::new(),
+            bytes => format!(" ({} copied)", units::bytes(bytes)),
+        };
+        containers.push(format!("{} rewritten{copied}", units::count(report.containers_rewritten)));
     }
     if !containers.is_empty() {
         let all = units::many(report.containers, "container");

@@ -27,54 +27,55 @@ const EXAMPLES: &str = "Examples:
   icecore restore latest:/srv/site --target ~/copy --no-owner
   icecore restore latest:/home/me --target /home/me --overwrite if-newer
 
-The content of a named directory goes into the target itself. Files that are already there and equal \
-stay, so that an interrupted restore continues where it stopped. Exit code 3: parts could not be restored.
+The content of a named directory is restored directly into the target. Files that already exist and are \
+equal are left alone, so an interrupted restore can be run again and continues. Exit code 3: some objects \
+could not be restored.
 
---delete removes, and lists, what the snapshot does not have, below the paths that were backed up. It \
-does so after everything is restored, and removes nothing when parts of the snapshot are lost. Try it \
-with --dry-run first.
+--delete deletes, and lists, what the snapshot does not contain, but only below the paths that were backed \
+up. It does so after everything is restored, and deletes nothing if parts of the snapshot are lost. Try \
+it with --dry-run first.
 
-While a restore runs, the target has a file named .icecore-restore-... If a restore was interrupted, \
-this file tells the next one to compare contents. With --no-sync the restore does not wait for the \
-disk: after a power failure soon afterwards, restore again with --overwrite always.";
+While a restore runs, the target contains a file .icecore-restore-... After an interruption, this file \
+tells the next restore to compare contents. With --no-sync, restore does not wait until the data is on \
+the disk: if the power fails soon afterwards, restore again with --overwrite always.";
 
-/// Bring back a snapshot or a part of it.
+/// Restore a snapshot or a part of it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Restore {
-    /// Snapshot, with or without a path: SNAP[:PATH].
+    /// Snapshot, and the path in it to restore.
     #[arg(value_name = "SNAP[:PATH]")]
     snapshot: OsString,
     #[command(flatten)]
     filter: Filter,
-    /// Where to.
+    /// Directory to restore to.
     #[arg(short, long, value_name = "DIR")]
     target: PathBuf,
-    /// Only what matches: a pattern as in .gitignore.
+    /// Restore only what matches this pattern, as in .gitignore.
     #[arg(short, long = "include", value_name = "PATTERN")]
     includes: Vec<String>,
-    /// Not what matches.
+    /// Do not restore what matches this pattern.
     #[arg(short, long = "exclude", value_name = "PATTERN")]
     excludes: Vec<String>,
-    /// What happens to what is there already.
+    /// When to replace what already exists in the target.
     #[arg(long, value_enum, default_value = "if-changed")]
     overwrite: When,
-    /// Remove what is in the target and not in the snapshot, below the paths that were backed up.
+    /// Delete what is in the target but not in the snapshot, below the paths that were backed up.
     #[arg(long)]
     delete: bool,
-    /// Read everything again and compare.
+    /// Read all restored data again and compare it.
     #[arg(long)]
     verify: bool,
-    /// Change nothing; count what would be done.
+    /// Show what would be done, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Owners by number, not by name.
+    /// Restore owners by number, not by name.
     #[arg(long)]
     numeric_owners: bool,
-    /// Do not restore owners: all belongs to who restores, and nothing is missed.
+    /// Do not restore owners: everything belongs to the user who restores.
     #[arg(long, conflicts_with = "numeric_owners")]
     no_owner: bool,
-    /// Do not wait until all is on the disk.
+    /// Do not wait until the data is on the disk.
     #[arg(long)]
     no_sync: bool,
     /// The target was chosen by the server, which may restore below this folder only.
@@ -83,7 +84,7 @@ pub(crate) struct Restore {
     /// Only this path of the snapshot, by the letter.
     #[arg(long = "only", value_name = "PATH", hide = true)]
     only: Vec<OsString>,
-    /// Threads that read and write [default: one per processor].
+    /// Threads that read and write [default: one per CPU].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 }
@@ -91,13 +92,13 @@ pub(crate) struct Restore {
 /// When something that is there is replaced.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum When {
-    /// In any case.
+    /// Always.
     Always,
-    /// Unless kind, size and time are equal.
+    /// If kind, size or time differ.
     IfChanged,
-    /// When the one in the snapshot is newer.
+    /// If the one in the snapshot is newer.
     IfNewer,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
@@ -173,7 +174,7 @@ impl Restore {
     }
 
     /// The answer first; then what else was done, and what was not.
-    fn lines(&self, report: &Report, failed: &Failed) -> Vec<String> {
+    fn lines(&self, report: &RestoreReport, failed: &Failed) -> Vec<String> {
         let objects = report.directories + report.links;
         let others = if objects > 0 {
             format!(" and {}", units::many(objects, "other object"))
@@ -189,7 +190,7 @@ impl Restore {
             }
         };
         let mut lines = vec![format!(
-            "{verb} {}, {}{others}, to {}{took}",
+            "{verb} {} ({}){others} to {}{took}",
             units::many(report.files, "file"),
             units::bytes(report.bytes),
             escape::escape(self.target.as_os_str().as_bytes()),

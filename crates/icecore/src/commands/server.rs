@@ -18,14 +18,14 @@ use crate::failure::Result;
 use crate::{time, units};
 use format::entry::Time;
 
-/// Run a backup server, or govern one that runs.
+/// Run a backup server, or manage a running one.
 ///
-/// Without a further word the server itself is started; the first start makes all it needs in its folder: certificate
-/// ca, keys, catalog. The other words ask a server that runs, as its administrator.
+/// Without a subcommand, starts the server. The first start creates everything it needs in its directory: certificate
+/// authority, keys, catalog. The subcommands manage a running server, as its administrator.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = false,
-    after_help = "Examples:\n  icecore server --data /srv/icecore --name backup.example.com\n  icecore server token web-01\n  icecore server sessions\n  icecore server revoke web-01\n\nThe other commands find the server by --data or ICECORE_DATA on its machine (as who may read its files), or by --server URL --ca FILE and ICECORE_ADMIN_TOKEN from elsewhere."
+    after_help = "Examples:\n  icecore server --data /srv/icecore --name backup.example.com\n  icecore server token web-01\n  icecore server sessions\n  icecore server revoke web-01\n\nThe subcommands find the server by --data or ICECORE_DATA on its own machine (they need access to its files), or by --server URL, --ca FILE and ICECORE_ADMIN_TOKEN from another machine."
 )]
 pub(crate) struct Server {
     #[command(flatten)]

@@ -14,7 +14,7 @@ use repository::snapshots::SnapshotRef;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// List the snapshots.
+/// List snapshots.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore snapshots\n  icecore snapshots --node web-1 --tag daily --json\n  icecore snapshots --latest 1\n  icecore snapshots --group-by node"
@@ -22,24 +22,24 @@ use std::collections::BTreeMap;
 pub(crate) struct Snapshots {
     #[command(flatten)]
     filter: Filter,
-    /// Only the newest N of each group.
+    /// Only the newest N snapshots of each group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     latest: Option<u32>,
-    /// What makes a group: source (node and paths), node, paths and tags, joined by commas [default with --latest: node,paths].
+    /// Group snapshots by `source` (node and paths), `node`, `paths` or `tags`, joined by commas [default with --latest: source].
     #[arg(long, value_name = "WHAT", value_parser = parse_groups)]
     group_by: Option<GroupBy>,
 }
 
-/// Which snapshots are meant.
+/// Which snapshots to look at.
 #[derive(clap::Args, Debug, Default, Clone)]
 pub(crate) struct Filter {
-    /// Only of this node.
+    /// Only snapshots of this node.
     #[arg(long, alias = "host", value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// Only with this tag; given several times: with all of them.
+    /// Only snapshots with this tag. If given several times: with all of these tags.
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
-    /// Only of this path.
+    /// Only snapshots of this path.
     #[arg(long = "path", value_name = "PATH")]
     pub(crate) paths: Vec<String>,
 }
@@ -132,11 +132,11 @@ struct Suspect {
 
 fn suspects(all: &[Snapshot], now_secs: i64) -> Vec<(SnapshotRef, Suspect)> {
     let heads: Vec<_> =
-        all.iter().map(|snapshot| (snapshot.head, snapshot.received.clone())).collect();
-    let both = all.iter().zip(standing::all(&heads, now_secs));
-    let suspects = both.filter_map(|(snapshot, standing)| match standing {
-        Standing::Dated(_) => None,
-        Standing::Suspect(reason) => {
+        all.iter().map(|snapshot| (snapshot.head, snapshot.receipt.clone())).collect();
+    let both = all.iter().zip(effective_time::effective_times(&heads, now_secs));
+    let suspects = both.filter_map(|(snapshot, effective)| match effective {
+        EffectiveTime::Known(_) => None,
+        EffectiveTime::Suspect(reason) => {
             let snapshot_id = snapshot.id().to_string();
             Some((snapshot.name, Suspect { snapshot_id, reason }))
         }
@@ -154,14 +154,16 @@ fn last_complete(all: &[Snapshot]) -> Vec<String> {
     }
     let partial = newest.into_values().filter(|(last, _)| last.body.partial);
     let text = |(last, complete): (&Snapshot, Option<&Snapshot>)| {
-        let what = match complete {
-            Some(complete) => {
-                format!("{} of {}", short_id(complete), time::show(complete.time()))
-            }
-            None => "none".to_owned(),
-        };
         let node = escape::text(&last.body.node);
-        format!("{} of {node} is partial; the last complete one: {what}", short_id(last))
+        let what = match complete {
+            Some(complete) => format!(
+                "The last complete one of this source: {} of {}",
+                short_id(complete),
+                time::show(complete.time())
+            ),
+            None => "There is no complete one of this source.".to_owned(),
+        };
+        format!("{} of {node} is partial. {what}", short_id(last))
     };
     partial.map(text).collect()
 }

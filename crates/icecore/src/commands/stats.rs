@@ -12,7 +12,7 @@ use client::report::{BackupReport, Ratios};
 use client::totals::{self, RepositoryTotals};
 use serde::Serialize;
 
-/// Show what backups did over time, and what the repository holds.
+/// Show the history of backups and the size of the repository.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore stats\n  icecore stats --node web-1 --json\n  icecore stats --report latest"
@@ -20,7 +20,7 @@ use serde::Serialize;
 pub(crate) struct Stats {
     #[command(flatten)]
     filter: Filter,
-    /// Show the whole session report of this snapshot.
+    /// Show the full report of the backup that made this snapshot.
     #[arg(long, value_name = "SNAP")]
     report: Option<String>,
 }

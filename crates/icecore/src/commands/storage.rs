@@ -20,15 +20,15 @@ use std::path::PathBuf;
 /// Where a storage server keeps its files, when nobody says.
 pub(crate) const DATA_DEFAULT: &str = "/var/lib/icecore/storage";
 
-/// This machine as a storage server: it holds the repositories of some domains.
+/// Run or manage a storage server: this machine holds the repositories of some domains.
 ///
-/// Without a further word the storage server itself is started. Who may do what it asks the server; it knows no keys.
+/// Without a subcommand, starts the storage server. It has no keys, and asks the control server who may do what.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n  icecore storage\n\nThe token is made on the server: icecore server token NAME --storage"
+    after_help = "Examples:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n  icecore storage\n\nThe token comes from the server: icecore server token NAME --storage"
 )]
 pub(crate) struct Storage {
-    /// Folder of its files and repositories.
+    /// Directory of its files and repositories.
     #[arg(
         long,
         global = true,
@@ -47,17 +47,17 @@ pub(crate) struct Storage {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     Enroll(Enroll),
-    /// Show what this machine is to its server. Asks nobody.
+    /// Show the enrollment of this machine. Does not contact the server.
     #[command(after_help = "Example:\n  icecore storage status --json")]
     Status,
     Check(Check),
     Reclaim(Reclaim),
 }
 
-/// Check a domain that lies here, without its keys: checksums, and that nothing is missing.
+/// Check a domain on this machine without its keys: checksums, and that nothing is missing.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore storage check web-01\n\nThe storage server may run or not. Whether what is sealed is what it should be, only a node with the key can say: icecore check"
+    after_help = "Example:\n  icecore storage check web-01\n\nThe storage server can be running or not. Only a node with the key can verify the encrypted content: icecore check"
 )]
 struct Check {
     /// The domain.
@@ -65,10 +65,10 @@ struct Check {
     domain: Name,
 }
 
-/// Give back the space of what was forgotten in a domain that lies here, without its keys.
+/// Free the space of forgotten snapshots in a domain on this machine, without its keys.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore storage reclaim web-01 --dry-run\n  icecore storage reclaim web-01 --wait 10m\n\nThe storage server may run or not; while a node backs up to the domain, it is refused, or waits with --wait. When a snapshot that nobody forgot has lost its file, nothing is removed."
+    after_help = "Examples:\n  icecore storage reclaim web-01 --dry-run\n  icecore storage reclaim web-01 --wait 10m\n\nThe storage server can be running or not. While a node backs up to the domain, the command fails, or waits with --wait. If a snapshot that nobody forgot has lost its file, nothing is removed."
 )]
 struct Reclaim {
     /// The domain.
@@ -78,24 +78,24 @@ struct Reclaim {
     how: Reclaiming,
 }
 
-/// Become a storage server. The line to type is printed by: icecore server token NAME --storage
+/// Enroll this machine as a storage server. The server prints the command line: icecore server token NAME --storage
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n\nWhen the answer was lost, type the same line again. Repositories that are in the folder stay."
+    after_help = "Example:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n\nIf the connection fails before the reply arrives, run the same command again. Repositories in the directory stay."
 )]
 struct Enroll {
-    /// Address of the server.
+    /// URL of the server.
     #[arg(value_name = "URL")]
     url: String,
     #[command(flatten)]
     token: TokenGiven,
-    /// A name or address by which nodes call it; the first is what they are told.
+    /// Name or address of this machine for nodes. Nodes are told the first one.
     #[arg(long = "name", value_name = "HOST", required = true)]
     names: Vec<String>,
-    /// Listen at this address and port.
+    /// Address and port to listen on.
     #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:8477")]
     listen: SocketAddr,
-    /// Take the place of what this machine was to a server before.
+    /// Replace an earlier enrollment of this machine.
     #[arg(long)]
     replace: bool,
 }
@@ -134,8 +134,8 @@ impl Storage {
         if folder.is_dir() {
             return Ok(folder);
         }
-        let message = format!("there is no domain '{domain}' here ({})", folder.display());
-        let hint = "On the server, which domain lies where: icecore server domains";
+        let message = format!("domain '{domain}' is not on this machine ({})", folder.display());
+        let hint = "To see where domains are stored, on the server: icecore server domains";
         Err(Failure::new(Code::NoRepository, message).hint(hint))
     }
 
@@ -160,9 +160,9 @@ impl Storage {
         for line in [
             format!("server       {}", settings.server),
             format!("storage      {}", settings.storage),
-            format!("called       {}", settings.names.join(" ")),
-            format!("listens at   {}", settings.listen),
-            format!("certificate  until {}", super::server::when(expires)),
+            format!("names        {}", settings.names.join(" ")),
+            format!("listens on   {}", settings.listen),
+            format!("certificate  valid until {}", super::server::when(expires)),
         ] {
             context.out.line(&crate::escape::text(&line))?;
         }

@@ -10,10 +10,10 @@ use crate::wait::Wait;
 use client::tags::{self, TagChange};
 use serde::Serialize;
 
-/// Change the tags of snapshots. A snapshot whose tags change gets a new id.
+/// Change the tags of snapshots. A snapshot gets a new id when its tags change.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore tag add latest release\n  icecore tag remove 3fa9c1d2 daily test\n  icecore tag --add kept --node web-1 --path /etc\n  icecore tag --set monthly,kept 3fa9c1d2 81b0e6aa\n\nA snapshot is named, or chosen by --node, --path and --with-tag; several tags are joined by commas."
+    after_help = "Examples:\n  icecore tag add latest release\n  icecore tag remove 3fa9c1d2 daily test\n  icecore tag --add kept --node web-1 --path /etc\n  icecore tag --set monthly,kept 3fa9c1d2 81b0e6aa\n\nName the snapshots, or select them by --node, --path and --with-tag. Join several tags by commas."
 )]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Tag {
@@ -71,11 +71,13 @@ impl Tag {
         let snapshot_id = new.map_or_else(|| previous_id.clone(), |name| name.id.to_string());
         match new {
             Some(_) => context.out.line(&format!(
-                "snapshot {} is now {}",
+                "Snapshot {} is now {}",
                 &previous_id[..8],
                 &snapshot_id[..8]
             ))?,
-            None => context.out.line("the tags are so already")?,
+            None => {
+                context.out.line("The snapshot has these tags already: nothing was changed.")?
+            }
         }
         context.out.summary(
             Code::Complete,

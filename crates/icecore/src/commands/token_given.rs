@@ -13,7 +13,7 @@ const BYTES_MAX: u64 = 4096;
 /// Where a token comes from.
 #[derive(clap::Args, Debug)]
 pub(crate) struct TokenGiven {
-    /// The token. Others on this machine can see arguments: --token-file and ICECORE_TOKEN keep it from them.
+    /// The token. Other users of this machine can see arguments; --token-file and ICECORE_TOKEN hide it from them.
     #[arg(
         value_name = "TOKEN",
         env = "ICECORE_TOKEN",
@@ -21,7 +21,7 @@ pub(crate) struct TokenGiven {
         required_unless_present = "token_file"
     )]
     token: Option<String>,
-    /// Read the token from this file; - is the standard input.
+    /// Read the token from this file; `-` is the standard input.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -46,9 +46,9 @@ fn text(from: impl Read, file: &Path) -> Result<Zeroizing<String>> {
     let read = from.take(BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| Failure::file(file, &error))?;
     if text.trim().is_empty() {
-        let message = format!("{}: there is no token in it", file.display());
+        let message = format!("{} contains no token", file.display());
         return Err(Failure::new(Code::Usage, message)
-            .hint("Make one on the server: icecore server token NODE"));
+            .hint("Create one on the server: icecore server token NODE"));
     }
     Ok(text)
 }

@@ -2,7 +2,38 @@
 
 use crate::codes::Code;
 use crate::failure::{Failure, Result};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
+
+/// Commands of restic, borg and kopia, and what does the same here.
+const COMMANDS: [(&str, &str); 14] = [
+    ("create", "icecore backup PATH"),
+    ("save", "icecore backup PATH"),
+    ("list", "icecore snapshots"),
+    ("archives", "icecore snapshots"),
+    ("extract", "icecore restore SNAP --target DIR"),
+    ("delete", "icecore forget SNAP"),
+    ("compact", "icecore reclaim"),
+    ("cleanup", "icecore reclaim"),
+    ("maintenance", "icecore reclaim"),
+    ("verify", "icecore check --read-data"),
+    ("repair", "icecore check --repair, and icecore rebuild for the index"),
+    ("show", "icecore cat SNAP:FILE"),
+    ("export-tar", "icecore dump SNAP"),
+    ("self-update", "the package manager of your system: icecore does not update itself"),
+];
+
+/// What to say to a command that another program has.
+pub(crate) fn answer(error: &clap::Error) -> Option<Failure> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let (_, same) = COMMANDS.iter().find(|(word, _)| word == typed)?;
+    Some(Failure::usage(format!("there is no command '{typed}'")).hint(format!("Use {same}")))
+}
 
 /// Mounting is not there yet.
 #[derive(clap::Args, Debug)]
@@ -17,7 +48,7 @@ pub(crate) struct Mount {
 impl Mount {
     pub(crate) fn run(&self) -> Result<Code> {
         Err(Failure::usage("a repository cannot be mounted yet")
-            .hint("Look into a snapshot: icecore ls, find, cat; bring a part back: icecore restore latest:/PATH --target DIR"))
+            .hint("To look into a snapshot: icecore ls, find or cat. To get a part of it: icecore restore latest:/PATH --target DIR"))
     }
 }
 
@@ -32,10 +63,28 @@ pub(crate) struct Unlock {
 impl Unlock {
     pub(crate) fn run(&self) -> Result<Code> {
         Err(Failure::usage(
-            "there is nothing to unlock: a lock ends with the process that holds it",
+            "there is nothing to unlock: a lock ends when its process ends",
         )
         .hint(
-            "Who holds it is told by the command that finds it in use; to wait for it: --wait 10m",
+            "A command that finds the repository in use names the process. To wait for it: --wait 10m",
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn commands_of_other_programs_are_answered_and_none_of_them_is_ours() {
+        for (word, _) in COMMANDS {
+            assert!(crate::cli::Cli::command().find_subcommand(word).is_none(), "{word}");
+            let error = crate::cli::Cli::try_parse_from(["icecore", word]).unwrap_err();
+            assert!(answer(&error).unwrap().hint.unwrap().starts_with("Use "), "{word}");
+        }
+        let error = crate::cli::Cli::try_parse_from(["icecore", "bakcup"]).unwrap_err();
+        assert!(answer(&error).is_none());
+        assert!(error.to_string().contains("backup"), "{error}");
     }
 }

@@ -24,8 +24,8 @@ pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
     let path = folder.join(OWN);
     if let Some(text) = access::files::read(&path)? {
         return unhex(&text).ok_or_else(|| {
-            Failure::new(crate::codes::Code::Damage, format!("{}: no key", path.display()))
-                .hint("Enroll again with the recovery key at hand: icecore agent enroll")
+            Failure::new(crate::codes::Code::Damage, format!("{} contains no key", path.display()))
+                .hint("Enroll again, with the recovery key at hand: icecore agent enroll")
         });
     }
     let mut secret = Zeroizing::new([0; 32]);

@@ -71,7 +71,7 @@ fn doubt(
     last: &Last,
 ) -> Result<Option<String>> {
     let missing = format!(
-        "the server does not show snapshot {}, which this machine has made: it was forgotten, or the server shows an older state. See who did it: icecore server audit",
+        "the server does not list snapshot {}, which this machine made: somebody forgot it, or the server presents an older state. To see who did it: icecore server audit",
         last.id.get(..8).unwrap_or(&last.id)
     );
     let Some(newest) = newest else { return Ok(Some(missing)) };
@@ -81,7 +81,7 @@ fn doubt(
     }
     if !is_signed(archive, &newest)? {
         return Ok(Some(format!(
-            "the server shows snapshot {} as the newest, and no key of this repository has signed it. See what was done: icecore server audit",
+            "the server lists snapshot {} as the newest, but no key of this repository signed it. To see what was done: icecore server audit",
             newest.name.id
         )));
     }

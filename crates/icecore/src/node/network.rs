@@ -38,7 +38,7 @@ pub(crate) fn lines(wire: &NetworkReport, elapsed_secs: f64) -> Vec<String> {
             bytes(wire.resent_bytes),
         ),
         format!(
-            "         waited because buffers were full: {} times, {:.2} s; because they were empty: {} times, {:.2} s; socket buffers {}",
+            "         waited for data to send {} times, {:.2} s; for room to send {} times, {:.2} s; socket buffers {}",
             count(wire.full_waits),
             wire.full_wait_secs,
             count(wire.empty_waits),

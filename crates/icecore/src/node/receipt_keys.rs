@@ -38,7 +38,7 @@ pub(super) fn believe(folder: &Path, remote: &Remote, out: &Out) -> Result<()> {
     if known.as_ref() != Some(&belief.keys)
         && let Err(error) = save(&path, &belief.keys)
     {
-        out.note(&format!("the server's keys for receipts are not remembered here: {error}"));
+        out.note(&format!("cannot save the server's receipt keys on this machine: {error}"));
     }
     remote.trust_receipt_keys(belief.keys);
     Ok(())
@@ -63,11 +63,11 @@ fn decide(known: Option<Vec<ReceiptKey>>, told: &[ReceiptKey]) -> Belief {
 fn words(belief: &Belief, path: &Path) -> Vec<String> {
     let short = |key: &ReceiptKey| super::keys::hex(&key[..4]);
     let new = belief.new.iter().map(|key| {
-        format!("the server signs receipts with a new key, {}: it was set up anew", short(key))
+        format!("the server signs receipts with a new key, {}: it was set up again", short(key))
     });
     let strange = belief.strange.iter().map(|key| {
         format!(
-            "the repository names a key for receipts that this machine does not know, {}: snapshots with its receipts are held back from retention. If the administrator of the server confirms it: rm {}",
+            "the repository names a receipt key that this machine does not know, {}: retention does not count snapshots with its receipts. If the administrator of the server confirms the key: rm {}",
             short(key),
             path.display()
         )
@@ -82,8 +82,8 @@ fn load(path: &Path) -> Result<Option<Vec<ReceiptKey>>> {
         .ok()
         .and_then(|lines| lines.iter().map(|line| key_of(line)).collect());
     keys.filter(|keys| keys.len() <= KEYS_MAX).map(Some).ok_or_else(|| {
-        let message = format!("{} is damaged: it names no keys for receipts", path.display());
-        let hint = format!("To believe the keys that the server tells now: rm {}", path.display());
+        let message = format!("{} is damaged: it contains no receipt keys", path.display());
+        let hint = format!("To trust the keys that the server presents now: rm {}", path.display());
         Failure::new(Code::Damage, message).hint(hint)
     })
 }

@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(3600);
 pub(super) fn renew(folder: &Path, out: &Out) {
     let now_secs = Environment::default().now_secs();
     if let Err(error) = blocking::wait(access::renew::renew_if_due(folder, now_secs)) {
-        out.note(&format!("the certificate of this machine was not renewed: {error}"));
+        out.note(&format!("cannot renew the certificate of this machine: {error}"));
     }
 }
 

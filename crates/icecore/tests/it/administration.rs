@@ -84,7 +84,7 @@ fn a_node_backs_up_under_its_own_name_alone() {
     };
     let refused = backup("db").ends(2);
     assert!(refused.stderr.contains("is the node 'web'"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("Leave --node out"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("Leave out --node"), "{}", refused.stderr);
     backup("web").ends(0);
 }
 
@@ -304,7 +304,7 @@ fn a_limit_has_a_rate_a_unit_and_somebody_who_is_there() {
     let add = |words: &[&str]| govern(&machine, &[&["limit", "add"], words].concat());
     add(&["--node", "web"]).ends(2);
     let said = add(&["--node", "web", "--up", "10"]).ends(2).stderr;
-    assert!(said.contains("write a unit"), "{said}");
+    assert!(said.contains("add a unit"), "{said}");
     add(&["--node", "nobody", "--up", "10M"]).ends(1);
     add(&["--node", "web", "--up", "10M"]).ends(0);
     let said = add(&["--node", "web", "--down", "5M"]).ends(2).stderr;

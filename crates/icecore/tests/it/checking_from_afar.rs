@@ -51,7 +51,10 @@ impl Web {
 fn a_node_checks_its_history_and_every_byte_and_says_what_it_cannot_see() {
     let web = Web::backed_up(&[]);
     let told = web.types(&["check"]).ends(0).text();
-    assert!(told.contains("no damage") && told.contains("icecore server check web"), "{told}");
+    assert!(
+        told.contains("No damage found") && told.contains("icecore server check web"),
+        "{told}"
+    );
     let told = web.types(&["check", "--read-data", "--json"]).ends(0).last();
     assert_eq!(told["snapshots"], 3);
     assert!(told["bytes_read"].as_u64().unwrap() > 0, "{told}");
@@ -76,8 +79,8 @@ fn a_node_checks_its_history_and_every_byte_and_says_what_it_cannot_see() {
     let kept = std::fs::read(&newest).unwrap();
     std::fs::remove_file(&newest).unwrap();
     let told = web.types(&["check"]).ends(14);
-    assert!(told.text().contains("does not show snapshot"), "{}", told.text());
-    assert!(!told.stderr.contains("does not show snapshot"), "told twice: {}", told.stderr);
+    assert!(told.text().contains("does not list snapshot"), "{}", told.text());
+    assert!(!told.stderr.contains("does not list snapshot"), "told twice: {}", told.stderr);
     std::fs::write(newest, kept).unwrap();
     web.types(&["check"]).ends(0);
     // A flipped bit is found, and who follows the advice is told the same by the host.
@@ -101,5 +104,5 @@ fn a_node_that_cannot_read_checks_what_it_remembers() {
     let newest = web.snapshots().pop().unwrap();
     std::fs::remove_file(newest).unwrap();
     let told = web.types(&["check"]).ends(14).text();
-    assert!(told.contains("does not show snapshot"), "{told}");
+    assert!(told.contains("does not list snapshot"), "{told}");
 }

@@ -149,7 +149,7 @@ fn a_lost_config_is_not_replaced_by_a_new_one() {
     machine.backup();
     let (config, away) = (machine.path("repository/config"), machine.path("away"));
     std::fs::rename(&config, &away).unwrap();
-    explains(&machine.run(["init"]), 14, &["config", "another place"]);
+    explains(&machine.run(["init"]), 14, &["config", "elsewhere"]);
     std::fs::rename(&away, &config).unwrap();
     assert_eq!(machine.snapshots().len(), 1);
 }
@@ -177,7 +177,7 @@ fn a_repository_of_tomorrow_is_refused_by_every_command() {
     let config = std::fs::read(machine.path("repository/config")).unwrap();
     change_config(&machine, 24, 4);
     for command in ["snapshots", "check", "reclaim", "rebuild"] {
-        explains(&machine.run([command]), 1, &["feature", "newer icecore"]);
+        explains(&machine.run([command]), 1, &["feature", "newer version of icecore"]);
     }
     // The digit of the magic is the version of the file.
     write_config(&machine, &config);

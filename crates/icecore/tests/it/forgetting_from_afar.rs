@@ -82,11 +82,11 @@ fn where_the_server_has_the_keys_it_forgets_itself() {
     (1..=3).for_each(|day| web.backs_up(&format!("day {day}")));
     let refused = web.types(&["forget", "--keep-last", "1"]).ends(13);
     let told = web.follows(&refused).ends(0).text();
-    assert!(told.contains("would forget 1 snapshot"), "{told}");
+    assert!(told.contains("Would forget 1 snapshot"), "{told}");
     assert_eq!(web.snapshots(), 3);
     let refused = govern(&web.machine, &["allow-forget", "web"]).ends(13);
     let told = web.follows(&refused).ends(0).text();
-    assert!(told.contains("would forget 1 snapshot"), "{told}");
+    assert!(told.contains("Would forget 1 snapshot"), "{told}");
 
     let told = govern(&web.machine, &["forget", "web", "--keep-last", "2"]).ends(0).text();
     assert!(told.contains("icecore server reclaim web"), "{told}");

@@ -144,7 +144,7 @@ fn a_repository_with_less_privacy_than_was_told_is_not_used() {
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text.replace("\"standard\"", "\"hardened\"")).unwrap();
         let refused = node(&machine, keys, &["backup", source.to_str().unwrap()]).ends(14);
-        assert!(refused.stderr.contains("nothing is stored there"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("nothing was stored"), "{}", refused.stderr);
         fs::write(&file, &text).unwrap();
         node(&machine, keys, &["backup", source.to_str().unwrap()]).ends(0);
     }
@@ -195,7 +195,7 @@ fn a_recovery_key_is_put_away_once_a_copy_of_it_is_shown() {
     let key = fs::read_to_string(&file).unwrap();
     assert!(told.contains(&key) && told.contains("agent recovery --put-away"), "{told}");
     let status = agent(&machine, "own", &["status"]).ends(0);
-    assert!(status.stderr.contains("still lies in"), "{}", status.stderr);
+    assert!(status.stderr.contains("is still in"), "{}", status.stderr);
     let holds = || {
         agent(&machine, "own", &["status", "--json"]).ends(0).last()["holds_recovery_key"].clone()
     };

@@ -54,7 +54,17 @@ fn a_directory_is_listed_flat_or_deep() {
     assert!(!machine.run(["ls", &stored]).ends(0).text().contains("folder/large"));
     assert!(machine.run(["ls", "-R", &stored]).ends(0).text().contains("folder/large"));
     let long = machine.run(["ls", "-l", &machine.stored("latest", "hello.txt")]).ends(0).text();
-    assert!(long.starts_with("-rw") && long.contains("5 B"), "{long}");
+    let row = long.lines().nth(1).unwrap();
+    assert!(row.starts_with("-rw") && row.contains("5 B"), "{long}");
+    // Without a path, what lies in the folder that was backed up: not the way to it.
+    let names = |words: &[&str]| {
+        let text = machine.run(words).ends(0).text();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let source = machine.source();
+    let expected = ["folder", "hello.txt"].map(|name| source.join(name).display().to_string());
+    assert_eq!(names(&["ls", "latest"]), expected);
+    assert!(names(&["ls", "-R", "latest"]).len() > 3);
 }
 
 #[test]

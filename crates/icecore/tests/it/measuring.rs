@@ -57,7 +57,8 @@ fn a_node_measures_the_way_to_its_server_and_the_one_that_its_data_takes() {
     let text = site.node("own", &["net", "test", "--seconds", "1"]).ends(0).text();
     let first = format!("node own to the server, {}\n", Site::at(site.port));
     assert!(text.starts_with(&first), "{text}");
-    let heads = ["round trip", "to it", "from it", "sent again", "socket buffers", "What held it"];
+    let heads =
+        ["round trip", "upload", "download", "retransmitted", "socket buffers", "Bottleneck"];
     for head in heads {
         assert_eq!(text.matches(&format!("\n  {head}")).count(), 1, "{head}: {text}");
     }
@@ -70,7 +71,10 @@ fn a_limit_of_the_node_is_told_and_kept() {
     site.govern(&["limit", "add", "--node", "web", "--up", "2M"]).ends(0);
     let ran = site.node("web", &JSON);
     let notes: Vec<_> = ran.lines().into_iter().filter(|it| it["message_type"] == "note").collect();
-    assert!(notes[0]["message"].as_str().unwrap().contains("limits of the server"), "{notes:?}");
+    assert!(
+        notes[0]["message"].as_str().unwrap().contains("limits set by the server"),
+        "{notes:?}"
+    );
     let ways = Site::ways(ran);
     let up = ways.last().unwrap()["up_bytes_per_sec"].as_f64().unwrap();
     assert!(up < 4e6, "{up}");

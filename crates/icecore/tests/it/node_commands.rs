@@ -185,5 +185,5 @@ fn a_config_file_of_the_machine_does_not_lead_a_command_elsewhere() {
     let (done, words) = node.command(&["backup", "web", &node.path("source")]);
     assert!(done, "{words}");
     assert!(node.machine.snapshots().is_empty(), "it went into the machine's own repository");
-    assert_eq!(govern(&node.machine, &["snapshots", "web"]).ends(0).text().lines().count(), 1);
+    assert_eq!(govern(&node.machine, &["snapshots", "web"]).ends(0).text().lines().count(), 2);
 }

@@ -71,19 +71,64 @@ fn the_last_line_of_json_is_a_summary_or_an_error() {
 fn the_session_report_has_its_fields_cost_and_advice() {
     let machine = Machine::new();
     let source = machine.source();
-    let text = machine.run(["backup", source.to_str().unwrap()]).ends(0).text();
+    let words = ["backup", source.to_str().unwrap(), "--report", "full"];
+    let text = machine.run(words).ends(0).text();
     for field in [
         "Total number of objects inspected:",
         "Elapsed processing time:",
         "Cost: ",
         "page faults",
-        "saved",
+        "Saved snapshot ",
     ] {
         assert!(text.contains(field), "{field}\n{text}");
     }
-    assert!(!text.contains("What held it back:"), "too little to say: {text}");
+    assert!(!text.contains("Bottleneck:"), "too little to say: {text}");
     let stored = machine.run(["stats", "--report", "latest"]).ends(0).text();
     assert!(stored.contains("Total number of objects inspected:"));
+}
+
+#[test]
+fn a_backup_ends_with_a_few_lines_and_what_failed_stands_last() {
+    let machine = Machine::new();
+    let source = machine.source();
+    let backup = |more: &[&str], code| {
+        let words = ["backup", source.to_str().unwrap()];
+        machine.run(words.iter().chain(more)).ends(code).text()
+    };
+    let first = backup(&[], 0);
+    assert!(first.starts_with("Saved snapshot ") && first.lines().count() <= 5, "{first}");
+    assert!(first.contains("objects     ") && first.contains(" new\n"), "{first}");
+    machine.write("hello.txt", b"changed");
+    machine.write("another", b"new");
+    let second = backup(&[], 0);
+    assert!(second.contains("1 new · ") && second.contains(" changed · "), "{second}");
+    let missing: Vec<_> = (0..9).map(|number| format!("/does/not/exist/{number}")).collect();
+    let missing: Vec<_> = missing.iter().map(String::as_str).collect();
+    let partial = backup(&missing, 3);
+    assert!(partial.starts_with("Saved partial snapshot "), "{partial}");
+    assert!(partial.contains("9 objects could not be read"), "{partial}");
+    assert!(partial.contains("/does/not/exist/0  "), "{partial}");
+    assert!(partial.contains("and 6 more") && partial.lines().count() <= 12, "{partial}");
+}
+
+#[test]
+fn lists_have_headings_and_say_what_to_do_when_they_are_empty() {
+    let machine = Machine::new();
+    let none = machine.run(["snapshots"]).ends(0).text();
+    assert!(none.contains("icecore backup"), "{none}");
+    machine.backup_with(&["--tag", "daily"]);
+    let text = machine.run(["snapshots"]).ends(0).text();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("ID        TIME "), "{text}");
+    assert_eq!(lines[0].find("TAGS"), lines[1].find("daily"), "{text}");
+    assert_eq!(lines[2], "1 snapshot, made just now");
+    let none = machine.run(["snapshots", "--tag", "other"]).ends(0).text();
+    assert_eq!(none, "No snapshot matches. All of them: icecore snapshots\n");
+    let keys = machine.run(["key", "list"]).ends(0).text();
+    let heading = keys.lines().next().unwrap();
+    assert!(heading.contains("KEY ") && heading.contains("ROLE"), "{keys}");
+    let history = machine.run(["stats"]).ends(0).text();
+    assert!(history.starts_with("ID        TIME "), "{history}");
 }
 
 #[test]

@@ -14,9 +14,9 @@ fn with_config(text: &str) -> Machine {
     machine
 }
 
-/// Wrong usage, told on one line with the file's name and what to do.
+/// Wrong usage, told on two lines with the file's name and what to do.
 fn is_refused(machine: &Machine, ran: &Ran, words: &[&str]) {
-    assert_eq!((ran.code, ran.stderr.lines().count()), (2, 1), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stderr.lines().count()), (2, 2), "{}", ran.stderr);
     let file = file(machine).display().to_string();
     let words = words.iter().copied().chain([file.as_str(), "Correct it"]);
     words.for_each(|word| assert!(ran.stderr.contains(word), "'{word}': {}", ran.stderr));
@@ -49,7 +49,7 @@ fn an_empty_variable_is_as_good_as_none() {
     let run = |name: &str| crate::machine::ended(machine.command(["snapshots"]).env(name, ""));
     run("ICECORE_PROFILE").ends(0);
     let ran = run("ICECORE_REPO").ends(2);
-    assert!(ran.stderr.contains("no repository was named"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no repository given"), "{}", ran.stderr);
     let repo = machine.path("repository");
     std::fs::write(file(&machine), format!("repo = {repo:?}\n")).unwrap();
     run("ICECORE_REPO").ends(0);

@@ -57,7 +57,7 @@ fn an_agent_that_cannot_renew_stays_connected_and_asks_now_and_then() {
         std::fs::read_to_string(file).unwrap().lines().filter(|line| line.contains(words)).count()
     };
     assert_eq!(count(&out, "connected to"), 1);
-    let failed = count(&log, "was not renewed");
+    let failed = count(&log, "cannot renew the certificate");
     assert!((1..=2).contains(&failed), "it was tried {failed} times");
     assert_eq!(site.govern(&["nodes", "--json"]).ends(0).lines()[0]["connected"], true);
 }

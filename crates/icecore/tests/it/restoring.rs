@@ -22,8 +22,8 @@ fn restore_delete_names_what_goes_and_never_works_in_the_root_directory() {
         machine.run(common.iter().chain(flags)).ends(0)
     };
     let would = restore(&["--dry-run"]).text();
-    assert!(would.contains("would remove stranger with 2 objects in it"), "{would}");
-    assert!(would.contains("3 removed"), "{would}");
+    assert!(would.contains("would delete  stranger/  with 2 objects in it"), "{would}");
+    assert!(would.contains("deleted    3 "), "{would}");
     let lines = restore(&["--dry-run", "--json"]).lines();
     let removed = lines.iter().find(|line| line["message_type"] == "removed").unwrap();
     assert_eq!(
@@ -31,8 +31,8 @@ fn restore_delete_names_what_goes_and_never_works_in_the_root_directory() {
         (Some("stranger"), Some(3))
     );
     let did = restore(&[]).text();
-    assert!(did.contains("removed stranger with 2 objects in it"), "{did}");
-    assert!(did.contains("3 removed") && !target.join("stranger").exists(), "{did}");
+    assert!(did.contains("deleted  stranger/  with 2 objects in it"), "{did}");
+    assert!(did.contains("deleted    3 ") && !target.join("stranger").exists(), "{did}");
 }
 
 /// Review finding U8: it was exit code 3, and a line with an empty path.

@@ -198,7 +198,7 @@ fn a_domain_lies_on_the_storage_server_and_nowhere_else() {
         site.restores(node, &[]);
         let stats = site.node(node, &["stats", "--json"]).ends(0).last();
         assert!(stats["bytes_of_snapshots"].as_u64() > Some(0) && stats["containers"].is_null());
-        assert!(site.node(node, &["stats"]).ends(0).text().contains("repository: 1 snapshot of"));
+        assert!(site.node(node, &["stats"]).ends(0).text().contains("repository: 1 snapshot,"));
         let listed = site.node(node, &["snapshots", "--json"]).ends(0).lines();
         assert_eq!(listed.len(), 2, "{node}: a snapshot and the summary");
         let seen = site.govern(&["snapshots", node, "--json"]).ends(0).lines();

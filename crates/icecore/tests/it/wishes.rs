@@ -119,7 +119,7 @@ fn what_is_read_again_and_equal_is_called_unchanged() {
     assert!(report["objects_read_again"].as_u64() >= Some(2), "{report}");
     assert!(report["objects_unchanged"].as_u64() >= report["objects_read_again"].as_u64());
     let text = machine.run(["backup", &source]).ends(0).text();
-    assert!(text.contains("read again, unchanged: "), "{text}");
+    assert!(text.contains(" read again, unchanged"), "{text}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn the_newest_of_each_group_are_listed() {
     assert_eq!(nodes(&["--latest", "1", "--group-by", "tags"]), [r#""b""x""#, r#""a""y""#]);
     assert_eq!(nodes(&["--latest", "9"]).len(), 3);
     let text = machine.run(["snapshots", "--group-by", "node"]).ends(0).text();
-    assert!(text.contains("\nnode a:\n") && text.contains("\nnode b:\n"), "{text}");
+    assert!(text.contains("node a:\n") && text.contains("\nnode b:\n"), "{text}");
     assert_eq!(machine.listed(&["--host", "b"]).len(), 1);
     machine.run(["snapshots", "--group-by", "day"]).ends(2);
 }
@@ -273,7 +273,11 @@ fn words_of_other_programs_are_answered() {
     let machine = Machine::new();
     machine.backup();
     for word in ["prune", "gc"] {
-        assert!(machine.run([word]).ends(0).text().contains("freed"), "{word}");
+        let ran = machine.run([word]).ends(0);
+        assert!(
+            ran.text().contains("reclaim") && ran.stderr.contains("icecore reclaim"),
+            "{ran:?}"
+        );
     }
     let mount = machine.run(["mount", "/mnt/x"]).ends(2);
     assert!(mount.stderr.contains("cannot be mounted yet"), "{}", mount.stderr);

@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 /// What `agent enroll` and `agent recovery` advise.
 const PUT_AWAY: &str = "icecore agent recovery --put-away";
 
-/// Show the recovery key that lies in the agent's folder, or remove it from there.
+/// Show the recovery key in the agent state directory, or remove it from there.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore agent recovery              (prints it: write it down, or print it)\n  icecore agent recovery --put-away   (asks for it once more, from your copy, then removes the file)\n  icecore agent recovery --put-away --copy /media/stick/recovery-key.txt\n\nOnly domains with client keys have one. While it lies on this machine, whoever breaks into it reads all backups of the\ndomain; when it is nowhere, a lost machine takes its backups with it."
+    after_help = "Examples:\n  icecore agent recovery              (shows it: print it or write it down)\n  icecore agent recovery --put-away   (compares it with your copy, then removes the file)\n  icecore agent recovery --put-away --copy /media/stick/recovery-key.txt\n\nOnly domains with client keys have one. As long as it is on this machine, whoever breaks into the machine can read all backups of the domain. If it is nowhere else, losing the machine means losing its backups."
 )]
 pub(super) struct Recovery {
-    /// Remove it from this machine. First your copy is compared with it.
+    /// Compare it with your copy, then remove it from this machine.
     #[arg(long)]
     put_away: bool,
-    /// Read the copy from this file instead of asking.
+    /// Read your copy from this file.
     #[arg(long, value_name = "FILE", requires = "put_away")]
     copy: Option<PathBuf>,
 }
@@ -43,14 +43,14 @@ impl Recovery {
         if !self.put_away {
             context.out.print(&key)?;
             context.out.remark(&format!(
-                "Put it where this machine is not, then remove it from here: {PUT_AWAY}"
+                "Keep it away from this machine, then remove it from here: {PUT_AWAY}"
             ));
             let told = Told { file, is_put_away: false, recovery_key: Some(&key) };
             return context.out.summary(Code::Complete, &told);
         }
         self.compare(&key, &file)?;
         keys::remove_recovery(&folder)?;
-        context.out.line(&format!("your copy is good; {file} is removed"))?;
+        context.out.line(&format!("Your copy is correct. Removed {file}"))?;
         let told = Told { file, is_put_away: true, recovery_key: None };
         context.out.summary(Code::Complete, &told)
     }
@@ -65,15 +65,16 @@ impl Recovery {
         if matches!(copy.slot(), SlotSecret::Recovery(typed) if typed == known) {
             return Ok(());
         }
-        let message = format!("the copy is not the recovery key in {file}; nothing was removed");
+        let message =
+            format!("the copy differs from the recovery key in {file}; nothing was removed");
         Err(Failure::new(Code::WrongKey, message).hint("Make a new copy: icecore agent recovery"))
     }
 }
 
 fn nothing_there(folder: &Path) -> Failure {
-    let message = format!("no recovery key lies in {}", folder.display());
+    let message = format!("there is no recovery key in {}", folder.display());
     Failure::new(Code::Failed, message).hint(
-        "It was put away, or the server manages the keys of this domain (icecore agent status). A further one, where the repository lies: icecore key recovery",
+        "It was put away, or the server manages the keys of this domain (icecore agent status). To make another one, on the machine that holds the repository: icecore key recovery",
     )
 }
 
@@ -82,7 +83,7 @@ pub(super) fn warning(folder: &Path) -> Result<Option<String>> {
     let waiting = keys::waiting_recovery(folder)?;
     Ok(waiting.map(|(path, _)| {
         format!(
-            "the recovery key of this domain still lies in {}: whoever reads it reads every backup. Copy it, then: {PUT_AWAY}",
+            "the recovery key of this domain is still in {}: whoever reads it can read every backup. Copy it, then: {PUT_AWAY}",
             path.display()
         )
     }))
@@ -91,10 +92,10 @@ pub(super) fn warning(folder: &Path) -> Result<Option<String>> {
 /// What is said when it was just made.
 pub(super) fn tell(context: &Context, folder: &Path) -> Result<()> {
     let Some((path, key)) = keys::waiting_recovery(folder)? else { return Ok(()) };
-    context.out.line("only this machine and this recovery key can read its backups:")?;
+    context.out.line("Only this machine and this recovery key can read its backups:")?;
     context.out.line(&format!("  {}", *key))?;
     context.out.line(&format!(
-        "Put it where this machine is not. It also lies in {} until you remove it: {PUT_AWAY}",
+        "Keep it away from this machine. It is also in {} until you remove it: {PUT_AWAY}",
         path.display()
     ))
 }

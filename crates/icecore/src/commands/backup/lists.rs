@@ -30,9 +30,9 @@ pub(super) fn wanted(flags: &Backup, context: &Context) -> Result<Vec<OsString>>
     if !all.is_empty() {
         return Ok(all);
     }
-    let what = if has_lists { "the list names no path" } else { "no PATH was given" };
+    let what = if has_lists { "the list contains no path" } else { "no PATH given" };
     Err(Failure::usage(what)
-        .hint("Name what to back up: icecore backup /home /etc; or `paths` in the config file"))
+        .hint("Name what to back up: icecore backup /home /etc; or set `paths` in the config file"))
 }
 
 /// What the file lists; no name is empty, and none is a comment.
@@ -46,7 +46,7 @@ fn list(file: &Path, end: u8) -> Result<Vec<OsString>> {
     };
     read.map_err(|error| Failure::file(file, &error))?;
     if bytes.len() as u64 > LIST_BYTES_MAX {
-        return Err(too_many(&format!("{} has more than 64 MiB", file.display())));
+        return Err(too_many(&format!("{} is larger than 64 MiB", file.display())));
     }
     Ok(names(&bytes, end))
 }
@@ -68,7 +68,7 @@ pub(super) fn refuse_too_many(paths: &[String]) -> Result<()> {
 
 fn too_many(what: &str) -> Failure {
     Failure::usage(what)
-        .hint("Name the directories that they lie in, and leave out the rest with --exclude-from.")
+        .hint("Name the directories that contain them, and exclude the rest with --exclude-from.")
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::progress::{self, Shown, Total};
 use crate::session_report::{self, Failed, Saved};
 use crate::units;
 use capture::{CaptureOperation, CaptureProblem, priority};
-use client::backup::{BackupOutcome, BackupMonitor, BackupOptions, Progress};
+use client::backup::{BackupMonitor, BackupOptions, BackupOutcome, Progress};
 use client::cache::CacheReport;
 use client::manifest::{ManifestReader, source_id};
 use client::report::{BackupReport, Ratios};
@@ -76,7 +76,7 @@ impl Backup {
         }
         let what = format!("this machine is the node '{own}' of its server, not '{named}'");
         Err(Failure::usage(what)
-            .hint("Leave --node out; to tell sources apart: --tag NAME, or --as PATH"))
+            .hint("Leave out --node. To tell sources apart, use --tag NAME or --as PATH"))
     }
 
     /// On a node, and for a key that cannot read: the pages of the last snapshot are kept here. Without them a backup works,
@@ -154,7 +154,7 @@ impl Backup {
     fn be_gentle(&self, context: &Context) -> Result<()> {
         priority::lower_priority(self.nice, self.idle_io).map_err(|error| {
             Failure::new(Code::NotAllowed, format!("cannot lower the priority: {error}"))
-                .hint("Leave out --nice and --idle-io")
+                .hint("Leave out --nice and --idle-io.")
         })?;
         if let Err(error) = priority::raise_open_file_limit() {
             context.out.note(&format!("cannot raise the limit of open files: {error}"));
@@ -300,7 +300,13 @@ struct Ended<'a> {
 
 impl Backup {
     /// Whatever becomes of the report, the snapshot is there.
-    fn report(&self, context: &Context, done: &BackupOutcome, job: Job, ended: &Ended<'_>) -> Result<Code> {
+    fn report(
+        &self,
+        context: &Context,
+        done: &BackupOutcome,
+        job: Job,
+        ended: &Ended<'_>,
+    ) -> Result<Code> {
         let id = done.snapshot.id.to_string();
         self.told(context, done, &id, job, ended)
             .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
@@ -313,14 +319,14 @@ impl Backup {
     fn told(
         &self,
         context: &Context,
-        done: &Done,
+        done: &BackupOutcome,
         id: &str,
         job: Job,
         Ended { options, failed }: &Ended<'_>,
     ) -> Result<Code> {
         let wire = job.wire();
         let cache = options.cache.as_ref().map(|cache| cache.report());
-        let verdict = |wire: &WireReport| network::bottleneck(wire, done.report.elapsed_secs);
+        let verdict = |wire: &NetworkReport| network::bottleneck(wire, done.report.elapsed_secs);
         let saved = Saved {
             report: &done.report,
             id: &id[..8],
@@ -346,8 +352,8 @@ impl Backup {
 
 /// Every field, what the network did, and what the cache was good for.
 fn full_report(
-    report: &Report,
-    wire: Option<&WireReport>,
+    report: &BackupReport,
+    wire: Option<&NetworkReport>,
     cache: Option<&CacheReport>,
 ) -> Vec<String> {
     let mut lines = session_report::lines(report);
@@ -364,7 +370,12 @@ fn full_report(
     lines
 }
 
-fn dry_run(context: &Context, archive: &UnlockedRepository, options: &BackupOptions, missing: bool) -> Result<Code> {
+fn dry_run(
+    context: &Context,
+    archive: &UnlockedRepository,
+    options: &BackupOptions,
+    missing: bool,
+) -> Result<Code> {
     let (out, monitor) = (&context.out, Told::new(&context.out));
     let (mut unwritten, mut bytes_to_read) = (Ok(()), 0_u64);
     let would_read = |entry: &Entry| {

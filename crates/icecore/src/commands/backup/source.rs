@@ -69,7 +69,7 @@ pub(crate) fn node_name(typed: Option<&str>, context: &Context) -> Result<String
     let name =
         named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
     super::flags::parse_node(&name).map_err(|reason| {
-        Failure::usage(format!("'{name}': {reason}")).hint("Give another name with --node")
+        Failure::usage(format!("'{name}': {reason}")).hint("Choose another name: --node NAME")
     })
 }
 

@@ -15,7 +15,10 @@ pub(super) fn check(roots: &[SourceRoot], folders: &[impl AsRef<Path>]) -> Resul
     roots.iter().try_for_each(|root| {
         let path = Path::new(OsStr::from_bytes(&root.source));
         if !folders.iter().any(|folder| path.starts_with(folder)) {
-            return Err(refused(path, "is not below a folder that this machine allows"));
+            return Err(refused(
+                path,
+                "is not in a directory that this machine lets the server back up",
+            ));
         }
         let parent = path.parent().unwrap_or(path).as_os_str().as_bytes();
         let opened = Directory::starting_without_links(parent, &DirectoryHandles::new()).handle();

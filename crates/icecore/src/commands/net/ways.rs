@@ -50,14 +50,17 @@ impl Way {
             from: self.from.clone(),
             to: "the storage server of the domain".to_owned(),
             target: Endpoint { host, port, ..self.target.clone() },
-            hint: "Look whether it runs (icecore server storage-servers), and whether its port is open from here.",
+            hint: "Check that it runs (icecore server storage-servers), and that its port is reachable from here.",
         }
     }
 
     pub(super) fn sends_on(&self) -> Failure {
-        let text = format!("the storage server {} names another", self.target.describe());
+        let text = format!(
+            "the storage server {} directs nodes to another server",
+            self.target.describe()
+        );
         Failure::new(Code::Failed, text)
-            .hint("Only the server may do that. Where the domain lies: icecore server domains")
+            .hint("Only the control server may do that. To see where the domain is stored: icecore server domains")
     }
 
     pub(super) fn failed(&self, error: repository::Error) -> Failure {
@@ -74,13 +77,13 @@ pub(super) fn of_node(context: &Context) -> Result<Way> {
     let node = Node::find(context)?.ok_or_else(|| {
         let known = not_enrolled(context);
         let hint = known.hint.clone().unwrap_or_default();
-        known.hint(format!("{hint}. On the machine of a server: icecore net test --help"))
+        known.hint(format!("{hint}. On a server: icecore net test --help"))
     })?;
     Ok(Way {
         from: format!("node {}", node.identity.agent.node),
         to: "the server".to_owned(),
         target: node.target(context, Purpose::Measure)?,
-        hint: "Look whether the server runs, and whether its port is open from here.",
+        hint: "Check that the server runs, and that its port is reachable from here.",
     })
 }
 
@@ -94,7 +97,7 @@ pub(super) fn of_storage(data: Option<&Path>, context: &Context) -> Result<Way> 
         from: format!("storage server {}", identity.settings.storage),
         to: "the server".to_owned(),
         target: target(host, port, tls, context),
-        hint: "Look whether the server runs, and whether its port is open from here.",
+        hint: "Check that the server runs, and that its port is reachable from here.",
     })
 }
 
@@ -116,7 +119,7 @@ pub(super) fn of_server(
             format!("there is no storage server '{name}'")
         });
         return Err(
-            Failure::new(Code::Failed, what).hint("See which: icecore server storage-servers")
+            Failure::new(Code::Failed, what).hint("To list them: icecore server storage-servers")
         );
     }
     let tls = control_server::tls(&folder)?;
@@ -131,15 +134,17 @@ fn to_storage(
     let name = &storage.name;
     let (Some(host), Some(port), false) = (storage.names.first(), storage.port, storage.revoked)
     else {
-        let why = if storage.revoked { "is revoked" } else { "was never heard of" };
+        let why = if storage.revoked { "is revoked" } else { "has never connected" };
         let text = format!("the storage server '{name}' {why}");
-        return Err(Failure::new(Code::Failed, text).hint("On its machine: icecore storage"));
+        return Err(
+            Failure::new(Code::Failed, text).hint("Start it on its machine: icecore storage")
+        );
     };
     Ok(Way {
         from: "the server".to_owned(),
         to: format!("storage server {name}"),
         target: target(host.clone(), port, tls, context),
-        hint: "On its machine: icecore storage. Is its port open from here?",
+        hint: "Check that it runs (icecore storage), and that its port is reachable from here.",
     })
 }
 

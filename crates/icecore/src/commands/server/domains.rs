@@ -15,7 +15,7 @@ use api::domains::{
 use api::status::Done;
 use serde::Serialize;
 
-/// List the dedup domains.
+/// List dedup domains.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server domains")]
 pub(crate) struct Domains {}
@@ -65,10 +65,10 @@ fn row(domain: &Domain) -> [String; 7] {
     ]
 }
 
-/// Show the key of a managed domain, for maintenance on this machine. Reads the server's own files.
+/// Show the key of a managed domain, for maintenance on this machine. Needs access to the server's files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  ICECORE_PASSWORD=$(icecore server key web-01 --quiet) icecore forget --keep-daily 30 --repo /var/lib/icecore/server/pool/domains/web-01\n\nWho has this key reads all that the domain holds. It is noted in the audit log."
+    after_help = "Example:\n  ICECORE_PASSWORD=$(icecore server key web-01 --quiet) icecore forget --keep-daily 30 --repo /var/lib/icecore/server/pool/domains/web-01\n\nWhoever has this key can read everything in the domain. The audit log records this command."
 )]
 pub(crate) struct Key {
     /// The domain.
@@ -89,7 +89,7 @@ impl Key {
     }
 }
 
-/// List the snapshots of a domain: what of them lies in the clear.
+/// List the snapshots of a domain, with what the server knows of them without a key.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server snapshots web-01")]
 pub(crate) struct Snapshots {
@@ -114,14 +114,16 @@ impl Snapshots {
         if found.damaged == 0 {
             return context.out.summary(Code::Complete, &Count { count: found.snapshots.len() });
         }
-        context
-            .out
-            .note(&format!("{} cannot be read", crate::units::many(found.damaged, "snapshot")));
+        context.out.note(&format!(
+            "{} cannot be read: icecore server check {}",
+            crate::units::many(found.damaged, "snapshot"),
+            self.domain
+        ));
         context.out.summary(Code::Partial, &Count { count: found.snapshots.len() })
     }
 }
 
-/// List who may read which domain beside its own.
+/// List grants: which nodes may read domains of others.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server grants")]
 pub(crate) struct Grants {}
@@ -132,7 +134,7 @@ impl Grants {
         let mut table = Table::new(&[left("NODE"), left("MAY READ"), left("UNTIL")]);
         for grant in &grants {
             context.out.record("grant", grant)?;
-            let end = grant.until.map_or("withdrawn".to_owned(), when);
+            let end = grant.until.map_or("it is withdrawn".to_owned(), when);
             table.row([grant.node.to_string(), grant.domain.to_string(), end]);
         }
         table.print(&context.out)?;
@@ -143,19 +145,19 @@ impl Grants {
     }
 }
 
-/// Let a node read a domain that is not its own: to restore another machine's files onto it.
+/// Allow a node to read a domain that is not its own, to restore files of another machine.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server grant web-02 web-01 --for 1d\n  icecore server ungrant web-02 web-01\n\nThe node can read everything in that domain. Where the server manages the keys it makes one for the node, and removes it when the grant ends; what was read until then stays read."
+    after_help = "Examples:\n  icecore server grant web-02 web-01 --for 1d\n  icecore server ungrant web-02 web-01\n\nThe node can then read everything in that domain. If the server manages the keys, it makes one for the node, and removes it when the grant ends. What the node has read by then, it keeps."
 )]
 pub(crate) struct GrantArgs {
-    /// The node that may read.
+    /// The node.
     #[arg(value_name = "NODE")]
     node: Name,
-    /// The domain that it may read.
+    /// The domain to read.
     #[arg(id = "of", value_name = "DOMAIN")]
     domain: Name,
-    /// For how long: 12h, 7d; without it, until it is withdrawn.
+    /// For how long: 12h, 7d [default: until it is withdrawn].
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse_span)]
     span: Option<u64>,
 }
@@ -167,12 +169,12 @@ impl GrantArgs {
         let grant = Grant { node: self.node.clone(), domain: self.domain.clone(), until };
         let _: Done = reach.post("/grants", &grant)?;
         let end = until.map_or(String::new(), |until| format!(" until {}", when(until)));
-        context.out.line(&format!("{} may read {}{end}", self.node, self.domain))?;
+        context.out.line(&format!("{} may now read {}{end}.", self.node, self.domain))?;
         context.out.summary(Code::Complete, &grant)
     }
 }
 
-/// Withdraw a grant, with the keys that were made for it.
+/// Withdraw a grant, and remove the keys that were made for it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server ungrant web-02 web-01")]
 pub(crate) struct Ungrant {
@@ -187,7 +189,7 @@ pub(crate) struct Ungrant {
 impl Ungrant {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let done: Done = reach.delete(&format!("/grants/{}/{}", self.node, self.domain))?;
-        context.out.line(&format!("{} may no longer read {}", self.node, self.domain))?;
+        context.out.line(&format!("{} may no longer read {}.", self.node, self.domain))?;
         context.out.summary(Code::Complete, &done)
     }
 }

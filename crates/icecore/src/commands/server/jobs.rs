@@ -13,7 +13,7 @@ use api::jobs::{Job, JobState, Jobs};
 use api::status::Done;
 use serde::Serialize;
 
-/// Show the jobs that run, with their rates.
+/// Show running jobs, with their rates.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  icecore server sessions\n  icecore server sessions --json")]
 pub(crate) struct Sessions {}
@@ -34,7 +34,7 @@ impl Sessions {
         jobs.iter().try_for_each(|job| context.out.record("job", job))?;
         running(&jobs).print(&context.out)?;
         if let Some(job) = jobs.first() {
-            context.out.line(&format!("To end one: icecore server cancel {}", job.id))?;
+            context.out.line(&format!("To cancel one: icecore server cancel {}", job.id))?;
         }
         context.out.summary(Code::Complete, &Page { count: jobs.len(), next })
     }
@@ -57,7 +57,7 @@ fn running(jobs: &[Job]) -> Table {
         let progress = &job.progress;
         // A job that was asked to end does so at the next packet.
         let stage =
-            if job.cancelled { "cancelled".to_owned() } else { escape::text(&progress.stage) };
+            if job.cancelled { "canceled".to_owned() } else { escape::text(&progress.stage) };
         table.row([
             job.id.to_string(),
             escape::text(&job.kind),
@@ -79,25 +79,25 @@ fn running(jobs: &[Job]) -> Table {
     after_help = "Examples:\n  icecore server jobs --node web-01\n  icecore server jobs --state failed --limit 20\n  icecore server jobs 17 --json"
 )]
 pub(crate) struct JobsArgs {
-    /// Show this job.
+    /// Show this job with its report.
     #[arg(value_name = "JOB")]
     id: Option<u64>,
-    /// Of this node.
+    /// Only jobs of this node.
     #[arg(long, value_name = "NODE")]
     node: Option<Name>,
-    /// With this domain.
+    /// Only jobs of this domain.
     #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
     domain: Option<String>,
-    /// Of this kind.
+    /// Only jobs of this kind.
     #[arg(long, value_name = "KIND", value_parser = ["backup", "restore"])]
     kind: Option<String>,
-    /// In this state.
+    /// Only jobs in this state.
     #[arg(long, value_name = "STATE", value_parser = ["running", "complete", "failed", "lost"])]
     state: Option<String>,
-    /// With lower numbers than this: the next page.
+    /// Only jobs with lower numbers than this: the next page.
     #[arg(long, value_name = "JOB")]
     before: Option<u64>,
-    /// At most so many.
+    /// Maximum number of jobs.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
 }
@@ -114,7 +114,7 @@ impl JobsArgs {
             context.out.line("No job matches. All of them: icecore server jobs")?;
         }
         if let Some(next) = next {
-            context.out.line(&format!("Older ones: icecore server jobs --before {next}"))?;
+            context.out.line(&format!("Older jobs: icecore server jobs --before {next}"))?;
         }
         context.out.summary(Code::Complete, &Page { count: jobs.len(), next })
     }
@@ -227,7 +227,7 @@ fn field(above: &str, name: &str, value: &str) -> String {
     format!("  {:<40}{value}", escape::text(&format!("{above}{name}")))
 }
 
-/// Ask a running job to end.
+/// Cancel a running job.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server cancel 17")]
 pub(crate) struct Cancel {
@@ -286,8 +286,8 @@ mod tests {
             assert_eq!(end(heading, name), end(row, value), "{heading}\n{row}");
         }
         assert!(!row.contains('\u{1b}'), "{row}");
-        let cancelled = lines(Job { cancelled: true, bytes_per_sec: None, ..job });
-        assert!(cancelled[1].contains(" cancelled "), "{cancelled:?}");
+        let canceled = lines(Job { cancelled: true, bytes_per_sec: None, ..job });
+        assert!(canceled[1].contains(" canceled "), "{canceled:?}");
     }
 
     #[test]

@@ -11,10 +11,10 @@ use api::limits::{Limit, Limits};
 use api::status::Done;
 use serde::Serialize;
 
-/// Limits of bandwidth.
+/// Manage bandwidth limits.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server limit add --network 10.8.0.0/16 --days mon-fri --hours 08:00-18:00 --up 2M\n  icecore server limit add --node laptop-7 --up 1M --down 4M\n  icecore server limit list\n  icecore server limit remove 3\n\nOne for a node goes before one for a network, a smaller network before a larger one, and one with hours before one without. Hours are by the server's clock and may pass midnight."
+    after_help = "Examples:\n  icecore server limit add --network 10.8.0.0/16 --days mon-fri --hours 08:00-18:00 --up 2M\n  icecore server limit add --node laptop-7 --up 1M --down 4M\n  icecore server limit list\n  icecore server limit remove 3\n\nA limit for a node takes precedence over one for a network, a smaller network over a larger one, and a limit with hours over one without. Hours are in the server's time zone and can pass midnight."
 )]
 pub(crate) struct LimitArgs {
     #[command(subcommand)]
@@ -23,9 +23,9 @@ pub(crate) struct LimitArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Add a limit; it holds at once.
+    /// Add a limit. It applies at once.
     Add(Add),
-    /// List the limits.
+    /// List limits.
     List,
     /// Remove a limit.
     Remove {
@@ -37,7 +37,7 @@ enum Action {
 
 #[derive(clap::Args, Debug)]
 struct Add {
-    /// For this node.
+    /// Limit this node.
     #[arg(
         long,
         value_name = "NODE",
@@ -45,19 +45,19 @@ struct Add {
         conflicts_with = "network"
     )]
     node: Option<Name>,
-    /// For who calls from this network, such as 192.0.2.0/24 or 2001:db8::/32.
+    /// Limit nodes that connect from this network, such as 192.0.2.0/24 or 2001:db8::/32.
     #[arg(long, value_name = "NETWORK")]
     network: Option<String>,
-    /// On these days, such as mon-fri or sat,sun.
+    /// Only on these days, such as mon-fri or sat,sun.
     #[arg(long, value_name = "DAYS")]
     days: Option<String>,
-    /// Between these times, such as 08:00-18:00.
+    /// Only between these times, such as 08:00-18:00.
     #[arg(long, value_name = "HOURS")]
     hours: Option<String>,
-    /// Most bytes a second to the server, such as 10M; 0 for no limit.
+    /// Maximum bytes per second to the server, such as 10M; 0 for no limit.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, required_unless_present = "down")]
     up: Option<u64>,
-    /// Most bytes a second from the server.
+    /// Maximum bytes per second from the server.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     down: Option<u64>,
 }
@@ -74,7 +74,7 @@ impl LimitArgs {
             Action::List => list(reach, context),
             Action::Remove { id } => {
                 let done: Done = reach.delete(&format!("/limits/{id}"))?;
-                context.out.line(&format!("removed limit {id}"))?;
+                context.out.line(&format!("Removed limit {id}."))?;
                 context.out.summary(Code::Complete, &done)
             }
         }
@@ -103,7 +103,9 @@ const RATE_MIN: u64 = 1 << 10;
 
 fn parse_rate(text: &str) -> std::result::Result<u64, String> {
     match units::parse_bytes(text)? {
-        rate @ 1..RATE_MIN => Err(format!("{rate} bytes a second; write a unit, such as {rate}M")),
+        rate @ 1..RATE_MIN => {
+            Err(format!("{rate} bytes per second is too little; add a unit, such as {rate}M"))
+        }
         rate => Ok(rate),
     }
 }

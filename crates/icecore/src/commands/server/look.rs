@@ -10,7 +10,7 @@ use crate::{escape, units};
 use api::status::{Audit as Log, Status as Told};
 use serde::Serialize;
 
-/// Show how the server is.
+/// Show server status.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server status")]
 pub(crate) struct Status {}
@@ -49,16 +49,16 @@ pub(super) fn maybe_bytes(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "unknown".to_owned(), units::bytes)
 }
 
-/// Show who did what, and check that nothing of it was changed.
+/// Show the audit log, and verify that it was not changed.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server audit\n  icecore server audit --limit 1000 --json\n\nThe last line has the hash of the newest entry. LiveIdentity elsewhere, it shows later whether the end was cut off."
+    after_help = "Examples:\n  icecore server audit\n  icecore server audit --limit 1000 --json\n\nThe last line contains the hash of the newest entry. Keep it elsewhere: it shows later whether entries were cut off at the end."
 )]
 pub(crate) struct Audit {
-    /// With lower numbers than this.
+    /// Only entries with lower numbers than this.
     #[arg(long, value_name = "ENTRY")]
     before: Option<u64>,
-    /// At most so many.
+    /// Maximum number of entries.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
 }
@@ -95,9 +95,10 @@ impl Audit {
         table.print(&context.out)?;
         if let Some(id) = log.broken_at {
             let message =
-                format!("the audit log was changed: entry {id} does not fit the one before");
-            return Err(Failure::new(Code::Failed, message)
-                .hint("Somebody could write the catalog. Compare with a backup of it."));
+                format!("the audit log was changed: entry {id} does not match the one before it");
+            return Err(Failure::new(Code::Failed, message).hint(
+                "Somebody had write access to the catalog. Compare it with a backup of it.",
+            ));
         }
         context.out.line(&format!(
             "{}, unchanged since they were written; hash of the newest: {}",

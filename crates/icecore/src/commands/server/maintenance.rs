@@ -13,10 +13,10 @@ use repository::local::LocalStorage;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Check a domain without its keys: checksums, and that nothing is missing. Reads the server's own files.
+/// Check a domain without its keys: checksums, and that nothing is missing. Needs access to the server's files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore server check web-01\n\nThe server may run or not. Whether what is sealed is what it should be, only a node with the key can say: icecore check"
+    after_help = "Example:\n  icecore server check web-01\n\nThe server can be running or not. Only a node with the key can verify the encrypted content: icecore check"
 )]
 pub(crate) struct Check {
     /// The domain.
@@ -24,10 +24,10 @@ pub(crate) struct Check {
     domain: Name,
 }
 
-/// Give back the space of what was forgotten in a domain, without its keys. Works on the server's own files.
+/// Free the space of forgotten snapshots in a domain, without its keys. Needs access to the server's files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server reclaim web-01 --dry-run\n  icecore server reclaim web-01 --wait 10m\n\nThe server may run or not; while a node backs up to the domain, it is refused, or waits with --wait. When a snapshot that nobody forgot has lost its file, nothing is removed."
+    after_help = "Examples:\n  icecore server reclaim web-01 --dry-run\n  icecore server reclaim web-01 --wait 10m\n\nThe server can be running or not. While a node backs up to the domain, the command fails, or waits with --wait. If a snapshot that nobody forgot has lost its file, nothing is removed."
 )]
 pub(crate) struct Reclaim {
     /// The domain.
@@ -37,10 +37,10 @@ pub(crate) struct Reclaim {
     how: Reclaiming,
 }
 
-/// Forget snapshots of a domain whose keys the server manages, with the server's own key. Works on the server's own files.
+/// Forget snapshots of a managed domain, with the server's key. Needs access to the server's files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server forget web-01 --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run\n  icecore server forget web-01 --keep-within 90d --prune --wait 10m\n\nThe rules are those of: icecore forget --help. The server may run or not; while a node backs up to the domain, it is refused."
+    after_help = "Examples:\n  icecore server forget web-01 --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run\n  icecore server forget web-01 --keep-within 90d --prune --wait 10m\n\nFor the retention rules, see: icecore forget --help. The server can be running or not. While a node backs up to the domain, the command fails, or waits with --wait."
 )]
 pub(crate) struct ForgetIn {
     /// The domain.
@@ -61,7 +61,7 @@ impl ForgetIn {
             let opened = UnlockedRepository::open(Arc::new(storage), SlotSecret::Recovery(*secret));
             opened.map_err(|error| Failure::from(error).at(&place))
         };
-        let reclaim = format!("afterwards: icecore server reclaim {}", self.domain);
+        let reclaim = format!(": icecore server reclaim {} (or use --prune)", self.domain);
         self.forget.run_in(context, open, &reclaim)
     }
 
@@ -72,13 +72,13 @@ impl ForgetIn {
         let mut failure = Failure::from(error);
         if is_there {
             failure.hint = Some(format!(
-                "Print its key here: icecore server key {0}; and use it on that machine: ICECORE_PASSWORD=KEY icecore forget --repo DATA/pool/domains/{0} --keep-daily 7 --dry-run",
+                "Print its key on this machine: icecore server key {0}. Then use it on that machine: ICECORE_PASSWORD=KEY icecore forget --repo DATA/pool/domains/{0} --keep-daily 7 --dry-run",
                 self.domain
             ));
         }
         if is_of_nodes {
             failure.hint = Some(format!(
-                "With its recovery key: icecore forget --repo DATA/pool/domains/{} --password-file FILE; or from a node that may: icecore server allow-forget NODE",
+                "With its recovery key: icecore forget --repo DATA/pool/domains/{} --password-file FILE. Or from a node that is allowed to: icecore server allow-forget NODE",
                 self.domain
             ));
         }

@@ -13,7 +13,7 @@ use api::nodes::{ForgetPermission, ForgetScope, Node, Nodes as Listed};
 use api::status::Done;
 use serde::Serialize;
 
-/// List the nodes.
+/// List nodes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  icecore server nodes\n  icecore server nodes --json")]
 pub(crate) struct Nodes {}
@@ -78,16 +78,16 @@ fn row(node: &Node) -> [String; 7] {
     ]
 }
 
-/// Revoke a node or storage server: it is let in no more, its sessions end.
+/// Revoke a node or storage server: access denied, sessions closed.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server revoke web-01\n  icecore server revoke disk-1 --storage\n\nWhat it stored stays. The machine can become a node again with a new token."
+    after_help = "Examples:\n  icecore server revoke web-01\n  icecore server revoke disk-1 --storage\n\nIts backups stay. The machine can enroll again with a new token."
 )]
 pub(crate) struct Revoke {
     /// The node.
     #[arg(value_name = "NODE")]
     node: Name,
-    /// It is a storage server: it ends by itself, and nodes are not sent there any more.
+    /// Revoke a storage server: it stops, and nodes are no longer directed to it.
     #[arg(long)]
     storage: bool,
 }
@@ -96,29 +96,31 @@ impl Revoke {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let what = if self.storage { "storage-servers" } else { "nodes" };
         let done: Done = reach.post(&format!("/{what}/{}/revoke", self.node), &())?;
-        context.out.line(&format!("revoked {}", self.node))?;
+        context
+            .out
+            .line(&format!("Revoked {}: access is denied, sessions are closed.", self.node))?;
         context.out.summary(Code::Complete, &done)
     }
 }
 
-/// Let a node forget snapshots of its domain from afar: those that the server received from it.
+/// Allow a node to forget snapshots remotely: those that the server received from it.
 ///
-/// Without this a node removes nothing. The domain must be one whose keys only its nodes know; what is to be forgotten is
-/// signed with a full key of it.
+/// Without this permission, nodes remove nothing. The domain must have client keys, and the node must sign with a full key
+/// of the domain.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server allow-forget db-01\n  icecore server allow-forget db-01 --all\n\nWho breaks into such a node can remove its backups. Prefer to forget on the server, and keep a second copy."
+    after_help = "Examples:\n  icecore server allow-forget db-01\n  icecore server allow-forget db-01 --all\n\nWhoever breaks into such a node can remove its backups. It is safer to forget on the server, and to keep a second copy."
 )]
 pub(crate) struct AllowForget {
     /// The node.
     #[arg(value_name = "NODE")]
     node: Name,
-    /// Also those of other nodes of its domain.
+    /// Also the snapshots of other nodes of its domain.
     #[arg(long)]
     all: bool,
 }
 
-/// Let a node forget no more.
+/// Withdraw the permission to forget snapshots.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server deny-forget db-01")]
 pub(crate) struct DenyForget {
@@ -132,7 +134,7 @@ impl AllowForget {
         let scope = if self.all { ForgetScope::Domain } else { ForgetScope::Own };
         let which = if self.all { "all snapshots of its domain" } else { "its own snapshots" };
         set(reach, &self.node, scope)?;
-        context.out.line(&format!("{} may forget {which}", self.node))?;
+        context.out.line(&format!("{} may now forget {which}.", self.node))?;
         context.out.summary(Code::Complete, &ForgetPermission { scope })
     }
 }
@@ -141,7 +143,7 @@ impl DenyForget {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let scope = ForgetScope::None;
         set(reach, &self.node, scope)?;
-        context.out.line(&format!("{} may no longer forget snapshots", self.node))?;
+        context.out.line(&format!("{} may no longer forget snapshots.", self.node))?;
         context.out.summary(Code::Complete, &ForgetPermission { scope })
     }
 }
@@ -151,7 +153,7 @@ fn set(reach: &Reach, node: &Name, scope: ForgetScope) -> Result<()> {
     Ok(())
 }
 
-/// Forget a node. Its domain and what it stored stay.
+/// Remove a node from the list. Its domain and its backups stay.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server remove web-01")]
 pub(crate) struct Remove {
@@ -163,7 +165,7 @@ pub(crate) struct Remove {
 impl Remove {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let done: Done = reach.delete(&format!("/nodes/{}", self.node))?;
-        context.out.line(&format!("removed {}; what it stored is still there", self.node))?;
+        context.out.line(&format!("Removed {}. Its backups are still there.", self.node))?;
         context.out.summary(Code::Complete, &done)
     }
 }

@@ -19,19 +19,19 @@ pub(crate) const THREADS_WITHIN: Duration = Duration::from_secs(2);
 /// How the server is started.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Start {
-    /// Listen at this address and port.
+    /// Address and port to listen on.
     #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:8477")]
     listen: SocketAddr,
-    /// A further name or address by which machines call it; the first is what they are told.
+    /// Another name or address of this server. Nodes are told the first one.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
-    /// Give all connections socket buffers of this size, instead of leaving them to the system.
+    /// Size of the socket buffers of all connections [default: chosen by the system].
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     socket_buffer: Option<u64>,
-    /// Delete jobs and commands from the lists so long after they ended.
+    /// Delete ended jobs and commands from the lists after this time.
     #[arg(long, value_name = "TIME", default_value = "400d", value_parser = crate::time::parse_span)]
     keep_jobs: u64,
-    /// How much the log tells.
+    /// Log level.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     log: String,
 }
@@ -57,12 +57,13 @@ impl Start {
         let listener = transport::socket::listen(self.listen, self.buffer_bytes());
         let listener = listener.map_err(|error| {
             let failure =
-                Failure::new(Code::Failed, format!("cannot listen at {}: {error}", self.listen));
-            failure.hint("Another program may have this port: give another one with --listen")
+                Failure::new(Code::Failed, format!("cannot listen on {}: {error}", self.listen));
+            failure
+                .hint("Another program may use this port. Choose another one: --listen ADDR:PORT")
         })?;
         control.listens_at(listener.local_addr()?)?;
         context.out.line(&format!("serving {}", control.address()))?;
-        context.out.line("To add a machine: icecore server token NODE")?;
+        context.out.line("To add a node: icecore server token NODE")?;
         context.out.flush()?;
         let receipts = control
             .receipts()

@@ -13,7 +13,7 @@ use crate::units;
 use api::storage_servers::{StorageServer, StorageServers};
 use serde::Serialize;
 
-/// List the further storage servers.
+/// List storage servers.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Example:\n  icecore server storage-servers\n\nTo add one: icecore server token NAME --storage"

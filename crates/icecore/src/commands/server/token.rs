@@ -10,50 +10,50 @@ use api::Name;
 use api::enroll::{IssuedToken, KeyMode, NewToken, Role};
 use api::storage_servers::{IssuedStorageServerToken, NewStorageServerToken};
 
-/// Make a token with which one machine enrolls, once, as NODE or storage server.
+/// Create a token that enrolls one machine, once, as a node or storage server.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n\nA token of a node that exists gives its place to the machine that enrolls: what was issued to the one before is good no more."
+    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n\nIf the node exists already, the machine that enrolls replaces it: the certificates of the earlier machine become invalid."
 )]
 pub(crate) struct TokenArgs {
-    /// The node's name: a-z, 0-9, '.', '_', '-'.
+    /// Name of the node: a-z, 0-9, '.', '_', '-'.
     #[arg(value_name = "NODE")]
     node: Name,
-    /// Store in this dedup domain instead of one of its own. Nodes of one domain share what they store, and must trust
-    /// each other: each can find out whether another has stored a certain piece of data, and can store a piece that
-    /// spoils later backups of the same data by others (readers notice, the piece is lost).
+    /// Dedup domain of the node [default: its own]. Nodes of one domain share their stored data and must trust each other:
+    /// each can find out whether another one has stored certain data, and can store a false chunk that damages later
+    /// backups of the same data by others (a restore detects it, but the chunk is lost).
     #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
     domain: Option<String>,
-    /// Who knows the keys of a new domain.
+    /// Who has the keys of a new domain.
     #[arg(long, value_enum, default_value = "managed")]
     keys: Keys,
-    /// The node backs up, and can read nothing back.
+    /// The node can back up, but not read.
     #[arg(long)]
     write_only: bool,
-    /// The machine becomes a storage server of this name, which holds the repositories of some domains.
+    /// Enroll a storage server with this name, which holds the repositories of some domains.
     #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "privacy", "parity"])]
     storage: bool,
-    /// The storage server that holds the domain, when the domain is made; this server when it is not given.
+    /// Storage server that holds a new domain [default: this server].
     #[arg(long, value_name = "STORAGE")]
     on: Option<Name>,
-    /// What sizes of chunks may tell who sees the storage, when the domain is made; `hardened` cuts so that nothing of
-    /// the key leaks. Without it: standard. It cannot be changed later.
+    /// Privacy of a new domain: what chunk sizes reveal to an observer of the storage. With `hardened` they reveal nothing
+    /// about the key. Cannot be changed later [default: standard].
     #[arg(long, value_enum)]
     privacy: Option<Privacy>,
-    /// Parity of the domain in per cent, when it is made: it makes rotten sectors good again. 1 to 25, or 0 for none.
+    /// Parity of a new domain in percent, to repair damaged sectors: 1 to 25, or 0 for none.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=25))]
     parity: Option<u32>,
-    /// How long the token is good: 15min, 1h, 7d; at most 30d.
+    /// How long the token is valid: 15min, 1h, 7d; at most 30d.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_valid)]
     valid: u64,
 }
 
-/// Who knows the keys of a domain.
+/// Who has the keys of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Keys {
-    /// The server makes them and keeps a sealed copy: another node can restore when this one is lost.
+    /// The server makes the keys and keeps an encrypted copy: if the node is lost, another one can restore.
     Managed,
-    /// Only the node: the server cannot read, and nobody can help when they are lost.
+    /// Only the node has the keys: the server cannot read the backups, and nobody can help if the keys are lost.
     Client,
 }
 
@@ -74,11 +74,12 @@ impl TokenArgs {
         };
         let made: IssuedToken = reach.post("/tokens", &new)?;
         if made.replaces {
-            context
-                .out
-                .remark(&format!("there is a node '{}': enrolling takes its place", made.node));
+            context.out.remark(&format!(
+                "node '{}' exists already: the machine that enrolls replaces it",
+                made.node
+            ));
         }
-        context.out.line(&format!("Type this on {}, before {}:", made.node, when(made.expires)))?;
+        context.out.line(&format!("Run this on {}, before {}:", made.node, when(made.expires)))?;
         context.out.print(&format!("icecore agent enroll {} {}", made.server, made.token))?;
         context.out.summary(Code::Complete, &made)
     }
@@ -91,12 +92,14 @@ impl TokenArgs {
         let made: IssuedStorageServerToken = reach.post("/storage-server-tokens", &new)?;
         let name = &made.storage;
         if made.replaces {
-            let note = format!("there is a storage server '{name}': enrolling takes its place");
+            let note = format!(
+                "storage server '{name}' exists already: the machine that enrolls replaces it"
+            );
             context.out.remark(&note);
         }
         let end = when(made.expires);
         context.out.line(&format!(
-            "Type this on {name}, before {end}, with the name by which nodes call it:"
+            "Run this on {name}, before {end}, with the host name that nodes will use:"
         ))?;
         let (server, token) = (&made.server, &made.token);
         context.out.print(&format!("icecore storage enroll {server} {token} --name HOST"))?;
@@ -112,7 +115,7 @@ fn parse_valid(text: &str) -> std::result::Result<u64, String> {
     if (1..=30 * 86_400).contains(&secs) {
         return Ok(secs);
     }
-    Err("a token is good for 30 days at most; write 15min, 1h or 7d".to_owned())
+    Err("a token is valid for 30 days at most; write 15min, 1h or 7d".to_owned())
 }
 
 #[cfg(test)]

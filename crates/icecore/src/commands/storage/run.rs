@@ -23,13 +23,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How the storage server is started.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Start {
-    /// Listen at this address and port, and not where enrolling said.
+    /// Address and port to listen on [default: as given at enrollment].
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Give all connections socket buffers of this size, instead of leaving them to the system.
+    /// Size of the socket buffers of all connections [default: chosen by the system].
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     socket_buffer: Option<u64>,
-    /// How much the log tells.
+    /// Log level.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     log: String,
 }
@@ -62,8 +62,8 @@ impl Start {
     ) -> Result<Code> {
         let buffer_bytes = self.socket_buffer.unwrap_or(0) as usize;
         let listener = transport::socket::listen(listen, buffer_bytes).map_err(|error| {
-            Failure::new(Code::Failed, format!("cannot listen at {listen}: {error}"))
-                .hint("Another program may have this port: give another one with --listen")
+            Failure::new(Code::Failed, format!("cannot listen on {listen}: {error}"))
+                .hint("Another program may use this port. Choose another one: --listen ADDR:PORT")
         })?;
         let at = listener.local_addr()?;
         storing.listens_at(at.port());
@@ -103,15 +103,15 @@ async fn tell(storing: Arc<StorageServer>) -> Failure {
                 return Failure::new(Code::NotAllowed, message).hint(hint);
             }
             Ok(Err(ControlServerError::Unreachable(why))) if !was_away => {
-                tracing::warn!(why, "the control server is away");
+                tracing::warn!(why, "the control server is unreachable");
                 was_away = true;
             }
             Ok(Ok(())) if was_away => {
-                tracing::info!("the control server is there again");
+                tracing::info!("the control server is reachable again");
                 was_away = false;
             }
             Ok(_) => {}
-            Err(error) => tracing::error!(%error, "news could not be told"),
+            Err(error) => tracing::error!(%error, "the heartbeat failed"),
         }
     }
 }
@@ -122,5 +122,5 @@ fn now_secs() -> i64 {
 
 /// It is good for days still, and the next look tries again.
 fn not_renewed(error: &access::Error) {
-    tracing::error!(%error, "the certificate cannot be renewed");
+    tracing::error!(%error, "cannot renew the certificate");
 }

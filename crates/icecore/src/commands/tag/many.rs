@@ -21,19 +21,19 @@ pub(super) struct Many {
     /// Remove these tags.
     #[arg(long, value_name = "TAG[,TAG]", value_delimiter = ',', value_parser = parse_tag)]
     remove: Vec<String>,
-    /// Give these tags instead of all others.
+    /// Replace all tags with these.
     #[arg(long, value_name = "TAG[,TAG]", value_delimiter = ',', value_parser = parse_tag, conflicts_with_all = ["add", "remove"])]
     set: Vec<String>,
-    /// Of this node.
+    /// Only snapshots of this node.
     #[arg(long, alias = "host", value_name = "NAME")]
     node: Option<String>,
-    /// Of this path; given several times: of all of them.
+    /// Only snapshots of this path. If given several times: of all of these paths.
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<String>,
-    /// That have this tag; given several times: all of them.
+    /// Only snapshots with this tag. If given several times: with all of these tags.
     #[arg(long = "with-tag", alias = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// These, by name.
+    /// The snapshots.
     #[arg(value_name = "SNAP")]
     snapshots: Vec<String>,
 }
@@ -66,7 +66,7 @@ impl Many {
         }
         let count = Count { changed, unchanged: meant.len() - changed };
         context.out.line(&format!(
-            "changed the tags of {}; {} had them so already",
+            "Changed the tags of {}; {} had these tags already",
             units::many(changed as u64, "snapshot"),
             units::count(count.unchanged as u64)
         ))?;
@@ -83,9 +83,9 @@ impl Many {
         let failed = |what: &str| Err(Failure::usage(what).hint(example));
         let is_change = [&self.add, &self.remove, &self.set].iter().any(|tags| !tags.is_empty());
         match (self.snapshots.is_empty(), self.filter().is_any()) {
-            _ if !is_change => failed("no tags were given to add, remove or set"),
-            (true, false) => failed("no snapshot was named, and none was chosen"),
-            (false, true) => failed("snapshots are named or chosen, not both"),
+            _ if !is_change => failed("no tags given to add, remove or set"),
+            (true, false) => failed("no snapshot named or selected"),
+            (false, true) => failed("name snapshots or select them, not both"),
             _ => Ok(()),
         }
     }
@@ -117,7 +117,7 @@ impl Many {
 
 fn tell(context: &Context, snapshot: &Snapshot, snapshot_id: &str) -> Result<()> {
     let (previous_id, snapshot_id) = (snapshot.id().to_string(), snapshot_id.to_owned());
-    let text = format!("snapshot {} is now {}", &previous_id[..8], &snapshot_id[..8]);
+    let text = format!("Snapshot {} is now {}", &previous_id[..8], &snapshot_id[..8]);
     if context.out.quiet && !context.out.json {
         return Ok(());
     }
