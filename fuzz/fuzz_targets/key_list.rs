@@ -38,8 +38,8 @@ fn house() -> &'static House {
             slots.push((slot_info(&slot).expect("a slot").id, slot));
         }
         let entries = slots.iter().map(|(_, slot)| slot_info(slot).expect("a slot").entry());
-        let list = KeyList::new(material.repository).with(entries, 1).expect("fits");
-        let list = list.without(&[slots[2].0], 7, 2);
+        let list = KeyList::new(material.repository).with_entries(entries, 1).expect("fits");
+        let list = list.without_keys(&[slots[2].0], 7, 2);
         let good = list.sign(&material, &slots, &mut random).expect("signed");
         House { material, good, slot: slots.swap_remove(1).1 }
     })
@@ -68,5 +68,5 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
     let list = SignedKeyList::verify(&house.good, &root, repository).expect("its own");
     let reader = open_slot(&house.slot, SECRET).expect("its own").1.reader.expect("reads");
-    assert!(reader.following(&list).expect("sound").is_some());
+    assert!(reader.with_delivery(&list).expect("sound").is_some());
 });

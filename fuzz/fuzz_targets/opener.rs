@@ -6,7 +6,7 @@ use crypto::{
     Cipher, KdfParams, KeyMaterial, KeyRing, NewSlot, Role, SlotSecret, create_slot, open_slot,
 };
 use format::record::{RecordKind, verify};
-use seal::{Block, Opener, Packer, Sealer};
+use seal::{Block, Opener, BlockCompressor, Sealer};
 use std::sync::OnceLock;
 
 struct Good {
@@ -45,11 +45,11 @@ fn good() -> &'static Good {
             block.push_chunk(ring.writer.ids.chunk_id(chunk), chunk);
         }
         let mut record = Sealer::empty_record();
-        let mut packer = Packer::new(seal::Level::Fixed(1)).expect("a packer");
+        let mut packer = BlockCompressor::new(seal::Level::Fixed(1)).expect("a packer");
         sealer.seal_block(&mut block, &mut packer, &mut record).expect("a record");
         let session = sealer.session_record().to_bytes();
         let opener = Opener::new(ring.reader.expect("a reader"));
-        opener.learn(verify(&session).expect("a session").clear).expect("its key");
+        opener.learn_session(verify(&session).expect("a session").clear).expect("its key");
         Good { opener, session, record: record.to_bytes() }
     })
 }
@@ -57,11 +57,11 @@ fn good() -> &'static Good {
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let good = good();
     let mut unpacker = zstd::bulk::Decompressor::new().expect("memory");
-    assert!(good.opener.learn(bytes).is_err(), "no session comes from nowhere");
+    assert!(good.opener.learn_session(bytes).is_err(), "no session comes from nowhere");
     let mut session = verify(&good.session).expect("good").clear.to_vec();
     session.iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
     let is_good = session == verify(&good.session).expect("good").clear;
-    assert_eq!(good.opener.learn(&session).is_ok(), is_good);
+    assert_eq!(good.opener.learn_session(&session).is_ok(), is_good);
 
     assert!(
         good.opener.open(&mut bytes.to_vec(), &mut unpacker).is_err(),

@@ -62,7 +62,7 @@ fn entry(step: &Step<'_>, kind: Kind) -> Entry {
     let attributes = Attributes {
         uid: u32::from(step.flags >> 4) * 1000,
         xattrs,
-        ..Attributes::plain(kind, step.mode & 0o7777)
+        ..Attributes::new(kind, step.mode & 0o7777)
     };
     let content = match step.bytes {
         [] => Content::None,
@@ -75,7 +75,7 @@ fn entry(step: &Step<'_>, kind: Kind) -> Entry {
         links: 1 + u32::from(step.flags & 2),
         rdev: u64::from(step.flags),
         content,
-        ..Entry::plain(
+        ..Entry::new(
             &path(&step.path[..1 + usize::from(step.names % 3)]),
             Arc::new(attributes),
         )

@@ -179,8 +179,8 @@ SABOTAGES = {
         "entry.role.needs_deliveries() && entry.epoch < self.epoch",
         test("client", "a_removed_slot_that_is_put_back_gets_no_secret_at_the_next_removal")),
     "numbers of key epochs are believed of what opens": (
-        "crates/client/src/rebuild.rs", "blocks.opener().learn(sealed).is_ok()",
-        "blocks.opener().learn(sealed).is_ok() || true",
+        "crates/client/src/rebuild.rs", "blocks.opener().learn_session(sealed).is_ok()",
+        "blocks.opener().learn_session(sealed).is_ok() || true",
         test("client", "numbers_that_the_storage_writes_into_records_are_not_believed")),
     "a server takes no session of an old key epoch": (
         "crates/server/src/data/key_list.rs", "Some(list) if list.epoch() != sealed =>",

@@ -38,7 +38,7 @@ impl Params {
     pub const DEFAULT: Self = Self { min: 32 << 10, average: 128 << 10, max: 512 << 10 };
 
     /// Whether [`Chunker::new`] takes them; check what comes from a file.
-    pub fn are_valid(self) -> bool {
+    pub fn is_valid(self) -> bool {
         let ordered = self.min <= self.average / 2 && self.average <= self.max / 2;
         let bounded = self.min as usize >= WINDOW && self.max <= MAX_CHUNK_LEN;
         ordered && bounded && self.average.is_power_of_two() && self.average >= 256
@@ -89,7 +89,7 @@ impl Chunker {
     /// # Panics
     /// When `params` are not [valid](Params::are_valid).
     pub fn new(privacy: Privacy, key: &[u8; 32], params: Params) -> Self {
-        assert!(params.are_valid(), "chunk sizes must be checked before: {params:?}");
+        assert!(params.is_valid(), "chunk sizes must be checked before: {params:?}");
         let kind = match privacy {
             Privacy::Standard => Kind::Standard(Arc::new(Gear::new(key, params))),
             Privacy::Hardened => Kind::Hardened(Arc::new(Hardened::new(key, params))),

@@ -147,8 +147,8 @@ fn threads_may_share_a_chunker() {
 
 #[test]
 fn senseless_sizes_are_told() {
-    let valid = |min, average, max| Params { min, average, max }.are_valid();
-    assert!(Params::DEFAULT.are_valid() && SMALL.are_valid());
+    let valid = |min, average, max| Params { min, average, max }.is_valid();
+    assert!(Params::DEFAULT.is_valid() && SMALL.is_valid());
     assert!(!valid(63, 512, 2048));
     assert!(!valid(512, 512, 2048));
     assert!(!valid(128, 500, 2048));

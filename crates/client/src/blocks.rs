@@ -7,7 +7,7 @@ use crypto::IdKey;
 use format::record;
 use ids::{ContainerNo, ObjectId, RecordLocation, SessionId};
 use repository::store::Store;
-use seal::{Opened, Opener};
+use seal::{OpenedBlock, Opener};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +28,7 @@ pub(crate) struct BlockCache {
 #[derive(Default)]
 struct CachedBlocks {
     /// Latest first.
-    blocks: VecDeque<(RecordLocation, Arc<Opened>)>,
+    blocks: VecDeque<(RecordLocation, Arc<OpenedBlock>)>,
     bytes: usize,
 }
 
@@ -64,7 +64,11 @@ impl BlockCache {
     }
 
     /// The record that holds `id`.
-    pub(crate) fn find_record(&self, id: &ObjectId, scratch: &mut Scratch) -> Result<Arc<Opened>> {
+    pub(crate) fn find_record(
+        &self,
+        id: &ObjectId,
+        scratch: &mut Scratch,
+    ) -> Result<Arc<OpenedBlock>> {
         if let Some(opened) = self.cached_with(id) {
             return Ok(opened);
         }
@@ -87,7 +91,11 @@ impl BlockCache {
     }
 
     /// Reads and opens the record at `place`; nothing is kept.
-    pub(crate) fn open_at(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<Opened> {
+    pub(crate) fn open_at(
+        &self,
+        place: RecordLocation,
+        scratch: &mut Scratch,
+    ) -> Result<OpenedBlock> {
         self.store.read(place, &mut scratch.bytes)?;
         self.open_or_heal(place, scratch)
     }
@@ -97,7 +105,7 @@ impl BlockCache {
         &self,
         place: RecordLocation,
         scratch: &mut Scratch,
-    ) -> Result<Arc<Opened>> {
+    ) -> Result<Arc<OpenedBlock>> {
         let opened = Arc::new(self.open_at(place, scratch)?);
         self.cache(place, &opened);
         Ok(opened)
@@ -114,7 +122,7 @@ impl BlockCache {
     }
 
     /// The record that holds `id`, if it is one of those kept.
-    fn cached_with(&self, id: &ObjectId) -> Option<Arc<Opened>> {
+    fn cached_with(&self, id: &ObjectId) -> Option<Arc<OpenedBlock>> {
         let mut cached = self.lock();
         let at = cached.blocks.iter().position(|(_, opened)| opened.ids.contains(id))?;
         let block = cached.blocks.remove(at)?;
@@ -125,7 +133,7 @@ impl BlockCache {
 
     /// Opens the record that was read from `place`; when it does not open, its container may have
     /// parity that makes it good.
-    fn open_or_heal(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<Opened> {
+    fn open_or_heal(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<OpenedBlock> {
         match self.open_fetched(place, scratch) {
             Err(_) if self.store.heal(place, &mut scratch.bytes) => {
                 self.open_fetched(place, scratch)
@@ -140,22 +148,26 @@ impl BlockCache {
         container: ContainerNo,
         bytes: &mut [u8],
         scratch: &mut Scratch,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedBlock> {
         let session = record::split(bytes)?.header.session;
-        if !self.opener.knows(&session) {
+        if !self.opener.knows_session(&session) {
             self.learn(&session, container)?;
         }
         self.open_known(bytes, scratch)
     }
 
     /// Opens the bytes of a record whose session is known; they are used up.
-    pub(crate) fn open_known(&self, bytes: &mut [u8], scratch: &mut Scratch) -> Result<Opened> {
+    pub(crate) fn open_known(
+        &self,
+        bytes: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<OpenedBlock> {
         Ok(self.opener.open(bytes, &mut scratch.unpacker)?)
     }
 
-    fn open_fetched(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<Opened> {
+    fn open_fetched(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<OpenedBlock> {
         let session = record::split(&scratch.bytes)?.header.session;
-        if !self.opener.knows(&session) {
+        if !self.opener.knows_session(&session) {
             self.learn(&session, place.container)?;
         }
         Ok(self.opener.open(&mut scratch.bytes, &mut scratch.unpacker)?)
@@ -184,7 +196,7 @@ impl BlockCache {
     /// is damaged, the snapshot file of that session still has it (`docs/FORMAT.md`, section 15).
     fn learn(&self, session: &SessionId, container: ContainerNo) -> Result<()> {
         let here = self.learn_sessions(container);
-        if self.opener.knows(session) || self.learn_healed(session, container)? {
+        if self.opener.knows_session(session) || self.learn_healed(session, container)? {
             return Ok(());
         }
         for stored in
@@ -201,10 +213,10 @@ impl BlockCache {
     /// Learns the key of `session` from the parity of a container that lost both its key records.
     fn learn_healed(&self, session: &SessionId, container: ContainerNo) -> Result<bool> {
         let _ = self.learn_from(&self.store.session_keys(container, true)?);
-        Ok(self.opener.knows(session))
+        Ok(self.opener.knows_session(session))
     }
 
-    fn cache(&self, place: RecordLocation, opened: &Arc<Opened>) {
+    fn cache(&self, place: RecordLocation, opened: &Arc<OpenedBlock>) {
         if self.is_cached(place) {
             return;
         }
@@ -224,7 +236,7 @@ impl BlockCache {
 }
 
 /// The objects of a record whose content is another than their names say.
-pub(crate) fn misnamed(ids: &IdKey, opened: &Opened) -> impl Iterator<Item = ObjectId> {
+pub(crate) fn misnamed(ids: &IdKey, opened: &OpenedBlock) -> impl Iterator<Item = ObjectId> {
     let is_named = |at: usize, id: &ObjectId| {
         let payload = opened.payload(at);
         let name = match opened.page_head(at) {

@@ -96,7 +96,7 @@ pub(crate) fn merge_blocks(
     if result.is_empty() {
         return None;
     }
-    if !gathered.is_full_for(result.bytes(), target_bytes) && gathered.can_take(&result) {
+    if !gathered.is_full_for(result.bytes(), target_bytes) && gathered.has_room_for(&result) {
         gathered.append(&mut result);
         return None;
     }

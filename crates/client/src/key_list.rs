@@ -90,10 +90,10 @@ impl KeyListReader {
     /// Learns a session key. When it was sealed in a later key epoch than `opener` reads, the list has
     /// the secret of that epoch.
     pub(crate) fn learn(&self, opener: &Opener, sealed: &[u8]) -> Result<()> {
-        match opener.learn(sealed) {
+        match opener.learn_session(sealed) {
             Err(seal::Error::Crypto(crypto::Error::LaterEpoch { epoch, .. })) => {
                 self.follow(opener, epoch)?;
-                opener.learn(sealed).map_err(later)
+                opener.learn_session(sealed).map_err(later)
             }
             learned => Ok(learned?),
         }
@@ -104,11 +104,11 @@ impl KeyListReader {
         if self.state.lock().closed.is_some_and(|closed| epoch <= closed) {
             return Ok(());
         }
-        opener.follow(&*self.list()?)?;
-        if opener.newest() < epoch {
-            opener.follow(&*self.refresh()?)?;
+        opener.learn_delivery(&*self.list()?)?;
+        if opener.latest_epoch() < epoch {
+            opener.learn_delivery(&*self.refresh()?)?;
         }
-        if opener.newest() < epoch {
+        if opener.latest_epoch() < epoch {
             self.state.lock().closed = Some(epoch);
         }
         Ok(())

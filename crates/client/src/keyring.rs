@@ -61,7 +61,7 @@ impl UnlockedRepository {
         let lease = self.lease("key add")?;
         let list = self.refresh_key_list()?;
         let (info, slot) = new_slot(material, &new(list.epoch()), secret, kdf, &self.environment)?;
-        let next = KeyList::clone(&list).with([info.entry()], self.now_secs())?;
+        let next = KeyList::clone(&list).with_entries([info.entry()], self.now_secs())?;
         self.put_key_list(&lease, &next, material)?;
         self.local()?.put_key_slot(&lease, info.id, &slot)?;
         Ok(info.id)
@@ -89,7 +89,7 @@ impl UnlockedRepository {
         }
         let mut next = KeyList::clone(&list);
         if is_live {
-            next = next.without(&[id], self.last_number()?, self.now_secs());
+            next = next.without_keys(&[id], self.last_number()?, self.now_secs());
             self.put_key_list(&lease, &next, material)?;
         }
         self.local()?.remove_key_slot(&lease, id)?;
@@ -120,7 +120,7 @@ impl UnlockedRepository {
         // Each under its name: a list of the folder may be of the past.
         let local = self.local()?;
         let slot = |id| Ok(local.key_slot(id)?.map(|slot| (id, slot)));
-        let slots = list.due().filter_map(|id| slot(id).transpose());
+        let slots = list.pending_deliveries().filter_map(|id| slot(id).transpose());
         let slots: Vec<_> = slots.collect::<Result<_>>()?;
         let sign = |random: &mut dyn FnMut(&mut [u8])| list.sign(material, &slots, random);
         Ok(self.environment.with_random(sign)??)
@@ -150,13 +150,13 @@ impl UnlockedRepository {
         let epoch = KeyEpoch(newest.unwrap_or_default().0.saturating_add(1));
         let version = lease.generation() << VERSION_SHIFT;
         let first = match known {
-            Some(list) => KeyList::clone(&list).after(version.max(list.version()), epoch),
-            None => KeyList::new(material.repository).after(version, epoch),
+            Some(list) => KeyList::clone(&list).continuing_from(version.max(list.version()), epoch),
+            None => KeyList::new(material.repository).continuing_from(version, epoch),
         };
         // A key that a known list says was removed stays so.
         let entries = slots.into_iter().map(|(_, info)| info.entry());
         let new: Vec<_> = entries.filter(|entry| first.find(entry.id).is_none()).collect();
-        let list = first.with(new, self.now_secs())?;
+        let list = first.with_entries(new, self.now_secs())?;
         let bytes = self.sign_key_list(&list, material)?;
         self.local()?.replace_key_list(lease, &bytes)?;
         self.key_list_reader.replace(self.key_list_reader.verified(&bytes)?);

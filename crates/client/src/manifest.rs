@@ -9,14 +9,14 @@ use crate::{Error, Result};
 use crypto::RootVerifyKey;
 use format::entry::Time;
 use format::limits::MANIFEST_BODY_MAX;
-use format::manifest::{Head, PARTIAL, REMADE};
+use format::manifest::{Head, PARTIAL, REWRITTEN};
 pub(crate) use format::manifest::{MANIFEST_CONTEXT, TOMBSTONE_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
 use ids::{ObjectId, SnapshotId};
 use repository::session::CommittedSnapshot;
 use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use repository::store::WriteSession;
-use seal::{Level, Packer, Sealer};
+use seal::{BlockCompressor, Level, Sealer};
 use serde::{Deserialize, Serialize};
 use tree::Root;
 
@@ -133,7 +133,7 @@ pub(crate) fn seal_manifest(
     let bytes =
         serde_json::to_vec(body).map_err(|_| format::Error::Invalid { what: "manifest body" })?;
     let writer = &repository.keys.writer;
-    let remade = if new.original.is_some() { REMADE } else { 0 };
+    let remade = if new.original.is_some() { REWRITTEN } else { 0 };
     let head = Head {
         sequence,
         source: new.source,
@@ -151,7 +151,7 @@ pub(crate) fn seal_manifest(
     let unsigned = head.encode();
     let signature = writer.sign(&signed_message(repository, MANIFEST_CONTEXT, &unsigned))?;
     let clear = [&unsigned[..], &signature].concat();
-    let packer = &mut Packer::new(Level::Fixed(3))?;
+    let packer = &mut BlockCompressor::new(Level::Fixed(3))?;
     let record =
         sealer.seal_single(RecordKind::Manifest, &clear, &through_memory(&bytes), packer)?;
     opens_to(&record, sealer, &bytes)?;
@@ -162,7 +162,7 @@ pub(crate) fn seal_manifest(
 /// is none: who may only write could not see that later either.
 fn opens_to(record: &SealedRecord, sealer: &Sealer, meant: &[u8]) -> Result<()> {
     let mut unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
-    let opened = sealer.open_again(record, &mut unpacker);
+    let opened = sealer.open_sealed(record, &mut unpacker);
     if opened.is_ok_and(|opened| opened == meant) { Ok(()) } else { Err(Error::ManifestChanged) }
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn tombstone(
         RecordKind::Tombstone,
         &clear,
         b"",
-        &mut Packer::new(Level::Fixed(1))?,
+        &mut BlockCompressor::new(Level::Fixed(1))?,
     )?)
 }
 
@@ -237,7 +237,7 @@ impl<'a> ManifestReader<'a> {
         if record::split(&bytes)?.header.plain_bytes as usize > MANIFEST_BODY_MAX {
             return Err(format::Error::Invalid { what: "manifest body" }.into());
         }
-        if !opener.knows(&record::split(&bytes)?.header.session) {
+        if !opener.knows_session(&record::split(&bytes)?.header.session) {
             blocks.learn_key(&stored.session)?;
         }
         let plain = opener.open_single(&mut bytes, &mut self.unpacker)?;

@@ -124,7 +124,7 @@ fn scan_container(reader: &ContainerReader, records: &mut SnapshotRecords) -> Re
     use RecordKind::{Manifest, Receipt, Session, Tombstone};
     let kinds = [Session, Manifest, Tombstone, Receipt];
     let mut receipts: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
-    for row in rows.iter().filter(|row| kinds.iter().any(|kind| row.is(*kind))) {
+    for row in rows.iter().filter(|row| kinds.iter().any(|kind| row.has_kind(*kind))) {
         let mut bytes = Vec::new();
         let place =
             RecordLocation { container: reader.number(), offset: row.offset, length: row.length };

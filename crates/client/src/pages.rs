@@ -11,7 +11,7 @@ use format::record::{RecordKind, SealedRecord};
 use ids::{ObjectId, RecordLocation};
 use repository::store::{Claim, WriteSession};
 use rustc_hash::{FxHashMap, FxHashSet};
-use seal::{Block, Level, Opened, Packer, Sealer};
+use seal::{Block, BlockCompressor, Level, OpenedBlock, Sealer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{Cursor, PageData, PageSink, PageSource};
@@ -136,7 +136,7 @@ impl State {
     }
 
     /// The record that holds `id`, if it was sent for and is good.
-    fn requested_record(&mut self, id: &ObjectId, blocks: &BlockCache) -> Option<Arc<Opened>> {
+    fn requested_record(&mut self, id: &ObjectId, blocks: &BlockCache) -> Option<Arc<OpenedBlock>> {
         let place = self.expected.remove(id)?;
         if !self.requested.remove(&place) {
             return None;
@@ -179,7 +179,7 @@ impl LostPage {
     /// What `error` of `cursor` cost; `None` when it is the tree that makes no sense, or nothing is
     /// lost: the storage could not be reached, or somebody asked to stop.
     pub(crate) fn at(cursor: &mut Cursor<'_, PageReader<'_>>, error: &Error) -> Option<Self> {
-        let page = cursor.take_lost().filter(|_| error.is_damage())?;
+        let page = cursor.take_unreadable_page().filter(|_| error.is_damage())?;
         let text = match page.sums.entries {
             0 => format!("nothing from here on can be read ({error})"),
             entries => format!("{entries} entries from here on cannot be read ({error})"),
@@ -206,7 +206,7 @@ pub(crate) struct PageWriter<'a> {
 struct WriterState {
     block: Block,
     unknown: DedupBatcher<()>,
-    packer: Packer,
+    packer: BlockCompressor,
     record: SealedRecord,
     plain_bytes: u64,
 }
@@ -221,7 +221,7 @@ impl<'a> PageWriter<'a> {
         let state = WriterState {
             block: Block::new(RecordKind::Pages),
             unknown: DedupBatcher::new(RecordKind::Pages, PAGE_BLOCK_BYTES),
-            packer: Packer::new(PAGE_LEVEL)?,
+            packer: BlockCompressor::new(PAGE_LEVEL)?,
             record: Sealer::empty_record(),
             plain_bytes: 0,
         };

@@ -104,7 +104,7 @@ fn latest_epoch(
     let mut sessions: Vec<_> = stored.map(|stored| stored.session).collect();
     sessions.extend_from_slice(&found.sessions);
     sessions.sort_by_cached_key(|sealed| Reverse(epoch_of(sealed)));
-    let opens = |sealed: &&Vec<u8>| blocks.opener().learn(sealed).is_ok();
+    let opens = |sealed: &&Vec<u8>| blocks.opener().learn_session(sealed).is_ok();
     Ok(sessions.iter().find(opens).and_then(|sealed| epoch_of(sealed)))
 }
 

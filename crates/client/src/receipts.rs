@@ -5,7 +5,7 @@ use crate::manifest::signed_message;
 use crate::{Error, Result, UnlockedRepository};
 use crypto::VerifyKey;
 use format::entry::Time;
-use format::receipt::{DOUBTFUL, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
+use format::receipt::{CLOCK_UNCERTAIN, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
 use repository::receipts::ReceiptKey;
 use repository::snapshots::StoredSnapshot;
 
@@ -47,13 +47,13 @@ impl<'a> ReceiptVerifier<'a> {
     pub(crate) fn of(&self, stored: &StoredSnapshot) -> ReceiptStatus {
         let Some(clear) = &stored.receipt else { return ReceiptStatus::Absent };
         let Some(receipt) =
-            self.verified(clear).filter(|it| it.is_of(stored.name.id, &stored.head))
+            self.verified(clear).filter(|it| it.matches(stored.name.id, &stored.head))
         else {
             return ReceiptStatus::Untrusted;
         };
         let times = [receipt.begun_secs, receipt.received_secs];
         let [begun, received] = times.map(|secs| Time { secs, nanos: 0 });
-        let is_doubtful = receipt.flags & DOUBTFUL != 0;
+        let is_doubtful = receipt.flags & CLOCK_UNCERTAIN != 0;
         let times = (!is_doubtful && begun <= received).then_some((begun, received));
         ReceiptStatus::Valid { node: receipt.node, times }
     }

@@ -4,7 +4,7 @@ use crate::blocks::{BlockCache, Scratch};
 use crate::{Result, UnlockedRepository, orphans};
 use format::record::{RecordKind, SealedRecord};
 use repository::reclaim::Repacker;
-use seal::{Block, Level, Packer, Sealer};
+use seal::{Block, BlockCompressor, Level, Sealer};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -112,7 +112,7 @@ struct Keyed<'a> {
     repository: &'a UnlockedRepository,
     blocks: &'a BlockCache,
     sealer: Sealer,
-    packer: Packer,
+    packer: BlockCompressor,
     scratch: Scratch,
     /// Chunks, and pages: they never share a record.
     gathering: [Block; 2],
@@ -125,7 +125,7 @@ impl<'a> Keyed<'a> {
             repository,
             blocks,
             sealer: repository.sealer()?,
-            packer: Packer::new(LEVEL)?,
+            packer: BlockCompressor::new(LEVEL)?,
             scratch: Scratch::new()?,
             gathering: [Block::new(RecordKind::Data), Block::new(RecordKind::Pages)],
             failed: None,

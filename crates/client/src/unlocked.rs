@@ -219,7 +219,7 @@ impl UnlockedRepository {
         let [min, average, max] = config.chunk_bytes;
         let params = chunker::Params { min, average, max };
         let limit = format::limits::CHUNK_BYTES_MAX as u32;
-        if !params.are_valid() || max > limit {
+        if !params.is_valid() || max > limit {
             return Err(format::Error::Invalid { what: "chunk sizes in the config" }.into());
         }
         let privacy = match self.keys.writer.privacy {
@@ -241,7 +241,7 @@ impl UnlockedRepository {
         let mut random = [0; 80];
         self.environment.fill_random(&mut random)?;
         let (writer, cipher) = (&self.keys.writer, self.environment.cipher);
-        Ok(seal::Sealer::sealed_to(&recipient, writer, random, cipher))
+        Ok(seal::Sealer::with_recipient(&recipient, writer, random, cipher))
     }
 
     /// The key slots, those that are certified.
@@ -296,7 +296,7 @@ pub fn new_keys(
     environment: &Environment,
 ) -> Result<Keys> {
     let entries = slots.iter().map(|(info, _)| info.entry());
-    let list = KeyList::new(material.repository).with(entries, environment.now_secs())?;
+    let list = KeyList::new(material.repository).with_entries(entries, environment.now_secs())?;
     let slots: Vec<_> = slots.into_iter().map(|(info, slot)| (info.id, slot)).collect();
     let key_list = environment.with_random(|random| list.sign(material, &slots, random))??;
     Ok(Keys { slots, key_list })

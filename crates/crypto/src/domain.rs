@@ -141,7 +141,7 @@ mod tests {
     fn generated_parts_differ_from_each_other() {
         let material = KeyMaterial::generate(&mut counting_random(1));
         assert_ne!(material.domain.as_bytes()[..16], material.repository.0);
-        assert_eq!(material.epochs.newest(), LAST_KEY_EPOCH);
+        assert_eq!(material.epochs.latest_epoch(), LAST_KEY_EPOCH);
         assert_eq!(material.privacy, Privacy::Standard);
     }
 }

@@ -83,7 +83,7 @@ impl EpochSecrets {
     }
 
     /// The newest epoch that they open.
-    pub fn newest(&self) -> KeyEpoch {
+    pub fn latest_epoch(&self) -> KeyEpoch {
         self.newest
     }
 

@@ -95,7 +95,7 @@ impl KeyList {
 
     /// The same, as if so many versions had been before and it were of `epoch`, or the last one there can
     /// be: for who makes a new list in the place of lost ones.
-    pub fn after(self, version: u64, epoch: KeyEpoch) -> Self {
+    pub fn continuing_from(self, version: u64, epoch: KeyEpoch) -> Self {
         Self { version, epoch: epoch.min(LAST_KEY_EPOCH), ..self }
     }
 
@@ -116,7 +116,7 @@ impl KeyList {
 
     /// What is known of `id`.
     pub fn find(&self, id: KeyId) -> Option<&KeyEntry> {
-        self.place(id).ok().map(|at| &self.entries[at])
+        self.position(id).ok().map(|at| &self.entries[at])
     }
 
     /// The same, when it signs or did: who only reads has no key that checks a signature.
@@ -129,7 +129,7 @@ impl KeyList {
         self.find(id).is_some_and(KeyEntry::is_live)
     }
 
-    fn place(&self, id: KeyId) -> Result<usize, usize> {
+    fn position(&self, id: KeyId) -> Result<usize, usize> {
         self.entries.binary_search_by_key(&id, |entry| entry.id)
     }
 
@@ -137,13 +137,13 @@ impl KeyList {
     ///
     /// # Errors
     /// [`Error::TooManyKeys`].
-    pub fn with(
+    pub fn with_entries(
         mut self,
         entries: impl IntoIterator<Item = KeyEntry>,
         made_secs: i64,
     ) -> Result<Self, Error> {
         for entry in entries {
-            match self.place(entry.id) {
+            match self.position(entry.id) {
                 Ok(at) => self.entries[at] = entry,
                 Err(at) => self.entries.insert(at, entry),
             }
@@ -157,7 +157,7 @@ impl KeyList {
     /// The next list: this one, in which `ids` were removed after the snapshot number `last`. One that was
     /// removed before keeps the number of then. When one of them reads, a key epoch begins, unless this is
     /// the last one.
-    pub fn without(mut self, ids: &[KeyId], last: u64, made_secs: i64) -> Self {
+    pub fn without_keys(mut self, ids: &[KeyId], last: u64, made_secs: i64) -> Self {
         let mut reads = false;
         for entry in self.entries.iter_mut().filter(|entry| ids.contains(&entry.id)) {
             reads |= entry.is_live() && entry.role.reads();
@@ -204,7 +204,7 @@ impl KeyList {
     }
 
     /// The keys to which the secret of its epoch is delivered: their slots are needed to sign it.
-    pub fn due(&self) -> impl Iterator<Item = KeyId> {
+    pub fn pending_deliveries(&self) -> impl Iterator<Item = KeyId> {
         self.entries.iter().filter(|entry| self.is_due(entry)).map(|entry| entry.id)
     }
 

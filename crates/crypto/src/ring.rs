@@ -72,8 +72,8 @@ pub struct ReaderKeys {
 
 impl ReaderKeys {
     /// The newest key epoch that they read.
-    pub fn newest(&self) -> KeyEpoch {
-        self.epochs.newest()
+    pub fn latest_epoch(&self) -> KeyEpoch {
+        self.epochs.latest_epoch()
     }
 
     /// The key of a session that a writer of this repository sealed.
@@ -90,17 +90,18 @@ impl ReaderKeys {
     ///
     /// # Errors
     /// [`Error::Damaged`] when what was delivered is not the secret that follows the own one.
-    pub fn following(&self, list: &SignedKeyList) -> Result<Option<Self>, Error> {
+    pub fn with_delivery(&self, list: &SignedKeyList) -> Result<Option<Self>, Error> {
         let (Some(own), Some(sealed)) = (&self.delivery, list.delivery(self.id)) else {
             return Ok(None);
         };
-        if list.epoch() <= self.newest() {
+        if list.epoch() <= self.latest_epoch() {
             return Ok(None);
         }
         let purpose = Purpose { repository: self.repository, epoch: list.epoch(), key: self.id };
         let secret = delivery::open(sealed, own, list.ephemeral(), purpose)?;
         let epochs = EpochSecrets::up_to(list.epoch(), secret);
-        let before = epochs.secret(self.newest()).zip(self.epochs.secret(self.newest()));
+        let before =
+            epochs.secret(self.latest_epoch()).zip(self.epochs.secret(self.latest_epoch()));
         let is_next = before.is_some_and(|(one, other)| one.as_bytes() == other.as_bytes());
         if !is_next || epochs.recipient(list.epoch()) != Some(list.recipient()) {
             return Err(damaged("a delivery"));

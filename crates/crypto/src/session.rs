@@ -187,7 +187,7 @@ pub(crate) fn open_sealed(
 ) -> Result<SessionKey, Error> {
     let wrong = || damaged("a sealed session");
     let epoch = epoch_of(sealed).ok_or_else(wrong)?;
-    let later = || Error::LaterEpoch { epoch, newest: own.newest() };
+    let later = || Error::LaterEpoch { epoch, newest: own.latest_epoch() };
     let own = own.recipient_secret(epoch).ok_or_else(later)?;
     let mut bytes = <[u8; SealedSession::LEN]>::try_from(sealed).map_err(|_| wrong())?;
     let (clear, secret) = bytes.split_at_mut(KEY_END);

@@ -77,7 +77,7 @@ pub struct Row {
 
 impl Row {
     /// Whether it holds records of `kind`.
-    pub fn is(&self, kind: RecordKind) -> bool {
+    pub fn has_kind(&self, kind: RecordKind) -> bool {
         self.kind == kind as u8
     }
 }

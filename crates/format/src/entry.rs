@@ -83,7 +83,7 @@ pub struct Attributes {
 
 impl Attributes {
     /// Those of an object of which nothing but kind and mode is known.
-    pub fn plain(kind: Kind, mode: u16) -> Self {
+    pub fn new(kind: Kind, mode: u16) -> Self {
         Self {
             kind,
             mode,
@@ -198,7 +198,7 @@ pub struct LinkGroup {
 
 impl Entry {
     /// An object without size, times and content.
-    pub fn plain(path: &[u8], attributes: Arc<Attributes>) -> Self {
+    pub fn new(path: &[u8], attributes: Arc<Attributes>) -> Self {
         Self {
             path: path.to_vec(),
             attributes,

@@ -22,7 +22,7 @@ impl Sums {
     pub const EMPTY: Self = Self { entries: 0, bytes: 0, newest_secs: i64::MIN };
 
     /// Sums over both. Saturates: a hostile page must not make it panic.
-    pub fn plus(self, other: Self) -> Self {
+    pub fn merge(self, other: Self) -> Self {
         Self {
             entries: self.entries.saturating_add(other.entries),
             bytes: self.bytes.saturating_add(other.bytes),

@@ -22,8 +22,8 @@ pub const HEAD_BYTES: usize =
 /// Flag: parts of the source could not be read.
 pub const PARTIAL: u32 = 1;
 /// Flag: made anew of an older snapshot, for other tags; [`Head::original`] says of which.
-pub const REMADE: u32 = 1 << 1;
-const KNOWN_FLAGS: u32 = PARTIAL | REMADE;
+pub const REWRITTEN: u32 = 1 << 1;
+const KNOWN_FLAGS: u32 = PARTIAL | REWRITTEN;
 /// Flags that a reader must know; it may ignore those of the upper half.
 const FLAGS_TO_KNOW: u32 = 0xffff;
 
@@ -51,9 +51,9 @@ pub struct Head {
     pub body: ObjectId,
     /// The key slot whose signing key signed this.
     pub writer: KeyId,
-    /// [`PARTIAL`], [`REMADE`].
+    /// [`PARTIAL`], [`REWRITTEN`].
     pub flags: u32,
-    /// The snapshot that this one was made of anew, with its number; nothing unless [`REMADE`].
+    /// The snapshot that this one was made of anew, with its number; nothing unless [`REWRITTEN`].
     pub original: Option<(SnapshotId, u64)>,
 }
 
@@ -117,7 +117,7 @@ impl Head {
         self.level <= TREE_LEVELS_MAX
             && self.time_nanos < 1_000_000_000
             && flags & !KNOWN_FLAGS == 0
-            && (flags & REMADE != 0) == self.original.is_some()
+            && (flags & REWRITTEN != 0) == self.original.is_some()
             && self.original.is_none_or(is_before)
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_head_is_read_back() {
         let original = Some((SnapshotId([7; 16]), 4));
-        for head in [head(), Head { flags: PARTIAL | REMADE, original, ..head() }] {
+        for head in [head(), Head { flags: PARTIAL | REWRITTEN, original, ..head() }] {
             let clear = clear_of(&head);
             assert_eq!(clear.len(), HEAD_BYTES);
             assert_eq!(unsigned(&clear), head.encode());
@@ -203,9 +203,9 @@ mod tests {
         let id = SnapshotId([7; 16]);
         let with =
             |flags, original| Head::decode(&clear_of(&Head { flags, original, ..head() })).is_ok();
-        assert!(with(REMADE, Some((id, 4))));
-        assert!(!with(REMADE, None) && !with(0, Some((id, 4))));
-        assert!(!with(REMADE, Some((id, 5))) && !with(REMADE, Some((id, 0))));
+        assert!(with(REWRITTEN, Some((id, 4))));
+        assert!(!with(REWRITTEN, None) && !with(0, Some((id, 4))));
+        assert!(!with(REWRITTEN, Some((id, 5))) && !with(REWRITTEN, Some((id, 0))));
     }
 
     #[test]

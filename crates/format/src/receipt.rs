@@ -14,7 +14,7 @@ pub const VERSION: u16 = 1;
 /// Length of the signature in bytes (Ed25519).
 pub const SIGNATURE_BYTES: usize = 64;
 /// Flag: the server's clock had jumped, so its times say little.
-pub const DOUBTFUL: u32 = 1;
+pub const CLOCK_UNCERTAIN: u32 = 1;
 /// Flags that a reader must know; it may ignore those of the upper half.
 const FLAGS_TO_KNOW: u32 = 0xffff;
 
@@ -35,7 +35,7 @@ pub struct Receipt {
     pub received_secs: i64,
     /// Rises with every receipt of a key.
     pub counter: u64,
-    /// [`DOUBTFUL`].
+    /// [`CLOCK_UNCERTAIN`].
     pub flags: u32,
     /// The key that signs this.
     pub key: [u8; 32],
@@ -65,7 +65,7 @@ impl Receipt {
 
     /// Whether it is of the snapshot `id` with this `head`. What was made anew keeps that of its original, which has the
     /// same source, tree and time.
-    pub fn is_of(&self, id: SnapshotId, head: &Head) -> bool {
+    pub fn matches(&self, id: SnapshotId, head: &Head) -> bool {
         let id = head.original.map_or(id, |(id, _)| id);
         let of = (self.source, self.root, self.time_secs);
         self.snapshot == id && of == (head.source, head.root, head.time_secs)
@@ -88,7 +88,7 @@ impl Receipt {
             node: node(&mut reader)?,
         };
         let signature = reader.array()?;
-        if receipt.flags & FLAGS_TO_KNOW & !DOUBTFUL != 0 {
+        if receipt.flags & FLAGS_TO_KNOW & !CLOCK_UNCERTAIN != 0 {
             return Err(reader.invalid());
         }
         reader.end().map(|()| (receipt, signature))
@@ -138,7 +138,7 @@ mod tests {
             begun_secs: 5,
             received_secs: 6,
             counter: 7,
-            flags: DOUBTFUL,
+            flags: CLOCK_UNCERTAIN,
             key: [8; 32],
             node: "web-1".into(),
         }

@@ -172,7 +172,7 @@ fn the_manifest_head_is_laid_out_as_told() {
         level: 7,
         body: ObjectId([8; 24]),
         writer: KeyId([9; 8]),
-        flags: manifest::REMADE,
+        flags: manifest::REWRITTEN,
         original: Some((SnapshotId([11; 16]), 12)),
     };
     let bytes = [&head.encode()[..], &[10; 64]].concat();

@@ -176,7 +176,7 @@ fn again_inner(bytes: &[u8]) -> Vec<u8> {
 fn attributes(kind: Kind, xattrs: Vec<Xattr>) -> Arc<Attributes> {
     let (user, group) = (b"root".to_vec(), vec![0xff, b'x']);
     let (gid, file_system, inode_flags) = (4_000_000_000, 0x0123_4567_89ab_cdef, 2);
-    let plain = Attributes::plain(kind, 0o4755);
+    let plain = Attributes::new(kind, 0o4755);
     Arc::new(Attributes { gid, user, group, file_system, inode_flags, xattrs, ..plain })
 }
 
@@ -187,7 +187,7 @@ fn entry(path: &[u8], kind: Kind, size: u64, content: Content) -> Entry {
         ctime: Time { secs: 1_700_000_000, nanos: 0 },
         inode: u64::MAX - path.len() as u64,
         content,
-        ..Entry::plain(path, attributes(kind, Vec::new()))
+        ..Entry::new(path, attributes(kind, Vec::new()))
     }
 }
 
@@ -252,7 +252,7 @@ fn manifest_head() -> Vec<u8> {
         level: 3,
         body: page(7),
         writer: KeyId([6; 8]),
-        flags: manifest::PARTIAL | manifest::REMADE,
+        flags: manifest::PARTIAL | manifest::REWRITTEN,
         original: Some((SnapshotId([8; 16]), 4)),
     };
     [&head.encode()[..], &[9; manifest::SIGNATURE_BYTES]].concat()

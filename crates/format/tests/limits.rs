@@ -24,14 +24,14 @@ fn id(number: usize, is_page: bool) -> ObjectId {
 }
 
 fn file(size: u64, content: Content) -> Entry {
-    let plain = Entry::plain(b"f", Arc::new(Attributes::plain(Kind::File, 0o644)));
+    let plain = Entry::new(b"f", Arc::new(Attributes::new(Kind::File, 0o644)));
     Entry { size, content, ..plain }
 }
 
 fn with(change: impl FnOnce(&mut Attributes)) -> Entry {
-    let mut attributes = Attributes::plain(Kind::File, 0o644);
+    let mut attributes = Attributes::new(Kind::File, 0o644);
     change(&mut attributes);
-    Entry::plain(b"f", Arc::new(attributes))
+    Entry::new(b"f", Arc::new(attributes))
 }
 
 fn path_of(bytes: usize) -> Vec<u8> {

@@ -117,7 +117,7 @@ fn after_manifests(repository: &Repository, file: ContainerFile) -> Result<u64> 
         Err(_) => reader.walk(|_, _| ())?.rows,
     };
     let mut next = 0;
-    for row in rows.iter().filter(|row| row.is(RecordKind::Manifest)) {
+    for row in rows.iter().filter(|row| row.has_kind(RecordKind::Manifest)) {
         next = next.max(sequence(&reader, row)?.map_or(0, after));
     }
     Ok(next)
@@ -200,7 +200,7 @@ pub(crate) fn settle(
     }
     let reader = ContainerReader::open_part(&*repository.storage, file.number)?;
     let rows = openable(&reader)?;
-    if rows.iter().any(|row| row.is(RecordKind::Data) || row.is(RecordKind::Pages)) {
+    if rows.iter().any(|row| row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages)) {
         match save(repository, lease, &reader, &rows) {
             // Nobody was told that it is stored, and it keeps the room that all others need.
             Err(error) if error.is_full() => {}
@@ -276,7 +276,7 @@ pub(crate) fn index_container(
 ) -> Result<()> {
     let Ok(rows) = reader.rows() else { return index_damaged(reader, placed) };
     for row in rows {
-        if !row.is(RecordKind::Data) && !row.is(RecordKind::Pages) {
+        if !row.has_kind(RecordKind::Data) && !row.has_kind(RecordKind::Pages) {
             continue;
         }
         let Ok(associated) = reader.associated(&row) else { return index_damaged(reader, placed) };

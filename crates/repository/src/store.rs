@@ -227,7 +227,7 @@ impl Store for Repository {
         }
         let Some(healed) = reader.healed()? else { return Ok(Vec::new()) };
         let keys = keys_in(&healed)?;
-        if let Some(row) = healed.rows()?.iter().find(|row| row.is(RecordKind::Session)) {
+        if let Some(row) = healed.rows()?.iter().find(|row| row.has_kind(RecordKind::Session)) {
             self.note_healed(RecordLocation { container, offset: row.offset, length: row.length });
         }
         Ok(keys)
@@ -248,7 +248,7 @@ fn keys_in(reader: &crate::container::read::ContainerReader) -> Result<Vec<Vec<u
         Err(_) => reader.walk(|_, _| ())?.rows,
     };
     let (mut keys, mut failed) = (Vec::new(), None);
-    for row in rows.iter().filter(|row| row.is(RecordKind::Session)) {
+    for row in rows.iter().filter(|row| row.has_kind(RecordKind::Session)) {
         // Each stands twice: one that is damaged costs nothing while the other is not.
         match reader.associated(row).and_then(clear_of) {
             Ok(key) => keys.push(key),

@@ -74,7 +74,7 @@ impl Work {
         Entry {
             size: size as u64,
             mtime: Time { secs: 1_700_000_000, nanos: 1_234 },
-            ..Entry::plain(path.as_bytes(), attributes.clone())
+            ..Entry::new(path.as_bytes(), attributes.clone())
         }
     }
 }
@@ -83,6 +83,6 @@ fn attributes(kind: Kind, mode: u16) -> Arc<Attributes> {
     Arc::new(Attributes {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
-        ..Attributes::plain(kind, mode)
+        ..Attributes::new(kind, mode)
     })
 }

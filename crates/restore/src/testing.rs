@@ -27,9 +27,9 @@ pub(crate) fn entry(kind: Kind, path: impl AsRef<[u8]>, mode: u16) -> Entry {
     let attributes = Attributes {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
-        ..Attributes::plain(kind, mode)
+        ..Attributes::new(kind, mode)
     };
-    Entry { mtime: MTIME, ..Entry::plain(path.as_ref(), Arc::new(attributes)) }
+    Entry { mtime: MTIME, ..Entry::new(path.as_ref(), Arc::new(attributes)) }
 }
 
 pub(crate) fn file(path: impl AsRef<[u8]>, mode: u16) -> Entry {

@@ -19,19 +19,19 @@ pub struct Block {
     heads: Vec<u32>,
     payloads: Vec<u8>,
     lengths: Vec<u8>,
-    likeness: Likeness,
+    similarity: Similarity,
 }
 
 impl Block {
     /// An empty block of chunks or pages.
     pub fn new(kind: RecordKind) -> Self {
         let (ids, clear, heads, payloads, lengths) = Default::default();
-        Self { kind, ids, clear, heads, payloads, lengths, likeness: Likeness::default() }
+        Self { kind, ids, clear, heads, payloads, lengths, similarity: Similarity::default() }
     }
 
     /// An empty block for what comes after this one from the same source.
     pub fn successor(&self) -> Self {
-        Self { likeness: self.likeness.clone(), ..Self::new(self.kind) }
+        Self { similarity: self.similarity.clone(), ..Self::new(self.kind) }
     }
 
     /// What it gathers.
@@ -87,7 +87,7 @@ impl Block {
     }
 
     /// Whether all of `other` fits the count of objects.
-    pub fn can_take(&self, other: &Self) -> bool {
+    pub fn has_room_for(&self, other: &Self) -> bool {
         self.len() + other.len() <= RECORD_OBJECTS_MAX
     }
 
@@ -126,9 +126,9 @@ impl Block {
     }
 
     /// The plaintext (payloads, then their lengths), and what it is like.
-    pub(crate) fn plaintext(&mut self) -> (&[u8], &Likeness) {
+    pub(crate) fn plaintext(&mut self) -> (&[u8], &Similarity) {
         self.payloads.append(&mut self.lengths);
-        (&self.payloads, &self.likeness)
+        (&self.payloads, &self.similarity)
     }
 }
 
@@ -156,26 +156,26 @@ pub enum Level {
 }
 
 /// Compresses; keeps its tables between calls.
-pub struct Packer {
+pub struct BlockCompressor {
     quick: Compressor<'static>,
     /// For data on which the harder search pays.
     strong: Option<Compressor<'static>>,
-    /// For when bytes are dear: see [`Packer::set_effort`].
+    /// For when bytes are dear: see [`BlockCompressor::set_auto_step`].
     harder: Option<Compressor<'static>>,
-    effort: u8,
+    step: u8,
 }
 
 /// Levels of Zstandard for efforts from 1 on.
-const EFFORT_LEVELS: [i32; 3] = [4, 7, 11];
+const AUTO_STEP_LEVELS: [i32; 3] = [4, 7, 11];
 /// Most effort.
-pub const EFFORT_MAX: u8 = EFFORT_LEVELS.len() as u8;
+pub const AUTO_STEP_MAX: u8 = AUTO_STEP_LEVELS.len() as u8;
 
 /// How well the last block of a source compressed: neighbours are alike. Blocks of one source may
 /// be packed by several threads.
 #[derive(Clone, Default)]
-pub(crate) struct Likeness(Arc<AtomicU8>);
+pub(crate) struct Similarity(Arc<AtomicU8>);
 
-impl Likeness {
+impl Similarity {
     fn is(&self, kind: Kind) -> bool {
         self.0.load(Ordering::Relaxed) == kind as u8
     }
@@ -206,7 +206,7 @@ const NOISE_PERCENT: usize = 98;
 const SAMPLES: usize = 8;
 const SAMPLE_BYTES: usize = 4096;
 
-impl Packer {
+impl BlockCompressor {
     /// A packer.
     pub fn new(level: Level) -> Result<Self> {
         let (quick, strong) = match level {
@@ -215,32 +215,32 @@ impl Packer {
         };
         let quick = quick.map_err(|_| Error::Compress)?;
         let strong = strong.transpose().map_err(|_| Error::Compress)?;
-        Ok(Self { quick, strong, harder: None, effort: 0 })
+        Ok(Self { quick, strong, harder: None, step: 0 })
     }
 
-    /// How dear bytes are beside time: from 0, at which the data alone decides, to [`EFFORT_MAX`].
+    /// How dear bytes are beside time: from 0, at which the data alone decides, to [`AUTO_STEP_MAX`].
     /// Only where the level was left open.
-    pub fn set_effort(&mut self, effort: u8) -> Result<()> {
-        let effort = if self.strong.is_some() { effort.min(EFFORT_MAX) } else { 0 };
-        if effort == self.effort {
+    pub fn set_auto_step(&mut self, step: u8) -> Result<()> {
+        let step = if self.strong.is_some() { step.min(AUTO_STEP_MAX) } else { 0 };
+        if step == self.step {
             return Ok(());
         }
-        let level = effort.checked_sub(1).map(|at| EFFORT_LEVELS[usize::from(at)]);
+        let level = step.checked_sub(1).map(|at| AUTO_STEP_LEVELS[usize::from(at)]);
         let harder = level.map(Compressor::new).transpose();
         self.harder = harder.map_err(|_| Error::Compress)?;
-        self.effort = effort;
+        self.step = step;
         Ok(())
     }
 
     /// Compresses with what did well on the block before, and notes how well it did.
-    fn compress(&mut self, plain: &[u8], like: &Likeness, out: &mut Vec<u8>) -> Result<usize> {
+    fn compress(&mut self, plain: &[u8], similar: &Similarity, out: &mut Vec<u8>) -> Result<usize> {
         let compressor = match (&mut self.harder, &mut self.strong) {
             (Some(harder), _) => harder,
-            (_, Some(strong)) if like.is(Kind::Strong) => strong,
+            (_, Some(strong)) if similar.is(Kind::Strong) => strong,
             _ => &mut self.quick,
         };
         let packed = compressor.compress_to_buffer(plain, out).map_err(|_| Error::Compress)?;
-        like.set(match packed * 100 / plain.len().max(1) {
+        similar.set(match packed * 100 / plain.len().max(1) {
             NOISE_PERCENT.. => Kind::Noise,
             QUICK_BELOW_PERCENT..QUICK_ABOVE_PERCENT => Kind::Strong,
             _ => Kind::Quick,
@@ -249,12 +249,17 @@ impl Packer {
     }
 
     /// Whether `plain` is noise like the block before it: then nobody searches it all.
-    fn is_more_noise(&mut self, plain: &[u8], like: &Likeness, out: &mut Vec<u8>) -> Result<bool> {
-        let step = plain.len() / SAMPLES;
-        if self.strong.is_none() || !like.is(Kind::Noise) || step < SAMPLE_BYTES {
+    fn is_more_noise(
+        &mut self,
+        plain: &[u8],
+        similar: &Similarity,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let stride = plain.len() / SAMPLES;
+        if self.strong.is_none() || !similar.is(Kind::Noise) || stride < SAMPLE_BYTES {
             return Ok(false);
         }
-        for sample in plain.chunks(step).map(|part| &part[..SAMPLE_BYTES.min(part.len())]) {
+        for sample in plain.chunks(stride).map(|part| &part[..SAMPLE_BYTES.min(part.len())]) {
             out.clear();
             let packed = self.quick.compress_to_buffer(sample, out).map_err(|_| Error::Compress)?;
             if packed * 100 < sample.len() * NOISE_PERCENT {
@@ -268,14 +273,14 @@ impl Packer {
     pub(crate) fn pack(
         &mut self,
         plain: &[u8],
-        like: &Likeness,
+        similar: &Similarity,
         out: &mut Vec<u8>,
     ) -> Result<Codec> {
         out.clear();
         out.reserve(zstd::zstd_safe::compress_bound(plain.len()) + SLACK_BYTES);
-        if !self.is_more_noise(plain, like, out)? {
+        if !self.is_more_noise(plain, similar, out)? {
             out.clear();
-            let packed = self.compress(plain, like, out)?;
+            let packed = self.compress(plain, similar, out)?;
             if packed < plain.len() - plain.len() / 32 {
                 return Ok(Codec::Zstd);
             }

@@ -8,8 +8,8 @@ mod block;
 mod open;
 mod sealer;
 
-pub use block::{Block, EFFORT_MAX, Level, Packer};
-pub use open::{Opened, Opener};
+pub use block::{AUTO_STEP_MAX, Block, BlockCompressor, Level};
+pub use open::{OpenedBlock, Opener};
 pub use sealer::Sealer;
 
 /// Why a record could not be made or opened.

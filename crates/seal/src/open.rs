@@ -20,11 +20,11 @@ pub struct Opener {
     keys: Mutex<ReaderKeys>,
     sessions: Mutex<HashMap<SessionId, Arc<SessionKey>>>,
     /// The latest key epoch of a session that opened.
-    latest: AtomicU32,
+    latest_opened: AtomicU32,
 }
 
 /// The plaintext of a record.
-pub struct Opened {
+pub struct OpenedBlock {
     /// What it holds.
     pub kind: RecordKind,
     /// The ids of its objects.
@@ -37,7 +37,7 @@ pub struct Opened {
     pages: Vec<(PageKind, Vec<ObjectId>)>,
 }
 
-impl Opened {
+impl OpenedBlock {
     /// The payload of object number `at`.
     pub fn payload(&self, at: usize) -> &[u8] {
         let range = self.ranges.get(at).cloned().unwrap_or(0..0);
@@ -64,17 +64,21 @@ impl Opened {
 impl Opener {
     /// An opener with `keys`.
     pub fn new(keys: ReaderKeys) -> Self {
-        Self { keys: Mutex::new(keys), sessions: Mutex::default(), latest: AtomicU32::new(0) }
+        Self {
+            keys: Mutex::new(keys),
+            sessions: Mutex::default(),
+            latest_opened: AtomicU32::new(0),
+        }
     }
 
     /// The newest key epoch that it reads.
-    pub fn newest(&self) -> KeyEpoch {
-        self.keys().newest()
+    pub fn latest_epoch(&self) -> KeyEpoch {
+        self.keys().latest_epoch()
     }
 
     /// Reads what is stored in the key epoch of `list` too, if the list has its secret for these keys.
-    pub fn follow(&self, list: &SignedKeyList) -> Result<()> {
-        let next = self.keys().following(list)?;
+    pub fn learn_delivery(&self, list: &SignedKeyList) -> Result<()> {
+        let next = self.keys().with_delivery(list)?;
         if let Some(next) = next {
             *self.keys() = next;
         }
@@ -82,22 +86,22 @@ impl Opener {
     }
 
     /// The latest key epoch in which something was sealed that it opened.
-    pub fn latest(&self) -> KeyEpoch {
-        KeyEpoch(self.latest.load(Ordering::Relaxed))
+    pub fn latest_opened_epoch(&self) -> KeyEpoch {
+        KeyEpoch(self.latest_opened.load(Ordering::Relaxed))
     }
 
     /// Whether the key of `session` is known already.
-    pub fn knows(&self, session: &SessionId) -> bool {
+    pub fn knows_session(&self, session: &SessionId) -> bool {
         self.lock().contains_key(session)
     }
 
     /// Learns a session key from the clear part of a session record.
-    pub fn learn(&self, sealed: &[u8]) -> Result<()> {
+    pub fn learn_session(&self, sealed: &[u8]) -> Result<()> {
         let keys = self.keys().clone();
         let key = keys.open_session(sealed)?;
         // It opened, so it is what it says: nobody else knows whom to seal to in a later epoch.
         let epoch = crypto::session::epoch_of(sealed).unwrap_or_default();
-        self.latest.fetch_max(epoch.0, Ordering::Relaxed);
+        self.latest_opened.fetch_max(epoch.0, Ordering::Relaxed);
         let mut sessions = self.lock();
         if sessions.len() >= SESSIONS_MAX {
             sessions.clear();
@@ -111,7 +115,7 @@ impl Opener {
         &self,
         bytes: &mut [u8],
         unpacker: &mut zstd::bulk::Decompressor<'static>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedBlock> {
         let record = record::split(bytes)?;
         let ids = record::object_ids(&record)?;
         let pages = page_heads(&record)?;
@@ -122,7 +126,7 @@ impl Opener {
         let sealed = &mut rest[..header.sealed_bytes as usize];
         let plain = unseal(&key, &header, associated, sealed, unpacker)?;
         let ranges = ranges(&plain, ids.len())?;
-        Ok(Opened { kind: header.kind, ids, plain, ranges, pages })
+        Ok(OpenedBlock { kind: header.kind, ids, plain, ranges, pages })
     }
 
     /// Opens a record that holds one sealed part and no objects.

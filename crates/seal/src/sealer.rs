@@ -1,6 +1,6 @@
 //! Sealing: the session's key and its nonces.
 
-use crate::block::{Block, Likeness, Packer};
+use crate::block::{Block, BlockCompressor, Similarity};
 use crate::{Error, Result};
 use crypto::padding::{padme, seven_bits};
 use crypto::{
@@ -23,12 +23,12 @@ pub struct Sealer {
 impl Sealer {
     /// A session that is sealed to the recipient of the epoch in which `keys` were made.
     pub fn new(keys: &WriterKeys, random: [u8; 80], cipher: Cipher) -> Self {
-        Self::sealed_to(&keys.recipient, keys, random, cipher)
+        Self::with_recipient(&keys.recipient, keys, random, cipher)
     }
 
     /// A session with the never used random bytes `random`: 16 for its name, 32 for its key, 32
     /// to seal that key to `recipient`.
-    pub fn sealed_to(
+    pub fn with_recipient(
         recipient: &Recipient,
         keys: &WriterKeys,
         random: [u8; 80],
@@ -66,13 +66,13 @@ impl Sealer {
     pub fn seal_block(
         &self,
         block: &mut Block,
-        packer: &mut Packer,
+        compressor: &mut BlockCompressor,
         record: &mut SealedRecord,
     ) -> Result<()> {
         let objects = block.len();
-        let (plain, like) = block.plaintext();
+        let (plain, similar) = block.plaintext();
         let plain_bytes = plain.len();
-        let codec = packer.pack(plain, like, &mut record.sealed)?;
+        let codec = compressor.pack(plain, similar, &mut record.sealed)?;
         std::mem::swap(&mut record.ids, &mut block.ids);
         let counts = [objects, block.clear.len(), plain_bytes, 0];
         self.finish(block.kind(), codec, counts, &block.clear, record)?;
@@ -86,10 +86,10 @@ impl Sealer {
         kind: RecordKind,
         clear: &[u8],
         plain: &[u8],
-        packer: &mut Packer,
+        compressor: &mut BlockCompressor,
     ) -> Result<SealedRecord> {
         let mut record = Self::empty_record();
-        let codec = packer.pack(plain, &Likeness::default(), &mut record.sealed)?;
+        let codec = compressor.pack(plain, &Similarity::default(), &mut record.sealed)?;
         self.finish(kind, codec, [0, clear.len(), plain.len(), 0], clear, &mut record)?;
         Ok(record)
     }
@@ -127,7 +127,7 @@ impl Sealer {
     }
 
     /// What a record of [`Self::seal_single`] opens to, for who looks before it is stored.
-    pub fn open_again(
+    pub fn open_sealed(
         &self,
         record: &SealedRecord,
         unpacker: &mut zstd::bulk::Decompressor<'static>,

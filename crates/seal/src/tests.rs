@@ -34,7 +34,9 @@ fn sealed(ring: &KeyRing) -> (Sealer, format::record::SealedRecord, Vec<ObjectId
     let ids: Vec<_> = chunks.iter().map(|chunk| ring.writer.ids.chunk_id(chunk)).collect();
     ids.iter().zip(chunks).for_each(|(id, chunk)| block.push_chunk(*id, chunk));
     let mut record = Sealer::empty_record();
-    sealer.seal_block(&mut block, &mut Packer::new(Level::Fixed(1)).unwrap(), &mut record).unwrap();
+    sealer
+        .seal_block(&mut block, &mut BlockCompressor::new(Level::Fixed(1)).unwrap(), &mut record)
+        .unwrap();
     assert!(block.is_empty());
     (sealer, record, ids)
 }
@@ -42,7 +44,7 @@ fn sealed(ring: &KeyRing) -> (Sealer, format::record::SealedRecord, Vec<ObjectId
 fn opener(ring: &KeyRing, sealer: &Sealer) -> Opener {
     let opener = Opener::new(ring.reader.clone().unwrap());
     let session = sealer.session_record().to_bytes();
-    opener.learn(verify(&session).unwrap().clear).unwrap();
+    opener.learn_session(verify(&session).unwrap().clear).unwrap();
     opener
 }
 
@@ -95,7 +97,9 @@ fn pages_keep_their_references_in_the_clear() {
     let mut block = Block::new(RecordKind::Pages);
     block.push_page(id, &page);
     let mut record = Sealer::empty_record();
-    sealer.seal_block(&mut block, &mut Packer::new(Level::Fixed(1)).unwrap(), &mut record).unwrap();
+    sealer
+        .seal_block(&mut block, &mut BlockCompressor::new(Level::Fixed(1)).unwrap(), &mut record)
+        .unwrap();
     let mut bytes = record.to_bytes();
     let heads = format::page::heads(&verify(&bytes).unwrap()).unwrap();
     assert_eq!(heads[0].refs().collect::<Vec<_>>(), ids);
@@ -118,11 +122,11 @@ fn noise(length: usize) -> Vec<u8> {
 
 #[test]
 fn after_noise_only_more_noise_is_not_searched() {
-    let (mut packer, mut out) = (Packer::new(Level::Auto).unwrap(), Vec::new());
+    let (mut compressor, mut out) = (BlockCompressor::new(Level::Auto).unwrap(), Vec::new());
     let (noise, text) = (noise(1 << 20), b"all work and no play ".repeat(50_000));
-    let like = crate::block::Likeness::default();
+    let similar = crate::block::Similarity::default();
     let mixed = [&noise[..600_000], &text[..400_000]].concat();
-    let mut codec = |plain: &[u8]| packer.pack(plain, &like, &mut out).unwrap();
+    let mut codec = |plain: &[u8]| compressor.pack(plain, &similar, &mut out).unwrap();
     for _ in 0..3 {
         assert_eq!(codec(&noise), format::record::Codec::Raw);
     }

@@ -28,7 +28,7 @@ use repository::Repository;
 use repository::local::LocalStorage;
 use repository::receipts::ReceiptKey;
 use repository::snapshots::SnapshotRef;
-use seal::{Level, Packer};
+use seal::{BlockCompressor, Level};
 use server::{Machine, Whole};
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl Scene {
         let unsigned = head.encode();
         let message = [MANIFEST_CONTEXT, &repository, &unsigned].concat();
         let clear = [&unsigned[..], &ring.writer.sign(&message).unwrap()].concat();
-        let packer = &mut Packer::new(Level::Fixed(1)).unwrap();
+        let packer = &mut BlockCompressor::new(Level::Fixed(1)).unwrap();
         let manifest = sealer.seal_single(RecordKind::Manifest, &clear, &bytes, packer).unwrap();
         match raw.ask(&Packet::Commit { manifest: manifest.to_bytes() }).await {
             Packet::Committed { name, .. } => SnapshotRef { sequence: name.sequence, id: name.id },

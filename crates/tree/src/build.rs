@@ -72,7 +72,7 @@ impl<S: PageSink> Builder<S> {
         }
         self.leaf.push(entry);
         self.sums =
-            self.sums.plus(Sums { entries: 1, bytes: entry.size, newest_secs: entry.mtime.secs });
+            self.sums.merge(Sums { entries: 1, bytes: entry.size, newest_secs: entry.mtime.secs });
         let chosen = hash(self.cut_key, &entry.path).is_multiple_of(ENTRIES_AVERAGE);
         let full = self.leaf.len() >= ENTRIES_MAX
             || self.leaf.bytes() >= LEAF_BYTES_MAX
@@ -128,7 +128,7 @@ impl<S: PageSink> Builder<S> {
 
     fn cut_inner(&mut self, level: usize) -> Result<(), S::Error> {
         let children = std::mem::take(&mut self.levels[level]);
-        let sums = children.iter().fold(Sums::EMPTY, |sums, child| sums.plus(child.sums));
+        let sums = children.iter().fold(Sums::EMPTY, |sums, child| sums.merge(child.sums));
         let id = self.sink.put(inner::encode(level as u8 + 1, &children))?;
         let first = children.into_iter().next().map(|child| child.first).unwrap_or_default();
         self.add(level + 1, Child { id, first, sums })
@@ -212,7 +212,7 @@ mod tests {
     /// The entry number `at`, with much of something.
     fn large(at: usize, what: u8, much: f64) -> Entry {
         let of = |limit: usize| (limit as f64 * much) as usize;
-        let mut set = Attributes::plain(Kind::File, 0o644);
+        let mut set = Attributes::new(Kind::File, 0o644);
         let value = vec![at as u8; of(4000)];
         match what {
             0 => set.xattrs = vec![Xattr { name: b"user.a".to_vec(), value }],
@@ -228,7 +228,7 @@ mod tests {
         let path = [format!("{at:04}").into_bytes(), b"/nnnnnnn".repeat(depth)].concat();
         let path = &path[..path.len().min(PATH_BYTES_MAX)];
         let content = if size == 0 { Content::None } else { content };
-        Entry { size: size as u64, content, ..Entry::plain(path, Arc::new(set)) }
+        Entry { size: size as u64, content, ..Entry::new(path, Arc::new(set)) }
     }
 
     fn all_of(store: &Store, root: crate::Root) -> Vec<Entry> {

@@ -85,17 +85,17 @@ impl<'a, S: PageSource> Cursor<'a, S> {
     }
 
     /// Pages that come next, as far as the pages above them were read.
-    pub fn coming(&self) -> impl Iterator<Item = &Child> {
+    pub fn upcoming_pages(&self) -> impl Iterator<Item = &Child> {
         self.stack.iter().rev().flat_map(|(_, children)| children)
     }
 
     /// Entries of the current page that wait.
-    pub fn waiting(&self) -> &VecDeque<Entry> {
+    pub fn buffered(&self) -> &VecDeque<Entry> {
         &self.leaf
     }
 
     /// Takes all waiting entries at once.
-    pub fn take_waiting(&mut self) -> VecDeque<Entry> {
+    pub fn take_buffered(&mut self) -> VecDeque<Entry> {
         std::mem::take(&mut self.leaf)
     }
 
@@ -184,7 +184,7 @@ impl<'a, S: PageSource> Cursor<'a, S> {
     /// After an error: the page that its source did not give, as the page above names it. The
     /// cursor stands behind it, and what comes next can still be read. `None` when pages were
     /// given that make no tree, or too many were lost; there is no going on then.
-    pub fn take_lost(&mut self) -> Option<Child> {
+    pub fn take_unreadable_page(&mut self) -> Option<Child> {
         self.lost_pages += 1;
         self.lost.take().filter(|_| self.lost_pages <= LOST_PAGES_MAX)
     }
@@ -317,7 +317,7 @@ mod tests {
         let all = entries(5_000);
         let root = build(&store, &all);
         let mut cursor = Cursor::new(&store, root.id, root.level);
-        let (first, second) = (cursor.next_leaf().unwrap().unwrap(), cursor.take_waiting().len());
+        let (first, second) = (cursor.next_leaf().unwrap().unwrap(), cursor.take_buffered().len());
         let lost = { cursor.next_leaf().unwrap().unwrap() };
         store.lose(&lost.id);
         let mut cursor = Cursor::new(&store, root.id, root.level);
@@ -326,7 +326,7 @@ mod tests {
             match cursor.next_entry() {
                 Ok(Some(entry)) => found.push(entry.path),
                 Ok(None) => break,
-                Err(_) => failed.push(cursor.take_lost().unwrap()),
+                Err(_) => failed.push(cursor.take_unreadable_page().unwrap()),
             }
         }
         assert!(failed.len() == 1 && failed[0] == lost, "told as the page above names it");

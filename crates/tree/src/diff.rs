@@ -49,7 +49,7 @@ fn skip_equal<S: PageSource>(
     left: &mut Cursor<'_, S>,
     right: &mut Cursor<'_, S>,
 ) -> Result<bool, S::Error> {
-    if !left.waiting().is_empty() || !right.waiting().is_empty() {
+    if !left.buffered().is_empty() || !right.buffered().is_empty() {
         return Ok(false);
     }
     let (of_left, of_right) = (left.heads()?, right.heads()?);

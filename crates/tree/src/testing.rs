@@ -90,10 +90,10 @@ fn entry(number: usize) -> Entry {
     } else {
         format!("d{directory:03}/f{file:02}")
     };
-    let attributes = Arc::new(Attributes::plain(kind, 0o644));
+    let attributes = Arc::new(Attributes::new(kind, 0o644));
     let content = if is_directory { Content::None } else { Content::Inline(vec![b'x'; file]) };
     let size = if is_directory { 0 } else { file as u64 };
     let mtime = Time { secs: number as i64, nanos: 1 };
     let inode = number as u64;
-    Entry { size, mtime, ctime: mtime, inode, content, ..Entry::plain(path.as_bytes(), attributes) }
+    Entry { size, mtime, ctime: mtime, inode, content, ..Entry::new(path.as_bytes(), attributes) }
 }

@@ -11,7 +11,7 @@ use format::record::RecordKind;
 use ids::{ObjectId, SnapshotId};
 use protocol::Packet;
 use protocol::packet::{PathBytes, Purpose};
-use seal::{Block, Level, Packer, Sealer};
+use seal::{Block, BlockCompressor, Level, Sealer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::io::AsyncWriteExt;
@@ -36,7 +36,7 @@ impl Cargo {
         let mut random = [0; 80];
         getrandom::fill(&mut random).map_err(|error| error.to_string())?;
         let sealer = Sealer::new(&member.ring.writer, random, Cipher::fastest());
-        let mut packer = Packer::new(Level::Fixed(1)).map_err(text)?;
+        let mut packer = BlockCompressor::new(Level::Fixed(1)).map_err(text)?;
         let (mut ids, mut blocks, mut leaf) = (Vec::new(), Vec::new(), LeafBuilder::default());
         let names = &member.ring.writer.ids;
         leaf.push(&entry(Kind::Directory, "tree", 0, Content::None));
@@ -134,7 +134,8 @@ impl Cargo {
         let message = [MANIFEST_CONTEXT, &member.repository, &unsigned].concat();
         let clear =
             [&unsigned[..], &writer.sign(&message).map_err(|error| error.to_string())?].concat();
-        let mut packer = Packer::new(Level::Fixed(1)).map_err(|error| error.to_string())?;
+        let mut packer =
+            BlockCompressor::new(Level::Fixed(1)).map_err(|error| error.to_string())?;
         let sealed = self.sealer.seal_single(RecordKind::Manifest, &clear, &body, &mut packer);
         Ok(sealed.map_err(|error| error.to_string())?.to_bytes())
     }
@@ -146,6 +147,6 @@ fn entry(kind: Kind, path: &str, size: u64, content: Content) -> Entry {
         size,
         mtime: Time { secs: 1, nanos: 0 },
         content,
-        ..Entry::plain(path.as_bytes(), Arc::new(Attributes::plain(kind, mode)))
+        ..Entry::new(path.as_bytes(), Arc::new(Attributes::new(kind, mode)))
     }
 }

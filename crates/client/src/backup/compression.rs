@@ -2,7 +2,7 @@
 //! better spent on fewer bytes; when the network waits for them, it is not.
 
 use parking_lot::Mutex;
-use seal::EFFORT_MAX;
+use seal::AUTO_STEP_MAX;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl CompressionController {
         let share = window.waiting.as_secs_f64() / whole.max(1e-9);
         *window = Window::default();
         let level = self.level();
-        if share > HARDER_ABOVE && level < EFFORT_MAX {
+        if share > HARDER_ABOVE && level < AUTO_STEP_MAX {
             self.level.store(level + 1, Ordering::Relaxed);
         } else if share < EASIER_BELOW && level > 0 {
             self.level.store(level - 1, Ordering::Relaxed);

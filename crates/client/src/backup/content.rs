@@ -14,7 +14,7 @@ use format::record::{RecordKind, SealedRecord};
 use ids::ObjectId;
 use parking_lot::{Condvar, Mutex};
 use repository::store::Claim;
-use seal::{Block, Packer, Sealer};
+use seal::{Block, BlockCompressor, Sealer};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) struct ChunkWriter<'a> {
 /// memory stays small, and readers that wait for disks never crowd out those that compute.
 pub(super) struct Compressor {
     record: SealedRecord,
-    packer: Packer,
+    packer: BlockCompressor,
     verifier: Option<zstd::bulk::Decompressor<'static>>,
 }
 
@@ -83,12 +83,16 @@ impl Compressor {
             true => Some(zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?),
             false => None,
         };
-        Ok(Self { record: Sealer::empty_record(), packer: Packer::new(options.level)?, verifier })
+        Ok(Self {
+            record: Sealer::empty_record(),
+            packer: BlockCompressor::new(options.level)?,
+            verifier,
+        })
     }
 
     /// Compresses and seals `block`, and checks the result if wanted.
     fn seal(&mut self, block: &mut Block, shared: &BackupContext<'_>) -> Result<()> {
-        self.packer.set_effort(shared.compression.level())?;
+        self.packer.set_auto_step(shared.compression.level())?;
         shared.sealer.seal_block(block, &mut self.packer, &mut self.record)?;
         if let Some(unpacker) = &mut self.verifier {
             shared.sealer.verify(&self.record, unpacker, |bytes| shared.ids.chunk_id(bytes))?;

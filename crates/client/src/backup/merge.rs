@@ -195,7 +195,7 @@ impl<'a> Merge<'a> {
         match previous.cursor.next_leaf() {
             Ok(page) => {
                 previous.page = page;
-                previous.waiting = previous.cursor.take_waiting();
+                previous.waiting = previous.cursor.take_buffered();
                 self.missing = missing_of(self.distrust, &previous.waiting)?;
                 previous.matched = Some(Vec::new());
             }
@@ -341,7 +341,7 @@ impl<'a> Merge<'a> {
             group: self.owners.group(row.gid).to_vec(),
             file_system: found.file_system,
             inode_flags: row.inode_flags,
-            ..Attributes::plain(row.kind, row.mode)
+            ..Attributes::new(row.kind, row.mode)
         });
         if self.attributes.len() >= ATTRIBUTES_MAX {
             self.attributes.clear();

@@ -157,6 +157,6 @@ fn entries(name: &[u8], content: Content, size: u64, time: format::entry::Time) 
 fn entry(path: &[u8], kind: Kind, content: Content, size: u64, time: format::entry::Time) -> Entry {
     let mode = if kind == Kind::Directory { 0o700 } else { 0o600 };
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let attributes = Arc::new(Attributes { uid, gid, ..Attributes::plain(kind, mode) });
-    Entry { size, mtime: time, ctime: time, content, ..Entry::plain(path, attributes) }
+    let attributes = Arc::new(Attributes { uid, gid, ..Attributes::new(kind, mode) });
+    Entry { size, mtime: time, ctime: time, content, ..Entry::new(path, attributes) }
 }

@@ -171,9 +171,10 @@ impl ContainerChecker<'_> {
         if is_doubtful {
             seen.partly.insert(number, FxHashSet::default());
         }
-        let holds = |row: &Row| row.is(RecordKind::Data) || row.is(RecordKind::Pages);
+        let holds = |row: &Row| row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages);
         seen.has_unnamed = !is_named && rows.iter().any(holds);
-        let tells = |row: &Row| row.is(RecordKind::Manifest) || row.is(RecordKind::Tombstone);
+        let tells =
+            |row: &Row| row.has_kind(RecordKind::Manifest) || row.has_kind(RecordKind::Tombstone);
         for row in rows.iter().filter(|row| chosen || is_doubtful || tells(row)) {
             progress.check()?;
             self.row(&reader, row, &mut seen)?;

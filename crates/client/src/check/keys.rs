@@ -51,7 +51,8 @@ const LAST: &str = "this is the last key epoch: whoever holds a key that is remo
 
 /// The list is at least of the epoch in which everything was stored that opened.
 pub(super) fn check_epoch(repository: &UnlockedRepository, report: &mut CheckReport) -> Result<()> {
-    let (list, latest) = (repository.key_list()?, repository.blocks()?.opener().latest());
+    let (list, latest) =
+        (repository.key_list()?, repository.blocks()?.opener().latest_opened_epoch());
     if latest > list.epoch() {
         let what = format!(
             "the key list is of key epoch {}, and something was stored in epoch {latest}: the list is an old one, and removed keys look valid; with a full key: icecore rebuild",

@@ -183,7 +183,7 @@ impl<'a> Entries<'a> {
         }
         loop {
             // Page by page, so that those below one are sent for before the first of them is read.
-            while self.cursor.waiting().is_empty() {
+            while self.cursor.buffered().is_empty() {
                 self.prefetch_pages()?;
                 if !self.cursor.step()? {
                     return Ok(None);
@@ -206,7 +206,7 @@ impl<'a> Entries<'a> {
     /// The pages that come next are sent for, when they lie far away.
     fn prefetch_pages(&self) -> Result<()> {
         let subpath = &self.selection.subpath;
-        let pages = self.cursor.coming().take_while(|page| is_below(&page.first, subpath));
+        let pages = self.cursor.upcoming_pages().take_while(|page| is_below(&page.first, subpath));
         self.pages.prefetch(pages.map(|page| page.id))
     }
 }

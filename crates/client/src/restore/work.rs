@@ -12,7 +12,7 @@ use ids::{ObjectId, RecordLocation};
 use parking_lot::Mutex;
 use restore::{RestoreCause, RestoreOutcome, RestoreProblem, Target};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use seal::Opened;
+use seal::OpenedBlock;
 use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -158,7 +158,7 @@ fn fetch(shared: &RestoreContext<'_>, used: &ChunkUse, scratch: &mut Scratch) ->
 }
 
 /// Writes a chunk where it goes, its content checked against its name.
-fn write(shared: &RestoreContext<'_>, used: &ChunkUse, found: Option<(&Opened, usize)>) {
+fn write(shared: &RestoreContext<'_>, used: &ChunkUse, found: Option<(&OpenedBlock, usize)>) {
     let Some((opened, at)) = found else {
         return used.file.lost(shared, &format!("chunk {} is not where the index says", used.id));
     };

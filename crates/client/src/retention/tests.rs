@@ -3,7 +3,7 @@
 use super::*;
 use crate::manifest::ManifestBody;
 use crate::receipts::ReceiptStatus;
-use format::manifest::{Head, REMADE};
+use format::manifest::{Head, REWRITTEN};
 use ids::{KeyId, ObjectId, SnapshotId};
 
 const HOUR: i64 = 3600;
@@ -164,7 +164,7 @@ fn a_source_that_would_lose_all_is_seen() {
 #[test]
 fn a_snapshot_that_was_made_anew_keeps_its_place_and_is_no_anomaly() {
     let mut anew = snapshot(5, 0, &[]);
-    (anew.head.flags, anew.head.original) = (REMADE, Some((SnapshotId([1; 16]), 1)));
+    (anew.head.flags, anew.head.original) = (REWRITTEN, Some((SnapshotId([1; 16]), 1)));
     let all = [anew, snapshot(3, DAY, &[])];
     let policy = RetentionPolicy { last: Keep::Newest(1), ..RetentionPolicy::default() };
     assert_eq!(kept(&policy, &all), [3]);

@@ -12,7 +12,7 @@ use format::record::{HEADER_BYTES, RecordKind};
 use ids::{KeyEpoch, KeyId, SessionId};
 use repository::keys::KEY_LIST;
 use repository::snapshots::SnapshotRef;
-use seal::{Level, Packer, Sealer};
+use seal::{BlockCompressor, Level, Sealer};
 use simulation::Random;
 use simulation::disk::{Disk, Fault, Faults};
 use std::path::PathBuf;
@@ -243,7 +243,7 @@ fn numbers_that_the_storage_writes_into_records_are_not_believed() {
     assert_eq!(epoch_of(&clear), Some(LAST_KEY_EPOCH));
     let session = SessionId::from_slice(&clear[..16]).unwrap();
     let forged = format::record::session_record(session, &clear);
-    let mut packer = Packer::new(Level::Fixed(1)).unwrap();
+    let mut packer = BlockCompressor::new(Level::Fixed(1)).unwrap();
     let nothing = sealer.seal_single(RecordKind::Tombstone, &[0; 88], b"", &mut packer).unwrap();
     let lease = lab.owner.lease("forgery").unwrap();
     let local = lab.owner.local().unwrap();

@@ -437,7 +437,7 @@ fn a_session_whose_run_could_not_be_written_forgets_no_place() {
         ids::ObjectId(bytes).with_type(false)
     };
     let all: Vec<_> = (0..1 << 18).map(id).collect();
-    let (mut packer, mut failed) = (seal::Packer::new(seal::Level::Fixed(1)).unwrap(), 0);
+    let (mut packer, mut failed) = (seal::BlockCompressor::new(seal::Level::Fixed(1)).unwrap(), 0);
     for some in all.chunks(1 << 16) {
         let mut block = seal::Block::new(format::record::RecordKind::Data);
         for id in some {

@@ -103,7 +103,7 @@ fn bury(lab: &Lab, writer: KeyId) {
     let message = [&b"icecore 2026 tombstone v1"[..], &repository_id.0, &clear].concat();
     let clear = [&clear[..], &agent.keys.writer.sign(&message).unwrap()].concat();
     let sealer = seal::Sealer::new(&agent.keys.writer, [9; 80], crypto::Cipher::fastest());
-    let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
+    let mut packer = seal::BlockCompressor::new(seal::Level::Fixed(1)).unwrap();
     let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
     let lease = agent.lease("bury").unwrap();
     let local = agent.local().unwrap();

@@ -240,7 +240,7 @@ fn forget_under(
     names: &[SnapshotRef],
 ) {
     let sealer = sealer(repository);
-    let mut packer = seal::Packer::new(seal::Level::Fixed(1)).unwrap();
+    let mut packer = seal::BlockCompressor::new(seal::Level::Fixed(1)).unwrap();
     // Signed: a reclaim brings back what nobody forgot who may.
     let mut clear = repository.slot.id.0.to_vec();
     clear.extend(names.iter().flat_map(|name| name.id.0));

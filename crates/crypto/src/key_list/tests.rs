@@ -23,8 +23,8 @@ fn signer(number: u8) -> KeyEntry {
 
 fn list() -> KeyList {
     let all = [signer(9), signer(2), KeyEntry { role: Role::WriteOnly, ..signer(5) }];
-    let list = KeyList::new(material().repository).with(all, 7).expect("fits");
-    list.without(&[KeyId([5; 8])], 12, 8)
+    let list = KeyList::new(material().repository).with_entries(all, 7).expect("fits");
+    list.without_keys(&[KeyId([5; 8])], 12, 8)
 }
 
 fn verified(bytes: &[u8]) -> Result<SignedKeyList, Error> {
@@ -64,13 +64,13 @@ impl House {
         let mut random = counting_random(self.slots.len() as u8 * 50);
         let slot = create_slot(&material(), &new, SECRET, CHEAP, &mut random).expect("fits");
         let info = slot_info(&slot).expect("a slot");
-        self.list = self.list.clone().with([info.entry()], 0).expect("fits");
+        self.list = self.list.clone().with_entries([info.entry()], 0).expect("fits");
         self.slots.push((info.id, slot));
         info.id
     }
 
     fn remove(&mut self, at: usize) {
-        self.list = self.list.clone().without(&[self.slots[at].0], 5, 0);
+        self.list = self.list.clone().without_keys(&[self.slots[at].0], 5, 0);
     }
 
     fn signed(&self) -> SignedKeyList {
@@ -87,7 +87,7 @@ impl House {
         let key = SessionKey::new(ids::SessionId([1; 16]), [2; 32], Cipher::fastest());
         let sealed = key.seal_for(&list.recipient(), material().repository, [3; 32]);
         let own = self.ring(at).reader.expect("reads");
-        let keys = own.following(list).expect("sound").unwrap_or(own);
+        let keys = own.with_delivery(list).expect("sound").unwrap_or(own);
         keys.open_session(sealed.as_bytes()).is_ok()
     }
 }
@@ -120,7 +120,7 @@ fn a_key_epoch_begins_when_a_key_that_reads_is_removed_and_once_for_several() {
     }
     let house = House::new(&[Role::Reader, Role::ReadWrite, Role::WriteOnly]);
     let ids: Vec<_> = house.slots.iter().map(|(id, _)| *id).collect();
-    let list = house.list.without(&ids, 5, 0);
+    let list = house.list.without_keys(&ids, 5, 0);
     assert_eq!((list.epoch(), list.version()), (KeyEpoch(1), 4));
     assert!(list.entries().iter().all(|entry| !entry.is_live()));
 }
@@ -136,7 +136,7 @@ fn who_stays_reads_the_new_epoch_and_who_was_removed_does_not() {
         (0..4).map(|at| house.reads(at, &after)).collect::<Vec<_>>(),
         [true, true, true, false]
     );
-    let reads_old = house.ring(3).reader.unwrap().newest() >= before.epoch();
+    let reads_old = house.ring(3).reader.unwrap().latest_epoch() >= before.epoch();
     assert!(reads_old, "what was stored before");
     house.add(Role::Reader);
     house.remove(2);
@@ -144,9 +144,9 @@ fn who_stays_reads_the_new_epoch_and_who_was_removed_does_not() {
     assert_eq!(last.epoch(), KeyEpoch(2));
     let reads: Vec<_> = (0..5).map(|at| house.reads(at, &last)).collect();
     assert_eq!(reads, [true, true, false, false, true]);
-    let follower = house.ring(1).reader.unwrap().following(&last).unwrap().expect("delivered");
-    assert_eq!(follower.newest(), KeyEpoch(2));
-    assert!(follower.following(&after).unwrap().is_none(), "an older list tells it nothing");
+    let follower = house.ring(1).reader.unwrap().with_delivery(&last).unwrap().expect("delivered");
+    assert_eq!(follower.latest_epoch(), KeyEpoch(2));
+    assert!(follower.with_delivery(&after).unwrap().is_none(), "an older list tells it nothing");
     assert!(last.undelivered().next().is_none());
 }
 
@@ -176,7 +176,7 @@ fn a_removed_or_foreign_slot_that_is_there_gets_no_delivery() {
 #[test]
 fn at_the_last_epoch_keys_are_removed_and_no_epoch_begins() {
     let mut house = House::new(&[Role::Full, Role::ReadWrite, Role::Reader]);
-    house.list = house.list.after(7, KeyEpoch(u32::MAX));
+    house.list = house.list.continuing_from(7, KeyEpoch(u32::MAX));
     assert_eq!(house.list.epoch(), LAST_KEY_EPOCH);
     house.remove(2);
     let signed = house.signed();
@@ -201,7 +201,7 @@ fn a_list_older_than_the_key_or_with_another_recipient_is_refused() {
 
 #[test]
 fn a_removed_signer_is_good_up_to_its_last_number_and_keeps_it() {
-    let again = list().without(&[KeyId([5; 8])], 99, 9);
+    let again = list().without_keys(&[KeyId([5; 8])], 99, 9);
     let removed = again.find(KeyId([5; 8])).expect("it stays in the list");
     assert_eq!((removed.valid_up_to, removed.is_live()), (Some(12), false));
     assert!(removed.may_sign(12) && !removed.may_sign(13));
@@ -255,7 +255,7 @@ fn who_signs_nothing_is_no_signer() {
     assert!(!entry.may_sign(0) && !entry.may_sign_for("key"));
     for (role, key) in [(Role::Reader, signer(1).verify_key), (Role::ReadWrite, entry.verify_key)] {
         let entry = KeyEntry { role, verify_key: key, ..signer(1) };
-        let list = KeyList::new(material().repository).with([entry], 0).expect("fits");
+        let list = KeyList::new(material().repository).with_entries([entry], 0).expect("fits");
         assert!(verified(&super::tests::signed(&list)).is_err(), "{role:?}");
     }
 }
@@ -265,8 +265,8 @@ fn a_list_holds_as_many_as_it_says_and_no_more() {
     let many = (0..=KEYS_MAX as u64)
         .map(|number| KeyEntry { id: KeyId(number.to_be_bytes()), ..signer(1) });
     let many: Vec<_> = many.collect();
-    let full = KeyList::new(material().repository).with(many[1..].iter().cloned(), 0);
+    let full = KeyList::new(material().repository).with_entries(many[1..].iter().cloned(), 0);
     assert!(verified(&signed(&full.expect("fits"))).is_ok());
-    let over = KeyList::new(material().repository).with(many, 0);
+    let over = KeyList::new(material().repository).with_entries(many, 0);
     assert_eq!(over, Err(Error::TooManyKeys { count: KEYS_MAX + 1 }));
 }

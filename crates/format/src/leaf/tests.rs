@@ -10,7 +10,7 @@ fn attributes_of(kind: Kind, mode: u16) -> Arc<Attributes> {
         group: vec![0xff],
         file_system: u64::MAX - 1,
         xattrs: vec![Xattr { name: b"user.a".to_vec(), value: vec![0, 1, 2] }],
-        ..Attributes::plain(kind, mode)
+        ..Attributes::new(kind, mode)
     })
 }
 
@@ -21,7 +21,7 @@ fn entry(path: &[u8], kind: Kind, size: u64, content: Content) -> Entry {
         ctime: Time { secs: 1_700_000_000, nanos: 1 },
         inode: u64::MAX,
         content,
-        ..Entry::plain(path, attributes_of(kind, 0o644))
+        ..Entry::new(path, attributes_of(kind, 0o644))
     }
 }
 

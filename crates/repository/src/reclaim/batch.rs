@@ -51,7 +51,7 @@ impl Batch {
 }
 
 fn ids_of(reader: &ContainerReader, row: &Row) -> Result<Vec<ObjectId>> {
-    if !row.is(RecordKind::Data) && !row.is(RecordKind::Pages) {
+    if !row.has_kind(RecordKind::Data) && !row.has_kind(RecordKind::Pages) {
         return Ok(Vec::new());
     }
     let associated = reader.associated(row)?;

@@ -96,7 +96,7 @@ impl<'a, 'r> Copier<'a, 'r> {
     fn rows(&mut self, reader: &ContainerReader, rows: &[Row], number: ContainerNo) -> Result<()> {
         self.session_records.clear();
         rows.iter()
-            .filter(|row| row.is(RecordKind::Session))
+            .filter(|row| row.has_kind(RecordKind::Session))
             .try_for_each(|row| self.key(reader, row))?;
         let mut rows = rows;
         while !rows.is_empty() {
@@ -153,10 +153,10 @@ impl<'a, 'r> Copier<'a, 'r> {
         ids: &[ObjectId],
         lives: &[bool],
     ) -> Result<()> {
-        if row.is(RecordKind::Data) || row.is(RecordKind::Pages) {
+        if row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages) {
             return self.objects(reader, row, ids, lives);
         }
-        if row.is(RecordKind::Session) {
+        if row.has_kind(RecordKind::Session) {
             return Ok(());
         }
         let bytes = read_good(reader, row)?;

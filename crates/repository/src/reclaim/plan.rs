@@ -195,8 +195,9 @@ fn find_orphans(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usag
     let unknown = |usage: &Usage| usage.objects == 0 && !usage.is_damaged;
     for (number, usage) in usage.iter_mut().filter(|(_, usage)| unknown(usage)) {
         let rows = repository.container(*number)?.rows()?;
-        usage.is_orphan =
-            rows.iter().any(|row| row.is(RecordKind::Data) || row.is(RecordKind::Pages));
+        usage.is_orphan = rows
+            .iter()
+            .any(|row| row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages));
     }
     Ok(())
 }

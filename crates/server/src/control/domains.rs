@@ -84,7 +84,7 @@ impl Control {
         let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
         let config = config.with_parity(domain.settings.parity_percent);
         let config = config.signed(|settings| material.sign_config(settings));
-        let list = KeyList::new(material.repository).with([own.entry()], now_secs)?;
+        let list = KeyList::new(material.repository).with_entries([own.entry()], now_secs)?;
         let key_list = with_random(|random| list.sign(&material, &[], random))??;
         let keys = Keys { slots: vec![(own.id, slot)], key_list };
         repository.init(&config, &keys)?;
@@ -110,7 +110,7 @@ impl Control {
         let (role, now_secs) = (role_of_node(role), self.now_secs());
         let new = NewSlot::new(role, label, now_secs, list.epoch()).bound();
         let (info, slot) = new_slot(&material, &new, secret)?;
-        put_key_list(&repository, &material, &list.with([info.entry()], now_secs)?)?;
+        put_key_list(&repository, &material, &list.with_entries([info.entry()], now_secs)?)?;
         repository.put_key_slot(info.id, &slot)?;
         Ok(info.id)
     }
@@ -134,7 +134,7 @@ impl Control {
         let (info, slot) = new_slot(&material, &new.replacing(before), secret)?;
         note(info.id)?;
         if list.find(info.id) != Some(&info.entry()) {
-            put_key_list(&repository, &material, &list.with([info.entry()], now_secs)?)?;
+            put_key_list(&repository, &material, &list.with_entries([info.entry()], now_secs)?)?;
         }
         repository.put_key_slot(info.id, &slot)?;
         Ok(info.id)
@@ -164,7 +164,7 @@ impl Control {
         if !ids.iter().any(|id| list.is_live(*id)) {
             return Ok(());
         }
-        let next = list.without(ids, repository.last_number()?, self.now_secs());
+        let next = list.without_keys(ids, repository.last_number()?, self.now_secs());
         if next.epoch() == LAST_KEY_EPOCH {
             tracing::error!(domain = %domain.name, "this is the last key epoch: removed keys can read what is stored from now on; use a new domain");
         }
@@ -247,7 +247,7 @@ fn put_key_list(
     material: &KeyMaterial,
     next: &KeyList,
 ) -> Result<()> {
-    let is_due = next.due().next().is_some();
+    let is_due = next.pending_deliveries().next().is_some();
     let slots = if is_due { repository.key_slots()? } else { Vec::new() };
     repository.put_key_list(&with_random(|random| next.sign(material, &slots, random))??)
 }

@@ -141,5 +141,5 @@ fn is_of(
     let message = [RECEIPT_CONTEXT, &repository.config().repository.0, message].concat();
     let is_signed = keys.contains(&receipt.key)
         && VerifyKey::from_bytes(receipt.key).verify(&message, &signature).is_ok();
-    Ok(is_signed && receipt.is_of(stored.name.id, &stored.head) && receipt.node == node)
+    Ok(is_signed && receipt.matches(stored.name.id, &stored.head) && receipt.node == node)
 }

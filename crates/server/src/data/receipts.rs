@@ -9,7 +9,7 @@ mod clock;
 use clock::{Clock, Moment};
 use crypto::Signer;
 use format::manifest::Head;
-use format::receipt::{DOUBTFUL, RECEIPT_CONTEXT, Receipt};
+use format::receipt::{CLOCK_UNCERTAIN, RECEIPT_CONTEXT, Receipt};
 use ids::{RepositoryId, SnapshotId};
 use parking_lot::Mutex;
 use repository::receipts::ReceiptKey;
@@ -89,7 +89,7 @@ impl Receipts {
             begun_secs: taken.begun_secs.min(moment.secs),
             received_secs: moment.secs,
             counter,
-            flags: if moment.is_doubtful { DOUBTFUL } else { 0 },
+            flags: if moment.is_doubtful { CLOCK_UNCERTAIN } else { 0 },
             key: self.key(),
             node: taken.node.to_owned(),
         };
@@ -183,7 +183,7 @@ mod tests {
         let future = 40_000_000_000;
         write(&folder.path().join("receipts"), "last", format!("9 {future}\n").as_bytes()).unwrap();
         let receipt = given(&Receipts::open(folder.path()).unwrap());
-        assert_eq!((receipt.counter, receipt.flags), (9, DOUBTFUL));
+        assert_eq!((receipt.counter, receipt.flags), (9, CLOCK_UNCERTAIN));
         assert!(receipt.received_secs >= future);
     }
 

@@ -16,7 +16,7 @@ use protocol::Packet;
 use protocol::packet::PathBytes;
 use remote::{Purpose, Remote};
 use repository::snapshots::SnapshotRef;
-use seal::{Level, Packer};
+use seal::{BlockCompressor, Level};
 
 /// What opens each key.
 pub(crate) const FULL: [u8; 32] = [1; 32];
@@ -49,7 +49,7 @@ impl Vault {
             let list = Store::key_list(&*domain.repository, true).unwrap().unwrap();
             SignedKeyList::verify(&list, &made.0.root_verify_key(), made.0.repository).unwrap()
         };
-        let list = crypto::KeyList::clone(&list).without(&[made.1], 0, 9);
+        let list = crypto::KeyList::clone(&list).without_keys(&[made.1], 0, 9);
         let list = list.sign(&made.0, &[], &mut |bytes| bytes.fill(7)).unwrap();
         server.shared.domains.open(&folder).unwrap().put_key_list(&list).unwrap();
         Self { server, db, peer, repository: made.0.repository.0 }
@@ -173,7 +173,7 @@ impl Forged<'_> {
     /// Whatever the clear part says.
     pub(crate) fn packet_of(&self, kind: RecordKind, clear: &[u8]) -> Packet {
         let sealer = crate::raw::sealer(self.ring);
-        let mut packer = Packer::new(Level::Fixed(1)).unwrap();
+        let mut packer = BlockCompressor::new(Level::Fixed(1)).unwrap();
         let tombstone = sealer.seal_single(kind, clear, b"", &mut packer).unwrap();
         let session = PathBytes(sealer.session_record().to_bytes());
         Packet::Forget { session, tombstone: tombstone.to_bytes() }

@@ -9,7 +9,7 @@ use ids::{ObjectId, SnapshotId};
 use protocol::fault::Code;
 use protocol::packet::{PathBytes, Purpose};
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
-use seal::{Block, Level, Packer, Sealer};
+use seal::{Block, BlockCompressor, Level, Sealer};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -159,7 +159,7 @@ pub(crate) async fn sealer_of_now(raw: &mut Raw, ring: &KeyRing) -> Sealer {
     let list = SignedKeyList::verify(&key_list, &root, ring.writer.repository).unwrap();
     let mut random = [0; 80];
     getrandom::fill(&mut random).unwrap();
-    Sealer::sealed_to(&list.recipient(), &ring.writer, random, Cipher::fastest())
+    Sealer::with_recipient(&list.recipient(), &ring.writer, random, Cipher::fastest())
 }
 
 /// A record with one chunk under this name.
@@ -167,7 +167,9 @@ pub(crate) fn record(sealer: &Sealer, id: ObjectId, bytes: &[u8]) -> SealedRecor
     let mut block = Block::new(RecordKind::Data);
     block.push_chunk(id, bytes);
     let mut record = Sealer::empty_record();
-    sealer.seal_block(&mut block, &mut Packer::new(Level::Fixed(1)).unwrap(), &mut record).unwrap();
+    sealer
+        .seal_block(&mut block, &mut BlockCompressor::new(Level::Fixed(1)).unwrap(), &mut record)
+        .unwrap();
     record
 }
 
@@ -208,7 +210,7 @@ impl Forged<'_> {
         let unsigned = head.encode();
         let message = [MANIFEST_CONTEXT, &self.repository, &unsigned].concat();
         let clear = [&unsigned[..], &self.ring.writer.sign(&message).unwrap()].concat();
-        let mut packer = Packer::new(Level::Fixed(1)).unwrap();
+        let mut packer = BlockCompressor::new(Level::Fixed(1)).unwrap();
         let kind = RecordKind::Manifest;
         let manifest = self.sealer.seal_single(kind, &clear, b"{}", &mut packer).unwrap();
         Packet::Commit { manifest: manifest.to_bytes() }

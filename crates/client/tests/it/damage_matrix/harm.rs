@@ -233,7 +233,7 @@ fn of_container(lab: &Lab, file: &str, length: usize) -> Vec<(&'static str, Rang
         ),
     ];
     for (kind, names) in kinds {
-        if let Some(row) = rows.iter().find(|row| row.is(kind)) {
+        if let Some(row) = rows.iter().find(|row| row.has_kind(kind)) {
             let parts = names.into_iter().zip(of_record(lab, file, row));
             regions.extend(parts.filter(|(name, range)| !name.is_empty() && !range.is_empty()));
         }
@@ -255,7 +255,7 @@ fn of_record(lab: &Lab, file: &str, row: &Row) -> [Range<usize>; 4] {
 }
 
 fn is_tombstone(row: &Row) -> bool {
-    row.is(RecordKind::Tombstone)
+    row.has_kind(RecordKind::Tombstone)
 }
 
 fn rows(lab: &Lab, file: &str) -> Vec<Row> {

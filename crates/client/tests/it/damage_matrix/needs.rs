@@ -21,7 +21,7 @@ pub(crate) fn of(repository: &UnlockedRepository, made: &Made) -> Needs {
     let root = place(&head.root);
     let mut needs = Needs::new();
     while let Some(leaf) = cursor.next_leaf().unwrap() {
-        for entry in cursor.take_waiting() {
+        for entry in cursor.take_buffered() {
             let Some(path) = entry.path.strip_prefix(format!("{NAME}/").as_bytes()) else {
                 continue;
             };

@@ -13,7 +13,7 @@ use format::record::RecordKind;
 use ids::{KeyId, ObjectId, SnapshotId};
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
-use seal::{Block, Level, Packer, Sealer};
+use seal::{Block, BlockCompressor, Level, Sealer};
 use std::sync::Arc;
 
 /// Kind in the keyed hash of a manifest's body, as the writer has it.
@@ -111,7 +111,7 @@ impl<'a> Forge<'a> {
         let is_new: Vec<_> = ids.iter().map(|id| self.session.claim(id).unwrap()).collect();
         if is_new.contains(&true) {
             let mut record = Sealer::empty_record();
-            let mut packer = Packer::new(Level::Fixed(3)).unwrap();
+            let mut packer = BlockCompressor::new(Level::Fixed(3)).unwrap();
             self.sealer.seal_block(&mut block, &mut packer, &mut record).unwrap();
             self.session.append(&record).unwrap();
         }
@@ -153,7 +153,7 @@ impl<'a> Forge<'a> {
             (head.encode(), self.repository.local().unwrap().config().repository);
         let message = [MANIFEST_CONTEXT, &repository_id.0, &unsigned].concat();
         let clear = [&unsigned[..], &writer.sign(&message).unwrap()].concat();
-        let mut packer = Packer::new(Level::Fixed(3)).unwrap();
+        let mut packer = BlockCompressor::new(Level::Fixed(3)).unwrap();
         let manifest = self.sealer.seal_single(RecordKind::Manifest, &clear, &body, &mut packer);
         Ok(self.session.commit(&manifest.unwrap())?.snapshot)
     }
@@ -182,7 +182,7 @@ pub(crate) fn entry(kind: Kind, path: impl AsRef<[u8]>) -> Entry {
     let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
     Entry {
         mtime: Time { secs: 1, nanos: 0 },
-        ..Entry::plain(path.as_ref(), Arc::new(Attributes::plain(kind, mode)))
+        ..Entry::new(path.as_ref(), Arc::new(Attributes::new(kind, mode)))
     }
 }
 
