@@ -76,7 +76,7 @@ deny:
 advisories: ## known holes in what is built in
 	@.ci/optional advisories timeout 300 cargo deny fetch db -- cargo deny --log-level error check --disable-fetch advisories
 
-# Floors and tidiness are among these tests: they are the package xtask.
+# The package xtask is among these tests: layers, tidiness, words and promises.
 unit:
 	cargo test --workspace --no-fail-fast
 

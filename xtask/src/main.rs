@@ -1,29 +1,33 @@
 //! Developer commands and checks of the house.
 //!
-//! `cargo xtask floors`, `cargo xtask tidy` and `cargo xtask promises` also run as tests of this crate, so that
+//! `cargo xtask layers`, `cargo xtask tidy` and `cargo xtask promises` also run as tests of this crate, so that
 //! `cargo test --workspace` finds a wrong arrow.
 
 mod files;
-mod floors;
+mod layers;
 mod promises;
 mod purity;
 mod source;
+mod spelling;
 mod tidy;
+mod words;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask floors            a crate depends only on lower floors; pure crates do no I/O
+cargo xtask layers            a crate depends only on lower layers; pure crates do no I/O
 cargo xtask tidy              documents name paths that exist; files and functions stay small
 cargo xtask promises          what documents promise names its tests
+cargo xtask words             words that the glossary no longer uses, and British spelling
 ";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_else(|| "help".to_owned());
     match command.as_str() {
-        "floors" => report("floors", floors::problems()),
+        "layers" => report("layers", layers::problems()),
         "tidy" => report("tidy", tidy::problems()),
         "promises" => report("promises", promises::problems()),
+        "words" => report("words", words::problems()),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -50,6 +50,75 @@ fn not_code(bytes: &[u8], at: usize) -> usize {
     }
 }
 
+/// `text` where `other`, of the same length, has a space, and spaces where it has not. Lines stay where they are.
+pub(crate) fn difference(text: &str, other: &str) -> String {
+    let pairs = text.bytes().zip(other.bytes());
+    let bytes = pairs.map(|(byte, other)| if other == b' ' || byte == b'\n' { byte } else { b' ' });
+    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+}
+
+/// Prose without its code: what stands between backticks, and in fenced blocks, is blank.
+pub(crate) fn without_spans(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut fenced = false;
+    for line in text.split_inclusive('\n') {
+        let inner = line.trim_start_matches([' ', '/', '!']);
+        let is_fence = inner.starts_with("```");
+        fenced ^= is_fence;
+        let is_blank = |span: usize| fenced || is_fence || span % 2 == 1;
+        for (span, part) in line.split('`').enumerate() {
+            if span > 0 {
+                out.push(' ');
+            }
+            if is_blank(span) {
+                out.extend(part.chars().flat_map(blank));
+            } else {
+                out.push_str(part);
+            }
+        }
+    }
+    out
+}
+
+/// As many spaces as `letter` has bytes; an end of line stays.
+fn blank(letter: char) -> impl Iterator<Item = char> {
+    let filler = if letter == '\n' { '\n' } else { ' ' };
+    std::iter::repeat_n(filler, letter.len_utf8())
+}
+
+/// The words of an identifier in lower case: `first_run`, `FirstRun` and `FIRST_RUN` have the same.
+pub(crate) fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = '_';
+    for letter in name.chars() {
+        if letter == '_' || letter.is_uppercase() && before.is_lowercase() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| letter != '_') {
+            word.extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The rows of all tables of a document under exactly this heading.
+pub(crate) fn tables<'a>(text: &'a str, heading: &[&str]) -> Vec<Vec<&'a str>> {
+    let cells = |line: &'a str| -> Vec<&'a str> {
+        line.trim().trim_matches('|').split('|').map(str::trim).collect()
+    };
+    let mut rows = Vec::new();
+    let mut lines = text.lines();
+    while lines.any(|line| cells(line) == heading) {
+        // The line of dashes, then the rows.
+        lines.next();
+        let table = lines.by_ref().take_while(|line| line.trim_start().starts_with('|'));
+        rows.extend(table.map(cells).filter(|row| row.len() == heading.len()));
+    }
+    rows
+}
+
 fn until(rest: &[u8], end: &[u8]) -> usize {
     rest.windows(end.len()).position(|window| window == end).unwrap_or(rest.len())
 }
@@ -197,6 +266,32 @@ mod tests {
         let left = without_tests(code);
         assert_eq!(left.split_whitespace().collect::<Vec<_>>(), ["one", "two", "three"]);
         assert_eq!(left.lines().count(), code.lines().count());
+    }
+
+    #[test]
+    fn prose_is_what_code_is_not() {
+        let text = "let x = \"it is\"; // so `y` it\n";
+        let prose = without_spans(&difference(text, &code_only(text)));
+        assert_eq!(
+            prose.split_whitespace().collect::<Vec<_>>(),
+            ["\"it", "is\"", "//", "so", "it"]
+        );
+        let fenced = without_spans("a\n```\nb\n```\nc ä `ö` d\n");
+        assert_eq!(fenced.split_whitespace().collect::<Vec<_>>(), ["a", "c", "ä", "d"]);
+        assert_eq!(fenced.len(), "a\n```\nb\n```\nc ä `ö` d\n".len());
+    }
+
+    #[test]
+    fn the_words_of_a_name_are_told_apart() {
+        for name in ["first_run", "FirstRun", "FIRST_RUN", "firstRun"] {
+            assert_eq!(words_of(name), ["first", "run"], "{name}");
+        }
+    }
+
+    #[test]
+    fn all_tables_of_a_heading_are_read() {
+        let text = "| a | b |\n|---|---|\n| 1 | 2 |\n\n| c | d |\n|---|---|\n| 3 | 4 |\n\n| a | b |\n|---|---|\n| 5 | |\n";
+        assert_eq!(tables(text, &["a", "b"]), [["1", "2"], ["5", ""]]);
     }
 
     #[test]

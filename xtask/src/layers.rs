@@ -1,7 +1,7 @@
-//! Crates are floors: one depends only on lower ones. The table is the one that people read, in
+//! A crate belongs to a layer and depends only on lower ones. The table is the one that people read, in
 //! `ARCHITECTURE.md`, so that the two cannot differ.
 
-use crate::{files, purity};
+use crate::{files, purity, source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
@@ -9,9 +9,9 @@ const DOCUMENT: &str = "ARCHITECTURE.md";
 
 /// What the document says.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct House {
-    /// Floor of each crate.
-    pub(crate) floors: BTreeMap<String, u32>,
+pub(crate) struct Layers {
+    /// Layer of each crate.
+    pub(crate) layers: BTreeMap<String, u32>,
     /// Crates that do no I/O.
     pub(crate) pure: BTreeSet<String>,
     /// What a crate must not reach, not even through others.
@@ -21,19 +21,19 @@ pub(crate) struct House {
 /// Names of the crates that each crate names as normal or build dependency.
 type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
-/// What is wrong with the floors of this repository.
+/// What is wrong with the layers of this repository.
 pub(crate) fn problems() -> Vec<String> {
     let Some(text) = files::read(DOCUMENT) else {
         return vec![format!("{DOCUMENT} is missing")];
     };
-    let house = parse(&text);
-    if house.floors.is_empty() {
-        return vec![format!("{DOCUMENT} has no table `| floor | crates | pure |`")];
+    let rules = parse(&text);
+    if rules.layers.is_empty() {
+        return vec![format!("{DOCUMENT} has no table `| layer | crates | pure |`")];
     }
     match dependencies() {
         Ok(dependencies) => {
-            let mut problems = check(&house, &dependencies);
-            problems.extend(purity::problems(&house.pure));
+            let mut problems = check(&rules, &dependencies);
+            problems.extend(purity::problems(&rules.pure));
             problems
         }
         Err(error) => vec![error],
@@ -41,30 +41,21 @@ pub(crate) fn problems() -> Vec<String> {
 }
 
 /// Reads the two tables, by their headings.
-pub(crate) fn parse(text: &str) -> House {
-    let mut house = House::default();
-    for cells in rows(text, &["floor", "crates", "pure"]) {
-        let Ok(floor) = cells[0].trim().parse() else {
+pub(crate) fn parse(text: &str) -> Layers {
+    let mut rules = Layers::default();
+    for cells in source::tables(text, &["layer", "crates", "pure"]) {
+        let Ok(layer) = cells[0].trim().parse() else {
             continue;
         };
-        house.floors.extend(names(cells[1]).into_iter().map(|name| (name, floor)));
-        house.pure.extend(names(cells[2]));
+        rules.layers.extend(names(cells[1]).into_iter().map(|name| (name, layer)));
+        rules.pure.extend(names(cells[2]));
     }
-    for cells in rows(text, &["crate", "must not reach", "so that"]) {
+    for cells in source::tables(text, &["crate", "must not reach", "so that"]) {
         for name in names(cells[0]) {
-            house.unreachable.insert(name, names(cells[1]));
+            rules.unreachable.insert(name, names(cells[1]));
         }
     }
-    house
-}
-
-/// The rows of the table under exactly this heading.
-fn rows<'a>(text: &'a str, heading: &[&str]) -> Vec<Vec<&'a str>> {
-    let cells = |line: &'a str| line.trim().trim_matches('|').split('|').map(str::trim).collect();
-    let mut lines = text.lines().skip_while(|line| cells(line) != heading);
-    lines.next();
-    let table = lines.take_while(|line| line.trim_start().starts_with('|'));
-    table.map(cells).filter(|row: &Vec<_>| row.len() == heading.len()).collect()
+    rules
 }
 
 /// What stands in backticks.
@@ -72,24 +63,24 @@ fn names(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-fn check(house: &House, dependencies: &Dependencies) -> Vec<String> {
+fn check(rules: &Layers, dependencies: &Dependencies) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, needs) in dependencies {
-        let Some(floor) = house.floors.get(name) else {
-            problems.push(format!("{name} stands on no floor: add it to {DOCUMENT}"));
+        let Some(layer) = rules.layers.get(name) else {
+            problems.push(format!("{name} belongs to no layer: add it to {DOCUMENT}"));
             continue;
         };
         for need in needs {
-            if house.floors.get(need).is_some_and(|below| below >= floor) {
+            if rules.layers.get(need).is_some_and(|below| below >= layer) {
                 problems
-                    .push(format!("{name} (floor {floor}) depends on {need}, which is not lower"));
+                    .push(format!("{name} (layer {layer}) depends on {need}, which is not lower"));
             }
         }
     }
-    for name in house.floors.keys().filter(|name| !dependencies.contains_key(*name)) {
+    for name in rules.layers.keys().filter(|name| !dependencies.contains_key(*name)) {
         problems.push(format!("{DOCUMENT} names the crate {name}, which does not exist"));
     }
-    for (name, forbidden) in &house.unreachable {
+    for (name, forbidden) in &rules.unreachable {
         let reached = reach(name, dependencies);
         for other in forbidden.iter().filter(|other| reached.contains(*other)) {
             problems.push(format!("{name} reaches {other}, which it must not"));
@@ -141,7 +132,7 @@ mod tests {
     use super::*;
 
     const TABLES: &str = "\
-| floor | crates | pure |
+| layer | crates | pure |
 |---|---|---|
 | 0 | `a` | `a` |
 | 1 | `b` `c` | |
@@ -157,31 +148,31 @@ mod tests {
     }
 
     #[test]
-    fn the_house_stands_and_each_crate_reaches_only_what_it_may() {
+    fn the_layers_hold_and_each_crate_reaches_only_what_it_may() {
         assert_eq!(problems(), Vec::<String>::new());
     }
 
     #[test]
     fn the_tables_are_read() {
-        let house = parse(TABLES);
-        assert_eq!(house.floors.len(), 3);
-        assert_eq!(house.floors["c"], 1);
-        assert!(house.pure.contains("a") && house.pure.len() == 1);
-        assert_eq!(house.unreachable["c"], ["b", "z"]);
+        let rules = parse(TABLES);
+        assert_eq!(rules.layers.len(), 3);
+        assert_eq!(rules.layers["c"], 1);
+        assert!(rules.pure.contains("a") && rules.pure.len() == 1);
+        assert_eq!(rules.unreachable["c"], ["b", "z"]);
     }
 
     #[test]
     fn wrong_arrows_are_found() {
-        let house = parse(TABLES);
+        let rules = parse(TABLES);
         let good = dependencies_of(&[("a", &[]), ("b", &["a", "x"]), ("c", &["a"])]);
-        assert_eq!(check(&house, &good), Vec::<String>::new());
+        assert_eq!(check(&rules, &good), Vec::<String>::new());
         let up = dependencies_of(&[("a", &["b"]), ("b", &[]), ("c", &[])]);
-        assert_eq!(check(&house, &up).len(), 1);
+        assert_eq!(check(&rules, &up).len(), 1);
         let sideways = dependencies_of(&[("a", &[]), ("b", &[]), ("c", &["b"])]);
-        assert_eq!(check(&house, &sideways).len(), 2, "not lower, and must not be reached");
+        assert_eq!(check(&rules, &sideways).len(), 2, "not lower, and must not be reached");
         let through = dependencies_of(&[("a", &["z"]), ("b", &[]), ("c", &["a"])]);
-        assert_eq!(check(&house, &through), ["c reaches z, which it must not"]);
+        assert_eq!(check(&rules, &through), ["c reaches z, which it must not"]);
         let unknown = dependencies_of(&[("a", &[]), ("b", &[]), ("d", &[])]);
-        assert_eq!(check(&house, &unknown).len(), 2, "d has no floor, c does not exist");
+        assert_eq!(check(&rules, &unknown).len(), 2, "d has no layer, c does not exist");
     }
 }
