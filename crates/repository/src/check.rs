@@ -1,4 +1,4 @@
-//! Scrub: reads containers and says what is damaged, without any key.
+//! Scrub: reads containers and reports what is damaged, without a key.
 
 use crate::container::read::ContainerReader;
 use crate::index::prefix_of;
@@ -13,24 +13,27 @@ use ids::{ContainerNo, ObjectId, RecordLocation};
 pub struct ContainerDamage {
     /// The container.
     pub container: ContainerNo,
-    /// Offset and length in bytes of what is damaged; `None` when it is the container as a whole.
+    /// Offset and length of the damage in bytes; `None` when it concerns the container as a whole.
     pub range: Option<(u64, u64)>,
     /// What is wrong.
     pub reason: String,
-    /// Whether parity makes it good: nothing is lost, and a repair writes it as it was.
+    /// Whether parity can heal it: nothing is lost, and a repair writes the container as it was.
     pub is_healable: bool,
 }
 
 /// A container that is open for a check, with its records.
 pub struct OpenContainer {
-    /// The container as it lies there.
+    /// The container as it is stored.
     pub reader: ContainerReader,
     /// Its records.
     pub rows: Vec<Row>,
 }
 
-/// Opens a container and reads its list of records; falls back on walking it when the list is
-/// damaged, which is damage too. An error when it is the way there that failed.
+/// Opens a container and reads its list of records. When the list is damaged it reports that and searches the whole
+/// container for records.
+///
+/// # Errors
+/// When the storage cannot be reached; anything else is reported as damage.
 pub fn open_container(
     repository: &Repository,
     number: ContainerNo,
@@ -46,7 +49,7 @@ pub fn open_container(
         }
     };
     let name = repository.config.repository;
-    // Looked for only when something is wrong: it reads 8 MiB.
+    // Only when something is wrong: it reads 8 MiB.
     let healed = || reader.healed().ok().flatten();
     if let Err(error) = reader.header(name) {
         if error.is_unreachable() {
@@ -59,7 +62,7 @@ pub fn open_container(
         let parity = reader.parity().ok().flatten();
         let ends_well = parity.is_some_and(|parity| parity.has_end);
         let is_healable = parity.is_some() || has_lost_only_parity(&reader);
-        let reason = "its parity does not end as it should".to_owned();
+        let reason = "the end of its parity is damaged".to_owned();
         damages.extend((!ends_well).then(|| ContainerDamage { is_healable, ..whole(reason) }));
     }
     let rows = reader.rows().or_else(|error| {
@@ -78,13 +81,13 @@ pub fn open_container(
     }
 }
 
-/// Whether there is a whole container and no parity that one could find.
+/// Whether the container is whole and its parity cannot be found.
 fn has_lost_only_parity(reader: &ContainerReader) -> bool {
     matches!(reader.parity(), Ok(None))
         && (reader.rows().is_ok() || matches!(reader.end_by_records(), Ok(Some(_))))
 }
 
-/// What of the parity of an open container has rotted while nobody needed it.
+/// Checks the shards and the parity of an open container, also those that no read has needed.
 pub fn check_parity(
     repository: &Repository,
     reader: &ContainerReader,
@@ -111,7 +114,7 @@ impl ContainerDamage {
     }
 }
 
-/// Which of the sorted `prefixes` the index does not have, in one pass over both.
+/// Those of the sorted `ids` that the index does not have. Reads the index once.
 pub fn missing_ids(repository: &Repository, ids: &[IdPrefix]) -> Result<Vec<IdPrefix>> {
     let mut left = ids.iter().peekable();
     let mut missing = Vec::new();
@@ -126,8 +129,7 @@ pub fn missing_ids(repository: &Repository, ids: &[IdPrefix]) -> Result<Vec<IdPr
     Ok(missing)
 }
 
-/// The objects of the index of which `is_lost` says, by the place that the index gives, that they
-/// are not there.
+/// The objects of the index for whose location `is_lost` returns `true`.
 pub fn lost_objects(
     repository: &Repository,
     is_lost: impl Fn(RecordLocation, IdPrefix) -> bool,
@@ -141,12 +143,12 @@ pub fn lost_objects(
     Ok(objects)
 }
 
-/// The beginning of an id that somebody looks for.
+/// The first bytes of an id, as the index keeps them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IdPrefix(pub(crate) Prefix);
 
 impl IdPrefix {
-    /// Looks for `id`.
+    /// The prefix of `id`.
     pub fn new(id: &ObjectId) -> Self {
         Self(prefix_of(id))
     }

@@ -1,5 +1,5 @@
-//! The file `config`: what a repository is. Written once, at `init`, and twice: `config.copy` is the
-//! same. The root key signs it; who has no key can check its checksum alone.
+//! The file `config`: the settings of a repository, written by `init` and never changed. `config.copy` holds the same.
+//! The root key signs it; without a key only its checksum can be verified.
 
 use crate::duplicated_file::DuplicatedFile;
 use crate::storage::Storage;
@@ -11,10 +11,10 @@ use ids::RepositoryId;
 /// Its two names.
 pub const NAMES: [&str; 2] = ["config", "config.copy"];
 const MAGIC: [u8; 8] = *b"ICEREPO2";
-/// Feature bit 0: containers carry parity (`docs/FORMAT.md`, F-5.6). How much stands in bits 8 to 15.
+/// Feature bit 0: containers have parity (`docs/FORMAT.md`, F-5.6). Bits 8 to 15 hold the percentage.
 const FEATURE_PARITY: u64 = 1;
 const PARITY_SHIFT: u32 = 8;
-/// Room for what optional features have to say.
+/// Bytes reserved for optional features.
 pub const EXTENSION_BYTES: usize = 64;
 const SIGNED_BYTES: usize = 8 + 16 + 8 + 8 + 8 + 1 + 12 + 32 + EXTENSION_BYTES;
 const SIGNATURE_BYTES: usize = 64;
@@ -26,16 +26,16 @@ const FILES: DuplicatedFile = DuplicatedFile {
     is_good: |bytes| Config::decode(bytes).map(drop),
 };
 
-/// What a repository is.
+/// The settings of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Its name.
     pub repository: RepositoryId,
-    /// Features that a program must know to open it: see [`Config::with_parity`].
+    /// Features that a program must support to open it: see [`Config::with_parity`].
     pub features: u64,
-    /// Features that a program need not know.
+    /// Features that a program may ignore.
     pub optional: u64,
-    /// When it was made, seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created_secs: i64,
     /// Privacy level: 1 standard, 2 hardened, as in key slots.
     pub privacy: u8,
@@ -43,7 +43,7 @@ pub struct Config {
     pub chunk_bytes: [u32; 3],
     /// Public key that vouches for key slots, signers, and this.
     pub root_key: [u8; 32],
-    /// What optional features have to say; zeros when there are none.
+    /// Data of optional features; zeros when there are none.
     pub extension: [u8; EXTENSION_BYTES],
     /// Signature of the root key over all of this.
     pub signature: [u8; SIGNATURE_BYTES],
@@ -117,18 +117,18 @@ impl Config {
         Ok(FILES.write(storage, &self.encode())?)
     }
 
-    /// The same as the last step of `init`. When it fails neither file stays: who was told so makes
-    /// the repository again, perhaps with another password.
+    /// Durably writes the config as the last step of `init`. When that fails, neither file stays: the user runs `init`
+    /// again, perhaps with another password.
     pub(crate) fn write_first(&self, storage: &dyn Storage) -> Result<()> {
         self.write(storage).inspect_err(|_| FILES.remove(storage))
     }
 
-    /// What is wrong with either of both files: its name, and why.
+    /// What is wrong with each of the two files: name and reason.
     pub fn problems(storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
         FILES.problems(storage)
     }
 
-    /// What the root key signs.
+    /// The bytes that the root key signs.
     pub fn signed_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
         out.extend_from_slice(&MAGIC);

@@ -1,11 +1,11 @@
-//! Numbers of containers that no session writes: those of forget and reclaim.
+//! Numbers for containers that forget and reclaim write.
 
 use crate::Repository;
 use crate::pins::SessionNo;
 use ids::ContainerNo;
 
-/// Gives numbers out. Until it is done, and for good when it is dropped before, the index does not
-/// go past them: so the next lease finds what was left.
+/// Allocates container numbers. The index does not go past them before [`ContainerNumbers::done`], so the next lease
+/// finds what an interrupted run left.
 pub(crate) struct ContainerNumbers<'a> {
     repository: &'a Repository,
     session: SessionNo,
@@ -23,12 +23,12 @@ impl<'a> ContainerNumbers<'a> {
         self.repository.allocate_for(self.session)
     }
 
-    /// As whom it writes.
+    /// The session number under which it writes.
     pub(crate) fn session(&self) -> SessionNo {
         self.session
     }
 
-    /// All that was written has its name.
+    /// All containers have their final names.
     pub(crate) fn done(mut self) {
         self.is_done = true;
     }

@@ -1,4 +1,4 @@
-//! Small files that stand twice, as nothing else says what they say.
+//! Small files that are stored twice, because nothing else holds their content.
 
 use crate::storage::{Storage, StorageError, StorageResult, read_small};
 use crate::{Error, Result};
@@ -9,14 +9,14 @@ pub(crate) struct DuplicatedFile {
     pub(crate) name: &'static str,
     /// The copy's name.
     pub(crate) copy: &'static str,
-    /// Most bytes of either.
+    /// Maximum size in bytes.
     pub(crate) bytes_max: usize,
-    /// Whether these bytes are what was written.
+    /// Checks that bytes are what was written.
     pub(crate) is_good: fn(&[u8]) -> format::Result<()>,
 }
 
 impl DuplicatedFile {
-    /// The content, of the copy when the file is lost or damaged; `None` when there is neither.
+    /// The content; from the copy when the file is lost or damaged. `None` when neither exists.
     pub(crate) fn read(&self, storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
         let damaged = match self.one(storage, self.name)? {
             Some(Ok(bytes)) => return Ok(Some(bytes)),
@@ -30,21 +30,21 @@ impl DuplicatedFile {
         }
     }
 
-    /// Writes both durably. The copy first: it is never older than the file, so that falling back to
-    /// it undoes nothing.
+    /// Durably writes both. The copy comes first, so it is never older than the file, and falling back to it undoes
+    /// nothing.
     pub(crate) fn write(&self, storage: &dyn Storage, bytes: &[u8]) -> StorageResult<()> {
         storage.put(self.copy, bytes)?;
         storage.put(self.name, bytes)
     }
 
-    /// Takes both away again, as far as that goes: for who could not write them.
+    /// Removes both as far as possible, after a failed write.
     pub(crate) fn remove(&self, storage: &dyn Storage) {
         for name in [self.name, self.copy] {
             let _ = storage.remove(name);
         }
     }
 
-    /// Whether either is there.
+    /// Whether at least one of them exists.
     pub(crate) fn exists(&self, storage: &dyn Storage) -> Result<bool> {
         for name in [self.name, self.copy] {
             match storage.open(name) {
@@ -56,7 +56,7 @@ impl DuplicatedFile {
         Ok(false)
     }
 
-    /// What is wrong with either: its name and why.
+    /// What is wrong with each of them: name and reason.
     pub(crate) fn problems(&self, storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
         let mut problems = Vec::new();
         for name in [self.name, self.copy] {
@@ -69,8 +69,10 @@ impl DuplicatedFile {
         Ok(problems)
     }
 
-    /// One of both, whether it is good; `None` when it is not there. What says nothing of the data is
-    /// an error.
+    /// One of the two files, checked; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// When the storage cannot be reached: that says nothing about the data.
     fn one(&self, storage: &dyn Storage, name: &str) -> Result<Option<Result<Vec<u8>>>> {
         match read_small(storage, name, self.bytes_max) {
             Ok(bytes) => {

@@ -1,4 +1,4 @@
-//! What can go wrong in the engine. Facts; the words for people are made by the binary.
+//! Errors of the engine: facts. The binary adds the consequence and the next command.
 
 use crate::storage::StorageError;
 use ids::{ContainerNo, ObjectId, SnapshotId};
@@ -13,46 +13,46 @@ pub enum Error {
     /// A file operation failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// There is no repository here.
+    /// The storage holds no repository.
     #[error("there is no repository at {location}")]
     NoRepository {
-        /// Where was looked.
+        /// Description of the storage.
         location: String,
     },
-    /// There is one already.
-    #[error("there already is a repository at {location}")]
+    /// A repository exists already.
+    #[error("a repository already exists at {location}")]
     Exists {
-        /// Where was looked.
+        /// Description of the storage.
         location: String,
     },
     /// Another process writes.
     #[error("the repository is in use by {holder}")]
     InUse {
-        /// Who said to hold the lease.
+        /// The holder that the lease file names.
         holder: String,
     },
-    /// Everybody gets the lock.
+    /// File locking does not work on this storage: every process gets the lock.
     #[error(
-        "locks at {location} keep nobody out: two writers would spoil each other's work. On a network \
-         file system, mount it with locks that its server knows (NFS: without local_lock and nolock)"
+        "file locking does not work on {location}, so two writers could damage each other's work. Mount the network \
+         file system with locks that its server manages (NFS: without local_lock and nolock)"
     )]
     LockingUnsupported {
-        /// Where was looked.
+        /// Description of the storage.
         location: String,
     },
-    /// The lease was taken over: nothing may be written any more.
-    #[error("the lease was lost to {holder}; nothing of this run was published")]
+    /// Another process took the lease over: this one may not write any more.
+    #[error("{holder} took over the lease; nothing of this run was published")]
     LeaseLost {
-        /// Who holds it now.
+        /// The new holder.
         holder: String,
     },
-    /// The index, a cache, is damaged.
+    /// The chunk index is damaged. It is a cache: a rebuild makes it from the containers.
     #[error("the chunk index is damaged: {name}")]
     IndexDamaged {
         /// The file.
         name: String,
     },
-    /// Bytes are not what they should be.
+    /// A file does not hold what was written.
     #[error("{name} is damaged: {reason}")]
     Damaged {
         /// The file.
@@ -60,69 +60,69 @@ pub enum Error {
         /// What is wrong with it.
         reason: format::Error,
     },
-    /// A container is not there.
+    /// A container file does not exist.
     #[error("container {0} is missing")]
     ContainerMissing(ContainerNo),
-    /// An object is in no container that is known.
+    /// The chunk index does not know an object.
     #[error("object {0} is missing")]
     ObjectMissing(ObjectId),
-    /// A snapshot is not there.
+    /// A snapshot file does not exist.
     #[error("snapshot {0} is missing")]
     SnapshotMissing(SnapshotId),
     /// A record holds an object that its session did not claim.
-    #[error("object {0} was sent without being asked for")]
+    #[error("object {0} was sent without a claim")]
     NotClaimed(ObjectId),
     /// Objects that a session claimed were never stored.
-    #[error("{0} objects were promised and not stored: nothing of this session was published")]
+    #[error("{0} objects were claimed and not stored; nothing of this session was published")]
     NotStored(usize),
-    /// A manifest whose root page nobody stored.
-    #[error("the root page {0} of the new snapshot was not stored: nothing was published")]
+    /// The root page of a manifest was not stored.
+    #[error("the root page {0} of the new snapshot was not stored; nothing was published")]
     RootMissing(ObjectId),
-    /// The server refused.
+    /// The server denied the request.
     #[error("{message}")]
     Refused {
-        /// What is refused, and why.
+        /// What was denied, and why.
         message: String,
-        /// What to do.
+        /// What the user can do.
         hint: String,
     },
-    /// The server no longer has the session: begin again.
+    /// The server no longer has the session. The caller begins a new one.
     #[error("the server no longer has this session")]
     SessionLost,
     /// Bytes on the server are damaged.
     #[error("on the server: {0}")]
     DamagedOnServer(String),
-    /// This can only be done where the repository lies.
-    #[error("this can only be done where the repository lies: on the server")]
+    /// Only possible on the machine that holds the repository.
+    #[error("this is only possible on the machine that holds the repository: the server")]
     LocalOnly,
-    /// The repository needs a feature that this program does not have.
-    #[error("the repository uses features {0:#x} that this program does not know")]
+    /// The repository needs features that this program does not support; the number holds their bits.
+    #[error("the repository uses features ({0:#x}) that this version does not support")]
     UnknownFeatures(u64),
-    /// Somebody else changed the keys since they were looked at.
-    #[error("somebody else changed the keys meanwhile: nothing was changed; try again")]
+    /// The keys changed since they were read.
+    #[error("another process changed the keys; nothing was changed, try again")]
     KeysChanged,
-    /// Reclaim saw something it does not understand and so deleted nothing more. On a nearly full
-    /// disk an earlier stage may have.
-    #[error("reclaim stopped and deleted nothing that it doubts: {0}")]
+    /// Reclaim found something inconsistent and stopped. On a nearly full disk an earlier stage may have deleted
+    /// containers that were certainly dead.
+    #[error("reclaim stopped before deleting uncertain data: {0}")]
     UncertainData(String),
-    /// A network file system lists a directory as it was a while ago, again and again.
+    /// A network file system returned a stale listing of a directory, several times.
     #[error(
-        "the list of {directory} is of the past, as a network file system has it in its cache: nothing was done; wait a minute and try again"
+        "stale directory listing of {directory} from the cache of a network file system; nothing was changed, wait a minute and try again"
     )]
     StaleListing {
         /// The directory.
         directory: String,
     },
-    /// The parity code did not take what it was given; a bug.
+    /// The parity code rejected its input. A bug.
     #[error("the parity could not be computed")]
     ParityCode,
-    /// A thread of the session died; a bug.
+    /// The writer thread of the session ended. A bug.
     #[error("the container writer stopped")]
     WriterStopped,
 }
 
 impl Error {
-    /// The error for `name` whose bytes do not decode.
+    /// The error for the file `name`, whose bytes do not decode because of `reason`.
     pub fn damaged(name: &str, reason: format::Error) -> Self {
         Self::Damaged { name: name.to_owned(), reason }
     }
@@ -132,7 +132,7 @@ impl Error {
         matches!(self, Self::Storage(error) if error.is_full())
     }
 
-    /// Whether it is the way to the storage that failed: it says nothing of the data.
+    /// Whether the storage or the server could not be reached or used. The error says nothing about the data.
     pub fn is_unreachable(&self) -> bool {
         match self {
             Self::Storage(error) => error.is_unreachable(),
@@ -141,7 +141,7 @@ impl Error {
         }
     }
 
-    /// Whether it says that stored bytes are lost or spoilt.
+    /// Whether stored bytes are lost or damaged.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Storage(error) => !error.is_unreachable() && !error.is_full(),
@@ -151,7 +151,7 @@ impl Error {
         }
     }
 
-    /// Whether a container is gone: the index may be older than a reclaim.
+    /// Whether a container file is missing. The index may be older than a reclaim that removed it.
     pub fn is_container_missing(&self) -> bool {
         matches!(self, Self::ContainerMissing(_))
     }

@@ -1,4 +1,4 @@
-//! Key slots and the key list, as they lie: the engine opens and signs none.
+//! Key slots and the key list as files. The engine neither opens nor signs them.
 
 use crate::duplicated_file::DuplicatedFile;
 use crate::lease::Lease;
@@ -28,12 +28,12 @@ const FILES: DuplicatedFile = DuplicatedFile {
 pub struct Keys {
     /// Its first slots.
     pub slots: Vec<(KeyId, Vec<u8>)>,
-    /// Its key list; empty for none, then nobody can sign.
+    /// Its key list; empty for none, and then nobody can sign.
     pub key_list: Vec<u8>,
 }
 
 impl Keys {
-    /// Durably writes them. The list first: a slot of a signer that no list knows would sign in vain.
+    /// Durably writes them. The list comes first: signatures of a slot that no list names are not accepted.
     pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
         if !self.key_list.is_empty() {
             FILES.write(storage, &self.key_list)?;
@@ -49,18 +49,18 @@ impl Repository {
         key_slots(&*self.storage)
     }
 
-    /// One key slot, if it is there. It need not be in any list.
+    /// One key slot, if it exists. The key list need not name it.
     pub fn key_slot(&self, id: KeyId) -> Result<Option<Vec<u8>>> {
         read_slot(&*self.storage, id)
     }
 
-    /// Durably adds or replaces a key slot. Of a signer the key list comes before.
+    /// Durably adds or replaces a key slot. Write the key list first when the key signs.
     pub fn put_key_slot(&self, lease: &Lease, id: KeyId, slot: &[u8]) -> Result<()> {
         lease.verify()?;
         Ok(self.storage.put(&format!("{DIRECTORY}/{id}"), slot)?)
     }
 
-    /// Durably removes a key slot. Of a signer the key list comes before.
+    /// Durably removes a key slot. Write the key list first when the key signs.
     pub fn remove_key_slot(&self, lease: &Lease, id: KeyId) -> Result<()> {
         lease.verify()?;
         Ok(self.storage.remove(&format!("{DIRECTORY}/{id}"))?)
@@ -74,7 +74,7 @@ impl Repository {
     /// Durably replaces the key list by the next one.
     ///
     /// # Errors
-    /// [`Error::KeysChanged`] when there is another one than that which `list` follows.
+    /// [`Error::KeysChanged`] when `list` does not follow the list that is stored.
     pub fn put_key_list(&self, lease: &Lease, list: &[u8]) -> Result<()> {
         let before = self.key_list()?.as_deref().and_then(version).unwrap_or_default();
         if version(list).is_none_or(|version| version != before.saturating_add(1)) {
@@ -83,20 +83,20 @@ impl Repository {
         self.replace_key_list(lease, list)
     }
 
-    /// Durably writes a key list, whatever there was: for who makes a lost one anew.
+    /// Durably writes a key list without looking at the stored one: to replace a lost list.
     pub fn replace_key_list(&self, lease: &Lease, list: &[u8]) -> Result<()> {
         is_list(list).map_err(|reason| Error::damaged("the new key list", reason))?;
         lease.verify()?;
         Ok(FILES.write(&*self.storage, list)?)
     }
 
-    /// What is wrong with either file of the key list: its name, and why.
+    /// What is wrong with each of the two files of the key list: name and reason.
     pub fn key_list_problems(&self) -> Result<Vec<(&'static str, String)>> {
         FILES.problems(&*self.storage)
     }
 }
 
-/// The key list in `storage`; of its copy when it is lost or damaged.
+/// The key list in `storage`; from its copy when it is lost or damaged.
 pub fn key_list(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
     FILES.read(storage)
 }

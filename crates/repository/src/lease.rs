@@ -1,5 +1,5 @@
-//! The lease: who may write. A lock that the system takes back from the dead, and a generation
-//! that fences out who lost it without noticing.
+//! The lease: the right to write. It is a lock that the system releases when its process dies, and a generation that
+//! fences out a writer that lost the lock without noticing.
 
 use crate::container::{self, read::ContainerReader};
 use crate::guard::{Guard, guarded};
@@ -19,9 +19,9 @@ const HOLDER_BYTES_MAX: usize = 1024;
 /// What a lease is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeasePurpose {
-    /// To store something.
+    /// To store data.
     Store,
-    /// To give space back: on a full disk it may use the room that is kept for that.
+    /// To free space: on a full disk it may use the reserve.
     Reclaim,
 }
 
@@ -34,13 +34,15 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Takes the lease to store something for `holder` (host, process, what it does); an error says
-    /// who has it.
+    /// Takes the lease to store data. `holder` names host, process and command.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] names the holder of the lease; [`Error::LockingUnsupported`].
     pub fn acquire(storage: &Arc<dyn Storage>, holder: &str) -> Result<Self> {
         Self::acquire_for(storage, holder, LeasePurpose::Store)
     }
 
-    /// Takes the lease for a purpose.
+    /// Takes the lease for `purpose`; otherwise like [`Lease::acquire`].
     pub fn acquire_for(
         storage: &Arc<dyn Storage>,
         holder: &str,
@@ -76,7 +78,10 @@ impl Lease {
         self.generation << RUNS_BITS
     }
 
-    /// Fails when somebody has taken the lease since: asked before anything is published.
+    /// Checks that no other process took the lease over. Called before anything is published or removed.
+    ///
+    /// # Errors
+    /// [`Error::LeaseLost`].
     pub fn verify(&self) -> Result<()> {
         if !guarded(Guard::LeaseCheck) {
             return Ok(());
@@ -93,8 +98,7 @@ impl Lease {
     }
 }
 
-/// The lock for who makes a repository. Sees that nobody else gets it: there are places where locks
-/// do nothing.
+/// Takes the lock for `init`, and checks that it cannot be taken twice: on some file systems locking does not work.
 pub(crate) fn lock_alone(storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
     if !storage.locks_are_shared() {
         return Err(Error::LockingUnsupported { location: storage.describe() });

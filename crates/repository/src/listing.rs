@@ -1,4 +1,4 @@
-//! What there is: snapshots and containers, as of now or perhaps of the past.
+//! Listings of snapshots and containers, current or perhaps stale.
 
 use crate::guard::{Guard, guarded};
 use crate::snapshots::{self, SnapshotRef};
@@ -6,13 +6,13 @@ use crate::{Repository, Result, container};
 use ids::ContainerNo;
 
 impl Repository {
-    /// All snapshots. On a network file system this may be of the past: one that was just made by
-    /// another client is missing, or one that was forgotten is there, and cannot be read.
+    /// All snapshots. On a network file system the listing may be stale: a snapshot that another machine just created is
+    /// missing, or a forgotten one is listed and cannot be read.
     pub fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
         Ok(snapshots::parse_all(&self.storage.list(snapshots::DIRECTORY)?))
     }
 
-    /// All snapshots as of now, for who holds the lease.
+    /// All snapshots, never stale; for the holder of the lease.
     pub fn current_snapshots(&self) -> Result<Vec<SnapshotRef>> {
         if !guarded(Guard::SnapshotListing) {
             return self.snapshots();
@@ -21,8 +21,7 @@ impl Repository {
         Ok(snapshots::parse_all(&names))
     }
 
-    /// All containers, for who only reads. Where a list may be of the past, the newest are looked for
-    /// by their names.
+    /// All containers, for readers. Where a listing may be stale, the newest are looked up by name.
     pub fn containers(&self) -> Result<Vec<container::ContainerFile>> {
         let mut found = container::list(&*self.storage, ContainerNo(0))?;
         if self.storage.has_consistent_listing() {
@@ -52,7 +51,7 @@ impl Repository {
         }
     }
 
-    /// All containers as of now, for who holds the lease.
+    /// All containers, never stale; for the holder of the lease.
     pub fn current_containers(&self) -> Result<Vec<container::ContainerFile>> {
         if !guarded(Guard::ContainerListing) {
             return container::list(&*self.storage, ContainerNo(0));

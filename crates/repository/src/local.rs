@@ -1,7 +1,7 @@
 //! Storage in a directory of a local file system.
 //!
-//! The directory is opened once and every file relative to that handle: when something is
-//! mounted over the path later, nothing is written to the wrong place.
+//! The directory is opened once, and every file relative to that handle: when another file system is mounted over the
+//! path later, nothing is written to the wrong place.
 
 use crate::storage::{
     FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult, write_all,
@@ -59,7 +59,7 @@ impl LocalStorage {
         Ok(Self { root, path: path.to_owned(), is_local, durable: Mutex::default() })
     }
 
-    /// Makes the directory `path` with its parents when it is missing, and opens it.
+    /// Opens the directory `path`; creates it and its parents when it is missing.
     pub fn create(path: &Path) -> StorageResult<Self> {
         std::fs::create_dir_all(path)
             .map_err(|error| StorageError::new("create", &path.to_string_lossy(), error))?;
@@ -208,9 +208,8 @@ impl Storage for LocalStorage {
     }
 }
 
-/// NFS, SMB and FUSE list what is in the cache as long as they take it for valid. Asked in this way
-/// they compare with the server, and list anew when something changed. Where that does nothing,
-/// the list is of the past, and who must not believe it finds out.
+/// NFS, SMB and FUSE list from their cache while they consider it valid. This call makes them compare it with the
+/// server. Where it has no effect the listing is stale, and `listing_markers` detects that.
 fn ask_the_server(directory: &OwnedFd) {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     let _ = fs::statx(directory, "", flags, StatxFlags::CTIME | StatxFlags::MTIME);

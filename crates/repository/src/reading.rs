@@ -1,4 +1,4 @@
-//! Reading records: with the help of parity where they rotted, and while reclaim moves them.
+//! Reading records: healed with parity when they are damaged, and found again while reclaim moves them.
 
 use crate::container::read::ContainerReader;
 use crate::{Error, Repository, Result, container};
@@ -12,7 +12,7 @@ const OPEN_CONTAINERS_MAX: usize = 64;
 pub(crate) const REFRESH_MAX: usize = 8;
 
 impl Repository {
-    /// Reads the record at `location`. Whether it is good is for who opens its seal; when it is not,
+    /// Reads the record at `location`. The caller verifies it when it opens the seal; when it is damaged,
     /// [`Repository::heal`] may help.
     pub fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
         match self.container(location.container)?.read(location, buffer) {
@@ -32,8 +32,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Makes the record at `location` good from the parity of its container. Whether that was done:
-    /// not when nothing was wrong with it.
+    /// Heals the record at `location` with the parity of its container; `false` when that was not possible or not needed.
     pub fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
         if self.healed.lock().get(&location) == Some(&false) {
             return false;
@@ -44,12 +43,12 @@ impl Repository {
         is_healed
     }
 
-    /// Notes that the record at `location` was read from parity.
+    /// Records that the record at `location` was healed.
     pub fn note_healed(&self, location: RecordLocation) {
         self.healed.lock().insert(location, true);
     }
 
-    /// Records that were read from parity so far, sorted.
+    /// Locations of the records that were healed so far, sorted.
     pub fn healed(&self) -> Vec<RecordLocation> {
         self.healed
             .lock()
@@ -73,7 +72,7 @@ impl Repository {
         Err(Error::ObjectMissing(*id))
     }
 
-    /// Forgets an open container that vanished, and looks at the index again.
+    /// Closes a container that no longer exists, and reads the index again.
     pub fn refresh_after(&self, gone: ContainerNo) -> Result<()> {
         self.open.lock().retain(|reader| reader.number() != gone);
         self.refresh()

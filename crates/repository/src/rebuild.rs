@@ -1,4 +1,4 @@
-//! Making the index and the list of snapshots from the containers alone.
+//! Rebuilds the index and the list of snapshots from the containers.
 
 use crate::check::ContainerDamage;
 use crate::config::Config;
@@ -27,9 +27,9 @@ pub struct RebuildOutcome {
     pub containers: u64,
     /// Ids now in the index.
     pub objects: u64,
-    /// Stretches of containers that are no good record.
+    /// Ranges of containers that hold no good record.
     pub damages: Vec<crate::check::ContainerDamage>,
-    /// Manifests found, each with the key record of its session.
+    /// Manifests found, each with the record of its session.
     pub manifests: Vec<FoundManifest>,
     /// Clear parts of the tombstones found.
     pub tombstones: Vec<Vec<u8>>,
@@ -48,8 +48,8 @@ pub struct FoundManifest {
     pub file: Vec<u8>,
 }
 
-/// Makes the index anew from all containers, reading every byte: what is damaged is left out, so
-/// that the next backup stores it again.
+/// Rebuilds the index from all containers. Reads every byte, and leaves out damaged records, so that the next backup
+/// stores their objects again.
 pub fn rebuild(
     storage: &Arc<dyn Storage>,
     holder: &str,
@@ -57,7 +57,7 @@ pub fn rebuild(
     rebuild_in_parts(storage, holder, IDS_IN_MEMORY_MAX)
 }
 
-/// The same with memory for `ids_max` ids, so that a test with little data meets what else takes much.
+/// [`rebuild`] with memory for `ids_max` ids. For tests: little data then makes many runs.
 pub fn rebuild_in_parts(
     storage: &Arc<dyn Storage>,
     holder: &str,
@@ -128,7 +128,7 @@ fn after_all(manifests: &[FoundManifest]) -> u64 {
 }
 
 impl Repository {
-    /// Durably brings back a snapshot that lies in a container.
+    /// Durably writes the file of a snapshot whose manifest is in a container.
     pub fn restore_manifest(&self, lease: &Lease, found: &FoundManifest) -> Result<()> {
         let session =
             record::verify(&found.file).map_err(|reason| Error::damaged("manifest", reason))?;
@@ -242,7 +242,7 @@ fn read_container(
     let walk = reader.walk(|location, record| scan.record(location, record));
     let mut damages: Vec<_> = match walk {
         Ok(ContainerWalk { damaged, .. }) => {
-            damaged.iter().map(|range| damage(Some(*range), "no good record".into())).collect()
+            damaged.iter().map(|range| damage(Some(*range), "not a good record".into())).collect()
         }
         Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => vec![damage(None, error.to_string())],
@@ -314,7 +314,7 @@ impl Scan {
             }
             let objects = self.placed.remove(&session).unwrap_or_default().len();
             reasons.push(format!(
-                "the session record of {session} is lost at both places: nobody can open {objects} chunks and pages"
+                "both copies of the session record of {session} are lost, so {objects} chunks and pages cannot be opened"
             ));
         }
         Ok(reasons)

@@ -1,4 +1,4 @@
-//! The file `receipts`: the keys with which servers signed receipts of snapshots in this repository.
+//! The file `receipts`: public keys of the servers that signed receipts in this repository.
 
 use crate::lease::Lease;
 use crate::storage::read_small;
@@ -17,7 +17,7 @@ const BYTES_MAX: usize = MAGIC.len() + KEYS_MAX * KEY_BYTES + SUM_BYTES;
 pub type ReceiptKey = [u8; KEY_BYTES];
 
 impl Repository {
-    /// The keys for receipts that are known here; none where no server ever wrote.
+    /// The known receipt keys; none where no server ever wrote.
     pub fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
         match read_small(&*self.storage, NAME, BYTES_MAX) {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
@@ -27,7 +27,7 @@ impl Repository {
         }
     }
 
-    /// Durably notes a key for receipts, if it is not known yet. A damaged file is written anew.
+    /// Durably adds a receipt key, if it is not known. Replaces a damaged file.
     pub fn add_receipt_key(&self, lease: &Lease, key: ReceiptKey) -> Result<()> {
         let mut keys = match self.receipt_keys() {
             Err(Error::Damaged { .. }) => Vec::new(),

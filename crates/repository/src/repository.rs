@@ -1,4 +1,4 @@
-//! A repository, open. Readers need nothing else; writers begin a [`Session`] under a lease.
+//! An open repository. Readers need nothing else; writers begin a [`Session`] with a lease.
 
 use crate::config::Config;
 use crate::container::read::ContainerReader;
@@ -63,7 +63,10 @@ fn remove_slots_that_open_nothing(storage: &dyn Storage) -> Result<()> {
 }
 
 impl Repository {
-    /// Makes a repository in `storage` that `keys` open.
+    /// Creates a repository in `storage` with the key slots `keys`.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::LockingUnsupported`].
     pub fn init(storage: Arc<dyn Storage>, config: Config, keys: &Keys) -> Result<Self> {
         if Config::exists(&*storage)? {
             return Err(Error::Exists { location: storage.describe() });
@@ -85,7 +88,10 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Opens the repository in `storage`. Costs the same at any size.
+    /// Opens the repository in `storage`. The cost does not depend on its size.
+    ///
+    /// # Errors
+    /// [`Error::NoRepository`], [`Error::UnknownFeatures`].
     pub fn open(storage: Arc<dyn Storage>) -> Result<Self> {
         let config = Config::read(&*storage)?;
         let index = open_index(&*storage)?;
@@ -111,27 +117,27 @@ impl Repository {
         }
     }
 
-    /// What it is.
+    /// Its settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Where it lies.
+    /// The storage that holds it.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
 
-    /// The index as of now.
+    /// The current chunk index.
     pub fn index(&self) -> Arc<Index> {
         self.index.read().clone()
     }
 
-    /// Rises whenever something may have been lost: see `rebuild`.
+    /// A counter that rises whenever something may have been lost: see `rebuild`.
     pub fn damage_epoch(&self) -> u64 {
         self.index().state.damage_epoch
     }
 
-    /// Looks at the index on the disk again: another process may have changed it.
+    /// Reads the index again: another process may have changed it.
     pub fn refresh(&self) -> Result<()> {
         let index = open_index(&*self.storage)?;
         self.next_container.fetch_max(index.state.next_container, Ordering::Relaxed);
@@ -141,13 +147,12 @@ impl Repository {
         Ok(())
     }
 
-    /// Takes the lease to store something; sees what other processes did, and settles what a dead
-    /// one left behind.
+    /// Takes the lease to store data, reads what other processes changed, and completes or removes what a killed one left.
     pub fn lease(&self, holder: &str) -> Result<Arc<Lease>> {
         self.lease_for(holder, LeasePurpose::Store)
     }
 
-    /// [`Repository::lease`] for a purpose.
+    /// Takes the lease for `purpose`; otherwise like [`Repository::lease`].
     pub fn lease_for(&self, holder: &str, purpose: LeasePurpose) -> Result<Arc<Lease>> {
         let lease = Lease::acquire_for(&self.storage, holder, purpose)?;
         self.listing_markers.take_over(lease.generation());
@@ -169,7 +174,9 @@ impl Repository {
     }
 
     /// Begins a session that builds on the snapshot `base` and whose key `session_record` holds.
-    /// [`Error::SnapshotMissing`] when `base` was forgotten meanwhile: look for another one.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotMissing`] when `base` was forgotten in the meantime: choose another one.
     pub fn begin(
         self: &Arc<Self>,
         lease: &Arc<Lease>,
@@ -193,13 +200,13 @@ impl Repository {
         }
     }
 
-    /// Leaves `count` numbers of containers out.
+    /// Skips `count` container numbers. For tests.
     pub fn skip_containers(&self, count: u64) {
         self.next_container.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Finishes containers at `bytes` instead of [`container::TARGET_BYTES`], and makes them durable without
-    /// a thread, so that a test with little data meets what else takes much, and always in the same order.
+    /// Finishes containers at `bytes` instead of [`container::TARGET_BYTES`], and syncs them without a thread. For tests:
+    /// little data then makes many containers, always in the same order.
     pub fn make_containers_small(&self, bytes: u64) {
         self.container_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -213,7 +220,7 @@ impl Repository {
         self.container_bytes() != container::TARGET_BYTES
     }
 
-    /// Whether somebody changes the index or the list of snapshots at this moment.
+    /// Whether a thread is changing the index or the list of snapshots.
     pub fn is_committing(&self) -> bool {
         self.commit.is_locked()
     }
@@ -223,9 +230,8 @@ impl Repository {
         snapshots::read(&*self.storage, name)
     }
 
-    /// Forgets snapshots: durably notes it in the pool, so that a rebuild does not bring them
-    /// back, then removes them. `tombstone` is the record that says so, `session_record` that of
-    /// the session that sealed it.
+    /// Forgets snapshots: durably writes the record `tombstone`, so that a rebuild does not bring them back, then removes
+    /// them. `session_record` belongs to the session that sealed the tombstone.
     pub fn forget(
         &self,
         lease: &Lease,

@@ -1,8 +1,7 @@
-//! Room that is kept for the day when the disk is full. Who gives space back needs some first: for
-//! the lease, a note of what was forgotten, an index without what goes, and what lives in the first
-//! container that is rewritten.
+//! The reserve: space kept free for a full disk. To free space, forget and reclaim first need some: for the lease, a
+//! tombstone, the new index, and the live objects of the first container that is rewritten.
 //!
-//! Nothing of it is durable, and nobody reads it: what a crash takes of it the next writer fills in.
+//! The files are not durable and nobody reads them. What a crash removes, the next writer creates again.
 
 use crate::storage::{Storage, StorageResult};
 use crate::{Repository, Result};
@@ -21,13 +20,12 @@ const BYTES_PER_ROW: u64 = 28;
 const STEP_BYTES: usize = 256 << 10;
 
 impl Repository {
-    /// Keeps room for the day when the disk is full, if it is not kept already. As much as there is:
-    /// nothing that was done is undone by the want of it, so this does not fail.
+    /// Fills the reserve, as far as there is space. This does not fail: the work that was done does not depend on it.
     pub fn fill_reserve(&self) {
         let _ = fill(&*self.storage, self.reserve_bytes());
     }
 
-    /// Gives the reserve back; whether there was one.
+    /// Releases the reserve; `false` when there was none.
     pub fn release_reserve(&self) -> Result<bool> {
         Ok(release(&*self.storage)?)
     }

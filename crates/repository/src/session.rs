@@ -1,7 +1,6 @@
-//! A writing session: takes sealed records in, and publishes them as one snapshot.
+//! A writing session: appends sealed records and publishes them as one snapshot.
 //!
-//! Records are appended by many threads; finished containers are made durable by a thread of
-//! their own, so that nobody waits for the disk before it is full.
+//! Many threads append records. Another thread syncs finished containers, so that appending does not wait for the disk.
 
 use crate::container::write::ContainerWriter;
 use crate::guard::{Guard, guarded};
@@ -25,8 +24,7 @@ use std::sync::atomic::Ordering;
 /// Ids kept in memory before they are written as a run: about 16 MB.
 const IDS_IN_MEMORY_MAX: usize = 1 << 18;
 
-/// A session. Dropped without a commit it publishes nothing; what it stored is found and used by
-/// the next one.
+/// A session. Without a commit it publishes nothing, and the next session finds and uses what it stored.
 pub struct Session {
     repository: Arc<Repository>,
     lease: Arc<Lease>,
@@ -36,7 +34,7 @@ pub struct Session {
     seen: Mutex<FxHashSet<ContainerNo>>,
     current: Mutex<Option<ContainerWriter>>,
     syncer: Mutex<Option<Syncer>>,
-    /// The last containers that were begun: one of them may be unfinished.
+    /// The latest containers; one of them may be unfinished.
     recent_containers: Mutex<VecDeque<ContainerNo>>,
     stored_bytes: std::sync::atomic::AtomicU64,
     committed: std::sync::atomic::AtomicBool,
@@ -44,17 +42,17 @@ pub struct Session {
     is_full: std::sync::atomic::AtomicBool,
 }
 
-/// What this session itself stored.
+/// The objects of this session.
 #[derive(Default)]
 struct SessionObjects {
-    /// Promised by a caller, not yet appended.
+    /// Claimed by a caller and not appended yet.
     claimed: FxHashSet<Prefix>,
     placed: FxHashMap<Prefix, RecordLocation>,
     /// Sorted runs that did not fit the memory.
     spilled: Vec<(String, Arc<RunReader>)>,
 }
 
-/// What a session did.
+/// A snapshot that a session published.
 #[derive(Clone, Copy, Debug)]
 pub struct CommittedSnapshot {
     /// The snapshot.
@@ -86,7 +84,7 @@ impl Session {
         }
     }
 
-    /// Whether `id` has to be stored. After a `true` the caller must append it: nobody else will.
+    /// Claims `id`: `true` when it must be stored. Then the caller must append it: no other thread will.
     pub fn claim(&self, id: &ObjectId) -> Result<bool> {
         let prefix = prefix_of(id);
         let mut objects = self.objects.lock();
@@ -105,7 +103,10 @@ impl Session {
         Ok(true)
     }
 
-    /// Appends a record, each of whose ids was claimed.
+    /// Appends a record; each of its ids was claimed.
+    ///
+    /// # Errors
+    /// [`Error::NotClaimed`].
     pub fn append(&self, record: &SealedRecord) -> Result<()> {
         let objects = self.objects.lock();
         if let Some(id) = record.ids.iter().find(|id| !objects.claimed.contains(&prefix_of(id))) {
@@ -116,9 +117,9 @@ impl Session {
         self.store(record.kind, &record.ids, &[&record.associated, &record.sealed, &sum])
     }
 
-    /// Appends the bytes of a record that came from elsewhere: it must be whole, of this session,
-    /// and hold objects. What of it was not claimed is claimed now; what is stored already keeps
-    /// its place: nobody puts another object where one is.
+    /// Appends the bytes of a record that a node sent. It must be whole, belong to this session and hold objects. Ids that
+    /// were not claimed are claimed now. An object that is stored already keeps its location, so a node cannot replace
+    /// it by another.
     pub fn append_bytes(&self, bytes: &[u8]) -> Result<()> {
         let foreign = |reason| Error::damaged("a record that was sent", reason);
         let record = verify(bytes).map_err(foreign)?;
@@ -166,12 +167,15 @@ impl Session {
         self.stored_bytes.load(Ordering::Relaxed)
     }
 
-    /// Publishes all that was appended as the snapshot of `manifest`.
+    /// Publishes everything that was appended as the snapshot of `manifest`.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`], [`Error::RootMissing`], [`Error::LeaseLost`]: nothing was published.
     pub fn commit(self, manifest: &SealedRecord) -> Result<CommittedSnapshot> {
         self.commit_received(manifest, None)
     }
 
-    /// The same with the clear part of a server's receipt.
+    /// Like [`Session::commit`], with the clear part of the receipt of a server.
     pub fn commit_received(
         self,
         manifest: &SealedRecord,
@@ -204,7 +208,7 @@ impl Session {
         Ok(CommittedSnapshot { snapshot, stored_bytes: self.stored_bytes() })
     }
 
-    /// A snapshot whose root is nowhere could neither be read nor marked: it is not published.
+    /// Refuses a manifest whose root page is not stored: its snapshot could be neither read nor marked.
     fn check_root(&self, manifest: &SealedRecord) -> Result<()> {
         let foreign = |reason| Error::damaged("the manifest that was sent", reason);
         let record = head_only(&manifest.associated).map_err(foreign)?;
@@ -245,7 +249,7 @@ impl Session {
         self.objects.lock().claimed.len()
     }
 
-    /// Objects that were claimed and never appended: a snapshot may cite them.
+    /// The number of objects that were claimed and never appended, unless it is 0: the snapshot may refer to them.
     fn missing_objects(&self) -> Option<usize> {
         let count = self.objects.lock().claimed.len();
         (count > 0).then_some(count)

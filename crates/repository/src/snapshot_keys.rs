@@ -1,5 +1,5 @@
-//! Records whose session record is gone from their container, at both places: nobody can open them, unless the snapshot
-//! file of that session still has it.
+//! Session records in snapshot files. When a container has lost both copies of a session record, its records can be
+//! opened only with the copy in the snapshot file of that session.
 
 use crate::{Error, Repository, Result};
 use format::record;

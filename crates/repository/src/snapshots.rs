@@ -1,5 +1,5 @@
-//! The directory `snapshots`: a file per snapshot, with its manifest record and the session
-//! record that opens it, and a server's receipt. Written last of all: while it is not there, the snapshot is not.
+//! The directory `snapshots`: a file per snapshot with the session record, the manifest record and the receipt of the
+//! server, if any. It is written last: the snapshot exists when this file does.
 
 use crate::storage::{Storage, read_small};
 use crate::{Error, Result};
@@ -19,7 +19,7 @@ pub struct SnapshotRef {
     pub id: SnapshotId,
 }
 
-/// A stored snapshot: what lies in the clear, and the sealed manifest.
+/// A snapshot as it is stored: its clear parts and the sealed manifest.
 #[derive(Clone, Debug)]
 pub struct StoredSnapshot {
     /// Its name.
@@ -32,7 +32,7 @@ pub struct StoredSnapshot {
     pub session: Vec<u8>,
     /// The manifest record.
     pub record: Vec<u8>,
-    /// Clear part of the server's receipt, when there is one; whether it is good is not known here.
+    /// Clear part of the receipt, if there is one; not verified here.
     pub receipt: Option<Vec<u8>>,
     /// The session record.
     session_record: Vec<u8>,
@@ -46,7 +46,7 @@ impl StoredSnapshot {
         [&self.session_record[..], &self.record, &self.receipt_record].concat()
     }
 
-    /// The session record, whole.
+    /// The whole session record.
     pub(crate) fn session_record(&self) -> &[u8] {
         &self.session_record
     }
@@ -64,7 +64,10 @@ pub(crate) fn parse_all(names: &[String]) -> Vec<SnapshotRef> {
     found
 }
 
-/// Reads one snapshot; damage and a content that is not its name's are errors.
+/// Reads one snapshot.
+///
+/// # Errors
+/// [`Error::SnapshotMissing`]; [`Error::Damaged`], also when the content belongs to another name.
 pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<StoredSnapshot> {
     let bytes = read_small(storage, &file_name(name), BYTES_MAX).map_err(|error| {
         if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error.into() }

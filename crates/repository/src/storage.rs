@@ -1,18 +1,18 @@
-//! What the engine asks of a place to store: a handful of verbs on named files.
+//! What the engine needs from a storage: a few operations on named files.
 //!
-//! Names are relative, parts joined by `/`. The verbs say what is durable when they return; the
-//! engine believes nothing else. Implemented by [`crate::local`]; a simulated one can lose all
-//! that was not made durable.
+//! Names are relative, with `/` between their parts. Each operation says what is durable when it returns; the engine
+//! relies on nothing else. [`crate::local`] implements the trait; the simulated storage can lose everything that was
+//! not made durable.
 
 use std::fmt;
 use std::io::{self, IoSlice};
 
-/// Why a file operation failed: on what, doing what, and the system's reason.
+/// A file operation failed: which one, on which file, and the reason of the system.
 #[derive(Debug)]
 pub struct StorageError {
-    /// The verb.
+    /// The operation: "open", "sync".
     pub operation: &'static str,
-    /// The file's name in the storage.
+    /// Name of the file in the storage.
     pub name: String,
     /// The system's reason.
     pub source: io::Error,
@@ -41,12 +41,13 @@ impl StorageError {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
-    /// Whether there is a file of that name.
+    /// Whether a file of that name exists already.
     pub fn already_exists(&self) -> bool {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
-    /// Whether it is the way there that failed, or this machine: it says nothing of the data.
+    /// Whether the storage could not be reached or used: a network error, a lack of permission, too many open files.
+    /// The error says nothing about the data.
     pub fn is_unreachable(&self) -> bool {
         use io::ErrorKind::{Interrupted, OutOfMemory, PermissionDenied, WouldBlock};
         let errno = rustix::io::Errno::from_io_error(&self.source);
@@ -66,7 +67,7 @@ impl StorageError {
     }
 }
 
-/// Whether errors of this kind say that the place cannot be reached.
+/// Whether errors of this kind say that a connection failed or a network storage does not answer.
 pub fn is_connection_error(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::*;
     matches!(
@@ -87,12 +88,15 @@ pub fn is_connection_error(kind: io::ErrorKind) -> bool {
 /// Result of a file operation.
 pub type StorageResult<T> = Result<T, StorageError>;
 
-/// A file that is being written. Nothing of it is durable before [`FileWriter::sync`] returns.
+/// A file that is being written. Nothing in it is durable before [`FileWriter::sync`] returns.
 pub trait FileWriter: Send {
     /// Appends `parts`, one after the other.
     fn append(&mut self, parts: &[&[u8]]) -> StorageResult<()>;
 
-    /// Makes the content durable. After an error the file is lost: never call it again.
+    /// Makes the content durable.
+    ///
+    /// # Errors
+    /// After an error the file counts as lost: do not call it again.
     fn sync(&mut self) -> StorageResult<()>;
 }
 
@@ -101,80 +105,86 @@ pub trait FileReader: Send + Sync {
     /// Length in bytes.
     fn length(&self) -> StorageResult<u64>;
 
-    /// Fills `buffer` from `offset`; an end of file before that is an error.
+    /// Fills `buffer` from `offset` on, in bytes.
+    ///
+    /// # Errors
+    /// Also when the file ends before the buffer is full.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()>;
 }
 
-/// A lock that is held while this lives. The system takes it back when the process dies.
+/// A lock, held until this is dropped. The system releases it when the process dies.
 pub trait LockGuard: Send + Sync {}
 
-/// An interrupted [`Storage::put`] leaves at most a file of its name with this at the end. Nobody
-/// reads it; the next writer removes it.
+/// An interrupted [`Storage::put`] leaves at most a file of its name with this suffix. Nobody reads it; the next
+/// writer removes it.
 pub const PUT_SUFFIX: &str = ".new";
 
-/// Named files.
+/// A folder of named files, local or remote.
 pub trait Storage: Send + Sync {
-    /// A new file; an error when there is one of that name.
+    /// Creates a file.
+    ///
+    /// # Errors
+    /// [`StorageError::already_exists`] when there is one of that name.
     fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>>;
 
-    /// An existing file.
+    /// Opens an existing file.
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>>;
 
-    /// Gives a synced file its final name and makes the name durable. An error when there is one
-    /// of that name: it is of a writer that took over meanwhile.
+    /// Gives a synced file its final name and makes the name durable.
+    ///
+    /// # Errors
+    /// [`StorageError::already_exists`] when a writer that took over the lease has created that name.
     fn publish(&self, from: &str, to: &str) -> StorageResult<()>;
 
-    /// Gives a synced file the name of another, in whose place it is from then on, and makes that
-    /// durable: readers see the old or the new one.
+    /// Renames a synced file over another and makes that durable. Readers see the old or the new file.
     fn replace(&self, from: &str, to: &str) -> StorageResult<()>;
 
-    /// Durably writes a small file as a whole: readers see the old or the new one.
+    /// Durably writes a small file as a whole. Readers see the old or the new content.
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()>;
 
-    /// Durably removes a file; fine when there is none.
+    /// Durably removes a file; succeeds when there is none.
     fn remove(&self, name: &str) -> StorageResult<()>;
 
     /// Names in a directory (sub-directories too), sorted. A missing directory is an error.
     ///
-    /// It is what the directory was at one moment, and that may be a while ago: a network file
-    /// system lists what is in its cache. The newest names may be missing, and removed ones be
-    /// there. Nothing is removed, and no number given, because a name is not in such a list; and a
-    /// name in it that cannot be opened is one that was removed. [`Storage::open`] sees what is.
+    /// The listing may be stale: a network file system lists what its cache holds. The newest names may be missing, and
+    /// removed ones may be listed. So a caller neither removes a file nor reuses a number because a name is not
+    /// listed, and a listed name that cannot be opened was removed. [`Storage::open`] sees the current state.
     fn list(&self, directory: &str) -> StorageResult<Vec<String>>;
 
-    /// Whether [`Storage::list`] always shows the directory as it is at this moment.
+    /// Whether [`Storage::list`] is never stale.
     fn has_consistent_listing(&self) -> bool {
         false
     }
 
-    /// Durably makes a directory with its parents; fine when it exists.
+    /// Durably creates a directory and its parents; succeeds when it exists.
     fn create_directory(&self, name: &str) -> StorageResult<()>;
 
-    /// Makes the names in a directory durable. Those that a dead writer gave or took may be seen
-    /// before they are.
+    /// Makes the names in a directory durable. Names that a killed writer created or removed may be visible without
+    /// being durable.
     fn sync_directory(&self, name: &str) -> StorageResult<()>;
 
-    /// Whether other machines on the same storage see a lock that is taken here, as far as the mount
-    /// tells.
+    /// Whether other machines that use the same storage see a lock that is taken here, as far as the mount options
+    /// tell.
     fn locks_are_shared(&self) -> bool {
         true
     }
 
-    /// Takes the lock `name`, or `None` when somebody else has it.
+    /// Takes the lock `name`; `None` when another process holds it.
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>>;
 
     /// Bytes that can still be written.
     fn free_bytes(&self) -> StorageResult<u64>;
 
-    /// Where this is, for people.
+    /// Location of the storage, for messages.
     fn describe(&self) -> String;
 }
 
-/// Appends all of `parts` with `write`, which gets what is left of them and how much is written already. Like the
-/// system it may take only a part and say how much, or be interrupted: then it is called again.
+/// Appends all of `parts` with `write`, which gets what is left and the number of bytes written so far. Like the
+/// system call, `write` may take only a part and return its length, or be interrupted: then it is called again.
 ///
 /// # Errors
-/// What `write` fails with. Of what it took before nothing is undone.
+/// The error of `write`. What it wrote before stays written.
 pub fn write_all(
     parts: &[&[u8]],
     mut write: impl FnMut(&[IoSlice<'_>], usize) -> io::Result<usize>,

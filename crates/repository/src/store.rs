@@ -1,8 +1,7 @@
-//! What pipelines ask of a repository, wherever it lies: [`Repository`] itself, or one behind a
-//! server (the crate `remote`).
+//! A repository as pipelines use it: [`Repository`] itself, or one behind a server (the crate `remote`).
 //!
-//! Who writes gets a [`WriteLease`] first (for a local repository, the lease), then begins sessions with
-//! it. Questions whose answer is far away come in two steps: ask now, wait later.
+//! To write, a pipeline takes a [`WriteLease`] and begins sessions with it. A query to a remote repository has two
+//! steps, so that many can be under way: send it, then wait for the [`PendingReply`].
 
 use crate::config::Config;
 use crate::lease::Lease;
@@ -16,27 +15,27 @@ use std::sync::Arc;
 
 /// A repository as pipelines use it.
 pub trait Store: Send + Sync {
-    /// What it is.
+    /// Its configuration.
     fn config(&self) -> &Config;
 
-    /// Rises whenever something may have been lost.
+    /// A counter that rises whenever something may have been lost.
     fn damage_epoch(&self) -> u64;
 
-    /// All snapshots, in the order in which they were made.
+    /// All snapshots, oldest first.
     fn snapshots(&self) -> Result<Vec<SnapshotRef>>;
 
     /// One snapshot.
     fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot>;
 
-    /// Several snapshots. Who has them far away sends for all at once.
+    /// Several snapshots; a remote repository requests all of them at once.
     fn read_snapshots(&self, names: &[SnapshotRef]) -> Vec<Result<StoredSnapshot>> {
         names.iter().map(|name| self.snapshot(*name)).collect()
     }
 
-    /// The newest snapshot of `source`, as far as the clear tells.
+    /// The latest snapshot of `source`, by the unverified heads.
     fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>>;
 
-    /// The same of several sources. Who has them far away asks for all at once.
+    /// The latest snapshots of several sources; a remote repository requests all of them at once.
     fn latest_snapshots(&self, sources: &[ObjectId]) -> Vec<Result<Option<StoredSnapshot>>> {
         sources.iter().map(|source| self.latest_snapshot(source)).collect()
     }
@@ -44,103 +43,105 @@ pub trait Store: Send + Sync {
     /// The key slots.
     fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>>;
 
-    /// The key list, if there is one; `refresh` when one that came before does not do.
+    /// The key list, if there is one. With `refresh` it is read again and not taken from memory.
     fn key_list(&self, refresh: bool) -> Result<Option<Vec<u8>>>;
 
-    /// Keys with which servers signed receipts here.
+    /// Public keys of the servers that signed receipts in this repository.
     fn receipt_keys(&self) -> Result<Vec<ReceiptKey>>;
 
-    /// Where the records of `ids` lie.
+    /// The locations of the records that hold `ids`; `None` for an unknown id.
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>>;
 
-    /// Says that the record at `location` will be read soon, in this order: who has it far away sends
-    /// for it. Waits when too much is under way.
-    fn prefetch(&self, _place: RecordLocation) -> Result<()> {
+    /// Announces that the record at `location` will be read soon, in the order of the calls. A remote repository requests
+    /// it now, and blocks when too many requests are under way.
+    fn prefetch(&self, _location: RecordLocation) -> Result<()> {
         Ok(())
     }
 
-    /// Whether it lies behind a network, where each question costs a round trip.
+    /// Whether it lies behind a network, where each query costs a round trip.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Reads the record at `location`. Whether it is good is for who opens its seal.
+    /// Reads the record at `location`. The caller verifies it when it opens the seal.
     fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()>;
 
-    /// Makes the record at `location` good from parity. Whether that was done.
+    /// Heals the record at `location` with parity; `false` when that was not possible or not needed.
     fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool;
 
-    /// Records that were read from parity so far.
+    /// Records that were healed so far.
     fn healed(&self) -> Vec<RecordLocation>;
 
-    /// Finds and reads the record that holds `id`, even while reclaim moves it.
+    /// Finds and reads the record that holds `id`, also while reclaim moves it.
     fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<RecordLocation>;
 
-    /// The container `number` is gone: looks again where things lie.
+    /// The container `gone` is missing: reads the index again.
     fn refresh_after(&self, gone: ContainerNo) -> Result<()>;
 
-    /// The sealed session keys in a container, each that can be read; with `healed`, from parity.
+    /// The sealed session keys in a container, as far as they can be read; with `healed`, with the help of parity.
     fn session_keys(&self, container: ContainerNo, healed: bool) -> Result<Vec<Vec<u8>>>;
 
-    /// Forgets the snapshots that `tombstone` names: for who has the repository far away. How many were listed until now.
-    /// The right to write is taken and given back there.
+    /// Forgets the snapshots that `tombstone` names, in a remote repository, which takes and releases the lease itself.
+    /// Returns how many of them were listed.
     fn forget(&self, _session: &SealedRecord, _tombstone: &SealedRecord) -> Result<u64> {
         Err(Error::LocalOnly)
     }
 
-    /// The right to write; `holder` is for people.
+    /// Takes the right to write. `holder` describes the caller in messages to others.
     fn write_lease(self: Arc<Self>, holder: &str) -> Result<Box<dyn WriteLease>>;
 }
 
-/// The right to write.
+/// The right to write to a repository, until it is dropped.
 pub trait WriteLease: Send + Sync {
     /// Begins a session that builds on the snapshot `base` and whose key `session_record` holds.
-    /// [`Error::SnapshotMissing`] when `base` was forgotten meanwhile: look for another one.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotMissing`] when `base` was forgotten in the meantime: choose another one.
     fn begin(
         &self,
         base: Option<SnapshotRef>,
         session_record: SealedRecord,
     ) -> Result<Box<dyn WriteSession>>;
 
-    /// Fails when the right was lost.
+    /// Fails when another process took over the right to write.
     fn verify(&self) -> Result<()>;
 
-    /// The work went well.
+    /// The work succeeded: prepares the repository for the next one (fills the reserve).
     fn finish(&self);
 }
 
-/// What is known of an id at once.
+/// What is known about an id without a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It has to be stored, by who asked.
+    /// Must be stored, by the caller.
     New,
-    /// It is stored, or somebody else of this session stores it.
+    /// Is stored already, or another thread of this session stores it.
     Duplicate,
     /// It has to be asked for with [`WriteSession::ask`].
     Unknown,
 }
 
-/// Answers that are on their way.
+/// The reply to a query, which may not be here yet.
 pub trait PendingReply: Send {
-    /// Whether they are there.
+    /// Whether it is here.
     fn is_ready(&self) -> bool;
 
-    /// For each id whether it has to be stored, by who asked. Waits.
+    /// Waits for the reply: for each id, whether the caller must store it.
     fn wait(self: Box<Self>) -> Result<Vec<bool>>;
 }
 
-/// A session, as pipelines use it. Dropped without a commit it publishes nothing.
+/// A session as pipelines use it. Without a commit it publishes nothing.
 pub trait WriteSession: Send + Sync {
-    /// What is known of `id`. After [`Claim::New`] the caller must append it: nobody else will.
+    /// Claims `id`. After [`Claim::New`] the caller must append it: no other thread will.
     fn claim(&self, id: &ObjectId) -> Result<Claim>;
 
-    /// Asks for ids that [`WriteSession::claim`] was unsure of.
+    /// Asks about ids for which [`WriteSession::claim`] said [`Claim::Unknown`].
     fn query(&self, ids: &[ObjectId]) -> Result<Box<dyn PendingReply>>;
 
-    /// For each id whether it is stored already and will go on to be.
+    /// For each id, whether it is stored and stays stored while this session runs.
     fn are_stored(&self, ids: &[ObjectId]) -> Result<Vec<bool>>;
 
-    /// Appends a record, each of whose ids was claimed.
+    /// Appends a record; each of its ids was claimed.
     fn append(&self, record: &SealedRecord) -> Result<()>;
 
     /// The number for the snapshot of this session.
@@ -149,17 +150,17 @@ pub trait WriteSession: Send + Sync {
     /// Bytes stored so far.
     fn stored_bytes(&self) -> u64;
 
-    /// The same once all that was appended has arrived: what a report may say.
+    /// Bytes stored, after everything that was appended is acknowledged: the number for a report.
     fn acknowledged_bytes(&self) -> Result<u64> {
         Ok(self.stored_bytes())
     }
 
-    /// Whether it lies behind a network, where bytes may be dearer than time.
+    /// Whether it lies behind a network, where bytes may cost more than time.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Publishes all that was appended as the snapshot of `manifest`.
+    /// Publishes everything that was appended as the snapshot of `manifest`.
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<CommittedSnapshot>;
 }
 
@@ -239,8 +240,7 @@ impl Store for Repository {
     }
 }
 
-/// The clear parts of the session records in a container; an error when there are some and none can
-/// be read.
+/// The clear parts of the session records in a container; an error when there are records and none can be read.
 fn keys_in(reader: &crate::container::read::ContainerReader) -> Result<Vec<Vec<u8>>> {
     let rows = match reader.rows() {
         Ok(rows) => rows,
@@ -249,7 +249,7 @@ fn keys_in(reader: &crate::container::read::ContainerReader) -> Result<Vec<Vec<u
     };
     let (mut keys, mut failed) = (Vec::new(), None);
     for row in rows.iter().filter(|row| row.has_kind(RecordKind::Session)) {
-        // Each stands twice: one that is damaged costs nothing while the other is not.
+        // Each is there twice, so a damaged one does not matter while the other is good.
         match reader.associated(row).and_then(clear_of) {
             Ok(key) => keys.push(key),
             Err(error) => failed = Some(error),
@@ -266,7 +266,7 @@ fn clear_of(associated: Vec<u8>) -> Result<Vec<u8>> {
     Ok(record.map_err(|reason| Error::damaged("session record", reason))?.clear.to_vec())
 }
 
-/// The right to write to a repository in this process.
+/// The right to write to a repository on this machine.
 struct LocalWriteLease {
     repository: Arc<Repository>,
     lease: Arc<Lease>,

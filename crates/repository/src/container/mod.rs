@@ -1,4 +1,4 @@
-//! Containers as files: names, writing, reading, walking over damage.
+//! Containers as files: names, writing, reading, also of damaged ones.
 
 pub(crate) mod lenient;
 pub mod read;
@@ -28,7 +28,7 @@ pub(crate) fn part_name(number: ContainerNo) -> String {
     format!("{}/{number}{PART_SUFFIX}", shard(number))
 }
 
-/// Name of what a repair writes before it takes the place of the container.
+/// Name of the file that a repair writes before it replaces the container.
 pub(crate) fn healed_name(number: ContainerNo) -> String {
     format!("{}{PUT_SUFFIX}", name(number))
 }
@@ -37,7 +37,7 @@ pub(crate) fn shard(number: ContainerNo) -> String {
     format!("{DIRECTORY}/{:08x}", number.0 >> SHARD_BITS)
 }
 
-/// A file found among the containers.
+/// A file in the directory of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerFile {
     /// Its number.
@@ -46,13 +46,13 @@ pub struct ContainerFile {
     pub finished: bool,
 }
 
-/// All containers with numbers from `first` on, in order. On a network file system this may be of
-/// the past: what cannot be opened was removed meanwhile, and the newest may be missing.
+/// All containers with numbers from `first` on, in order. On a network file system the listing may be stale: a
+/// container that cannot be opened was removed, and the newest may be missing.
 pub fn list(storage: &dyn Storage, first: ContainerNo) -> Result<Vec<ContainerFile>> {
     list_by(first, |directory| Ok(storage.list(directory)?))
 }
 
-/// The same as of now, for who holds the lease.
+/// All containers with numbers from `first` on, never stale; for the holder of the lease.
 pub(crate) fn list_current(
     repository: &Repository,
     first: ContainerNo,
@@ -76,7 +76,7 @@ fn list_by(
     Ok(found)
 }
 
-/// What repairs left that were interrupted.
+/// Files that interrupted repairs left.
 pub(crate) fn healed_left(storage: &dyn Storage) -> Result<Vec<String>> {
     let mut left = Vec::new();
     for shard in shards(storage.list(DIRECTORY)?) {

@@ -16,16 +16,16 @@ pub struct ContainerReader {
     file: Arc<dyn FileReader>,
     name: String,
     number: ContainerNo,
-    /// Looked for once: no container gets or loses its parity while it is open.
+    /// Searched for once: no container gains or loses its parity while it is open.
     parity: OnceLock<Option<ParitySection>>,
 }
 
-/// What a walk over a container found.
+/// What [`ContainerReader::walk`] found.
 #[derive(Default, Debug)]
 pub struct ContainerWalk {
     /// Records whose checksum is good.
     pub rows: Vec<Row>,
-    /// Stretches that are no good record: offset and length in bytes.
+    /// Ranges that hold no good record: offset and length in bytes.
     pub damaged: Vec<(u64, u64)>,
 }
 
@@ -67,8 +67,8 @@ impl ContainerReader {
         Ok(*self.parity.get_or_init(|| section))
     }
 
-    /// This container as it was before it rotted, as far as its parity can make it good. It reads
-    /// and checks 8 MiB for the first byte: only for who met damage.
+    /// This container as it was written, as far as parity can heal it. Reads and checks 8 MiB for the first byte, so it
+    /// is only for callers that found damage.
     pub fn healed(&self) -> Result<Option<Self>> {
         let Some(section) = self.parity()? else { return Ok(None) };
         let file = Arc::new(HealedFile::new(self.file.clone(), section.geometry));
@@ -76,8 +76,8 @@ impl ContainerReader {
         Ok(Some(Self { file, name: self.name.clone(), number: self.number, parity }))
     }
 
-    /// Makes the record at `location` good, when it is not and can be. Whether that was done: nothing
-    /// is given that does not fit the record's own checksum.
+    /// Heals the record at `location` into `buffer`; `false` when that was not possible or not needed. Only bytes that
+    /// match the checksum of the record are returned.
     pub fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
         if self.has_good(location, buffer) {
             return false;
@@ -85,7 +85,7 @@ impl ContainerReader {
         matches!(self.healed(), Ok(Some(healed)) if healed.has_good(location, buffer))
     }
 
-    /// Whether a good record lies at `location`; it is in `buffer` then.
+    /// Whether the record at `location` is good; then `buffer` holds it.
     fn has_good(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
         let is_read = self.read(location, buffer).is_ok();
         is_read && record::verify(buffer).is_ok_and(|record| is_at(&record, location))
@@ -116,7 +116,7 @@ impl ContainerReader {
         Ok(self.file.read_exact_at(buffer, location.offset.into())?)
     }
 
-    /// Whether the container is whole at both ends and is the one of `repository`.
+    /// The header, when both ends of the container are intact and it belongs to `repository`.
     pub fn header(&self, repository: RepositoryId) -> Result<Header> {
         let header = self.any_header()?;
         if header.repository != repository || header.number != self.number {
@@ -125,7 +125,7 @@ impl ContainerReader {
         Ok(header)
     }
 
-    /// The header, whoever's it is.
+    /// The header, of whatever repository.
     pub(crate) fn any_header(&self) -> Result<Header> {
         let mut bytes = [0; HEADER_BYTES];
         self.file.read_exact_at(&mut bytes, 0)?;
@@ -180,8 +180,8 @@ impl ContainerReader {
         Ok(head)
     }
 
-    /// Walks over all bytes, footer or not, and says which records are good. `visit` gets each
-    /// good record. A few sectors that cannot be read are damage like any other.
+    /// Reads all bytes, with or without a footer, and calls `visit` with every good record. Sectors that cannot be read
+    /// are reported as damage.
     pub fn walk(
         &self,
         mut visit: impl FnMut(RecordLocation, &record::Record<'_>),

@@ -21,7 +21,7 @@ pub(crate) struct ContainerWriter {
 }
 
 impl ContainerWriter {
-    /// Starts the container that `header` describes; it gets `parity_percent` of parity.
+    /// Creates the container that `header` describes, with `parity_percent` of parity.
     pub(crate) fn create(
         storage: &dyn Storage,
         header: Header,
@@ -46,7 +46,7 @@ impl ContainerWriter {
         self.length
     }
 
-    /// Appends a record of `kind` given in `parts`.
+    /// Appends a record of `kind`, given in `parts`.
     pub(crate) fn append(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {
         if kind == RecordKind::Session {
             self.sessions.push(parts.concat());

@@ -1,5 +1,5 @@
-//! The chunk index: where an id lies. A cache of what the containers say, so it can always be
-//! rebuilt; but while it is there it must not lie, hence checksums on every page.
+//! The chunk index maps ids to record locations. It is a cache of the containers and can be rebuilt at any time. What
+//! it says must be true, so every page has a checksum.
 //!
 //! It is a few immutable sorted runs ([`run`]) and a small file, `index/state`, that names them.
 //! Runs are merged when they grow alike in size, so that there are O(log n) of them.
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A run is merged with the one before it unless that one is this many times larger.
 const SIZE_RATIO: u64 = 4;
 
-/// The published index as of one moment.
+/// The published index at one point in time.
 pub struct Index {
     /// What the state file says.
     pub(crate) state: State,
@@ -42,7 +42,7 @@ impl Index {
         self.runs.iter().map(|run| run.entries()).sum()
     }
 
-    /// Whether and where `id` lies. Asks the filters first: for ids that mostly are new.
+    /// The location of the record that holds `id`, if any. Reads the filters first: for ids that are mostly new.
     pub fn find(&self, id: &ObjectId) -> Result<Option<RecordLocation>> {
         let prefix = prefix_of(id);
         for run in self.runs.iter().rev() {
@@ -55,8 +55,7 @@ impl Index {
         Ok(None)
     }
 
-    /// Where each of `ids` lies, in their order. Reads every page of the index at most once: for
-    /// many ids that mostly exist.
+    /// The locations of `ids`, in their order. Reads each page of the index at most once: for many ids that mostly exist.
     pub fn find_many(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
         let mut order: Vec<u32> = (0..ids.len() as u32).collect();
         order.sort_unstable_by_key(|at| ids[*at as usize]);

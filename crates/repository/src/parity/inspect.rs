@@ -1,4 +1,4 @@
-//! What of a container has rotted, by its own checksums of shards.
+//! Finds damaged shards of a container with the checksums in its parity.
 
 use super::group::Shards;
 use super::locate::{ParitySection, head_at};
@@ -9,23 +9,23 @@ use crate::storage::FileReader;
 use format::parity::Geometry;
 use std::fmt;
 
-/// What has rotted of a container.
+/// The damage to the shards of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardDamage {
-    /// Shards of data.
+    /// Damaged shards of data.
     pub data_shards: u64,
-    /// Shards of parity.
+    /// Damaged shards of parity.
     pub parity_shards: u64,
-    /// Groups that have lost more than their parity can make good.
+    /// Groups of shards with more damage than their parity can heal.
     pub groups_beyond_repair: u64,
-    /// Whether something beside the shards is not as it was written: what tells how to heal.
+    /// Whether the metadata of the parity is damaged.
     pub in_metadata: bool,
-    /// There is no parity, and there should be.
+    /// Whether the container has no parity although it should.
     pub has_no_parity: bool,
 }
 
 impl ShardDamage {
-    /// Whether all is as it was written.
+    /// Whether nothing is damaged.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -37,22 +37,21 @@ impl fmt::Display for ShardDamage {
         if self.has_no_parity {
             return write!(f, "it has no parity");
         }
-        write!(f, "{data_shards} sectors of data and {parity_shards} of parity have rotted")?;
+        write!(f, "{data_shards} shards of data and {parity_shards} of parity are damaged")?;
         if self.in_metadata {
-            write!(f, ", and what tells how to heal")?;
+            write!(f, ", and the metadata of the parity")?;
         }
         if *groups_beyond_repair > 0 {
             write!(
                 f,
-                "; {groups_beyond_repair} stretches of 8 MiB have lost more than parity makes good"
+                "; {groups_beyond_repair} groups of 8 MiB have more damage than parity can heal"
             )?;
         }
         Ok(())
     }
 }
 
-/// What has rotted of the container in `reader`, which was written with `percent` of parity.
-/// Reads all of it.
+/// The damage to the container in `reader`, which was written with `percent` of parity. Reads all of it.
 pub fn inspect(reader: &ContainerReader, percent: u32) -> Result<ShardDamage> {
     let Some(section) = reader.parity()? else {
         return Ok(ShardDamage { has_no_parity: percent > 0, ..ShardDamage::default() });

@@ -1,10 +1,8 @@
-//! Parity: makes rotten sectors of a container good again. Optional, chosen at `init`.
+//! Parity: heals damaged sectors of a container. Optional, chosen at `init`.
 //!
-//! `encode` computes it while a container is written; `group` reads a stretch of a container and
-//! makes good what it can; `healed` is a container as it was before the rot, for who reads;
-//! `repair` writes that in its
-//! place, and `inspect` says whether there is reason to. Needs no key: it works on the bytes as they lie.
-//! Where what lies: `format::parity`.
+//! `encode` computes it while a container is written, `group` reads a part of a container and heals it, `healed` is a
+//! container as it was written, for readers; `inspect` finds damage, and `repair` replaces the container. No key is
+//! needed: parity works on sealed bytes. `format::parity` defines the layout.
 
 mod encode;
 mod group;

@@ -17,19 +17,21 @@ use std::sync::Arc;
 /// Bytes that are copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// What became of a container.
+/// The result of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepairOutcome {
-    /// Nothing had rotted.
+    /// The container was intact.
     Intact,
-    /// It is as it was written.
+    /// It is repaired: its bytes are those that were written.
     Repaired(ShardDamage),
-    /// It was left alone: too much has rotted.
+    /// More is damaged than parity can heal; it was not changed.
     BeyondRepair(ShardDamage),
 }
 
-/// Repairs the container `number`, if it has to be and can be. [`Error::InUse`] while a reclaim
-/// runs: what that removes must not come back.
+/// Repairs the container `number`, if it is damaged and parity can heal it.
+///
+/// # Errors
+/// [`Error::InUse`] while a reclaim runs: a repair must not bring back what that removes.
 pub fn repair(
     repository: &Repository,
     lease: &Lease,
@@ -37,7 +39,7 @@ pub fn repair(
 ) -> Result<RepairOutcome> {
     let only = repository.reclaiming.try_lock();
     if only.is_none() {
-        return Err(Error::InUse { holder: "reclaim of this process".into() });
+        return Err(Error::InUse { holder: "a reclaim of this process".into() });
     }
     let percent = repository.config.parity_percent();
     let reader = ContainerReader::open(&*repository.storage, number)?;

@@ -100,7 +100,7 @@ pub(super) fn mark(repository: &Repository, live: &mut LiveSet) -> Result<Vec<Sn
     let mut reader = HeadReader { repository, latest: VecDeque::new() };
     for root in roots {
         if !root.is_page() {
-            return Err(Error::UncertainData("the root of a snapshot is no page".into()));
+            return Err(Error::UncertainData("the root of a snapshot is not a page".into()));
         }
         mark_tree(&mut reader, root, live)?;
     }

@@ -1,10 +1,9 @@
-//! Reclaim: gives the space of forgotten snapshots back, while backups run in the same process.
+//! Reclaim: frees the space of forgotten snapshots, while backups run in the same process.
 //!
-//! `plan` marks what the snapshots reach and says which containers are worth rewriting; `execute`
-//! copies what lives in them, makes that durable, lets the index point there, and only then
-//! removes the old files. It deletes nothing when it has any doubt. Needs no key: pages show what
-//! they refer to. Who has a key may lend a [`Repacker`], which takes dead objects out of records
-//! that also hold live ones.
+//! `live` marks the objects that snapshots reach, and `plan` chooses the containers to rewrite. `rewrite` copies their
+//! live objects, makes the copies durable, publishes an index that points to them, and only then removes the old
+//! files. It stops before deleting anything uncertain. It needs no key, because pages show their references. A caller
+//! with a key can pass a [`Repacker`], which removes dead objects from records that also hold live ones.
 
 mod batch;
 mod copied;
@@ -24,37 +23,37 @@ use live::LiveSet;
 use plan::Plan;
 use rewrite::Rewriter;
 
-/// How often plans are made anew since a backup ended meanwhile; the last time no backup can end.
+/// How often a plan is made again because a backup ended in the meantime; the last time no backup can end.
 const PLANS_MAX: usize = 3;
 
-/// What reclaim may do.
+/// Options of reclaim.
 #[derive(Clone, Copy, Debug)]
 pub struct ReclaimOptions {
-    /// Dead bytes that may stay, in per cent of all.
+    /// Dead bytes that may stay, in percent of all bytes.
     pub max_waste_percent: f64,
-    /// Say what would be done, and do nothing.
+    /// Report what would be done, and change nothing.
     pub dry_run: bool,
-    /// Go on where something of a snapshot is lost already, and drop damaged records: what is behind
-    /// a lost page is given up. Reads every byte.
+    /// Continue although parts of a snapshot are lost, and drop damaged records and everything below a lost page. Reads
+    /// every byte.
     pub accept_damage: bool,
 }
 
-/// Takes dead objects out of records. Implemented by who has the keys.
+/// Removes dead objects from records. Implemented by the pipeline, which has the keys.
 pub trait Repacker {
-    /// The record that tells readers the key of the records that come out.
+    /// The session record of the records that it returns.
     fn session_record(&self) -> SealedRecord;
 
     /// Learns the key of a session from the clear part of its record, before any of its records
     /// are added.
     fn learn(&mut self, session: &[u8]) -> Result<()>;
 
-    /// Takes the objects of `record` for which `live` says so.
+    /// Adds those objects of `record` for which `live` is `true`.
     fn add(&mut self, record: &[u8], live: &[bool]) -> Result<()>;
 
-    /// Forgets what was taken and is in no record yet.
+    /// Drops the objects that were added and are in no record yet.
     fn forget(&mut self);
 
-    /// A record of what was taken, once there is enough for one, or at the `end`.
+    /// A record of the added objects, when there are enough for one, or at the `end`.
     fn take(&mut self, end: bool) -> Result<Option<SealedRecord>>;
 }
 
@@ -65,29 +64,32 @@ pub struct ReclaimOutcome {
     pub containers: u64,
     /// Bytes in them.
     pub bytes: u64,
-    /// Objects that some snapshot reaches.
+    /// Objects that a snapshot refers to.
     pub live_objects: u64,
-    /// Objects that none does.
+    /// Objects that no snapshot refers to.
     pub dead_objects: u64,
-    /// Containers in which nothing lived.
+    /// Containers that held no live object.
     pub containers_removed: u64,
     /// Containers whose live records were copied.
     pub containers_rewritten: u64,
     /// Bytes copied.
     pub bytes_copied: u64,
-    /// Bytes that came back.
+    /// Bytes freed.
     pub bytes_freed: u64,
-    /// Dead bytes that stay, by estimate.
+    /// Dead bytes that stay, estimated.
     pub bytes_wasted: u64,
-    /// Containers that would have been rewritten, if there had been room for what lives in them.
+    /// Containers that were not rewritten because there was no room for their live objects.
     pub containers_left: u64,
-    /// Pages and chunks that snapshots need and that are lost; what only lost pages cite is dead.
+    /// Pages and chunks that snapshots need and that are lost. Objects below lost pages count as dead.
     pub lost_objects: u64,
     /// Containers with damaged records.
     pub damaged_containers: u64,
 }
 
-/// Reclaims space. [`Error::InUse`] when that is done already.
+/// Reclaims space.
+///
+/// # Errors
+/// [`Error::InUse`] while another reclaim runs; [`Error::UncertainData`].
 pub fn run(
     repository: &Repository,
     lease: &Lease,
@@ -96,7 +98,7 @@ pub fn run(
 ) -> Result<ReclaimOutcome> {
     let only = repository.reclaiming.try_lock();
     if only.is_none() && guarded(Guard::SingleReclaim) {
-        return Err(Error::InUse { holder: "reclaim of this process".into() });
+        return Err(Error::InUse { holder: "a reclaim of this process".into() });
     }
     let from_unfinished = remove_unfinished_containers(repository, lease, options.dry_run)?;
     if !options.dry_run {
@@ -123,7 +125,7 @@ impl ReclaimOutcome {
 }
 
 impl Repository {
-    /// Whether all that the snapshot of `root` needs is in the index.
+    /// Whether the index has everything that the snapshot of `root` needs.
     pub fn is_complete(&self, root: ObjectId) -> Result<bool> {
         Ok(!guarded(Guard::CompleteManifest) || live::is_complete(self, root)?)
     }
@@ -150,7 +152,7 @@ fn decide(
             let snapshots = live::mark(repository, live)?;
             if repository.current_snapshots()? != snapshots {
                 return Err(Error::UncertainData(
-                    "the list of snapshots names one that is not there".into(),
+                    "the listing of snapshots names one that does not exist".into(),
                 ));
             }
             let plan = Plan::new(repository, live, options, &scans)?;
@@ -160,7 +162,7 @@ fn decide(
         let condemned = condemn(repository, &plan, options);
         return Ok((plan, condemned));
     }
-    Err(Error::UncertainData("no plan could be made".into()))
+    Err(Error::UncertainData("snapshots kept changing while the plan was made".into()))
 }
 
 fn condemn(repository: &Repository, plan: &Plan, options: ReclaimOptions) -> Vec<ContainerNo> {

@@ -252,7 +252,7 @@ impl Counted {
             return Ok(());
         }
         Err(Error::UncertainData(
-            "an object of a snapshot is in no container; see icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage".into(),
+            "an object of a snapshot is in no container; run icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage".into(),
         ))
     }
 }
