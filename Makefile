@@ -1,4 +1,4 @@
-# `make help` says what there is.
+# `make help` lists the targets.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -12,9 +12,9 @@ endif
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ICECORE := $(TARGET)/release/icecore
-# What rigs of `make test` put to the proof: optimised, and quicker to build.
+# The binary that the rigs of `make test` use: optimized, and quicker to build.
 FAST := $(TARGET)/fast/icecore
-# Tests and rigs note here what they could not test, and why.
+# Tests and rigs record here what they could not test, and why.
 export ICECORE_SKIPS ?= $(abspath $(TARGET))/skipped
 # Seconds: of each fuzz target under `fuzz`, of all rigs together under `prove`.
 TIME ?= 60
@@ -33,21 +33,21 @@ NIGHT ?= 14400
 .NOTPARALLEL:
 .PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench fast second-reader guides crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk prove price
 
-help: ## what there is
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-setup: ## install what is missing (Debian)
+setup: ## install missing tools (Debian)
 	@.ci/setup
 
-build: ## the binary, target/release/icecore
+build: ## build target/release/icecore
 	@.ci/setup build
 	cargo build --release --package icecore
 
-demo: build ## all of it once, on real files, each command shown
+demo: build ## show every command once, on real files
 	ICECORE="$(ICECORE)" demo/run
 
-# What takes longer is in `nightly`. The last one fails when anything was skipped.
-test: setup no-skips fmt-check lint deny unit test-bench second-reader guides crash-smoke rigs-smoke fuzz-smoke skips ## everything that CI runs (ALLOW_SKIP=1: skipped tests pass)
+# Longer checks are in `nightly`. The last step fails when anything was skipped.
+test: setup no-skips fmt-check lint deny unit test-bench second-reader guides crash-smoke rigs-smoke fuzz-smoke skips ## run everything that CI runs (ALLOW_SKIP=1 accepts skipped tests)
 	@echo "== all passed"
 
 no-skips:
@@ -57,7 +57,7 @@ no-skips:
 skips:
 	@.ci/skips "$(ICECORE_SKIPS)"
 
-nightly: build ## hours: every rig, sabotage, damage, fuzzing and advisories, one table (NIGHT=14400)
+nightly: build ## run every rig, sabotage, damage, fuzzing and advisories, for hours; one table (NIGHT=14400)
 	cargo proof all --nightly --seconds $(NIGHT) --binary $(ICECORE)
 
 fmt: ## format the sources
@@ -72,8 +72,8 @@ lint:
 deny:
 	@.ci/optional cargo-deny cargo deny --version -- cargo deny --log-level error check bans licenses sources
 
-# Their database lies at GitHub; a machine that does not reach it says so.
-advisories: ## known holes in what is built in
+# The database is at GitHub; without access to it this is skipped.
+advisories: ## check for known vulnerabilities in the dependencies
 	@.ci/optional advisories timeout 300 cargo deny fetch db -- cargo deny --log-level error check --disable-fetch advisories
 
 # The package xtask is among these tests: layers, tidiness, words and promises.
@@ -87,7 +87,7 @@ test-bench:
 fast:
 	cargo build --profile fast --package icecore
 
-second-reader: fast ## a reader in Python, written from the documents, restores what the binary wrote
+second-reader: fast ## restore with the reader in Python, which was written from the documents alone
 	proof/reader/run $(FAST)
 
 guides: fast ## every command that the documents show is one that the program has
@@ -106,14 +106,14 @@ crash-smoke: fast
 	    ICECORE_BINARY=$(FAST) .ci/must-fail $(LOST_TARGET) cargo proof device --target --seconds 20 --binary proof/testdata/icecore-without-sync; \
 	else .ci/skip "file systems shut down, power cuts" "need root and loop devices"; fi
 
-# How `proof device` says that a cut cost something.
-LOST := 'FAILED: power cut at request .*(was acknowledged and is not there|restores otherwise|icecore (check|restore|backup|snapshots).* ended with)'
+# How `proof device` reports that a power cut lost something.
+LOST := 'FAILED: power cut at request .*(was acknowledged and is not there|is not restored as it was|icecore (check|restore|backup|snapshots).* ended with)'
 # The same of a target.
-LOST_TARGET := 'FAILED: power cut at request .*(reported done, and snapshot|nothing says that the restore was cut short)'
+LOST_TARGET := 'FAILED: power cut at request .*(reported done, and snapshot|the restore was interrupted and reports success)'
 
-# Real file systems, full disks, frozen processes, little memory, servers cut off: a slice of each.
+# A short run of each rig: real file systems, full disks, frozen processes, little memory, disconnects.
 rigs-smoke: fast
-	for rig in fidelity full freeze network limits cuts; do \
+	for rig in fidelity full freeze network limits disconnects; do \
 	    cargo proof $$rig --seconds 20 --binary $(FAST); \
 	done
 	cargo proof fleet --nodes 30 --idle 200 --binary $(FAST)
@@ -121,29 +121,29 @@ rigs-smoke: fast
 fuzz-smoke:
 	@.ci/fuzz 3
 
-package: ## a static tarball, a .deb, their SBOM and checksums, in target/packages
+package: ## build a static tarball, a .deb, their SBOM and checksums, in target/packages
 	@packaging/setup
 	packaging/build $(TARGET)/packages
 
-package-test: ## packages built twice and equal; installed, upgraded and removed in a fresh Debian (root)
+package-test: ## build packages twice and compare; install, upgrade and remove them in a fresh Debian (root)
 	@packaging/setup
 	packaging/test $(TARGET)/package-test
 
-bench: build ## all sets, all peers, three rounds, written to bench/results; fails unless every claim holds
+bench: build ## measure all sets with all peers, three rounds, into bench/results; fails unless every claim holds
 	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/run.py
 
 # Root, iperf3 and iproute2; some twenty minutes.
-bench-wan: build ## one stream over long, slow and lossy links beside iperf3
+bench-wan: build ## measure one stream over long, slow and lossy links beside iperf3
 	cargo build --profile fast --package wan
 	ICECORE_BIN="$(abspath $(ICECORE))" WAN_BIN="$(abspath $(TARGET))/fast/wan" python3 bench/wan.py
 
-bench-server: build ## through a server on loopback, against the peers' servers
+bench-server: build ## measure a server on loopback beside the peers' servers
 	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/network.py
 
-bench-agents: build ## 1, 4, 8 and 12 agents at one server; first data of 2 million files
+bench-agents: build ## measure 1, 4, 8 and 12 agents at one server; first data of 2 million files
 	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/agents.py
 
-prove-crash: build ## kill -9 10,000 times, and file systems shut down 2,000 times (LOOPS=..., SHUT_DOWNS=...)
+prove-crash: build ## kill -9 10,000 times, and shut file systems down 2,000 times (LOOPS=..., SHUT_DOWNS=...)
 	for loop in $$(seq $(LOOPS)); do \
 	    cargo proof crash --runs $(RUNS) --verify-every 25 --binary $(ICECORE); \
 	done
@@ -154,35 +154,35 @@ prove-crash: build ## kill -9 10,000 times, and file systems shut down 2,000 tim
 	done
 
 # In `nightly`: a run and what is looked at behind it for each call and each of seven faults.
-inject-whole: build ## a fault at every system call of backup and restore
+inject-whole: build ## inject a fault at every system call of backup and restore
 	cargo proof inject --only backup --binary $(ICECORE)
 	cargo proof inject --only restore --binary $(ICECORE)
 
-fleet: build ## a thousand nodes at once, ten thousand agents that wait, and strangers, at one server
+fleet: build ## load one server with 1,000 nodes, 10,000 idle agents and hostile clients
 	cargo proof fleet --binary $(ICECORE)
 
-sim: ## the engine on a simulated disk (SEEDS=100000)
+sim: ## run the engine on a simulated disk (SEEDS=100000)
 	cargo proof sim --seeds $(SEEDS)
 
-sabotage: ## each sync and check taken out in turn: a test must fail
+sabotage: ## switch off each sync and guard in turn: a test must fail
 	cargo run --profile fast --package proof --features sabotage -- sabotage
 
-sabotage-sources: ## the same for what has no switch: taken out of a copy of the sources
+sabotage-sources: ## remove each protection that has no switch from a copy of the sources: a test must fail
 	python3 proof/sabotage/run.py
 
-damage: ## every damage to every file, every command on it
+damage: ## run every command on a repository with every kind of damage to every file
 	mkdir -p $(TARGET)
 	ICECORE_DAMAGE=all cargo test --profile fast --package client --test it damage_matrix -- --nocapture >$(TARGET)/damage.log 2>&1 \
 	    || { tail -n 50 $(TARGET)/damage.log; exit 1; }
 	@grep "^cells" $(TARGET)/damage.log
 
-client-on-disk: ## every command of the client broken off at every operation on the simulated disk
+client-on-disk: ## interrupt every command at every operation of the simulated disk
 	ICECORE_SIMULATED=all cargo test --profile fast --package client --test it -- simulated:: power::
 
-prove: build ## every rig for its share of the time (TIME=7200), and more on top; one table, fails on any loss
+prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss
 	cargo proof all --seconds $(TIME) --binary $(ICECORE)
 
-price: build ## what verifying, checksums, syncs and parity cost, in bench/results
+price: build ## measure what verifying, checksums, syncs and parity cost, into bench/results
 	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/price.py
 
 # Eight processes for each: some targets mostly wait.

@@ -1,11 +1,10 @@
-"""One protection after the other is taken out of a copy of the sources: a test must fail each time.
+"""Removes one protection after the other from a copy of the sources: a test must fail each time.
 
-`make sabotage` takes out what has a switch in the engine. This is for what has none: syncs and
-renames of real files, names of contents, paths of restores. A row whose text is not found is an
-error, so the list stays true.
+`make sabotage` switches off the guards of the engine. This is for protections without a switch: syncs and renames of
+real files, names of contents, paths of restores. A row whose text is not found is an error, so the list stays true.
 
     python3 proof/sabotage/run.py [FOLDER] [NAME...]
-    python3 proof/sabotage/run.py --check      only whether the rows still fit the sources
+    python3 proof/sabotage/run.py --check      only check that the rows fit the sources
 """
 
 import os
@@ -22,7 +21,7 @@ SYNC = ["cargo", "run", "--quiet", "--profile", "fast", "--package", "proof", "-
         "device", "--seconds", "20", "--seed", "1"]
 # How the rig says that a cut cost something; a rig that fails otherwise has seen nothing.
 LOST = re.compile("FAILED: power cut at request .*(was acknowledged and is not there"
-                  "|restores otherwise|icecore (check|restore|backup|snapshots).* ended with)")
+                  "|is not restored as it was|icecore (check|restore|backup|snapshots).* ended with)")
 BUILD = ["cargo", "build", "--quiet", "--profile", "fast", "--package", "icecore"]
 
 
@@ -689,7 +688,7 @@ def main():
         begun = time.monotonic()
         seen, line = is_seen(copy, environment, sabotage)
         print(f"{name:<48} {time.monotonic() - begun:6.1f} s  "
-              f"{line.strip()[:120] if seen else 'NOT SEEN'}", flush=True)
+              f"{line.strip()[:120] if seen else 'NOT DETECTED'}", flush=True)
         if not seen:
             unseen.append(name)
     print(f"{len(only or SABOTAGES) - len(unseen)} sabotages of the sources were seen, "

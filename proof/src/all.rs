@@ -1,11 +1,11 @@
-//! All rigs, each for its share of the time, and one table of what came of it.
+//! Runs all rigs, each for a part of the time, and prints one table of the results.
 
 use crate::options::Asked;
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-/// How long all of them take together, if nothing else was asked.
+/// Total time of the rigs in seconds, by default.
 const SECONDS: u64 = 1200;
 
 /// What is run.
@@ -58,19 +58,19 @@ const PARTS: [Part; 21] = [
     Part { name: "frozen processes", share: 5, what: What::Rig(&["freeze"]) },
     Part { name: "network file system", share: 4, what: What::Rig(&["network"]) },
     Part {
-        name: "server and nodes cut off",
+        name: "disconnected nodes",
         share: 5,
-        what: What::Rig(&["cuts", "--runs", WITHOUT_END]),
+        what: What::Rig(&["disconnects", "--runs", WITHOUT_END]),
     },
     Part { name: "limits", share: 4, what: What::Rig(&["limits"]) },
     Part { name: "fidelity", share: 5, what: What::Rig(&["fidelity"]) },
     Part { name: "fuzz", share: 7, what: What::Program(&[".ci/fuzz"]) },
 ];
 
-/// What a night has room for besides.
+/// What runs only with `--nightly`.
 const NIGHTLY: [Part; 6] = [
     whole("second reader", &["make", "--quiet", "second-reader"]),
-    whole("known holes in what is built in", &["make", "--quiet", "advisories"]),
+    whole("advisories", &["make", "--quiet", "advisories"]),
     whole("a million executions of each target", &["make", "--quiet", "fuzz-million"]),
     whole("packages", &["make", "--quiet", "package-test"]),
     whole("every system call of backup and restore", &["make", "--quiet", "inject-whole"]),

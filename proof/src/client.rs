@@ -121,7 +121,7 @@ impl Client {
         if differences.is_empty() {
             return Ok(());
         }
-        Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")))
+        Err(format!("snapshot {id} is not restored as it was:\n{}", differences.join("\n")))
     }
 
     /// Backs `source` up, completely; the id of the snapshot.

@@ -130,9 +130,8 @@ fn run(options: &Options) -> Result<String, String> {
     if result.is_ok() && !options.keep {
         std::fs::remove_dir_all(&work).map_err(failed("remove the working directory"))?;
     }
-    let counts = result.map_err(|error| {
-        format!("{error}\nseed {}; left as it is: {}", options.seed, work.display())
-    })?;
+    let counts = result
+        .map_err(|error| format!("{error}\nseed {}; kept: {}", options.seed, work.display()))?;
     let Counts { killed, done, verified, restored } = counts;
     let secs = start.elapsed().as_secs();
     Ok(format!(
@@ -307,7 +306,7 @@ mod tests {
     #[test]
     fn a_program_that_acknowledges_what_it_lost_is_caught() {
         let error = outcome("-lossy", 2).expect_err("it loses files");
-        assert!(error.contains("restores otherwise"), "{error}");
+        assert!(error.contains("is not restored as it was"), "{error}");
     }
 
     #[test]

@@ -79,6 +79,6 @@ impl Drop for Group {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        eprintln!("{} stays", self.folder.display());
+        eprintln!("{} is kept", self.folder.display());
     }
 }

@@ -63,7 +63,7 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
     rig.ulimits("v", "MiB of addresses", &ADDRESSES_MIB, 1024)?;
     rig.holds_all()?;
     Ok(format!(
-        "{} commands worked within their limits, {} ended and said why or were killed; nothing acknowledged was lost, {} s",
+        "{} commands worked within their limits, {} reported an error or were killed; nothing acknowledged was lost, {} s",
         rig.worked,
         rig.refused,
         begun.elapsed().as_secs()
@@ -167,7 +167,7 @@ impl Rig {
             || !ran.message().is_empty() && !matches!(ran.code, Some(14 | 101));
         let is_killed = ran.signal.is_some_and(|signal| KILLED.contains(&signal));
         if !works && !says_why && !is_killed {
-            return Err(format!("neither worked nor said why: {}", ran.told()));
+            return Err(format!("neither worked nor reported an error: {}", ran.told()));
         }
         *(if works { &mut self.worked } else { &mut self.refused }) += 1;
         if !works {
@@ -252,7 +252,7 @@ impl Rig {
         let id = ran.acknowledged().filter(|_| ran.code == Some(0));
         let id = id.ok_or_else(|| format!("on a disk that hung: {}", ran.told()))?;
         if !waited {
-            return Err("the backup ended though the disk hung: nothing was tried".into());
+            return Err("the backup ended although the disk hung: nothing was tested".into());
         }
         println!("a disk that hung for {} s: the backup waited for it", HANGS.as_secs());
         client.ends(&["check", "--read-data"], &[0])?;

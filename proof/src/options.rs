@@ -91,7 +91,7 @@ struct Folder(PathBuf);
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("{} stays: {error}", self.0.display());
+            eprintln!("{} is kept: {error}", self.0.display());
         }
     }
 }

@@ -87,7 +87,11 @@ impl Server {
             Ok(_) if line.starts_with("serving https://") || line.starts_with("storing at") => {
                 Ok(())
             }
-            _ => Err(format!("icecore {} does not serve: {line}{}", self.word, self.last_of_log())),
+            _ => Err(format!(
+                "icecore {} does not start serving: {line}{}",
+                self.word,
+                self.last_of_log()
+            )),
         }
     }
 

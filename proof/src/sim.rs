@@ -40,7 +40,7 @@ impl Options {
         while let Some(word) = words.next() {
             let mut number = || {
                 let value = words.next().ok_or(format!("{word} needs a number"))?;
-                value.parse().map_err(|_| format!("{word} {value} is no number"))
+                value.parse().map_err(|_| format!("{word} {value} is not a number"))
             };
             match word.as_str() {
                 "--first" => options.first = number()?,
@@ -81,7 +81,7 @@ fn run(options: &Options) -> ExitCode {
     let Totals { seeds, outcome, failed } = totals;
     let Some((seed, failure)) = failed else {
         println!(
-            "{seeds} seeds in {:.1} s: {} operations, {} faults, {} backups; every acknowledged snapshot there, damage cost only what it covered",
+            "{seeds} seeds in {:.1} s: {} operations, {} faults, {} backups; every acknowledged snapshot is there, and damage lost only what it covered",
             begun.elapsed().as_secs_f64(),
             outcome.operations,
             outcome.faults,
@@ -90,11 +90,11 @@ fn run(options: &Options) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     eprintln!("sim: seed {seed}: {}", failure.what);
-    eprintln!("sim: repeat it: cargo proof sim --first {seed} --log");
+    eprintln!("sim: to repeat: cargo proof sim --first {seed} --log");
     ExitCode::FAILURE
 }
 
-/// Runs the next seed; whether to go on.
+/// Runs the next seed. Returns whether to continue.
 fn one(options: &Options, next: &AtomicU64, totals: &Mutex<Totals>) -> bool {
     let seed = next.fetch_add(1, Ordering::Relaxed);
     if seed - options.first >= options.seeds {

@@ -19,7 +19,10 @@ pub(crate) fn restores_as_it_was(
     let found = tree::copy(&root).map_err(failed("read what was restored"))?;
     let differences = tree::differences(was, &found);
     if !differences.is_empty() {
-        return Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")));
+        return Err(format!(
+            "snapshot {id} is not restored as it was:\n{}",
+            differences.join("\n")
+        ));
     }
     std::fs::remove_dir_all(target).map_err(failed("remove what was restored"))
 }

@@ -69,7 +69,7 @@ fn run(options: &Options) -> Result<String, String> {
     let work = std::env::temp_dir().join(format!("icecore-device-{}", std::process::id()));
     std::fs::create_dir_all(&work).map_err(failed("make the working directory"))?;
     println!("seed {}, {}", options.seed, options.file_system);
-    let told = |error| format!("{error}\nseed {}; left as it is: {}", options.seed, work.display());
+    let told = |error| format!("{error}\nseed {}; kept: {}", options.seed, work.display());
     let until = options.limit.map(|limit| begun + limit);
     let line = match options.is_target {
         true => target::prove(options, &work, until),

@@ -132,7 +132,7 @@ impl Restore {
         if differences.is_empty() {
             return Ok(());
         }
-        Err(format!("snapshot {} is otherwise:\n{}", self.snapshot, differences.join("\n")))
+        Err(format!("snapshot {} is not as it was:\n{}", self.snapshot, differences.join("\n")))
     }
 
     /// Fails when something is there, is not as it was, and no marker says so. Whether files were wrong.
@@ -142,7 +142,7 @@ impl Restore {
         if !is_right && !self.has_marker() {
             let differences = tree::differences(&self.was, &found).join("\n");
             return Err(format!(
-                "nothing says that the restore was cut short, and:\n{differences}"
+                "the restore was interrupted and reports success, and:\n{differences}"
             ));
         }
         Ok(tree::all_whole(&self.was, &found).is_err())

@@ -98,17 +98,17 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
             "a node had less than half of the usual at half time",
         ),
         (working_mib <= WORKING_MIB_MAX, "the server took too much memory for nodes at work"),
-        (waiting_mib <= WAITING_MIB_MAX, "the server took too much memory for agents that wait"),
-        (left == idle, "agents that waited lost their connection"),
+        (waiting_mib <= WAITING_MIB_MAX, "the server took too much memory for idle agents"),
+        (left == idle, "idle agents lost their connection"),
         (is_small || ratio <= HARM_MAX, "strangers slowed a backup"),
-        (longest <= calm + WAITS_SECS_MAX, "strangers kept a backup from beginning"),
+        (longest <= calm + WAITS_SECS_MAX, "hostile clients kept a backup from starting"),
     ];
     if let Some((_, what)) = verdicts.iter().find(|(is_well, _)| !is_well) {
         return Err((*what).to_owned());
     }
     let judged = if is_small { "; times are not judged of so few" } else { "" };
     Ok(format!(
-        "{nodes} nodes at once: all done, the slowest in {:.2} × the median time, the least at half time {:.2} of the median, server {working_mib} MiB; {idle} idle agents: server {waiting_mib} MiB; a backup under harm took {ratio:.2} × as long{judged}, {} s",
+        "{nodes} nodes at once: all completed, the slowest in {:.2} × the median time, the minimum at half time {:.2} of the median, server {working_mib} MiB; {idle} idle agents: server {waiting_mib} MiB; a backup under harm took {ratio:.2} × as long{judged}, {} s",
         storm.slowest,
         storm.least_part,
         begun.elapsed().as_secs()
@@ -128,7 +128,7 @@ fn restores(samples: &[Member], server: &Server, asked: &Asked, work: &Path) -> 
         for (name, bytes) in member.files() {
             let found = std::fs::read(target.join("tree").join(&name)).unwrap_or_default();
             if found != bytes {
-                return Err(format!("{}: {name} was restored otherwise", member.name));
+                return Err(format!("{}: {name} was not restored as it was", member.name));
             }
         }
     }
@@ -167,7 +167,7 @@ fn peak_mib(server: &Server) -> Result<u64, String> {
     let status = status.map_err(failed("ask how much memory the server takes"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map(|kib| kib >> 10).ok_or_else(|| "the system does not say how much memory".to_owned())
+    kib.map(|kib| kib >> 10).ok_or_else(|| "the system does not report its memory".to_owned())
 }
 
 fn raise_open_files() -> Result<(), String> {

@@ -88,13 +88,13 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
         let long = number == 2;
         two.night(long).map_err(|error| with_seed(format!("sleep {number}: {error}")))?;
         if number % VERIFY_EVERY == 0 {
-            two.verify().map_err(|error| with_seed(format!("after sleep {number}: {error}")))?;
+            two.verify().map_err(|error| with_seed(format!("after freeze {number}: {error}")))?;
         }
     }
     two.verify().map_err(with_seed)?;
     let Counts { slept, too_late, refused, robbed, fenced, restored, checked } = two.counts;
     Ok(format!(
-        "{slept} commands slept ({too_late} had ended before), {refused} times the other was refused, {robbed} were robbed of their lock and {fenced} of them fenced; {checked} checks clean, {restored} snapshots restored as they were, {} s",
+        "{slept} commands were frozen ({too_late} had ended before), {refused} times the other was denied, {robbed} lost their lock and {fenced} of them fenced; {checked} checks clean, {restored} snapshots restored as they were, {} s",
         begun.elapsed().as_secs()
     ))
 }
@@ -237,7 +237,7 @@ impl Two {
         match ran.acknowledged() {
             Some(id) => self.known.push((id, copy)),
             None if ran.message().contains("in use") => self.counts.refused += 1,
-            None => return Err(format!("refused with other words: {}", ran.told())),
+            None => return Err(format!("denied with an unexpected message: {}", ran.told())),
         }
         self.client.ends(&["check"], &[0])?;
         let newest = self.known.len() - 1;
@@ -277,7 +277,7 @@ impl Two {
             }
             // It began, and found that the other had done the work.
             Some(1) if robbed && act == Act::Forget => Ok(()),
-            _ => Err(format!("{act:?}, robbed: {robbed}: {}", ran.told())),
+            _ => Err(format!("{act:?}, lost its lock: {robbed}: {}", ran.told())),
         }
     }
 

@@ -107,7 +107,7 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
         homes.iter().flat_map(|(_, _, needs)| needs).map(count).sum()
     };
     Ok(format!(
-        "{} commands refused for want of room, {} done; {others}; nothing acknowledged was lost, all went on with room, {} s",
+        "{} commands refused for lack of space, {} done; {others}; nothing acknowledged was lost, all resumed with space, {} s",
         sum(|needs| needs.refused),
         sum(|needs| needs.done),
         begun.elapsed().as_secs()
@@ -197,7 +197,7 @@ impl Known {
             needs.done += 1;
             needs.done_at = Some(needs.done_at.map_or(free, |least| least.min(free)));
         } else if act == Act::Forget {
-            return Err(format!("with {free} free, forget had no room: {}", first.told()));
+            return Err(format!("with {free} free, forget had no space: {}", first.told()));
         } else {
             needs.refused += 1;
             needs.refused_at = needs.refused_at.max(Some(free));
@@ -230,7 +230,12 @@ impl Known {
         match ran.code {
             Some(0) => return Ok(()),
             Some(NO_SPACE) => {}
-            _ => return Err(format!("neither done nor no space: {}", ran.told())),
+            _ => {
+                return Err(format!(
+                    "neither completed nor reported a lack of space: {}",
+                    ran.told()
+                ));
+            }
         }
         let said = format!("{}{}", ran.stdout, ran.stderr);
         let problem = ran.lines().iter().any(|line| line["message_type"] == "problem");

@@ -20,7 +20,7 @@ pub(super) fn all(binary: &Path, work: &Path, random: &mut Random) -> Result<Str
     std::fs::write(source.join("large"), random.bytes(12 << 20)).map_err(failed("write"))?;
     target_fills_up(binary, &work, &source)?;
     let read_only = turns_read_only(binary, &work, &source, random)?;
-    Ok(format!("a full target said so and was completed later; {read_only}"))
+    Ok(format!("a full target was reported and completed later; {read_only}"))
 }
 
 fn same(was: &tree::Copy, target: &Path) -> Result<(), String> {
@@ -116,7 +116,7 @@ fn turns_read_only(
         comes_back(disk, &client, words, source, &kept)?;
         let _ = std::fs::remove_file(work.join("failing.img"));
     }
-    Ok(format!("disks turned read-only: {stopped} commands stopped, {done} done before"))
+    Ok(format!("disks became read-only: {stopped} commands stopped, {done} completed before"))
 }
 
 fn copy(source: &Path) -> Result<tree::Copy, String> {
@@ -131,7 +131,7 @@ fn named(ran: &Ran, client: &Client) -> Result<(), String> {
         Some(0) => Ok(()),
         // Not allowed, or the error of a journal that was stopped.
         Some(1 | 13) if is_named || !ran.message().is_empty() => Ok(()),
-        _ => Err(format!("on a disk that turned read-only: {}", ran.told())),
+        _ => Err(format!("on a disk that became read-only: {}", ran.told())),
     }
 }
 

@@ -58,12 +58,12 @@ fn run(options: &Options) -> Result<String, String> {
     let work = std::env::temp_dir().join(format!("icecore-inject-{}", std::process::id()));
     let result = rounds(options, &work);
     let Counts { killed, failed, done } =
-        result.map_err(|error| format!("{error}\nleft as it is: {}", work.display()))?;
+        result.map_err(|error| format!("{error}\nkept: {}", work.display()))?;
     std::fs::remove_dir_all(&work).map_err(crate::failed("remove the working directory"))?;
     let runs = killed + failed + done;
     let secs = begun.elapsed().as_secs();
     Ok(format!(
-        "{runs} runs met a fault at a system call: {killed} killed, {failed} failed, {done} done all the same; nothing acknowledged lost, {secs} s"
+        "{runs} runs met a fault at a system call: {killed} killed, {failed} failed, {done} completed anyway; nothing acknowledged was lost, {secs} s"
     ))
 }
 

@@ -210,13 +210,13 @@ impl Stage {
 
     fn is_newest(&self, target: &Path) -> Result<(), String> {
         let (id, was) = self.snapshots.last().ok_or("no snapshot")?;
-        let root = tree::find_root(target).ok_or("it restored nothing and said it had")?;
+        let root = tree::find_root(target).ok_or("it reported success and restored nothing")?;
         let found = tree::copy(&root).map_err(failed("read what was restored"))?;
         let differences = tree::differences(was, &found);
         if differences.is_empty() {
             return Ok(());
         }
-        Err(format!("snapshot {id} was restored otherwise: {}", differences.join("\n")))
+        Err(format!("snapshot {id} was not restored as it was: {}", differences.join("\n")))
     }
 
     /// An `init` that failed can be made again; one that did not has made a repository.

@@ -1,8 +1,8 @@
 //! A machine that has mounted what the server exports, with the habits of network file systems:
 //! folders cannot be synced, a name can be replaced only as a whole, and lists may be of the past.
 
+use super::conditions::{Fate, NetworkConditions};
 use super::server::{Server, errno};
-use super::weather::{Fate, Weather};
 use fuser::{
     BackgroundSession, Config, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
@@ -41,7 +41,7 @@ type List = Arc<Vec<(u64, FileType, OsString)>>;
 pub(super) struct Machine {
     number: usize,
     server: Arc<Server>,
-    weather: Arc<Weather>,
+    conditions: Arc<NetworkConditions>,
     locks: Locks,
     lists: Mutex<HashMap<PathBuf, (Instant, List)>>,
     open_lists: Mutex<HashMap<u64, List>>,
@@ -52,14 +52,14 @@ pub(super) struct Machine {
 pub(super) fn mount(
     number: usize,
     server: &Arc<Server>,
-    weather: &Arc<Weather>,
+    conditions: &Arc<NetworkConditions>,
     locks: Locks,
     at: &Path,
 ) -> Result<BackgroundSession, String> {
     let machine = Machine {
         number,
         server: server.clone(),
-        weather: weather.clone(),
+        conditions: conditions.clone(),
         locks,
         lists: Mutex::default(),
         open_lists: Mutex::default(),
@@ -78,7 +78,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Machine {
     /// Asks the server for something, in this weather.
     fn ask<T>(&self, work: impl FnOnce() -> io::Result<T>) -> Result<T, Errno> {
-        match self.weather.fate() {
+        match self.conditions.fate() {
             Fate::Answered => work().map_err(errno),
             Fate::Lost(error) => Err(error),
             Fate::Unanswered(error) => {
@@ -148,7 +148,7 @@ impl Filesystem for Machine {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         config
             .add_capabilities(InitFlags::FUSE_FLOCK_LOCKS)
-            .map_err(|_| io::Error::other("the kernel asks nobody for locks"))
+            .map_err(|_| io::Error::other("the kernel sends no lock requests"))
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

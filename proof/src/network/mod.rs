@@ -3,13 +3,14 @@
 //! requests and answers, and goes away. What was acknowledged is there, and nothing of it is
 //! called damage.
 
+mod conditions;
 mod machine;
 mod server;
-mod weather;
 
 use crate::client::{Client, Ran, Started};
 use crate::options::{Asked, report};
 use crate::{failed, mounted, tree};
+use conditions::NetworkConditions;
 use fuser::BackgroundSession;
 use machine::{LIST_AGE, Locks};
 use server::Server;
@@ -18,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weather::Weather;
 
 const FAILED: i32 = 1;
 const IN_USE: i32 = 11;
@@ -64,7 +64,7 @@ struct Rig {
     machines: [Client; 2],
     /// Neither changes under the feet of a backup of the other.
     sources: [PathBuf; 2],
-    weather: Arc<Weather>,
+    conditions: Arc<NetworkConditions>,
     work: PathBuf,
     random: Random,
     /// Snapshots that must be there.
@@ -115,8 +115,8 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
     rig.verify().map_err(with_seed)?;
     let Counts { done, refused, checked, restored } = rig.counts;
     Ok(format!(
-        "{done} commands done, {refused} ended and said why; {} requests lost; {checked} checks clean, {restored} snapshots restored as they were; without locks no repository, {} s",
-        rig.weather.lost(),
+        "{done} commands completed, {refused} reported an error; {} requests lost; {checked} checks clean, {restored} snapshots restored as they were; without locks no repository, {} s",
+        rig.conditions.lost(),
         begun.elapsed().as_secs()
     ))
 }
@@ -124,11 +124,11 @@ fn run(asked: &Asked, work: &Path) -> Result<String, String> {
 /// Where nobody can lock, there is to be no repository.
 fn without_locks(binary: &Path, work: &Path, locks: Locks) -> Result<(), String> {
     let (exported, at) = (work.join("exported without locks"), work.join("without locks"));
-    let mounted = mounted_at(0, &exported, &Arc::new(Weather::calm(1)), locks, &at)?;
+    let mounted = mounted_at(0, &exported, &Arc::new(NetworkConditions::calm(1)), locks, &at)?;
     let ran = Client::new(binary, &at.join("repository")).run(&["init"])?;
     drop(mounted);
     if ran.code != Some(FAILED) || !ran.message().contains("lock") {
-        return Err(format!("a repository without locks: {}", ran.told()));
+        return Err(format!("init on a file system without locks: {}", ran.told()));
     }
     Ok(())
 }
@@ -136,14 +136,14 @@ fn without_locks(binary: &Path, work: &Path, locks: Locks) -> Result<(), String>
 fn mounted_at(
     number: usize,
     exported: &Path,
-    weather: &Arc<Weather>,
+    conditions: &Arc<NetworkConditions>,
     locks: Locks,
     at: &Path,
 ) -> Result<BackgroundSession, String> {
     for folder in [exported, at] {
         std::fs::create_dir_all(folder).map_err(failed("make a folder"))?;
     }
-    machine::mount(number, &Arc::new(Server::new(exported)), weather, locks, at)
+    machine::mount(number, &Arc::new(Server::new(exported)), conditions, locks, at)
 }
 
 impl Rig {
@@ -151,12 +151,12 @@ impl Rig {
         let exported = work.join("exported");
         std::fs::create_dir_all(&exported).map_err(failed("make a folder"))?;
         let server = Arc::new(Server::new(&exported));
-        let weather = Arc::new(Weather::calm(seed));
+        let conditions = Arc::new(NetworkConditions::calm(seed));
         let mut mounts = Vec::new();
         for number in 0..2 {
             let at = work.join(format!("machine {number}"));
             std::fs::create_dir_all(&at).map_err(failed("make a folder"))?;
-            mounts.push(machine::mount(number, &server, &weather, Locks::OfTheServer, &at)?);
+            mounts.push(machine::mount(number, &server, &conditions, Locks::OfTheServer, &at)?);
         }
         let machines = [0, 1]
             .map(|number| Client::new(binary, &work.join(format!("machine {number}/repository"))));
@@ -169,7 +169,7 @@ impl Rig {
         let work = work.to_owned();
         let (known, counts) = Default::default();
         let mut rig =
-            Self { machines, sources, weather, work, random, known, counts, _mounts: mounts };
+            Self { machines, sources, conditions, work, random, known, counts, _mounts: mounts };
         for which in [0, 1] {
             let copy = rig.change(which)?;
             let id = rig.machines[which].back_up(&rig.sources[which])?;
@@ -198,7 +198,7 @@ impl Rig {
         let first = self.random.below(2) as usize;
         let both = self.random.one_in(3);
         if let Trouble::Losses(losses) = trouble {
-            self.weather.loses(losses);
+            self.conditions.loses(losses);
         }
         let mut running = vec![self.begin(first)?];
         if both {
@@ -206,14 +206,14 @@ impl Rig {
         }
         if let Trouble::Away { is_hard } = trouble {
             std::thread::sleep(Duration::from_millis(self.random.below(400)));
-            self.weather.goes_away(Duration::from_millis(300), is_hard);
+            self.conditions.goes_away(Duration::from_millis(300), is_hard);
         }
         let is_quiet = !both && matches!(trouble, Trouble::None | Trouble::Away { is_hard: true });
         let ended: Vec<_> = running
             .into_iter()
             .map(|running| (running.act, running.which, running.copy, running.started.end()))
             .collect();
-        self.weather.clears();
+        self.conditions.clears();
         for (act, which, copy, ran) in ended {
             let told = |error| format!("{act:?} on machine {which}, {trouble:?}: {error}");
             self.ended(act, copy, &ran?, is_quiet).map_err(told)?;

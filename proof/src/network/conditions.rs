@@ -19,7 +19,7 @@ pub(super) enum Fate {
 }
 
 /// The weather for all machines.
-pub(super) struct Weather {
+pub(super) struct NetworkConditions {
     losses: AtomicU64,
     /// Whether who asks waits until the server is back ("hard"), or is told of a time-out ("soft").
     is_hard: AtomicBool,
@@ -28,7 +28,7 @@ pub(super) struct Weather {
     lost: AtomicU64,
 }
 
-impl Weather {
+impl NetworkConditions {
     pub(super) fn calm(seed: u64) -> Self {
         Self {
             losses: AtomicU64::new(0),

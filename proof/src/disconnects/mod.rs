@@ -58,9 +58,9 @@ struct Rig {
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
     match Asked::parse(arguments, &["--runs", "--nodes"]) {
-        Ok(asked) => report("cuts", |work| run(&asked, work), Ok(())),
+        Ok(asked) => report("disconnects", |work| run(&asked, work), Ok(())),
         Err(error) => {
-            eprintln!("cuts: {error}");
+            eprintln!("disconnects: {error}");
             ExitCode::from(2)
         }
     }

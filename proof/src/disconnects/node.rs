@@ -171,7 +171,10 @@ impl Node {
         let found = tree::copy(&root).map_err(failed("read what was restored"))?;
         let differences = tree::differences(was, &found);
         if !differences.is_empty() {
-            return Err(format!("snapshot {id} restores otherwise:\n{}", differences.join("\n")));
+            return Err(format!(
+                "snapshot {id} is not restored as it was:\n{}",
+                differences.join("\n")
+            ));
         }
         self.counts.restores += 1;
         Ok(())
