@@ -1,7 +1,7 @@
 //! Content-defined cutting of files. Pure: bytes in, lengths out.
 //!
 //! A cut stands where the last 64 bytes say so, under a key. Equal content is therefore cut alike
-//! wherever it lies, and who lacks the key cannot tell where. Two ways to decide, chosen once for
+//! at any offset, and without the key nobody can tell where. There are two algorithms, chosen once for
 //! each repository: [`Privacy::Standard`] is fast (`gear.rs`); [`Privacy::Hardened`] leaks nothing
 //! of the key through the lengths (`hardened.rs`). What each promises: `docs/CRYPTO.md`.
 
@@ -37,7 +37,7 @@ impl Params {
     /// 32 KiB, 128 KiB, 512 KiB.
     pub const DEFAULT: Self = Self { min: 32 << 10, average: 128 << 10, max: 512 << 10 };
 
-    /// Whether [`Chunker::new`] takes them; check what comes from a file.
+    /// Whether [`Chunker::new`] accepts them. Check parameters from a file first.
     pub fn is_valid(self) -> bool {
         let ordered = self.min <= self.average / 2 && self.average <= self.max / 2;
         let bounded = self.min as usize >= WINDOW && self.max <= MAX_CHUNK_LEN;
@@ -61,12 +61,12 @@ impl Default for Params {
     }
 }
 
-/// What the lengths of chunks may tell.
+/// How much the lengths of chunks may reveal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Privacy {
     /// Fast; somebody who sees the lengths of chunks of known files can compute the key.
     Standard,
-    /// Slower; lengths tell nothing of the key.
+    /// Slower; lengths reveal nothing about the key.
     Hardened,
 }
 
@@ -87,7 +87,7 @@ impl Chunker {
     /// A chunker that cuts by `key`.
     ///
     /// # Panics
-    /// When `params` are not [valid](Params::are_valid).
+    /// When `params` are not [valid](Params::is_valid).
     pub fn new(privacy: Privacy, key: &[u8; 32], params: Params) -> Self {
         assert!(params.is_valid(), "chunk sizes must be checked before: {params:?}");
         let kind = match privacy {
@@ -97,7 +97,7 @@ impl Chunker {
         Self { params, kind }
     }
 
-    /// The sizes it was made with.
+    /// Its parameters.
     pub fn params(&self) -> Params {
         self.params
     }
@@ -134,7 +134,7 @@ impl Chunker {
     }
 }
 
-/// FastCDC's normalised chunking, level 2: cuts are four times rarer than the average before the
+/// FastCDC's normalized chunking, level 2: cuts are four times rarer than the average before the
 /// center and four times as common behind it, so that sizes gather around the average.
 #[derive(Clone, Copy)]
 enum Part {

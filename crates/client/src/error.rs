@@ -68,8 +68,8 @@ pub enum Error {
     /// No slot opens with this password.
     #[error("no key of the repository opens with this password")]
     WrongKey,
-    /// An object has other content than its name says.
-    #[error("object {0} has other content than its name says")]
+    /// The content of an object does not match its id.
+    #[error("the content of object {0} does not match its id")]
     WrongContent(ObjectId),
     /// What was sealed is not what was to be sealed.
     #[error("the manifest of the snapshot changed between memory and seal; nothing was published")]

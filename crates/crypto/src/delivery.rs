@@ -1,7 +1,7 @@
 //! Deliveries: the secret of a new key epoch, sealed to a key that was made in an older one.
 //!
-//! The public half of a delivery key stands in the key's slot, under the root's certificate; its
-//! secret derives from what only the slot's holder opens.
+//! The public half of a delivery key is in the key's slot, certified by the root key. Its secret half derives from what
+//! only the holder of the slot can open.
 
 use ids::{KeyEpoch, KeyId, RepositoryId};
 use zeroize::Zeroize;
@@ -18,12 +18,12 @@ pub(crate) const DELIVERY_LEN: usize = 32 + TAG_LEN;
 /// A sealed secret of an epoch.
 pub(crate) type Delivery = [u8; DELIVERY_LEN];
 
-/// Whom deliveries are sealed to; zeros for a key that needs none.
+/// The key that deliveries are sealed to; zeros for a key that needs none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeliveryKey(pub(crate) [u8; 32]);
 
 impl DeliveryKey {
-    /// That of a key which needs no deliveries: it computes all secrets, or none.
+    /// For a key that needs no deliveries, because it can compute all secrets, or none.
     pub(crate) const NONE: Self = Self([0; 32]);
 }
 

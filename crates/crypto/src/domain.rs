@@ -1,4 +1,4 @@
-//! The secrets a repository starts from. Only a full key holds them.
+//! The secrets of a repository. Only a full key holds them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{ChunkerKey, IdKey, Random, RootVerifyKey, Signer};
 pub struct DomainSecret([u8; 32]);
 
 impl DomainSecret {
-    /// A secret from 32 bytes that nobody can guess.
+    /// A secret from 32 random bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -25,12 +25,12 @@ impl DomainSecret {
         &self.0
     }
 
-    /// Names chunks and pages of this domain.
+    /// The key that makes ids of chunks and pages.
     pub fn id_key(&self) -> IdKey {
         IdKey::from_seed(*derive(context::OBJECT_ID, &[&self.0]))
     }
 
-    /// Decides where files of this domain are cut.
+    /// The key that decides the cut points of files.
     pub fn chunker_key(&self) -> ChunkerKey {
         ChunkerKey(*derive(context::CHUNKER, &[&self.0]))
     }
@@ -41,8 +41,8 @@ impl DomainSecret {
     }
 }
 
-/// How much the sizes of chunks may tell; fixed when a repository is made. It stands in every
-/// slot, so that a storage operator cannot lower it by editing the repository's settings.
+/// How much the sizes of chunks may reveal; fixed when a repository is created. Every slot holds it, so that an operator
+/// of the storage cannot lower it in the repository's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Privacy {
@@ -59,7 +59,7 @@ impl Privacy {
     }
 }
 
-/// Everything there is to know about a domain: what a full slot seals.
+/// All secrets of a domain: the content of a full slot.
 #[derive(Clone)]
 pub struct KeyMaterial {
     /// The domain's secret.
@@ -86,8 +86,7 @@ impl KeyMaterial {
         Self { domain, epochs, repository, privacy }
     }
 
-    /// The same secrets with another privacy level. Only for a repository that is being made:
-    /// changing it later would cut every file anew.
+    /// The same secrets with another privacy level. Only for a new repository: a later change would move all cut points.
     pub fn with_privacy(self, privacy: Privacy) -> Self {
         Self { privacy, ..self }
     }

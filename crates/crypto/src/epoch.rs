@@ -5,8 +5,8 @@
 //!                                                                       │
 //!                                                                       └─► recipient of e
 //! ```
-//! Each arrow is a hash. Who has the secret of an epoch computes those of all earlier ones and of no
-//! later one; who has the domain secret computes all of them, so that none can be lost.
+//! Each arrow is a hash. From the secret of an epoch follow those of all earlier epochs and of no later one. From the
+//! domain secret follow all of them, so that none can be lost.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ pub const LAST_KEY_EPOCH: KeyEpoch = KeyEpoch(KEY_EPOCHS_MAX - 1);
 /// Every so many epochs a secret is kept once it was computed: no session costs more steps.
 const KEPT_EVERY: u32 = 128;
 
-/// Whom the sessions of an epoch are sealed to; every writer holds it.
+/// The recipient of the sessions of an epoch: its public key, which every writer holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recipient {
     /// The epoch.
@@ -82,7 +82,7 @@ impl EpochSecrets {
         Self { newest, kept: Mutex::new(vec![secret]) }
     }
 
-    /// The newest epoch that they open.
+    /// The latest epoch that they open.
     pub fn latest_epoch(&self) -> KeyEpoch {
         self.newest
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, with the facts a caller needs to tell the user what to do next.
+//! Errors, with the facts that a caller needs to name the next step.
 
 use ids::KeyEpoch;
 
@@ -14,32 +14,32 @@ pub enum Error {
         /// The part that failed, for a log line.
         what: &'static str,
     },
-    /// The session has used up its nonces or bytes; go on with a new session.
+    /// The session has used all its nonces or bytes; continue with a new session.
     #[error("the session has reached its limit; start a new one")]
     SessionFull,
     /// A signature was not made by this key over these bytes.
     #[error("the signature does not match")]
     BadSignature,
-    /// The key signs nothing: it only reads.
-    #[error("this key can read and sign nothing")]
+    /// The key is read-only.
+    #[error("this key is read-only and cannot sign")]
     CannotSign,
     /// Something was sealed in a later key epoch than these keys know.
-    #[error("it was stored in key epoch {epoch}, and this key reads up to epoch {newest}")]
+    #[error("the data was stored in key epoch {epoch}; this key reads up to epoch {newest}")]
     LaterEpoch {
         /// The epoch of the session.
         epoch: KeyEpoch,
         /// The newest epoch that the keys know.
         newest: KeyEpoch,
     },
-    /// A key list of an earlier epoch than the key that looks at it.
-    #[error("the key list is of epoch {epoch}, and this key was made in epoch {made_in}")]
+    /// The key list is older than the key that reads it.
+    #[error("the key list has epoch {epoch}, but this key was made in epoch {made_in}")]
     OldKeyList {
         /// The epoch of the list.
         epoch: KeyEpoch,
         /// The epoch in which the key was made.
         made_in: KeyEpoch,
     },
-    /// There are more keys than a list holds.
+    /// There are more keys than a list can hold.
     #[error("the key list is full: {count} keys")]
     TooManyKeys {
         /// How many there are.

@@ -1,9 +1,8 @@
-//! The key list: which keys there are, whose signatures count, and in which key epoch the repository
-//! is. Signed by the root key.
+//! The key list: the keys of a repository, whose signatures count, and the current key epoch. Signed by the root key.
 //!
-//! A slot's file says what a password opens; this list says what that is worth. A key that was removed
-//! stays in it, with the last sequence of a snapshot that it may have signed: what it signed before goes
-//! on to be good, what comes later is nobody's. Who is not in the list is unknown.
+//! A slot's file says what a password opens; this list says what the key may do. A removed key stays in the list, with
+//! the last sequence number of a snapshot that it may have signed: earlier signatures stay valid, later ones are not.
+//! A key that is not in the list is unknown.
 //!
 //! When a key that reads is removed, the next list begins a key epoch: it names the recipient of that
 //! epoch, and holds the epoch's secret for each key that stays and cannot compute it. Removing a key and
@@ -14,7 +13,7 @@
 //! └── signed by the root ───────────────────────────────┘               │              │
 //! └── covered by the checksum ──────────────────────────────────────────┘              │
 //! ```
-//! The tables of head and entry stand in `docs/CRYPTO.md`.
+//! The tables of head and entry are in `docs/CRYPTO.md`.
 
 mod layout;
 #[cfg(test)]
@@ -40,7 +39,7 @@ pub use layout::{KEY_LIST_MAX, KEYS_MAX, epoch_of, version_of};
 pub struct KeyEntry {
     /// The slot.
     pub id: KeyId,
-    /// Checks its signatures; zeros for who signs nothing.
+    /// Verifies its signatures; zeros for a key that does not sign.
     pub verify_key: VerifyKey,
     /// What its holder may do.
     pub role: Role,
@@ -50,7 +49,7 @@ pub struct KeyEntry {
     pub label: String,
     /// The key epoch in which it was made.
     pub epoch: KeyEpoch,
-    /// Of a key that was removed: the last sequence of a snapshot that it may have signed.
+    /// Of a removed key: the last sequence number of a snapshot that it may have signed.
     pub valid_up_to: Option<u64>,
 }
 
@@ -82,7 +81,7 @@ pub struct KeyList {
 }
 
 impl KeyList {
-    /// The first list of a repository: nobody.
+    /// The empty first list of a repository.
     pub fn new(repository: RepositoryId) -> Self {
         Self {
             repository,
@@ -93,13 +92,12 @@ impl KeyList {
         }
     }
 
-    /// The same, as if so many versions had been before and it were of `epoch`, or the last one there can
-    /// be: for who makes a new list in the place of lost ones.
+    /// The same list, numbered after `version` and in `epoch`, but not beyond the last epoch: to replace lost lists.
     pub fn continuing_from(self, version: u64, epoch: KeyEpoch) -> Self {
         Self { version, epoch: epoch.min(LAST_KEY_EPOCH), ..self }
     }
 
-    /// Rises with each change: who remembers it notices an older list.
+    /// Rises with each change, so that a node that remembers it notices an older list.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -109,17 +107,17 @@ impl KeyList {
         self.epoch
     }
 
-    /// All of them, by their ids.
+    /// All entries, sorted by id.
     pub fn entries(&self) -> &[KeyEntry] {
         &self.entries
     }
 
-    /// What is known of `id`.
+    /// The entry of `id`.
     pub fn find(&self, id: KeyId) -> Option<&KeyEntry> {
         self.position(id).ok().map(|at| &self.entries[at])
     }
 
-    /// The same, when it signs or did: who only reads has no key that checks a signature.
+    /// The entry of `id`, if the key signs or did: a read-only key has no key that verifies signatures.
     pub fn signer(&self, id: KeyId) -> Option<&KeyEntry> {
         self.find(id).filter(|entry| entry.role.writes())
     }
@@ -133,7 +131,7 @@ impl KeyList {
         self.entries.binary_search_by_key(&id, |entry| entry.id)
     }
 
-    /// The next list: this one and `entries`.
+    /// The next list: this one with `entries` added or replaced.
     ///
     /// # Errors
     /// [`Error::TooManyKeys`].
@@ -154,9 +152,8 @@ impl KeyList {
         }
     }
 
-    /// The next list: this one, in which `ids` were removed after the snapshot number `last`. One that was
-    /// removed before keeps the number of then. When one of them reads, a key epoch begins, unless this is
-    /// the last one.
+    /// The next list: this one with `ids` removed after the snapshot number `last`. A key that was removed before keeps
+    /// its number. When one of the keys can read, a key epoch begins, unless this is the last one.
     pub fn without_keys(mut self, ids: &[KeyId], last: u64, made_secs: i64) -> Self {
         let mut reads = false;
         for entry in self.entries.iter_mut().filter(|entry| ids.contains(&entry.id)) {
@@ -173,12 +170,12 @@ impl KeyList {
         Self { version: self.version.saturating_add(1), made_secs, ..self }
     }
 
-    /// The file, signed by the root key. The secret of its epoch is delivered to each key that is in use,
-    /// reads, cannot compute it, was made before, and whose slot is among `slots`: what somebody else
-    /// made, or brings back of a removed key, gets nothing.
+    /// The bytes of the file, signed by the root key. The secret of its epoch is delivered to each key that is in use, can
+    /// read, cannot compute the secret, was made in an earlier epoch, and whose certified slot is among `slots`. A
+    /// forged slot, or that of a removed key, gets nothing.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when a delivery key that the root certified is of no use.
+    /// [`Error::Damaged`] when a certified delivery key is not a valid public key.
     pub fn sign(
         &self,
         material: &KeyMaterial,
@@ -241,7 +238,7 @@ impl Deref for SignedKeyList {
 }
 
 impl SignedKeyList {
-    /// Whom new sessions are sealed to.
+    /// The recipient of new sessions.
     pub fn recipient(&self) -> Recipient {
         Recipient { epoch: self.list.epoch, public: self.recipient }
     }
@@ -262,11 +259,11 @@ impl SignedKeyList {
         self.deliveries.get(&id).copied()
     }
 
-    /// The list in `bytes`, provided that the holder of `root`'s secret made it for `repository`.
+    /// The list in `bytes`, if it was signed with the secret of `root` for `repository`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when the bytes are no list of this repository, [`Error::BadSignature`] when
-    /// somebody else made it.
+    /// [`Error::Damaged`] when the bytes are not a list of this repository, [`Error::BadSignature`] when another key
+    /// signed it.
     pub fn verify(
         bytes: &[u8],
         root: &RootVerifyKey,

@@ -1,5 +1,5 @@
 //! Names of chunks and pages: keyed BLAKE3 of type and plaintext, cut to 24 bytes, of which the
-//! last bit tells the type, so that who has no key can tell pages from chunks.
+//! last bit tells the type, so that pages and chunks can be told apart without a key.
 //!
 //! The type is bound by a key of its own, not by a prefix: hashing then reads the plaintext where
 //! it lies. Spoofing an object of one type as another broke two other systems (CVE-2016-10099,
@@ -10,7 +10,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::context::{self, derive};
 
-/// Names objects of one dedup domain. Who holds it can confirm a guess of a plaintext, no more.
+/// Makes the ids of one dedup domain. Its holder can confirm a guess of a plaintext, and no more.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct IdKey {
     seed: [u8; 32],

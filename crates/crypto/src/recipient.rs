@@ -1,7 +1,7 @@
 //! Sealing to a recipient: X25519 between a fresh key and the recipient's, then one AEAD message.
 //!
 //! This is what lets a write-only key store data that it cannot read back. The sealing is
-//! anonymous: who wrote is told by the manifest's signature, not here.
+//! anonymous: the signature of the manifest tells who wrote.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
@@ -31,7 +31,7 @@ impl RecipientPublic {
 pub struct RecipientSecret([u8; 32]);
 
 impl RecipientSecret {
-    /// A secret from 32 bytes that nobody can guess.
+    /// A secret from 32 random bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }

@@ -18,15 +18,15 @@ use crate::{Error, IdKey, KeyMaterial, Privacy, RecipientSecret, SessionKey, Sig
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct ChunkerKey(pub [u8; 32]);
 
-/// What is needed to write, and no more: a write-only key holds only this.
+/// The keys for writing, and nothing else: a write-only key holds only these.
 pub struct WriterKeys {
     /// Names chunks and pages.
     pub ids: IdKey,
     /// Cuts files.
     pub chunker: ChunkerKey,
-    /// Whom sessions were sealed to when the key was made; the key list tells whom now.
+    /// The recipient of sessions at the time when the key was made; the key list has the current one.
     pub recipient: Recipient,
-    /// Signs manifests; `None` for who only reads.
+    /// Signs manifests; `None` for a read-only key.
     pub signer: Option<Signer>,
     /// The repository the keys belong to.
     pub repository: RepositoryId,
@@ -38,12 +38,12 @@ impl WriterKeys {
     /// The signature of this key's holder over `message`.
     ///
     /// # Errors
-    /// [`Error::CannotSign`] for who only reads.
+    /// [`Error::CannotSign`] for a read-only key.
     pub fn sign(&self, message: &[u8]) -> Result<[u8; SIGNATURE_LEN], Error> {
         Ok(self.signer.as_ref().ok_or(Error::CannotSign)?.sign(message))
     }
 
-    /// Whom sessions are sealed to by `list`.
+    /// The recipient of new sessions, as `list` names it.
     ///
     /// # Errors
     /// [`Error::OldKeyList`] for a list of an earlier epoch than that in which the key was made;
@@ -60,7 +60,7 @@ impl WriterKeys {
     }
 }
 
-/// What a reader holds in addition: it opens sessions, and cannot certify anybody.
+/// The keys for reading: they open sessions, and cannot certify keys.
 #[derive(Clone)]
 pub struct ReaderKeys {
     pub(crate) id: KeyId,
@@ -71,7 +71,7 @@ pub struct ReaderKeys {
 }
 
 impl ReaderKeys {
-    /// The newest key epoch that they read.
+    /// The latest key epoch that they read.
     pub fn latest_epoch(&self) -> KeyEpoch {
         self.epochs.latest_epoch()
     }
@@ -89,7 +89,7 @@ impl ReaderKeys {
     /// has no delivery for them.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when what was delivered is not the secret that follows the own one.
+    /// [`Error::Damaged`] when the delivered secret does not lead to the one that these keys hold.
     pub fn with_delivery(&self, list: &SignedKeyList) -> Result<Option<Self>, Error> {
         let (Some(own), Some(sealed)) = (&self.delivery, list.delivery(self.id)) else {
             return Ok(None);
@@ -110,19 +110,18 @@ impl ReaderKeys {
     }
 }
 
-/// What a password or recovery key opened.
+/// The keys that a password or recovery key opened.
 pub struct KeyRing {
     /// Names and seals; who only reads has no signing key in it, and no chunker.
     pub writer: WriterKeys,
-    /// What reads; a write-only key has none.
+    /// The keys for reading; a write-only key has none.
     pub reader: Option<ReaderKeys>,
     /// All secrets, to make further slots with [`crate::create_slot`]; only a full key has them.
     pub certifier: Option<KeyMaterial>,
 }
 
 impl KeyRing {
-    /// The ring of somebody who holds all secrets and signs with `signer`; the slot `id` was made in
-    /// the epoch of `recipient`.
+    /// The ring of a full key that signs with `signer`; its slot `id` was made in the epoch of `recipient`.
     pub(crate) fn full(
         material: KeyMaterial,
         signer: Signer,

@@ -13,7 +13,7 @@ use crate::nonce::nonce_bytes;
 use crate::recipient::{receiving, sending};
 use crate::{Error, Nonce, RecipientPublic, RecipientSecret, error::damaged};
 
-/// Bytes that sealing adds to a record.
+/// Bytes that sealing adds to a record, the authentication tag.
 pub const TAG_LEN: usize = 16;
 
 /// How records are sealed. Both are 256-bit AEADs with 96-bit nonces and 16-byte tags.

@@ -40,7 +40,7 @@ impl Signer {
 pub struct VerifyKey([u8; 32]);
 
 impl VerifyKey {
-    /// A key as read from a file. Bytes that are no key make every `verify` fail.
+    /// A key as read from a file. Bytes that are not a key make every `verify` fail.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -58,8 +58,8 @@ impl VerifyKey {
     }
 }
 
-/// Checks the certificates in key slots; stands in the repository's settings. A type of its own,
-/// so that a writer's key is never taken for the root of trust.
+/// Verifies the certificates in key slots; stored in the repository's settings. It has its own type, so that the key of a
+/// writer is never used as the root of trust.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RootVerifyKey(pub VerifyKey);
 

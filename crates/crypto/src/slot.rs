@@ -1,8 +1,8 @@
 //! Key slots: small files, each of which one password or recovery key opens.
 //!
 //! The clear part (role, label, costs, verify key) can be read without a password and is signed by
-//! the domain's root key; it is also bound into the sealed part. Checks run from cheap to dear: a
-//! slot that was tampered with never gets the password hash to run with its parameters.
+//! the domain's root key; it is also bound into the sealed part. The cheap checks come first: the password hash never
+//! runs with the parameters of a slot that was tampered with.
 
 mod kdf;
 mod layout;
@@ -83,13 +83,13 @@ impl Role {
 /// What opens a slot.
 #[derive(Clone, Copy)]
 pub enum SlotSecret<'a> {
-    /// Something a person remembers; made costly to guess by Argon2id.
+    /// A password; Argon2id makes guessing expensive.
     Password(&'a [u8]),
-    /// 32 random bytes; guessing is hopeless, so that nothing needs to be costly.
+    /// 32 random bytes: guessing is hopeless, so no expensive hash is needed.
     Recovery([u8; 32]),
 }
 
-/// What a slot tells without a password. Believe it only after [`verify_slot_certificate`].
+/// The clear part of a slot. Trust it only after [`verify_slot_certificate`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlotInfo {
     /// The slot's name.
@@ -100,7 +100,7 @@ pub struct SlotInfo {
     pub label: String,
     /// Whether its holder may sign for no other node than the one that `label` names.
     pub bound: bool,
-    /// When it was made, in seconds since 1970, by the maker's clock.
+    /// When it was created, in seconds since 1970, by the clock of its creator.
     pub created_secs: i64,
     /// The cost of a password guess; `None` for a recovery key.
     pub kdf: Option<KdfParams>,
@@ -114,12 +114,12 @@ pub struct SlotInfo {
     pub privacy: Privacy,
     /// The key epoch in which it was made.
     pub epoch: KeyEpoch,
-    /// Whom secrets of later epochs are sealed to.
+    /// The key that secrets of later epochs are sealed to.
     pub delivery: DeliveryKey,
 }
 
 impl SlotInfo {
-    /// What the key list says of it as long as it is in use.
+    /// Its entry in the key list while it is in use.
     pub fn entry(&self) -> KeyEntry {
         let (id, verify_key, role, bound) = (self.id, self.verify_key, self.role, self.bound);
         let (label, epoch, valid_up_to) = (self.label.clone(), self.epoch, None);
@@ -127,7 +127,7 @@ impl SlotInfo {
     }
 }
 
-/// What a new slot says about itself.
+/// The clear part of a new slot.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSlot<'a> {
     /// What its holder may do.
@@ -136,11 +136,11 @@ pub struct NewSlot<'a> {
     pub label: &'a str,
     /// Whether its holder signs for the node `label` alone.
     pub bound: bool,
-    /// Now, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub created_secs: i64,
-    /// The key epoch of now.
+    /// The current key epoch.
     pub epoch: KeyEpoch,
-    /// The slot in whose place it comes: the key stays, and something else opens it. `None` for a new key.
+    /// The slot that it replaces: the key stays, and another secret opens it. `None` for a new key.
     pub replaces: Option<KeyId>,
 }
 
@@ -150,12 +150,12 @@ impl<'a> NewSlot<'a> {
         Self { role, label, bound: false, created_secs, epoch, replaces: None }
     }
 
-    /// The same in the place of `slot`, if there is one.
+    /// The same slot, which replaces `slot`, if there is one.
     pub fn replacing(self, slot: Option<KeyId>) -> Self {
         Self { replaces: slot, ..self }
     }
 
-    /// The same, for the node of the label's name alone.
+    /// The same slot, bound to the node that the label names.
     pub fn bound(self) -> Self {
         Self { bound: true, ..self }
     }
@@ -204,8 +204,8 @@ pub fn create_slot(
 /// What `secret` opens.
 ///
 /// # Errors
-/// [`Error::WrongKey`] when the secret does not fit; [`Error::Damaged`] when the slot is not as it
-/// was made; [`Error::KdfLimits`] when it asks for more work than any slot should.
+/// [`Error::WrongKey`] when the secret does not open it; [`Error::Damaged`] when the slot was changed;
+/// [`Error::KdfLimits`] when its parameters cost more than any slot may.
 pub fn open_slot(bytes: &[u8], secret: SlotSecret<'_>) -> Result<(SlotInfo, KeyRing), Error> {
     let mut slot = Slot::decode(bytes)?;
     slot.certified.verify(&slot.certified.clear.root)?;
@@ -218,19 +218,19 @@ pub fn open_slot(bytes: &[u8], secret: SlotSecret<'_>) -> Result<(SlotInfo, KeyR
     Ok((slot.certified.clear.info(), ring))
 }
 
-/// What a slot says about itself, without any check of who wrote it.
+/// The clear part of a slot, not verified.
 ///
 /// # Errors
-/// [`Error::Damaged`] when the bytes are no slot.
+/// [`Error::Damaged`] when the bytes are not a slot.
 pub fn slot_info(bytes: &[u8]) -> Result<SlotInfo, Error> {
     Ok(Slot::decode(bytes)?.certified.clear.info())
 }
 
-/// What a slot says about itself, provided that the holder of `root`'s secret made it.
+/// The clear part of a slot, if it was certified with the secret of `root`.
 ///
 /// # Errors
-/// [`Error::Damaged`] when the bytes are no slot, [`Error::BadSignature`] when somebody else made
-/// it.
+/// [`Error::Damaged`] when the bytes are not a slot, [`Error::BadSignature`] when another key
+/// certified it.
 pub fn verify_slot_certificate(bytes: &[u8], root: &RootVerifyKey) -> Result<SlotInfo, Error> {
     let certified = Slot::decode(bytes)?.certified;
     if certified.clear.root != *root {

@@ -1,6 +1,5 @@
-//! What is written has passed the reader's limits: entries before they go into a leaf, so that one
-//! that cannot be told costs no neighbour; pages before they go anywhere. Records have theirs in
-//! [`crate::record::Header::encode`].
+//! Checks before writing that a reader will accept the result: entries before they go into a leaf, so that an invalid one
+//! does not cost the others; pages before they are stored. [`crate::record::Header::encode`] checks records.
 
 use crate::entry::{Attributes, Content, Entry, Segment, Time, is_clean_path};
 use crate::leaf::{LeafReader, are_runs, content_fits};
@@ -13,7 +12,7 @@ use crate::page::{HEAD_BYTES, Page, PageKind};
 use crate::{Error, Result, inner, list, xattrs};
 use ids::ObjectId;
 
-/// Whether a reader takes `entry`.
+/// Checks that a reader accepts `entry`.
 pub fn entry(entry: &Entry) -> Result<()> {
     at_most("path", entry.path.len(), PATH_BYTES_MAX)?;
     valid("path", is_clean_path(&entry.path))?;
@@ -27,7 +26,7 @@ pub fn entry(entry: &Entry) -> Result<()> {
     valid("content", content_fits(entry.kind(), &entry.content, entry.size))
 }
 
-/// Whether a reader takes `page`: reads all of it.
+/// Checks that a reader accepts `page`. Decodes all of it.
 pub fn page(page: &Page) -> Result<()> {
     at_most("references of a page", page.refs.len(), PAGE_REFS_MAX)?;
     at_most("head of a page", HEAD_BYTES + page.refs.len() * ObjectId::LEN, RECORD_CLEAR_MAX)?;

@@ -1,6 +1,6 @@
 //! The container: a header, records, a footer that lists them, a trailer.
 //!
-//! The footer is a convenience: when it is lost, the records still say all it said.
+//! The footer is a convenience: when it is lost, the records still hold everything that it said.
 
 use crate::limits::{CONTAINER_BYTES_MAX, CONTAINER_RECORDS_MAX};
 use crate::record::{self, RecordKind};
@@ -19,7 +19,7 @@ pub const TRAILER_BYTES: usize = 4 + 16 + 8;
 /// Length of one row of the footer: kind, offset, length.
 const ROW_BYTES: usize = 1 + 4 + 4;
 
-/// Who this container is.
+/// The identity of a container.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The repository that it belongs to.

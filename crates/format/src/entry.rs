@@ -1,4 +1,4 @@
-//! One object of a snapshot, as every crate speaks of it. How it lies in a page: `leaf`.
+//! One object of a snapshot, as all crates use it. `leaf` defines its bytes in a page.
 
 use ids::ObjectId;
 use std::cmp::Ordering;
@@ -52,7 +52,7 @@ pub struct Xattr {
     pub value: Vec<u8>,
 }
 
-/// What many entries have in common: a page stores each distinct one once.
+/// Attributes that many entries share: a page stores each distinct set once.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Attributes {
     /// What the object is.
@@ -77,12 +77,12 @@ pub struct Attributes {
     /// The chunks in which many or large extended attributes lie (see [`crate::xattrs`]); mostly
     /// empty.
     pub xattr_runs: Vec<Segment>,
-    /// What later writers add and this one passes on; mostly empty.
+    /// Fields of later versions, passed on unchanged; mostly empty.
     pub extension: Vec<u8>,
 }
 
 impl Attributes {
-    /// Those of an object of which nothing but kind and mode is known.
+    /// Attributes with `kind` and `mode`; everything else is empty.
     pub fn new(kind: Kind, mode: u16) -> Self {
         Self {
             kind,
@@ -107,7 +107,7 @@ pub const INODE_APPEND: u32 = 2;
 /// Inode flag: not for dump (`chattr +d`).
 pub const INODE_NODUMP: u32 = 4;
 
-/// Status: was young when read; the next backup reads it again whatever its times say.
+/// Status: racy, so the next backup reads it again whatever its times say.
 pub const STATUS_RACY: u8 = 1;
 /// Status: changed while it was read, even after retries.
 pub const STATUS_CHANGED: u8 = 2;
@@ -160,7 +160,7 @@ pub enum Content {
 pub struct Entry {
     /// Names joined by `/`, no leading one; any bytes but NUL. Sorts by [`compare_paths`].
     pub path: Vec<u8>,
-    /// What it has in common with others.
+    /// Attributes, which other entries may share.
     pub attributes: Arc<Attributes>,
     /// Length in bytes; of a symlink the target's; 0 for the rest.
     pub size: u64,
@@ -181,7 +181,7 @@ pub struct Entry {
     pub status: u8,
     /// What is in it.
     pub content: Content,
-    /// What later writers add and this one passes on; mostly empty.
+    /// Fields of later versions, passed on unchanged; mostly empty.
     pub extension: Vec<u8>,
 }
 
@@ -197,7 +197,7 @@ pub struct LinkGroup {
 }
 
 impl Entry {
-    /// An object without size, times and content.
+    /// An entry without size, times and content.
     pub fn new(path: &[u8], attributes: Arc<Attributes>) -> Self {
         Self {
             path: path.to_vec(),

@@ -22,7 +22,7 @@ pub mod record;
 pub mod wire;
 pub mod xattrs;
 
-/// Why bytes are not what they should be. Facts only; who reads decides what to do.
+/// Why bytes could not be decoded. Facts only; the reader decides what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -48,7 +48,7 @@ pub enum Error {
         /// The largest that is allowed, see `limits`.
         limit: u64,
     },
-    /// The checksum over `what` does not fit its bytes.
+    /// The checksum of `what` does not match its bytes.
     #[error("{what} does not match its checksum")]
     Checksum {
         /// What was being read.

@@ -1,13 +1,12 @@
-//! The manifest: what makes a snapshot of a root page. Its head lies in the clear part of a
-//! record, signed; its body (names, times, report) is sealed.
+//! The manifest turns a root page into a snapshot. Its head is the signed clear part of a record; its body (names, times,
+//! report) is sealed.
 
 use crate::limits::{MANIFEST_EXTENSION_MAX, TREE_LEVELS_MAX};
 use crate::wire::Reader;
 use crate::{Error, Result};
 use ids::{KeyId, ObjectId, SnapshotId};
 
-/// What signatures are over begins with what is signed and in which repository: one kind can never
-/// stand for the other.
+/// A signed message begins with its kind and the repository, so that a signature of one kind is never valid for another.
 pub const MANIFEST_CONTEXT: &[u8] = b"icecore 2026 manifest v2";
 /// The same for tombstones.
 pub const TOMBSTONE_CONTEXT: &[u8] = b"icecore 2026 tombstone v1";
@@ -21,14 +20,13 @@ pub const HEAD_BYTES: usize =
 
 /// Flag: parts of the source could not be read.
 pub const PARTIAL: u32 = 1;
-/// Flag: made anew of an older snapshot, for other tags; [`Head::original`] says of which.
+/// Flag: rewritten with other tags; [`Head::original`] names the original.
 pub const REWRITTEN: u32 = 1 << 1;
 const KNOWN_FLAGS: u32 = PARTIAL | REWRITTEN;
 /// Flags that a reader must know; it may ignore those of the upper half.
 const FLAGS_TO_KNOW: u32 = 0xffff;
 
-/// What anybody may know of a snapshot. Enough to find what it keeps alive, and to see that none
-/// is missing in its chain.
+/// The clear part of a snapshot: enough to find the objects that it keeps, and to notice a missing snapshot in its chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// Number in the repository, rising; never used twice.
@@ -53,7 +51,7 @@ pub struct Head {
     pub writer: KeyId,
     /// [`PARTIAL`], [`REWRITTEN`].
     pub flags: u32,
-    /// The snapshot that this one was made of anew, with its number; nothing unless [`REWRITTEN`].
+    /// The id and number of the original snapshot; `None` unless [`REWRITTEN`].
     pub original: Option<(SnapshotId, u64)>,
 }
 
@@ -85,7 +83,7 @@ impl Head {
         out
     }
 
-    /// Head and signature in `clear`. Whether the signature is good is for `crypto` to say.
+    /// Head and signature in `clear`. `crypto` verifies the signature.
     pub fn decode(clear: &[u8]) -> Result<(Self, [u8; SIGNATURE_BYTES])> {
         let mut reader = Reader::new(clear, "manifest head");
         check_version(reader.u16()?)?;

@@ -1,4 +1,4 @@
-//! Pages: what leaf, inner and list have in common. A page is references in the clear and a
+//! Pages: the parts that leaf, inner and list pages have in common. A page is references in the clear and a
 //! payload that is sealed; the payload points at references by position.
 
 use crate::limits::PAGE_REFS_MAX;

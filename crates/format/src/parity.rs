@@ -1,12 +1,12 @@
-//! The parity section: what may follow a container, so that rotten sectors can be made good.
+//! The parity section, which may follow a container: it heals damaged sectors.
 //!
 //! ```text
 //!  0             protected
 //! | container … | zeros | head 48 | sums | zeros | parity shards | sums | head 48 |
 //! ```
-//! What is protected is cut into shards, and shards into groups with parity shards of their own.
-//! Everything that says how stands twice, at both ends of the section, in sectors of its own: one
-//! rotten sector takes one of the two, and nothing of the container. Here is only where what lies; the code itself is in the `repository` crate.
+//! The container is divided into shards, and these into groups with their own parity shards. All metadata is stored
+//! twice, at both ends of the section and in separate sectors: one damaged sector costs one copy, and nothing of the
+//! container. This module defines the layout; the crate `repository` computes parity and heals.
 
 use crate::container::{HEADER_BYTES, TRAILER_BYTES};
 use crate::limits::{CONTAINER_BYTES_MAX, PARITY_PERCENT_MAX};
@@ -48,7 +48,7 @@ pub struct Group {
     pub data_shards: usize,
     /// Offset of its first parity shard.
     pub parity_at: u64,
-    /// Parity shards: that many lost shards can be made good.
+    /// Parity shards: so many lost shards can be healed.
     pub parity_shards: usize,
     /// Offsets of the two tables of checksums: data shards, then parity shards.
     pub sums_at: [u64; 2],

@@ -1,5 +1,5 @@
-//! The receipt: a server's word of when it took a snapshot, and from whom. It lies behind the manifest,
-//! in the clear part of a record of its own, signed with the server's key for receipts.
+//! The receipt: the server's signed statement of when it received a snapshot, and from which node. It follows the manifest,
+//! as the clear part of its own record.
 
 use crate::manifest::Head;
 use crate::record::{Codec, Header, RecordKind, SealedRecord};
@@ -13,12 +13,12 @@ pub const RECEIPT_CONTEXT: &[u8] = b"icecore 2026 receipt v1";
 pub const VERSION: u16 = 1;
 /// Length of the signature in bytes (Ed25519).
 pub const SIGNATURE_BYTES: usize = 64;
-/// Flag: the server's clock had jumped, so its times say little.
+/// Flag: the clock of the server had jumped, so the times are uncertain.
 pub const CLOCK_UNCERTAIN: u32 = 1;
 /// Flags that a reader must know; it may ignore those of the upper half.
 const FLAGS_TO_KNOW: u32 = 0xffff;
 
-/// What a server says of a snapshot that it took.
+/// The statement of a server about a snapshot that it received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Receipt {
     /// The snapshot.
@@ -31,7 +31,7 @@ pub struct Receipt {
     pub time_secs: i64,
     /// When its session began, by the clock of the server: seconds since 1970.
     pub begun_secs: i64,
-    /// When the server took it, by the same clock.
+    /// When the server received it, by the same clock.
     pub received_secs: i64,
     /// Rises with every receipt of a key.
     pub counter: u64,
@@ -39,12 +39,12 @@ pub struct Receipt {
     pub flags: u32,
     /// The key that signs this.
     pub key: [u8; 32],
-    /// Who sent it: the name in its certificate, at most 255 bytes.
+    /// The node that sent it: the name in its certificate, at most 255 bytes.
     pub node: String,
 }
 
 impl Receipt {
-    /// The bytes that are signed. A name that is too long is cut: it is nobody's then.
+    /// The bytes that are signed. A name that is too long is truncated, and then names no node.
     pub fn encode(&self) -> Vec<u8> {
         let node = self.node.as_bytes();
         let node = node.get(..usize::from(u8::MAX)).unwrap_or(node);

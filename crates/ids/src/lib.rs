@@ -1,6 +1,6 @@
-//! Names of things: newtypes for ids and places, so that no function mixes them up.
+//! Newtypes for ids, numbers and record locations, so that no function mixes them up.
 //!
-//! Nothing here knows how an id is made (that is `crypto`) or stored (that is `format`).
+//! `crypto` makes ids, and `format` defines their bytes.
 
 use std::fmt;
 
@@ -40,9 +40,8 @@ macro_rules! byte_id {
 }
 
 byte_id!(
-    /// Name of a chunk or page: a keyed hash of its type and plaintext.
-    /// 24 bytes: a collision costs 2^95 work even to who holds the key. The last bit tells pages
-    /// from chunks.
+    /// Id of a chunk or page: a keyed hash of its type and plaintext. With 24 bytes a collision costs 2^95 work, even for a
+    /// holder of the key. The last bit tells pages from chunks.
     ObjectId, 24
 );
 impl ObjectId {
@@ -51,7 +50,7 @@ impl ObjectId {
         self.0[Self::LEN - 1] & 1 == 1
     }
 
-    /// The same hash as the name of a page or a chunk.
+    /// The same hash as the id of a page or a chunk.
     #[must_use]
     pub fn with_type(mut self, is_page: bool) -> Self {
         self.0[Self::LEN - 1] = self.0[Self::LEN - 1] & !1 | u8::from(is_page);
@@ -96,7 +95,7 @@ impl fmt::Display for KeyEpoch {
     }
 }
 
-/// Where a record lies: container, first byte, length in bytes.
+/// Location of a record: container, offset and length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RecordLocation {
     /// The container.

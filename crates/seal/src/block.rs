@@ -1,4 +1,4 @@
-//! Gathering objects and making them small.
+//! Blocks of objects, and their compression.
 
 use crate::{Error, Result};
 use format::limits::RECORD_OBJECTS_MAX;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
-/// Objects on their way into one record.
+/// The objects for one record.
 pub struct Block {
     kind: RecordKind,
     pub(crate) ids: Vec<ObjectId>,
@@ -29,17 +29,17 @@ impl Block {
         Self { kind, ids, clear, heads, payloads, lengths, similarity: Similarity::default() }
     }
 
-    /// An empty block for what comes after this one from the same source.
+    /// An empty block for the next objects of the same source.
     pub fn successor(&self) -> Self {
         Self { similarity: self.similarity.clone(), ..Self::new(self.kind) }
     }
 
-    /// What it gathers.
+    /// The kind of its objects.
     pub fn kind(&self) -> RecordKind {
         self.kind
     }
 
-    /// Bytes gathered.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.payloads.len() + self.clear.len()
     }
@@ -86,7 +86,7 @@ impl Block {
         &self.ids
     }
 
-    /// Whether all of `other` fits the count of objects.
+    /// Whether the objects of `other` fit, by their count.
     pub fn has_room_for(&self, other: &Self) -> bool {
         self.len() + other.len() <= RECORD_OBJECTS_MAX
     }
@@ -148,14 +148,14 @@ fn retain_parts(bytes: &mut Vec<u8>, lengths: &[usize], keep: &[bool]) {
 /// How hard to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// By what it gives: quickly where that does nearly as well (source code, and what does not
-    /// compress at all), harder where it pays (prose, logs, dumps).
+    /// By the result: fast where that compresses nearly as well (source code, data that does not compress), harder where
+    /// that pays (text, logs, dumps).
     Auto,
-    /// A level of Zstandard, -7 to 19.
+    /// A level of Zstandard, from -7 to 19.
     Fixed(i32),
 }
 
-/// Compresses; keeps its tables between calls.
+/// Compresses blocks; keeps its tables between calls.
 pub struct BlockCompressor {
     quick: Compressor<'static>,
     /// For data on which the harder search pays.
@@ -165,9 +165,9 @@ pub struct BlockCompressor {
     step: u8,
 }
 
-/// Levels of Zstandard for efforts from 1 on.
+/// Levels of Zstandard for the steps from 1 on.
 const AUTO_STEP_LEVELS: [i32; 3] = [4, 7, 11];
-/// Most effort.
+/// The highest step.
 pub const AUTO_STEP_MAX: u8 = AUTO_STEP_LEVELS.len() as u8;
 
 /// How well the last block of a source compressed: neighbours are alike. Blocks of one source may
@@ -207,7 +207,7 @@ const SAMPLES: usize = 8;
 const SAMPLE_BYTES: usize = 4096;
 
 impl BlockCompressor {
-    /// A packer.
+    /// A compressor for `level`.
     pub fn new(level: Level) -> Result<Self> {
         let (quick, strong) = match level {
             Level::Auto => (Compressor::new(1), Some(strong())),
@@ -218,8 +218,8 @@ impl BlockCompressor {
         Ok(Self { quick, strong, harder: None, step: 0 })
     }
 
-    /// How dear bytes are beside time: from 0, at which the data alone decides, to [`AUTO_STEP_MAX`].
-    /// Only where the level was left open.
+    /// Sets how much bytes cost compared with time: from 0, at which only the data decides, to [`AUTO_STEP_MAX`]. Has an
+    /// effect only with [`Level::Auto`].
     pub fn set_auto_step(&mut self, step: u8) -> Result<()> {
         let step = if self.strong.is_some() { step.min(AUTO_STEP_MAX) } else { 0 };
         if step == self.step {

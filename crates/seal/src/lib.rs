@@ -12,21 +12,21 @@ pub use block::{AUTO_STEP_MAX, Block, BlockCompressor, Level};
 pub use open::{OpenedBlock, Opener};
 pub use sealer::Sealer;
 
-/// Why a record could not be made or opened.
+/// Why a record could not be sealed or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The bytes are not a record.
     #[error(transparent)]
     Format(#[from] format::Error),
-    /// The seal is not good, or a limit of the key is reached.
+    /// The seal is invalid, or the session has reached a limit.
     #[error(transparent)]
     Crypto(#[from] crypto::Error),
     /// The plaintext does not decompress to what the header says.
-    #[error("a record does not decompress")]
+    #[error("a record cannot be decompressed")]
     Decompress,
-    /// The bytes of an object are not those of its name.
-    #[error("object {0} has other content than its name says")]
+    /// The content of an object does not match its id.
+    #[error("the content of object {0} does not match its id")]
     WrongContent(ids::ObjectId),
     /// Compressing failed: out of memory, or a bug of the compressor.
     #[error("a record could not be compressed")]

@@ -71,12 +71,12 @@ impl Opener {
         }
     }
 
-    /// The newest key epoch that it reads.
+    /// The latest key epoch that it can read.
     pub fn latest_epoch(&self) -> KeyEpoch {
         self.keys().latest_epoch()
     }
 
-    /// Reads what is stored in the key epoch of `list` too, if the list has its secret for these keys.
+    /// Learns the secret of the key epoch of `list`, if the list delivers it to these keys.
     pub fn learn_delivery(&self, list: &SignedKeyList) -> Result<()> {
         let next = self.keys().with_delivery(list)?;
         if let Some(next) = next {
@@ -85,7 +85,7 @@ impl Opener {
         Ok(())
     }
 
-    /// The latest key epoch in which something was sealed that it opened.
+    /// The latest key epoch of a session that it opened.
     pub fn latest_opened_epoch(&self) -> KeyEpoch {
         KeyEpoch(self.latest_opened.load(Ordering::Relaxed))
     }
@@ -110,7 +110,7 @@ impl Opener {
         Ok(())
     }
 
-    /// Opens a record whose session is known. `bytes` is used up: it is decrypted in place.
+    /// Opens a record whose session is known. Decrypts `bytes` in place.
     pub fn open(
         &self,
         bytes: &mut [u8],

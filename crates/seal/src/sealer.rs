@@ -21,13 +21,12 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// A session that is sealed to the recipient of the epoch in which `keys` were made.
+    /// A session sealed to the recipient of the epoch in which `keys` were made.
     pub fn new(keys: &WriterKeys, random: [u8; 80], cipher: Cipher) -> Self {
         Self::with_recipient(&keys.recipient, keys, random, cipher)
     }
 
-    /// A session with the never used random bytes `random`: 16 for its name, 32 for its key, 32
-    /// to seal that key to `recipient`.
+    /// A session with fresh random bytes: 16 for its id, 32 for its key, 32 to seal that key to `recipient`.
     pub fn with_recipient(
         recipient: &Recipient,
         keys: &WriterKeys,
@@ -47,7 +46,7 @@ impl Sealer {
         Self { key, nonces: NonceCounter::new(), sealed, padded }
     }
 
-    /// The record that tells readers the key. It stands first in every container.
+    /// The session record, which holds the sealed key. It is the first record in every container.
     pub fn session_record(&self) -> SealedRecord {
         format::record::session_record(self.key.session(), &self.sealed.0)
     }
@@ -126,7 +125,7 @@ impl Sealer {
         Header { kind, codec, session, nonce, objects, clear_bytes, plain_bytes, sealed_bytes }
     }
 
-    /// What a record of [`Self::seal_single`] opens to, for who looks before it is stored.
+    /// The plaintext of a record of [`Self::seal_single`], to verify it before it is stored.
     pub fn open_sealed(
         &self,
         record: &SealedRecord,
@@ -137,8 +136,8 @@ impl Sealer {
         crate::open::unseal(&self.key, &header, &record.associated, &mut sealed, unpacker)
     }
 
-    /// Opens `record` again and compares each chunk with its name: finds what memory or the
-    /// compressor broke before it is stored. `ids` names chunks.
+    /// Opens `record` again and compares the id of each chunk with `name`: finds errors of the memory or of the compressor
+    /// before the record is stored.
     pub fn verify(
         &self,
         record: &SealedRecord,

@@ -12,7 +12,7 @@ use ids::ObjectId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A place in a tree. Children are read from pages only when the cursor comes to them.
+/// A position in a tree. Pages are read only when the cursor reaches them.
 pub struct Cursor<'a, S: PageSource> {
     source: &'a S,
     /// Unread children by level, the root's first; each with the level of its pages.
@@ -49,7 +49,7 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         }
     }
 
-    /// The next entry, which stays the next one.
+    /// The next entry, without moving on.
     pub fn peek(&mut self) -> Result<Option<&Entry>, S::Error> {
         while self.leaf.is_empty() && self.next_leaf()?.is_some() {}
         Ok(self.leaf.front())
@@ -70,7 +70,7 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         Ok(None)
     }
 
-    /// Reads one page on the way to the next entry, unless one waits. Whether there was a page.
+    /// Reads one page towards the next entry, unless one is buffered; `false` at the end.
     pub fn step(&mut self) -> Result<bool, S::Error> {
         if !self.leaf.is_empty() {
             return Ok(true);
@@ -89,12 +89,12 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         self.stack.iter().rev().flat_map(|(_, children)| children)
     }
 
-    /// Entries of the current page that wait.
+    /// Unread entries of the current page.
     pub fn buffered(&self) -> &VecDeque<Entry> {
         &self.leaf
     }
 
-    /// Takes all waiting entries at once.
+    /// Takes all unread entries of the current page.
     pub fn take_buffered(&mut self) -> VecDeque<Entry> {
         std::mem::take(&mut self.leaf)
     }
@@ -181,9 +181,9 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         }
     }
 
-    /// After an error: the page that its source did not give, as the page above names it. The
-    /// cursor stands behind it, and what comes next can still be read. `None` when pages were
-    /// given that make no tree, or too many were lost; there is no going on then.
+    /// After an error: the page that could not be read, as the page above names it. The cursor is behind it, and what
+    /// follows can still be read. `None` when the pages do not form a tree, or when too many were unreadable: then
+    /// reading ends.
     pub fn take_unreadable_page(&mut self) -> Option<Child> {
         self.lost_pages += 1;
         self.lost.take().filter(|_| self.lost_pages <= LOST_PAGES_MAX)

@@ -19,9 +19,9 @@ use format::page::{Page, PageKind};
 use ids::ObjectId;
 use std::sync::Arc;
 
-/// Takes pages and names them.
+/// Stores pages.
 pub trait PageSink {
-    /// Why a page could not be taken.
+    /// Why a page could not be stored.
     type Error;
 
     /// Stores `page` unless it is there already, and returns its id.
@@ -39,9 +39,9 @@ pub struct PageData {
     pub payload: Vec<u8>,
 }
 
-/// Gives pages.
+/// Reads pages.
 pub trait PageSource {
-    /// Why a page could not be given.
+    /// Why a page could not be read.
     type Error: From<format::Error>;
 
     /// The page `id`.

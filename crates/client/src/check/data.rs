@@ -235,7 +235,7 @@ impl ContainerChecker<'_> {
         let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
         for id in misnamed(&self.repository.keys.writer.ids, &opened) {
             let range = Some((place.offset.into(), place.length.into()));
-            let reason = format!("object {id} has other content than its name says");
+            let reason = format!("the content of object {id} does not match its id");
             let damage = ContainerDamage::of_container(place.container, reason);
             seen.damages.push(ContainerDamage { range, ..damage });
             seen.wrong.insert((place, IdPrefix::new(&id)));

@@ -168,7 +168,7 @@ fn write(shared: &RestoreContext<'_>, used: &ChunkUse, found: Option<(&OpenedBlo
     if !is_as_long || shared.repository.keys.writer.ids.chunk_id(bytes) != used.id {
         return used
             .file
-            .lost(shared, &format!("chunk {} has other content than its name says", used.id));
+            .lost(shared, &format!("the content of chunk {} does not match its id", used.id));
     }
     used.file.write(used.offset, bytes, shared);
     shared.advance(bytes.len() as u64);
