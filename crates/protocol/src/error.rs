@@ -15,10 +15,10 @@ pub enum Error {
         reason: format::Error,
     },
     /// No packet has this number.
-    #[error("there is no packet {0}")]
+    #[error("unknown packet {0}")]
     Unknown(u8),
     /// A packet is longer than its kind may be.
-    #[error("{packet} of {bytes} bytes is longer than {limit}")]
+    #[error("{packet} of {bytes} bytes exceeds the limit of {limit}")]
     TooLong {
         /// The packet.
         packet: &'static str,
@@ -28,10 +28,10 @@ pub enum Error {
         limit: usize,
     },
     /// The packet comes from the wrong end.
-    #[error("{0} cannot come from this end")]
+    #[error("{0} may not be sent by this end")]
     WrongEnd(&'static str),
     /// The packet may not come now.
-    #[error("{packet} cannot come {state}")]
+    #[error("{packet} is not allowed {state}")]
     OutOfOrder {
         /// The packet.
         packet: &'static str,
@@ -39,7 +39,7 @@ pub enum Error {
         state: &'static str,
     },
     /// An answer to nothing that was asked.
-    #[error("{packet} answers nothing that was asked")]
+    #[error("{packet} answers no request")]
     Unrequested {
         /// The packet.
         packet: &'static str,

@@ -12,16 +12,16 @@ use crate::{Error, Result, limits};
 use format::wire::Reader;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 
-/// An end of a connection.
+/// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Who connected: an agent, or a command.
+    /// The end that connected: an agent, or a command.
     Client,
-    /// Who was connected to.
+    /// The end that accepted the connection.
     Server,
 }
 
-/// What is known of a kind of packet before it is read.
+/// What is known of a packet before its body is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Its number.
@@ -55,7 +55,7 @@ macro_rules! packets {
             }, )*
         }
 
-        /// All kinds of packets, by number.
+        /// All packets, by number.
         pub const RULES: &[Rule] = &[ $( Rule {
             kind: $kind,
             name: stringify!($name),
@@ -73,13 +73,13 @@ macro_rules! packets {
         }
 
         impl Packet {
-            /// Its number.
+            /// Its number in the packet table.
             pub fn kind(&self) -> u8 {
                 match self { $( Packet::$name { .. } => $kind, )* }
             }
 
-            /// Appends the body to `out`. Bytes that fill the rest come first: then who receives
-            /// them need not move them.
+            /// Appends the body to `out`. Bytes that fill the rest come first, so that the receiver
+            /// need not move them.
             pub fn encode_body(&self, out: &mut Vec<u8>) {
                 match self { $( Packet::$name { $($field,)* $($tail,)? } => {
                     $( out.extend_from_slice($tail); )?
@@ -130,13 +130,13 @@ macro_rules! tail_of {
     };
 }
 
-/// Notes how many bytes the fields behind the rest take: two bytes at the very end.
+/// Appends the length of the fields behind the rest: two bytes at the very end.
 fn tail_length(out: &mut Vec<u8>, start: usize, _tail: &str) {
     let length = (out.len() - start) as u16;
     out.extend_from_slice(&length.to_le_bytes());
 }
 
-/// Takes the fields out of `body`; what is left of it is the rest.
+/// Takes the fields out of `body` and leaves the rest in it.
 fn fields_of(body: &mut Vec<u8>, has_rest: bool) -> format::Result<Vec<u8>> {
     if !has_rest {
         return Ok(std::mem::take(body));
@@ -149,12 +149,12 @@ fn fields_of(body: &mut Vec<u8>, has_rest: bool) -> format::Result<Vec<u8>> {
     Ok(fields)
 }
 
-/// What is known of packets of this kind.
+/// The row of this packet in the table.
 pub fn rule(kind: u8) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.kind == kind)
 }
 
-/// Name of packets of this kind.
+/// Name of the packet with this number.
 pub fn name(kind: u8) -> &'static str {
     rule(kind).map_or("an unknown packet", |rule| rule.name)
 }
@@ -163,317 +163,317 @@ const IDS_BYTES_MAX: usize = limits::IDS_MAX * ObjectId::LEN + 16;
 const SLOTS_BYTES_MAX: usize = 1 << 20;
 
 packets! {
-    /// The first packet of every connection.
+    /// First packet of every connection.
     1 Hello Client SMALL_BYTES_MAX, [New] {
-        /// Oldest version that the client speaks.
+        /// Oldest version that the client supports.
         oldest: u16,
-        /// Newest version that the client speaks.
+        /// Newest version that the client supports.
         newest: u16,
         /// Program and version.
         program: String,
     }
-    /// Chooses a domain.
+    /// Opens a domain.
     2 Open Client SMALL_BYTES_MAX, [Greeted] {
-        /// Its name; empty for the node's own.
+        /// Name of the domain; empty for the node's own.
         domain: String,
         /// What the connection is for.
         purpose: Purpose,
     }
-    /// Makes the repository of the domain.
+    /// Creates the repository of the domain.
     3 Init Client KEY_LIST_BYTES_MAX + SMALL_BYTES_MAX, [Open] {
-        /// Its settings, as the file `config` has them.
+        /// Settings, as in the file `config`.
         config: PathBytes,
-        /// Its first key slots.
+        /// The first key slots.
         slots: Vec<Slot>,
     } tail key_list
-    /// Asks for names of snapshots, in the order made.
+    /// Lists names of snapshots, in the order in which they were made.
     4 ListSnapshots Client SMALL_BYTES_MAX, [Open InSession] {
-        /// Only those with a higher number.
+        /// Only snapshots with a higher number.
         after: u64,
     }
-    /// Asks for a snapshot.
+    /// Requests a snapshot.
     5 GetSnapshot Client SMALL_BYTES_MAX, [Open InSession] {
-        /// Which one.
+        /// The snapshot.
         name: SnapshotName,
     }
-    /// Asks for the newest snapshot of a source.
+    /// Requests the newest snapshot of a source.
     6 GetNewest Client SMALL_BYTES_MAX, [Open InSession] {
         /// The source.
         source: ObjectId,
     }
-    /// Asks for key slots, by their ids.
+    /// Lists key slots, by their ids.
     7 ListSlots Client SMALL_BYTES_MAX, [Open InSession] {
-        /// Only those behind this one.
+        /// Only slots after this key.
         after: Option<KeyId>,
     }
-    /// Asks where objects lie.
+    /// Requests the locations of objects.
     8 Locate Client IDS_BYTES_MAX, [Open InSession] {
         /// The objects.
         ids: Vec<ObjectId>,
     }
-    /// Asks for a record.
+    /// Requests a record.
     9 Read Client SMALL_BYTES_MAX, [Open InSession] {
         /// Where it lies.
-        place: RecordLocation,
+        location: RecordLocation,
     }
-    /// Asks for the record that holds an object.
+    /// Requests the record that holds an object.
     10 Fetch Client SMALL_BYTES_MAX, [Open InSession] {
         /// The object.
         id: ObjectId,
     }
-    /// Asks for the sealed session keys in a container.
+    /// Requests the sealed session keys of a container.
     11 GetKeys Client SMALL_BYTES_MAX, [Open InSession] {
         /// The container.
         container: ContainerNo,
-        /// As parity has them.
+        /// Whether to recover them from parity.
         healed: bool,
     }
-    /// Asks for a record that has rotted, from parity.
+    /// Requests a damaged record, recovered from parity.
     12 Heal Client SMALL_BYTES_MAX, [Open InSession] {
         /// Where it lies.
-        place: RecordLocation,
+        location: RecordLocation,
     }
     /// Begins a session.
     13 Begin Client SMALL_BYTES_MAX, [Open] {
-        /// The snapshot that it builds on.
+        /// The snapshot that the session builds on.
         base: Option<SnapshotName>,
         /// What is backed up, for people; empty when that is sealed.
         what: String,
         /// The session record, as a container has it.
         record: PathBytes,
     }
-    /// Joins a session with a further stream, or comes back to it after a cut.
+    /// Adds a stream to a session, or resumes one after a disconnect.
     14 Attach Client SMALL_BYTES_MAX, [Greeted] {
-        /// The session.
+        /// Name of the session.
         session: [u8; 16],
         /// Its secret.
         secret: [u8; 16],
-        /// Which of its streams, from 0.
+        /// Number of the stream, from 0.
         stream: u8,
     }
-    /// Asks which objects have to be stored, and promises to store those.
+    /// Asks which objects must be stored, and promises to store those.
     15 Claim Client IDS_BYTES_MAX, [InSession] {
         /// The objects.
         ids: Vec<ObjectId>,
     }
-    /// Asks which objects are stored and will go on to be.
+    /// Asks which objects are stored and stay stored.
     16 Holds Client IDS_BYTES_MAX, [InSession] {
         /// The objects.
         ids: Vec<ObjectId>,
     }
-    /// Stores a record. Acknowledged by `Stored`, some time.
+    /// Stores a record. Acknowledged by `Stored`.
     17 Append Client RECORD_PACKET_BYTES_MAX, [InSession] {} tail record
-    /// Asks for the number of the session's snapshot.
+    /// Requests the number of the session's snapshot.
     18 GetNumber Client SMALL_BYTES_MAX, [InSession] {}
     /// Publishes the session as a snapshot.
     19 Commit Client SNAPSHOT_BYTES_MAX, [InSession] {} tail manifest
-    /// Tells where a job is. Not answered.
+    /// Reports the progress of a job. No reply.
     20 Progress Client SMALL_BYTES_MAX, [Open InSession] {
-        /// Objects dealt with.
+        /// Objects processed.
         objects: u64,
-        /// Bytes of these.
+        /// Their bytes.
         bytes: u64,
         /// Bytes read from the source.
         bytes_read: u64,
-        /// What the job is at.
+        /// Stage of the job.
         stage: String,
-        /// The path that is dealt with; empty when it is sealed.
+        /// The current path; empty when it is sealed.
         path: PathBytes,
     }
-    /// Ends a job, with its report: a restore, or a session with its snapshot or without one.
+    /// Ends a job with its report: a restore, or a session with or without a snapshot.
     21 Finish Client JSON_BYTES_MAX, [Open InSession] {
-        /// Whether it went well.
+        /// Whether the job succeeded.
         is_complete: bool,
     } tail report
-    /// Asks for so many bytes of noise, to measure the way; answered by `Noise` packets.
+    /// Requests random bytes, to measure the network. Answered by `Noise` packets and `Done`.
     22 GetNoise Client SMALL_BYTES_MAX, [Greeted Open InSession] {
-        /// How many.
+        /// How many bytes.
         bytes: u64,
     }
-    /// Noise, to measure the way. Acknowledged by `Stored`.
+    /// Random bytes, to measure the network. Acknowledged by `Stored`.
     23 SendNoise Client RECORD_PACKET_BYTES_MAX, [Greeted Open InSession] {} tail noise
-    /// Is the other end there?
+    /// Checks whether the other end is reachable.
     24 Ping Client SMALL_BYTES_MAX, [Greeted Open InSession] {}
-    /// Ends the connection in order.
+    /// Closes the connection cleanly.
     25 Bye Client SMALL_BYTES_MAX, [Greeted Open InSession] {}
-    /// Tells how a command ended.
+    /// Reports how a node command ended.
     26 CommandDone Client JSON_BYTES_MAX, [Open] {
-        /// The command.
+        /// Number of the command.
         command: u64,
-        /// Whether it went well.
+        /// Whether the command succeeded.
         is_complete: bool,
     } tail report
 
-    /// Adds a key slot: from the governing server to a storage server.
+    /// Adds a key slot. Only from the control server to a storage server.
     27 PutSlot Client SMALL_BYTES_MAX, [Open] {
         /// The slot.
         slot: Slot,
     }
-    /// Removes a key slot, if it is there: from the governing server to a storage server.
+    /// Removes a key slot, if it exists. Only from the control server to a storage server.
     28 RemoveSlot Client SMALL_BYTES_MAX, [Open] {
-        /// The key.
+        /// Id of the key.
         id: KeyId,
     }
-    /// Replaces the key list by the next one: from the governing server to a storage server.
+    /// Replaces the key list by the next one. Only from the control server to a storage server.
     29 PutKeyList Client KEY_LIST_BYTES_MAX + 64, [Open] {} tail key_list
-    /// Forgets the snapshots that a tombstone names, which a full key of the domain has signed.
+    /// Forgets the snapshots that a tombstone names, signed by a full key of the domain.
     30 Forget Client FORGET_BYTES_MAX, [Open] {
-        /// The session record of the key that sealed the tombstone, as a container has it.
+        /// Session record of the key that sealed the tombstone, as a container has it.
         session: PathBytes,
     } tail tombstone
 
-    /// Answers `Hello`.
+    /// Reply to `Hello`.
     129 Welcome Server SMALL_BYTES_MAX, [] -> Greeted {
-        /// The version that both speak.
+        /// The version that both ends use.
         version: u16,
         /// Program and version.
         program: String,
         /// The server's clock, seconds since 1970.
         time_secs: i64,
-        /// The node, as the server knows it.
+        /// Name of the node, from its certificate.
         node: String,
-        /// Most bytes of records sent and not acknowledged, for each stream.
+        /// Size of the send window of each stream, in bytes.
         window_bytes: u32,
-        /// Most streams of a session.
+        /// Maximum number of streams of a session.
         streams: u8,
     }
-    /// Answers `Open` and `Init`.
+    /// Reply to `Open` and `Init`.
     130 Opened Server SMALL_BYTES_MAX, [] -> Open {
-        /// The domain's name.
+        /// Name of the domain.
         domain: String,
-        /// The settings of its repository; empty when it is not made yet.
+        /// Settings of its repository; empty while there is none.
         config: PathBytes,
-        /// Rises when something may have been lost.
+        /// Rises when data may have been lost.
         damage_epoch: u64,
         /// Whether the node may back up.
         may_write: bool,
         /// Whether the node may read.
         may_read: bool,
-        /// Whether the node may make the repository.
+        /// Whether the node may create the repository.
         may_init: bool,
-        /// Keys with which this server, and others before it, signed receipts of snapshots.
+        /// Keys that sign receipts: the server's own first, then those that the repository names.
         receipt_keys: Vec<PathBytes>,
     }
-    /// It is done.
+    /// The request was carried out.
     131 Done Server SMALL_BYTES_MAX, [] {}
-    /// Answers `ListSnapshots`.
+    /// Reply to `ListSnapshots`.
     132 SnapshotList Server SMALL_BYTES_MAX, [] {
-        /// Some of them.
+        /// Names of snapshots.
         names: Vec<SnapshotName>,
-        /// Whether there are more.
+        /// Whether the list goes on.
         more: bool,
     }
-    /// Answers `GetSnapshot` and `GetNewest`.
+    /// Reply to `GetSnapshot` and `GetNewest`.
     133 Snapshot Server SNAPSHOT_BYTES_MAX + 64, [] {
         /// Its name.
         name: SnapshotName,
     } tail file
-    /// There is nothing.
+    /// What was requested does not exist.
     134 NotFound Server SMALL_BYTES_MAX, [] {}
-    /// Answers `ListSlots`.
+    /// Reply to `ListSlots`.
     135 SlotList Server KEY_LIST_BYTES_MAX + SMALL_BYTES_MAX, [] {
-        /// Some of the slots.
+        /// Key slots.
         slots: Vec<Slot>,
-        /// Whether there are more.
+        /// Whether the list goes on.
         more: bool,
     } tail key_list
-    /// Answers `Locate`.
+    /// Reply to `Locate`.
     136 Locations Server IDS_BYTES_MAX, [] {
-        /// In the order of the question.
+        /// One for each requested id, in the same order.
         locations: Vec<Option<RecordLocation>>,
     }
-    /// A record. Answers `Read`, `Fetch` and `Heal`.
+    /// A record. Reply to `Read`, `Fetch` and `Heal`.
     137 Record Server RECORD_PACKET_BYTES_MAX, [] {
-        /// Where it lies.
-        place: RecordLocation,
+        /// The location that was read.
+        location: RecordLocation,
     } tail record
-    /// Answers `GetKeys`.
+    /// Reply to `GetKeys`.
     138 Keys Server SLOTS_BYTES_MAX, [] {
-        /// What lies in the clear of each session record.
+        /// The clear part of each session record.
         keys: Vec<PathBytes>,
     }
-    /// Answers `Begin`.
+    /// Reply to `Begin`.
     139 Begun Server SMALL_BYTES_MAX, [] -> InSession {
-        /// The session.
+        /// Name of the session.
         session: [u8; 16],
-        /// Its secret: who has both may join it.
+        /// Its secret: name and secret together attach to it.
         secret: [u8; 16],
-        /// Whether nothing at all is stored in the domain yet: nothing need be asked for.
+        /// Whether the domain stores nothing yet: then nothing need be claimed.
         is_empty: bool,
     }
-    /// Answers `Attach`.
+    /// Reply to `Attach`.
     140 Attached Server SMALL_BYTES_MAX, [] -> InSession {
-        /// Records of this stream that were taken.
+        /// Records of this stream that the server has taken.
         applied: u64,
     }
-    /// Answers `Claim` and `Holds`: a bit for each id, the first one lowest.
+    /// Reply to `Claim` and `Holds`: one bit for each id, lowest bit first.
     141 Flags Server SMALL_BYTES_MAX, [] {
-        /// How many.
+        /// Number of flags.
         count: u32,
     } tail bits
     /// Acknowledges all records (or noise) of the stream so far.
     142 Stored Server SMALL_BYTES_MAX, [] {
-        /// Records of this stream that were taken.
+        /// Records of this stream that the server has taken.
         applied: u64,
-        /// Bytes that the session stored, on all streams.
+        /// Bytes stored by the session, on all streams.
         stored_bytes: u64,
     }
-    /// Answers `GetNumber`.
+    /// Reply to `GetNumber`.
     143 Number Server SMALL_BYTES_MAX, [] {
         /// The number.
         number: u64,
     }
-    /// Answers `Commit`: the snapshot is durable and seen.
+    /// Reply to `Commit`: the snapshot is durable and visible.
     144 Committed Server SMALL_BYTES_MAX, [] -> Open {
         /// The snapshot.
         name: SnapshotName,
-        /// Bytes that the session stored.
+        /// Bytes stored by the session.
         stored_bytes: u64,
     }
-    /// Noise. Answers `AskNoise`, several times.
+    /// Random bytes. Reply to `GetNoise`, several times.
     145 Noise Server RECORD_PACKET_BYTES_MAX, [] {} tail noise
-    /// Answers `Ping`.
+    /// Reply to `Ping`.
     146 Pong Server SMALL_BYTES_MAX, [] {}
-    /// How fast the client may send and will be sent to. Unasked, at any time.
+    /// Bandwidth limits that apply to the client. Unsolicited, at any time.
     147 Limits Server SMALL_BYTES_MAX, [] {
-        /// Bytes per second from client to server; 0 for any.
+        /// Bytes per second from client to server; 0 for no limit.
         up: u64,
-        /// Bytes per second from server to client; 0 for any.
+        /// Bytes per second from server to client; 0 for no limit.
         down: u64,
-        /// Why, for people.
+        /// Reason, for people.
         reason: String,
     }
-    /// Asks an agent to do something: JSON. Unasked.
+    /// A node command for an agent, as JSON. Unsolicited.
     148 Command Server JSON_BYTES_MAX, [] {
-        /// Its number.
+        /// Number of the command.
         command: u64,
     } tail json
-    /// Asks the client to stop its job. Unasked.
+    /// Asks the client to stop its job. Unsolicited.
     149 Cancel Server SMALL_BYTES_MAX, [] {
-        /// Why, for people.
+        /// Reason, for people.
         reason: String,
     }
-    /// Answers `Open`: the domain lies on another server of the same certificate authority.
+    /// Reply to `Open`: the domain lies on another server of the same CA.
     150 Redirect Server SMALL_BYTES_MAX, [] {
-        /// Its name or address, as its certificate has it.
+        /// Host name or address, as in the certificate of that server.
         host: String,
-        /// Its port.
+        /// Port.
         port: u16,
     }
-    /// Answers `Forget`: the snapshots are gone, durably.
+    /// Reply to `Forget`: the snapshots are gone, durably.
     151 Forgotten Server SMALL_BYTES_MAX, [] {
-        /// How many were listed until now.
+        /// How many of them were listed.
         count: u32,
     }
-    /// It was not done. Answers anything, or ends the connection.
+    /// The request failed. Answers any request, or ends the connection.
     255 Fault Server SMALL_BYTES_MAX, [] {
-        /// What kind of error: see [`crate::fault::Code`].
+        /// Kind of error: see [`crate::fault::Code`].
         code: u16,
         /// What happened, to what.
         message: String,
         /// What to do.
         hint: String,
-        /// The id or number of what it is about.
+        /// Id or number of what the error is about.
         about: PathBytes,
     }
 }
@@ -496,8 +496,7 @@ impl Packet {
 }
 
 impl Packet {
-    /// The packet of `kind`, when it is one without bytes that fill the rest: its body is small and
-    /// copied.
+    /// The packet of `kind`, if its body is small: it is copied.
     pub fn decode_small(kind: u8, body: &[u8]) -> Result<Self> {
         const SMALL: usize = 64;
         if body.len() > SMALL {

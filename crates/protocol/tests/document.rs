@@ -2,7 +2,7 @@
 
 use protocol::fault::Code;
 use protocol::frame::{HEADER_BYTES, Header};
-use protocol::packet::{End, PathBytes, RULES, SnapshotName};
+use protocol::packet::{End, PathBytes, Purpose, RULES, SnapshotName};
 use protocol::state::State;
 use protocol::{Packet, limits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,8 +61,17 @@ fn told(code: &str, types: &BTreeMap<String, String>) -> String {
 #[test]
 fn the_packets_are_those_of_the_document() {
     let types = types();
-    let rows = table("| number | packet | from | longest body | fields | what |");
-    let found: Vec<_> = rows.iter().map(|row| row[..5].to_vec()).collect();
+    let rows = table("| number | packet | from | longest body | what |");
+    let fields = table("| packet | fields |");
+    let found: Vec<_> = rows
+        .iter()
+        .zip(&fields)
+        .map(|(row, fields)| {
+            assert_eq!(row[1], fields[0], "both tables have the same packets");
+            [&row[..4], &fields[1..2]].concat()
+        })
+        .collect();
+    assert_eq!(rows.len(), fields.len());
     let expected: Vec<Vec<String>> = RULES
         .iter()
         .map(|rule| {
@@ -83,6 +92,14 @@ fn the_packets_are_those_of_the_document() {
         assert_eq!(&found, expected);
     }
     assert_eq!(found.len(), expected.len());
+}
+
+#[test]
+fn the_purposes_are_those_of_the_document() {
+    let rows = table("| number | purpose | what |");
+    let found = rows.iter().map(|row| (number(&row[0]), row[1].clone()));
+    let known = Purpose::ALL.iter().map(|purpose| (*purpose as u64, format!("{purpose:?}")));
+    assert!(found.eq(known));
 }
 
 #[test]
@@ -164,7 +181,7 @@ fn what_may_come_when_is_as_told() {
 
 #[test]
 fn replies_change_the_state_as_documented() {
-    let rows = table("| answer | state after it |");
+    let rows = table("| reply | state after it |");
     let state = |word: &str| STATES.iter().find(|(other, _)| *other == word).expect("a state").1;
     let told: BTreeMap<String, State> = rows
         .iter()
@@ -190,7 +207,7 @@ fn smallest(kind: u8) -> Packet {
 
 #[test]
 fn the_codes_of_errors_are_those_of_the_document() {
-    let rows = table("| code | name | when | about | coming back helps |");
+    let rows = table("| code | name | when | about | transient |");
     let found = rows.iter().map(|row| (number(&row[0]), row[1].clone(), row[4] == "✓"));
     let known = Code::ALL.map(|it| (it as u64, format!("{it:?}"), it.is_transient()));
     assert_eq!(found.collect::<Vec<_>>(), known);

@@ -114,7 +114,7 @@ fn packets() -> Vec<Packet> {
     [of_clients(), of_servers()].concat()
 }
 
-const PLACE: RecordLocation =
+const LOCATION: RecordLocation =
     RecordLocation { container: ContainerNo(7), offset: 64, length: 0x0102_0304 };
 const NAME: SnapshotName = SnapshotName { sequence: 42, id: SnapshotId([0x5a; 16]) };
 
@@ -128,7 +128,7 @@ fn slots() -> Vec<Slot> {
 }
 
 fn of_clients() -> Vec<Packet> {
-    let (place, name) = (PLACE, NAME);
+    let (location, name) = (LOCATION, NAME);
     vec![
         Packet::Hello { oldest: 1, newest: 2, program: text("icecore 0.1.0") },
         Packet::Open { domain: text("web"), purpose: Purpose::Backup },
@@ -138,10 +138,10 @@ fn of_clients() -> Vec<Packet> {
         Packet::GetNewest { source: id(3) },
         Packet::ListSlots { after: Some(KeyId([6; 8])) },
         Packet::Locate { ids: vec![id(4), id(5)] },
-        Packet::Read { place },
+        Packet::Read { location },
         Packet::Fetch { id: id(6) },
         Packet::GetKeys { container: ContainerNo(8), healed: true },
-        Packet::Heal { place },
+        Packet::Heal { location },
         Packet::Begin { base: Some(name), what: text("/home"), record: bytes(b"session") },
         Packet::Attach { session: [9; 16], secret: [10; 16], stream: 2 },
         Packet::Claim { ids: vec![id(11)] },
@@ -170,7 +170,7 @@ fn of_clients() -> Vec<Packet> {
 }
 
 fn of_servers() -> Vec<Packet> {
-    let (place, name) = (PLACE, NAME);
+    let (location, name) = (LOCATION, NAME);
     vec![
         Packet::Welcome {
             version: 1,
@@ -194,8 +194,8 @@ fn of_servers() -> Vec<Packet> {
         Packet::Snapshot { name, file: b"a snapshot file".to_vec() },
         Packet::NotFound {},
         Packet::SlotList { slots: slots(), more: true, key_list: b"signers".to_vec() },
-        Packet::Locations { locations: vec![Some(place), None] },
-        Packet::Record { place, record: b"a record".to_vec() },
+        Packet::Locations { locations: vec![Some(location), None] },
+        Packet::Record { location, record: b"a record".to_vec() },
         Packet::Keys { keys: vec![bytes(b"one"), bytes(b"two")] },
         Packet::Begun { session: [18; 16], secret: [19; 16], is_empty: true },
         Packet::Attached { applied: 20 },

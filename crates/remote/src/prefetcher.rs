@@ -44,33 +44,33 @@ impl Prefetcher {
         Self { metrics, wanted: Mutex::default() }
     }
 
-    /// The record at `place` will be read, after all those that were wanted before.
-    pub(crate) fn prefetch(&self, stream: &Arc<Stream>, place: RecordLocation) -> Result<()> {
+    /// The record at `location` will be read, after all those that were wanted before.
+    pub(crate) fn prefetch(&self, stream: &Arc<Stream>, location: RecordLocation) -> Result<()> {
         let mut wanted = self.wanted.lock();
-        wanted.queued.push_back(place);
+        wanted.queued.push_back(location);
         wanted.send_for(stream, self.room())
     }
 
-    /// The answer that is on its way for `place`, if it was wanted.
+    /// The answer that is on its way for `location`, if it was wanted.
     pub(crate) fn take(
         &self,
         stream: &Arc<Stream>,
-        place: RecordLocation,
+        location: RecordLocation,
     ) -> Result<Option<Pending>> {
         let mut wanted = self.wanted.lock();
-        let Some(waiting) = wanted.requested.get_mut(&place) else {
+        let Some(waiting) = wanted.requested.get_mut(&location) else {
             // Read sooner than its turn: it is asked for like any other.
-            if let Some(at) = wanted.queued.iter().position(|wish| *wish == place) {
+            if let Some(at) = wanted.queued.iter().position(|wish| *wish == location) {
                 wanted.queued.remove(at);
             }
             return Ok(None);
         };
         let pending = waiting.pop_front();
         if waiting.is_empty() {
-            wanted.requested.remove(&place);
+            wanted.requested.remove(&location);
         }
         wanted.requests -= 1;
-        wanted.bytes -= place.length as usize;
+        wanted.bytes -= location.length as usize;
         wanted.send_for(stream, self.room())?;
         Ok(pending)
     }
@@ -87,16 +87,16 @@ impl Prefetcher {
 
 impl Wanted {
     fn send_for(&mut self, stream: &Arc<Stream>, room: usize) -> Result<()> {
-        while let Some(place) = self.queued.front().copied() {
-            let bytes = place.length as usize;
+        while let Some(location) = self.queued.front().copied() {
+            let bytes = location.length as usize;
             let is_full = self.bytes + bytes > room || self.requests >= REQUESTS_MAX;
             if is_full && self.requests > 0 {
                 return Ok(());
             }
             self.queued.pop_front();
-            self.request_keys(stream, place.container)?;
-            let pending = stream.request(&Packet::Read { place })?;
-            self.requested.entry(place).or_default().push_back(pending);
+            self.request_keys(stream, location.container)?;
+            let pending = stream.request(&Packet::Read { location })?;
+            self.requested.entry(location).or_default().push_back(pending);
             self.requests += 1;
             self.bytes += bytes;
         }
@@ -131,8 +131,8 @@ mod tests {
             Self { stream, prefetcher: Prefetcher::new(Arc::default()) }
         }
 
-        fn want(&self, place: RecordLocation) {
-            self.prefetcher.prefetch(&self.stream, place).unwrap();
+        fn want(&self, location: RecordLocation) {
+            self.prefetcher.prefetch(&self.stream, location).unwrap();
         }
 
         /// What goes out now.
@@ -147,17 +147,17 @@ mod tests {
         }
     }
 
-    fn place(container: u64, number: u32, length: u32) -> RecordLocation {
+    fn location(container: u64, number: u32, length: u32) -> RecordLocation {
         RecordLocation { container: ContainerNo(container), offset: number * length, length }
     }
 
     #[test]
     fn records_are_asked_for_before_they_are_read_each_container_with_its_keys() {
         let lab = Lab::new();
-        let wanted = [place(1, 0, 9), place(1, 1, 9), place(2, 0, 9)];
-        wanted.iter().for_each(|place| lab.want(*place));
+        let wanted = [location(1, 0, 9), location(1, 1, 9), location(2, 0, 9)];
+        wanted.iter().for_each(|location| lab.want(*location));
         let keys = |number| Packet::GetKeys { container: ContainerNo(number), healed: false };
-        let read = |at: usize| Packet::Read { place: wanted[at] };
+        let read = |at: usize| Packet::Read { location: wanted[at] };
         assert_eq!(lab.sent(), [keys(1), read(0), read(1), keys(2), read(2)]);
         assert!(lab.prefetcher.take_keys(ContainerNo(1)).is_some());
         assert!(
@@ -173,27 +173,27 @@ mod tests {
     fn no_more_is_on_its_way_than_fits_and_what_is_taken_makes_room() {
         let lab = Lab::new();
         let length = 1 << 20;
-        (0..10).for_each(|number| lab.want(place(1, number, length)));
+        (0..10).for_each(|number| lab.want(location(1, number, length)));
         assert_eq!(lab.sent().len(), 1 + BYTES_MIN / length as usize);
-        assert!(lab.prefetcher.take(&lab.stream, place(1, 0, length)).unwrap().is_some());
-        assert_eq!(lab.sent(), [Packet::Read { place: place(1, 2, length) }]);
+        assert!(lab.prefetcher.take(&lab.stream, location(1, 0, length)).unwrap().is_some());
+        assert_eq!(lab.sent(), [Packet::Read { location: location(1, 2, length) }]);
         // One that was not sent for yet is given up: it is read like any other.
-        assert!(lab.prefetcher.take(&lab.stream, place(1, 3, length)).unwrap().is_none());
-        assert!(lab.prefetcher.take(&lab.stream, place(1, 1, length)).unwrap().is_some());
-        assert_eq!(lab.sent(), [Packet::Read { place: place(1, 4, length) }]);
+        assert!(lab.prefetcher.take(&lab.stream, location(1, 3, length)).unwrap().is_none());
+        assert!(lab.prefetcher.take(&lab.stream, location(1, 1, length)).unwrap().is_some());
+        assert_eq!(lab.sent(), [Packet::Read { location: location(1, 4, length) }]);
     }
 
     #[test]
     fn small_records_leave_room_for_other_requests() {
         let lab = Lab::new();
-        (0..500).for_each(|number| lab.want(place(1, number, 100)));
+        (0..500).for_each(|number| lab.want(location(1, number, 100)));
         assert_eq!(lab.sent().len(), 1 + REQUESTS_MAX);
     }
 
     #[test]
     fn a_record_larger_than_all_room_is_sent_for_alone() {
         let lab = Lab::new();
-        (0..2).for_each(|number| lab.want(place(1, number, 2 * BYTES_MAX as u32)));
+        (0..2).for_each(|number| lab.want(location(1, number, 2 * BYTES_MAX as u32)));
         assert_eq!(lab.sent().len(), 2, "keys and one record");
     }
 }

@@ -115,18 +115,18 @@ impl Store for Remote {
         Ok(all)
     }
 
-    fn prefetch(&self, place: RecordLocation) -> Result<()> {
-        self.prefetcher.prefetch(&self.first, place)
+    fn prefetch(&self, location: RecordLocation) -> Result<()> {
+        self.prefetcher.prefetch(&self.first, location)
     }
 
-    fn read(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
-        let pending = match self.prefetcher.take(&self.first, place)? {
+    fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
+        let pending = match self.prefetcher.take(&self.first, location)? {
             Some(pending) => pending,
-            None => self.first.request(&Packet::Read { place })?,
+            None => self.first.request(&Packet::Read { location })?,
         };
         match pending.wait()? {
-            Packet::Record { place: said, record }
-                if said == place && record.len() == place.length as usize =>
+            Packet::Record { location: said, record }
+                if said == location && record.len() == location.length as usize =>
             {
                 *buffer = record;
                 Ok(())
@@ -135,9 +135,9 @@ impl Store for Remote {
         }
     }
 
-    fn heal(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> bool {
-        match self.first.call(&Packet::Heal { place }) {
-            Ok(Packet::Record { place: said, record }) if said == place => {
+    fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
+        match self.first.call(&Packet::Heal { location }) {
+            Ok(Packet::Record { location: said, record }) if said == location => {
                 *buffer = record;
                 true
             }
@@ -152,9 +152,9 @@ impl Store for Remote {
 
     fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<RecordLocation> {
         match self.first.call(&Packet::Fetch { id: *id })? {
-            Packet::Record { place, record } => {
+            Packet::Record { location, record } => {
                 *buffer = record;
-                Ok(place)
+                Ok(location)
             }
             _ => Err(bad_reply("Fetch")),
         }
@@ -277,5 +277,5 @@ fn reference(name: SnapshotName) -> SnapshotRef {
 }
 
 pub(crate) fn bad_reply(request: &str) -> Error {
-    Failure::ProtocolError(format!("the server's answer to {request} makes no sense")).into_error()
+    Failure::ProtocolError(format!("the server's reply to {request} is not valid")).into_error()
 }

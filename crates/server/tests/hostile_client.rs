@@ -64,17 +64,17 @@ impl Scene {
 }
 
 fn everything_that_reads(name: SnapshotName) -> Vec<Packet> {
-    let place = RecordLocation { container: ContainerNo(1), offset: 64, length: 1024 };
+    let location = RecordLocation { container: ContainerNo(1), offset: 64, length: 1024 };
     let id = ObjectId([1; 24]);
     vec![
         Packet::ListSnapshots { after: 0 },
         Packet::GetSnapshot { name },
         Packet::Locate { ids: vec![id] },
-        Packet::Read { place },
+        Packet::Read { location },
         Packet::Fetch { id },
         Packet::GetKeys { container: ContainerNo(1), healed: false },
         Packet::GetKeys { container: ContainerNo(1), healed: true },
-        Packet::Heal { place },
+        Packet::Heal { location },
     ]
 }
 
@@ -500,16 +500,16 @@ async fn who_is_revoked_in_the_middle_of_a_session_is_out_at_once() {
 async fn numbers_and_names_that_do_not_exist_are_told_so() {
     let scene = Scene::set().await;
     let mut raw = Raw::opened(&scene.owner).await;
-    let place = |container, offset, length| Packet::Read {
-        place: RecordLocation { container: ContainerNo(container), offset, length },
+    let read = |container, offset, length| Packet::Read {
+        location: RecordLocation { container: ContainerNo(container), offset, length },
     };
     for packet in [
-        place(0, 0, 0),
-        place(1, 0, u32::MAX),
-        place(1, u32::MAX, u32::MAX),
-        place(1, u32::MAX, 1024),
-        place(u64::MAX, 64, 1024),
-        place(1, 1 << 30, 1 << 20),
+        read(0, 0, 0),
+        read(1, 0, u32::MAX),
+        read(1, u32::MAX, u32::MAX),
+        read(1, u32::MAX, 1024),
+        read(u64::MAX, 64, 1024),
+        read(1, 1 << 30, 1 << 20),
         Packet::Fetch { id: ObjectId([0xee; 24]) },
         Packet::GetSnapshot { name: SnapshotName { sequence: u64::MAX, id: SnapshotId([1; 16]) } },
         Packet::GetKeys { container: ContainerNo(u64::MAX), healed: true },

@@ -227,15 +227,15 @@ impl Backend {
                 Packet::SlotList { slots, more: false, key_list }
             }
             Packet::Locate { ids } => Packet::Locations { locations: store.locate(ids)? },
-            Packet::Read { place } => {
+            Packet::Read { location } => {
                 let mut record = Vec::new();
-                store.read(*place, &mut record)?;
-                Packet::Record { place: *place, record }
+                store.read(*location, &mut record)?;
+                Packet::Record { location: *location, record }
             }
             Packet::Fetch { id } => {
                 let mut record = Vec::new();
-                let place = store.fetch(id, &mut record)?;
-                Packet::Record { place, record }
+                let location = store.fetch(id, &mut record)?;
+                Packet::Record { location, record }
             }
             Packet::Heal { .. } => Packet::NotFound {},
             Packet::GetKeys { container, healed } => {

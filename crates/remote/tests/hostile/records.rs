@@ -1,4 +1,4 @@
-//! Records, places, keys and trees that are not as they should be: no wrong byte is written, and nothing outside of the
+//! Records, locations, keys and trees that are not as they should be: no wrong byte is written, and nothing outside of the
 //! target.
 
 use crate::fake::Reply;
@@ -21,34 +21,35 @@ fn an_honest_one_serves() {
     assert_eq!(lab.restores(&fake, name), Ok(()));
 }
 
-/// Makes another packet of a record and its place.
+/// Makes another packet of a record and its location.
 type Wrong = fn(RecordLocation, Vec<u8>) -> Packet;
 
 /// What is said instead of a record.
 fn wrong_records() -> Vec<(&'static str, Wrong)> {
     vec![
-        ("flipped", |place, mut record| {
+        ("flipped", |location, mut record| {
             let at = record.len() / 2;
             record[at] ^= 1;
-            Packet::Record { place, record }
+            Packet::Record { location, record }
         }),
-        ("empty", |place, _| Packet::Record { place, record: vec![] }),
-        ("shorter", |place, record| Packet::Record {
-            place,
+        ("empty", |location, _| Packet::Record { location, record: vec![] }),
+        ("shorter", |location, record| Packet::Record {
+            location,
             record: record[..record.len() / 2].to_vec(),
         }),
-        ("twice", |place, record| Packet::Record {
-            place,
+        ("twice", |location, record| Packet::Record {
+            location,
             record: [&record[8..], &record].concat(),
         }),
-        ("zeros", |place, record| Packet::Record { place, record: vec![0; record.len()] }),
-        ("of another place", |place, record| {
-            let place = RecordLocation { container: ContainerNo(place.container.0 + 1), ..place };
-            Packet::Record { place, record }
+        ("zeros", |location, record| Packet::Record { location, record: vec![0; record.len()] }),
+        ("of another location", |location, record| {
+            let location =
+                RecordLocation { container: ContainerNo(location.container.0 + 1), ..location };
+            Packet::Record { location, record }
         }),
         ("nothing", |_, _| Packet::NotFound {}),
         ("done", |_, _| Packet::Done {}),
-        ("places", |_, _| Packet::Locations { locations: vec![] }),
+        ("locations", |_, _| Packet::Locations { locations: vec![] }),
         ("missing", |_, _| fault(Code::ObjectMissing, "gone", "", &[1; 24])),
         ("missing, of nothing", |_, _| fault(Code::ObjectMissing, "gone", "", &[])),
     ]
@@ -59,12 +60,12 @@ fn wrong_records_are_found_and_no_wrong_byte_is_written() {
     let lab = Lab::new();
     for (what, wrong) in wrong_records() {
         let fake = lab.lies(move |asked| match asked.honest {
-            Some(Packet::Record { place, record }) => Reply::Say(vec![wrong(place, record)]),
+            Some(Packet::Record { location, record }) => Reply::Say(vec![wrong(location, record)]),
             _ => asked.honestly(),
         });
         let outcome = lab.restores(&fake, lab.good);
         // Where a record lies is the server's business, as long as it is the right one.
-        if what != "of another place" {
+        if what != "of another location" {
             is_refused(outcome, what);
         }
     }
@@ -77,13 +78,13 @@ fn records_in_each_others_place_are_found() {
     let name = lab.place.backup(&lab.archive).snapshot;
     let before = parking_lot::Mutex::new(Vec::new());
     let fake = lab.lies(move |asked| match asked.honest {
-        Some(Packet::Record { place, record }) => {
+        Some(Packet::Record { location, record }) => {
             let mut before = before.lock();
             let first: &mut Vec<u8> = &mut before;
             if first.is_empty() {
                 first.clone_from(&record);
             }
-            Reply::Say(vec![Packet::Record { place, record: first.clone() }])
+            Reply::Say(vec![Packet::Record { location, record: first.clone() }])
         }
         _ => asked.honestly(),
     });
@@ -95,29 +96,29 @@ fn places_and_keys_that_are_wrong_lead_nowhere() {
     let lab = Lab::new();
     type Instead = fn(&Packet) -> Option<Packet>;
     let lies: Vec<(&str, Instead)> = vec![
-        ("no places", |packet| match packet {
+        ("no locations", |packet| match packet {
             Packet::Locate { .. } => Some(Packet::Locations { locations: vec![] }),
             _ => None,
         }),
-        ("one place too many", |packet| match packet {
+        ("one location too many", |packet| match packet {
             Packet::Locate { ids } => {
                 Some(Packet::Locations { locations: vec![None; ids.len() + 1] })
             }
             _ => None,
         }),
-        ("places of nothing", |packet| match packet {
+        ("locations of nothing", |packet| match packet {
             Packet::Locate { ids } => Some(Packet::Locations { locations: vec![None; ids.len()] }),
             Packet::Fetch { .. } => Some(fault(Code::ObjectMissing, "gone", "", &[])),
             _ => None,
         }),
-        ("places far away", |packet| match packet {
+        ("locations far away", |packet| match packet {
             Packet::Locate { ids } => {
-                let place = RecordLocation {
+                let location = RecordLocation {
                     container: ContainerNo(u64::MAX),
                     offset: u32::MAX,
                     length: u32::MAX,
                 };
-                Some(Packet::Locations { locations: vec![Some(place); ids.len()] })
+                Some(Packet::Locations { locations: vec![Some(location); ids.len()] })
             }
             Packet::Fetch { .. } => Some(fault(Code::ObjectMissing, "gone", "", &[])),
             _ => None,

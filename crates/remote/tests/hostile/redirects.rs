@@ -55,7 +55,7 @@ fn a_storage_server_that_sends_nodes_on_is_not_believed() {
     place.set(third.address).unwrap();
     for job in [lab.restores(&control_server, lab.good), lab.backs_up(&control_server).map(drop)] {
         let error = job.expect_err("it was sent on");
-        assert!(error.contains("names another"), "{error}");
+        assert!(error.contains("redirects to another"), "{error}");
     }
     assert_eq!(connections(&third), 0, "nobody went where it led");
 }
@@ -99,7 +99,7 @@ fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
             _ => lab.backs_up(&control_server).map(drop),
         };
         let error = job.expect_err("it was sent on");
-        assert!(error.contains("names another"), "{kind}: {error}");
+        assert!(error.contains("redirects to another"), "{kind}: {error}");
         assert_eq!(connections(&third), 0, "{kind}");
     }
 }

@@ -24,11 +24,11 @@ pub(super) fn answer(domain: &Domain, access: &Access, packet: &Packet) -> Packe
         Packet::Locate { ids } => {
             repository.locate(ids).map(|locations| Packet::Locations { locations })
         }
-        Packet::Read { place } => read(repository, *place),
+        Packet::Read { location } => read(repository, *location),
         Packet::Fetch { id } => fetch(repository, id),
         Packet::GetKeys { container, healed } => keys(repository, *container, *healed),
-        Packet::Heal { place } => Ok(heal(repository, *place)),
-        _ => return faults::not_allowed("this cannot be asked"),
+        Packet::Heal { location } => Ok(heal(repository, *location)),
+        _ => return faults::not_allowed("this request is not supported"),
     };
     answer.unwrap_or_else(|error| faults::of_engine(&error))
 }
@@ -83,26 +83,26 @@ fn may_see(access: &Access, id: KeyId, slot: &[u8]) -> bool {
     }
 }
 
-fn read(repository: &dyn Store, place: RecordLocation) -> Result<Packet> {
-    if place.length as usize > RECORD_BYTES_MAX {
+fn read(repository: &dyn Store, location: RecordLocation) -> Result<Packet> {
+    if location.length as usize > RECORD_BYTES_MAX {
         let reason = format::Error::Invalid { what: "length of a record" };
         return Err(Error::damaged("the request", reason));
     }
     let mut record = Vec::new();
-    repository.read(place, &mut record)?;
-    Ok(Packet::Record { place, record })
+    repository.read(location, &mut record)?;
+    Ok(Packet::Record { location, record })
 }
 
 fn fetch(repository: &dyn Store, id: &ObjectId) -> Result<Packet> {
     let mut record = Vec::new();
-    let place = repository.fetch(id, &mut record)?;
-    Ok(Packet::Record { place, record })
+    let location = repository.fetch(id, &mut record)?;
+    Ok(Packet::Record { location, record })
 }
 
-fn heal(repository: &dyn Store, place: RecordLocation) -> Packet {
+fn heal(repository: &dyn Store, location: RecordLocation) -> Packet {
     let mut record = Vec::new();
-    match repository.heal(place, &mut record) {
-        true => Packet::Record { place, record },
+    match repository.heal(location, &mut record) {
+        true => Packet::Record { location, record },
         false => Packet::NotFound {},
     }
 }
