@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 pub struct NewRestore {
     /// The node that restores.
     pub node: Name,
-    /// The domain it restores from; its own when missing. Another one must be granted.
+    /// The domain to restore from; the node's own when missing. Another one must be granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<Name>,
     /// The snapshot, as `icecore restore` takes it: `latest`, an id, a time.
@@ -28,7 +28,7 @@ pub struct NewRestore {
 pub struct NewBackup {
     /// The node.
     pub node: Name,
-    /// What; what the node has in its own configuration when empty.
+    /// Paths to back up; those of the node's own configuration when empty.
     #[serde(default)]
     pub paths: Vec<String>,
 }
@@ -44,7 +44,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Whose it is.
+    /// The node.
     pub fn node(&self) -> &Name {
         match self {
             Self::Restore(restore) => &restore.node,
@@ -57,13 +57,13 @@ impl Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CommandState {
-    /// The node has not taken it.
+    /// The node has not started it.
     Pending,
-    /// The node works on it.
+    /// The node is working on it.
     Taken,
-    /// It was done.
+    /// It succeeded.
     Done,
-    /// It was not done.
+    /// It failed.
     Failed,
 }
 
@@ -72,15 +72,15 @@ pub enum CommandState {
 pub struct NodeCommand {
     /// Its number.
     pub id: u64,
-    /// What is to be done.
+    /// What the node is asked to do.
     pub task: Task,
     /// When it was given.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub made: i64,
-    /// How far it is.
+    /// Its state.
     pub state: CommandState,
-    /// What the node says of it.
+    /// Message from the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -96,9 +96,9 @@ pub struct NodeCommands {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandUpdate {
-    /// How far it is.
+    /// Its state.
     pub state: CommandState,
-    /// In words.
+    /// Message, for people.
     #[serde(default)]
     pub message: Option<String>,
 }

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
 
-/// What sizes and cut points of what is stored tell who sees the storage.
+/// How much the sizes of stored records tell an observer of the storage.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Privacy {
-    /// Keyed cutting, padded lengths.
+    /// Keyed chunk boundaries, padded lengths.
     #[default]
     Standard,
-    /// Cut points that leak nothing of the key, longer padding; slower.
+    /// Chunk boundaries that leak nothing of the key, longer padding; slower.
     Hardened,
 }
 
@@ -28,31 +28,31 @@ impl fmt::Display for Privacy {
     }
 }
 
-/// The most parity that a repository can have, in per cent.
+/// Maximum parity of a repository, in percent.
 pub const PARITY_PERCENT_MAX: u32 = 25;
 
-/// What a repository is made with, for its whole life.
+/// Settings of a repository, fixed when it is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Settings {
-    /// What sizes and cut points tell.
+    /// Privacy of sizes and chunk boundaries.
     #[serde(default)]
     pub privacy: Privacy,
-    /// Parity of all that is stored, in per cent; 0 for none.
+    /// Parity of everything stored, in percent; 0 for none.
     #[serde(default)]
     pub parity_percent: u32,
 }
 
-/// Settings that somebody asks for; what is missing may be anything.
+/// Requested settings; a missing one may have any value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WantedSettings {
-    /// What sizes and cut points tell.
+    /// Privacy of sizes and chunk boundaries.
     pub privacy: Option<Privacy>,
-    /// Parity in per cent.
+    /// Parity in percent.
     pub parity_percent: Option<u32>,
 }
 
 impl WantedSettings {
-    /// Those of a new repository.
+    /// The settings of a new repository.
     pub fn or_default(self) -> Settings {
         Settings {
             privacy: self.privacy.unwrap_or_default(),
@@ -60,7 +60,7 @@ impl WantedSettings {
         }
     }
 
-    /// Whether a repository with `settings` will do.
+    /// Whether a repository with `settings` meets the request.
     pub fn fit(self, settings: Settings) -> bool {
         self.privacy.is_none_or(|privacy| privacy == settings.privacy)
             && self.parity_percent.is_none_or(|percent| percent == settings.parity_percent)
@@ -74,20 +74,20 @@ pub struct Domain {
     pub name: Name,
     /// Who knows its keys.
     pub keys: KeyMode,
-    /// What its repository is made with.
+    /// Settings of its repository.
     #[serde(flatten)]
     pub settings: Settings,
-    /// When it was made.
+    /// When it was created.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub made: i64,
-    /// Its repository, hex; missing as long as there is none.
+    /// Id of its repository, hex; missing while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// The storage server that holds it; missing when the server itself does.
+    /// The storage server that stores it; missing when the control server does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Name>,
-    /// The nodes that write to it.
+    /// Nodes that back up to it.
     pub nodes: Vec<Name>,
 }
 
@@ -98,7 +98,7 @@ pub struct Domains {
     pub domains: Vec<Domain>,
 }
 
-/// A node may read a domain that is not its own.
+/// A node's right to read a domain that is not its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
@@ -106,7 +106,7 @@ pub struct Grant {
     pub node: Name,
     /// The domain.
     pub domain: Name,
-    /// When it ends; missing for no end.
+    /// When it expires; missing for never.
     #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<i64>,
@@ -119,18 +119,18 @@ pub struct Grants {
     pub grants: Vec<Grant>,
 }
 
-/// What of a snapshot lies in the clear.
+/// The clear part of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
     /// Its number in the repository.
     pub number: u64,
     /// Its id, hex.
     pub id: String,
-    /// When the backup began.
+    /// Start time of the backup.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub time: i64,
-    /// The key slot that signed it, hex: see the nodes for whose it is.
+    /// Id of the key that signed it, hex.
     pub key: String,
 }
 
@@ -141,6 +141,6 @@ pub struct Snapshots {
     pub domain: Name,
     /// Oldest first.
     pub snapshots: Vec<Snapshot>,
-    /// Those that cannot be read.
+    /// Number of snapshots that cannot be read.
     pub damaged: u64,
 }

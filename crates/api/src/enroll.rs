@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyMode {
-    /// The server makes the keys and keeps a sealed copy: it can let another node restore.
+    /// The server creates the keys and keeps a sealed copy: it can let another node restore.
     #[default]
     Managed,
-    /// Only the node knows them: the server cannot read, and cannot help when they are lost.
+    /// Only the nodes know them: the server cannot read, and cannot help when they are lost.
     Client,
 }
 
@@ -23,42 +23,41 @@ pub enum Role {
     /// Back up and restore.
     #[default]
     Full,
-    /// Back up, and read nothing back.
+    /// Back up only.
     WriteOnly,
 }
 
-/// Asks for a token.
+/// Requests an enrollment token.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// The node that may enroll with it.
+    /// The node that enrolls with it.
     pub node: Name,
     /// Its dedup domain; its own name when missing.
     #[serde(default)]
     pub domain: Option<Name>,
-    /// Who knows the keys, when the domain is made.
+    /// Who knows the keys, if the domain is created.
     #[serde(default)]
     pub keys: KeyMode,
     /// What the node may do.
     #[serde(default)]
     pub role: Role,
-    /// How long it is good, in seconds; an hour when missing.
+    /// Validity in seconds; one hour when missing.
     #[serde(default)]
     pub valid_secs: Option<u64>,
-    /// The storage server that holds the domain, when the domain is made; the server itself when missing.
+    /// The storage server that stores the domain, if the domain is created; the control server when missing.
     #[serde(default)]
     pub storage: Option<Name>,
-    /// What sizes and cut points of the domain tell, when it is made: `standard` when missing. A domain that exists must
-    /// have it.
+    /// Privacy of the domain, if it is created; `standard` when missing. An existing domain must have this value.
     #[serde(default)]
     pub privacy: Option<Privacy>,
-    /// Parity in per cent, 0 to 25, when the domain is made: 0 when missing. A domain that exists must have it.
+    /// Parity in percent, 0 to 25, if the domain is created; 0 when missing. An existing domain must have this value.
     #[serde(default)]
     pub parity_percent: Option<u32>,
 }
 
 impl NewToken {
-    /// For `node`, with a managed domain of its own.
+    /// A request for `node`, with a managed domain of its own.
     pub fn of(node: Name) -> Self {
         let (domain, keys, role, valid_secs) = Default::default();
         let (storage, privacy, parity_percent) = Default::default();
@@ -66,43 +65,43 @@ impl NewToken {
     }
 }
 
-/// A token, shown once.
+/// An issued token, shown once.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct IssuedToken {
-    /// The token: give it to the machine and to nobody else.
+    /// The token. Give it to the machine and to nobody else.
     pub token: String,
-    /// The node that may enroll with it.
+    /// The node that enrolls with it.
     pub node: Name,
     /// Its domain.
     pub domain: Name,
-    /// Where the machine finds the server.
+    /// URL of the server.
     pub server: String,
-    /// When it ends.
+    /// When it expires.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
-    /// Whether a node of this name exists: enrolling takes its place.
+    /// Whether a node of this name exists: the new machine replaces it.
     pub replaces: bool,
 }
 
-/// What a machine sends to become a node.
+/// Request of a machine to become a node.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnrollRequest {
     /// The secret of the token, hex.
     pub secret: String,
-    /// Request for a certificate, PEM.
+    /// Certificate signing request, PEM.
     pub request: String,
-    /// 32 random bytes that open its key slot, hex; not for domains whose keys only nodes know.
+    /// 32 random bytes that open its key slot, hex; not used with client-held keys.
     pub slot_secret: String,
     /// Version of the program.
     pub version: String,
-    /// The least privacy that this machine puts up with: with `hardened`, no node is made in a `standard` domain.
+    /// The least privacy that this machine accepts: with `hardened`, it does not enroll into a `standard` domain.
     #[serde(default)]
     pub privacy: Privacy,
 }
 
-/// What a machine is when it has become a node.
+/// The identity of a new node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EnrollReply {
     /// The node's name.
@@ -113,30 +112,30 @@ pub struct EnrollReply {
     pub keys: KeyMode,
     /// What the node may do.
     pub role: Role,
-    /// What the repository of the domain is made with.
+    /// Settings of the domain's repository.
     #[serde(flatten)]
     pub settings: Settings,
-    /// The repository of the domain, hex; missing as long as there is none.
+    /// Id of the domain's repository, hex; missing while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// The node's key slot, hex; missing where only nodes know keys.
+    /// Id of the node's key slot, hex; missing with client-held keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The node's certificate, PEM.
     pub certificate: String,
     /// Certificate of the server's certificate authority, PEM.
     pub ca_certificate: String,
-    /// When the certificate ends.
+    /// When the certificate expires.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
 }
 
-/// Asks for the next certificate.
+/// Requests the next certificate.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
-    /// Request for a certificate, PEM.
+    /// Certificate signing request, PEM.
     pub request: String,
     /// Version of the program.
     pub version: String,
@@ -147,13 +146,13 @@ pub struct RenewRequest {
 pub struct RenewReply {
     /// The node's certificate, PEM.
     pub certificate: String,
-    /// When it ends.
+    /// When it expires.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
 }
 
-/// Asks for a key slot in a domain that was granted.
+/// Requests a key slot in a granted domain.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewKey {
@@ -163,14 +162,14 @@ pub struct NewKey {
     pub slot_secret: String,
 }
 
-/// A key slot that was made.
+/// An issued key slot.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct IssuedKey {
-    /// The slot, hex.
+    /// Id of the slot, hex.
     pub key: String,
-    /// The repository of the domain, hex.
+    /// Id of the domain's repository, hex.
     pub repository: String,
-    /// When it goes; missing when it stays until it is withdrawn.
+    /// When it expires; missing when it stays until the grant is withdrawn.
     #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<i64>,

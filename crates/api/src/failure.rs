@@ -1,23 +1,23 @@
-//! The one shape of errors.
+//! Errors, all of the same form.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a request failed. Numbers and names are those of exit codes (`docs/EXIT-CODES.md`), so that a command ends with
-/// what the server said.
+/// Kind of failure. Numbers and names are those of exit codes (`docs/EXIT-CODES.md`), so that a command exits with
+/// the server's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// It could not be done.
+    /// It failed otherwise.
     Failed = 1,
-    /// The request makes no sense.
+    /// The request is invalid.
     Usage = 2,
-    /// Something is busy; later it works.
+    /// A resource is in use: try again later.
     InUse = 11,
-    /// Who asks may not.
+    /// The caller may not do this.
     NotAllowed = 13,
     /// A disk is full.
     NoSpace = 15,
-    /// Something cannot be reached.
+    /// A server or storage is unreachable.
     Unreachable = 16,
 }
 
@@ -48,16 +48,16 @@ impl Code {
         }
     }
 
-    /// The code with this number; [`Code::Failed`] for one of a later program.
+    /// The code with this number; [`Code::Failed`] for an unknown one.
     pub fn of_number(number: u8) -> Self {
         Self::ALL.into_iter().find(|code| code.number() == number).unwrap_or(Self::Failed)
     }
 }
 
-/// What every answer that is no success has as its body.
+/// The body of every reply that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Failure {
-    /// Number of the code, that of `docs/EXIT-CODES.md`.
+    /// Number of the code, as in `docs/EXIT-CODES.md`.
     pub code: u8,
     /// Name of the code.
     pub name: String,
@@ -75,7 +75,7 @@ impl Failure {
         Self { code: number, name, message: message.into(), hint: None }
     }
 
-    /// This with what to do next.
+    /// Adds what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -1,4 +1,4 @@
-//! Jobs: what runs, and what ran.
+//! Jobs: those that run, and those that ended.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,30 +7,30 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
-    /// It runs.
+    /// It is running.
     Running,
-    /// It ended with what it was to make.
+    /// It succeeded.
     Complete,
-    /// It ended without.
+    /// It failed.
     Failed,
-    /// The node went away, or the server stopped.
+    /// The node did not come back, or the server stopped.
     Lost,
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Progress {
-    /// Objects dealt with.
+    /// Objects processed.
     pub objects: u64,
-    /// Bytes of these.
+    /// Their bytes.
     pub bytes: u64,
     /// Bytes read from the source.
     pub bytes_read: u64,
-    /// Bytes that passed between node and server.
+    /// Bytes transferred between node and server.
     pub bytes_wire: u64,
-    /// What it is at.
+    /// Its stage.
     pub stage: String,
-    /// The path that is dealt with; empty when it is sealed. Bytes that are no text are escaped.
+    /// The current path; empty when it is sealed. Bytes that are not UTF-8 are escaped.
     pub path: String,
 }
 
@@ -39,46 +39,46 @@ pub struct Progress {
 pub struct Job {
     /// Its number.
     pub id: u64,
-    /// Whose it is.
+    /// The node.
     pub node: String,
-    /// The domain it works with.
+    /// The domain.
     pub domain: String,
     /// `backup`, `restore`, or `read` for any other reading.
     pub kind: String,
-    /// What is backed up or restored.
+    /// What is backed up or restored, as the node describes it.
     pub what: String,
-    /// When it began.
+    /// Start time.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub begun: i64,
-    /// When it ended.
+    /// End time.
     #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended: Option<i64>,
     /// Its state.
     pub state: JobState,
-    /// How far it is, or was.
+    /// Its progress.
     pub progress: Progress,
-    /// Objects a second, lately; for running jobs.
+    /// Recent rate in objects per second; for running jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects_per_sec: Option<f64>,
-    /// Bytes a second, lately; for running jobs.
+    /// Recent rate in bytes per second; for running jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_sec: Option<f64>,
-    /// The snapshot made.
+    /// Id of the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether it was asked to end.
+    /// Whether its cancellation was requested.
     pub cancelled: bool,
-    /// Its report, JSON as the node made it; only where one job is asked for.
+    /// Its report, JSON as the node sent it; only in the reply for a single job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
 }
 
-/// Some jobs.
+/// A page of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Jobs {
     /// Newest first.
@@ -88,31 +88,31 @@ pub struct Jobs {
     pub next: Option<u64>,
 }
 
-/// Which jobs.
+/// Filter for jobs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobFilter {
-    /// Of this node.
+    /// Only jobs of this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// With this domain.
+    /// Only jobs with this domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// Of this kind.
+    /// Only jobs of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// In this state.
+    /// Only jobs in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
-    /// Begun then or later.
+    /// Only jobs that started at this time or later.
     #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>, format = DateTime)]
     pub since: Option<i64>,
-    /// With lower numbers than this.
+    /// Only jobs with lower numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
-    /// At most so many; 100 when missing, 1,000 at most.
+    /// Maximum number of jobs; default 100, at most 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }

@@ -1,7 +1,7 @@
 //! Types of the HTTP API: what the server and its clients say to each other in JSON.
 //!
-//! Every path begins with [`BASE`]. Times are RFC 3339 in UTC, as text; durations in seconds end in `_secs`. What a program should not rely on is not here; fields
-//! may be added, and none is ever taken away.
+//! Every path begins with [`BASE`]. Times are RFC 3339 in UTC, as text; durations in seconds end in `_secs`. Fields may be
+//! added; none is ever removed.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -22,5 +22,5 @@ pub use failure::{Code, Failure};
 pub use name::Name;
 pub use token::Token;
 
-/// Where the API begins.
+/// Prefix of every path.
 pub const BASE: &str = "/api/v1";

@@ -7,15 +7,17 @@ use std::str::FromStr;
 /// Longest name in bytes.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// Name of a node or a domain: 1 to 63 of `a-z 0-9 . _ -`, beginning with a letter or digit. It can stand as one part
-/// of a path: it is never `.` or `..` and has no `/`.
+/// Name of a node or a domain: 1 to 63 characters of `a-z 0-9 . _ -`, beginning with a letter or digit. It is safe as
+/// one component of a path: it is never `.` or `..` and has no `/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
 
-/// Why a text is no [`Name`].
+/// A text that is not a valid [`Name`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no name: write 1 to 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first")]
+#[error(
+    "'{0}' is not a valid name: use 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+)]
 pub struct BadName(String);
 
 impl Name {
@@ -25,7 +27,7 @@ impl Name {
     }
 }
 
-/// Host names are the same in capitals: these become small.
+/// Host names ignore case: capitals become lower-case.
 impl FromStr for Name {
     type Err = BadName;
 

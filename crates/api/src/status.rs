@@ -3,59 +3,59 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How the server is.
+/// Status of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Version of its program.
     pub version: String,
-    /// Since when it runs.
+    /// Start time.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub started: i64,
-    /// Where it is reached.
+    /// URL under which nodes reach it.
     pub address: String,
-    /// Nodes that are not revoked.
+    /// Number of nodes that are not revoked.
     pub nodes: u64,
-    /// Domains.
+    /// Number of domains.
     pub domains: u64,
-    /// Jobs that run.
+    /// Running jobs.
     pub running: u64,
     /// SHA-256 of the certificate of its certificate authority, hex.
     pub ca_fingerprint: String,
-    /// When its certificate ends; it is renewed long before.
+    /// When its certificate expires; it is renewed long before.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub certificate_expires: i64,
-    /// Free bytes of the disk on which its own repositories lie.
+    /// Free bytes on the disk of its own repositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
-    /// All bytes of that disk.
+    /// Size of that disk in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
-    /// Further storage servers that are not revoked.
+    /// Number of storage servers that are not revoked.
     #[serde(default)]
     pub storage_servers: u64,
-    /// Nodes that the server stopped by itself: see their `alarm`.
+    /// Number of nodes and storage servers that the server stopped by itself: see their `alarm`.
     #[serde(default)]
     pub alarms: u64,
 }
 
-/// What somebody did.
+/// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
     /// Its number.
     pub id: u64,
-    /// When.
+    /// Time.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub time: i64,
-    /// Who: `admin`, `node NAME` or `server`.
+    /// Who did it: `admin`, `node NAME` or `server`.
     pub who: String,
-    /// What was done, such as `node.revoke`.
+    /// Action, such as `node.revoke`.
     pub action: String,
-    /// To what.
+    /// Object of the action.
     pub subject: String,
-    /// More, for people.
+    /// Details, for people.
     pub detail: String,
     /// Hash of the entry before and of this one, hex.
     pub hash: String,
@@ -66,15 +66,15 @@ pub struct AuditEntry {
 pub struct Audit {
     /// Newest first.
     pub entries: Vec<AuditEntry>,
-    /// How many entries there are.
+    /// Number of all entries.
     pub total: u64,
-    /// Number of the first entry that does not fit the one before; missing when all fit.
+    /// Number of the first entry whose hash does not match; missing when all match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_at: Option<u64>,
-    /// Hash of the newest entry, hex: kept elsewhere, it shows whether the end was cut off.
+    /// Hash of the newest entry, hex. Keep a copy elsewhere: it shows whether the end was removed.
     pub head: String,
 }
 
-/// Nothing to say but that it was done.
+/// The request was carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {}

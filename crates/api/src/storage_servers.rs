@@ -1,4 +1,4 @@
-//! Storage servers: processes of their own that hold the repositories of some domains.
+//! Storage servers: they store the repositories of some domains, in a process of their own.
 
 use crate::Name;
 use crate::domains::Settings;
@@ -6,58 +6,58 @@ use crate::jobs::{JobState, Progress};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Asks for a token with which one storage server enrolls.
+/// Requests an enrollment token for a storage server.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewStorageServerToken {
     /// The storage server's name.
     pub storage: Name,
-    /// How long it is good, in seconds; an hour when missing.
+    /// Validity in seconds; one hour when missing.
     #[serde(default)]
     pub valid_secs: Option<u64>,
 }
 
-/// Such a token, shown once.
+/// An issued token, shown once.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct IssuedStorageServerToken {
-    /// The token: give it to the machine and to nobody else.
+    /// The token. Give it to the machine and to nobody else.
     pub token: String,
     /// The storage server's name.
     pub storage: Name,
-    /// Where the machine finds the server.
+    /// URL of the control server.
     pub server: String,
-    /// When it ends.
+    /// When it expires.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
-    /// Whether a storage server of this name exists: enrolling takes its place.
+    /// Whether a storage server of this name exists: the new machine replaces it.
     pub replaces: bool,
 }
 
-/// What a machine sends to become a storage server.
+/// Request of a machine to become a storage server.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnrollStorageServerRequest {
     /// The secret of the token, hex.
     pub secret: String,
-    /// Request for a certificate, PEM.
+    /// Certificate signing request, PEM.
     pub request: String,
-    /// Host names and addresses by which nodes call it; the first is what they are told.
+    /// Host names and addresses under which nodes reach it; nodes are told the first.
     pub names: Vec<String>,
     /// Version of the program.
     pub version: String,
 }
 
-/// What a machine is when it has become a storage server.
+/// The identity of a new storage server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EnrollStorageServerReply {
     /// Its name.
     pub storage: Name,
-    /// Its certificate, PEM: to serve under its names, and to ask the server.
+    /// Its certificate, PEM: to serve under its names, and to call the control server.
     pub certificate: String,
     /// Certificate of the server's certificate authority, PEM.
     pub ca_certificate: String,
-    /// When the certificate ends.
+    /// When the certificate expires.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub expires: i64,
@@ -68,35 +68,35 @@ pub struct EnrollStorageServerReply {
 pub struct StorageServer {
     /// Its name.
     pub name: Name,
-    /// Names in its certificate; by the first one nodes call it.
+    /// Names in its certificate; nodes use the first.
     pub names: Vec<String>,
-    /// Its port; missing until it has run.
+    /// Its port; missing until its first start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// When it enrolled.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub made: i64,
-    /// When it was last heard of; missing when never.
+    /// Time of its last heartbeat; missing if there was none.
     #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_seen: Option<i64>,
     /// Version of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Its certificates are good no more.
+    /// Whether it is revoked: none of its certificates is accepted.
     pub revoked: bool,
-    /// Why the server stopped it by itself: two machines have shown its certificates. Enrolling it again ends the alarm.
+    /// Why the control server stopped it by itself: two machines have shown its certificates. Enrolling it again clears the alarm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
-    /// Whether it is there at this moment.
+    /// Whether it is connected now.
     pub connected: bool,
-    /// Domains that lie on it.
+    /// Number of domains that it stores.
     pub domains: u64,
-    /// Free bytes of its disk, when last heard of.
+    /// Free bytes of its disk, from the last heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
-    /// All bytes of its disk.
+    /// Size of its disk in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
 }
@@ -108,27 +108,27 @@ pub struct StorageServers {
     pub storage_servers: Vec<StorageServer>,
 }
 
-/// A storage server asks whether a node may connect to it.
+/// A connection of a node to a storage server.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConnection {
     /// Serial number of the certificate that the node showed and TLS has verified, hex.
     pub serial: String,
-    /// The name in it.
+    /// Name of the node, from its certificate.
     pub node: Name,
-    /// Where the node calls from.
+    /// Address from which the node connects.
     #[schema(value_type = String)]
     pub address: std::net::IpAddr,
 }
 
-/// It may.
+/// The node may connect.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AdmitReply {
-    /// Most bytes a second from the node, and to it; 0 for no limit.
+    /// Bandwidth limits in bytes per second, from the node and to it; 0 for no limit.
     pub limits: [u64; 2],
 }
 
-/// A storage server asks what a node may do with a domain that lies on it.
+/// Question of a storage server: what may a node do with a domain that it stores?
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessRequest {
@@ -141,7 +141,7 @@ pub struct AccessRequest {
     pub domain: Option<Name>,
 }
 
-/// Whether a node may forget snapshots of a domain that lies on the storage server that asks.
+/// Question of a storage server: may a node forget snapshots of a domain that it stores?
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForgetRequest {
@@ -151,52 +151,52 @@ pub struct ForgetRequest {
     pub node: Name,
     /// The domain.
     pub domain: Name,
-    /// How many snapshots.
+    /// Number of snapshots.
     pub count: u64,
-    /// The ids of the first of them, hex.
+    /// Ids of the first of them, hex.
     pub ids: Vec<String>,
-    /// Whether all of them came from this very node.
+    /// Whether all of them came from this node.
     pub are_own: bool,
 }
 
-/// What it may.
+/// What the node may do.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AccessReply {
     /// The domain.
     pub domain: Name,
-    /// May back up.
+    /// Whether it may back up.
     pub may_write: bool,
-    /// May fetch what is stored.
+    /// Whether it may read.
     pub may_read: bool,
-    /// May make the repository when there is none.
+    /// Whether it may create the repository if there is none.
     pub may_init: bool,
-    /// Key slot under which it signs, hex; missing when any will do.
+    /// Id of the key with which it signs, hex; missing when any key is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What the repository of the domain is made with.
+    /// Settings of the domain's repository.
     #[serde(flatten)]
     pub settings: Settings,
 }
 
-/// What a storage server tells every second: how it is, who is connected, where jobs are.
+/// Heartbeat of a storage server, once a second: its state, connected nodes, jobs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// Names this run of the storage server: numbers of jobs begin anew with each.
+    /// Identifies this run of the storage server: job numbers restart with each run.
     pub run: String,
-    /// The port at which it listens.
+    /// The port on which it listens.
     pub port: u16,
     /// Version of the program.
     pub version: String,
     /// Free bytes of its disk.
     pub free_bytes: u64,
-    /// All bytes of its disk.
+    /// Size of its disk in bytes.
     pub total_bytes: u64,
-    /// Who is connected.
+    /// Connected nodes.
     pub nodes: Vec<NodeConnection>,
-    /// Jobs that run, and those that ended since the server last confirmed an end.
+    /// Running jobs, and ended jobs whose end was not acknowledged yet.
     pub jobs: Vec<StorageJob>,
-    /// Who reads by a grant.
+    /// Nodes that read by a grant.
     #[serde(default)]
     pub readers: Vec<GrantedReader>,
 }
@@ -215,22 +215,22 @@ pub struct GrantedReader {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StorageJob {
-    /// Its number there.
+    /// Its number on the storage server.
     pub number: u64,
-    /// Its number in the server's list, once it is known.
+    /// Its number on the control server, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<u64>,
-    /// Whose it is.
+    /// The node.
     pub node: Name,
-    /// The domain it works with.
+    /// The domain.
     pub domain: Name,
     /// `backup` or `restore`.
     pub kind: String,
     /// What is backed up or restored.
     pub what: String,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
-    /// How it ended, when it has.
+    /// How it ended, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<StorageJobEnd>,
 }
@@ -241,7 +241,7 @@ pub struct StorageJob {
 pub struct StorageJobEnd {
     /// Never `running`.
     pub state: JobState,
-    /// The snapshot made.
+    /// Id of the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     /// Why it failed.
@@ -251,26 +251,26 @@ pub struct StorageJobEnd {
     pub report: String,
 }
 
-/// What a storage server is told in turn.
+/// Reply to a heartbeat.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatReply {
-    /// Serial numbers, of those that are connected, that may stay no longer.
+    /// Serial numbers of connected nodes that must be disconnected.
     pub revoked: Vec<String>,
-    /// Limits of each that is connected, in the order of the question.
+    /// Bandwidth limits of each connected node, in the order of the heartbeat.
     pub limits: Vec<[u64; 2]>,
-    /// The jobs, in the order of the question.
+    /// The jobs, in the order of the heartbeat.
     pub jobs: Vec<JobReply>,
-    /// Of the readers, those that may not go on.
+    /// Readers whose grant was withdrawn or has expired.
     #[serde(default)]
     pub withdrawn: Vec<GrantedReader>,
 }
 
-/// What is told of a job.
+/// Reply for one job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct JobReply {
-    /// Its number in the server's list; missing when it was not taken.
+    /// Its number on the control server; missing when the job was not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<u64>,
-    /// It was asked to end.
+    /// Whether its cancellation was requested.
     pub cancelled: bool,
 }

@@ -1,7 +1,7 @@
 //! Tokens: the one string that a person carries from the server to a new machine.
 //!
-//! It names the server's certificate authority by its fingerprint, so that the first contact is safe against who stands in the
-//! middle, and holds a secret that is good once.
+//! It contains the fingerprint of the server's certificate authority, so that the first contact is safe against a man in
+//! the middle, and a secret that is valid once.
 
 use data_encoding::BASE32_NOPAD;
 use std::fmt;
@@ -9,29 +9,29 @@ use std::fmt;
 const PREFIX: &str = "ice1-";
 const SECRET_BYTES: usize = 16;
 const CA_FINGERPRINT_BYTES: usize = 16;
-/// Against typing errors: one in 16 million goes unnoticed here, and none at the server.
+/// Detects typing errors: one in 16 million goes unnoticed here, and none at the server.
 const CHECKSUM_BYTES: usize = 3;
 const BYTES: usize = SECRET_BYTES + CA_FINGERPRINT_BYTES + CHECKSUM_BYTES;
-/// Longest text that is looked at: groups may be set apart.
+/// Longest text that is read: groups may be separated by white space.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// What a token holds.
+/// The contents of a token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Known to the token's maker and its holder; the server keeps only a hash.
+    /// Known to the holder of the token; the server keeps only a hash.
     pub secret: [u8; SECRET_BYTES],
     /// First bytes of the SHA-256 of the certificate of the server's certificate authority.
     pub ca_fingerprint: [u8; CA_FINGERPRINT_BYTES],
 }
 
-/// Why a text is no token.
+/// Why a text is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadToken {
-    /// It does not begin as tokens do.
+    /// It does not begin like a token.
     #[error("a token begins with 'ice1-'")]
     Prefix,
     /// Too short, too long, or with characters that tokens do not have.
-    #[error("the token is not whole: copy all of it")]
+    #[error("the token is incomplete: copy all of it")]
     NotWhole,
     /// The checksum is wrong.
     #[error("the token has a typing error: copy it again")]
@@ -39,7 +39,7 @@ pub enum BadToken {
 }
 
 impl Token {
-    /// As one string.
+    /// The token as text.
     pub fn to_text(&self) -> String {
         let mut bytes = [0; BYTES];
         bytes[..SECRET_BYTES].copy_from_slice(&self.secret);

@@ -22,7 +22,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
 #[openapi(
     info(
         title = "Icecore",
-        description = "The API of an Icecore server. Times are RFC 3339 in UTC, sizes are bytes. Whatever is no success has the body `Failure`.",
+        description = "The API of an Icecore server. Times are RFC 3339 in UTC, sizes are bytes. Every reply that is not a success has the body `Failure`.",
         license(name = "Apache-2.0")
     ),
     paths(
@@ -50,7 +50,7 @@ impl Modify for Security {
         let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
         components.add_security_scheme("admin", token);
         let certificate = SecurityScheme::MutualTls {
-            description: Some("The certificate that enrollment gave.".to_owned()),
+            description: Some("The certificate from enrollment.".to_owned()),
             extensions: None,
             deprecated: None,
         };

@@ -32,14 +32,14 @@ pub(crate) async fn backup(
     work(control, move |control| control.add_command(Admin::WHO, &Task::Backup(new))).await
 }
 
-/// The newest commands of all nodes.
+/// Lists the newest commands of all nodes.
 #[utoipa::path(get, path = "/api/v1/commands", tag = "commands", security(("admin" = [])),
     responses((status = 200, body = NodeCommands), (status = "4XX", body = Failure)))]
 pub(crate) async fn commands(State(control): Server, _: Admin) -> Answer<NodeCommands> {
     work(control, |control| control.all_commands()).await
 }
 
-/// The commands that the node which asks has not ended.
+/// Lists the calling node's commands that have not ended.
 #[utoipa::path(get, path = "/api/v1/node/commands", tag = "commands", security(("node" = [])),
     responses((status = 200, body = NodeCommands), (status = "4XX", body = Failure)))]
 pub(crate) async fn own_commands(
@@ -50,7 +50,7 @@ pub(crate) async fn own_commands(
         .await
 }
 
-/// What the node says of its command.
+/// Reports the state of a command.
 #[utoipa::path(post, path = "/api/v1/node/commands/{id}", tag = "commands",
     params(("id" = u64, Path, description = "Its number.")), request_body = CommandUpdate,
     security(("node" = [])),

@@ -9,21 +9,21 @@ use api::{Failure, Name};
 use axum::extract::State;
 use serde::Deserialize;
 
-/// All domains.
+/// Lists all domains.
 #[utoipa::path(get, path = "/api/v1/domains", tag = "domains", security(("admin" = [])),
     responses((status = 200, body = Domains), (status = "4XX", body = Failure)))]
 pub(crate) async fn domains(State(control): Server, _: Admin) -> Answer<Domains> {
     work(control, |control| control.domains()).await
 }
 
-/// All grants.
+/// Lists all grants.
 #[utoipa::path(get, path = "/api/v1/grants", tag = "domains", security(("admin" = [])),
     responses((status = 200, body = Grants), (status = "4XX", body = Failure)))]
 pub(crate) async fn grants(State(control): Server, _: Admin) -> Answer<Grants> {
     work(control, |control| control.grants()).await
 }
 
-/// Lets a node read a domain that is not its own.
+/// Grants a node access to read a domain that is not its own.
 #[utoipa::path(post, path = "/api/v1/grants", tag = "domains", request_body = Grant,
     security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
@@ -35,7 +35,7 @@ pub(crate) async fn grant(
     work(control, move |control| control.grant(Admin::WHO, &new).map(|()| Done {})).await
 }
 
-/// Withdraws a grant, with the keys that were made for it.
+/// Withdraws a grant, with the keys that were issued for it.
 #[utoipa::path(delete, path = "/api/v1/grants/{node}/{domain}", tag = "domains",
     params(("node" = Name, Path, description = "The node."),
         ("domain" = Name, Path, description = "The domain.")), security(("admin" = [])),
@@ -49,7 +49,7 @@ pub(crate) async fn withdraw(
         .await
 }
 
-/// Which snapshots.
+/// Filter for snapshots.
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -58,7 +58,7 @@ pub(crate) struct OfDomain {
     domain: Name,
 }
 
-/// What of the snapshots of a domain lies in the clear.
+/// Lists the snapshots of a domain: their clear parts.
 #[utoipa::path(get, path = "/api/v1/snapshots", tag = "domains", params(OfDomain),
     security(("admin" = [])),
     responses((status = 200, body = Snapshots), (status = "4XX", body = Failure)))]

@@ -9,7 +9,7 @@ use api::enroll::{
 };
 use axum::extract::State;
 
-/// Makes a token with which one machine can enroll, once.
+/// Creates a token with which one machine can enroll, once.
 #[utoipa::path(post, path = "/api/v1/tokens", tag = "enrollment", request_body = NewToken,
     security(("admin" = [])),
     responses((status = 200, body = IssuedToken), (status = "4XX", body = Failure)))]
@@ -21,7 +21,7 @@ pub(crate) async fn make_token(
     work(control, move |control| control.make_token(Admin::WHO, &new)).await
 }
 
-/// Makes a node of a machine that has a token. Sent again by who lost the answer, it gets the same one.
+/// Enrolls a machine with a token as a node. The same request, sent again, gets the same reply.
 #[utoipa::path(post, path = "/api/v1/enroll", tag = "enrollment", request_body = EnrollRequest,
     responses((status = 200, body = EnrollReply), (status = "4XX", body = Failure)))]
 pub(crate) async fn enroll(
@@ -38,7 +38,7 @@ pub(crate) async fn enroll(
     .await
 }
 
-/// The next certificate of the node that asks.
+/// Issues the next certificate of the calling node.
 #[utoipa::path(post, path = "/api/v1/renew", tag = "enrollment", request_body = RenewRequest,
     security(("node" = [])),
     responses((status = 200, body = RenewReply), (status = "4XX", body = Failure)))]
@@ -50,7 +50,7 @@ pub(crate) async fn renew(
     work(control, move |control| control.renew(&node, &request)).await
 }
 
-/// A key of a domain that was granted to the node that asks.
+/// Issues a key of a granted domain to the calling node.
 #[utoipa::path(post, path = "/api/v1/node/keys", tag = "enrollment", request_body = NewKey,
     security(("node" = [])),
     responses((status = 200, body = IssuedKey), (status = "4XX", body = Failure)))]

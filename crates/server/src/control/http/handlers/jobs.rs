@@ -8,14 +8,14 @@ use api::jobs::{Job, JobFilter, Jobs};
 use api::status::Done;
 use axum::extract::State;
 
-/// The jobs that run, with their rates.
+/// Lists running jobs with their rates.
 #[utoipa::path(get, path = "/api/v1/sessions", tag = "jobs", security(("admin" = [])),
     responses((status = 200, body = Jobs), (status = "4XX", body = Failure)))]
 pub(crate) async fn sessions(State(control): Server, _: Admin) -> Answer<Jobs> {
     work(control, |control| Ok(control.sessions())).await
 }
 
-/// Jobs, newest first, a page at a time.
+/// Lists jobs, newest first, one page at a time.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobFilter),
     security(("admin" = [])),
     responses((status = 200, body = Jobs), (status = "4XX", body = Failure)))]
@@ -27,7 +27,7 @@ pub(crate) async fn history(
     work(control, move |control| control.history(&filter)).await
 }
 
-/// One job, with its report.
+/// Shows one job with its report.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs",
     params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
     responses((status = 200, body = Job), (status = "4XX", body = Failure)))]
@@ -35,7 +35,7 @@ pub(crate) async fn job(State(control): Server, _: Admin, At(id): At<u64>) -> An
     work(control, move |control| control.job(id)).await
 }
 
-/// Asks a running job to end.
+/// Cancels a running job.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/cancel", tag = "jobs",
     params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]

@@ -9,14 +9,14 @@ use api::status::Done;
 use api::{Failure, Name};
 use axum::extract::State;
 
-/// All nodes.
+/// Lists all nodes.
 #[utoipa::path(get, path = "/api/v1/nodes", tag = "nodes", security(("admin" = [])),
     responses((status = 200, body = Nodes), (status = "4XX", body = Failure)))]
 pub(crate) async fn nodes(State(control): Server, _: Admin) -> Answer<Nodes> {
     work(control, |control| control.nodes()).await
 }
 
-/// Revokes a node: it is let in no more, and its sessions end at once.
+/// Revokes a node: access is denied, and its sessions are closed at once.
 #[utoipa::path(post, path = "/api/v1/nodes/{node}/revoke", tag = "nodes",
     params(("node" = Name, Path, description = "The node.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
@@ -24,7 +24,7 @@ pub(crate) async fn revoke(State(control): Server, _: Admin, At(node): At<Name>)
     work(control, move |control| control.revoke_node(Admin::WHO, &node).map(|()| Done {})).await
 }
 
-/// Says which snapshots of its domain a node may forget; none, unless this was asked for.
+/// Sets which snapshots of its domain a node may forget; none by default.
 #[utoipa::path(post, path = "/api/v1/nodes/{node}/forget", tag = "nodes", request_body = ForgetPermission,
     params(("node" = Name, Path, description = "The node.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
@@ -40,7 +40,7 @@ pub(crate) async fn allow_forget(
     .await
 }
 
-/// Forgets a node. Its domain and what it stored stay.
+/// Removes a node. Its domain and its snapshots stay.
 #[utoipa::path(delete, path = "/api/v1/nodes/{node}", tag = "nodes",
     params(("node" = Name, Path, description = "The node.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
@@ -48,14 +48,14 @@ pub(crate) async fn remove(State(control): Server, _: Admin, At(node): At<Name>)
     work(control, move |control| control.remove_node(Admin::WHO, &node).map(|()| Done {})).await
 }
 
-/// All limits of bandwidth.
+/// Lists all bandwidth limits.
 #[utoipa::path(get, path = "/api/v1/limits", tag = "limits", security(("admin" = [])),
     responses((status = 200, body = Limits), (status = "4XX", body = Failure)))]
 pub(crate) async fn limits(State(control): Server, _: Admin) -> Answer<Limits> {
     work(control, |control| control.limits()).await
 }
 
-/// Adds a limit of bandwidth; it holds at once, also for what runs.
+/// Adds a bandwidth limit; it applies at once, also to running jobs.
 #[utoipa::path(post, path = "/api/v1/limits", tag = "limits", request_body = Limit,
     security(("admin" = [])),
     responses((status = 200, body = Limit), (status = "4XX", body = Failure)))]
@@ -67,7 +67,7 @@ pub(crate) async fn add_limit(
     work(control, move |control| control.add_limit(Admin::WHO, &new)).await
 }
 
-/// Removes a limit.
+/// Removes a bandwidth limit.
 #[utoipa::path(delete, path = "/api/v1/limits/{id}", tag = "limits",
     params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]

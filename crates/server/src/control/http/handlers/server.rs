@@ -8,14 +8,14 @@ use api::status::{Audit, Status};
 use axum::extract::State;
 use serde::Deserialize;
 
-/// How the server is.
+/// Shows the status of the server.
 #[utoipa::path(get, path = "/api/v1/status", tag = "server", security(("admin" = [])),
     responses((status = 200, body = Status), (status = "4XX", body = Failure)))]
 pub(crate) async fn status(State(control): Server, _: Admin) -> Answer<Status> {
     work(control, |control| control.status()).await
 }
 
-/// Which entries.
+/// Filter for entries.
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -26,7 +26,7 @@ pub(crate) struct Entries {
     limit: Option<u32>,
 }
 
-/// The audit log, newest first; the whole chain is computed again.
+/// Shows the audit log, newest first; verifies the whole hash chain.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "server", params(Entries),
     security(("admin" = [])),
     responses((status = 200, body = Audit), (status = "4XX", body = Failure)))]

@@ -13,7 +13,7 @@ use api::storage_servers::{
 use api::{Failure, Name};
 use axum::extract::State;
 
-/// Makes a token with which one storage server can enroll, once.
+/// Creates a token with which one storage server can enroll, once.
 #[utoipa::path(post, path = "/api/v1/storage-server-tokens", tag = "storage-servers",
     request_body = NewStorageServerToken, security(("admin" = [])),
     responses((status = 200, body = IssuedStorageServerToken), (status = "4XX", body = Failure)))]
@@ -25,14 +25,14 @@ pub(crate) async fn make_token(
     work(control, move |control| control.make_storage_server_token(Admin::WHO, &new)).await
 }
 
-/// All further storage servers.
+/// Lists all storage servers.
 #[utoipa::path(get, path = "/api/v1/storage-servers", tag = "storage-servers", security(("admin" = [])),
     responses((status = 200, body = StorageServers), (status = "4XX", body = Failure)))]
 pub(crate) async fn storage_servers(State(control): Server, _: Admin) -> Answer<StorageServers> {
     work(control, |control| control.list_storage_servers()).await
 }
 
-/// Revokes a storage server: it is told nothing more and ends, and nodes are not sent there.
+/// Revokes a storage server: it stops, and nodes are not redirected there any more.
 #[utoipa::path(post, path = "/api/v1/storage-servers/{storage}/revoke", tag = "storage-servers",
     params(("storage" = Name, Path, description = "The storage server.")),
     security(("admin" = [])),
@@ -48,7 +48,7 @@ pub(crate) async fn revoke(
     .await
 }
 
-/// Makes a storage server of a machine that has a token. Sent again by who lost the answer, it gets the same one.
+/// Enrolls a machine with a token as a storage server. The same request, sent again, gets the same reply.
 #[utoipa::path(post, path = "/api/v1/storage-server/enroll", tag = "storage-servers",
     request_body = EnrollStorageServerRequest,
     responses((status = 200, body = EnrollStorageServerReply), (status = "4XX", body = Failure)))]
@@ -60,7 +60,7 @@ pub(crate) async fn enroll(
     work(control, move |control| control.enroll_storage_server(caller.address, &request)).await
 }
 
-/// The next certificate of the storage server that asks.
+/// Issues the next certificate of the calling storage server.
 #[utoipa::path(post, path = "/api/v1/storage-server/renew", tag = "storage-servers", request_body = RenewRequest,
     security(("storage" = [])),
     responses((status = 200, body = RenewReply), (status = "4XX", body = Failure)))]
@@ -72,7 +72,7 @@ pub(crate) async fn renew(
     work(control, move |control| control.renew_storage_server(&shown, &request)).await
 }
 
-/// Whether a node may connect to the storage server that asks.
+/// Says whether a node may connect to the calling storage server.
 #[utoipa::path(post, path = "/api/v1/storage-server/admit", tag = "storage-servers", request_body = NodeConnection,
     security(("storage" = [])),
     responses((status = 200, body = AdmitReply), (status = "4XX", body = Failure)))]
@@ -84,7 +84,7 @@ pub(crate) async fn admit(
     work(control, move |control| control.admit_for_storage_server(&asked)).await
 }
 
-/// What a node may do with a domain that lies on the storage server that asks.
+/// Says what a node may do with a domain on the calling storage server.
 #[utoipa::path(post, path = "/api/v1/storage-server/access", tag = "storage-servers", request_body = AccessRequest,
     security(("storage" = [])),
     responses((status = 200, body = AccessReply), (status = "4XX", body = Failure)))]
@@ -96,7 +96,7 @@ pub(crate) async fn access(
     work(control, move |control| control.access_for_storage_server(&shown.name, &asked)).await
 }
 
-/// Whether a node may forget snapshots of a domain that lies on the storage server that asks; noted in the audit list.
+/// Says whether a node may forget snapshots of a domain on the calling storage server; adds an entry to the audit log.
 #[utoipa::path(post, path = "/api/v1/storage-server/forget", tag = "storage-servers", request_body = ForgetRequest,
     security(("storage" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
@@ -111,7 +111,7 @@ pub(crate) async fn forget(
     .await
 }
 
-/// What a storage server tells every second, and what it is told.
+/// Takes the heartbeat of a storage server, once a second.
 #[utoipa::path(post, path = "/api/v1/storage-server/heartbeat", tag = "storage-servers", request_body = Heartbeat,
     security(("storage" = [])),
     responses((status = 200, body = HeartbeatReply), (status = "4XX", body = Failure)))]
