@@ -124,7 +124,7 @@ SABOTAGES = {
         "let _ = self.pages.set_len(self.saved_length.min(self.length));", "",
         test("client", "nothing_stays_in_the_cache")),
     "keys before the first record": (
-        "crates/remote/src/prefetcher.rs", "            self.request_keys(stream, place.container)?;",
+        "crates/remote/src/prefetcher.rs", "            self.request_keys(stream, location.container)?;",
         "            let _ = Self::send_for_keys;",
         test("remote", "records_are_asked_for_before_they_are_read")),
     "name of a page": (

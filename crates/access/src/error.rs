@@ -11,13 +11,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is none.
-    #[error("'{0}' is no address of a server: write https://HOST:PORT")]
+    #[error("'{0}' is not a server address: write https://HOST:PORT")]
     Url(String),
     /// The token is none.
     #[error(transparent)]
     Token(#[from] api::token::BadToken),
     /// Nobody answers.
-    #[error("the server {server} cannot be reached: {source}")]
+    #[error("the server {server} is unreachable: {source}")]
     Unreachable {
         /// Host and port.
         server: String,
@@ -34,14 +34,14 @@ pub enum Error {
     },
     /// The other end is not the server that it should be.
     #[error(
-        "{server} is not the server that was expected: its certificate is from another certificate authority"
+        "{server} is not the expected server: its certificate is from another certificate authority"
     )]
     Stranger {
         /// Host and port.
         server: String,
     },
     /// The server has other names.
-    #[error("the certificate of {server} does not bear this name")]
+    #[error("the certificate of {server} is not valid for this name")]
     OtherName {
         /// Host and port.
         server: String,
@@ -66,7 +66,7 @@ pub enum Error {
     #[error("{0}")]
     Server(api::Failure),
     /// The server says what is no answer.
-    #[error("the answer of {server} cannot be understood: {why}")]
+    #[error("invalid reply from {server}: {why}")]
     Answer {
         /// Host and port.
         server: String,
@@ -80,13 +80,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// This machine is no storage server.
-    #[error("this folder is of no storage server: there is no {}", path.display())]
+    #[error("this folder does not belong to a storage server: there is no {}", path.display())]
     NoStorage {
         /// What was looked for.
         path: PathBuf,
     },
     /// This machine is a node already.
-    #[error("this machine is enrolled already, as '{node}' at {server}")]
+    #[error("this machine is already enrolled, as '{node}' at {server}")]
     Enrolled {
         /// As which node.
         node: String,
@@ -104,7 +104,7 @@ pub enum Error {
         wants: Privacy,
     },
     /// This folder is of a storage server already.
-    #[error("this folder is of the storage server '{storage}' of {server} already")]
+    #[error("this folder already belongs to the storage server '{storage}' of {server}")]
     StorageEnrolled {
         /// Which storage server.
         storage: String,
@@ -131,7 +131,7 @@ pub enum Error {
     #[error(transparent)]
     Pki(#[from] pki::Error),
     /// The system gives no random bytes.
-    #[error("the system gives no random bytes")]
+    #[error("the system provides no random bytes")]
     NoRandom,
 }
 
@@ -139,14 +139,14 @@ impl Error {
     /// What to do next.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Url(_) => "The line to type is printed by: icecore server token NODE".into(),
-            Self::Token(_) => "Copy the whole token, or make a new one: icecore server token NODE".into(),
+            Self::Url(_) => "To print the command to run here: icecore server token NODE".into(),
+            Self::Token(_) => "Copy the whole token, or create a new one: icecore server token NODE".into(),
             Self::Unreachable { .. } | Self::TimedOut { .. } => {
-                "Look whether the server runs and no firewall stands between.".into()
+                "Check that the server runs and that no firewall blocks the connection.".into()
             }
-            Self::Stranger { .. } => "Either this is another server, or somebody stands in between. Do not go on; compare: icecore server status".into(),
-            Self::Clock { .. } => "Look at the clocks of both machines (timedatectl), set the wrong one, and try again.".into(),
-            Self::OtherName { .. } => "Call it by a name that it knows, or start it with --name HOST.".into(),
+            Self::Stranger { .. } => "Either this is another server, or somebody intercepts the connection. Do not continue; compare the fingerprint: icecore server status".into(),
+            Self::Clock { .. } => "Check the clocks of both machines (timedatectl), set the wrong one, and try again.".into(),
+            Self::OtherName { .. } => "Use a name that the server knows, or start it with --name HOST.".into(),
             Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
             Self::NoStorage { .. } => "On the server: icecore server token NAME --storage; then here: icecore storage enroll URL TOKEN".into(),
             Self::StorageEnrolled { .. } => "To give it a new identity and keep its repositories: icecore storage enroll --replace URL TOKEN".into(),

@@ -10,7 +10,7 @@ pub enum Error {
     #[error("the catalog: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// It was made by a later program.
-    #[error("the catalog is of version {found}, this program knows up to {known}")]
+    #[error("the catalog has version {found}; this program supports up to {known}")]
     Newer {
         /// Its version.
         found: u32,

@@ -20,13 +20,13 @@ pub const SERVER_SECS: i64 = 90 * DAY_SECS;
 /// How long a node's certificate lives: what a stolen one is good for, unless it is revoked.
 pub const NODE_SECS: i64 = 30 * DAY_SECS;
 
-/// A certificate ca.
+/// A certificate authority.
 pub struct CertificateAuthority {
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A new certificate ca, as it is kept.
+/// A new certificate authority, to be saved.
 pub struct NewCertificateAuthority {
     /// The certificate, PEM.
     pub certificate_pem: String,
@@ -103,7 +103,7 @@ impl ServerNames {
 }
 
 impl CertificateAuthority {
-    /// Makes a certificate ca.
+    /// Creates a certificate authority.
     ///
     /// # Errors
     /// When the library or the system's randomness fails.

@@ -16,16 +16,16 @@ pub enum Error {
     #[error("the certificate request is refused: {0}")]
     Request(&'static str),
     /// A name that cannot stand in a certificate.
-    #[error("'{0}' can stand in no certificate")]
+    #[error("'{0}' cannot be used in a certificate")]
     Name(String),
     /// Making a certificate failed.
-    #[error("no certificate could be made: {0}")]
+    #[error("cannot issue a certificate: {0}")]
     Issue(#[from] rcgen::Error),
     /// A TLS configuration could not be made.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
     /// The system gives no random bytes.
-    #[error("the system gives no random bytes")]
+    #[error("the system provides no random bytes")]
     NoRandom,
 }
 

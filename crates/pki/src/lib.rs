@@ -1,4 +1,4 @@
-//! Certificates: the server's certificate ca, requests, and TLS configurations on both sides.
+//! Certificates: the server's certificate authority, requests, and TLS configurations on both sides.
 //!
 //! A server is its own certificate authority ([`CertificateAuthority`]); nobody else's is trusted, and ours is trusted by nobody
 //! but its agents. Read in this order: [`certificate_authority`] (issues), [`request`] (what an agent makes), [`inspect`] (reads a

@@ -1,5 +1,5 @@
 //! Trust in exactly one ca, of which only a fingerprint is known: the first contact of an agent. Who stands in
-//! the middle has another ca, and would need 2^128 tries for one with the same fingerprint.
+//! the middle has another certificate authority, and would need 2^128 tries for one with the same fingerprint.
 
 use crate::fingerprint;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

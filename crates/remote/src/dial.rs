@@ -30,7 +30,7 @@ pub(crate) async fn dial(endpoint: &Endpoint) -> Result<Dialed, Failure> {
     };
     let (tcp, buffers) = within(CONNECT_WITHIN, connect(endpoint)).await.map_err(lost)?;
     let name = ServerName::try_from(endpoint.host.clone())
-        .map_err(|_| Failure::ProtocolError(format!("{} is no host name", endpoint.host)))?;
+        .map_err(|_| Failure::ProtocolError(format!("{} is not a host name", endpoint.host)))?;
     let shaken = TlsConnector::from(endpoint.tls.clone()).connect(name, tcp);
     let stream = within(HANDSHAKE_WITHIN, shaken).await.map_err(|error| match &error {
         error if is_stranger(error) => stranger(endpoint, error),
@@ -38,7 +38,10 @@ pub(crate) async fn dial(endpoint: &Endpoint) -> Result<Dialed, Failure> {
         _ => lost(error),
     })?;
     if stream.get_ref().1.alpn_protocol() != Some(protocol::ALPN) {
-        let text = format!("{} is no icecore server, or a very different one", endpoint.describe());
+        let text = format!(
+            "{} is not an icecore server, or has an incompatible version",
+            endpoint.describe()
+        );
         return Err(Failure::ProtocolError(text));
     }
     Ok(Dialed { stream, buffers })
@@ -53,7 +56,9 @@ async fn connect(endpoint: &Endpoint) -> io::Result<(TcpStream, Buffers)> {
             Err(error) => last = Some(error),
         }
     }
-    Err(last.unwrap_or_else(|| io::Error::new(ErrorKind::NotFound, "the name has no address")))
+    Err(last.unwrap_or_else(|| {
+        io::Error::new(ErrorKind::NotFound, "the name does not resolve to an address")
+    }))
 }
 
 async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
@@ -82,7 +87,7 @@ pub(crate) fn is_ended(error: &io::Error) -> bool {
 pub(crate) fn ended() -> Failure {
     Failure::Fault {
         code: Code::NotAllowed,
-        message: "the certificate of this machine has ended".to_owned(),
+        message: "the certificate of this machine has expired".to_owned(),
         hint: "On the server: icecore server token NODE; then here: icecore agent enroll --replace URL TOKEN".to_owned(),
         about: Vec::new(),
     }
@@ -94,14 +99,16 @@ fn stranger(endpoint: &Endpoint, error: &io::Error) -> Failure {
         return Failure::Fault {
             code: Code::NotAllowed,
             message: format!("{said}, by the certificate of {}", endpoint.describe()),
-            hint: "Look at the clocks of both machines (timedatectl), set the wrong one, and try again.".to_owned(),
+            hint:
+                "Check the clocks of both machines (timedatectl), set the wrong one, and try again."
+                    .to_owned(),
             about: Vec::new(),
         };
     }
     Failure::Fault {
         code: Code::NotAllowed,
         message: format!("{} is not the server of this machine: {error}", endpoint.describe()),
-        hint: "Look at its address, and at the clocks of both; to take another server: icecore agent enroll --replace URL TOKEN".to_owned(),
+        hint: "Check its address and the clocks of both machines; to use another server: icecore agent enroll --replace URL TOKEN".to_owned(),
         about: Vec::new(),
     }
 }

@@ -80,7 +80,7 @@ impl ConnectionDriver {
             let failure = match connected {
                 Ok((dialed, applied)) => {
                     if std::mem::take(&mut self.told_unreachable) {
-                        wait_control.tell("the server is there again");
+                        wait_control.tell("the server is reachable again");
                     }
                     self.serve(dialed, applied).await
                 }
@@ -160,7 +160,10 @@ impl ConnectionDriver {
             match (met, self.route.is_redirected()) {
                 (Ok(Connected::Redirect(place)), false) => self.route.redirect_to(Some(place)),
                 (Ok(Connected::Redirect(_)), true) => {
-                    let text = format!("the storage server {} names another", endpoint.describe());
+                    let text = format!(
+                        "the storage server {} redirects to another server",
+                        endpoint.describe()
+                    );
                     return Err(Failure::ProtocolError(text));
                 }
                 (Ok(Connected::Ready(dialed, applied)), _) => {
@@ -209,10 +212,12 @@ impl ConnectionDriver {
         let Packet::Welcome { version, node, time_secs, streams, .. } =
             self.receive_reply(stream).await?
         else {
-            return Err(Failure::ProtocolError("the server does not greet".into()));
+            return Err(Failure::ProtocolError("the server did not reply with Welcome".into()));
         };
         if !(VERSION_OLDEST..=VERSION_NEWEST).contains(&version) {
-            return Err(Failure::ProtocolError(format!("the server speaks version {version}")));
+            return Err(Failure::ProtocolError(format!(
+                "the server chose unsupported version {version}"
+            )));
         }
         Ok(((node, time_secs, streams), self.receive_reply(stream).await?))
     }
@@ -267,7 +272,7 @@ impl ConnectionDriver {
             return Ok(());
         }
         let text =
-            format!("{} shows another repository than before", self.route.endpoint().describe());
+            format!("{} has another repository than before", self.route.endpoint().describe());
         Err(Failure::ProtocolError(text))
     }
 
@@ -366,7 +371,7 @@ impl ConnectionDriver {
             }
             if self.stream.is_over() {
                 let _ = write.shutdown().await;
-                return Failure::ProtocolError("the stream is over".into());
+                return Failure::ProtocolError("the stream has ended".into());
             }
         }
     }

@@ -44,13 +44,16 @@ impl Failure {
             Packet::Fault { code, message, hint, about } => {
                 Self::Fault { code: Code::from_number(code), message, hint, about: about.0 }
             }
-            other => Self::ProtocolError(format!("the server answered with {}", other.name())),
+            other => {
+                Self::ProtocolError(format!("unexpected reply from the server: {}", other.name()))
+            }
         }
     }
 
     /// Somebody asked to stop, here, while the server was waited for.
     pub(crate) fn stopped() -> Self {
-        let (message, hint) = ("stopped while the server was away".to_owned(), String::new());
+        let (message, hint) =
+            ("stopped while the server was unreachable".to_owned(), String::new());
         Self::Fault { code: Code::NotAllowed, message, hint, about: Vec::new() }
     }
 
@@ -65,7 +68,7 @@ impl Failure {
 
     /// The session that something belonged to is no more.
     pub(crate) fn session_over() -> Self {
-        let (message, hint) = ("the session is over".to_owned(), String::new());
+        let (message, hint) = ("the session has ended".to_owned(), String::new());
         Self::Fault { code: Code::NoSession, message, hint, about: Vec::new() }
     }
 
@@ -87,7 +90,7 @@ impl Failure {
             }
             Self::Cancelled(reason) => Error::Refused {
                 message: format!("the server stopped this job: {reason}"),
-                hint: "What was stored is found by the next run.".to_owned(),
+                hint: "The next run finds what was stored.".to_owned(),
             },
         }
     }

@@ -70,7 +70,7 @@ impl NetworkTest {
         let (dialed, told) = oneshot::channel();
         let driver = driver(endpoint, stream.clone(), server_messages.clone(), metrics.clone());
         runtime.spawn(run(driver, endpoint.clone(), dialed));
-        let gone = || Failure::ProtocolError("the thread for the network ended".into());
+        let gone = || Failure::ProtocolError("the network thread ended".into());
         let told = told.blocking_recv().unwrap_or_else(|_| Err(gone()));
         told.map_err(Failure::into_error)?;
         let network_test = Self { stream, server_messages, metrics, _runtime: runtime };

@@ -306,7 +306,7 @@ impl Handshake {
             told_unreachable: false,
         };
         runtime.spawn(driver.run());
-        let gone = || Failure::ProtocolError("the thread for the network ended".into());
+        let gone = || Failure::ProtocolError("the network thread ended".into());
         let opened = told.blocking_recv().unwrap_or_else(|_| Err(gone()));
         let opened = opened.map_err(Failure::into_error)?;
         let endpoint = endpoint.clone();

@@ -16,7 +16,7 @@ pub(crate) struct Runtime {
 impl Runtime {
     pub(crate) fn start() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
-            Failure::ProtocolError(format!("the thread for the network cannot be started: {error}"))
+            Failure::ProtocolError(format!("cannot start the network thread: {error}"))
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();

@@ -407,7 +407,7 @@ impl State {
     fn acknowledge(&mut self, applied: u64) -> std::result::Result<(), Failure> {
         if applied > self.window.sent_frames() - self.unsent_records {
             return Err(Failure::ProtocolError(
-                "a record is acknowledged that was not sent yet".into(),
+                "a record was acknowledged before it was sent".into(),
             ));
         }
         self.window.acknowledge(applied).map_err(|error| Failure::ProtocolError(error.to_string()))
@@ -416,10 +416,12 @@ impl State {
     fn answer(&mut self, number: u32, packet: Packet) -> std::result::Result<(), Failure> {
         let name = packet::name(packet.kind());
         let Some(request) = self.requests.get_mut(&number) else {
-            return Err(Failure::ProtocolError(format!("{name} answers nothing that was asked")));
+            return Err(Failure::ProtocolError(format!("{name} answers no request")));
         };
         if !request.is_written {
-            return Err(Failure::ProtocolError(format!("{name} answers what was not sent yet")));
+            return Err(Failure::ProtocolError(format!(
+                "{name} answers a request that was not sent yet"
+            )));
         }
         if request.is_abandoned {
             self.requests.remove(&number);

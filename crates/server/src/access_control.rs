@@ -93,7 +93,7 @@ impl Refusal {
 
     /// A refusal of the moment.
     pub fn transient(message: impl Into<String>) -> Self {
-        Self { is_transient: true, ..Self::new(message, "It is tried again by itself.") }
+        Self { is_transient: true, ..Self::new(message, "The client retries automatically.") }
     }
 }
 

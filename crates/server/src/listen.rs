@@ -143,7 +143,7 @@ async fn tick(shared: Arc<Shared>) {
         ticks.tick().await;
         let shared = shared.clone();
         if tokio::task::spawn_blocking(move || shared.tick()).await.is_err() {
-            tracing::error!("a tick failed");
+            tracing::error!("the periodic task failed");
         }
     }
 }

@@ -50,7 +50,7 @@ pub enum ControlServerError {
         hint: String,
     },
     /// It cannot be reached, or cannot answer.
-    #[error("the control server cannot answer: {0}")]
+    #[error("the control server is unreachable: {0}")]
     Unreachable(String),
 }
 
@@ -188,7 +188,8 @@ impl StorageServer {
 
     /// What the control server may do: make a repository, look at what lies in the clear, put and remove key slots.
     fn access_of_control_server(&self, domain: Option<&str>) -> Result<Access, Refusal> {
-        let domain = domain.ok_or_else(|| Refusal::new("the control server names a domain", ""));
+        let domain =
+            domain.ok_or_else(|| Refusal::new("the control server must name a domain", ""));
         let domain = name(domain?)?;
         let path = self.folder.domain(&domain);
         let (may_write, may_read, may_init) = (false, true, true);
@@ -269,11 +270,7 @@ impl AccessControl for StorageServer {
     }
 
     fn command_done(&self, node: &Node, command: u64, _is_complete: bool, _report: &str) {
-        tracing::warn!(
-            node = node.name,
-            command,
-            "a command is none of a storage server's business"
-        );
+        tracing::warn!(node = node.name, command, "a storage server takes no node commands");
     }
 }
 
@@ -285,8 +282,8 @@ fn refusal(trouble: &ControlServerError) -> Refusal {
     match trouble {
         ControlServerError::Refused { message, hint } => Refusal::new(message, hint),
         ControlServerError::Unreachable(why) => {
-            tracing::warn!(why, "the control server gives no answer");
-            Refusal::transient("the storage server cannot ask the control server")
+            tracing::warn!(why, "the control server does not answer");
+            Refusal::transient("the storage server cannot reach the control server")
         }
     }
 }
@@ -295,7 +292,7 @@ fn refusal(trouble: &ControlServerError) -> Refusal {
 pub fn no_http() -> axum::Router {
     use axum::http::StatusCode;
     axum::Router::new().fallback(async || {
-        let message = "this is a storage server: the API is at the control server";
+        let message = "this is a storage server: use the API of the control server";
         control::http::Failed::new(StatusCode::NOT_FOUND, api::Code::Usage, message)
     })
 }

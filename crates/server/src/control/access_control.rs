@@ -55,7 +55,7 @@ impl AccessControl for Control {
         domain: &str,
     ) -> std::result::Result<Option<(String, u16)>, Refusal> {
         self.storage_server_of_domain(domain)
-            .map_err(|error| refusal(error, "the place of a domain"))
+            .map_err(|error| refusal(error, "the location of a domain"))
     }
 
     fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2] {
@@ -90,7 +90,7 @@ impl AccessControl for Control {
         let state = if is_complete { CommandState::Done } else { CommandState::Failed };
         let message = Some(report.to_owned()).filter(|report| !report.is_empty());
         if let Err(error) = self.update_command(node, command, &CommandUpdate { state, message }) {
-            tracing::warn!(%error, node = node.name, command, "the end of a command is not noted");
+            tracing::warn!(%error, node = node.name, command, "cannot write the end of a command");
         }
     }
 }
@@ -175,7 +175,7 @@ fn refusal(error: Error, what: &str) -> Refusal {
         Error::Usage(message) => Refusal::new(message, ""),
         other => {
             tracing::error!(error = %other, what, "the server could not answer");
-            let message = "the server cannot answer at this moment";
+            let message = "the server cannot answer now";
             Refusal::new(message, "Try again; the server's log says why.")
         }
     }

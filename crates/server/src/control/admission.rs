@@ -87,7 +87,7 @@ impl Control {
                 Err(refuse(&format!("the node '{}' is revoked", known.holder)))
             }
             Some(known) if known.not_after.min(facts.not_after_secs) <= now_secs => {
-                Err(refuse(&format!("the certificate of '{}' has ended", known.holder)))
+                Err(refuse(&format!("the certificate of '{}' has expired", known.holder)))
             }
             Some(known) if is_forked(&known, now_secs) => {
                 let by = self.by(super::SERVER);
@@ -113,10 +113,12 @@ impl Control {
     /// Ends what runs under a node of which there are two, with its key, says so where it is seen, and what to do.
     pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {
         self.revocations.revoke_node(node.as_str());
-        tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both are stopped");
+        tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both were stopped");
         // Its slot goes now, and who is refused here does not wait for that.
         self.soon.notify_one();
-        refuse(&format!("another machine has shown the certificates of '{node}': both are stopped"))
+        refuse(&format!(
+            "another machine has shown the certificates of '{node}': both were stopped"
+        ))
     }
 }
 

@@ -45,7 +45,7 @@ impl Control {
     /// The commands that `node` has not ended. A failure is only logged: the next look tries again.
     pub(crate) fn open_commands(&self, node: &str) -> Vec<NodeCommand> {
         self.catalog.open_commands(node).unwrap_or_else(|error| {
-            tracing::error!(%error, node, "the commands of a node cannot be read");
+            tracing::error!(%error, node, "cannot read the commands of a node");
             Vec::new()
         })
     }
@@ -64,7 +64,9 @@ impl Control {
     /// [`Error::Catalog`] when it has no such command; [`Error::Usage`].
     pub fn update_command(&self, node: &Node, id: u64, update: &CommandUpdate) -> Result<()> {
         if update.state == CommandState::Pending {
-            return Err(Error::Usage("a command that was taken stays so".to_owned()));
+            return Err(Error::Usage(
+                "a command that was started cannot become pending again".to_owned(),
+            ));
         }
         let name = parse(&node.name)?;
         let message = update.message.as_deref();
@@ -81,14 +83,14 @@ fn check(task: &Task) -> Result<()> {
         Task::Restore(restore) => (&restore.paths, vec![&restore.snapshot, &restore.target]),
     };
     if paths.len() > PATHS_MAX {
-        return bad("too many paths: give a folder above them");
+        return bad("too many paths: name a folder above them");
     }
     if texts.iter().any(|text| text.is_empty()) {
         return bad("snapshot and target must not be empty");
     }
     let is_long = |text: &&String| text.len() > COMMAND_TEXT_BYTES_MAX || text.contains('\0');
     if paths.iter().chain(texts).any(|text| is_long(&text)) {
-        return bad("a text is longer than 4,096 bytes, or has a zero byte");
+        return bad("a text is longer than 4,096 bytes or contains a zero byte");
     }
     Ok(())
 }

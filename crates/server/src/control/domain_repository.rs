@@ -52,7 +52,7 @@ impl Control {
         let unknown = || Error::StorageServer {
             storage: storage.to_string(),
             place: "nowhere".to_owned(),
-            why: "it has not run yet".to_owned(),
+            why: "it has never been started".to_owned(),
         };
         known.names.into_iter().next().zip(known.port).ok_or_else(unknown)
     }

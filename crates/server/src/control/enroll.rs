@@ -51,7 +51,9 @@ impl Control {
         match self.catalog.domain(domain)? {
             Some(domain) if asked == KeyMode::Client && domain.keys != asked => {
                 let name = domain.name;
-                Err(Error::Usage(format!("the server knows the keys of the domain '{name}'")))
+                Err(Error::Usage(format!(
+                    "the server manages the keys of the domain '{name}', and that cannot be changed"
+                )))
             }
             Some(domain) => Ok(domain.keys),
             None => Ok(asked),
@@ -124,7 +126,7 @@ impl Control {
         let look = || self.catalog.token(&hash, &sent, self.now_secs());
         let refused = |error: &catalog::Error| {
             self.attempts.failed(from);
-            self.refusals.refused("a token to enroll with", error, Some(from));
+            self.refusals.refused("an enrollment token", error, Some(from));
         };
         match look().inspect_err(refused)? {
             TokenUse::Answered(answer) => Ok(*answer),
@@ -267,7 +269,7 @@ pub(crate) fn checked_version(version: &str) -> Result<&str> {
     if version.len() <= VERSION_BYTES_MAX && version.bytes().all(plain) {
         return Ok(version);
     }
-    Err(Error::Usage("the version is no version".to_owned()))
+    Err(Error::Usage("the version is not valid".to_owned()))
 }
 
 #[cfg(test)]

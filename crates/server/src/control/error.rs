@@ -31,13 +31,13 @@ pub enum Error {
         source: io::Error,
     },
     /// Another server works in the folder.
-    #[error("another server works in {}", path.display())]
+    #[error("another server is using {}", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
     },
     /// The system gives no random bytes.
-    #[error("the system gives no random bytes")]
+    #[error("the system provides no random bytes")]
     NoRandom,
     /// Who asks may not.
     #[error(transparent)]
@@ -54,10 +54,10 @@ pub enum Error {
         hint: String,
     },
     /// A sealed secret does not open.
-    #[error("the sealed secret of {0} does not open: master.key is not the one it was sealed with")]
+    #[error("cannot open the sealed secret of {0}: it was sealed with another master.key")]
     Sealed(String),
     /// What opens the sealed secrets is gone.
-    #[error("{} is missing, and managed domains are sealed with it: bring it back from the backup of the server's folder", path.display())]
+    #[error("{} is missing, and the keys of managed domains are sealed with it: restore it from the backup of the server's folder", path.display())]
     NoMasterKey {
         /// Where it should be.
         path: PathBuf,
@@ -75,7 +75,7 @@ pub enum Error {
     },
     /// Who may sign in a domain is not known.
     #[error(
-        "the key list (keys/list) of a domain is missing or damaged, and so is its copy: on its machine, icecore rebuild with a full key makes it anew"
+        "the key list (keys/list) of a domain is missing or damaged, and so is its copy: on its machine, rebuild it with a full key: icecore rebuild"
     )]
     NoKeyList,
     /// A storage server cannot be reached, or could not do it.
@@ -90,14 +90,14 @@ pub enum Error {
     },
     /// A storage server shows no repository, or another one, where one was.
     #[error(
-        "the storage server of the domain '{0}' does not show the repository that was made there"
+        "the storage server of the domain '{0}' does not have the repository that was created there"
     )]
     Gone(String),
     /// Somebody else makes keys in this domain, and does not come to an end.
-    #[error("keys are being made in the domain '{0}' at this moment")]
+    #[error("another request is changing keys in the domain '{0}'")]
     Busy(String),
     /// Too many wrong tries from one address.
-    #[error("too many wrong tries from {0}")]
+    #[error("too many failed attempts from {0}")]
     TooMany(std::net::IpAddr),
 }
 

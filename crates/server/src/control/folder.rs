@@ -184,7 +184,7 @@ fn is_private(path: &Path) -> Result<()> {
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    let why = format!("others may read this secret (mode {:o}): chmod 600", mode & 0o7777);
+    let why = format!("others can read this secret (mode {:o}): chmod 600", mode & 0o7777);
     Err(Error::file(path)(io::Error::new(io::ErrorKind::PermissionDenied, why)))
 }
 

@@ -32,7 +32,7 @@ impl Control {
         let (name, domain) = (&node.name, &node.domain);
         if self.catalog.domain(domain)?.is_none_or(|domain| domain.keys != KeyMode::Client) {
             let message = format!(
-                "the server manages the keys of the domain '{domain}', so no node can forget there"
+                "the server manages the keys of the domain '{domain}', so no node may forget there"
             );
             return Err(refused(
                 message,
@@ -72,7 +72,7 @@ impl Control {
         if !self.lies_on(storage, &asked.domain)? {
             let message =
                 format!("the domain '{}' does not lie on this storage server", asked.domain);
-            return Err(refused(message, "Where it lies: icecore server domains"));
+            return Err(refused(message, "To see where it lies: icecore server domains"));
         }
         self.note_forget(asked)
     }
@@ -83,7 +83,7 @@ impl Control {
         let node = node.ok_or_else(|| refused(format!("there is no node '{name}'"), ""))?;
         if node.domain != *domain {
             let message = format!("the node '{name}' may not forget in the domain '{domain}'");
-            return Err(refused(message, "A node forgets in its own domain and in no other."));
+            return Err(refused(message, "A node may forget in its own domain only."));
         }
         self.can_forget(&node)?;
         may(&node, asked.are_own)?;
@@ -113,7 +113,7 @@ fn may(node: &catalog::nodes::Node, are_own: bool) -> Result<()> {
                 "the node '{name}' may forget its own snapshots, and the server did not receive all of these from it"
             ),
             &format!(
-                "Choose its own alone: --node {name}. To let it forget all of the domain '{domain}', on the server: icecore server allow-forget {name} --all"
+                "Select only its own: --node {name}. To let it forget all of the domain '{domain}', on the server: icecore server allow-forget {name} --all"
             ),
         )),
         ForgetScope::None => Err(refused(

@@ -19,7 +19,7 @@ impl Control {
     pub fn grant(&self, who: &str, new: &Grant) -> Result<()> {
         let by = self.by(who);
         if new.until.is_some_and(|until| until <= by.now_secs) {
-            return Err(Error::Usage("the grant would end before it begins".to_owned()));
+            return Err(Error::Usage("the grant would expire before it begins".to_owned()));
         }
         Ok(self.catalog.add_grant(by, new)?)
     }
@@ -107,7 +107,7 @@ impl Control {
     /// next upkeep.
     pub(crate) fn remove_old_keys(&self, which: impl Fn(&Name) -> bool) {
         let mut old = self.catalog.old_keys().unwrap_or_else(|error| {
-            tracing::error!(%error, "the keys of nodes that are gone cannot be listed");
+            tracing::error!(%error, "cannot list the keys of removed nodes");
             Vec::new()
         });
         old.retain(|old| which(&old.node));
@@ -118,7 +118,7 @@ impl Control {
     pub(crate) fn remove_stale_keys(&self) {
         self.remove_old_keys(|_| true);
         let stale = self.catalog.stale_keys(self.now_secs()).unwrap_or_else(|error| {
-            tracing::error!(%error, "the keys of ended grants cannot be listed");
+            tracing::error!(%error, "cannot list the keys of expired grants");
             Vec::new()
         });
         self.remove_in_turn(stale, |key| self.catalog.remove_granted_key(self.by(SERVER), key));
@@ -138,7 +138,7 @@ impl Control {
             let Some(name) = keys.first().map(|key| key.domain.clone()) else { continue };
             let removed = self.key_locks.with(&name, || self.remove_together(keys, &note));
             if let Err(error) = removed {
-                tracing::warn!(%error, domain, "keys that are to be removed stay for now");
+                tracing::warn!(%error, domain, "cannot remove keys now; trying again later");
             }
         }
     }

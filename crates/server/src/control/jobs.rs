@@ -143,7 +143,7 @@ impl Control {
         let (kind, what, begun) = (capped(kind), capped(what), self.now_secs());
         let new = NewJob { node, domain, kind, what, begun };
         let id = self.catalog.begin_job(new).unwrap_or_else(|error| {
-            tracing::error!(%error, node, "the catalog cannot take a job");
+            tracing::error!(%error, node, "cannot write a job to the catalog");
             UNWRITTEN | u64::from_le_bytes(super::random::<8>().map_or([0; 8], |bytes| *bytes)) >> 2
         });
         self.jobs.add(Job {
@@ -173,7 +173,7 @@ impl Control {
         let (state, snapshot, error) = match end {
             JobEnd::Complete { snapshot } => (JobState::Complete, snapshot.as_deref(), None),
             JobEnd::Failed(why) => (JobState::Failed, None, Some(capped(why))),
-            JobEnd::Lost => (JobState::Lost, None, Some("the node went away")),
+            JobEnd::Lost => (JobState::Lost, None, Some("the node did not come back")),
         };
         // A part of a report is no JSON.
         let report = if report.len() <= REPORT_BYTES_MAX { report } else { "" };
@@ -187,7 +187,7 @@ impl Control {
             report,
         };
         if let Err(error) = self.catalog.end_job(id, ending) {
-            tracing::error!(%error, job = id, "the catalog cannot take the end of a job");
+            tracing::error!(%error, job = id, "cannot write the end of a job to the catalog");
         }
     }
 

@@ -35,7 +35,7 @@ const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 impl Rule {
     fn parse(limit: &Limit) -> std::result::Result<Self, String> {
         if limit.node.is_some() == limit.network.is_some() {
-            return Err("a limit is for a node or for a network".to_owned());
+            return Err("a limit needs either a node or a network".to_owned());
         }
         let network = limit.network.as_deref().map(Network::parse).transpose()?;
         let days = limit.days.as_deref().map_or(Ok(EVERY_DAY), parse_days)?;
@@ -82,7 +82,7 @@ impl Rule {
 
 impl Network {
     fn parse(text: &str) -> std::result::Result<Self, String> {
-        let bad = || format!("'{text}' is no network: write 192.0.2.0/24 or 2001:db8::/32");
+        let bad = || format!("'{text}' is not a network: write 192.0.2.0/24 or 2001:db8::/32");
         let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
         let address: IpAddr = address.parse().map_err(|_| bad())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
@@ -108,7 +108,7 @@ impl Network {
 }
 
 fn parse_days(text: &str) -> std::result::Result<u8, String> {
-    let bad = || format!("'{text}' are no days: write mon-fri or sat,sun");
+    let bad = || format!("'{text}' is not a list of days: write mon-fri or sat,sun");
     let day = |name: &str| DAYS.iter().position(|day| *day == name).ok_or_else(bad);
     let mut days = 0;
     for part in text.to_ascii_lowercase().split(',') {
@@ -124,7 +124,7 @@ fn parse_days(text: &str) -> std::result::Result<u8, String> {
 }
 
 fn parse_hours(text: &str) -> std::result::Result<[u16; 2], String> {
-    let bad = || format!("'{text}' are no hours: write 08:00-18:00");
+    let bad = || format!("'{text}' is not a time range: write 08:00-18:00");
     let minute = |time: &str| -> Option<u16> {
         let (hour, minute) = time.trim().split_once(':').unwrap_or((time.trim(), "0"));
         let (hour, minute): (u16, u16) = (hour.parse().ok()?, minute.parse().ok()?);
@@ -161,7 +161,13 @@ impl Control {
     pub(crate) fn load_limits(&self) -> Result<()> {
         let understood = self.catalog.limits()?.into_iter().filter_map(|limit| {
             Rule::parse(&limit)
-                .inspect_err(|why| tracing::warn!(id = limit.id, why, "a limit does not hold"))
+                .inspect_err(|why| {
+                    tracing::warn!(
+                        id = limit.id,
+                        why,
+                        "ignoring a limit that this program does not understand"
+                    )
+                })
                 .ok()
         });
         *self.limits.write() = understood.collect();
@@ -183,7 +189,7 @@ impl Control {
     pub fn add_limit(&self, who: &str, new: &Limit) -> Result<Limit> {
         let rule = Rule::parse(new).map_err(Error::Usage)?;
         if [new.up, new.down].iter().any(|rate| (1..RATE_MIN).contains(rate)) {
-            let why = format!("a rate below {RATE_MIN} bytes a second lets nothing end");
+            let why = format!("a rate below {RATE_MIN} bytes per second would let no job finish");
             return Err(Error::Usage(why));
         }
         if let Some(node) = &new.node
@@ -195,7 +201,7 @@ impl Control {
         if let Some(other) = self.catalog.limits()?.iter().find(|other| same(other)) {
             let id = other.id.unwrap_or_default();
             return Err(Error::Usage(format!(
-                "limit {id} is for the same at the same times; to change it: icecore server limit remove {id}, then add it again"
+                "limit {id} applies to the same node or network at the same times; to change it: icecore server limit remove {id}, then add it again"
             )));
         }
         let added = self.catalog.add_limit(self.by(who), new)?;

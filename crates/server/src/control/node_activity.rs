@@ -98,7 +98,7 @@ impl Control {
             seen.iter().map(|(node, seen)| (&**node, seen.address.to_string(), seen.at)).collect();
         match self.catalog.nodes_seen(&rows) {
             Ok(()) => self.activity.are_written(&seen),
-            Err(error) => tracing::warn!(%error, "cannot note which nodes were seen"),
+            Err(error) => tracing::warn!(%error, "cannot write when nodes were last seen"),
         }
     }
 

@@ -75,7 +75,7 @@ impl Control {
         let by = By { who: SERVER, now_secs: self.now_secs() };
         let detail = format!("version {}", env!("CARGO_PKG_VERSION"));
         self.catalog.audit_note(by, "server.start", "", &detail)?;
-        tracing::info!(lost_jobs = lost, "the catalog is open");
+        tracing::info!(lost_jobs = lost, "catalog opened");
         self.load_limits()
     }
 
@@ -175,7 +175,7 @@ fn kept_names(folder: &Folder, given: &[String]) -> Result<Vec<String>> {
             continue;
         }
         if !pki::certificate_authority::is_name(&name) {
-            return Err(Error::Usage(format!("'{name}' is no host name and no address")));
+            return Err(Error::Usage(format!("'{name}' is not a host name or address")));
         }
         names.push(name);
     }

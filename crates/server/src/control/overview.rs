@@ -54,7 +54,7 @@ impl Control {
     pub fn revoke_node(&self, who: &str, name: &Name) -> Result<()> {
         self.catalog.revoke_node(self.by(who), name)?;
         self.revocations.revoke_node(name.as_str());
-        tracing::info!(node = %name, "revoked: what it has running ends");
+        tracing::info!(node = %name, "revoked; its sessions are closed");
         self.wait_for_the_end_of(name);
         self.remove_stale_keys();
         Ok(())
@@ -76,7 +76,7 @@ impl Control {
     pub fn remove_node(&self, who: &str, name: &Name) -> Result<()> {
         self.catalog.remove_node(self.by(who), name)?;
         self.revocations.revoke_node(name.as_str());
-        tracing::info!(node = %name, "removed: what it has running ends");
+        tracing::info!(node = %name, "removed; its sessions are closed");
         self.wait_for_the_end_of(name);
         self.remove_stale_keys();
         Ok(())

@@ -22,7 +22,7 @@ impl RefusalLog {
     pub(crate) fn refused(&self, what: &str, why: &dyn std::fmt::Display, from: Option<IpAddr>) {
         let (is_told, untold) = self.count(Instant::now());
         if untold > 0 {
-            tracing::warn!(count = untold, "more were refused than the log tells of");
+            tracing::warn!(count = untold, "more refusals than the log shows");
         }
         if is_told {
             let from = from.map_or_else(|| "a storage server".to_owned(), |ip| ip.to_string());

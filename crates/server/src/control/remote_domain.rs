@@ -297,7 +297,7 @@ impl RemoteDomain {
     }
 
     fn unexpected(&self, packet: &Packet) -> Error {
-        self.failed(format!("it answered with {}", packet.name()))
+        self.failed(format!("unexpected reply: {}", packet.name()))
     }
 
     fn failed(&self, why: impl ToString) -> Error {
@@ -309,11 +309,11 @@ impl RemoteDomain {
 /// The last number of a part of a list, whose numbers rise from `after` on; or why the list is not believed.
 fn checked(names: &[SnapshotName], after: u64, before: usize) -> std::result::Result<u64, String> {
     if before + names.len() > SNAPSHOTS_LISTED_MAX {
-        return Err(format!("it tells of more than {SNAPSHOTS_LISTED_MAX} snapshots"));
+        return Err(format!("it lists more than {SNAPSHOTS_LISTED_MAX} snapshots"));
     }
     names.iter().try_fold(after, |last, name| match name.sequence > last {
         true => Ok(name.sequence),
-        false => Err("its list of snapshots does not rise".to_owned()),
+        false => Err("its list of snapshots is not in order".to_owned()),
     })
 }
 

@@ -20,7 +20,7 @@ impl MasterKey {
     /// # Errors
     /// [`Error::Usage`] when it holds none.
     pub fn from_text(text: &str) -> Result<Self> {
-        let bad = || Error::Usage("master.key holds no key of 64 hex digits".to_owned());
+        let bad = || Error::Usage("master.key does not contain 64 hex digits".to_owned());
         let bytes = Zeroizing::new(HEXLOWER.decode(text.as_bytes()).map_err(|_| bad())?);
         Ok(Self(RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| bad())?))
     }

@@ -131,8 +131,9 @@ impl Control {
         let facts = pki::inspect(&peer.certificate)?;
         let known = self.catalog.certificate(Holder::StorageServer, &facts.serial)?;
         let known = known.filter(|it| facts.common_name == format!("{PREFIX}{}", it.holder));
-        let known = known
-            .ok_or_else(|| refused("this certificate is of no storage server".to_owned(), ""))?;
+        let known = known.ok_or_else(|| {
+            refused("this certificate does not belong to a storage server".to_owned(), "")
+        })?;
         let (name, now_secs) = (known.holder.clone(), self.now_secs());
         if known.revoked {
             let message = format!("the storage server '{name}' is revoked");
@@ -140,7 +141,7 @@ impl Control {
         }
         if known.not_after.min(facts.not_after_secs) <= now_secs {
             return Err(refused(
-                format!("the certificate of '{name}' has ended"),
+                format!("the certificate of '{name}' has expired"),
                 &enroll_again(&name),
             ));
         }
@@ -158,9 +159,9 @@ impl Control {
     fn storage_server_has_forked(&self, storage: &Name, serial: &str) -> Error {
         self.revocations.revoke_node(&format!("{PREFIX}{storage}"));
         self.drop_storage_server(storage);
-        tracing::error!(%storage, serial, "ALARM: two machines show certificates of one storage server; both are stopped");
+        tracing::error!(%storage, serial, "ALARM: two machines show certificates of one storage server; both were stopped");
         let message = format!(
-            "another machine has shown the certificates of the storage server '{storage}': both are stopped"
+            "another machine has shown the certificates of the storage server '{storage}': both were stopped"
         );
         refused(message, &enroll_again(storage))
     }
@@ -251,7 +252,7 @@ impl Control {
         let domain = super::access_control::parse(&access.domain)?;
         if !self.lies_on(storage, &domain)? {
             let message = format!("the domain '{domain}' does not lie on this storage server");
-            return Err(refused(message, "Where it lies: icecore server domains"));
+            return Err(refused(message, "To see where it lies: icecore server domains"));
         }
         let (may_write, may_read, may_init) = (access.may_write, access.may_read, access.may_init);
         let key = access.key.map(|key| KeyId(key).to_string());

@@ -50,12 +50,12 @@ impl Control {
         if *self.certificate_expires.lock() - now_secs < RENEW_BEFORE_SECS
             && let Err(error) = self.renew_certificate()
         {
-            tracing::error!(%error, "the server's certificate cannot be renewed");
+            tracing::error!(%error, "cannot renew the server's certificate");
         }
         self.remove_stale_keys();
         if let Err(error) = self.catalog.give_up_commands(self.by(SERVER), now_secs - COMMAND_SECS)
         {
-            tracing::error!(%error, "old commands cannot be given up");
+            tracing::error!(%error, "cannot expire old commands");
         }
         self.delete_old_jobs(now_secs);
         self.lose_silent_storage_servers();
@@ -77,9 +77,9 @@ impl Control {
         match self.catalog.delete_old(self.by(SERVER), before) {
             Ok(rows) => {
                 self.deleting.done_at.store(now_secs, Ordering::Relaxed);
-                tracing::debug!(rows, "old jobs and commands are deleted");
+                tracing::debug!(rows, "deleted old jobs and commands");
             }
-            Err(error) => tracing::error!(%error, "old jobs cannot be deleted"),
+            Err(error) => tracing::error!(%error, "cannot delete old jobs"),
         }
     }
 }

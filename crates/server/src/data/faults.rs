@@ -10,7 +10,7 @@ use repository::Error;
 
 /// What to do when a node has too much at once.
 const TOO_MANY_HINT: &str =
-    "It is tried again by itself. What runs, on the server: icecore server sessions";
+    "The client retries automatically. What runs, on the server: icecore server sessions";
 
 /// The answer when the engine could not do something.
 pub(super) fn of_engine(error: &Error) -> Packet {
@@ -20,7 +20,7 @@ pub(super) fn of_engine(error: &Error) -> Packet {
         Error::Exists { .. } => fault(Code::Exists, &text, "", &[]),
         Error::KeysChanged => fault(Code::KeysChanged, &text, "", &[]),
         Error::InUse { .. } | Error::LeaseLost { .. } => {
-            fault(Code::InUse, &text, "Wait until it is done and try again.", &[])
+            fault(Code::InUse, &text, "Wait until it ends and try again.", &[])
         }
         Error::SnapshotMissing(id) => fault(Code::SnapshotMissing, &text, "", &id.0),
         Error::ObjectMissing(id) => fault(Code::ObjectMissing, &text, "", &id.0),
@@ -33,11 +33,11 @@ pub(super) fn of_engine(error: &Error) -> Packet {
         error if error.is_full() => fault(
             Code::NoSpace,
             &format!("the server's disk is full: {text}"),
-            "On the server: icecore forget and icecore reclaim give space back.",
+            "To free space, on the server: icecore forget and icecore reclaim",
             &[],
         ),
         Error::Storage(_) => {
-            fault(Code::Storage, &format!("the server's storage: {text}"), "", &[])
+            fault(Code::Storage, &format!("the server's storage failed: {text}"), "", &[])
         }
         _ => fault(Code::Failed, &text, "", &[]),
     }
@@ -51,7 +51,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Packet {
 
 /// The last words to who does not keep to the protocol.
 pub(super) fn of_protocol(error: &protocol::Error) -> Packet {
-    fault(Code::Protocol, &error.to_string(), "Use programs of the same version.", &[])
+    fault(Code::Protocol, &error.to_string(), "Use the same version of icecore on both sides.", &[])
 }
 
 /// The last words to who was revoked.
@@ -62,7 +62,7 @@ pub(super) fn revoked() -> Packet {
 
 /// The last words to a job that an administrator ended.
 pub(super) fn cancelled() -> Packet {
-    let hint = "What was stored is found by the next run.";
+    let hint = "The next run finds what was stored.";
     fault(Code::Cancelled, "an administrator cancelled this job", hint, &[])
 }
 
@@ -76,21 +76,21 @@ pub(super) fn withdrawn(node: &str, domain: &str) -> Packet {
 /// The last words to who came with a certificate that has ended since. There may be a newer one by now:
 /// it comes back with that by itself.
 pub(super) fn certificate_ended(node: &str) -> Packet {
-    let text = format!("the certificate of '{node}' has ended since this began");
+    let text = format!("the certificate of '{node}' has expired");
     let hint = format!(
-        "It is tried again with the next certificate; when there is none, on the server: icecore server token {node}"
+        "The client retries with its next certificate; if it has none, on the server: icecore server token {node}"
     );
     fault(Code::Busy, &text, &hint, &[])
 }
 
 /// The last words to who says nothing.
 pub(super) fn silent() -> Packet {
-    fault(Code::Busy, "nothing was heard from this node for too long", "", &[])
+    fault(Code::Busy, "the node was silent for too long", "", &[])
 }
 
 /// The last words of a server that stops.
 pub(super) fn shutting_down() -> Packet {
-    let hint = "What was begun goes on by itself when the server is back.";
+    let hint = "The job resumes automatically when the server is back.";
     fault(Code::ShuttingDown, "the server is shutting down", hint, &[])
 }
 
@@ -108,22 +108,22 @@ pub(super) fn too_many_sessions(node: &str) -> Packet {
 
 /// A session that is not, or no longer.
 pub(super) fn no_session() -> Packet {
-    let hint = "The job is begun again; what was stored is not sent twice.";
+    let hint = "The job starts again; what was stored is not sent twice.";
     fault(Code::NoSession, "the server has no such session", hint, &[])
 }
 
 /// A snapshot for a source that another node backs up.
 pub(super) fn source_of_another(node: &str) -> Packet {
-    let text = format!("the newest snapshot of this source is of the node '{node}'");
+    let text = format!("the newest snapshot of this source belongs to the node '{node}'");
     let hint = format!(
-        "Back up as this machine, without --node: icecore backup PATH. When '{node}' is gone, on the server: icecore server revoke {node}"
+        "Back up as this machine, without --node: icecore backup PATH. If '{node}' no longer exists, on the server: icecore server revoke {node}"
     );
     fault(Code::NotAllowed, &text, &hint, &[])
 }
 
 /// A tombstone that no full key of the domain has signed which is in use.
 pub(super) fn forget_unsigned() -> Packet {
-    let text = "what is to be forgotten is not signed by a full key of this domain";
+    let text = "the request to forget is not signed by a full key of this domain";
     let hint = "Use a full key that was not removed: icecore key list";
     fault(Code::NotAllowed, text, hint, &[])
 }

@@ -25,13 +25,15 @@ pub(super) fn accept(
     }
     let (head, signature) = Head::decode(record.clear).map_err(damaged)?;
     if Some(head.sequence) != number {
-        return Err(faults::not_allowed("the snapshot has another number than it was given"));
+        return Err(faults::not_allowed(
+            "the snapshot does not have the number that the server gave",
+        ));
     }
     if access.key.is_some_and(|key| key != head.writer.0) {
         return Err(faults::not_allowed("the snapshot is signed under the name of another node"));
     }
     if head.original.is_some() {
-        return Err(faults::not_allowed("tags are changed where the repository lies"));
+        return Err(faults::not_allowed("tags can be changed only on the server"));
     }
     let unsigned = manifest::unsigned(record.clear);
     let is_signed = is_signed(repository, &head, unsigned, &signature);

@@ -4,7 +4,8 @@ use crate::access_control::Refusal;
 
 pub(super) fn bytes<const N: usize>() -> Result<[u8; N], Refusal> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Refusal::new(format!("the server has no random bytes: {error}"), ""))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Refusal::new(format!("the server cannot get random bytes: {error}"), "")
+    })?;
     Ok(bytes)
 }

@@ -151,7 +151,8 @@ impl RequestHandler {
 
     fn hello(&mut self, oldest: u16, newest: u16) -> Answer {
         let version = common_version(oldest, newest).ok_or_else(|| {
-            let text = format!("this server does not speak versions {oldest} to {newest}");
+            let text =
+                format!("this server does not support protocol versions {oldest} to {newest}");
             fault(Code::Version, &text, "Use the same version of icecore on both sides.", &[])
         })?;
         self.version = version;
@@ -281,7 +282,9 @@ impl RequestHandler {
     fn init(&mut self, config: &PathBytes, keys: &Keys) -> Answer {
         let Some((access, _)) = self.open.take() else { return Err(faults::no_session()) };
         if !access.may_init {
-            return Err(faults::not_allowed("this node may not make the repository of its domain"));
+            return Err(faults::not_allowed(
+                "this node may not create the repository of its domain",
+            ));
         }
         let config = Config::decode(&config.0).map_err(|reason| {
             faults::of_engine(&repository::Error::damaged("the settings", reason))

@@ -175,7 +175,7 @@ impl Session {
             if engine.promised_objects() + ids.len()
                 > PROMISES_MAX.min(NODE_PROMISES_MAX - of_others)
             {
-                return Ok(faults::not_allowed("too much was promised and not stored"));
+                return Ok(faults::not_allowed("too many objects were promised and not stored"));
             }
             if let Some((_, said)) = stream.claims.iter().find(|(other, _)| *other == request) {
                 return Ok(said.clone());

@@ -40,12 +40,12 @@ impl QueryLimiter {
         let rests = self.failed_at.lock().is_some_and(|at| at.elapsed() < REST);
         if rests {
             return Err(ControlServerError::Unreachable(
-                "it gave no answer a moment ago".to_owned(),
+                "it did not answer a moment ago".to_owned(),
             ));
         }
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(ControlServerError::Unreachable("too much is asked at once".to_owned()));
+            return Err(ControlServerError::Unreachable("too many requests at once".to_owned()));
         }
         Ok(QueryPermit(self))
     }

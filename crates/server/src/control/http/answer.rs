@@ -54,7 +54,7 @@ impl From<Error> for Failed {
             }
             Error::Catalog(CatalogError::Token(_)) => {
                 Self::new(Status::FORBIDDEN, Code::NotAllowed, message)
-                    .hint("Make a new one on the server: icecore server token NODE")
+                    .hint("Create a new one on the server: icecore server token NODE")
             }
             Error::Refused(refusal) => {
                 let failed = Self::new(Status::FORBIDDEN, Code::NotAllowed, message);
@@ -75,9 +75,9 @@ impl From<Error> for Failed {
                 Self::new(Status::CONFLICT, Code::InUse, message).hint("Try again later.")
             }
             Error::Busy(_) => Self::new(Status::CONFLICT, Code::InUse, message)
-                .hint("Try again in a minute. If it stays so, look whether its storage server answers: icecore server storage-servers"),
+                .hint("Try again in a minute. If that does not help, check its storage server: icecore server storage-servers"),
             Error::StorageServer { .. } => Self::new(Status::BAD_GATEWAY, Code::Unreachable, message)
-                .hint("Look whether it runs: icecore server storage-servers"),
+                .hint("Check whether it runs: icecore server storage-servers"),
             other => Self::of_server(&other),
         }
     }
@@ -104,7 +104,7 @@ impl Failed {
         let (code, message) = if is_full {
             (Code::NoSpace, "the disk of the server is full")
         } else {
-            (Code::Failed, "the server could not do it")
+            (Code::Failed, "the server failed to carry out the request")
         };
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
             .hint("The server's log says why.")
@@ -122,7 +122,7 @@ pub(crate) async fn work<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(move || work(&control)).await;
     let done = done.map_err(|_| {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Failed::new(status, Code::Failed, "the server met a bug of its own")
+        Failed::new(status, Code::Failed, "internal error of the server")
     })?;
     Ok(axum::Json(done?))
 }

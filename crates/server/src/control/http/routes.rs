@@ -21,12 +21,12 @@ pub fn router(control: Arc<Control>) -> Router {
     Router::new()
         .nest(api::BASE, routes())
         .fallback(async || {
-            Failed::new(StatusCode::NOT_FOUND, Code::Usage, "there is nothing at this path")
-                .hint("What there is: GET /api/v1/openapi.json")
+            Failed::new(StatusCode::NOT_FOUND, Code::Usage, "no such path")
+                .hint("All paths: GET /api/v1/openapi.json")
         })
         .method_not_allowed_fallback(async || {
             let status = StatusCode::METHOD_NOT_ALLOWED;
-            Failed::new(status, Code::Usage, "this path does not take this method")
+            Failed::new(status, Code::Usage, "method not allowed for this path")
         })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(control)

@@ -37,7 +37,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
         // A router that was mounted without it lets nobody in.
         parts.extensions.get::<Self>().cloned().ok_or_else(|| {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            Failed::new(status, Code::Failed, "the server does not know who calls")
+            Failed::new(status, Code::Failed, "the caller is unknown")
         })
     }
 }
@@ -66,11 +66,11 @@ impl FromRequestParts<Arc<Control>> for Admin {
             Some(_) => {
                 control.attempts.check(caller.address)?;
                 control.attempts.failed(caller.address);
-                let why = "it is not this server's";
+                let why = "it is not the token of this server";
                 control.refusals.refused("an administrator's token", &why, Some(caller.address));
                 Err(no_admin("the administrator's token is wrong"))
             }
-            None => Err(no_admin("this is for the administrator")),
+            None => Err(no_admin("administrator only")),
         }
     }
 }
@@ -78,7 +78,7 @@ impl FromRequestParts<Arc<Control>> for Admin {
 fn no_admin(message: &str) -> Failed {
     let status = StatusCode::UNAUTHORIZED;
     Failed::new(status, Code::NotAllowed, message)
-        .hint("Set ICECORE_ADMIN_TOKEN to what the file admin-token of the server holds.")
+        .hint("Set ICECORE_ADMIN_TOKEN to the contents of the server's file admin-token.")
 }
 
 /// A storage server that was let in.
@@ -91,7 +91,7 @@ impl FromRequestParts<Arc<Control>> for FromStorageServer {
         let caller = Caller::from_request_parts(parts, control).await?;
         let peer = caller.peer.ok_or_else(|| {
             let status = StatusCode::UNAUTHORIZED;
-            let message = "this is for storage servers, by their certificates";
+            let message = "storage servers only, with their certificate";
             Failed::new(status, Code::NotAllowed, message)
                 .hint("Enroll the machine first: icecore storage enroll URL TOKEN")
         })?;
@@ -112,7 +112,7 @@ impl FromRequestParts<Arc<Control>> for FromNode {
         let caller = Caller::from_request_parts(parts, control).await?;
         let peer = caller.peer.ok_or_else(|| {
             let status = StatusCode::UNAUTHORIZED;
-            Failed::new(status, Code::NotAllowed, "this is for nodes, by their certificates")
+            Failed::new(status, Code::NotAllowed, "nodes only, with their certificate")
                 .hint("Enroll the machine first: icecore agent enroll URL TOKEN")
         })?;
         let control = control.clone();

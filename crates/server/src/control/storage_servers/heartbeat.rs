@@ -197,7 +197,7 @@ impl Control {
         let id = known.id;
         match self.catalog.resume_job(id) {
             Ok(()) => self.jobs.goes_on(known),
-            Err(error) => tracing::error!(%error, job = id, "a job that goes on is not noted"),
+            Err(error) => tracing::error!(%error, job = id, "cannot write a resumed job"),
         }
         Some(id)
     }

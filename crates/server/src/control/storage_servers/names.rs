@@ -14,7 +14,7 @@ impl Control {
     /// The names as they come into the certificate of `storage`.
     pub(super) fn checked_names(&self, storage: &Name, names: &[String]) -> Result<Vec<String>> {
         if names.is_empty() || names.len() > NAMES_MAX {
-            return Err(Error::Usage(format!("a storage server has 1 to {NAMES_MAX} names")));
+            return Err(Error::Usage(format!("a storage server needs 1 to {NAMES_MAX} names")));
         }
         let names: Vec<String> = names.iter().map(|name| plain(name)).collect::<Result<_>>()?;
         self.lead_to_one_machine(&names)?;
@@ -35,7 +35,7 @@ impl Control {
         }
         let Some(name) = names.iter().find(|name| is_anybodys(name)) else { return Ok(()) };
         let message = format!(
-            "'{name}' means a different machine to everybody who calls it: no storage server can have this name"
+            "'{name}' means a different machine to every caller: a storage server cannot have this name"
         );
         let hint = "Enroll the storage server under the name by which all nodes and this server reach it: --name disk-1.example.com";
         Err(Error::Unfit { message, hint: hint.to_owned() })
@@ -67,7 +67,7 @@ fn plain(name: &str) -> Result<String> {
         return Ok(name);
     }
     let shown: String = name.chars().take(80).collect();
-    Err(Error::Usage(format!("'{}' is no host name or address", shown.escape_default())))
+    Err(Error::Usage(format!("'{}' is not a host name or address", shown.escape_default())))
 }
 
 /// Who is called by these is on the caller's own machine.
