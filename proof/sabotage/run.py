@@ -325,7 +325,7 @@ SABOTAGES = {
         "            self.repository.storage.remove(&container::name(",
         test("client", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
     "lease before parts of the dead are removed": (
-        "crates/repository/src/reclaim/mod.rs",
+        "crates/repository/src/reclaim.rs",
         "            lease.verify()?;\n            repository.storage.remove(&name)?;",
         "            let _ = lease;\n            repository.storage.remove(&name)?;",
         test("client", "what_others_did_not_finish")),

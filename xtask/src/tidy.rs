@@ -6,6 +6,10 @@ use crate::{files, source};
 const FILE_LINES_MAX: usize = 600;
 /// Lines of a function.
 const FUNCTION_LINES_MAX: usize = 70;
+/// Columns of a line of a source. `rustfmt` keeps code at 100; comments and what it cannot break may take more.
+const SOURCE_COLUMNS_MAX: usize = 120;
+/// Columns of a line of a document, except in tables, code and links.
+const DOCUMENT_COLUMNS_MAX: usize = 160;
 /// Functions that are longer for now: `path name`, one a line. The list may only shrink.
 const EXCEPTIONS: &str = "xtask/long-functions.txt";
 /// Lower this when the list shrinks; never raise it.
@@ -18,6 +22,9 @@ pub(crate) fn problems() -> Vec<String> {
     let documents = files::with_extension("md");
     let mut problems = Vec::new();
     problems.extend(sources.iter().flat_map(|(path, text)| in_source(path, text)));
+    let narrow = sources.iter().chain(&scripts);
+    problems.extend(narrow.flat_map(|(path, text)| wide_source_lines(path, text)));
+    problems.extend(documents.iter().flat_map(|(path, text)| wide_document_lines(path, text)));
     problems.extend(long_functions(&sources));
     problems.extend(documents.iter().flat_map(|(path, text)| in_document(path, text)));
     problems.extend(documents.iter().flat_map(|(path, text)| missing_paths(path, text)));
@@ -25,7 +32,44 @@ pub(crate) fn problems() -> Vec<String> {
     problems.extend(missing_tests(&with_tests, &documents));
     problems.extend(unexplained_libraries());
     problems.extend(files::all().iter().flat_map(|path| machine_paths(path)));
+    problems.extend(files::all().iter().filter_map(|path| module_file(path)));
     problems
+}
+
+/// Lines of a source that are too wide. A line with a string is as wide as its string.
+fn wide_source_lines(path: &str, text: &str) -> Vec<String> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.contains(['"', '`']));
+    wide(path, lines, SOURCE_COLUMNS_MAX)
+}
+
+/// Lines of a document that are too wide: prose, outside of tables and code.
+fn wide_document_lines(path: &str, text: &str) -> Vec<String> {
+    let mut fenced = false;
+    let lines = text.lines().enumerate().filter(|(_, line)| {
+        let line = line.trim_start();
+        fenced ^= line.starts_with("```");
+        !fenced && !line.starts_with(['|', '`']) && !line.contains("](")
+    });
+    let lines: Vec<_> = lines.collect();
+    wide(path, lines.into_iter(), DOCUMENT_COLUMNS_MAX)
+}
+
+fn wide<'a>(
+    path: &str,
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    columns_max: usize,
+) -> Vec<String> {
+    let wide = lines.filter(|(_, line)| line.chars().count() > columns_max);
+    let number = wide.map(|(at, _)| at + 1);
+    number.map(|line| format!("{path}:{line} is wider than {columns_max} columns")).collect()
+}
+
+/// A module is `name.rs`, with its parts in `name/`. Only what the tests of a crate share is in `tests/name/mod.rs`:
+/// `tests/name.rs` would be a test of its own.
+fn module_file(path: &str) -> Option<String> {
+    let folder = path.strip_suffix("/mod.rs")?;
+    let is_of_tests = folder.rsplit_once('/').is_some_and(|(parent, _)| parent.ends_with("/tests"));
+    (!is_of_tests).then(|| format!("{path}: a module is {folder}.rs"))
 }
 
 fn in_source(path: &str, text: &str) -> Vec<String> {
@@ -267,6 +311,24 @@ mod tests {
             missing_paths("docs/a.md", "`crates/ids` [x](../README.md#top) `index/state`").len(),
             0
         );
+    }
+
+    #[test]
+    fn wide_lines_are_found() {
+        let (wide, narrow) = ("x ".repeat(61), "x ".repeat(60));
+        assert_eq!(wide_source_lines("a.rs", &format!("// {narrow}\n// {wide}\n")).len(), 2);
+        assert_eq!(wide_source_lines("a.rs", &format!("{narrow}\nf(\"{wide}\")\n")).len(), 0);
+        let wide = wide.repeat(2);
+        let text = format!("{wide}\n\n| {wide} |\n\n```\n{wide}\n```\nsee [{wide}](x)\n");
+        assert_eq!(wide_document_lines("a.md", &text), ["a.md:1 is wider than 160 columns"]);
+    }
+
+    #[test]
+    fn modules_have_one_style() {
+        assert!(module_file("crates/a/src/b/mod.rs").is_some());
+        assert!(module_file("crates/a/tests/it/b/mod.rs").is_some());
+        assert!(module_file("crates/a/src/b.rs").is_none());
+        assert!(module_file("crates/a/tests/b/mod.rs").is_none());
     }
 
     #[test]

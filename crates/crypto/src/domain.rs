@@ -41,8 +41,8 @@ impl DomainSecret {
     }
 }
 
-/// How much the sizes of chunks may reveal; fixed when a repository is created. Every slot holds it, so that an operator
-/// of the storage cannot lower it in the repository's settings.
+/// How much the sizes of chunks may reveal; fixed when a repository is created. Every slot holds it, so that an
+/// operator of the storage cannot lower it in the repository's settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Privacy {
@@ -86,7 +86,8 @@ impl KeyMaterial {
         Self { domain, epochs, repository, privacy }
     }
 
-    /// The same secrets with another privacy level. Only for a new repository: a later change would move all cut points.
+    /// The same secrets with another privacy level. Only for a new repository: a later change would move all cut
+    /// points.
     pub fn with_privacy(self, privacy: Privacy) -> Self {
         Self { privacy, ..self }
     }

@@ -170,9 +170,9 @@ impl KeyList {
         Self { version: self.version.saturating_add(1), made_secs, ..self }
     }
 
-    /// The bytes of the file, signed by the root key. The secret of its epoch is delivered to each key that is in use, can
-    /// read, cannot compute the secret, was made in an earlier epoch, and whose certified slot is among `slots`. A
-    /// forged slot, or that of a removed key, gets nothing.
+    /// The bytes of the file, signed by the root key. The secret of its epoch is delivered to each key that is in
+    /// use, can read, cannot compute the secret, was made in an earlier epoch, and whose certified slot is among
+    /// `slots`. A forged slot, or that of a removed key, gets nothing.
     ///
     /// # Errors
     /// [`Error::Damaged`] when a certified delivery key is not a valid public key.

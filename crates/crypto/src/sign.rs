@@ -58,8 +58,8 @@ impl VerifyKey {
     }
 }
 
-/// Verifies the certificates in key slots; stored in the repository's settings. It has its own type, so that the key of a
-/// writer is never used as the root of trust.
+/// Verifies the certificates in key slots; stored in the repository's settings. It has its own type, so that the key
+/// of a writer is never used as the root of trust.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RootVerifyKey(pub VerifyKey);
 

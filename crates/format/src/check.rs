@@ -1,5 +1,5 @@
-//! Checks before writing that a reader will accept the result: entries before they go into a leaf, so that an invalid one
-//! does not cost the others; pages before they are stored. [`crate::record::Header::encode`] checks records.
+//! Checks before writing that a reader will accept the result: entries before they go into a leaf, so that an invalid
+//! one does not cost the others; pages before they are stored. [`crate::record::Header::encode`] checks records.
 
 use crate::entry::{Attributes, Content, Entry, Segment, Time, is_clean_path};
 use crate::leaf::{LeafReader, are_runs, content_fits};

@@ -1,12 +1,13 @@
-//! The manifest turns a root page into a snapshot. Its head is the signed clear part of a record; its body (names, times,
-//! report) is sealed.
+//! The manifest turns a root page into a snapshot. Its head is the signed clear part of a record; its body (names,
+//! times, report) is sealed.
 
 use crate::limits::{MANIFEST_EXTENSION_MAX, TREE_LEVELS_MAX};
 use crate::wire::Reader;
 use crate::{Error, Result};
 use ids::{KeyId, ObjectId, SnapshotId};
 
-/// A signed message begins with its kind and the repository, so that a signature of one kind is never valid for another.
+/// A signed message begins with its kind and the repository, so that a signature of one kind is never valid for
+/// another.
 pub const MANIFEST_CONTEXT: &[u8] = b"icecore 2026 manifest v2";
 /// The same for tombstones.
 pub const TOMBSTONE_CONTEXT: &[u8] = b"icecore 2026 tombstone v1";
@@ -26,7 +27,8 @@ const KNOWN_FLAGS: u32 = PARTIAL | REWRITTEN;
 /// Flags that a reader must know; it may ignore those of the upper half.
 const FLAGS_TO_KNOW: u32 = 0xffff;
 
-/// The clear part of a snapshot: enough to find the objects that it keeps, and to notice a missing snapshot in its chain.
+/// The clear part of a snapshot: enough to find the objects that it keeps, and to notice a missing snapshot in its
+/// chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// Number in the repository, rising; never used twice.

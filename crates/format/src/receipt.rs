@@ -1,5 +1,5 @@
-//! The receipt: the server's signed statement of when it received a snapshot, and from which node. It follows the manifest,
-//! as the clear part of its own record.
+//! The receipt: the server's signed statement of when it received a snapshot, and from which node. It follows the
+//! manifest, as the clear part of its own record.
 
 use crate::manifest::Head;
 use crate::record::{Codec, Header, RecordKind, SealedRecord};
@@ -63,8 +63,8 @@ impl Receipt {
         out
     }
 
-    /// Whether it is of the snapshot `id` with this `head`. What was made anew keeps that of its original, which has the
-    /// same source, tree and time.
+    /// Whether it is of the snapshot `id` with this `head`. What was made anew keeps that of its original, which has
+    /// the same source, tree and time.
     pub fn matches(&self, id: SnapshotId, head: &Head) -> bool {
         let id = head.original.map_or(id, |(id, _)| id);
         let of = (self.source, self.root, self.time_secs);

@@ -40,8 +40,8 @@ macro_rules! byte_id {
 }
 
 byte_id!(
-    /// Id of a chunk or page: a keyed hash of its type and plaintext. With 24 bytes a collision costs 2^95 work, even for a
-    /// holder of the key. The last bit tells pages from chunks.
+    /// Id of a chunk or page: a keyed hash of its type and plaintext. With 24 bytes a collision costs 2^95 work, even
+    /// for a holder of the key. The last bit tells pages from chunks.
     ObjectId, 24
 );
 impl ObjectId {

@@ -1,7 +1,8 @@
 //! Containers, chunk index, lease, snapshots, reclaim and scrub over a small [`storage::Storage`].
 //!
-//! The engine moves sealed records and reads only their clear parts; it has no dependency that could decrypt. Order of every commit: containers durable, then the index, then the
-//! snapshot. Start reading at [`Repository`], then `session`.
+//! The engine moves sealed records and reads only their clear parts; it has no dependency that could decrypt. Order
+//! of every commit: containers durable, then the index, then the snapshot. Start reading at [`Repository`], then
+//! `session`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -6,8 +6,8 @@ use crate::{Repository, Result, container};
 use ids::ContainerNo;
 
 impl Repository {
-    /// All snapshots. On a network file system the listing may be stale: a snapshot that another machine just created is
-    /// missing, or a forgotten one is listed and cannot be read.
+    /// All snapshots. On a network file system the listing may be stale: a snapshot that another machine just created
+    /// is missing, or a forgotten one is listed and cannot be read.
     pub fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
         Ok(snapshots::parse_all(&self.storage.list(snapshots::DIRECTORY)?))
     }

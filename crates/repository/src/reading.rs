@@ -32,7 +32,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Heals the record at `location` with the parity of its container; `false` when that was not possible or not needed.
+    /// Heals the record at `location` with the parity of its container; `false` when that was not possible or not
+    /// needed.
     pub fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
         if self.healed.lock().get(&location) == Some(&false) {
             return false;

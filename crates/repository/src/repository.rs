@@ -147,7 +147,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Takes the lease to store data, reads what other processes changed, and completes or removes what a killed one left.
+    /// Takes the lease to store data, reads what other processes changed, and completes or removes what a killed one
+    /// left.
     pub fn lease(&self, holder: &str) -> Result<Arc<Lease>> {
         self.lease_for(holder, LeasePurpose::Store)
     }
@@ -205,8 +206,8 @@ impl Repository {
         self.next_container.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Finishes containers at `bytes` instead of [`container::TARGET_BYTES`], and syncs them without a thread. For tests:
-    /// little data then makes many containers, always in the same order.
+    /// Finishes containers at `bytes` instead of [`container::TARGET_BYTES`], and syncs them without a thread. For
+    /// tests: little data then makes many containers, always in the same order.
     pub fn make_containers_small(&self, bytes: u64) {
         self.container_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -230,8 +231,8 @@ impl Repository {
         snapshots::read(&*self.storage, name)
     }
 
-    /// Forgets snapshots: durably writes the record `tombstone`, so that a rebuild does not bring them back, then removes
-    /// them. `session_record` belongs to the session that sealed the tombstone.
+    /// Forgets snapshots: durably writes the record `tombstone`, so that a rebuild does not bring them back, then
+    /// removes them. `session_record` belongs to the session that sealed the tombstone.
     pub fn forget(
         &self,
         lease: &Lease,

@@ -117,9 +117,9 @@ impl Session {
         self.store(record.kind, &record.ids, &[&record.associated, &record.sealed, &sum])
     }
 
-    /// Appends the bytes of a record that a node sent. It must be whole, belong to this session and hold objects. Ids that
-    /// were not claimed are claimed now. An object that is stored already keeps its location, so a node cannot replace
-    /// it by another.
+    /// Appends the bytes of a record that a node sent. It must be whole, belong to this session and hold objects. Ids
+    /// that were not claimed are claimed now. An object that is stored already keeps its location, so a node cannot
+    /// replace it by another.
     pub fn append_bytes(&self, bytes: &[u8]) -> Result<()> {
         let foreign = |reason| Error::damaged("a record that was sent", reason);
         let record = verify(bytes).map_err(foreign)?;

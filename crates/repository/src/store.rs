@@ -52,8 +52,8 @@ pub trait Store: Send + Sync {
     /// The locations of the records that hold `ids`; `None` for an unknown id.
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>>;
 
-    /// Announces that the record at `location` will be read soon, in the order of the calls. A remote repository requests
-    /// it now, and blocks when too many requests are under way.
+    /// Announces that the record at `location` will be read soon, in the order of the calls. A remote repository
+    /// requests it now, and blocks when too many requests are under way.
     fn prefetch(&self, _location: RecordLocation) -> Result<()> {
         Ok(())
     }

@@ -148,8 +148,8 @@ fn retain_parts(bytes: &mut Vec<u8>, lengths: &[usize], keep: &[bool]) {
 /// How hard to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// By the result: fast where that compresses nearly as well (source code, data that does not compress), harder where
-    /// that pays (text, logs, dumps).
+    /// By the result: fast where that compresses nearly as well (source code, data that does not compress), harder
+    /// where that pays (text, logs, dumps).
     Auto,
     /// A level of Zstandard, from -7 to 19.
     Fixed(i32),
@@ -218,8 +218,8 @@ impl BlockCompressor {
         Ok(Self { quick, strong, harder: None, step: 0 })
     }
 
-    /// Sets how much bytes cost compared with time: from 0, at which only the data decides, to [`AUTO_STEP_MAX`]. Has an
-    /// effect only with [`Level::Auto`].
+    /// Sets how much bytes cost compared with time: from 0, at which only the data decides, to [`AUTO_STEP_MAX`]. Has
+    /// an effect only with [`Level::Auto`].
     pub fn set_auto_step(&mut self, step: u8) -> Result<()> {
         let step = if self.strong.is_some() { step.min(AUTO_STEP_MAX) } else { 0 };
         if step == self.step {

@@ -136,8 +136,8 @@ impl Sealer {
         crate::open::unseal(&self.key, &header, &record.associated, &mut sealed, unpacker)
     }
 
-    /// Opens `record` again and compares the id of each chunk with `name`: finds errors of the memory or of the compressor
-    /// before the record is stored.
+    /// Opens `record` again and compares the id of each chunk with `name`: finds errors of the memory or of the
+    /// compressor before the record is stored.
     pub fn verify(
         &self,
         record: &SealedRecord,

@@ -44,8 +44,8 @@ pub struct Builder<S> {
 }
 
 impl<S: PageSink> Builder<S> {
-    /// A builder that ends pages by `cut_key`, a secret of the domain: without it the boundaries of pages reveal nothing
-    /// about names.
+    /// A builder that ends pages by `cut_key`, a secret of the domain: without it the boundaries of pages reveal
+    /// nothing about names.
     pub fn new(sink: S, cut_key: u64) -> Self {
         let (leaf, first, levels) = (LeafBuilder::default(), Vec::new(), Vec::new());
         Self { sink, cut_key, leaf, first, sums: Sums::EMPTY, levels }

@@ -235,8 +235,8 @@ impl<'a, 'r> Copier<'a, 'r> {
         Ok(self.snapshots.as_ref().is_some_and(|snapshots| snapshots.contains(&id)))
     }
 
-    /// Whether the session record is there that opens a record. Where loss is accepted, that of a snapshot file will do, and
-    /// what nobody can open is left out; else it is a doubt, as soon as the record is copied.
+    /// Whether the session record is there that opens a record. Where loss is accepted, that of a snapshot file will
+    /// do, and what nobody can open is left out; else it is a doubt, as soon as the record is copied.
     fn is_openable(&mut self, record: &Record<'_>) -> Result<bool> {
         let session = record.header.session;
         if !self.live.accepts_loss || self.session_records.contains_key(&session) {

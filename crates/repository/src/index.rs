@@ -55,7 +55,8 @@ impl Index {
         Ok(None)
     }
 
-    /// The locations of `ids`, in their order. Reads each page of the index at most once: for many ids that mostly exist.
+    /// The locations of `ids`, in their order. Reads each page of the index at most once: for many ids that mostly
+    /// exist.
     pub fn find_many(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
         let mut order: Vec<u32> = (0..ids.len() as u32).collect();
         order.sort_unstable_by_key(|at| ids[*at as usize]);
