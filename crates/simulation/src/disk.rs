@@ -1,8 +1,8 @@
-//! A disk with the promises of POSIX and no more: what was not synced may be lost, as a whole, in
-//! parts of 512 bytes, or not at all; a name is durable when its directory was synced.
+//! A simulated disk with the guarantees of POSIX and no more: after a power cut, data that was not synced is lost, kept,
+//! or kept in some sectors of 512 bytes; a name is durable when its directory was synced.
 //!
-//! `content` is what one file holds, `names` which names there are, `faults` what goes wrong when,
-//! `storage` how the engine sees it.
+//! `content` holds the bytes of a file, `names` the directory tree, `faults` what fails and when; `storage` is the
+//! interface to the engine.
 
 mod content;
 mod corruption;
@@ -29,12 +29,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub type Process = u32;
 /// Number of a file, whatever its name.
 type FileNo = usize;
-/// A sync that is left out, as if nobody had written it: a test shows that it is needed.
+/// A sync of the engine that does nothing: a test must then fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SkippedSync {
     /// `sync` or `sync directory`.
     pub verb: &'static str,
-    /// Name of the file or directory; with a star at the end all that begin so.
+    /// Name of the file or directory; with `*` at the end, a prefix.
     pub names: &'static str,
 }
 
@@ -48,10 +48,10 @@ impl SkippedSync {
     }
 }
 
-/// A file that was taken away.
+/// A file that was hidden.
 pub struct HiddenFile(FileNo);
 
-/// What runs beside an operation, before it.
+/// A task that runs before each operation of other tasks.
 type Interleaved = Box<dyn FnMut() + Send>;
 
 /// A disk and the processes that use it.
@@ -77,19 +77,19 @@ struct State {
     next_process: Process,
     faults: Faults,
     operations: u64,
-    /// Sum over all operations so far.
+    /// Hash over all operations so far.
     trace: [u8; 16],
     log: Option<Vec<String>>,
     skipped_sync: Option<SkippedSync>,
-    /// What happens to the write under way.
+    /// The fault of the current write.
     write_fault: Option<Fault>,
-    /// The write under way takes not all.
+    /// Whether the current write is short.
     is_short: bool,
     stale: Stale,
     free_bytes: u64,
 }
 
-/// Lists that show the past, as a network file system may have them in its cache.
+/// Stale directory listings, as from the cache of a network file system.
 #[derive(Clone, Copy, Default)]
 struct Stale {
     /// Whether it is a network file system.
@@ -99,13 +99,13 @@ struct Stale {
     has_happened: bool,
 }
 
-/// Free bytes of a disk with room for everything.
+/// Free bytes of a disk that never gets full.
 pub const AMPLE_BYTES: u64 = 1 << 40;
-/// While lists are stale, one of so many is not.
+/// While listings are stale, one in so many is current.
 const CURRENT_ONE_IN: u64 = 3;
 
 impl Disk {
-    /// An empty disk. With `logged` it writes down what was asked of it.
+    /// An empty disk. With `logged` it records every operation.
     pub fn new(random: Random, logged: bool) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
@@ -130,7 +130,7 @@ impl Disk {
         })
     }
 
-    /// What lies on this disk on another one, on which things go otherwise. Nobody uses it yet.
+    /// A copy of the disk with its state of unsynced data, and other random numbers.
     pub fn copy(&self, random: Random) -> Arc<Self> {
         let copy = Self::new(random, false);
         let (state, mut new) = (self.state.lock(), copy.state.lock());
@@ -141,8 +141,8 @@ impl Disk {
         copy
     }
 
-    /// All files of this disk on another one, copied at this moment and durable there, as `cp` and `sync` do while
-    /// nobody writes, or a snapshot of the volume while somebody does.
+    /// A copy of the files as they are now, durable on the new disk: like `cp` and `sync` while no process writes, or a
+    /// volume snapshot while one does.
     pub fn copy_of_files(&self, random: Random) -> Arc<Self> {
         let copy = Self::new(random, false);
         let (state, mut new) = (self.state.lock(), copy.state.lock());
@@ -155,7 +155,7 @@ impl Disk {
         copy
     }
 
-    /// What was asked of `old` so far belongs to what happens here.
+    /// Continues the log, the trace and the count of operations of `old`.
     pub fn continue_log_of(&self, old: &Self) {
         let (mut state, old) = (self.state.lock(), old.state.lock());
         state.operations = old.operations;
@@ -177,7 +177,7 @@ impl Disk {
         self.state.lock().alive.contains(&process)
     }
 
-    /// Makes a network file system of it.
+    /// Turns the disk into a network file system, whose listings can be stale.
     pub fn make_network_file_system(&self) {
         let mut state = self.state.lock();
         state.stale.is_possible = true;
@@ -189,25 +189,23 @@ impl Disk {
         self.state.lock().stale.is_possible
     }
 
-    /// Until [`Disk::disarm`] most lists show what a directory was some changes ago. Only a
-    /// network file system does so.
+    /// Makes most listings stale until [`Disk::disarm`]. Has no effect unless the disk is a network file system.
     pub fn serve_stale_listings(&self) {
         let stale = &mut self.state.lock().stale;
         stale.is_on = stale.is_possible;
     }
 
-    /// Says from now on that so many bytes can be written; how many really can is for
-    /// [`Fault::DiskFull`].
+    /// Sets the free bytes that the disk reports. [`Fault::DiskFull`] decides when it is really full.
     pub fn set_free_bytes(&self, free_bytes: u64) {
         self.state.lock().free_bytes = free_bytes;
     }
 
-    /// Whether it says that there is little room.
+    /// Whether the disk reports little space.
     pub fn is_short(&self) -> bool {
         self.state.lock().free_bytes < AMPLE_BYTES
     }
 
-    /// Leaves a sync out from now on.
+    /// Skips a sync of the engine from now on.
     pub fn skip_sync(&self, sync: Option<SkippedSync>) {
         self.state.lock().skipped_sync = sync;
     }
@@ -216,12 +214,12 @@ impl Disk {
         self.state.lock().skipped_sync.is_some_and(|sync| sync.is(verb, name))
     }
 
-    /// What goes wrong from now on; counted from here.
+    /// Sets the fault that happens from now on, counted from here.
     pub fn arm(&self, faults: Faults) {
         self.state.lock().faults = faults;
     }
 
-    /// Whether what was armed has happened, and nothing goes wrong from now on.
+    /// Removes the fault; returns whether it happened.
     pub fn disarm(&self) -> bool {
         let mut state = self.state.lock();
         let fired = std::mem::replace(&mut state.faults, Faults::none()).has_fired;
@@ -230,7 +228,7 @@ impl Disk {
         fired || has_happened
     }
 
-    /// Runs `action` without faults and without a guest.
+    /// Runs `action` without faults and without an interleaved task.
     pub fn without_faults<T>(&self, action: impl FnOnce() -> T) -> T {
         let (faults, stale) = self.calm();
         let interleaved = self.interleaved.lock().take();
@@ -242,7 +240,7 @@ impl Disk {
         result
     }
 
-    /// Nothing goes wrong; what would have.
+    /// Removes the faults and returns them.
     fn calm(&self) -> (Faults, Stale) {
         let mut state = self.state.lock();
         let stale = state.stale;
@@ -255,22 +253,22 @@ impl Disk {
         *self.interleaved.lock() = Some(interleaved);
     }
 
-    /// Nobody runs beside the others any more.
+    /// Ends the interleaving.
     pub fn stop_interleaving(&self) {
         *self.interleaved.lock() = None;
     }
 
-    /// kill -9: what it wrote stays in the cache.
+    /// Kills a process with SIGKILL; its writes stay in the cache.
     pub fn kill(&self, process: Process) {
         self.state.lock().kill(process);
     }
 
-    /// All locks are given up, as a network file system does to who was away for long.
+    /// Releases all locks, as a network file system does when a client was away for too long.
     pub fn lose_locks(&self) {
         self.state.lock().locks.clear();
     }
 
-    /// Most files that were open at a time since the last call.
+    /// Maximum number of open files since the last call.
     pub fn max_open_files(&self) -> usize {
         let now = self.open.now.load(Ordering::Relaxed);
         self.open.most.swap(now, Ordering::Relaxed)
@@ -281,12 +279,12 @@ impl Disk {
         self.state.lock().operations
     }
 
-    /// A sum of everything that was asked of the disk: the same seed gives the same.
+    /// A hash of all operations: the same seed gives the same trace.
     pub fn trace(&self) -> String {
         self.state.lock().trace.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Notes something in the log.
+    /// Writes a line to the log.
     pub fn note(&self, text: impl Into<String>) {
         let mut state = self.state.lock();
         let text = text.into();
@@ -296,7 +294,7 @@ impl Disk {
         }
     }
 
-    /// What was asked of the disk.
+    /// The log of operations.
     pub fn log(&self) -> Vec<String> {
         self.state.lock().log.clone().unwrap_or_default()
     }
@@ -306,12 +304,12 @@ impl Disk {
         self.state.lock().names.files()
     }
 
-    /// The power goes.
+    /// Cuts the power.
     pub fn lose_power(&self) {
         self.state.lock().lose_power();
     }
 
-    /// A file is gone, by hand, or because what it lies on is not mounted.
+    /// Hides a file, as if it was moved away or its volume was not mounted.
     pub fn hide_file(&self, name: &str) -> Option<HiddenFile> {
         let mut state = self.state.lock();
         let file = state.names.file(name)?;
@@ -320,7 +318,7 @@ impl Disk {
         Some(HiddenFile(file))
     }
 
-    /// It is there again.
+    /// Brings a hidden file back.
     pub fn restore_file(&self, name: &str, hidden: HiddenFile) {
         let mut state = self.state.lock();
         state.names.set(name, Node::File(hidden.0));
@@ -403,7 +401,7 @@ impl State {
         }
         self.stale.has_happened = true;
         if let Some(log) = &mut self.log {
-            log.push("*** of the past".into());
+            log.push("*** stale listing".into());
         }
         self.names.stale_listing(directory, &mut self.random)
     }

@@ -1,8 +1,8 @@
-//! The storage engine on a simulated disk. Everything that happens follows from one seed: what is
-//! backed up, forgotten, reclaimed and rebuilt, in which order the steps of these fall, where the
-//! power goes or a disk fails, and which of the bytes that were not synced survive.
+//! The storage engine on a simulated disk. Everything that happens follows from one seed: what is backed up, forgotten,
+//! reclaimed and rebuilt, how these steps interleave, where a power cut or an I/O error happens, and which unsynced bytes
+//! survive.
 //!
-//! [`disk`] is the disk, [`world`] what runs on it and what must hold afterwards.
+//! [`disk`] is the disk; [`world`] runs tasks on it and checks what must hold.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

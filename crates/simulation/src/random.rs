@@ -34,7 +34,7 @@ impl Random {
         self.below(many) == 0
     }
 
-    /// One of `all`, which are not none.
+    /// One element of `all`, which is not empty.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.index(all.len())]
     }

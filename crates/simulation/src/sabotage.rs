@@ -1,5 +1,4 @@
-//! Protections that are taken out one by one, to show that the simulation sees what each of them
-//! is for. Needs the feature `sabotage`.
+//! Switches off guards and syncs one by one, to show that the simulation detects it. Needs the feature `sabotage`.
 
 use crate::disk::SkippedSync;
 use crate::world::run_without;
@@ -7,7 +6,7 @@ use crate::world::scenarios::{self, run_scenario};
 pub use repository::guard::Guard;
 use repository::guard::disable;
 
-/// Every sync that something acknowledged rests on.
+/// Every sync that acknowledged data depends on.
 pub const SYNCS: [SkippedSync; 8] = [
     SkippedSync { verb: "sync", names: "containers/*" },
     SkippedSync { verb: "sync directory", names: "containers/*" },
@@ -19,22 +18,22 @@ pub const SYNCS: [SkippedSync; 8] = [
     SkippedSync { verb: "sync directory", names: "snapshots" },
 ];
 
-/// What is taken out.
+/// What is switched off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
     /// A sync.
     Sync(SkippedSync),
-    /// A check of the engine.
+    /// A guard of the engine.
     Check(Guard),
 }
 
 impl Sabotage {
-    /// All that there are.
+    /// All of them.
     pub fn all() -> impl Iterator<Item = Self> {
         SYNCS.into_iter().map(Self::Sync).chain(Guard::ALL.into_iter().map(Self::Check))
     }
 
-    /// How people call it.
+    /// Its name in reports.
     pub fn name(&self) -> String {
         match self {
             Self::Sync(SkippedSync { verb, names }) => format!("{verb} {names}"),
@@ -43,7 +42,7 @@ impl Sabotage {
     }
 }
 
-/// What showed that a sabotage is one, and how. Only one at a time in a process.
+/// The first scenario or seed that detects `sabotage`, and how. Only one sabotage at a time in a process.
 pub fn first_detection(sabotage: Sabotage, mut seeds: impl Iterator<Item = u64>) -> Option<String> {
     let (sync, point) = match sabotage {
         Sabotage::Sync(sync) => (Some(sync), None),

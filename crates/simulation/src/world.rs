@@ -1,5 +1,5 @@
-//! What runs on the disk, and what must hold: whatever was reported done is there, every byte of
-//! it, after any fault at any moment; what was forgotten is not; and nobody has to repair by hand.
+//! What runs on the simulated disk, and what must hold: every byte of what was acknowledged is there, after any fault at
+//! any moment; what was forgotten is not; and nobody has to repair anything by hand.
 
 mod backup;
 pub mod corruption;
@@ -30,7 +30,7 @@ const EPISODES_MORE: u64 = 12;
 /// So that one directory is not enough.
 const CONTAINERS_OF_A_DIRECTORY: u64 = 256;
 
-/// How a seed went.
+/// The result of a seed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Operations of the disk.
@@ -39,12 +39,12 @@ pub struct Outcome {
     pub faults: u64,
     /// Backups that were reported done.
     pub backups: u64,
-    /// A sum over all that happened: the same for the same seed.
+    /// A hash over all that happened: the same for the same seed.
     pub trace: String,
 }
 
 impl Outcome {
-    /// Both together; a sum over many has no trace.
+    /// The sum of both; it has no trace.
     pub fn and(&self, other: &Self) -> Self {
         Self {
             operations: self.operations + other.operations,
@@ -60,16 +60,16 @@ impl Outcome {
 pub struct Failure {
     /// What went wrong.
     pub what: String,
-    /// Every operation, when it was asked for.
+    /// Every operation, if the log was requested.
     pub log: Vec<String>,
 }
 
-/// Runs all that follows from `seed`.
+/// Runs `seed`: everything that happens follows from it.
 pub fn run(seed: u64, logged: bool) -> Result<Outcome, Failure> {
     run_without(None, seed, logged)
 }
 
-/// The same without one of the syncs.
+/// Runs `seed` while the engine skips one of its syncs.
 pub fn run_without(sync: Option<SkippedSync>, seed: u64, logged: bool) -> Result<Outcome, Failure> {
     let mut random = Random::new(seed);
     let disk = Disk::new(Random::new(random.next()), logged);

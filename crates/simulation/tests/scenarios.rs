@@ -1,4 +1,4 @@
-//! The stories, one test each.
+//! The scenarios, one test each.
 
 use simulation::world::scenarios::{self, run_scenario};
 

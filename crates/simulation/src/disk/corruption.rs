@@ -1,4 +1,4 @@
-//! What a disk does to what it holds.
+//! Damage to data at rest.
 
 use super::content::Content;
 use super::{Disk, Fault, FileNo, State};
@@ -7,13 +7,13 @@ use std::ops::Range;
 /// Damage to one file, on the disk and in the cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Corruption {
-    /// A bit of a byte is turned.
+    /// One bit of a byte is flipped.
     Flip(usize, u32),
     /// These bytes are zeros.
     Zeros(Range<usize>),
-    /// What follows is gone.
+    /// The file is truncated to this length.
     CutAt(usize),
-    /// The file is gone.
+    /// The file is missing.
     Gone,
     /// It has the content of another file.
     ContentOf(String),

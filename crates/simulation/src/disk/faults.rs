@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Faults, and when they happen.
 
 use super::State;
 use std::io;
@@ -6,26 +6,26 @@ use std::io;
 /// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The power goes: every process ends, and what was not synced may be lost.
+    /// A power cut: every process ends, and unsynced data may be lost.
     PowerCut,
     /// The process is killed; the cache stays.
     Kill,
     /// One operation fails.
     IoError,
-    /// It and all after it fail.
+    /// One operation and all later ones fail.
     DiskFailure,
-    /// From now on nothing can be written.
+    /// The disk is full from now on.
     DiskFull,
-    /// One write takes a part of what it gets and says so, or is interrupted, and goes on; or it ends there, for
-    /// want of room or with an error.
+    /// One write is short: it takes a part of its data, or is interrupted, or fails after a part for lack of space or with an
+    /// error.
     ShortWrite,
-    /// One sync fails, and what it should have written is never written.
+    /// One sync fails, and its data is never written.
     FailedSync,
-    /// One write is reported done, and zeros are there.
+    /// One write is reported done, but the disk holds zeros.
     LostWrite,
-    /// One write is reported done, and lies in another file.
+    /// One write is reported done, but goes to another file.
     MisdirectedWrite,
-    /// Of the sectors of containers many are zeros from now on.
+    /// Many sectors of containers become zeros.
     BitRot,
 }
 
@@ -43,7 +43,7 @@ pub struct Faults {
 const WRITING: [&str; 4] = ["create", "append", "sync", "create directory"];
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No fault.
     pub fn none() -> Self {
         Self { fault: None, left: 0, only: None, has_fired: false }
     }

@@ -25,7 +25,7 @@ impl SimStorage {
         Self { disk, process, durable: Arc::default() }
     }
 
-    /// Whose it is.
+    /// The process that uses it.
     pub fn process(&self) -> Process {
         self.process
     }

@@ -93,7 +93,7 @@ impl Model {
         Ok(())
     }
 
-    /// What is listed and was not removed meanwhile is whole, by a list that may be of the past.
+    /// What is listed and was not removed meanwhile is whole, by a listing that may be stale.
     pub(super) fn verify_some(&mut self, repository: &Repository) -> Result<(), Violation> {
         let found = repository.snapshots().map_err(|error| format!("no list: {error}"))?;
         for name in found {

@@ -1,5 +1,5 @@
-//! What the seeds found, each as short as it can be told. A story is told for many fates of what
-//! was not synced.
+//! Errors that seeds found, each as the shortest scenario that shows it. A scenario runs with many seeds, which decide
+//! what happens to unsynced data.
 
 mod containers;
 mod damage;
@@ -25,12 +25,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 pub use writers::*;
 
-/// Fates of what was not synced, for each story.
+/// Seeds for each scenario.
 const SEEDS: u64 = 96;
-/// Steps over which the fates of a story are spread.
+/// Steps over which the seeds of a scenario are spread.
 const STEPS: u64 = 160;
 
-/// Hands the names of all stories to the macro `$then`.
+/// Passes the names of all scenarios to the macro `$then`.
 #[macro_export]
 macro_rules! all_scenarios {
     ($then:ident) => {
@@ -72,7 +72,7 @@ macro_rules! all_scenarios {
 
 macro_rules! table {
     ($($name:ident)*) => {
-        /// All stories, by name.
+        /// All scenarios, by name.
         pub const ALL: &[(&str, fn(&mut TestBed))] = &[$((stringify!($name), $name)),*];
     };
 }
@@ -81,11 +81,11 @@ all_scenarios!(table);
 
 /// Files that a rebuild may keep open: the runs of a level and of the next, and a few.
 const OPEN_MAX: usize = 90;
-/// For stories in which something rare has to happen.
+/// Rounds of scenarios in which something rare must happen.
 const ROUNDS: u64 = 16;
 
-/// Tells `scenario` with every fate; the first in which something is wrong.
-/// With `skipped_sync` it happens without one of the syncs.
+/// Runs `scenario` with every seed, and returns the first violation. With `skipped_sync` the engine skips one of its
+/// syncs.
 pub fn run_scenario(
     scenario: fn(&mut TestBed),
     skipped_sync: Option<SkippedSync>,
@@ -94,14 +94,14 @@ pub fn run_scenario(
         let mut bed = TestBed::new(seed)?;
         bed.disk().skip_sync(skipped_sync);
         scenario(&mut bed);
-        bed.conclude().map_err(|what| format!("fate {seed}: {what}"))
+        bed.conclude().map_err(|what| format!("seed {seed}: {what}"))
     })
 }
 
 /// A repository, and what was promised of it.
 pub struct TestBed {
     shared: Shared,
-    /// For stories in which something happens at any step.
+    /// The step at which something happens, in scenarios that need one.
     step: u64,
 }
 
@@ -161,7 +161,7 @@ impl TestBed {
         self.finish(running, Task::Reclaim(0.0))
     }
 
-    /// Does something while lists are of the past: it is done, or refused for that reason.
+    /// Runs `action` while listings are stale: it succeeds, or fails for that reason.
     fn with_stale_listings(&self, what: &str, action: impl FnOnce(&Self) -> Result<()>) {
         self.disk().serve_stale_listings();
         let result = action(self);
@@ -171,7 +171,7 @@ impl TestBed {
         }
     }
 
-    /// What a process does when it has started: its lists are of now.
+    /// Backs up with a process that has started; its listings are current.
     fn advance(&self, running: WriterProcess) {
         self.disk().disarm();
         self.must_succeed("the next backup", self.backup(&running, 2));

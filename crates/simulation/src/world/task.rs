@@ -84,7 +84,7 @@ impl Shared {
             .without_faults(|| self.with_reader(|repository| self.model.lock().verify(repository)));
     }
 
-    /// What a reader sees that lists the past: not all, but nothing that is wrong.
+    /// What a reader with stale listings sees: not all, but nothing that is wrong.
     pub(super) fn read_stale(&self) {
         self.disk.without_faults(|| {
             self.disk.serve_stale_listings();
@@ -161,7 +161,7 @@ pub(super) enum Task {
     ForgetAndReclaim(Vec<SnapshotRef>),
     /// Somebody without a lease reads everything.
     Read,
-    /// The same with lists of the past.
+    /// The same with stale listings.
     StaleRead,
     /// Somebody copies all files at once, and goes on with the copy.
     Copy,
