@@ -1,7 +1,8 @@
 //! American spelling, in documents, comments, messages and names.
 
-/// British beginnings of words, and how they begin in American English.
-const BEGINNINGS: [(&str, &str); 62] = [
+/// British beginnings of words, and how they begin in American English. "Cancelled" and "signalled" are left out:
+/// American dictionaries have both spellings.
+const BEGINNINGS: [(&str, &str); 58] = [
     ("acknowledgement", "acknowledgment"),
     ("aluminium", "aluminum"),
     ("analyse", "analyze"),
@@ -11,8 +12,6 @@ const BEGINNINGS: [(&str, &str); 62] = [
     ("artefact", "artifact"),
     ("authoris", "authoriz"),
     ("behaviour", "behavior"),
-    ("cancelled", "canceled"),
-    ("cancelling", "canceling"),
     ("catalogue", "catalog"),
     ("categoris", "categoriz"),
     ("centralis", "centraliz"),
@@ -55,8 +54,6 @@ const BEGINNINGS: [(&str, &str); 62] = [
     ("randomis", "randomiz"),
     ("recognis", "recogniz"),
     ("serialis", "serializ"),
-    ("signalled", "signaled"),
-    ("signalling", "signaling"),
     ("spoilt", "spoiled"),
     ("standardis", "standardiz"),
     ("summaris", "summariz"),
