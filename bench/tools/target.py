@@ -1,4 +1,4 @@
-"""Where restores go: a file system that is made anew for each, on a loop device.
+"""Where restores go: a new file system for each, on a loop device.
 
 ext4 keeps a deleted inode back for one to five minutes, and whoever creates files steps over
 all of them: after one restore has been deleted the next one takes up to five times as long.
@@ -29,7 +29,7 @@ def remake():
     MOUNT.mkdir(parents=True, exist_ok=True)
     if not IMAGE.exists():
         allocate()
-    # Blocks stay allocated from one to the next, and nothing is initialised in the background.
+    # Blocks stay allocated from one to the next, and nothing is initialized in the background.
     run("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", IMAGE)
     device = run("losetup", "--find", "--show", "--direct-io=on", IMAGE).strip()
     run("mount", device, MOUNT)

@@ -53,7 +53,7 @@ class Wan:
         self.far = inside(self.facts["far"]["namespace"])
         self.address = self.facts["far"]["address"]
         for end in (self.near, self.far):
-            # What one connection learnt of the way is not for the next: all start alike.
+            # What one connection learned about the route must not help the next: all start alike.
             subprocess.run([*end, "sysctl", "-q", "-w", "net.ipv4.tcp_no_metrics_save=1"],
                            check=True)
         return self

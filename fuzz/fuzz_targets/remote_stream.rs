@@ -1,5 +1,5 @@
 //! A server that says anything at any time to a client's stream: answers to nothing, answers before the question was
-//! sent, confirmations that fall, cuts in between. The stream never panics or waits for ever, and holds no more than
+//! sent, acknowledgments that fall, cuts in between. The stream never panics or waits for ever, and holds no more than
 //! this end has asked and sent.
 #![no_main]
 

@@ -226,7 +226,7 @@ class Golden(unittest.TestCase):
         repository = self.read()
         [(manifest, body)] = list(repository.snapshots())
         self.assertEqual(body["tags"], ["kept"])
-        self.assertEqual(manifest.flags, manifest.MADE_ANEW)
+        self.assertEqual(manifest.flags, manifest.REWRITTEN)
         self.assertIn(manifest.made_of, set(repository.forgotten()))
         self.assertEqual([m.id for m, _ in repository.rebuilt()], [manifest.id])
         self.assertGreaterEqual(len(set(repository.forgotten())), 1)

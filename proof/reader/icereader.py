@@ -135,7 +135,7 @@ class Container:
 class Manifest:
     """Head and signature of a snapshot."""
 
-    PARTIAL, MADE_ANEW = 1, 2
+    PARTIAL, REWRITTEN = 1, 2
 
     def __init__(self, clear):
         reader = Reader(clear, "manifest")
@@ -146,9 +146,9 @@ class Manifest:
         self.writer, self.flags = reader.take(8), reader.u32()
         self.made_of, made_of_sequence = reader.take(16), reader.u64()
         need(self.flags & 0xFFFF <= 3 and self.nanos < 10**9, "flags of a manifest")
-        is_anew = bool(self.flags & self.MADE_ANEW)
-        need((self.made_of != bytes(16)) == is_anew, "original of a manifest")
-        need(1 <= made_of_sequence < self.sequence if is_anew else made_of_sequence == 0,
+        is_rewritten = bool(self.flags & self.REWRITTEN)
+        need((self.made_of != bytes(16)) == is_rewritten, "original of a manifest")
+        need(1 <= made_of_sequence < self.sequence if is_rewritten else made_of_sequence == 0,
              "original's sequence of a manifest")
         reader.string_of(reader.u16(), 4096)
         self.signed, self.signature = clear[:reader.at], reader.take(64)
@@ -170,7 +170,7 @@ class Receipt:
         need(self.key in repository.receipt_keys, "a receipt of an unknown server")
         verify(self.key, reader.take(64), message, "a receipt")
         reader.end()
-        of = manifest.made_of if manifest.flags & manifest.MADE_ANEW else manifest.id
+        of = manifest.made_of if manifest.flags & manifest.REWRITTEN else manifest.id
         told = (snapshot, source, root, begin)
         need(told == (of, manifest.source, manifest.root, manifest.seconds), "receipt of another")
         need(flags & 0xFFFE == 0 and self.node == body["node"], "flags or node of a receipt")

@@ -82,7 +82,7 @@ fn run(options: &Options) -> Result<String, String> {
 
 /// What must hold after a power cut.
 trait Judge {
-    /// Looks at what is mounted, after a cut at that request; `number` cuts were before.
+    /// Looks at what is mounted, after a power cut at that request; `number` cuts were before.
     fn verify(&mut self, moment: usize, number: u64) -> Result<(), String>;
 }
 

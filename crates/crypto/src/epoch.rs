@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_secrets_and_recipients_differ() {
+    fn neighboring_secrets_and_recipients_differ() {
         let (all, mut seen) = (all(), std::collections::BTreeSet::new());
         for epoch in (0..300).map(KeyEpoch) {
             let secret = all.secret(epoch).expect("known");

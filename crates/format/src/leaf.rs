@@ -215,7 +215,7 @@ impl LeafBuilder {
     }
 
     fn attributes_index(&mut self, attributes: &Arc<Attributes>) -> u32 {
-        // Neighbours mostly share one allocation: no hashing then.
+        // Neighbors mostly share one allocation: no hashing then.
         if let Some(last) = self.table.last()
             && Arc::ptr_eq(last, attributes)
         {

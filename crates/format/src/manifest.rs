@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_anew_says_of_which_older_snapshot_and_nothing_else_does() {
+    fn a_rewritten_snapshot_names_its_original_and_no_other_does() {
         let id = SnapshotId([7; 16]);
         let with =
             |flags, original| Head::decode(&clear_of(&Head { flags, original, ..head() })).is_ok();

@@ -3,7 +3,7 @@
 use crate::limits::EXTENSION_BYTES_MAX;
 use crate::{Error, Result};
 
-/// Reads from bytes that are not trusted.
+/// Reads from untrusted bytes.
 #[derive(Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],

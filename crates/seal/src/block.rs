@@ -170,7 +170,7 @@ const AUTO_STEP_LEVELS: [i32; 3] = [4, 7, 11];
 /// The highest step.
 pub const AUTO_STEP_MAX: u8 = AUTO_STEP_LEVELS.len() as u8;
 
-/// How well the last block of a source compressed: neighbours are alike. Blocks of one source may
+/// How well the last block of a source compressed: neighbors are alike. Blocks of one source may
 /// be packed by several threads.
 #[derive(Clone, Default)]
 pub(crate) struct Similarity(Arc<AtomicU8>);

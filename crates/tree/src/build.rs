@@ -238,7 +238,7 @@ mod tests {
 
     /// A file of many chunks once took its leaf beyond what a reader believes.
     #[test]
-    fn the_largest_entries_cost_their_neighbours_nothing() {
+    fn the_largest_entries_cost_their_neighbors_nothing() {
         let store = Store::default();
         let mut all = entries(150);
         all.truncate(99);

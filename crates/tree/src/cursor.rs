@@ -1,6 +1,6 @@
 //! Reading a tree in order, from any path.
 //!
-//! Pages are not trusted: levels must fall, first paths must be as announced, and paths must
+//! Pages are untrusted: levels must fall, first paths must be as announced, and paths must
 //! rise, so that no hostile tree makes a reader run in circles.
 
 use crate::{PageData, PageSource};

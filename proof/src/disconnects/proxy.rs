@@ -1,4 +1,4 @@
-//! The way between a node and its server, as bad as it may be: slow, stalled, closed, reset.
+//! The link between a node and its server, as bad as it may be: slow, stalled, closed, reset.
 
 use crate::failed;
 use socket2::SockRef;
@@ -19,11 +19,11 @@ const RESET: u8 = 2;
 /// A proxy on loopback.
 pub(crate) struct Proxy {
     at: SocketAddr,
-    way: Arc<Way>,
+    link: Arc<Link>,
 }
 
 #[derive(Default)]
-struct Way {
+struct Link {
     pairs: Mutex<Vec<Weak<Pair>>>,
     stalled_until: Mutex<Option<Instant>>,
     refused_until: Mutex<Option<Instant>>,
@@ -49,14 +49,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Proxy {
-    /// A way from `at`, of which the port may be 0 for any, to `to`.
+    /// A connection from `at`, of which the port may be 0 for any, to `to`.
     pub(crate) fn start(at: SocketAddr, to: SocketAddr) -> Result<Self, String> {
         let listener = TcpListener::bind(at).map_err(failed("listen"))?;
         let at = listener.local_addr().map_err(failed("listen"))?;
-        let way = Arc::<Way>::default();
-        let accepting = way.clone();
+        let link = Arc::<Link>::default();
+        let accepting = link.clone();
         std::thread::spawn(move || accepting.accept(&listener, to));
-        Ok(Self { at, way })
+        Ok(Self { at, link })
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -65,65 +65,65 @@ impl Proxy {
 
     /// Ends all connections, in order or as by a router that lost its memory; how many that were.
     pub(crate) fn cut(&self, as_reset: bool) -> usize {
-        self.way.cut(if as_reset { RESET } else { CLOSED })
+        self.link.cut(if as_reset { RESET } else { CLOSED })
     }
 
     /// Nothing moves for a while; how many connections stand.
     pub(crate) fn stall(&self, time: Duration) -> usize {
-        *lock(&self.way.stalled_until) = Some(Instant::now() + time);
-        self.way.open().len()
+        *lock(&self.link.stalled_until) = Some(Instant::now() + time);
+        self.link.open().len()
     }
 
     /// All is cut, and for a while nobody gets through; how many connections were cut.
     pub(crate) fn refuse(&self, time: Duration) -> usize {
-        *lock(&self.way.refused_until) = Some(Instant::now() + time);
+        *lock(&self.link.refused_until) = Some(Instant::now() + time);
         self.cut(true)
     }
 
     /// All is reset once so many more bytes went to the server.
     pub(crate) fn reset_after(&self, bytes: u64) {
-        self.way.reset_after.store(bytes, Relaxed);
+        self.link.reset_after.store(bytes, Relaxed);
     }
 
     /// Times that this happened.
     pub(crate) fn resets(&self) -> u64 {
-        self.way.resets.load(Relaxed)
+        self.link.resets.load(Relaxed)
     }
 
     /// Limits the rate of what begins now or goes on.
     pub(crate) fn set_rate(&self, bytes_per_sec: u64) {
-        self.way.rate.store(bytes_per_sec, Relaxed);
+        self.link.rate.store(bytes_per_sec, Relaxed);
     }
 
-    /// Nothing is wrong with the way any more.
+    /// Nothing is wrong with the link any more.
     pub(crate) fn calm(&self) {
-        *lock(&self.way.stalled_until) = None;
-        *lock(&self.way.refused_until) = None;
+        *lock(&self.link.stalled_until) = None;
+        *lock(&self.link.refused_until) = None;
         self.set_rate(0);
         self.reset_after(0);
     }
 
     /// Connections so far.
     pub(crate) fn accepted(&self) -> u64 {
-        self.way.accepted.load(Relaxed)
+        self.link.accepted.load(Relaxed)
     }
 
     /// Bytes that went to the server, TLS and all.
     pub(crate) fn bytes_up(&self) -> u64 {
-        self.way.bytes_up.load(Relaxed)
+        self.link.bytes_up.load(Relaxed)
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.way.is_over.store(true, Relaxed);
+        self.link.is_over.store(true, Relaxed);
         self.cut(true);
         // Wakes who accepts.
         let _ = TcpStream::connect(self.at);
     }
 }
 
-impl Way {
+impl Link {
     fn accept(self: Arc<Self>, listener: &TcpListener, to: SocketAddr) {
         for stream in listener.incoming() {
             if self.is_over.load(Relaxed) {
@@ -150,8 +150,8 @@ impl Way {
         let pair = Arc::new(Pair { node, server, state: AtomicU8::new(WHOLE) });
         lock(&self.pairs).push(Arc::downgrade(&pair));
         for up in [true, false] {
-            let (way, pair) = (self.clone(), pair.clone());
-            std::thread::spawn(move || way.pump(&pair, up));
+            let (link, pair) = (self.clone(), pair.clone());
+            std::thread::spawn(move || link.pump(&pair, up));
         }
         Ok(())
     }

@@ -263,7 +263,7 @@ fn only_the_root_of_the_repository_certifies_slots() {
 }
 
 #[test]
-fn a_slot_certified_by_a_root_of_its_own_is_not_trusted() {
+fn a_slot_certified_by_a_root_of_its_own_is_untrusted() {
     let mut thief = material();
     thief.domain = crate::DomainSecret::from_bytes([0xee; 32]);
     let mut random = counting_random(1);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct HealedFile {
     file: Arc<dyn FileReader>,
     geometry: Geometry,
-    /// The latest group: neighbours are read next.
+    /// The latest group: neighbors are read next.
     latest: Mutex<Option<(u64, Arc<[u8]>)>>,
 }
 

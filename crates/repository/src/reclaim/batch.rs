@@ -11,7 +11,7 @@ use ids::ObjectId;
 /// Ids asked for at once: about 20 MB with their places.
 const IDS_MAX: usize = 1 << 18;
 
-/// Neighbouring records of a container, and the objects in them.
+/// Neighboring records of a container, and the objects in them.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) rows: Vec<Row>,

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Records whose page heads are kept: neighbours in a tree mostly are neighbours at rest.
+/// Records whose page heads are kept: neighbors in a tree mostly are neighbors at rest.
 const RECORDS_MAX: usize = 64;
 /// Marked chunks are sorted and made unique whenever this many came.
 const COMPACT_EVERY: usize = 1 << 20;

@@ -158,7 +158,7 @@ impl Rotten {
     /// Every lost object lies in a record that the damage touches.
     fn covered(&self, damage: &Damage, lost: &BTreeSet<ObjectId>) -> Result<(), Violation> {
         if kind(&damage.name) != "containers" {
-            // Of the index anything may be unreadable until it is made anew.
+            // Anything in the index may be unreadable until a rebuild.
             return Ok(());
         }
         let opened = Repository::open(Arc::new(self.shared.disk.process()));
