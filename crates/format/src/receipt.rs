@@ -63,8 +63,8 @@ impl Receipt {
         out
     }
 
-    /// Whether it is of the snapshot `id` with this `head`. A rewritten snapshot keeps the receipt of its original, which has
-    /// the same source, tree and time.
+    /// Whether it is of the snapshot `id` with this `head`. A rewritten snapshot keeps the receipt of its original,
+    /// which has the same source, tree and time.
     pub fn matches(&self, id: SnapshotId, head: &Head) -> bool {
         let id = head.original.map_or(id, |(id, _)| id);
         let of = (self.source, self.root, self.time_secs);

@@ -233,7 +233,11 @@ fn a_damaged_fence_is_an_error_and_not_a_missing_object() {
     std::fs::write(&run, &bad).unwrap();
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
     let Ok(fresh) = Repository::open(storage) else { return };
-    let wrong = (0..400).filter(|k| matches!(fresh.index().find_many(&[chunk(3000 + k)]), Ok(locations) if locations[0].is_none())).count();
+    let is_missing = |k: &u16| {
+        let found = fresh.index().find_many(&[chunk(3000 + k)]);
+        matches!(found, Ok(locations) if locations[0].is_none())
+    };
+    let wrong = (0..400).filter(is_missing).count();
     assert_eq!(wrong, 0, "objects said to be missing");
 }
 

@@ -1,5 +1,5 @@
-//! A simulated disk with the guarantees of POSIX and no more: after a power cut, data that was not synced is lost, kept,
-//! or kept in some sectors of 512 bytes; a name is durable when its directory was synced.
+//! A simulated disk with the guarantees of POSIX and no more: after a power cut, data that was not synced is lost,
+//! kept, or kept in some sectors of 512 bytes; a name is durable when its directory was synced.
 //!
 //! `content` holds the bytes of a file, `names` the directory tree, `faults` what fails and when; `storage` is the
 //! interface to the engine.

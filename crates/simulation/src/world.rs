@@ -1,5 +1,5 @@
-//! What runs on the simulated disk, and what must hold: every byte of what was acknowledged is there, after any fault at
-//! any moment; what was forgotten is not; and nobody has to repair anything by hand.
+//! What runs on the simulated disk, and what must hold: every byte of what was acknowledged is there, after any fault
+//! at any moment; what was forgotten is not; and nobody has to repair anything by hand.
 
 mod backup;
 pub mod corruption;

@@ -16,8 +16,8 @@ pub enum Fault {
     DiskFailure,
     /// The disk is full from now on.
     DiskFull,
-    /// One write is short: it takes a part of its data, or is interrupted, or fails after a part for lack of space or with an
-    /// error.
+    /// One write is short: it takes a part of its data, or is interrupted, or fails after a part for lack of space or
+    /// with an error.
     ShortWrite,
     /// One sync fails, and its data is never written.
     FailedSync,
