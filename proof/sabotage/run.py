@@ -146,8 +146,8 @@ SABOTAGES = {
         "crates/client/src/blocks.rs", "        name == *id\n", "        name == *id || true\n",
         test("client", "poison", "a_bit_lost_before_sealing")),
     "looking again before storing": (
-        "crates/client/src/backup/content.rs",
-        "shared.sealer.verify(&self.record, unpacker, |bytes| shared.ids.chunk_id(bytes))?;",
+        "crates/client/src/backup/compressor.rs",
+        "sealer.verify(&self.record, unpacker, |bytes| ids.chunk_id(bytes))?;",
         "let _ = unpacker;",
         test("client", "a_bit_lost_before_sealing", "a_compressor_that_lies")),
     "snapshots in no list come back before a reclaim": (

@@ -9,7 +9,7 @@ mod remote;
 mod repair;
 mod structure;
 
-use crate::backup::Progress;
+use crate::progress::Progress;
 use crate::{Result, UnlockedRepository};
 use serde::Serialize;
 use std::time::Instant;

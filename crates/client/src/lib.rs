@@ -19,6 +19,7 @@ pub mod keyring;
 pub mod manifest;
 mod orphans;
 pub mod pages;
+pub mod progress;
 pub mod rebuild;
 pub mod receipts;
 pub mod reclaim;

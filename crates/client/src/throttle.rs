@@ -2,7 +2,7 @@
 //! processors.
 
 use crate::Result;
-use crate::backup::Progress;
+use crate::progress::Progress;
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};

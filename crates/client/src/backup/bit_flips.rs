@@ -1,19 +1,7 @@
 //! Tests only: memory that loses a bit between the naming of a chunk and its sealing. A compressor
 //! that lies looks the same from here; `seal` has tests of its own for it.
 
-use super::{BackupMonitor, BackupOptions, Progress, run};
-use crate::manifest::ManifestReader;
-use crate::unlocked::InitOptions;
-use crate::{Error, UnlockedRepository, check, restore};
-use capture::CaptureProblem;
-use capture::read::ReadOptions;
-use capture::walk::SourceRoot;
-use crypto::{KdfParams, SlotSecret};
-use repository::local::LocalStorage;
 use std::borrow::Cow;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::Arc;
 
 /// Chunks that begin so lose a bit on their way.
 const UNLUCKY: &[u8] = b"this chunk was named, and then it lost a bit";
@@ -42,99 +30,4 @@ pub(crate) fn flip_bit_of_manifest(bytes: &[u8]) -> Cow<'_, [u8]> {
     lost.into()
 }
 
-struct Silent(parking_lot::Mutex<Vec<Vec<u8>>>);
-
-impl BackupMonitor for Silent {
-    fn problem(&self, _: &CaptureProblem) {}
-    fn note(&self, _: &str) {}
-}
-
-impl restore::RestoreMonitor for Silent {
-    fn problem(&self, path: &[u8], _: &str) {
-        self.0.lock().push(path.to_vec());
-    }
-}
-
-fn backed_up(
-    place: &Path,
-    verify_blocks: bool,
-) -> (UnlockedRepository, crate::Result<super::BackupOutcome>) {
-    backed_up_with(place, verify_blocks, &[])
-}
-
-fn backed_up_with(
-    place: &Path,
-    verify_blocks: bool,
-    tags: &[&str],
-) -> (UnlockedRepository, crate::Result<super::BackupOutcome>) {
-    let source = place.join("source");
-    std::fs::create_dir(&source).unwrap();
-    std::fs::write(source.join("good"), [7; 500]).unwrap();
-    std::fs::write(source.join("unlucky"), [UNLUCKY, &[8; 500]].concat()).unwrap();
-    let storage = Arc::new(LocalStorage::create(&place.join("repository")).unwrap());
-    let kdf = KdfParams { memory_kib: 64, passes: 1, lanes: 1 };
-    let options = InitOptions { kdf, ..InitOptions::default() };
-    let repository =
-        UnlockedRepository::init(storage, SlotSecret::Password(b"p"), options).unwrap();
-    let options = BackupOptions {
-        roots: vec![SourceRoot {
-            source: source.as_os_str().as_bytes().to_vec(),
-            shown_as: Some(b"/".to_vec()),
-        }],
-        node: "node".into(),
-        paths: vec!["/".into()],
-        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
-        walk: Default::default(),
-        read: ReadOptions::default(),
-        threads: 1,
-        level: seal::Level::Fixed(1),
-        full: false,
-        ignore_inode: false,
-        verify_blocks,
-        limits: Default::default(),
-        cache: None,
-        is_partial: false,
-        time: None,
-        skip_if_unchanged: false,
-    };
-    let done = run(&repository, &options, &Progress::default(), &Silent(Default::default()));
-    (repository, done)
-}
-
-#[test]
-fn a_bit_lost_before_sealing_stops_a_backup_that_looks_again() {
-    let place = tempfile::tempdir().unwrap();
-    let (repository, done) = backed_up(place.path(), true);
-    assert!(matches!(done, Err(Error::Seal(seal::Error::WrongContent(_)))), "{done:?}");
-    assert_eq!(repository.local().unwrap().snapshots().unwrap(), []);
-}
-
-/// Whether it looks again at blocks or not.
-#[test]
-fn a_bit_lost_before_the_manifest_is_sealed_publishes_nothing() {
-    let place = tempfile::tempdir().unwrap();
-    let (repository, done) = backed_up_with(place.path(), false, &[UNLUCKY_TAG]);
-    assert!(matches!(done, Err(Error::ManifestChanged)), "{done:?}");
-    assert_eq!(repository.local().unwrap().snapshots().unwrap(), []);
-}
-
-/// Who does not look again stores it; nobody ever gets it as what it is not.
-#[test]
-fn a_bit_lost_before_sealing_is_found_by_check_and_named_by_a_restore() {
-    let place = tempfile::tempdir().unwrap();
-    let (repository, done) = backed_up(place.path(), false);
-    let name = done.unwrap().snapshot;
-    let options =
-        check::CheckOptions { read_data_percent: Some(100.0), threads: 1, ..Default::default() };
-    let report = check::run(&repository, &options, &Progress::default()).unwrap();
-    let named: Vec<_> = report.damages.iter().flat_map(|damage| &damage.paths).collect();
-    assert_eq!(named, [b"unlucky"], "{report:#?}");
-    let snapshot = ManifestReader::new(&repository).unwrap().read(name).unwrap();
-    let (target, heard) = (place.path().join("target"), Silent(Default::default()));
-    let (options, progress) = (restore::RestoreOptions::default(), Progress::default());
-    let report =
-        restore::run(&repository, &snapshot, b"", &target, &options, &progress, &heard).unwrap();
-    assert_eq!((report.failed, heard.0.into_inner()), (1, vec![b"unlucky".to_vec()]));
-    assert_eq!(std::fs::read(target.join("good")).unwrap(), [7; 500]);
-    assert!(!target.join("unlucky").exists());
-}
+mod tests;

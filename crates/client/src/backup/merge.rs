@@ -1,10 +1,10 @@
 //! Merging the walk with the snapshot before: two sorted streams, side by side, in constant
 //! memory. Decides what has to be read.
 
-use super::BackupMonitor;
 use super::batch::{Batch, Item, Job};
 use super::counters::Counters;
-use crate::backup::BackupOptions;
+use super::monitor::BackupMonitor;
+use super::options::BackupOptions;
 use crate::pages::PageReader;
 use crate::{Error, Result};
 use capture::CaptureProblem;

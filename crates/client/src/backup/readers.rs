@@ -1,6 +1,6 @@
 //! How many threads read: many where disks answer many questions at once, few where heads move.
 
-use super::BackupOptions;
+use super::options::BackupOptions;
 use rustix::fs::{major, minor, stat};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,11 +1,11 @@
 //! Back in order: batches come back from the workers in any order and leave in that of the
 //! walk, into the tree.
 
-use super::BackupMonitor;
 use super::batch::{Batch, EntryChange, Item, Job, Read};
 use super::counters::Counters;
+use super::monitor::BackupMonitor;
 use super::queue::Queue;
-use super::worker::storable;
+use super::storable::storable;
 use crate::pages::PageWriter;
 use crate::{Error, Result};
 use format::entry::{Attributes, Content, Entry, Kind, LinkGroup, Time};

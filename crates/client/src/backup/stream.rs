@@ -1,13 +1,19 @@
 //! Backup of a stream: what a program prints becomes a file in a snapshot of its own.
 
-use super::content::{ChunkBuffer, ChunkWriter, RunListBuilder};
+use super::chunk_buffer::ChunkBuffer;
+use super::chunk_writer::ChunkWriter;
+use super::context::BackupContext;
 use super::counters::Counters;
+use super::monitor::BackupMonitor;
 use super::object_dedup::ObjectDedup;
+use super::options::BackupOptions;
+use super::previous::newest;
+use super::publish::{BackupOutcome, RunStart, publish};
 use super::queue::Queue;
-use super::worker::BackupContext;
-use super::{BackupMonitor, BackupOptions, BackupOutcome, Progress, RunStart, finish};
+use super::run_list::RunListBuilder;
 use crate::manifest::{self, NewManifest};
 use crate::pages::PageWriter;
+use crate::progress::Progress;
 use crate::{Error, Result, UnlockedRepository};
 use format::entry::{Attributes, Content, Entry, Kind};
 use repository::store::{WriteLease, WriteSession};
@@ -31,11 +37,11 @@ pub fn run_stream(
     if !format::entry::is_clean_path(name) {
         return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
     }
-    super::check_names(options)?;
+    options.check_names()?;
     let begun = RunStart::of(repository, options);
     repository.with_write_lease("backup", |writer| {
         let source = manifest::source_id(repository, &options.node, &options.paths);
-        let previous = super::newest(repository, options, monitor)?;
+        let previous = newest(repository, options, monitor)?;
         let (sealer, session) = begin(repository, writer)?;
         let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
         let shared =
@@ -63,7 +69,7 @@ pub fn run_stream(
             root,
             original: None,
         };
-        finish(repository, options, session, &sealer, manifest, counters, &begun)
+        publish(repository, options, session, &sealer, manifest, counters, &begun)
     })
 }
 
@@ -131,7 +137,7 @@ fn read_all(
     }
     writer.flush()?;
     let size = runs.bytes;
-    Ok((runs.finish(shared)?, size, writer.counters))
+    Ok((runs.finish(shared.pages)?, size, writer.counters))
 }
 
 /// 0 is the end of the input, and nothing else is: a signal that interrupts is no end.

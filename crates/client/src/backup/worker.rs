@@ -1,26 +1,22 @@
 //! A worker: reads the objects of batches, and stores what is new of them.
 
 use super::batch::{Batch, EntryChange, Item, Job, Read};
-use super::compression::CompressionController;
-use super::content::{ChunkBuffer, ChunkWriter, CompressorPool, RunListBuilder};
+use super::chunk_buffer::ChunkBuffer;
+use super::chunk_writer::ChunkWriter;
+use super::context::BackupContext;
 use super::counters::{Counters, timed};
 use super::object_dedup::ObjectDedup;
 use super::queue::{Queue, Task};
-use super::{BackupMonitor, BackupOptions, Progress};
-use crate::pages::PageWriter;
-use crate::throttle::Throttle;
-use crate::{Result, UnlockedRepository};
+use super::run_list::RunListBuilder;
+use super::storable::storable;
+use crate::Result;
 use capture::read::{LargeFileReader, Piece, ReadOutcome, SmallFileReader, link_target};
 use capture::walk::Row;
 use capture::xattrs::{self, Xattrs};
 use capture::{CaptureOperation, CaptureProblem};
-use chunker::Chunker;
-use crypto::IdKey;
 use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, Segment};
 use format::xattrs::INLINE_BYTES_MAX as XATTRS_INLINE_BYTES_MAX;
-use repository::store::WriteSession;
 use rustix::io::Errno;
-use seal::Sealer;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -31,68 +27,6 @@ const SMALL_BYTES_MAX: u64 = 1 << 20;
 const HOLE_BYTES_MIN: u64 = 4096;
 /// Files up to this many bytes lie in their entry: less than what naming a chunk costs.
 const INLINE_BYTES_MAX: usize = 48;
-
-/// What all workers share.
-pub(super) struct BackupContext<'a> {
-    pub(super) options: &'a BackupOptions,
-    pub(super) progress: &'a Progress,
-    pub(super) monitor: &'a dyn BackupMonitor,
-    pub(super) session: &'a dyn WriteSession,
-    pub(super) sealer: &'a Sealer,
-    pub(super) pages: &'a PageWriter<'a>,
-    pub(super) ids: &'a IdKey,
-    pub(super) chunker: Chunker,
-    pub(super) compressors: CompressorPool,
-    pub(super) throttle: Throttle<'a>,
-    pub(super) compression: CompressionController,
-}
-
-impl<'a> BackupContext<'a> {
-    pub(super) fn new(
-        repository: &'a UnlockedRepository,
-        options: &'a BackupOptions,
-        progress: &'a Progress,
-        monitor: &'a dyn BackupMonitor,
-        session: &'a dyn WriteSession,
-        sealer: &'a Sealer,
-        pages: &'a PageWriter<'a>,
-    ) -> Result<Self> {
-        let (ids, chunker) = (&repository.keys.writer.ids, repository.chunker()?);
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let compressors = CompressorPool::new(options, cores)?;
-        let throttle = Throttle::new(&options.limits, progress);
-        Ok(Self {
-            options,
-            progress,
-            monitor,
-            session,
-            sealer,
-            pages,
-            ids,
-            chunker,
-            compressors,
-            throttle,
-            compression: CompressionController::default(),
-        })
-    }
-
-    /// Shows where the walk is.
-    pub(super) fn show(&self, batch: &Batch) {
-        let (mut objects, mut bytes) = (0, 0);
-        for item in batch.items() {
-            match item {
-                Item::Page(_, entries) => {
-                    objects += entries.len() as u64;
-                    bytes += entries.iter().map(|entry| entry.size).sum::<u64>();
-                }
-                Item::Unchanged(entry) => (objects, bytes) = (objects + 1, bytes + entry.size),
-                _ => objects += 1,
-            }
-        }
-        self.progress.objects.fetch_add(objects, Ordering::Relaxed);
-        self.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
 
 /// Works until the queue is closed.
 pub(super) fn run(shared: &BackupContext<'_>, queue: &Queue) -> Result<Counters> {
@@ -241,10 +175,10 @@ impl<'a> Worker<'a> {
         {
             let (chunk, tail) = rest.split_at(length);
             let id = self.writer.chunk(chunk, stored)?;
-            runs.data(id, length as u32, self.shared)?;
+            runs.data(id, length as u32, self.shared.pages)?;
             rest = tail;
         }
-        runs.finish(self.shared)
+        runs.finish(self.shared.pages)
     }
 
     fn large_file(&mut self, mut job: Job) -> std::result::Result<Entry, Missing> {
@@ -294,13 +228,13 @@ impl<'a> Worker<'a> {
             match piece {
                 Piece::Data { .. } => {}
                 Piece::Hole { length, .. } | Piece::Lost { length, .. } => {
-                    runs.hole(length, shared)?
+                    runs.hole(length, shared.pages)?
                 }
                 Piece::End => break,
             }
         }
         self.writer.count(&stored);
-        Ok(runs.finish(shared)?)
+        Ok(runs.finish(shared.pages)?)
     }
 
     fn symlink(&mut self, mut job: Job) -> std::result::Result<Entry, Missing> {
@@ -420,20 +354,6 @@ fn is_piecewise(row: &Row) -> bool {
 fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<CaptureProblem> {
     xattrs.error?;
     xattrs.problem(job.directory.path_of(job.name.to_bytes()))
-}
-
-/// An error when no reader would take `entry`: it is left out, and its neighbours stay.
-pub(super) fn storable(
-    entry: &Entry,
-    path: impl Fn() -> Vec<u8>,
-) -> std::result::Result<(), CaptureProblem> {
-    format::check::entry(entry).map_err(|error| {
-        let what = match error {
-            format::Error::TooLarge { what, .. } | format::Error::Invalid { what } => what,
-            _ => "it",
-        };
-        CaptureProblem::cannot_store(path(), what)
-    })
 }
 
 /// What differs between the snapshot before and now.

@@ -3,8 +3,8 @@
 //! which snapshots there should be.
 
 use super::{CheckOptions, CheckReport};
-use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
+use crate::progress::Progress;
 use crate::{Error, Result, UnlockedRepository};
 use format::container::Row;
 use format::record::{self, RecordKind};

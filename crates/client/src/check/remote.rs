@@ -4,8 +4,8 @@
 use super::data::choose;
 use super::structure::{ChunkLocator, StructureFindings};
 use super::{CheckOptions, CheckReport, Damage, damage, structure};
-use crate::backup::Progress;
 use crate::blocks::{Scratch, misnamed};
+use crate::progress::Progress;
 use crate::receipts::ReceiptStatus;
 use crate::{Error, Result, UnlockedRepository};
 use ids::{ContainerNo, ObjectId, RecordLocation, SnapshotId};

@@ -1,7 +1,7 @@
 //! Repair: containers that have rotted are written as they were, by their parity.
 
 use super::CheckReport;
-use crate::backup::Progress;
+use crate::progress::Progress;
 use crate::{Result, UnlockedRepository};
 use repository::parity::{RepairOutcome, remove_unfinished, repair};
 

@@ -2,9 +2,9 @@
 //! they need is in the index.
 
 use super::{CheckReport, Damage};
-use crate::backup::Progress;
 use crate::manifest::{ManifestReader, Snapshot};
 use crate::pages::PageReader;
+use crate::progress::Progress;
 use crate::{Error, Result, UnlockedRepository};
 use format::leaf::LeafReader;
 use format::page::PageKind;

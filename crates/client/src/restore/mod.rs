@@ -18,10 +18,10 @@ mod roots;
 mod verify;
 mod work;
 
-use crate::backup::Progress;
 use crate::cache::ChunkCache;
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;
+use crate::progress::Progress;
 use crate::{Error, Result, UnlockedRepository};
 use entries::{Entries, Selection};
 use finish::FinishPass;

@@ -2,9 +2,9 @@
 
 use super::file::FileJob;
 use super::{Counters, RestoreMonitor, RestoreOptions};
-use crate::backup::Progress;
 use crate::blocks::{BlockCache, Scratch};
 use crate::pages::LostPage;
+use crate::progress::Progress;
 use crate::{Error, Result, UnlockedRepository, xattrs};
 use crossbeam_channel::Receiver;
 use format::entry::{Content, Entry, Kind};

@@ -3,7 +3,9 @@
 use super::*;
 use crate::UnlockedRepository;
 use crate::backup::merge::Merge;
-use crate::backup::{BackupOptions, begin, queue::Task};
+use crate::backup::options::BackupOptions;
+use crate::backup::previous::begin_session;
+use crate::backup::queue::Task;
 use crate::unlocked::InitOptions;
 use capture::CaptureProblem;
 use capture::walk::{SourceRoot, Walk, WalkEvent};
@@ -64,7 +66,7 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
     let (repository, options) = (repository(place.path()), options(&source));
     let found = repository.with_write_lease("test", |writer| {
         let sealer = repository.sealer()?;
-        let (_, session) = begin(&repository, writer, &options, &sealer, &Silent)?;
+        let (_, session) = begin_session(&repository, writer, &options, &sealer, &Silent)?;
         let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
         let mut merge = Merge::new(&options, None, None, None);
         let mut reorder = ReorderBuffer::new(&pages, repository.cut_key(), &Silent);

@@ -1,0 +1,60 @@
+//! What a backup would do.
+
+use super::batch::{Batch, Item};
+use super::counters::Counters;
+use super::merge::Merge;
+use super::monitor::BackupMonitor;
+use super::options::BackupOptions;
+use super::previous::{newest, previous_pages};
+use crate::report::BackupReport;
+use crate::{Result, UnlockedRepository};
+use capture::walk::{Walk, WalkEvent};
+use format::entry::Entry;
+
+/// What a backup would do, without doing it: counts, and what would be read, with its size.
+pub fn dry_run(
+    repository: &UnlockedRepository,
+    options: &BackupOptions,
+    monitor: &dyn BackupMonitor,
+    mut would_read: impl FnMut(&Entry),
+) -> Result<BackupReport> {
+    let previous = newest(repository, options, monitor)?;
+    let pages = previous_pages(repository, options, previous.as_ref(), monitor)?;
+    let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head), None);
+    let mut walk = Walk::start(&options.roots, options.walk.clone())?;
+    let mut batch = Batch::default();
+    let mut counters = Counters::default();
+    while let Some(event) = walk.next() {
+        match event {
+            WalkEvent::Entry(found) => merge.entry(&found, &mut batch, monitor)?,
+            WalkEvent::Problem { path, problem } => merge.problem(path, problem, monitor),
+        }
+        count_dry(&mut batch, &mut counters, &mut would_read);
+    }
+    merge.end(&mut batch, monitor)?;
+    count_dry(&mut batch, &mut counters, &mut would_read);
+    counters.add(&merge.counters());
+    counters.count_skipped(&walk.skipped());
+    Ok(counters.report)
+}
+
+fn count_dry(batch: &mut Batch, counters: &mut Counters, would_read: &mut impl FnMut(&Entry)) {
+    for item in batch.take() {
+        match item {
+            Item::Unchanged(_) => counters.report.objects_unchanged += 1,
+            Item::Page(_, entries) => counters.report.objects_unchanged += entries.len() as u64,
+            Item::Job(job) => {
+                would_read(&job.entry);
+                counters.report.objects_backed_up += 1;
+                counters.report.objects_new += u64::from(job.previous.is_none());
+            }
+            Item::Link(job) => {
+                // Its content is read under its first name.
+                would_read(&Entry { size: 0, ..job.entry.clone() });
+                counters.report.objects_backed_up += 1;
+                counters.report.objects_new += u64::from(job.previous.is_none());
+            }
+            Item::Done(_) | Item::Failed | Item::Vanished => {}
+        }
+    }
+}
