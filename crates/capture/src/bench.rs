@@ -1,4 +1,4 @@
-//! What walking and reading cost alone: for `icecore bench walk|read`.
+//! Benchmarks of walking and reading alone, for `icecore bench walk|read`.
 
 use crate::read::{LargeFileReader, Piece, ReadOptions, SmallFileReader};
 use crate::walk::{Directory, Row, SourceRoot, Walk, WalkError, WalkEvent, WalkOptions};
@@ -9,29 +9,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Files up to this size are read in one go.
+/// Files up to this size are read at once.
 const SMALL_BYTES: u64 = 1024 * 1024;
-/// Files handed to a reader at a time.
+/// Files in one message to a reader.
 const BATCH: usize = 64;
 
-/// What was done and how long it took.
+/// The result of a benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BenchResult {
-    /// Objects met.
+    /// Objects visited.
     pub entries: u64,
     /// Directories among them.
     pub directories: u64,
     /// Regular files among them.
     pub files: u64,
-    /// Bytes: of a walk those that the files have, of a read those that were read.
+    /// For a walk, the sizes of the files; for a read, the bytes that were read.
     pub bytes: u64,
-    /// Objects that could not be taken.
+    /// Objects that could not be inspected or read.
     pub problems: u64,
     /// Wall time in seconds.
     pub secs: f64,
 }
 
-/// Walks and looks at every row.
+/// Walks and visits every object.
 pub fn bench_walk(roots: &[SourceRoot], threads: usize) -> Result<BenchResult, WalkError> {
     let mut bytes = 0;
     let mut figures = measure(roots, threads, |_, _, row| bytes += row.size)?;
@@ -41,7 +41,7 @@ pub fn bench_walk(roots: &[SourceRoot], threads: usize) -> Result<BenchResult, W
 
 type Batch = Vec<(Arc<Directory>, CString, Row)>;
 
-/// Walks and reads every file with `threads` more threads, into nothing.
+/// Walks, and reads every file with `threads` more threads; the content is discarded.
 pub fn bench_read(roots: &[SourceRoot], threads: usize) -> Result<BenchResult, WalkError> {
     let (bytes, problems) = (AtomicU64::new(0), AtomicU64::new(0));
     let (sender, receiver) = bounded::<Batch>(4 * threads.max(1));

@@ -1,12 +1,12 @@
-//! What a backup takes from the machine: walks trees in order, decides what is left out, reads
-//! files without being fooled by those who change them meanwhile, and leaves the host as found.
+//! Capture: walks trees in order, decides what to exclude, reads files safely while others change
+//! them, and leaves the page cache and the access times of the host as they were.
 //!
 //! - [`walk`]: a parallel walk whose output is in the order of `format::entry::compare_paths`.
-//! - [`excludes`]: patterns, `.gitignore` files, and why a path is in or out.
-//! - [`read`]: small and large files, symlink targets, the racy rule.
-//! - [`xattrs`], [`owners`]: the rest of an object's attributes.
-//! - [`mod@bench`]: what walking and reading cost alone.
-//! - [`priority`]: nice and idle I/O.
+//! - [`excludes`]: patterns, `.gitignore` files, and why a path is included or excluded.
+//! - [`read`]: small and large files, symlink targets, and the rule for racy files.
+//! - [`xattrs`], [`owners`]: the other attributes of an object.
+//! - [`mod@bench`]: benchmarks of walking and reading alone.
+//! - [`priority`]: nice, idle I/O, and the limit of open files.
 
 pub mod bench;
 pub mod excludes;

@@ -1,14 +1,14 @@
 //! Names of users and groups, from `/etc/passwd` and `/etc/group`, read once.
 //!
-//! Not through NSS: `getpwuid_r` may talk to a directory server once per owner, may hang, and
-//! is not safe to call from a static binary. An owner that is only known to LDAP keeps its
-//! number and has no name here; the restore falls back on the number then.
+//! Not through NSS: `getpwuid_r` may query a directory server for each owner, may hang, and is not
+//! safe in a static binary. An owner that only LDAP knows is stored by number; the restore uses the
+//! number then.
 
 use format::limits::OWNER_BYTES_MAX;
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
-/// Number to name, both ways that a backup needs.
+/// Maps user and group numbers to names.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerNames {
     users: FxHashMap<u32, Vec<u8>>,
@@ -16,7 +16,7 @@ pub struct OwnerNames {
 }
 
 impl OwnerNames {
-    /// The names of this machine. A file that cannot be read gives no names.
+    /// The names of this machine. A file that cannot be read has no names.
     pub fn of_this_machine() -> Self {
         Self::from_files(Path::new("/etc/passwd"), Path::new("/etc/group"))
     }
@@ -26,12 +26,12 @@ impl OwnerNames {
         OwnerNames { users: names_in(passwd), groups: names_in(group) }
     }
 
-    /// The user's name; empty when unknown.
+    /// The name of a user; empty if unknown.
     pub fn user(&self, uid: u32) -> &[u8] {
         self.users.get(&uid).map_or(b"", Vec::as_slice)
     }
 
-    /// The group's name; empty when unknown.
+    /// The name of a group; empty if unknown.
     pub fn group(&self, gid: u32) -> &[u8] {
         self.groups.get(&gid).map_or(b"", Vec::as_slice)
     }
@@ -46,8 +46,8 @@ fn names_in(file: &Path) -> FxHashMap<u32, Vec<u8>> {
     names
 }
 
-/// Of `name:password:number:…`, the form of both files. A name longer than a snapshot holds is as
-/// good as none: the number is kept.
+/// Parses `name:password:number:…`, the form of both files. A name longer than a snapshot can hold
+/// is ignored.
 fn number_and_name(line: &[u8]) -> Option<(u32, Vec<u8>)> {
     let mut fields = line.split(|byte| *byte == b':');
     let name = fields.next()?;

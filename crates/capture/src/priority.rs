@@ -1,11 +1,11 @@
-//! Staying out of the way of what the machine is for.
+//! Priority and limits of the process, so that other programs on the machine are not slowed down.
 
 use crate::syscalls;
 use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
-/// Lowers the priority: `by` steps of nice, and the idle class for I/O when asked.
-/// Call it before any thread is started: threads inherit what their parent has.
+/// Lowers the priority by `by` steps of nice, and sets the idle I/O class if requested. Call it
+/// before any thread is started: threads inherit it from their parent.
 pub fn lower_priority(by: i32, idle_io: bool) -> Result<()> {
     if by != 0 {
         nice(by)?;
@@ -13,7 +13,7 @@ pub fn lower_priority(by: i32, idle_io: bool) -> Result<()> {
     if idle_io { syscalls::set_io_idle() } else { Ok(()) }
 }
 
-/// Raises the soft limit of open files to the hard one: the walk keeps directories open.
+/// Raises the soft limit of open files to the hard limit: the walk keeps directories open.
 pub fn raise_open_file_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })

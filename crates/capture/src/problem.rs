@@ -1,13 +1,13 @@
-//! What went wrong with one object. Problems are data: they never cost the neighbours.
+//! Problems with single objects. They are data, not errors: the backup of other objects continues.
 
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// What was attempted.
+/// The operation that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CaptureOperation {
-    /// Asking for the attributes of an object.
+    /// Reading the attributes of an object.
     Inspect,
     /// Opening a directory or listing its names.
     List,
@@ -19,7 +19,7 @@ pub enum CaptureOperation {
     Xattrs,
     /// Reading a file of patterns.
     Patterns,
-    /// Keeping it, or what the text names of it: beyond the limits of the format.
+    /// Storing it, or the part named here: it exceeds the limits of the format.
     Store(&'static str),
 }
 
@@ -37,33 +37,33 @@ impl std::fmt::Display for CaptureOperation {
     }
 }
 
-/// One object that could not be taken, or not wholly.
+/// An object that could not be read, or not completely.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot {operation} {}: {}", OsStr::from_bytes(.path).display(), self.reason())]
 pub struct CaptureProblem {
-    /// Where it is on this machine (not in the snapshot).
+    /// Its path on this machine (not in the snapshot).
     pub path: Vec<u8>,
-    /// What was attempted.
+    /// The operation that failed.
     pub operation: CaptureOperation,
-    /// What the kernel said.
+    /// The error of the kernel.
     pub error: Errno,
 }
 
 impl CaptureProblem {
-    /// The object has something that no snapshot can hold.
+    /// An object with something that a snapshot cannot hold.
     pub fn cannot_store(path: Vec<u8>, what: &'static str) -> Self {
         CaptureProblem { path, operation: CaptureOperation::Store(what), error: Errno::OVERFLOW }
     }
 
     fn reason(&self) -> String {
         match self.operation {
-            CaptureOperation::Store(what) => format!("{what} is beyond what a snapshot can hold"),
+            CaptureOperation::Store(what) => format!("{what} exceeds what a snapshot can hold"),
             _ => self.error.to_string(),
         }
     }
 
-    /// The object was there when its directory was listed and is gone now. No fault of anybody:
-    /// counted, not complained about.
+    /// Whether the object vanished after its directory was listed. That is normal: it is counted,
+    /// not reported.
     pub fn vanished(&self) -> bool {
         matches!(self.error, Errno::NOENT | Errno::STALE)
     }

@@ -1,8 +1,8 @@
 //! Extended attributes: all of them, with POSIX ACLs (`system.posix_acl_*`) and capabilities
 //! (`security.capability`); `trusted.*` is shown by the kernel to root only.
 //!
-//! One call for the list, and more only when it is not empty. What is not a regular file is
-//! asked by path through `/proc/self/fd/<directory>/<name>` without following links: FIFOs,
+//! One call for the list, and more only if it is not empty. Objects other than regular files are
+//! read by path through `/proc/self/fd/<directory>/<name>` without following links: FIFOs,
 //! sockets and devices are not opened, not even with `O_PATH`.
 
 use crate::problem::{CaptureOperation, CaptureProblem};
@@ -24,17 +24,17 @@ const MOST_BYTES: usize = 64 * 1024;
 /// For the count of them.
 const SPARE_BYTES: usize = 8;
 
-/// What could be read of an object's extended attributes.
+/// The extended attributes of an object, as far as they could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Xattrs {
     /// Sorted by name.
     pub list: Vec<Xattr>,
-    /// Why some are missing; the first reason.
+    /// Why some are missing; the first error.
     pub error: Option<Errno>,
 }
 
 impl Xattrs {
-    /// The error as a problem of this object.
+    /// The error, as a problem of the object at `path`.
     pub fn problem(&self, path: Vec<u8>) -> Option<CaptureProblem> {
         self.error.map(|error| match error {
             // What the kernel says when the names are more than it lists.
@@ -46,7 +46,7 @@ impl Xattrs {
     }
 }
 
-/// Of an open file or directory.
+/// The extended attributes of an open file or directory.
 pub fn of_file(file: BorrowedFd<'_>) -> Xattrs {
     collect(
         |names| flistxattr(file, spare_capacity(names)),
@@ -54,7 +54,8 @@ pub fn of_file(file: BorrowedFd<'_>) -> Xattrs {
     )
 }
 
-/// Of any object, without opening it: directories, links, FIFOs, sockets, devices.
+/// The extended attributes of any object, without opening it: directories, links, FIFOs, sockets,
+/// devices.
 pub fn of_object(directory: &Arc<Directory>, name: &CStr) -> Xattrs {
     // The handle must stay open as long as its number is used.
     let handle = match directory.handle() {

@@ -1,4 +1,4 @@
-//! Why a path is in the backup or not: for `icecore explain PATH`.
+//! Why a path is included or excluded, for `icecore explain PATH`.
 
 use super::gitignore::{GITIGNORE, GitignoreStack, PatternVerdict};
 use super::{Excludes, Rule};
@@ -7,19 +7,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What becomes of a path, and by which rule.
+/// Whether a path is included, and by which rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExcludeDecision {
-    /// It is part of the backup.
+    /// Whether it is part of the backup.
     pub included: bool,
-    /// The pattern that decided; `None`: no pattern speaks of it, or it is not below the root.
+    /// The pattern that decided; `None` if no pattern matches, or the path is not below the root.
     pub by: Option<Rule>,
     /// The path that the pattern matched: `path` or a directory above it.
     pub matched: Vec<u8>,
 }
 
-/// What patterns do to `path`, which lies in the root `root` (both absolute). Size, age and
-/// file-system limits are not looked at. The root itself is always in.
+/// Explains what the patterns do to `path` below `root` (both absolute). Size, age and file-system
+/// limits are not considered. The root itself is always included.
 pub fn explain(excludes: &Excludes, gitignore: bool, root: &[u8], path: &[u8]) -> ExcludeDecision {
     let inside = path
         .strip_prefix(root)

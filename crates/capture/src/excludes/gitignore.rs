@@ -1,4 +1,4 @@
-//! `.gitignore` files met on the way down: a chain, innermost first.
+//! The `.gitignore` files of a directory and those above it: a stack, the innermost first.
 
 use super::rules::{Rule, RuleSet, RuleSetBuilder};
 use std::ffi::OsStr;
@@ -6,37 +6,37 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Name of the files.
+/// The name of the files.
 pub(crate) const GITIGNORE: &[u8] = b".gitignore";
 
-/// What a pattern says.
+/// The verdict of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PatternVerdict {
-    /// It is no part of the backup.
+    /// The path is excluded.
     Exclude,
-    /// It is one, whatever patterns before say.
+    /// The path is included, whatever earlier patterns say.
     Include,
 }
 
-/// The patterns of one `.gitignore` and of those above.
+/// The patterns of one `.gitignore` file and of those above it.
 #[derive(Debug)]
 pub struct GitignoreStack {
     rules: RuleSet,
-    /// Path of its directory on this machine.
+    /// The path of its directory on this machine.
     base: Vec<u8>,
     outer: Option<Arc<GitignoreStack>>,
 }
 
 impl GitignoreStack {
-    /// `text` is the content of the `.gitignore` in `base`. Lines without meaning are passed
-    /// over, as git does.
+    /// Parses `text`, the content of the `.gitignore` in `base`. Invalid lines are ignored, as git
+    /// does.
     pub fn new(base: Vec<u8>, text: &[u8], outer: Option<Arc<GitignoreStack>>) -> Self {
         let mut builder = RuleSetBuilder::default();
         builder.add_good_lines(&Path::new(OsStr::from_bytes(&base)).join(".gitignore"), text);
         GitignoreStack { rules: builder.build().unwrap_or_default(), base, outer }
     }
 
-    /// What these patterns and those of outer layers say to `path`.
+    /// The verdict of these patterns, or of those of outer directories, on `path`.
     pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(PatternVerdict, &Rule)> {
         let mut layer = Some(self);
         while let Some(here) = layer {

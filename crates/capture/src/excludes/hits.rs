@@ -1,18 +1,18 @@
-//! Which patterns did something: one that never does is often a typing error.
+//! Which patterns matched: one that never does is often a typing error.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A mark for each pattern.
+/// Whether each pattern matched something.
 #[derive(Debug, Default)]
 pub(super) struct PatternHits(Vec<AtomicBool>);
 
 impl PatternHits {
-    /// For so many patterns.
+    /// For this number of patterns.
     pub(super) fn of(patterns: usize) -> Self {
         Self(std::iter::repeat_with(AtomicBool::default).take(patterns).collect())
     }
 
-    /// The pattern `number` has decided about a path. Written once: many threads come here.
+    /// Notes that the pattern `number` decided. Written only once, because many threads call it.
     pub(super) fn note(&self, number: usize) {
         if let Some(hit) = self.0.get(number)
             && !hit.load(Ordering::Relaxed)

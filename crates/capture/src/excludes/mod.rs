@@ -1,14 +1,14 @@
-//! What the user wants left out: patterns with the full semantics of gitignore.
+//! Exclude patterns, with the full semantics of gitignore.
 //!
 //! Patterns are matched against paths on this machine (not in the snapshot): those of the
 //! user are relative to `/`, so `/home/*/.cache` is anchored and `*.o` is not (a pattern of the
 //! command line with a slash in it can be anchored elsewhere, see [`anchored`]); those of a
 //! `.gitignore` are relative to its directory. The last pattern that matches wins, the user's
-//! win over `.gitignore` files, inner `.gitignore` files over outer ones. As in git, what lies
-//! in a directory that is left out cannot be brought back.
+//! win over `.gitignore` files, inner `.gitignore` files over outer ones. As in git, nothing in an
+//! excluded directory can be included again.
 //!
 //! Paths are bytes. Patterns are text; a byte that is not UTF-8 in a file of patterns makes
-//! that line lossy, so such names are best met by `?` or `*`, which match any byte.
+//! that line lossy, so such names are best matched by `?` or `*`, which match any byte.
 
 mod explain;
 mod gitignore;
@@ -31,19 +31,19 @@ pub use tag::{ExcludeTag, InvalidTag};
 #[derive(Debug, Default)]
 pub struct Excludes {
     rules: RuleSet,
-    /// Number of the first pattern that somebody typed.
+    /// The number of the first pattern from the command line.
     typed_from: usize,
-    /// A directory that is left out whatever its name is made of, unless a pattern keeps it.
+    /// A directory that is excluded by its exact bytes, unless a pattern includes it.
     exact: Option<(Vec<u8>, Rule)>,
 }
 
 impl Excludes {
-    /// Nothing is left out.
+    /// No patterns.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Collects patterns.
+    /// Starts to collect patterns.
     pub fn builder() -> ExcludesBuilder {
         ExcludesBuilder::default()
     }
@@ -53,12 +53,12 @@ impl Excludes {
         self.rules.is_empty() && self.exact.is_none()
     }
 
-    /// Patterns of the command line that have decided about no path so far.
+    /// Patterns of the command line that have not matched so far.
     pub fn unused(&self) -> impl Iterator<Item = &Rule> {
         self.rules.unused(self.typed_from)
     }
 
-    /// What the patterns say to `path`, absolute on this machine.
+    /// The verdict of the patterns on `path`, absolute on this machine.
     pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(PatternVerdict, &Rule)> {
         let decided = self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory);
         let exact = self.exact.as_ref().filter(|(exact, _)| is_directory && exact == path);
@@ -75,25 +75,31 @@ pub struct ExcludesBuilder {
 }
 
 impl ExcludesBuilder {
-    /// What comes now was typed for this run, and shall match something ([`Excludes::unused`]).
+    /// Patterns added from now on come from the command line, and should match something
+    /// ([`Excludes::unused`]).
     pub fn mark_command_line(&mut self) {
         self.typed_from = self.builder.count();
     }
 
-    /// The directory `path`, absolute and by its bytes; patterns win over it.
+    /// Excludes the directory `path`, absolute and by its exact bytes; patterns win over it.
     pub fn directory(&mut self, path: &[u8]) -> &mut Self {
         let pattern = format!("{}/", String::from_utf8_lossy(path));
         self.exact = Some((path.to_vec(), Rule { pattern, file: None, line: 0 }));
         self
     }
 
-    /// One pattern, as of `--exclude`. Given on a command line it is never a comment, and one that
-    /// can match nothing is a mistake.
+    /// Adds one pattern, as for `--exclude`. It is never a comment.
+    ///
+    /// # Errors
+    /// When it is invalid or can match nothing.
     pub fn pattern(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
         self.one(pattern, false)
     }
 
-    /// The same, whatever the case of letters.
+    /// Adds one pattern that ignores case.
+    ///
+    /// # Errors
+    /// When it is invalid or can match nothing.
     pub fn pattern_ignore_case(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
         self.one(pattern, true)
     }
@@ -107,7 +113,10 @@ impl ExcludesBuilder {
         Ok(self)
     }
 
-    /// A file of patterns, one a line, as of `--exclude-from`.
+    /// Adds a file of patterns, one per line, as for `--exclude-from`.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a line is invalid.
     pub fn file(&mut self, file: &Path) -> Result<&mut Self, PatternError> {
         let text = std::fs::read(file)
             .map_err(|error| PatternError::Unreadable { file: file.into(), error })?;
@@ -116,16 +125,19 @@ impl ExcludesBuilder {
         Ok(self)
     }
 
-    /// The patterns, ready for matching.
+    /// Finishes the patterns.
+    ///
+    /// # Errors
+    /// When they cannot be used together.
     pub fn build(self) -> Result<Excludes, PatternError> {
         let Self { builder, typed_from, exact } = self;
         Ok(Excludes { rules: builder.build()?, typed_from, exact })
     }
 }
 
-/// `pattern` as it is meant in the directory `here` (absolute): one with a slash in its middle, or that
-/// begins with `./` or `../`, is a path from there. What has no slash but at its end speaks of names,
-/// wherever they are, and what begins with `/` or `**/` stays as it is.
+/// Anchors a `pattern` typed in the directory `here` (absolute): one with a slash in its middle, or
+/// that begins with `./` or `../`, is relative to it. One without a slash, or only one at its end,
+/// matches names anywhere, and one that begins with `/` or `**/` stays as it is.
 pub fn anchored(pattern: &str, here: &Path) -> String {
     let (sign, rest) = match pattern.strip_prefix('!') {
         Some(rest) => ("!", rest),
@@ -150,7 +162,7 @@ pub fn anchored(pattern: &str, here: &Path) -> String {
     format!("{sign}{}/{rest}", base.trim_end_matches('/'))
 }
 
-/// A pattern that matches `path` and nothing else.
+/// Escapes `path` to a pattern that matches only it.
 pub fn literal(path: &str) -> String {
     let is_special = |char: char| r"\*?[]{}! ".contains(char);
     path.chars()

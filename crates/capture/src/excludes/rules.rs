@@ -1,4 +1,4 @@
-//! Patterns of one base directory, and where each was written.
+//! Patterns relative to one base directory, and where each comes from.
 
 use super::gitignore::PatternVerdict;
 use super::hits::PatternHits;
@@ -9,29 +9,29 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One pattern and where it was written.
+/// A pattern and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The pattern as written.
     pub pattern: String,
-    /// The file that has it; `None`: the command line.
+    /// The file that contains it; `None` for the command line.
     pub file: Option<Arc<Path>>,
-    /// Its line, from 1; of the command line 0.
+    /// Its line, from 1; 0 for the command line.
     pub line: usize,
 }
 
 /// A pattern or a file of patterns that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
-    /// The pattern has no meaning.
-    #[error("pattern '{}'{} cannot be used: {reason}", .rule.pattern, place(.rule))]
+    /// The pattern is invalid.
+    #[error("invalid pattern '{}'{}: {reason}", .rule.pattern, place(.rule))]
     Invalid {
         /// The pattern.
         rule: Rule,
         /// What is wrong with it.
         reason: String,
     },
-    /// All are good, but not together (too many, too large).
+    /// The patterns are valid, but cannot be combined (too many, too large).
     #[error("the patterns cannot be used together: {0}")]
     Together(String),
     /// The file cannot be read.
@@ -39,7 +39,7 @@ pub enum PatternError {
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
 }
@@ -50,7 +50,7 @@ fn place(rule: &Rule) -> String {
         .map_or_else(String::new, |file| format!(" ({}:{})", file.display(), rule.line))
 }
 
-/// Patterns that hold below one directory.
+/// Patterns that apply below one directory.
 #[derive(Debug, Default)]
 pub(super) struct RuleSet {
     matcher: Option<Gitignore>,
@@ -59,7 +59,7 @@ pub(super) struct RuleSet {
 }
 
 impl RuleSet {
-    /// Patterns from the one with the number `from` on that have decided about nothing.
+    /// The patterns from number `from` on that have not matched.
     pub(super) fn unused(&self, from: usize) -> impl Iterator<Item = &Rule> {
         let rules = self.rules.iter().enumerate().skip(from);
         rules.filter(|(at, _)| self.hits.is_unused(*at)).map(|(_, rule)| rule)
@@ -69,7 +69,7 @@ impl RuleSet {
         self.rules.is_empty()
     }
 
-    /// What the last matching pattern says. `path` is relative to the base.
+    /// The verdict of the last matching pattern. `path` is relative to the base.
     pub(super) fn decide(
         &self,
         path: &[u8],
@@ -127,7 +127,7 @@ impl RuleSetBuilder {
         let rule = Rule { pattern: pattern.into(), file, line };
         let number = PathBuf::from(self.rules.len().to_string());
         if has_open_class(pattern) {
-            let reason = "a '[' has no ']'; for the sign itself write '\\['".to_owned();
+            let reason = "a '[' has no ']'; for a literal bracket write '\\['".to_owned();
             return Err(PatternError::Invalid { rule, reason });
         }
         if let Err(error) = self.builder.add_line(Some(number), pattern) {
@@ -145,7 +145,7 @@ impl RuleSetBuilder {
         Ok(())
     }
 
-    /// As git does: a line without meaning is passed over.
+    /// Adds lines and ignores invalid ones, as git does.
     pub(super) fn add_good_lines(&mut self, file: &Path, text: &[u8]) {
         let file: Arc<Path> = file.into();
         for (line, pattern) in lines(text) {
@@ -164,18 +164,18 @@ impl RuleSetBuilder {
     }
 }
 
-/// A pattern that can match nothing.
+/// Rejects a pattern that can match nothing.
 pub(super) fn refuse_empty(pattern: &str) -> Result<(), PatternError> {
     let rest = pattern.strip_prefix('!').unwrap_or(pattern);
     if !rest.trim_start_matches('/').trim().is_empty() {
         return Ok(());
     }
     let rule = Rule { pattern: pattern.into(), file: None, line: 0 };
-    Err(PatternError::Invalid { rule, reason: "it names nothing".to_owned() })
+    Err(PatternError::Invalid { rule, reason: "it matches nothing".to_owned() })
 }
 
-/// Whether a `[` begins a class of characters that does not end: some programs take it for itself,
-/// some for nothing, so that nobody knows what was meant.
+/// Whether a `[` begins a character class that does not end. Some programs take it literally,
+/// others never match it, so its meaning is unclear.
 fn has_open_class(pattern: &str) -> bool {
     let mut rest = pattern.bytes().peekable();
     while let Some(byte) = rest.next() {

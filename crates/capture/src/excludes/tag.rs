@@ -1,27 +1,27 @@
-//! Files that mark the directory they lie in: what is in it is no part of the backup.
+//! Tag files, which exclude the directory that contains them.
 
 use std::ffi::{CString, OsStr};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A tag is a tag by its first bytes: <https://bford.info/cachedir/>.
+/// A cache tag is recognized by its first bytes: <https://bford.info/cachedir/>.
 const CACHE_HEADER: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
-/// Most bytes of a header: it is compared, not searched for.
+/// The longest header, in bytes.
 const HEADER_BYTES_MAX: usize = 4096;
-/// Most bytes of a name.
+/// The longest name, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A file whose presence leaves out the rest of its directory. The file itself stays in.
+/// A file whose presence excludes the rest of its directory. The file itself is included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExcludeTag {
     name: CString,
     header: Vec<u8>,
 }
 
-/// Why a text names no tag.
+/// The text does not name a tag file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("'{0}' is no name of a file, or its header is too long; write NAME or NAME:HEADER")]
+#[error("'{0}' is not a file name, or its header is too long; write NAME or NAME:HEADER")]
 pub struct InvalidTag(String);
 
 impl ExcludeTag {
@@ -30,7 +30,7 @@ impl ExcludeTag {
         Self { name: c"CACHEDIR.TAG".to_owned(), header: CACHE_HEADER.to_vec() }
     }
 
-    /// Reads `NAME` or `NAME:HEADER`; with a header, the file must begin with it.
+    /// Parses `NAME` or `NAME:HEADER`; with a header, the file must begin with it.
     pub fn parse(text: &OsStr) -> Result<Self, InvalidTag> {
         let bytes = text.as_bytes();
         let colon = bytes.iter().position(|byte| *byte == b':').unwrap_or(bytes.len());
@@ -44,22 +44,22 @@ impl ExcludeTag {
         Ok(Self { name, header: header.to_vec() })
     }
 
-    /// Name of the file, for the kernel.
+    /// The name of the file, for the kernel.
     pub(crate) fn c_name(&self) -> &CString {
         &self.name
     }
 
-    /// Name of the file.
+    /// The name of the file.
     pub fn name(&self) -> &[u8] {
         self.name.to_bytes()
     }
 
-    /// What the file must begin with; nothing when its presence is enough.
+    /// What the file must begin with; empty if its presence is enough.
     pub(crate) fn header(&self) -> &[u8] {
         &self.header
     }
 
-    /// Whether it marks `directory`: for one question, not for a walk.
+    /// Whether `directory` contains the tag; for a single path, not for a walk.
     pub fn marks(&self, directory: &Path) -> bool {
         let file = directory.join(OsStr::from_bytes(self.name()));
         let Ok(metadata) = std::fs::symlink_metadata(&file) else { return false };
@@ -67,7 +67,7 @@ impl ExcludeTag {
             return true;
         }
         let mut start = vec![0; self.header.len()];
-        // Only regular files are opened: a FIFO would wait for ever.
+        // Only regular files are opened: a FIFO would block forever.
         metadata.is_file()
             && std::fs::File::open(&file).and_then(|mut file| file.read_exact(&mut start)).is_ok()
             && start == self.header

@@ -1,37 +1,38 @@
-//! Reading around damage: what can be read is read, what cannot is told.
+//! Reading around damaged areas of the medium: the rest of the file is read, the damaged ranges are
+//! reported.
 
 use rustix::io::{Errno, Result};
 
-/// What is tried alone after a read has failed: a sector, a page.
+/// The size of reads after a failure: a sector, a page.
 const SMALLEST: u64 = 4096;
-/// After this many failures in a row it is a dead area, in which every try may take seconds…
+/// After this many failures in a row the area is dead, and every attempt may take seconds…
 const DEAD_AFTER: u32 = 8;
-/// … so more is given up at once.
+/// … so larger ranges are given up at once.
 const DEAD_STEP: u64 = 64 * 1024;
 
-/// What one read gave.
+/// The result of one read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadStep {
     /// This many bytes.
     Data(usize),
-    /// This many bytes are lost; the caller takes zeros for them.
+    /// This many bytes are lost; the caller stores zeros.
     Lost(u64),
     /// The file ends here.
     End,
 }
 
-/// Remembers where the damage was met.
+/// Reads a file, and remembers where damage was found.
 #[derive(Debug, Default)]
 pub(super) struct DamagedReader {
-    /// Up to here it reads in small steps.
+    /// Up to this offset it reads in small steps.
     until: u64,
     /// Failures in a row.
     failures: u32,
 }
 
 impl DamagedReader {
-    /// Reads at `offset` through `read`, a `pread` that may fail. Failures other than of the
-    /// medium are the caller's.
+    /// Reads at `offset` through `read`, a `pread` that may fail. Only errors of the medium are
+    /// handled here.
     pub(super) fn read(
         &mut self,
         buffer: &mut [u8],
@@ -54,7 +55,7 @@ impl DamagedReader {
         }
     }
 
-    /// To the next multiple of the smallest step where there is damage.
+    /// The bytes to read: up to the next multiple of the smallest step where there is damage.
     fn step(&self, offset: u64, wanted: usize) -> usize {
         let small = (SMALLEST - offset % SMALLEST) as usize;
         if offset < self.until { wanted.min(small) } else { wanted }
@@ -69,7 +70,7 @@ impl DamagedReader {
     }
 }
 
-/// The medium, its network, or a check sum of the file system.
+/// Errors of the medium, of its network, or of a checksum of the file system.
 fn is_damage(error: Errno) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! A file piece by piece: data, holes, and what is lost to damage.
+//! Reading a file in pieces: data, holes, and ranges that are lost.
 
 use super::damaged::{DamagedReader, ReadStep};
 use super::page_cache::read_at;
@@ -15,24 +15,24 @@ use std::ffi::{CStr, CString};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Part of a file. Pieces come in order and without gaps.
+/// A piece of a file. Pieces come in order and without gaps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// Bytes, now in the caller's buffer.
+    /// Bytes, in the buffer of the caller.
     Data {
         /// Where in the file.
         offset: u64,
         /// How many.
         length: usize,
     },
-    /// A hole: it reads as zeros and takes no time.
+    /// A hole: it reads as zeros, and is skipped.
     Hole {
         /// Where in the file.
         offset: u64,
         /// How many bytes.
         length: u64,
     },
-    /// Bytes that could not be read: to be stored as a hole. `finish` lists them.
+    /// Bytes that could not be read, to be stored as a hole. `finish` lists them.
     Lost {
         /// Where in the file.
         offset: u64,
@@ -61,8 +61,8 @@ pub struct LargeFileReader {
 }
 
 impl LargeFileReader {
-    /// Opens `name` in `directory`, which the walk met as `met`. What is read is the file as
-    /// it is now, up to its present size.
+    /// Opens `name` in `directory`, which the walk found as `met`. Reads the file as it is now, up
+    /// to its current size.
     pub fn open(
         directory: &Arc<Directory>,
         name: &CStr,
@@ -100,7 +100,7 @@ impl LargeFileReader {
         xattrs::of_file(self.file.as_fd())
     }
 
-    /// Goes on at `offset`: what lies before is known from an earlier, interrupted reading.
+    /// Continues at `offset`: what is before it is known from an interrupted read.
     pub fn skip_to(&mut self, offset: u64) {
         self.offset = offset.min(self.opened.size);
         if self.opened.is_sparse() {
@@ -127,7 +127,7 @@ impl LargeFileReader {
         self.read(buffer)
     }
 
-    /// Where data begins, at `offset` or after; looks up where that data ends.
+    /// The offset of the next data; also looks up where that data ends.
     fn find_data(&mut self) -> Result<u64> {
         let size = self.opened.size;
         let data = match seek(&self.file, SeekFrom::Data(self.offset)) {
@@ -140,7 +140,7 @@ impl LargeFileReader {
             Err(error) => return Err(error),
         };
         self.data_end = seek(&self.file, SeekFrom::Hole(data)).map_or(size, |end| end.min(size));
-        // Somebody punches holes while we look: what is there now is read.
+        // Another process may punch holes meanwhile: what is there now is read.
         self.data_end = self.data_end.max(data.saturating_add(1)).min(size);
         Ok(data)
     }
@@ -171,7 +171,7 @@ impl LargeFileReader {
         })
     }
 
-    /// How it went. When it changed, the caller may open and read it again.
+    /// Finishes reading. If the file changed, the caller may open and read it again.
     pub fn finish(self) -> std::result::Result<ReadOutcome, CaptureProblem> {
         let fail = problem(&self.directory, &self.name, CaptureOperation::Inspect);
         let mut row = inspect(&self.file, &self.opened).map_err(fail)?;
@@ -183,7 +183,7 @@ impl LargeFileReader {
     }
 }
 
-/// Adds a range to those lost; neighbours become one.
+/// Adds a lost range; adjacent ranges are merged.
 pub(super) fn add_lost(lost: &mut Vec<Range<u64>>, range: Range<u64>) {
     match lost.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,

@@ -1,13 +1,13 @@
-//! Reading what is in an object without being fooled by those who change it meanwhile.
+//! Reading objects safely while others change them.
 //!
-//! - [`SmallFileReader`]: a whole file in one call, five system calls for a file at rest.
-//! - [`LargeFileReader`]: piece by piece, holes in no time.
+//! - [`SmallFileReader`]: a whole file in one call; five system calls for an unchanged file.
+//! - [`LargeFileReader`]: in pieces; holes are skipped.
 //! - [`link_target`]: where a symbolic link points.
-//! - [`RacyWindow`]: files too young to be trusted next time.
+//! - [`RacyWindow`]: how long a file is racy.
 //!
-//! Files are opened in their directory and never through a link, never block, and are checked
-//! to be regular after opening: a FIFO that took a file's place is let go. The page cache is
-//! left as it was found.
+//! Files are opened in their directory, never through a link, without blocking, and are checked to
+//! be regular after opening, in case a FIFO took the place of a file. The page cache is left as it
+//! was.
 
 mod damaged;
 mod large;
@@ -33,15 +33,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How to read.
+/// The options for reading files.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOptions {
     /// How often a small file that changes while it is read is read again.
     pub retries: u32,
-    /// What is young.
+    /// How long a file is racy.
     pub window: RacyWindow,
-    /// Write young files back before they are read, so that a later store is seen in their
-    /// times: costs a wait for the disk per young file, saves reading it again next time.
+    /// Write racy files back before they are read, so that a later store changes their times: costs
+    /// a disk flush per racy file, and saves reading it again next time.
     pub sync_young: bool,
 }
 
@@ -51,10 +51,10 @@ impl Default for ReadOptions {
     }
 }
 
-/// How reading went.
+/// The outcome of reading a file.
 #[derive(Clone, Debug)]
 pub struct ReadOutcome {
-    /// Attributes of what was read, asked for last. Its `size` is what was really read.
+    /// The attributes after reading. Its `size` is the number of bytes that were read.
     pub row: Row,
     /// `STATUS_*` bits of `format::entry`.
     pub status: u8,
@@ -63,7 +63,7 @@ pub struct ReadOutcome {
 }
 
 impl ReadOutcome {
-    /// It changed while it was read.
+    /// Whether it changed while it was read.
     pub fn changed(&self) -> bool {
         self.status & STATUS_CHANGED != 0
     }
@@ -95,7 +95,7 @@ fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
     let parent = directory.handle()?;
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let result = directory.sparing_descriptors(|| open_quietly(&*parent, name, flags));
-    // A link or a socket took its place: the file that was met is gone.
+    // A link or a socket took its place: the file that was found is gone.
     result.map_err(
         |error| {
             if matches!(error, Errno::LOOP | Errno::NXIO) { Errno::STALE } else { error }
@@ -103,15 +103,15 @@ fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
     )
 }
 
-/// The attributes now; an error when it is no regular file (any more).
+/// The current attributes; an error if it is not a regular file.
 fn inspect(file: &OwnedFd, met: &Row) -> Result<Row> {
     const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
     let now = met.refreshed(&statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?);
     if now.kind == Kind::File { Ok(now) } else { Err(Errno::STALE) }
 }
 
-/// Before a file is read: writes a young one back if wanted. Returns for how long later stores
-/// through mappings may not be seen in its times.
+/// Before a file is read: writes a racy file back if requested. Returns for how long later stores
+/// through mappings may not change its times.
 fn settle(file: &OwnedFd, met: &Row, start: Time, options: &ReadOptions) -> RacyWindow {
     if options.window.0.is_zero() {
         return options.window;
@@ -126,12 +126,13 @@ fn settle(file: &OwnedFd, met: &Row, start: Time, options: &ReadOptions) -> Racy
     if is_settled { RacyWindow::CLOCK_GRAIN } else { options.window }
 }
 
-/// The devices (plus one) that were asked last, and did or did not write back: not asked again for
+/// The devices (plus one) that were queried last, and did or did not write back; not queried for
 /// each file.
 static WRITES_BACK: AtomicU64 = AtomicU64::new(0);
 static IS_MEMORY: AtomicU64 = AtomicU64::new(0);
 
-/// On tmpfs and ramfs pages are never cleaned, so a store through a mapping is never seen.
+/// On tmpfs and ramfs pages are never cleaned, so a store through a mapping never changes the
+/// times.
 fn has_write_back(file: &OwnedFd, device: u64) -> bool {
     const TMPFS: u32 = 0x0102_1994;
     const RAMFS: u32 = 0x8584_58f6;

@@ -1,8 +1,8 @@
-//! Reading without leaving traces in the page cache.
+//! Reading without changing the page cache.
 //!
-//! `RWF_DONTCACHE` (Linux 6.14, most disk file systems) drops the pages that a read brought in
-//! and leaves those that were there. Where it is missing, ranges of which nothing was cached
-//! before are dropped after.
+//! `RWF_DONTCACHE` (Linux 6.14, most disk file systems) drops the pages that a read brought in and
+//! keeps those that were cached before. Where it is missing, ranges that were not cached before are
+//! dropped afterwards.
 
 use crate::syscalls;
 use rustix::fd::{AsFd, OwnedFd};
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// `linux/fs.h`; rustix has no name for it yet.
 const RWF_DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 const PAGE: u64 = 4096;
-/// Larger reads stand on their own: without the kernel reading ahead, which would make the
-/// next range look as if it had been cached before.
+/// Larger reads disable the read-ahead of the kernel, which would make the next range look as if it
+/// had been cached before.
 const NO_READ_AHEAD: usize = 64 * 1024;
 
-/// The device (plus one) that refused the flag last: not asked again for each file.
+/// The device (plus one) that refused the flag last; not tried again for each file.
 static REFUSED_BY: AtomicU64 = AtomicU64::new(0);
 
 /// Reads once, at most `buffer` bytes, at `offset` of a file on `device`.
@@ -36,7 +36,8 @@ pub(super) fn read_at(
     match preadv2(file, &mut [IoSliceMut::new(buffer)], offset, RWF_DONTCACHE) {
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
             let read = read_and_drop(file, buffer, offset)?;
-            // Only now: a FIFO in the file's place refuses too, and says nothing of the disk.
+            // Only now: a FIFO in the place of the file refuses it, too, and says nothing about the
+            // disk.
             REFUSED_BY.store(mark, Ordering::Relaxed);
             Ok(read)
         }

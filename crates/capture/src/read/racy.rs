@@ -1,9 +1,9 @@
-//! Files too young to be trusted.
+//! Racy files: modified so recently that a later change may not show in their times.
 //!
-//! A store through a shared mapping moves a file's times only when it dirties a clean page. A
-//! store into a page that is dirty already, after our read, is never seen in any time
-//! (`shared/research/scale.md` 4.2). Dirty pages are written back after a known time at most:
-//! a file whose ctime is younger than that may change unseen, so it is read again next time.
+//! A store through a shared mapping changes the times of a file only if it dirties a clean page. A
+//! store into a page that is already dirty, after our read, never changes any time. Dirty pages are
+//! written back after a known time at most: a file with a younger ctime may change unseen, so it is
+//! read again next time.
 
 use format::entry::Time;
 use rustix::time::{ClockId, clock_gettime};
@@ -15,7 +15,7 @@ const MARGIN: Duration = Duration::from_secs(25);
 /// 30 s + 5 s, what kernels come with, and the margin.
 const FALLBACK: Duration = Duration::from_secs(60);
 
-/// How long a file is young.
+/// How long after its ctime a file is racy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RacyWindow(pub Duration);
 
@@ -24,10 +24,11 @@ impl RacyWindow {
     /// a second and two on old file systems).
     pub(super) const CLOCK_GRAIN: RacyWindow = RacyWindow(Duration::from_secs(2));
 
-    /// Where nothing is ever written back.
+    /// For file systems that never write back.
     pub(super) const FOR_EVER: RacyWindow = RacyWindow(Duration::MAX);
 
-    /// By the kernel's write-back settings: `dirty_expire` + `dirty_writeback` + 25 s. Read once.
+    /// From the write-back settings of the kernel: `dirty_expire` + `dirty_writeback` + 25 s. Read
+    /// once.
     pub fn of_this_machine() -> Self {
         static WINDOW: OnceLock<Duration> = OnceLock::new();
         RacyWindow(*WINDOW.get_or_init(|| write_back_time().map_or(FALLBACK, |time| time + MARGIN)))
@@ -37,8 +38,7 @@ impl RacyWindow {
 fn write_back_time() -> Option<Duration> {
     let expire = centisecs("/proc/sys/vm/dirty_expire_centisecs")?;
     let period = centisecs("/proc/sys/vm/dirty_writeback_centisecs")?;
-    // Without a period nothing is written back by age: there is no bound to rely on, and an
-    // hour is as far as we go.
+    // Without a period nothing is written back by age, so there is no bound: use an hour.
     (period > Duration::ZERO).then_some(expire + period).or(Some(Duration::from_secs(3600)))
 }
 
@@ -47,8 +47,7 @@ fn centisecs(file: &str) -> Option<Duration> {
     Some(Duration::from_millis(number.saturating_mul(10)))
 }
 
-/// Whether a file with this ctime, read at `read_time`, may change unseen. A ctime in the
-/// future is young.
+/// Whether a file with this ctime, read at `read_time`, is racy. A ctime in the future always is.
 pub fn racy(ctime: Time, read_time: Time, window: RacyWindow) -> bool {
     let nanos = |time: Time| i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
     nanos(read_time) - nanos(ctime) < window.0.as_nanos() as i128

@@ -1,5 +1,5 @@
-//! A whole file at once: open, preadv2, statx, flistxattr, close — and no other call for a file
-//! at rest.
+//! Reading a whole file at once: open, preadv2, statx, flistxattr, close, and no other call for an
+//! unchanged file.
 
 use super::damaged::{DamagedReader, ReadStep};
 use super::page_cache::read_at;
@@ -15,22 +15,22 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A small file, read.
+/// A small file that was read.
 #[derive(Debug)]
 pub struct SmallFileOutcome {
-    /// How it went; `outcome.row.size` bytes are in the buffer.
+    /// The outcome; `outcome.row.size` bytes are in the buffer.
     pub outcome: ReadOutcome,
     /// Its extended attributes.
     pub xattrs: Xattrs,
 }
 
-/// Reads files that fit in memory.
+/// Reads files that fit into memory.
 #[derive(Clone, Copy, Debug)]
 pub struct SmallFileReader {
-    /// How.
+    /// The options.
     pub options: ReadOptions,
-    /// Larger files are refused (`FBIG`); one that grows beyond while it is read is not read
-    /// again but marked changed: the caller may take it as a `LargeFileReader`.
+    /// Larger files are rejected (`FBIG`); one that grows beyond this while it is read is not read
+    /// again, but marked as changed: the caller may read it as a `LargeFileReader`.
     pub bytes_max: u64,
 }
 
@@ -40,7 +40,7 @@ impl Default for SmallFileReader {
     }
 }
 
-/// One reading of the file.
+/// One attempt to read a file.
 struct Attempt {
     length: usize,
     lost: Vec<Range<u64>>,
@@ -49,8 +49,8 @@ struct Attempt {
 }
 
 impl SmallFileReader {
-    /// Reads `name` in `directory`, which the walk met as `met`. The bytes are the first
-    /// `outcome.row.size` of `buffer`, which grows and never shrinks: give the same one again.
+    /// Reads `name` in `directory`, which the walk found as `met`. The bytes are the first
+    /// `outcome.row.size` of `buffer`, which grows and never shrinks: pass the same one again.
     pub fn run(
         &self,
         directory: &Arc<Directory>,
@@ -89,8 +89,8 @@ fn outcome(attempt: Attempt, start: Time, window: RacyWindow) -> ReadOutcome {
     ReadOutcome { row, status, lost: attempt.lost }
 }
 
-/// Reads as many bytes as the file had when it was met last, never more: a log that grows
-/// faster than we read has an end.
+/// Reads as many bytes as the file had when it was found, never more: a log that grows faster than
+/// we read must have an end.
 fn read_once(file: &OwnedFd, met: &Row, buffer: &mut Vec<u8>) -> Result<Attempt> {
     let wanted = usize::try_from(met.size).map_err(|_| Errno::FBIG)?;
     if buffer.len() < wanted {

@@ -9,11 +9,11 @@ use crate::excludes::GitignoreStack;
 use crate::problem::CaptureProblem;
 use std::sync::Arc;
 
-/// Names of one directory that are inspected in one go: few enough that a big directory is
-/// shared among the workers, enough that the sharing costs nothing.
+/// The most names of one directory in a batch: few enough to share a large directory among the
+/// workers, enough that sharing costs nothing.
 pub(super) const BATCH_ROWS_MAX: usize = 1024;
 
-/// What a worker is to do.
+/// A job for a worker.
 #[derive(Debug)]
 pub(super) enum Job {
     /// Inspect one child of a directory that is only passed through.
@@ -27,9 +27,9 @@ pub(super) enum Job {
     List {
         /// The directory.
         directory: Arc<Directory>,
-        /// What holds in it.
+        /// Its context.
         context: DirectoryContext,
-        /// The user named it: a cache tag does not keep us out.
+        /// The user named it: a tag does not exclude it.
         is_root: bool,
     },
     /// Inspect more names of a listed directory.
@@ -41,14 +41,14 @@ pub(super) enum Job {
     },
 }
 
-/// What holds in a directory by where it is.
+/// What applies to a directory because of its location.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DirectoryContext {
     /// The mount that it is on.
     pub(super) mount: u64,
     /// The device that it is on.
     pub(super) device: u64,
-    /// The `.gitignore` files on the way to it.
+    /// The `.gitignore` files above it.
     pub(super) gitignores: Option<Arc<GitignoreStack>>,
     /// Roots below it.
     pub(super) plan: Option<Arc<PlanNode>>,
@@ -60,9 +60,9 @@ pub(super) struct Listing {
     pub(super) directory: Arc<Directory>,
     pub(super) names: Names,
     pub(super) context: DirectoryContext,
-    /// Path on this machine, when patterns want it.
+    /// Its path on this machine, if patterns need it.
     pub(super) path: Vec<u8>,
-    /// Name in the snapshot of the only name, when it is another one (`--as`).
+    /// The name in the snapshot of the only name, if it differs (`--as`).
     pub(super) shown: Option<Vec<u8>>,
 }
 
@@ -78,7 +78,7 @@ impl Listing {
     }
 }
 
-/// A problem, the row that it stands before, and the name that it is about (`None`: the
+/// A problem, the row before which it is reported, and the name that it concerns (`None` for the
 /// directory itself).
 #[derive(Debug)]
 pub(super) struct RowProblem {
@@ -87,10 +87,10 @@ pub(super) struct RowProblem {
     pub(super) problem: CaptureProblem,
 }
 
-/// Objects that were met and left out, by reason.
+/// Objects that were excluded or skipped, by reason.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct SkippedCounts {
-    /// By a pattern.
+    /// Excluded by a pattern.
     pub by_pattern: u64,
     /// Larger than the limit.
     pub by_size: u64,
@@ -98,7 +98,7 @@ pub struct SkippedCounts {
     pub by_age: u64,
     /// Marked `nodump`.
     pub by_nodump: u64,
-    /// Directories whose content is left out for a tag in them.
+    /// Directories whose content is excluded by a tag in them.
     pub tagged_directories: u64,
     /// Directories not entered: other file systems, pseudo file systems, cycles.
     pub not_entered: u64,
@@ -132,7 +132,7 @@ impl RowBatch {
         RowBatch { listing, rows, problems, skipped: SkippedCounts::default(), next: NO_UNIT }
     }
 
-    /// What it counts for against the look-ahead; an empty one is not free.
+    /// Its weight in the look-ahead; an empty batch counts, too.
     pub(super) fn weight(&self) -> usize {
         1 + self.rows.len() + self.problems.len()
     }

@@ -1,8 +1,8 @@
-//! Directories as places to open things in: every call is relative to one, so that paths may
-//! be of any length and nobody swaps a parent under our feet.
+//! Directory handles: every call is relative to one, so that paths may have any length and a parent
+//! cannot be exchanged meanwhile.
 //!
-//! A tree may be deeper than there are descriptors: [`DirectoryHandles`] keeps the latest ones open;
-//! one that was closed is opened again along its chain of parents.
+//! A tree may be deeper than there are descriptors: [`DirectoryHandles`] keeps the latest ones
+//! open; one that was closed is opened again along its chain of parents.
 
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, Weak};
 
-/// Never more open directories than this, and never more than half of what the process may have.
+/// The most open directories; also never more than half of what the process may open.
 const MOST_HANDLES: u64 = 4096;
-/// Enough to go on with when the process may have hardly any.
+/// The fewest open directories that the walk needs.
 const FEWEST_HANDLES: u64 = 16;
 
-/// A directory of the walk. Cheap to share; closes itself with its last user.
+/// A directory of the walk. Cheap to share; closed with its last user.
 #[derive(Debug)]
 pub struct Directory {
     parent: Option<Arc<Directory>>,
@@ -32,8 +32,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A starting point: an absolute path, links in it are followed. One with a NUL in it is
-    /// no path of anything: it cannot be opened.
+    /// A starting point: an absolute path, in which links are followed. A path with a NUL cannot be
+    /// opened.
     pub fn starting_at(path: &[u8], handles: &Arc<DirectoryHandles>) -> Arc<Self> {
         Arc::new(Directory {
             parent: None,
@@ -45,8 +45,8 @@ impl Directory {
         })
     }
 
-    /// The same, but a path with a link in any of its names cannot be opened: what is asked for lies where
-    /// its words say, whoever may swap folders for links on the way.
+    /// A starting point whose path must not contain links, so that nobody can redirect it by
+    /// exchanging a folder for a link.
     pub fn starting_without_links(path: &[u8], handles: &Arc<DirectoryHandles>) -> Arc<Self> {
         Arc::new(Directory {
             parent: None,
@@ -70,7 +70,7 @@ impl Directory {
         })
     }
 
-    /// Where it is on this machine, made from the names of its parents.
+    /// Its path on this machine, from the names of its parents.
     pub fn path(&self) -> Vec<u8> {
         let mut names = vec![self.name.to_bytes()];
         let mut above = &self.parent;
@@ -81,7 +81,7 @@ impl Directory {
         names.iter().rev().fold(Vec::new(), |path, name| join(path, name))
     }
 
-    /// Where `name` in it is on this machine.
+    /// The path of `name` in it, on this machine.
     pub fn path_of(&self, name: &[u8]) -> Vec<u8> {
         join(self.path(), name)
     }
@@ -98,7 +98,7 @@ impl Directory {
         false
     }
 
-    /// An open descriptor of it. It stays good for as long as the caller holds it.
+    /// An open descriptor, valid as long as the caller holds it.
     pub fn handle(self: &Arc<Self>) -> Result<Arc<OwnedFd>> {
         let mut closed = Vec::new();
         let mut here = self;
@@ -129,8 +129,8 @@ impl Directory {
         Ok(handle)
     }
 
-    /// Opens something. When the process has no descriptor left, the walk gives up its own:
-    /// they can be opened again, and a directory must not be lost for want of a number.
+    /// Calls `open`. If the process has no descriptor left, the walk closes its own, which can be
+    /// reopened, and calls it again.
     pub(crate) fn sparing_descriptors(
         &self,
         open: impl Fn() -> Result<OwnedFd>,
@@ -144,7 +144,7 @@ impl Directory {
         }
     }
 
-    /// Opens it once more in another way, only for the caller.
+    /// Opens it again with other flags, only for the caller.
     pub(super) fn open_again(&self, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match &self.parent {
@@ -173,7 +173,7 @@ impl Drop for Directory {
     }
 }
 
-/// `.` is how the root of all is opened in itself; nobody wants to read it.
+/// Joins path and name; `.`, by which the root is opened in itself, is dropped.
 fn join(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
     if name == b"." {
         return path;
@@ -185,8 +185,9 @@ fn join(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// Opens a directory by its absolute path, name by name, and follows no link. (`openat2` could do it at once,
-/// where the kernel and the sandbox know it; this is done once for each starting point.)
+/// Opens a directory by its absolute path, name by name, and follows no link. (`openat2` could do
+/// it at once, where the kernel and the sandbox know it; this is done once for each starting
+/// point.)
 fn open_without_links(path: &CStr, flags: OFlags) -> Result<OwnedFd> {
     let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut open = openat(CWD, c"/", step, Mode::empty())?;
@@ -200,8 +201,8 @@ fn open_without_links(path: &CStr, flags: OFlags) -> Result<OwnedFd> {
     open_quietly(&open, c".", flags | OFlags::DIRECTORY)
 }
 
-/// Opens for reading without moving the access time, where that is allowed: it is to the owner
-/// and to root.
+/// Opens for reading without changing the access time, where that is allowed (to the owner and to
+/// root).
 pub(crate) fn open_quietly(
     parent: impl rustix::fd::AsFd,
     name: &CStr,
@@ -222,7 +223,7 @@ pub struct DirectoryHandles {
 }
 
 impl DirectoryHandles {
-    /// As many as the process may have, within reason.
+    /// Chooses the number by the limit of the process.
     pub fn new() -> Arc<Self> {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let most = (limit.unwrap_or(u64::MAX) / 2).clamp(FEWEST_HANDLES, MOST_HANDLES);

@@ -1,5 +1,5 @@
-//! Which file system an object lies on: a number that is the same after a restart, after other
-//! file systems came or went, and in every run. Asked for once per file system that is met.
+//! The identity of the file system of an object: a number that stays the same after a restart, in
+//! every run, and whatever other file systems exist. Determined once per file system.
 //!
 //! | what | known by |
 //! |---|---|
@@ -26,7 +26,7 @@ const FSID_IS_STABLE: [u32; 4] = [0xef53, 0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e]
 const OVERLAY: u32 = 0x794c_7630;
 const XFS: u32 = 0x5846_5342;
 
-/// The file systems that were met.
+/// The file systems that were found.
 #[derive(Default)]
 pub(super) struct FileSystems {
     by_device: FxHashMap<u64, u64>,
@@ -35,7 +35,8 @@ pub(super) struct FileSystems {
 }
 
 impl FileSystems {
-    /// That of the object `row`, which is `name` in `directory` and `path` in the snapshot.
+    /// The identity for the object `row`, which is `name` in `directory` and `path` in the
+    /// snapshot.
     pub(super) fn of(
         &mut self,
         row: &Row,
@@ -75,22 +76,22 @@ impl FileSystems {
     }
 }
 
-/// What a file system says of itself.
+/// What a file system reports about itself.
 #[derive(Default)]
 struct Identity {
     kind: u32,
-    /// Empty when it says nothing that lasts.
+    /// Empty if it reports nothing that is stable.
     unique: Vec<u8>,
 }
 
-/// What cannot be asked is known by its path.
+/// If nothing can be determined, the path identifies it.
 fn identity(row: &Row, directory: &Arc<Directory>, name: &CStr) -> Identity {
     ask(row, directory, name).unwrap_or_default()
 }
 
 fn ask(row: &Row, directory: &Arc<Directory>, name: &CStr) -> Result<Identity> {
     let parent = directory.handle()?;
-    // Nothing is read, and an automounter is not woken.
+    // Nothing is read, and no automount is triggered.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let object = directory.sparing_descriptors(|| openat(&parent, name, flags, Mode::empty()))?;
     if !is_on(&object, row.device) {
@@ -111,7 +112,7 @@ fn is_on(object: &OwnedFd, device: u64) -> bool {
     stat.is_ok_and(|stat| super::row::device_of(&stat) == device)
 }
 
-/// Asks through a directory of the file system: nothing else may be opened for asking.
+/// Queries through a directory of the file system: no other object may be opened for that.
 fn uuid(row: &Row, parent: &OwnedFd, object: &OwnedFd, kind: u32) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let itself = openat(object, c".", flags, Mode::empty()).ok();

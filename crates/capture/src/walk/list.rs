@@ -1,4 +1,4 @@
-//! Listing one directory: its names, and the two files that change what they mean.
+//! Listing one directory: its names, and its `.gitignore` and tag files.
 
 use super::batch::Listing;
 use super::directory::{Directory, open_quietly};
@@ -23,8 +23,8 @@ pub(super) struct Lister {
 }
 
 impl Lister {
-    /// Fills in the names of a directory, sorted, and the patterns that hold in it. Says
-    /// whether one of `tags` marks it: then only that file is left of its names.
+    /// Reads the names of a directory, sorted, and the patterns that apply in it. Returns whether
+    /// it contains one of `tags`; then only the name of that file is kept.
     pub(super) fn list(
         &mut self,
         listing: &mut Listing,
@@ -67,7 +67,7 @@ impl Lister {
 }
 
 fn add_gitignore(listing: &mut Listing) {
-    // One that cannot be read is as if it were not there; the walk reports the file itself.
+    // An unreadable one is ignored here; the walk reports the file itself.
     if let Ok(text) = read_start(&listing.directory, c".gitignore", GITIGNORE_LIMIT) {
         let outer = listing.context.gitignores.take();
         listing.context.gitignores =

@@ -1,4 +1,4 @@
-//! A walk by several threads whose output is in the order of the snapshot.
+//! A walk by several threads, with the output in the order of the snapshot.
 //!
 //! ```text
 //!   workers: list a directory, inspect its names ──▶ chunks of rows ──▶ consumer: next()
@@ -10,7 +10,7 @@
 //! allocation: [`Walk::next`] lends path and row until the next call. Memory does not grow
 //! with the number of objects; of one directory it holds the names (8 bytes and the name).
 //!
-//! Nothing that the world does ends a walk: troubles come as [`WalkEvent::Problem`] in their place.
+//! No problem of an object ends a walk: problems are reported as [`WalkEvent::Problem`], in order.
 
 mod batch;
 mod directory;
@@ -46,11 +46,11 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// One object, lent until the next call.
+/// One object, borrowed until the next call.
 #[derive(Clone, Copy, Debug)]
 pub struct WalkEntry<'a> {
-    /// Path in the snapshot. Empty only for a root that is the snapshot's top (`/` itself):
-    /// its attributes have no entry, its content does.
+    /// Path in the snapshot. Empty only for a root that is the root of the snapshot (`/` itself),
+    /// which has no entry of its own.
     pub path: &'a [u8],
     /// Directory to open it in.
     pub directory: &'a Arc<Directory>,
@@ -58,16 +58,16 @@ pub struct WalkEntry<'a> {
     pub name: &'a CStr,
     /// Its attributes.
     pub row: &'a Row,
-    /// Identity of its file system: see `file_system`.
+    /// The identity of its file system: see `file_system`.
     pub file_system: u64,
 }
 
-/// What the walk tells.
+/// An event of the walk.
 #[derive(Clone, Copy, Debug)]
 pub enum WalkEvent<'a> {
     /// An object.
     Entry(WalkEntry<'a>),
-    /// An object, or the content of a directory, that could not be told of.
+    /// An object, or the content of a directory, that could not be read.
     Problem {
         /// Path in the snapshot.
         path: &'a [u8],
@@ -76,7 +76,7 @@ pub enum WalkEvent<'a> {
     },
 }
 
-/// Where the consumer is in one directory.
+/// The position of the consumer in one directory.
 struct Frame {
     batch: Box<RowBatch>,
     row: usize,
@@ -97,14 +97,17 @@ pub struct Walk {
     workers: Vec<JoinHandle<()>>,
     frames: Vec<Frame>,
     path: Vec<u8>,
-    /// The unit below the row that was told last.
+    /// The unit below the row that was returned last.
     below: u32,
     file_systems: FileSystems,
     skipped: SkippedCounts,
 }
 
 impl Walk {
-    /// Starts to walk.
+    /// Starts a walk.
+    ///
+    /// # Errors
+    /// When the roots are invalid, or no thread can be started.
     pub fn start(roots: &[SourceRoot], options: WalkOptions) -> Result<Self, WalkError> {
         let top = plan::plan(roots)?;
         let scheduler = Arc::new(Scheduler::starting_with(first_job(top)));
@@ -187,12 +190,12 @@ impl Walk {
         batch
     }
 
-    /// What was left out so far.
+    /// What was excluded and skipped so far.
     pub fn skipped(&self) -> SkippedCounts {
         self.skipped
     }
 
-    /// The most rows that ever lay unread: what bounds the memory.
+    /// The largest number of unread rows so far; it bounds the memory.
     pub fn most_rows_ahead(&self) -> usize {
         self.scheduler.most_ahead()
     }
@@ -203,12 +206,12 @@ impl Drop for Walk {
     fn drop(&mut self) {
         self.scheduler.stop();
         for worker in self.workers.drain(..) {
-            let _ = worker.join(); // its panic was told to the consumer already
+            let _ = worker.join(); // its panic was already reported to the consumer
         }
     }
 }
 
-/// As many as asked for, or as the system gives us.
+/// Starts as many as requested, or as the system allows.
 fn start_workers(
     scheduler: &Arc<Scheduler>,
     options: &Arc<WalkOptions>,
@@ -226,7 +229,7 @@ fn start_workers(
     Ok(workers)
 }
 
-/// The top of the snapshot is told only when it is a root itself.
+/// The root of the snapshot is returned only if it is a root of the walk itself.
 fn first_job(top: Arc<PlanNode>) -> Job {
     let node = if top.is_root {
         Arc::new(PlanNode { children: vec![top], ..PlanNode::default() })

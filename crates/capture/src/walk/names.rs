@@ -4,7 +4,7 @@
 use rustix::fs::FileType;
 use std::ffi::CStr;
 
-/// Where a name lies: offset (48 bits), length (12 bits: `PATH_MAX` is 4096), type (4 bits).
+/// The position of a name: offset (48 bits), length (12 bits: `PATH_MAX` is 4096), type (4 bits).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NamePosition(u64);
 
@@ -68,7 +68,7 @@ impl Names {
         self.positions.clear();
     }
 
-    /// Gives the names away in blocks of just the right size and keeps the room for the next.
+    /// Returns the names in blocks of the exact size, and keeps its own buffers.
     pub(crate) fn take_exact(&mut self) -> Names {
         let exact = Names {
             bytes: self.bytes.as_slice().into(),
@@ -78,7 +78,7 @@ impl Names {
         exact
     }
 
-    /// A listing too big to be copied for the sake of tidiness is handed over as it is.
+    /// Returns the names with their buffers, for listings that are too large to copy.
     pub(crate) fn take_whole(&mut self) -> Names {
         let mut whole = std::mem::take(self);
         whole.bytes.shrink_to_fit();
@@ -109,7 +109,7 @@ impl Names {
         &self.bytes[position.range()]
     }
 
-    /// The name as the kernel takes it. `push` wrote the NUL and names have none inside.
+    /// The name as a C string: `push` wrote the NUL, and names contain none.
     pub(crate) fn c_name(&self, position: NamePosition) -> &CStr {
         let range = position.range();
         CStr::from_bytes_with_nul(&self.bytes[range.start..=range.end]).unwrap_or(c"")
@@ -123,14 +123,14 @@ impl Names {
         }
     }
 
-    /// Where this name is among the sorted ones.
+    /// Finds a name among the sorted ones.
     pub(crate) fn find(&self, name: &[u8]) -> Option<NamePosition> {
         let found =
             self.positions.binary_search_by(|position| self.name(*position).cmp(name)).ok()?;
         Some(self.positions[found])
     }
 
-    /// Leaves only this name.
+    /// Keeps only this name.
     pub(crate) fn retain_only(&mut self, name: &[u8]) {
         let kept = self.find(name);
         self.positions.clear();

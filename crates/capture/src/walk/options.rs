@@ -1,4 +1,4 @@
-//! What a walk goes into and leaves out.
+//! What a walk enters, and what it skips.
 
 use super::batch::SkippedCounts;
 use super::row::Row;
@@ -6,29 +6,29 @@ use crate::excludes::{ExcludeTag, Excludes};
 use format::entry::{INODE_NODUMP, Kind, Time};
 use std::sync::Arc;
 
-/// How to walk.
+/// The options of a walk.
 #[derive(Clone, Debug)]
 pub struct WalkOptions {
-    /// Threads that list and inspect; the caller's own comes on top.
+    /// Threads that list and inspect, besides the thread of the caller.
     pub threads: usize,
     /// Stay on the file system (mount and device) of each root.
     pub one_file_system: bool,
-    /// Patterns of the user.
+    /// The patterns of the user.
     pub excludes: Arc<Excludes>,
-    /// Honour `.gitignore` files on the way.
+    /// Obey `.gitignore` files.
     pub gitignore: bool,
-    /// Leave out what lies beside one of these files.
+    /// Exclude directories that contain one of these files.
     pub tags: Vec<ExcludeTag>,
-    /// Leave out files with more bytes than this.
+    /// Skip files with more bytes than this.
     pub larger_than: Option<u64>,
-    /// Leave out files that were changed before.
+    /// Skip files that were modified before this time.
     pub older_than: Option<Time>,
-    /// Leave out files that were changed after.
+    /// Skip files that were modified after this time.
     pub newer_than: Option<Time>,
-    /// Leave out what is marked `chattr +d`.
+    /// Skip what is marked with `chattr +d`.
     pub nodump: bool,
-    /// No link is followed on the way to a root either: the walk was asked for by somebody who may see only
-    /// what lies below certain folders.
+    /// Do not follow links in the paths of roots either: for another party that may read only below
+    /// certain folders.
     pub refuse_links_to_roots: bool,
 }
 
@@ -50,12 +50,12 @@ impl Default for WalkOptions {
 }
 
 impl WalkOptions {
-    /// Whether anything is left out by its path.
+    /// Whether anything may be excluded by its path.
     pub(super) fn look_at_paths(&self) -> bool {
         self.gitignore || !self.excludes.is_empty()
     }
 
-    /// Whether this object is left out by its attributes; counts it if so.
+    /// Whether this object is skipped because of its attributes; counts it if so.
     pub(super) fn skips(&self, row: &Row, skipped: &mut SkippedCounts) -> bool {
         let counter = if self.nodump && row.inode_flags & INODE_NODUMP != 0 {
             &mut skipped.by_nodump

@@ -1,5 +1,5 @@
-//! The way from the top of the snapshot to its roots: directories that are only passed through,
-//! and the roots themselves.
+//! From the root of the snapshot to the roots of the walk: directories that are only passed
+//! through, and the roots themselves.
 
 use super::batch::{DirectoryContext, Job, Listing, RowBatch};
 use super::directory::Directory;
@@ -55,7 +55,7 @@ impl Worker {
                 }
                 self.add_parent(&mut batch, node, row);
             }
-            // Go on without it, so that every root below tells its own trouble.
+            // Continue without it, so that every root below reports its own problem.
             Err(_) if !node.is_root => return self.made_up(node),
             Err(error) => add_problem(&mut batch, Some(position), CaptureOperation::Inspect, error),
         }

@@ -1,6 +1,6 @@
-//! From the roots that the user names to a tree of names: which directories are only passed
-//! through, and where a root begins. A root inside another root is a place that the walk of
-//! the outer one must reach whatever stands in its way (a mount point, an exclude).
+//! The tree of names from the roots that the user names: which directories are only passed through,
+//! and where a root begins. The walk must reach a root inside another root, whatever is in between
+//! (a mount point, an exclude).
 
 use std::sync::Arc;
 
@@ -20,35 +20,35 @@ impl SourceRoot {
     }
 }
 
-/// What FUSE allows; disk file systems have 255.
+/// What FUSE allows; disk file systems allow 255.
 const LONGEST_NAME: usize = 1024;
 
-/// Why a walk cannot begin.
+/// Why a walk cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WalkError {
     /// Relative, or with `..`, or with a NUL.
-    #[error("'{}' is not an absolute path without '..'; give the full path", String::from_utf8_lossy(.0))]
+    #[error("'{}' is not an absolute path, or contains '..'; write the full path", String::from_utf8_lossy(.0))]
     NotAbsolute(Vec<u8>),
-    /// A name that no file system can have.
+    /// A name that is too long for any file system.
     #[error("'{}' has a name of more than {LONGEST_NAME} bytes", String::from_utf8_lossy(.0))]
     NameTooLong(Vec<u8>),
-    /// The system gives us not a single thread.
+    /// The system started no thread.
     #[error("cannot start a thread: {0}")]
     NoThread(std::io::ErrorKind),
     /// Two sources for one path of the snapshot.
-    #[error("'{}' and '{}' would both be '/{}' in the snapshot; give one another path with --as",
+    #[error("'{}' and '{}' would both be '/{}' in the snapshot; give one of them another path with --as",
         String::from_utf8_lossy(.0), String::from_utf8_lossy(.1), String::from_utf8_lossy(.2))]
     Collision(Vec<u8>, Vec<u8>, Vec<u8>),
 }
 
-/// One name on the way to roots.
+/// One name on the path to a root.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlanNode {
     /// Name in the snapshot.
     pub(super) name: Vec<u8>,
-    /// Absolute path of what stands for it on this machine; `None`: nothing does.
+    /// Absolute path on this machine; `None` if nothing corresponds to it.
     pub(super) source: Option<Vec<u8>>,
-    /// Everything below is wanted.
+    /// It is a root: everything below is included.
     pub(super) is_root: bool,
     /// Sorted by name.
     pub(super) children: Vec<Arc<PlanNode>>,

@@ -1,4 +1,4 @@
-//! File systems that hold no data of anybody: the kernel makes them up as they are read.
+//! Pseudo file systems, which hold no data: the kernel generates their content.
 
 use super::directory::Directory;
 use rustix::fs::{OFlags, fstatfs};
@@ -30,8 +30,8 @@ const PSEUDO: [(u32, &str); 21] = [
     (0x6759_6969, "rpc_pipefs"),
 ];
 
-/// Whether a directory is on one. `O_PATH`: asking must not wake an automounter. When it
-/// cannot be asked it is none, and listing it will tell what is wrong.
+/// Whether a directory is on a pseudo file system. `O_PATH`, so that no automount is triggered. If
+/// that fails, listing the directory will report the error.
 pub(super) fn is_pseudo(directory: &Arc<Directory>) -> bool {
     let kind = directory.open_again(OFlags::PATH).and_then(fstatfs).map(|answer| answer.f_type);
     kind.is_ok_and(|kind| PSEUDO.iter().any(|(magic, _)| *magic == kind as u32))

@@ -1,16 +1,16 @@
-//! What the walk knows of one object: fixed size, no allocation.
+//! The attributes of one object: fixed size, no allocation.
 
 use super::names::NamePosition;
 use format::entry::{INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP, Kind, Time};
 use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
 
-/// Why the walk did not go into a directory. The directory itself is part of the walk.
+/// Why the walk did not enter a directory. The directory itself is included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum NotEntered {
-    /// Another file system, and the walk stays on one.
+    /// It is on another file system, and the walk stays on one.
     OtherFileSystem,
-    /// A file system of the kernel's own making, like `/proc`.
+    /// It is on a pseudo file system, like `/proc`.
     PseudoFileSystem,
     /// The same directory is among its own parents: a bind mount into itself.
     Cycle,
@@ -19,10 +19,10 @@ pub enum NotEntered {
 /// No unit of work hangs on this row.
 pub(super) const NO_UNIT: u32 = u32::MAX;
 
-/// Attributes of one object as the kernel told them.
+/// The attributes of one object, from the kernel.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is.
+    /// Kind of object.
     pub kind: Kind,
     /// Permission bits with setuid, setgid and sticky.
     pub mode: u16,
@@ -32,9 +32,9 @@ pub struct Row {
     pub gid: u32,
     /// Number of hard links.
     pub links: u32,
-    /// Length in bytes as the kernel tells it (`Entry` wants 0 for directories).
+    /// Length in bytes, from the kernel (`Entry` has 0 for directories).
     pub size: u64,
-    /// Bytes that it takes on disk; fewer than `size` means holes.
+    /// Bytes allocated on disk; fewer than `size` means holes.
     pub allocated: u64,
     /// Last change of the content.
     pub mtime: Time,
@@ -42,19 +42,19 @@ pub struct Row {
     pub ctime: Time,
     /// Inode number.
     pub inode: u64,
-    /// When the inode was made, where the file system tells.
+    /// When the inode was created, if the file system reports it.
     pub birth: Option<Time>,
-    /// Device that it is on, as `st_dev`.
+    /// Device of its file system, as `st_dev`.
     pub device: u64,
-    /// Device that it stands for, as `st_rdev`.
+    /// Device number of a device node, as `st_rdev`.
     pub rdev: u64,
     /// `INODE_*` flags.
     pub inode_flags: u32,
-    /// Set on directories that were not entered.
+    /// Set for directories that were not entered.
     pub not_entered: Option<NotEntered>,
-    /// A directory on the way to a root: its attributes are told, its content is not.
+    /// A directory on the path to a root: only its attributes are included.
     pub is_parent_of_root: bool,
-    /// No such object exists: a directory that `--as` asks for.
+    /// It does not exist: a directory that `--as` requires.
     pub made_up: bool,
     pub(super) position: NamePosition,
     pub(super) child: u32,
@@ -90,13 +90,13 @@ impl Row {
         Row::from_statx(stat, self.position)
     }
 
-    /// Nothing tells that its content is another one.
+    /// Whether size, times and inode show no change of the content.
     pub fn is_same_content(&self, other: &Row) -> bool {
         let key = |row: &Row| (row.size, row.mtime, row.ctime, row.inode, row.birth, row.device);
         key(self) == key(other)
     }
 
-    /// A plain directory of root's: stands where `--as` names a place that no disk has.
+    /// A made-up directory, for a path of `--as` that does not exist.
     pub(super) fn made_up(position: NamePosition) -> Self {
         Row {
             kind: Kind::Directory,
@@ -121,7 +121,7 @@ impl Row {
         }
     }
 
-    /// Parts of it may be holes.
+    /// Whether it may have holes.
     pub fn is_sparse(&self) -> bool {
         self.allocated < self.size
     }
@@ -144,11 +144,11 @@ fn kind_of(stat: &Statx) -> Kind {
 }
 
 fn time_of(stamp: &StatxTimestamp) -> Time {
-    // No file system has more; one in user space may say so.
+    // No file system has more, but one in user space may report it.
     Time { secs: stamp.tv_sec, nanos: stamp.tv_nsec.min(999_999_999) }
 }
 
-/// Some file systems have a field for it and nothing in it.
+/// Some file systems report a birth time that is always zero.
 fn birth_of(stat: &Statx) -> Option<Time> {
     let is_told = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
     let birth = time_of(&stat.stx_btime);

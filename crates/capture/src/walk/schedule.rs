@@ -1,26 +1,26 @@
-//! Who works on what, and how far ahead of the consumer.
+//! Scheduling of the workers, and how far they run ahead of the consumer.
 //!
-//! Three rules: workers take units in the order of the walk; they stop when [`LOOKAHEAD`] rows
-//! lie unread; but the first unit of all, when the consumer waits for it, may always run. So
-//! memory is bounded and nobody waits for ever.
+//! Three rules: workers take units in the order of the walk; they stop at [`LOOKAHEAD`] unread
+//! rows; but the first unit, if the consumer waits for it, may always run. So memory is bounded and
+//! nobody waits forever.
 
 use super::batch::{Job, RowBatch};
 use super::units::{UnitId, Units};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Rows that may lie unread: 32,768 × about 150 bytes = 5 MB.
+/// The most unread rows: 32,768 × about 150 bytes = 5 MB.
 pub(super) const LOOKAHEAD: usize = 32 * 1024;
-/// Idle workers are woken when this few rows are left, not for each that is read.
+/// Idle workers are woken when this few unread rows are left, not for each.
 const REFILL: usize = LOOKAHEAD / 2;
-/// A waiting consumer is woken for this many rows: a switch of threads costs as much as ten rows.
+/// A waiting consumer is woken for this many rows: a thread switch costs as much as ten rows.
 const WORTH_WAKING: usize = 256;
-/// … but it looks by itself after this time, should the rest be slow.
+/// … but checks by itself after this time, in case the rest is slow.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 struct State {
     units: Units<Job, Box<RowBatch>>,
-    /// Weight of the chunks that are done and not taken.
+    /// Weight of the batches that are done and not taken.
     ahead: usize,
     most_ahead: usize,
     /// What the consumer waits for.
@@ -36,7 +36,7 @@ pub(super) struct Scheduler {
     result: Condvar,
 }
 
-/// What a worker hands in: the chunk, and what is to be done below its rows.
+/// The result of a worker: the batch, and the jobs below its rows.
 pub(super) struct Finished {
     pub(super) unit: UnitId,
     pub(super) batch: Box<RowBatch>,
@@ -50,7 +50,7 @@ impl Scheduler {
         Scheduler { state: Mutex::new(state), work: Condvar::new(), result: Condvar::new() }
     }
 
-    /// Hands in a result and waits for the next unit; `None` when the walk is over.
+    /// Delivers a result and waits for the next unit; `None` when the walk is over.
     pub(super) fn exchange(&self, finished: Option<Finished>) -> Option<(UnitId, Job)> {
         let mut state = self.state.lock();
         if let Some(finished) = finished {
@@ -82,7 +82,7 @@ impl Scheduler {
         }
     }
 
-    /// More of the same directory, to be worked on at once by others.
+    /// Adds more of the same directory, which other workers can start at once.
     pub(super) fn add_after(&self, running: UnitId, job: Job) -> UnitId {
         let mut state = self.state.lock();
         let id = state.units.insert_after(running, job);
@@ -123,14 +123,14 @@ impl Scheduler {
         }
     }
 
-    /// Ends the walk, whatever is left of it.
+    /// Ends the walk early.
     pub(super) fn stop(&self) {
         self.state.lock().stopped = true;
         self.work.notify_all();
         self.result.notify_all();
     }
 
-    /// The most rows that ever lay unread.
+    /// The largest number of unread rows so far.
     pub(super) fn most_ahead(&self) -> usize {
         self.state.lock().most_ahead
     }

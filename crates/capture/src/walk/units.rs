@@ -1,9 +1,9 @@
 //! The units of work, in the order in which the consumer will need their results.
 //!
-//! A linked list. What a unit gives birth to (the directories it found) takes its place, so
-//! the list is in the order of the walk at any time and at any number of workers: the first
-//! unit that nobody works on is the one whose result is needed first. Done units leave the
-//! list but keep their slot until the consumer takes the result.
+//! A linked list. The units that a unit creates (for the directories it found) take its position,
+//! so the list is always in the order of the walk, with any number of workers: the first pending
+//! unit is the one whose result is needed first. Units that are done leave the list, but keep their
+//! slot until the consumer takes the result.
 
 /// Number of a unit: its slot.
 pub(super) type UnitId = u32;
@@ -25,7 +25,7 @@ struct Slot<Job, Output> {
     after: u32,
 }
 
-/// Pure bookkeeping; who waits for whom is the scheduler's business.
+/// Only the bookkeeping; waiting is done by the scheduler.
 #[derive(Debug)]
 pub(super) struct Units<Job, Output> {
     slots: Vec<Slot<Job, Output>>,

@@ -1,4 +1,4 @@
-//! One worker: takes units, lists and inspects, hands the rows in.
+//! A worker: takes units, lists and inspects, and delivers the rows.
 
 use super::batch::{BATCH_ROWS_MAX, DirectoryContext, Job, Listing, RowBatch, RowProblem};
 use super::directory::{Directory, DirectoryHandles};
@@ -17,8 +17,7 @@ use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// Attributes that we ask for. The time of birth lies where the others do; where a file system
-/// has none, nobody goes far for it.
+/// The attributes that are requested.
 pub(super) const STATX_FIELDS: StatxFlags =
     StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
 
@@ -86,8 +85,8 @@ impl Worker {
         self.inspect_from(unit, batch, 0)
     }
 
-    /// Inspects the next names of a directory; the names after them become a unit first, so
-    /// that another worker can begin.
+    /// Inspects the next names of a directory; first, the names after them become a unit, so that
+    /// another worker can start.
     fn inspect_from(&mut self, unit: UnitId, mut batch: RowBatch, from: usize) -> RowBatch {
         let listing = batch.listing.clone();
         let end = listing.names.len().min(from + BATCH_ROWS_MAX);
@@ -97,7 +96,7 @@ impl Worker {
         }
         let handle = match listing.directory.handle() {
             Ok(handle) => handle,
-            Err(_) if end == from => return batch, // listing failed and has told so
+            Err(_) if end == from => return batch, // the failed listing was reported
             Err(error) => {
                 add_problem(&mut batch, None, CaptureOperation::List, error);
                 return batch;
@@ -183,7 +182,8 @@ impl Worker {
     fn skips(&mut self, batch: &mut RowBatch, listing: &Listing, row: &Row) -> bool {
         let kind =
             if row.kind == Kind::Directory { ListedType::Directory } else { ListedType::Other };
-        // Where the listing told another type (or none), the patterns have not seen this one.
+        // If the listing had another type (or none), the patterns have not been applied to this
+        // one.
         if listing.names.listed(row.position) != kind
             && self.pattern_excludes(listing, row.position, kind)
         {
@@ -215,7 +215,7 @@ impl Worker {
                 };
                 Job::List { directory, context, is_root: false }
             }
-            // The way to a root that the user named is open even here.
+            // A root that the user named is reached even here.
             (Some(_), Some(node)) => Job::Pass { node: node.clone(), index: 0 },
             (Some(_), None) => {
                 batch.skipped.not_entered += 1;
@@ -225,7 +225,8 @@ impl Worker {
         self.below.push((batch.rows.len(), job));
     }
 
-    /// Only a mount can lead to another file system or back up: the rest is not looked at.
+    /// Why a directory is not entered. Only a mount can lead to another file system, or back to a
+    /// parent.
     fn keeps_out(
         &self,
         context: &DirectoryContext,
@@ -273,7 +274,7 @@ pub(super) fn add_problem(
     batch.problems.push(RowProblem { before_row: batch.rows.len(), position, problem });
 }
 
-/// A worker that dies must not leave the consumer waiting for ever.
+/// A worker that panics must not leave the consumer waiting forever.
 struct StopOnPanic(Arc<Scheduler>);
 
 impl Drop for StopOnPanic {
