@@ -1,10 +1,10 @@
-//! The little of POSIX ACLs that a restore must understand, in the kernel's binary form: a
+//! The part of POSIX ACLs that a restore must understand, in the binary form of the kernel: a
 //! version of 4 bytes, then entries of tag (2), permissions (2) and id (4), little-endian.
 
 const VERSION: [u8; 4] = [2, 0, 0, 0];
 const TAG_OWNING_GROUP: u16 = 0x04;
 
-/// The owning group's own permissions; `None` when this is no ACL.
+/// The permissions of the owning group; `None` if this is not an ACL.
 pub(crate) fn owning_group_bits(value: &[u8]) -> Option<u32> {
     let entries = value.strip_prefix(&VERSION)?;
     let short = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);

@@ -1,12 +1,13 @@
-//! Open directories, the least recently used closed first.
+//! A cache of open directories; the least recently used are closed first.
 
 use crate::directory::DirHandle;
 use rustc_hash::FxHashMap;
 
-/// Default of the soft limit of open files is 1,024; the caller has files and containers open too.
+/// The default soft limit of open files is 1,024, and the caller has files and containers open,
+/// too.
 pub(crate) const MAX_OPEN_DIRECTORIES: usize = 256;
 
-/// Path to handle. Handles that somebody still holds stay open when they fall out.
+/// Maps paths to handles. A handle that is in use stays open after it is evicted.
 #[derive(Default)]
 pub(crate) struct Cache {
     handles: FxHashMap<Vec<u8>, (DirHandle, u64)>,
@@ -33,7 +34,7 @@ impl Cache {
         self.handles.remove(path);
     }
 
-    /// Drops a quarter, so that not every directory costs a scan of all: that was 1 % of a restore of
+    /// Drops a quarter, so that not every directory costs a scan: that took 1 % of a restore of
     /// many small directories.
     fn drop_oldest(&mut self) {
         let mut used: Vec<u64> = self.handles.values().map(|(_, used)| *used).collect();

@@ -1,4 +1,5 @@
-//! A target that somebody else chose: it lies below a folder that this machine allows, and no link leads there.
+//! A target that another party chose: it must be below a folder that this machine allows, without
+//! links.
 
 use crate::credentials::Credentials;
 use crate::options::TargetOptions;
@@ -10,14 +11,14 @@ use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-/// Only a step on the way: it need not be readable.
+/// For a directory on the path, which need not be readable.
 const STEP: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Others may write: group and world.
+/// Write permission for group and others.
 const WRITE_OF_OTHERS: u32 = 0o022;
 
-/// Opens `path`, which is `folder` or lies below it, and makes what is missing (mode 0700). `None` in a dry run
-/// where it is missing.
+/// Opens `path`, which is `folder` or below it, and creates what is missing (mode 0700). `None` in
+/// a dry run, if it is missing.
 pub(crate) fn open(
     folder: &Path,
     path: &Path,
@@ -28,14 +29,14 @@ pub(crate) fn open(
         RestoreProblem::new(at.as_os_str().as_bytes(), RestoreOperation::Open, cause)
     };
     let below = names(folder).zip(path.strip_prefix(folder).ok().and_then(names_below));
-    let Some((way, below)) = below else { return Err(problem(path, RestoreCause::UnsafePath)) };
-    let allowed = walk(way).map_err(|error| problem(folder, of(error)))?;
+    let Some((names, below)) = below else { return Err(problem(path, RestoreCause::UnsafePath)) };
+    let allowed = walk(names).map_err(|error| problem(folder, of(error)))?;
     check_owner(allowed.as_fd(), credentials).map_err(|cause| problem(folder, cause))?;
     let opened = enter(allowed, &below, options.dry_run);
     opened.map_err(|error| problem(path, of(error)))
 }
 
-/// Names of an absolute path; `None` when it is none.
+/// The names of an absolute path; `None` if it is not absolute.
 fn names(path: &Path) -> Option<Vec<&[u8]>> {
     path.strip_prefix("/").ok().and_then(names_below)
 }
@@ -48,12 +49,12 @@ fn names_below(path: &Path) -> Option<Vec<&[u8]>> {
     path.components().map(name).collect()
 }
 
-fn walk(way: Vec<&[u8]>) -> Result<OwnedFd, Errno> {
+fn walk(names: Vec<&[u8]>) -> Result<OwnedFd, Errno> {
     let root = openat(CWD, c"/", STEP, Mode::empty())?;
-    way.into_iter().try_fold(root, |open, name| openat(&open, name, STEP, Mode::empty()))
+    names.into_iter().try_fold(root, |open, name| openat(&open, name, STEP, Mode::empty()))
 }
 
-/// From `folder` on, name by name. What is missing is made.
+/// Enters `below` from `folder`, name by name. What is missing is created.
 fn enter(folder: OwnedFd, below: &[&[u8]], dry_run: bool) -> Result<Option<OwnedFd>, Errno> {
     let mut open = folder;
     for name in below {
@@ -69,7 +70,7 @@ fn enter(folder: OwnedFd, below: &[&[u8]], dry_run: bool) -> Result<Option<Owned
     openat(&open, c".", system::DIRECTORY, Mode::empty()).map(Some)
 }
 
-/// Who was quicker made a folder, too; if it is another thing, it does not open.
+/// Another process may have created it first; if it is not a folder, opening it fails.
 fn made(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::EXIST) => Ok(()),
@@ -86,7 +87,7 @@ fn check_owner(folder: BorrowedFd<'_>, credentials: &Credentials) -> Result<(), 
     }
 }
 
-/// A link where a folder should be: told by the one name, whatever the kernel calls it.
+/// A link instead of a folder gets one cause, whatever the kernel reports.
 fn of(error: Errno) -> RestoreCause {
     match error {
         Errno::NOTDIR | Errno::LOOP => RestoreCause::NotAFolder,

@@ -1,21 +1,22 @@
-//! Who restores: what creation gives by itself, and what may be set. Read once, from one file.
+//! The credentials of the process: the owner and mode that new objects get, and what may be set.
+//! Read once.
 
 /// Bits of the effective capabilities.
 const CAP_CHOWN: u64 = 1 << 0;
 const CAP_DAC_OVERRIDE: u64 = 1 << 1;
 
-/// The identity of the thread that opened the target.
+/// The credentials of the thread that opened the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Credentials {
-    /// Owner of what is created.
+    /// Owner of new objects.
     pub(crate) uid: u32,
-    /// Group of what is created in a directory without setgid.
+    /// Group of new objects in a directory without setgid.
     pub(crate) gid: u32,
-    /// Bits that creation takes away.
+    /// Mode bits that are removed from new objects.
     pub(crate) umask: u32,
-    /// May give objects to others.
+    /// May change the owner of objects.
     pub(crate) may_chown: bool,
-    /// Is not stopped by permission bits.
+    /// Is not limited by permission bits.
     pub(crate) may_override: bool,
 }
 
@@ -25,7 +26,7 @@ impl Credentials {
         Self::parse(&status).unwrap_or_else(Self::without_proc)
     }
 
-    /// Without /proc all bits are taken as masked: each mode is then set explicitly.
+    /// Without /proc, all bits count as masked, so each mode is set explicitly.
     fn without_proc() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
@@ -44,7 +45,7 @@ impl Credentials {
     }
 }
 
-/// Of real, effective, saved and file-system id.
+/// The column of the file-system id, after real, effective and saved id.
 const FILE_SYSTEM_ID: usize = 3;
 
 fn field<'a>(status: &'a str, key: &str, number: usize) -> Option<&'a str> {

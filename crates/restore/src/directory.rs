@@ -1,4 +1,4 @@
-//! Handles of directories: making, keeping, reopening them.
+//! Directory handles: creating and opening directories.
 
 use crate::credentials::Credentials;
 use crate::flags;
@@ -16,26 +16,26 @@ use std::sync::{Arc, OnceLock};
 const ACCESS_ACL: &str = "system.posix_acl_access";
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 
-/// How often another thread (or an attacker) may change a name under our hands.
+/// How often another thread (or an attacker) may change a name meanwhile.
 const MAX_ATTEMPTS: usize = 8;
 
-/// An open directory below the target's root, and what creation in it gives by itself.
+/// An open directory below the root of the target, and the defaults of objects created in it.
 pub struct Directory {
-    /// `None` only in a dry run: it would have been made.
+    /// `None` only in a dry run, if it would be created.
     pub(crate) fd: Option<OwnedFd>,
-    /// Nobody else can reach what is in it: made by us, mode 0700.
+    /// Nobody else can reach its content: created by us, mode 0700.
     pub(crate) private: bool,
-    /// Group of what is created in it; `None` when the mount options decide.
+    /// Group of new objects in it; `None` if the mount options decide.
     pub(crate) group: Option<u32>,
-    /// New objects inherit an ACL here, which must go again.
+    /// New objects inherit an ACL, which must be removed.
     pub(crate) gives_acl: bool,
-    /// Number of its file system.
+    /// Device number of its file system.
     pub(crate) device: u64,
-    /// Spellings are one name here; asked for when a name is taken.
+    /// Whether different spellings are one name; determined when a name is taken.
     pub(crate) folds_names: OnceLock<bool>,
 }
 
-/// A directory that objects can be created in; keeps it open as long as it is held.
+/// A shared handle of a directory; it stays open as long as the handle exists.
 pub type DirHandle = Arc<Directory>;
 
 impl Directory {
@@ -78,30 +78,32 @@ impl Directory {
     }
 }
 
-/// New objects get the directory's group if it is setgid or mounted with `grpid`, else the
-/// caller's. The mount option cannot be asked for: unless both are the same, nobody knows.
+/// New objects get the group of the directory if it is setgid or mounted with `grpid`, otherwise
+/// that of the process. The mount option cannot be queried: unless both are equal, the group is
+/// unknown.
 fn group_of_new(stat: &Statx, credentials: &Credentials) -> Option<u32> {
     let inherits = system::mode(stat) & 0o2000 != 0;
     (inherits || stat.stx_gid == credentials.gid).then_some(stat.stx_gid)
 }
 
 impl Target {
-    /// The directory of this entry, made (0700 until it is finished) or kept if there is one.
-    /// Something else at its name is replaced as the options say. An empty path is the root.
+    /// Creates the directory of this entry (mode 0700 until it is finished), or opens an existing
+    /// one. Another kind of object at its name is replaced if the options allow. An empty path is
+    /// the root.
     pub fn directory(&self, entry: &Entry) -> Result<DirHandle, RestoreProblem> {
         names::check_directory(&entry.path, RestoreOperation::Create)?;
         self.obtain(&entry.path)
     }
 
-    /// The directory that `path` is in; missing ones are made with mode 0700. They stay so unless
-    /// the caller finishes them.
+    /// The directory that contains `path`; missing ones are created with mode 0700, which they keep
+    /// unless the caller finishes them.
     pub fn parent_of(&self, path: &[u8]) -> Result<DirHandle, RestoreProblem> {
         let (parent, _) = names::split(path, RestoreOperation::Create)?;
         self.obtain(parent)
     }
 
-    /// Walks up to a directory that is known, then down again; not by calling itself, paths may
-    /// have thousands of names.
+    /// Walks up to a cached directory, then down again. Not recursive: paths may have thousands of
+    /// names.
     fn obtain(&self, path: &[u8]) -> Result<DirHandle, RestoreProblem> {
         let mut ends = Vec::new();
         let mut end = path.len();
@@ -165,15 +167,15 @@ impl Target {
         Ok(Arc::new(Directory::describe(open, &self.0.credentials, self.0.started)?))
     }
 
-    /// An existing directory, made so that we can create in it: flags and mode come back when it
-    /// is finished.
+    /// Opens an existing directory and makes it writable; flags and mode are restored when it is
+    /// finished.
     fn enter_existing(&self, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Directory, Errno> {
         let open = open_child(fd, name, &self.0.credentials)?;
         make_writable(open.as_fd(), &self.0.credentials)?;
         Directory::describe(open, &self.0.credentials, self.0.started)
     }
 
-    /// Something that is no directory has the name of one.
+    /// Removes another kind of object that has the name of a directory.
     fn clear_for_directory(
         &self,
         fd: BorrowedFd<'_>,
@@ -195,7 +197,7 @@ impl Target {
         }
         flags::unlock(fd, name, &stat);
         match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
-            // A directory by now: the next attempt keeps it.
+            // It is a directory now: the next attempt opens it.
             Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
             Err(error) => Err(problem(error.into())),
         }
@@ -217,7 +219,7 @@ impl Target {
         directory.map(Arc::new).map_err(|e| RestoreProblem::new(path, RestoreOperation::Inspect, e))
     }
 
-    /// An existing directory below the root, for looking only: nothing is made or changed.
+    /// Opens an existing directory below the root, only to inspect it.
     pub(crate) fn existing(
         &self,
         path: &[u8],
@@ -231,14 +233,15 @@ impl Target {
     }
 }
 
-/// An inherited ACL: errors are met again, and told, when the entry's own attributes are set.
+/// Removes an inherited ACL. Errors occur again, and are reported, when the attributes of the entry
+/// are set.
 pub(crate) fn remove_acl(object: BorrowedFd<'_>) {
     for name in [ACCESS_ACL, DEFAULT_ACL] {
         let _ = rustix::fs::fremovexattr(object, name);
     }
 }
 
-/// Opens a directory by name; one of ours that we may not read is opened up first.
+/// Opens a directory by name; our own unreadable one is made readable first.
 pub(crate) fn open_child(
     fd: BorrowedFd<'_>,
     name: &[u8],
@@ -260,11 +263,11 @@ pub(crate) fn open_child(
     }
 }
 
-/// Takes away what would keep us from changing the names in an open directory.
+/// Makes an open directory writable.
 pub(crate) fn make_writable(open: BorrowedFd<'_>, credentials: &Credentials) -> Result<(), Errno> {
     let stat = system::stat_open(open)?;
     if flags::are_locked(&stat) {
-        let _ = flags::clear_locks(open); // creating will say so if it did not help
+        let _ = flags::clear_locks(open); // if it fails, creating reports it
     }
     let mode = system::mode(&stat);
     if !credentials.may_override && stat.stx_uid == credentials.uid && mode & 0o700 != 0o700 {

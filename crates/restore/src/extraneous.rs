@@ -1,5 +1,5 @@
-//! What the snapshot does not have: finding it, and removing it. Two steps, so that nothing is removed
-//! before it is certain that all is known.
+//! Extraneous objects, which the snapshot does not have: finding and removing them. Two steps, so
+//! that nothing is removed before everything is known.
 
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::removal::Remover;
@@ -11,21 +11,21 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, Mode, Statx, StatxAttributes};
 use rustix::io::Errno;
 
-/// What went, or in a dry run would go.
+/// The outcome of a removal, or of its dry run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RemovalOutcome {
-    /// Objects, the named one included.
+    /// Removed objects, with the named one.
     pub objects: u64,
-    /// The first thing that could not be removed; what else could go is gone.
+    /// The first object that could not be removed; the others are removed.
     pub problem: Option<RestoreProblem>,
 }
 
-/// Whether something at a path below the target stays (true: it is a directory). A directory that
-/// may go stays all the same while something in it does.
+/// Whether to keep the object at a path below the target; the flag says whether it is a directory.
+/// A directory is also kept while something in it is.
 pub type KeepFilter<'a> = &'a dyn Fn(&[u8], bool) -> bool;
 
 impl Target {
-    /// The paths of the names in `directory` that `keep` does not know. Nothing is changed.
+    /// The paths of the names in `directory` for which `keep` is false. Nothing is changed.
     pub fn extraneous<'a>(
         &self,
         directory: &'a [u8],
@@ -35,10 +35,10 @@ impl Target {
             move |error: Errno| RestoreProblem::new(directory, RestoreOperation::Inspect, error);
         let listed = match self.existing(directory, RestoreOperation::Inspect) {
             Err(problem) if problem.error == RestoreCause::System(Errno::NOENT) => None,
-            // Something else that would have been replaced.
+            // Another kind of object, which would have been replaced.
             Err(problem) if self.0.options.dry_run && problem.error == Errno::NOTDIR.into() => None,
             held => {
-                // The handle is for looking only; listing needs one of its own.
+                // The handle is only a path descriptor; listing needs its own.
                 let open = rustix::fs::openat(held?, ".", system::DIRECTORY, Mode::empty());
                 Some(Dir::read_from(open.map_err(problem)?).map_err(problem)?)
             }
@@ -56,8 +56,9 @@ impl Target {
         }))
     }
 
-    /// Removes the object at `path` with all below it, save for what `keep` asks for. The directory
-    /// that it is in stays as it is otherwise, its times too. In a dry run it is only counted.
+    /// Removes the object at `path` with everything below it, except what `keep` keeps. The
+    /// directory that contains it does not change otherwise, not even its times. In a dry run, only
+    /// counts.
     pub fn remove(&self, path: &[u8], keep: Option<KeepFilter<'_>>) -> RemovalOutcome {
         self.try_remove(path, keep)
             .unwrap_or_else(|problem| RemovalOutcome { objects: 0, problem: Some(problem) })
@@ -83,7 +84,7 @@ impl Target {
         Ok(removed)
     }
 
-    /// Whether something is mounted at the directory `path`, which is not the target itself.
+    /// Whether the directory `path` is a mount point; never true for the target itself.
     pub fn is_mount_point(&self, path: &[u8]) -> bool {
         let look =
             || system::stat_open(self.existing(path, RestoreOperation::Inspect).ok()?.as_fd()).ok();
@@ -91,14 +92,14 @@ impl Target {
             && look().is_some_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
     }
 
-    /// Whether a directory that is not empty stands at `path`.
+    /// Whether `path` is a directory that is not empty.
     pub fn is_full_directory(&self, path: &[u8]) -> bool {
         let others = self.extraneous(path, |_| false);
         others.is_ok_and(|mut others| others.next().is_some())
     }
 }
 
-/// What removing a name changes of its directory.
+/// Restores what the removal of a name changed in its directory.
 fn restore_parent(open: BorrowedFd<'_>, before: &Statx) -> Result<(), Errno> {
     let mode = system::mode(before);
     if system::mode(&system::stat_open(open)?) != mode {
@@ -109,7 +110,7 @@ fn restore_parent(open: BorrowedFd<'_>, before: &Statx) -> Result<(), Errno> {
     flags::lock_again(open, before)
 }
 
-/// Asked of the open directory: what is mounted over it later is not what we hold.
+/// Checks the open directory, so that a later mount does not matter.
 pub(crate) fn refuse_mount(top: BorrowedFd<'_>, open: BorrowedFd<'_>) -> Result<(), RestoreCause> {
     let stat = system::stat_open(open)?;
     let other = system::device(&system::stat_open(top)?) != system::device(&stat);

@@ -1,4 +1,4 @@
-//! Regular files: creating them, and small ones whole.
+//! Regular files: creating them, and writing small ones.
 
 use crate::directory::Directory;
 use crate::handle::AttributeHandle;
@@ -11,7 +11,7 @@ use format::entry::Entry;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
-/// Only ever a new inode, never through a link.
+/// Always a new inode, never through a link.
 const CREATE: OFlags = OFlags::CREATE
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
@@ -21,8 +21,8 @@ const CREATE: OFlags = OFlags::CREATE
 const ACCESS_ACL: &str = "system.posix_acl_access";
 
 impl Target {
-    /// A whole file in one go. A file of the caller's own under a free name costs four calls:
-    /// open, write, set the time, close (three when it is empty).
+    /// Restores a whole file at once. A file of the calling user with a free name takes four system
+    /// calls: open, write, set the time, close (three if it is empty).
     pub fn small_file(
         &self,
         parent: &Directory,
@@ -50,9 +50,9 @@ impl Target {
         self.stage(parent, entry, Existing::MayStay, make)
     }
 
-    /// The mode to create with: the final one where nobody can come in between, else nothing for
-    /// others until owner and ACL stand. Setuid and setgid come after the owner. With attributes
-    /// to come, the owner must be able to write.
+    /// The mode for creation: the final one if nobody else can access the file meanwhile, otherwise
+    /// no access for others until owner and ACL are set. Setuid and setgid come after the owner. If
+    /// attributes follow, the owner must be able to write.
     fn early_mode(&self, parent: &Directory, entry: &Entry) -> u32 {
         let mode = u32::from(entry.attributes.mode) & 0o777;
         let (uid, gid) = self.0.owners.of(&entry.attributes);
@@ -70,7 +70,7 @@ impl Target {
         staged: &StagedName,
     ) -> Result<RestoreOutcome, RestoreProblem> {
         if parent.gives_acl {
-            let _ = rustix::fs::fremovexattr(file, ACCESS_ACL); // a filesystem without has none
+            let _ = rustix::fs::fremovexattr(file, ACCESS_ACL); // file systems without ACLs have none
         }
         self.apply(AttributeHandle::open(file), entry, self.after_creation(parent, entry));
         self.commit_or_abandon(parent, entry, staged)?;

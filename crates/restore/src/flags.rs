@@ -14,7 +14,7 @@ const CASEFOLD: u32 = 0x4000_0000;
 const LOCKS: IFlags = IFlags::IMMUTABLE.union(IFlags::APPEND);
 const RECORDED: IFlags = LOCKS.union(IFlags::NODUMP);
 
-/// The recorded bits in the kernel's words.
+/// The recorded bits as flags of the kernel.
 fn wanted(recorded: u32) -> IFlags {
     let pairs = [
         (INODE_IMMUTABLE, IFlags::IMMUTABLE),
@@ -24,7 +24,7 @@ fn wanted(recorded: u32) -> IFlags {
     pairs.iter().filter(|(bit, _)| recorded & bit != 0).map(|(_, flag)| *flag).collect()
 }
 
-/// The recorded bits of an object on disk (free with any `statx`).
+/// The flags of an object on disk, as recorded bits (part of any `statx`).
 pub(crate) fn recorded(stat: &Statx) -> u32 {
     let pairs = [
         (StatxAttributes::IMMUTABLE, INODE_IMMUTABLE),
@@ -35,7 +35,7 @@ pub(crate) fn recorded(stat: &Statx) -> u32 {
     set.fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// Whether flags forbid to change it.
+/// Whether flags forbid changes.
 pub(crate) fn are_locked(stat: &Statx) -> bool {
     recorded(stat) & (INODE_IMMUTABLE | INODE_APPEND) != 0
 }
@@ -54,8 +54,8 @@ pub(crate) fn lock_again(object: BorrowedFd<'_>, before: &Statx) -> Result<()> {
     ioctl_setflags(object, now.union(wanted(recorded(before)).intersection(LOCKS)))
 }
 
-/// Lets the object at a name be replaced, changed or removed, if it is locked. What it does not
-/// achieve, the operation that follows reports.
+/// Unlocks the object at a name, so that it can be replaced, changed or removed. If that fails, the
+/// next operation reports it.
 pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) {
     let openable = rustix::fs::FileType::from_raw_mode(u32::from(stat.stx_mode));
     if !are_locked(stat) || !(openable.is_file() || openable.is_dir()) {
@@ -66,13 +66,14 @@ pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) {
     }
 }
 
-/// Whether names that differ in case or spelling are one name in this directory.
+/// Whether names that differ only in case or spelling are one name in this directory.
 pub(crate) fn folds_names(directory: BorrowedFd<'_>) -> bool {
     let flagged = ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0);
     flagged || rustix::fs::fstatfs(directory).is_ok_and(|fs| FOLDING.contains(&(fs.f_type as u32)))
 }
 
-/// File systems that fold without a flag: msdos, exfat, ntfs, ntfs3, smb, cifs, smb2, hfs, hfs+.
+/// File systems that fold names without a flag: msdos, exfat, ntfs, ntfs3, smb, cifs, smb2, hfs,
+/// hfs+.
 const FOLDING: [u32; 9] = [
     0x4d44,
     0x2011_bab0,
@@ -86,7 +87,7 @@ const FOLDING: [u32; 9] = [
 ];
 
 impl Target {
-    /// Sets the entry's flags on an open object, if `now` is not what it wants.
+    /// Sets the flags of the entry on an open object, if `now` differs.
     pub(crate) fn set_flags(&self, object: BorrowedFd<'_>, entry: &Entry, now: u32) {
         if now == entry.attributes.inode_flags {
             return;
@@ -104,12 +105,12 @@ fn put(object: BorrowedFd<'_>, wanted: IFlags) -> Result<()> {
         return Ok(());
     }
     match ioctl_setflags(object, flags) {
-        Err(Errno::NOTTY) => Err(Errno::OPNOTSUPP), // the same, in words a user understands
+        Err(Errno::NOTTY) => Err(Errno::OPNOTSUPP), // a clearer error
         result => result,
     }
 }
 
-/// Flags of the object at a name, set through a descriptor of its own.
+/// Sets the flags of the object at a name, through a new descriptor.
 pub(crate) fn set_at(target: &Target, directory: BorrowedFd<'_>, name: &[u8], entry: &Entry) {
     let open = system::stat_at(directory, name)
         .and_then(|now| Ok((rustix::fs::openat(directory, name, READ, Mode::empty())?, now)));

@@ -1,10 +1,10 @@
-//! One object whose attributes are set: open, or only held by its path descriptor.
+//! An object whose attributes are set: open, or held by a path descriptor.
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::Result;
 
-/// Symlinks, FIFOs and devices are never opened: `O_PATH` holds them, and calls that want a real
+/// Symlinks, FIFOs and devices are never opened: `O_PATH` holds them, and calls that need a real
 /// descriptor go through `/proc/self/fd`, which leads to the held object whatever its name is now.
 #[derive(Clone, Copy)]
 pub(crate) struct AttributeHandle<'a> {

@@ -1,4 +1,4 @@
-//! Further names of a file that is restored already.
+//! Hard links: further names of an object that is already restored.
 
 use crate::directory::Directory;
 use crate::flags;
@@ -12,8 +12,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-/// Refusals after which a copy of the content is the answer: too many links, another file system,
-/// none at all (FAT), a locked or foreign file (protected hard links), first name missing.
+/// Errors after which the content is copied instead: too many links, another file system, no links
+/// at all (FAT), a locked or foreign file (protected hard links), first name missing.
 const COPY_INSTEAD: [Errno; 7] = [
     Errno::MLINK,
     Errno::XDEV,
@@ -24,15 +24,15 @@ const COPY_INSTEAD: [Errno; 7] = [
     Errno::NOTDIR,
 ];
 
-/// The name that exists: a directory and a name in it.
+/// The existing name: a directory and a name in it.
 struct Source<'a> {
     directory: OwnedFd,
     name: &'a [u8],
 }
 
 impl Target {
-    /// Links the entry's name to what `existing` (a path of the snapshot) is. A symlink there is
-    /// linked itself, never followed.
+    /// Links the name of the entry to the object at `existing` (a path of the snapshot). A symlink
+    /// there is linked itself, never followed.
     pub fn hard_link(
         &self,
         parent: &Directory,
@@ -76,7 +76,7 @@ impl Target {
         }
     }
 
-    /// Immutable files take no further name: lifted for the moment of the link.
+    /// Links an immutable file, whose flag is cleared for a moment.
     fn link_locked(
         &self,
         source: &Source<'_>,

@@ -1,4 +1,4 @@
-//! Attributes in the one safe order: owner, `user.*`, mode, ACLs and labels, capabilities, mtime.
+//! Attributes, in the only safe order: owner, `user.*`, mode, ACLs and labels, capabilities, mtime.
 //! Inode flags come after the object has its final name (`flags`).
 
 use crate::directory::Directory;
@@ -12,11 +12,10 @@ use format::entry::{Entry, Kind, Time};
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
-/// Every file system has these seconds; beyond, the kernel takes the nearest that it has, and says
-/// nothing.
+/// Seconds that every file system can store; beyond, the kernel silently uses the nearest.
 const USUAL_SECS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
 
-/// Whether a time was taken as it is, when it is one of which that is not certain.
+/// Verifies that the time was stored exactly, if that is not certain.
 fn has_taken(handle: AttributeHandle<'_>, mtime: Time) -> Result<(), Errno> {
     if USUAL_SECS.contains(&mtime.secs) || handle.mtime()? == mtime {
         return Ok(());
@@ -27,15 +26,15 @@ fn has_taken(handle: AttributeHandle<'_>, mtime: Time) -> Result<(), Errno> {
 /// Setuid and setgid.
 const SET_ID: u32 = 0o6000;
 
-/// What an object has before its attributes are set.
+/// The attributes of an object before they are set.
 #[derive(Clone, Copy)]
 pub(crate) struct CurrentAttributes {
     pub(crate) uid: u32,
-    /// `None`: not known.
+    /// `None` if unknown.
     pub(crate) gid: Option<u32>,
-    /// `None`: not known.
+    /// `None` if unknown.
     pub(crate) mode: Option<u32>,
-    /// It was there before the restore: foreign attributes may be on it.
+    /// It existed before the restore, and may have other attributes.
     pub(crate) kept: bool,
 }
 
@@ -47,8 +46,8 @@ impl CurrentAttributes {
 }
 
 impl Target {
-    /// The attributes of a directory after all below it is done. A directory that was there
-    /// before stays as it is with [`Overwrite::Never`].
+    /// Sets the attributes of a directory, after everything below it is done. With
+    /// [`Overwrite::Never`], an existing directory stays as it is.
     pub fn finish_directory(&self, entry: &Entry) -> Result<(), RestoreProblem> {
         if self.0.options.dry_run {
             return Ok(());
@@ -71,7 +70,7 @@ impl Target {
         Ok(())
     }
 
-    /// Sets all but the inode flags. What cannot be set is a degradation, never an error.
+    /// Sets everything but the inode flags. What cannot be set is a degradation, not an error.
     pub(crate) fn apply(&self, handle: AttributeHandle<'_>, entry: &Entry, now: CurrentAttributes) {
         let mode = self.set_owner(handle, entry, now);
         if now.kept {
@@ -86,8 +85,8 @@ impl Target {
         }
     }
 
-    /// Gives the mode that the object may have with the owner it got: setuid for another user
-    /// than recorded would be a right that nobody granted.
+    /// Returns the mode for the owner that could be set: setuid for another user than recorded
+    /// would grant rights that nobody intended.
     fn set_owner(&self, handle: AttributeHandle<'_>, entry: &Entry, now: CurrentAttributes) -> u32 {
         let (uid, gid) = self.0.owners.of(&entry.attributes);
         let mode = u32::from(entry.attributes.mode);
@@ -103,7 +102,7 @@ impl Target {
         }
     }
 
-    /// A plain user can at most choose among its own groups.
+    /// An ordinary user can only choose among its own groups.
     fn change_owner(
         &self,
         handle: AttributeHandle<'_>,
@@ -117,7 +116,7 @@ impl Target {
         handle.set_owner(uid, gid)
     }
 
-    /// Symlinks have none. Changing an owner may have cleared setuid: set again, whatever it was.
+    /// Symlinks have no mode. Changing the owner may have cleared setuid, so it is set again.
     fn set_mode(
         &self,
         handle: AttributeHandle<'_>,

@@ -1,10 +1,10 @@
-//! Names are single components. Checked here again, whatever the format has checked: this is the
-//! last gate before the kernel.
+//! Names of single objects. Verified here again, whatever the format has verified, because this is
+//! the last step before the kernel.
 
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use format::entry::is_clean_path;
 
-/// The path's parent (empty: the root) and its last name.
+/// Splits a path into its parent (empty for the root) and its last name.
 pub(crate) fn split(
     path: &[u8],
     operation: RestoreOperation,
@@ -18,8 +18,7 @@ pub(crate) fn split(
     })
 }
 
-/// The last name alone; only its own bytes are looked at, the rest was checked when the parent
-/// was opened.
+/// The last name; only its bytes are verified, because the parent was verified when it was opened.
 pub(crate) fn last(path: &[u8], operation: RestoreOperation) -> Result<&[u8], RestoreProblem> {
     let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let name = &path[start..];
@@ -29,7 +28,7 @@ pub(crate) fn last(path: &[u8], operation: RestoreOperation) -> Result<&[u8], Re
     Err(RestoreProblem::new(path, operation, RestoreCause::UnsafePath))
 }
 
-/// A clean path or the root (empty).
+/// Verifies that a path is clean, or the root (empty).
 pub(crate) fn check_directory(
     path: &[u8],
     operation: RestoreOperation,

@@ -1,4 +1,4 @@
-//! A file written in pieces, in any order, by several threads.
+//! Files that are written in pieces, in any order, by several threads.
 
 use crate::directory::DirHandle;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
@@ -13,19 +13,19 @@ use rustix::io::Errno;
 /// Zeros for file systems that cannot allocate.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// What came of beginning a file.
+/// The result of starting a file.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is taken apart at once, and mostly the large one"
 )]
 pub enum StartedFile {
-    /// Nothing to write: it is unchanged, kept, or this is a dry run.
+    /// Nothing to write: it is unchanged or kept, or this is a dry run.
     Settled(RestoreOutcome),
-    /// Write to it, then finish it.
+    /// The file, to write and finish.
     Open(OpenFile),
 }
 
-/// A file that is being written. Dropped without [`OpenFile::finish`], it is taken away again.
+/// A file that is being written. If dropped without [`OpenFile::finish`], it is removed.
 pub struct OpenFile {
     target: Target,
     parent: DirHandle,
@@ -79,7 +79,7 @@ impl OpenFile {
         system::write_all_at(self.file.as_fd(), offset, bytes).map_err(|e| self.problem(e))
     }
 
-    /// A run of zeros: nothing to do for a sparse file, allocated otherwise.
+    /// Writes zeros: nothing to do for a sparse file, allocated otherwise.
     pub fn hole(&self, offset: u64, length: u64) -> Result<(), RestoreProblem> {
         self.check_range(offset, length)?;
         if self.target.0.options.sparse || length == 0 {
@@ -101,10 +101,10 @@ impl OpenFile {
         Ok(())
     }
 
-    /// All is written: attributes, the final name, inode flags. The entry is the one that it was
-    /// begun with.
+    /// Finishes the file: attributes, the final name, inode flags. `entry` must be the one that it
+    /// was started with.
     pub fn finish(mut self, entry: &Entry) -> Result<RestoreOutcome, RestoreProblem> {
-        self.finished = true; // from here on `complete` takes it away if it must
+        self.finished = true; // from here on `complete` removes it on failure
         self.target.complete(&self.parent, self.file.as_fd(), entry, &self.staged)
     }
 }

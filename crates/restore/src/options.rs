@@ -1,44 +1,44 @@
-//! What the caller may choose.
+//! The options of a target.
 
-/// What happens to an object that is there already.
+/// What happens to an existing object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Overwrite {
     /// It is replaced.
     Always,
     /// It is replaced unless kind, size and mtime are equal; then only its mode, owner and inode
-    /// flags are put right. (Not when it has names elsewhere, too: they would change as well.)
+    /// flags are corrected. (Not if it has other names: they would change, too.)
     #[default]
     IfChanged,
-    /// It is replaced when its mtime is before that of the snapshot's; else it stays as it is. (Where a
-    /// restore was cut short, a younger file is a problem: it may be half written.)
+    /// It is replaced if its mtime is before that in the snapshot; otherwise it is kept. (After an
+    /// interrupted restore, a newer file is a problem: it may be incomplete.)
     IfNewer,
-    /// It stays as it is, directories with their attributes too.
+    /// It is kept as it is, also directories with their attributes.
     Never,
 }
 
-/// Which owner a restored object gets.
+/// The owner that a restored object gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OwnerMapping {
-    /// Who has the recorded name on this machine; the recorded number where nobody has it.
+    /// The user of the recorded name on this machine, or the recorded number if there is none.
     /// (Numbers inside ACLs stay as recorded.)
     #[default]
     ByName,
     /// The recorded numbers.
     ById,
-    /// Whoever restores.
+    /// The user who restores.
     Caller,
 }
 
-/// How to restore.
+/// The options of a target.
 #[derive(Clone, Debug)]
 pub struct TargetOptions {
-    /// What happens to an object that is there already.
+    /// What happens to an existing object.
     pub overwrite: Overwrite,
-    /// Nothing is changed; outcomes say what would have been done.
+    /// Change nothing; outcomes say what would be done.
     pub dry_run: bool,
     /// Which owners to set.
     pub owners: OwnerMapping,
-    /// Holes take no space. Otherwise they are allocated.
+    /// Keep holes; otherwise they are allocated.
     pub sparse: bool,
     /// [`crate::Target::sync`] makes the restore durable.
     pub sync: bool,

@@ -1,4 +1,4 @@
-//! Numbers of users and groups by their names, from `/etc/passwd` and `/etc/group`, read once.
+//! User and group numbers by name, from `/etc/passwd` and `/etc/group`, read once.
 //!
 //! Not through NSS, as in `capture::owners`: a lookup may hang on a directory server. An owner
 //! that only such a server knows is restored by number.
@@ -8,19 +8,19 @@ use format::entry::Attributes;
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
-/// From recorded owner to the owner here.
+/// Maps recorded owners to local ones.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerIds {
     users: FxHashMap<Vec<u8>, u32>,
     groups: FxHashMap<Vec<u8>, u32>,
-    /// Everything is theirs, whatever was recorded.
+    /// The owner of everything, whatever was recorded.
     everything: Option<(u32, u32)>,
 }
 
 impl OwnerIds {
     pub(crate) fn for_option(owners: OwnerMapping) -> Self {
         match owners {
-            OwnerMapping::ById => Self::default(), // nobody has a name: numbers stay
+            OwnerMapping::ById => Self::default(), // without names, numbers stay
             OwnerMapping::Caller => {
                 let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
                 Self { everything: Some((user.as_raw(), group.as_raw())), ..Self::default() }
@@ -35,7 +35,7 @@ impl OwnerIds {
         OwnerIds { users: numbers_in(passwd), groups: numbers_in(group), everything: None }
     }
 
-    /// User and group that the object gets here.
+    /// The local user and group of an object.
     pub(crate) fn of(&self, attributes: &Attributes) -> (u32, u32) {
         if let Some(owner) = self.everything {
             return owner;
@@ -55,7 +55,7 @@ fn numbers_in(file: &Path) -> FxHashMap<Vec<u8>, u32> {
     numbers
 }
 
-/// Of `name:password:number:…`, the form of both files.
+/// Parses `name:password:number:…`, the form of both files.
 fn name_and_number(line: &[u8]) -> Option<(Vec<u8>, u32)> {
     let mut fields = line.split(|byte| *byte == b':');
     let name = fields.next()?;

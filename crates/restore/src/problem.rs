@@ -1,10 +1,10 @@
-//! What came of one object: an outcome, a problem, or an attribute less.
+//! What happened to an object: an outcome, a problem, or a missing attribute.
 
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// What was attempted.
+/// The operation that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RestoreOperation {
     /// Opening the target or a directory in it.
@@ -13,11 +13,11 @@ pub enum RestoreOperation {
     Create,
     /// Writing content.
     Write,
-    /// Linking a further name.
+    /// Creating a hard link.
     Link,
-    /// Putting the new object in the place of the old.
+    /// Replacing an old object by the new one.
     Replace,
-    /// Removing what the snapshot does not have.
+    /// Removing an extraneous object.
     Remove,
     /// Reading names or attributes.
     Inspect,
@@ -40,56 +40,62 @@ impl std::fmt::Display for RestoreOperation {
     }
 }
 
-/// Why it did not work.
+/// Why an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RestoreCause {
-    /// The kernel refused.
+    /// The kernel returned an error.
     #[error("{0}")]
     System(#[from] Errno),
-    /// Not a path that may stand in a snapshot (`..`, absolute, empty or with NUL).
+    /// The path is not allowed in a snapshot (`..`, absolute, empty or with NUL).
     #[error("the path is not a clean relative path")]
     UnsafePath,
-    /// The name leads to an object that was created since the restore began, or that has another
-    /// spelling on this file system: the other entry keeps it.
-    #[error("another entry of this restore has this name here (case, spelling or duplicate)")]
+    /// An object with this name was created since the restore started, or has another spelling on
+    /// this file system: the other entry keeps it.
+    #[error("another entry of this restore has the same name here (case, spelling or duplicate)")]
     Collision,
-    /// Something else is there, and the options forbid to replace it.
-    #[error("something else has this name, and it may not be overwritten")]
+    /// Another object has this name, and the options forbid replacing it.
+    #[error("another object has this name and must not be overwritten")]
     Occupied,
-    /// Newer than the snapshot's, in a target of a restore that was cut short: somebody's work, or half a file.
+    /// The file is newer than in the snapshot, in the target of an interrupted restore: it may be
+    /// the work of a user, or incomplete.
     #[error(
-        "it is newer than the snapshot's, and may have been left half written by a restore that was cut short: look at it, then move it away or restore it with --overwrite always"
+        "it is newer than in the snapshot, and may be incomplete because a restore was interrupted; check it, then move it away or restore it with --overwrite always"
     )]
     MaybeIncomplete,
-    /// A directory with content is in the way, and the options do not say delete.
+    /// A directory that is not empty has this name, and deleting was not requested.
     #[error("a directory that is not empty has this name; restore with --delete to remove it")]
     NotEmpty,
-    /// A mount point: never removed, never entered to remove.
+    /// A mount point, which is never removed or entered.
     #[error("it is a mount point")]
     MountPoint,
-    /// Bytes beyond the recorded size of the file.
+    /// The content is longer than the recorded size of the file.
     #[error("the content is longer than the recorded size")]
     BeyondEnd,
-    /// A link, or something else that is no folder, on the way to a target that somebody else chose.
-    #[error("a name on the way is a symbolic link, or no folder: write the folder's real path")]
+    /// A link, or another object that is not a folder, in the path of a target that another party
+    /// chose.
+    #[error(
+        "a name in the path is a symbolic link or not a folder; write the real path of the folder"
+    )]
     NotAFolder,
-    /// A folder below which others may order restores, and others may plant links in it.
-    #[error("it is not this user's or root's alone: chown root and chmod go-w it")]
+    /// A folder below which others may request restores, and in which others could create links.
+    #[error(
+        "it must belong to root or this user, and only the owner may write to it: chown root, chmod go-w"
+    )]
     WritableByOthers,
-    /// Not a kind that this call restores.
-    #[error("it is not the kind of object that was expected")]
+    /// Not the kind of object that this call restores.
+    #[error("it is not the expected kind of object")]
     WrongKind,
 }
 
-/// One object that could not be restored.
+/// An object that could not be restored.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("cannot {operation} {}: {error}", OsStr::from_bytes(.path).display())]
 pub struct RestoreProblem {
     /// Its path below the target.
     pub path: Vec<u8>,
-    /// What was attempted.
+    /// The operation that failed.
     pub operation: RestoreOperation,
-    /// Why it did not work.
+    /// Why an operation failed.
     pub error: RestoreCause,
 }
 
@@ -102,46 +108,46 @@ impl RestoreProblem {
         RestoreProblem { path: path.to_vec(), operation, error: error.into() }
     }
 
-    /// The same without the path, for who shows that beside it.
+    /// The message without the path.
     pub fn reason(&self) -> String {
         format!("cannot {} it: {}", self.operation, self.error)
     }
 
-    /// Nothing more can be written here: the caller stops.
+    /// Whether nothing more can be written to the target, so that the caller should stop.
     pub fn no_space(&self) -> bool {
         let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
         matches!(self.error, RestoreCause::System(error) if full.contains(&error))
     }
 }
 
-/// What became of an object that gave no problem. In a dry run: what would have become of it.
+/// The outcome of an object without a problem; in a dry run, what it would be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RestoreOutcome {
-    /// It was not there and is now.
+    /// It was created.
     Created,
-    /// Something was there; this is in its place.
+    /// It replaced another object.
     Replaced,
-    /// It was there, equal in kind, size and mtime.
+    /// It existed, equal in kind, size and mtime.
     Unchanged,
-    /// Something is there and stays as it is ([`crate::Overwrite::Never`], [`crate::Overwrite::IfNewer`]).
+    /// An existing object was kept ([`crate::Overwrite::Never`], [`crate::Overwrite::IfNewer`]).
     Kept,
-    /// Only [`crate::Target::hard_link`]: no link can be made (too many, other file system, first
-    /// name missing); the caller writes the content once more under this name.
+    /// Only for [`crate::Target::hard_link`]: no link is possible (too many, another file system,
+    /// first name missing); the caller writes the content again under this name.
     NeedsCopy,
 }
 
-/// What an object may lack or differ in.
+/// An attribute that may be missing or differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Attribute {
     /// Kind of object.
     Kind,
-    /// It is not there.
+    /// The object does not exist.
     Presence,
     /// User or group.
     Owner,
     /// Permission bits.
     Mode,
-    /// This extended attribute (ACLs and capabilities too).
+    /// This extended attribute (also ACLs and capabilities).
     Xattr(Vec<u8>),
     /// Time of last change.
     Mtime,
@@ -155,19 +161,19 @@ pub enum Attribute {
     LinkTarget,
 }
 
-/// An attribute that could not be set. The object is there without it.
+/// An attribute that could not be set. The object was restored without it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Degraded {
     /// Its path below the target.
     pub path: Vec<u8>,
-    /// What it lacks.
+    /// The missing attribute.
     pub attribute: Attribute,
-    /// What the kernel said.
+    /// The error of the kernel.
     pub error: Errno,
 }
 
 impl Degraded {
-    /// What is lacking and why, without the path.
+    /// The message without the path.
     pub fn reason(&self) -> String {
         format!("{} not restored: {}", self.attribute, self.error)
     }
@@ -192,12 +198,12 @@ impl std::fmt::Display for Attribute {
     }
 }
 
-/// Collected since the last [`crate::Target::take_degraded`].
+/// The degradations since the last [`crate::Target::take_degraded`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Degradations {
-    /// By path, in the order they happened.
+    /// The degradations, in the order in which they happened.
     pub list: Vec<Degraded>,
-    /// How many more there were when the list was full.
+    /// How many more there were after the list was full.
     pub more: u64,
     /// Objects whose owner could not be set.
     pub owners: u64,
@@ -205,11 +211,11 @@ pub struct Degradations {
     pub first_owner: Option<Degraded>,
 }
 
-/// Paths are kept until the caller takes them: about 20 MB at worst.
+/// The most entries until the caller takes them: about 20 MB at worst.
 const MAX_DEGRADATIONS: usize = 100_000;
 
 impl Degradations {
-    /// Only the first is made and kept.
+    /// Only the first one is stored.
     pub(crate) fn push_owner(&mut self, degraded: impl FnOnce() -> Degraded) {
         self.owners += 1;
         self.first_owner.get_or_insert_with(degraded);

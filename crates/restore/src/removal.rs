@@ -1,5 +1,5 @@
-//! Removing a tree: below the root, on this file system, no symlink followed, with a bounded number
-//! of open directories at any depth.
+//! Removes a tree: below the root, on one file system, without following symlinks, and with a
+//! bounded number of open directories at any depth.
 
 use crate::directory;
 use crate::extraneous::{KeepFilter, RemovalOutcome, refuse_mount};
@@ -13,22 +13,22 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
-/// Names that are held in memory at a time, for each level.
+/// Names in memory at a time, for each level.
 const BATCH: usize = 8_192;
 
-/// Directories that are open at a time. What lies deeper is first moved up beside the top.
+/// Directories open at a time. Deeper ones are first moved up beside the top.
 const MAX_LEVELS: usize = 64;
 
-/// Removes one tree. Its levels are a list, not calls: trees may be thousands deep.
+/// Removes one tree. Not recursive: trees may be thousands of levels deep.
 pub(crate) struct Remover<'a> {
     target: &'a Target,
     top: BorrowedFd<'a>,
     keep: Option<KeepFilter<'a>>,
     levels: Vec<Level>,
-    /// Names beside the top that were too deep where they lay, and their old paths.
+    /// Names beside the top that were moved because they were too deep, and their old paths.
     moved: Vec<NameAndPath>,
     removed: u64,
-    /// The first thing that went wrong; the rest of the tree is removed all the same.
+    /// The first problem; the rest of the tree is removed all the same.
     problem: Option<RestoreProblem>,
 }
 
@@ -39,12 +39,12 @@ struct Level {
     name: Vec<u8>,
     path: Vec<u8>,
     waiting: Vec<Vec<u8>>,
-    /// What could not be removed, or stays: not tried again.
+    /// Names that cannot be removed, or are kept; not tried again.
     stuck: FxHashSet<Vec<u8>>,
     kept: bool,
 }
 
-/// What happened to one name.
+/// The result for one name.
 enum Step {
     Gone,
     Enter(OwnedFd),
@@ -63,7 +63,7 @@ impl<'a> Remover<'a> {
         Remover { target, top, keep, levels, moved, removed: 0, problem: None }
     }
 
-    /// Removes the tree at `name`, as far as it can go.
+    /// Removes the tree at `name`, as far as possible.
     pub(crate) fn remove(mut self, name: &[u8], path: &[u8]) -> RemovalOutcome {
         self.visit(name.to_vec(), path.to_vec());
         loop {
@@ -124,7 +124,7 @@ impl<'a> Remover<'a> {
         }
         let open = directory::open_child(here, name, &self.target.0.credentials)?;
         refuse_mount(self.top, open.as_fd())?;
-        // What may have to stay is neither loosened nor moved.
+        // If something may be kept, directories are neither changed nor moved.
         if self.keep.is_some() {
             return Ok(Step::Enter(open));
         }
@@ -137,7 +137,7 @@ impl<'a> Remover<'a> {
         Ok(Step::MovedAs(temporary))
     }
 
-    /// All in it is gone, or cannot go.
+    /// Leaves a directory: its content is removed, or cannot be.
     fn leave(&mut self) {
         let Some(level) = self.levels.pop() else {
             return;
@@ -172,7 +172,7 @@ impl<'a> Remover<'a> {
 }
 
 impl Level {
-    /// The next name and its path; listed again when a batch is used up.
+    /// The next name and its path; lists the directory again when a batch is used up.
     fn next(&mut self) -> Result<Option<NameAndPath>, Errno> {
         if self.waiting.is_empty() {
             let stuck = &self.stuck;

@@ -1,4 +1,4 @@
-//! Counting a tree as [`crate::removal::Remover`] would remove it, for a dry run.
+//! Counts a tree as [`crate::removal::Remover`] would remove it, for a dry run.
 
 use crate::extraneous::{KeepFilter, RemovalOutcome, refuse_mount};
 use crate::names;
@@ -8,7 +8,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Dir, FileType, OFlags};
 use rustix::io::Errno;
 
-/// Counts. One directory is open at a time, however deep it goes.
+/// Counts a tree. Only one directory is open at a time, at any depth.
 pub(crate) struct RemovalCounter<'a> {
     top: BorrowedFd<'a>,
     keep: Option<KeepFilter<'a>>,
@@ -16,11 +16,11 @@ pub(crate) struct RemovalCounter<'a> {
     counted: RemovalOutcome,
 }
 
-/// A directory on the way down.
+/// A directory above the current one.
 struct Level {
-    /// Directories in it that are still to be counted.
+    /// Subdirectories that are not counted yet.
     waiting: Vec<Vec<u8>>,
-    /// Something in it stays, and so it does.
+    /// Something in it stays, so it stays, too.
     stays: bool,
 }
 
@@ -50,7 +50,7 @@ impl<'a> RemovalCounter<'a> {
         Ok(system::file_type(&system::stat_at(self.top, name)?) == FileType::Directory)
     }
 
-    /// Counts what is no directory. Whether it would go.
+    /// Counts an object that is not a directory. Returns whether it would be removed.
     fn leaf(&mut self, path: &[u8]) -> bool {
         let goes = !self.keep.is_some_and(|keep| keep(path, false));
         self.counted.objects += u64::from(goes);
@@ -60,7 +60,7 @@ impl<'a> RemovalCounter<'a> {
     fn enter(&mut self, path: Vec<u8>, above: usize) {
         let level = match self.list(&path, above) {
             Ok(level) => level,
-            // Its owner can open it before it goes.
+            // Its owner can make it readable first.
             Err(RestoreCause::System(Errno::ACCESS)) => Level { waiting: Vec::new(), stays: false },
             Err(cause) => return self.stuck(&path, cause),
         };
@@ -108,7 +108,7 @@ impl<'a> RemovalCounter<'a> {
     }
 }
 
-/// Some file systems do not say it in the list.
+/// Some file systems do not report the type in the listing.
 fn file_type(directory: BorrowedFd<'_>, name: &[u8], listed: FileType) -> FileType {
     match listed {
         FileType::Unknown => {

@@ -1,11 +1,11 @@
-//! Putting an object where its name is free, and what happens where it is not.
+//! Creating an object under a free name, and what happens if the name is taken.
 //!
 //! 1. Creation is exclusive: a free name costs no further call, a taken one is noticed.
-//! 2. A taken name is judged: what was born since the restore began belongs to another entry and
-//!    stays (duplicate paths; names that fold together). Birth times cannot be set, and are later
-//!    than the start for whatever we made; a stranger's new file is spared too. Where a file
-//!    system folds names, what is there must also be spelled as the entry: a resumed restore finds
-//!    the other spelling with an old birth time.
+//! 2. For a taken name, an object created since the restore started belongs to another entry and is
+//!    kept (duplicate paths; names that fold together). Birth times cannot be set, and are later
+//!    than the start for everything that we created; new files of others are kept, too. If the file
+//!    system folds names, the existing name must also be spelled as in the entry: a resumed restore
+//!    finds the other spelling with an old birth time.
 //! 3. What may be replaced is replaced by `renameat` from a temporary name in the same directory:
 //!    a crash leaves the old object or the new one.
 
@@ -25,24 +25,24 @@ use rustix::fs::{AtFlags, Mode, Statx};
 use rustix::io::Errno;
 use std::cmp::Ordering;
 
-/// How often a name may be freed and taken under our hands.
+/// How often a name may be freed and taken again meanwhile.
 const MAX_ATTEMPTS: usize = 8;
 
-/// Whether an object that is equal to the entry is as good as the new one.
+/// Whether an existing object that equals the entry may be kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     MayStay,
-    /// A hard link is wanted: an equal file of its own is not that.
+    /// A hard link is required: a separate equal file is not enough.
     MustGo,
 }
 
-/// Where a new object stands until it is committed.
+/// The name of a new object until it is committed.
 pub(crate) struct StagedName {
     /// The temporary name, and what is to be replaced.
     over: Option<(Vec<u8>, Box<Statx>)>,
 }
 
-/// What came of trying to create.
+/// The result of staging an object.
 pub(crate) enum Staged<T> {
     New(T, StagedName),
     Settled(RestoreOutcome),
@@ -56,7 +56,7 @@ enum Action {
 }
 
 impl StagedName {
-    /// The name under which the object stands now.
+    /// The current name of the object.
     pub(crate) fn name<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
         self.over.as_ref().map_or(entry.name(), |(name, _)| name)
     }
@@ -67,7 +67,7 @@ impl StagedName {
 }
 
 impl Target {
-    /// Calls `make` with a name that is free, if the options let us write at all.
+    /// Calls `make` with a free name, if the options allow writing.
     pub(crate) fn stage<T>(
         &self,
         parent: &Directory,
@@ -109,7 +109,7 @@ impl Target {
                 Ok(new) => {
                     return Ok(Staged::New(new, StagedName { over: Some((name, old)) }));
                 }
-                Err(Errno::EXIST) => {} // left by a crash of a process with our number
+                Err(Errno::EXIST) => {} // left by a crashed process with our id
                 Err(error) => {
                     return Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, error));
                 }
@@ -148,8 +148,9 @@ impl Target {
         }
     }
 
-    /// The younger one stays. Where a restore was cut short, times of files say little: what has the time
-    /// of the snapshot is written again, and what is younger may be somebody's work or half a file.
+    /// The newer one is kept. After an interrupted restore, times are not reliable: a file with the
+    /// time of the snapshot is written again, and a newer one may be the work of a user, or
+    /// incomplete.
     fn if_newer(&self, stat: Statx, entry: &Entry) -> Result<Action, RestoreCause> {
         let is_uncertain = self.is_uncertain(&stat, entry);
         match (system::mtime(&stat).cmp(&entry.mtime), is_uncertain) {
@@ -161,8 +162,8 @@ impl Target {
         }
     }
 
-    /// Where names fold, the object found may be listed under another spelling. Costs a listing
-    /// for each taken name, but only on file systems that fold.
+    /// If names fold, the existing object may have another spelling. Costs a listing for each taken
+    /// name, but only on file systems that fold names.
     pub(crate) fn refuse_other_spelling(
         &self,
         parent: &Directory,
@@ -185,7 +186,7 @@ impl Target {
         Ok(())
     }
 
-    /// What would happen.
+    /// The outcome in a dry run.
     fn dry_run_outcome(
         &self,
         parent: &Directory,
@@ -202,16 +203,16 @@ impl Target {
         })
     }
 
-    /// Whether what is there is as good as the entry; its attributes are put right then.
+    /// Whether the existing object equals the entry; then its attributes are corrected.
     fn settles(&self, fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) -> bool {
         is_same(fd, name, stat, entry)
             && !self.is_uncertain(stat, entry)
             && self.fix_attributes(fd, name, stat, entry)
     }
 
-    /// Content is equal; owner, mode, extended attributes and flags may not be. `false` when they
-    /// cannot be put right here: other names of the object, perhaps outside of the target, would
-    /// change with it.
+    /// Corrects owner, mode, extended attributes and flags of an object with equal content. `false`
+    /// if that is not possible: other names of the object, perhaps outside the target, would
+    /// change, too.
     pub(crate) fn fix_attributes(
         &self,
         fd: BorrowedFd<'_>,
@@ -222,7 +223,7 @@ impl Target {
         let Ok(object) = rustix::fs::openat(fd, name, ONLY_PATH, Mode::empty()) else {
             return true;
         };
-        // What took the name meanwhile is not ours to give to anybody.
+        // If another object took the name meanwhile, its owner must not change.
         let is_it =
             system::stat_open(object.as_fd()).is_ok_and(|now| system::same_inode(&now, stat));
         if !is_it {
@@ -254,7 +255,7 @@ impl Target {
         true
     }
 
-    /// Gives the new object its name.
+    /// Gives the new object its final name.
     pub(crate) fn commit(
         &self,
         parent: &Directory,
@@ -269,7 +270,7 @@ impl Target {
             .map_err(|error| RestoreProblem::new(&entry.path, RestoreOperation::Replace, error))
     }
 
-    /// `renameat` replaces all but directories and what is locked.
+    /// `renameat` replaces everything but directories and locked objects.
     fn clear_way(
         &self,
         fd: BorrowedFd<'_>,
@@ -289,15 +290,15 @@ impl Target {
         Err(RestoreProblem::new(&entry.path, RestoreOperation::Replace, cause))
     }
 
-    /// Takes an unfinished object away again, by name in its directory. Nothing to say when that
-    /// fails: what made us give up is what is reported.
+    /// Removes an unfinished object, by its name. Errors are ignored: the cause of giving up is
+    /// reported.
     pub(crate) fn abandon(&self, parent: &Directory, entry: &Entry, staged: &StagedName) {
         if let Some(fd) = parent.fd() {
             let _ = rustix::fs::unlinkat(fd, staged.name(entry), AtFlags::empty());
         }
     }
 
-    /// Commits; takes the object away when that fails.
+    /// Commits the object, or removes it if that fails.
     pub(crate) fn commit_or_abandon(
         &self,
         parent: &Directory,
@@ -312,7 +313,7 @@ impl Target {
     }
 }
 
-/// Kind, size and mtime equal; of symlinks the target, of devices the number.
+/// Whether kind, size and mtime are equal; for symlinks also the target, for devices the number.
 pub(crate) fn is_same(fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) -> bool {
     let alike = system::kind(stat) == Some(entry.kind()) && system::mtime(stat) == entry.mtime;
     alike
@@ -324,7 +325,7 @@ pub(crate) fn is_same(fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Ent
         }
 }
 
-/// Whether the symlink leads where the entry says.
+/// Whether the symlink has the target of the entry.
 pub(crate) fn has_target(fd: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> bool {
     let Content::Inline(target) = &entry.content else {
         return false;

@@ -1,5 +1,5 @@
-//! Symlinks, FIFOs, sockets and devices: made by name, then held by an `O_PATH` descriptor that
-//! is checked to be what was made. They are never opened.
+//! Symlinks, FIFOs, sockets and devices: created by name, then held by an `O_PATH` descriptor, and
+//! verified to be what was created. They are never opened.
 
 use crate::directory::Directory;
 use crate::handle::AttributeHandle;
@@ -14,7 +14,7 @@ use rustix::fs::{FileType, Mode, Statx};
 use rustix::io::Errno;
 
 impl Target {
-    /// A symlink with this target, whatever the target is: it is only written down.
+    /// Creates a symlink with this target; the target is not resolved.
     pub fn symlink(
         &self,
         parent: &Directory,
@@ -25,7 +25,7 @@ impl Target {
         self.make_special(parent, entry, make)
     }
 
-    /// A FIFO, socket or device.
+    /// Creates a FIFO, socket or device.
     pub fn special(
         &self,
         parent: &Directory,
@@ -99,8 +99,8 @@ fn special_type(kind: Kind) -> Option<FileType> {
     })
 }
 
-/// Somebody who may rename in the directory could have put a link to another's object under the
-/// name, to make us change its owner. What we made has one name and is of its kind.
+/// Somebody who can rename in the directory could have put a link to a foreign object under the
+/// name, to make us change its owner. What we created has one name, and the right kind.
 fn is_what_was_made(stat: &Statx, entry: &Entry) -> bool {
     let device = !is_device(entry) || system::rdev(stat) == entry.rdev;
     system::kind(stat) == Some(entry.kind()) && stat.stx_nlink == 1 && device

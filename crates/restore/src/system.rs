@@ -1,18 +1,18 @@
-//! System calls in the form that this crate needs.
+//! System calls, in the form that this crate needs.
 
 use format::entry::{Kind, Time};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::{Errno, Result};
 
-/// Every directory is opened with these: the last name is never followed.
+/// Flags for every directory: the last name is never followed.
 pub(crate) const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// To look at an object without opening it.
+/// Flags to inspect an object without opening it.
 pub(crate) const ONLY_PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// To read an object; neither a FIFO nor a terminal blocks or attaches.
+/// Flags to read an object, so that FIFOs do not block and terminals do not attach.
 pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -22,13 +22,13 @@ pub(crate) const READ: OFlags = OFlags::RDONLY
 /// `PATH_MAX` is 4,096 with the final NUL; a piece of a path stays below it.
 const MAX_PIECE: usize = 4_000;
 
-/// What is at the name, links not followed.
+/// The attributes of the object at a name, without following links.
 pub(crate) fn stat_at(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Statx> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
-/// What an open object is.
+/// The attributes of an open object.
 pub(crate) fn stat_open(object: BorrowedFd<'_>) -> Result<Statx> {
     let want = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     rustix::fs::statx(object, "", AtFlags::EMPTY_PATH, want)
@@ -38,7 +38,7 @@ pub(crate) fn file_type(stat: &Statx) -> FileType {
     FileType::from_raw_mode(u32::from(stat.stx_mode))
 }
 
-/// Its kind in the words of a snapshot.
+/// The kind, as snapshots record it.
 pub(crate) fn kind(stat: &Statx) -> Option<Kind> {
     Some(match file_type(stat) {
         FileType::RegularFile => Kind::File,
@@ -61,7 +61,7 @@ pub(crate) fn mtime(stat: &Statx) -> Time {
     Time { secs: stat.stx_mtime.tv_sec, nanos: stat.stx_mtime.tv_nsec }
 }
 
-/// When the inode came to be. File systems that do not record it (NFS 3, FAT on old kernels) give
+/// When the inode was created. File systems that do not record it (NFS 3, FAT on old kernels) give
 /// the last change instead, which is never earlier.
 pub(crate) fn birth_time(stat: &Statx) -> Time {
     let recorded = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
@@ -95,14 +95,14 @@ pub(crate) fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> 
     Ok(open)
 }
 
-/// Cuts at the last `/` that lets the piece fit.
+/// Splits at the last `/` so that the piece fits.
 fn first_piece(path: &[u8]) -> (&[u8], &[u8]) {
     if path.len() <= MAX_PIECE {
         return (path, &[]);
     }
     match path[..MAX_PIECE].iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (path, &[]), // one endless name: the kernel refuses it
+        None => (path, &[]), // a single name that is too long: the kernel rejects it
     }
 }
 
@@ -115,7 +115,7 @@ fn open_piece(from: BorrowedFd<'_>, piece: &[u8], flags: OFlags) -> Result<Owned
     }
 }
 
-/// The same with the means of old kernels: each name on its own, none followed.
+/// The same for old kernels: name by name, following no link.
 fn open_name_by_name(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
     let mut open = None::<OwnedFd>;
     for name in path.split(|byte| *byte == b'/') {
@@ -145,7 +145,7 @@ pub(crate) fn list(
     Ok(names)
 }
 
-/// Writes all of it, at the file's position.
+/// Writes everything at the position of the file.
 pub(crate) fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(file, bytes) {
@@ -158,7 +158,7 @@ pub(crate) fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Writes all of it at an offset.
+/// Writes everything at an offset.
 pub(crate) fn write_all_at(file: BorrowedFd<'_>, mut offset: u64, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         match rustix::io::pwrite(file, bytes, offset) {

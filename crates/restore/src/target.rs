@@ -1,4 +1,4 @@
-//! The target: its root handle and what all threads share.
+//! The target: its root, and what its threads share.
 
 use crate::cache::Cache;
 use crate::confined;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A directory that a snapshot is restored into. Cheap to clone; every call from any thread.
+/// The directory into which a snapshot is restored. Cheap to clone; can be used from any thread.
 #[derive(Clone)]
 pub struct Target(pub(crate) Arc<Shared>);
 
@@ -34,20 +34,20 @@ pub(crate) struct Shared {
     pub(crate) credentials: Credentials,
     pub(crate) owners: OwnerIds,
     pub(crate) cache: Mutex<Cache>,
-    /// What was born later was born by this restore (or by a stranger meanwhile).
+    /// Objects created later were created by this restore (or by others meanwhile).
     pub(crate) started: Time,
-    /// What restores before this one left unfinished.
+    /// Restores before this one that did not finish.
     pub(crate) unfinished: UnfinishedRestores,
     pub(crate) marker: Mutex<Option<RestoreMarker>>,
     degraded: Mutex<Degradations>,
     temporaries: AtomicU64,
-    /// One open directory of each file system met, for `sync`.
+    /// One open directory of each file system, for `sync`.
     systems: Mutex<FxHashMap<u64, DirHandle>>,
 }
 
 impl Target {
-    /// Opens the root directory, and makes it (mode 0700) where it is missing. Its own path may
-    /// lead over symlinks, it is the user's; below it none is followed.
+    /// Opens the root directory, and creates it (mode 0700) if it is missing. Its own path may
+    /// contain symlinks; below it none is followed.
     pub fn open(path: &Path, options: TargetOptions) -> Result<Self, RestoreProblem> {
         let problem =
             |e: Errno| RestoreProblem::new(path.as_os_str().as_bytes(), RestoreOperation::Open, e);
@@ -57,8 +57,9 @@ impl Target {
         Self::at(root, options, credentials, started).map_err(problem)
     }
 
-    /// The same for a target that somebody else chose, who may write below `folder` only: no link is followed
-    /// on the way to `folder`, nor from there to the target, and `folder` is nobody's who could plant one.
+    /// Like [`Self::open`], for a target that another party chose, who may write only below
+    /// `folder`: no link is followed up to `folder` or from there to the target, and nobody else
+    /// may write to `folder`.
     pub fn open_below(
         folder: &Path,
         path: &Path,
@@ -100,13 +101,13 @@ impl Target {
         })))
     }
 
-    /// What could not be set since the last call.
+    /// Takes the degradations since the last call.
     pub fn take_degraded(&self) -> Degradations {
         std::mem::take(&mut self.0.degraded.lock())
     }
 
-    /// Waits until what was restored is on the disks, if the options ask for it, and gives errors of
-    /// writing back that no call has seen. Then the restore counts as finished.
+    /// Waits until everything restored is on the disks, if the options require it, and returns
+    /// errors of write-back that no call has returned. After that, the restore counts as finished.
     pub fn sync(&self) -> Result<(), RestoreProblem> {
         if self.0.options.dry_run {
             return Ok(());
@@ -132,7 +133,7 @@ impl Target {
         self.0.degraded.lock().push(Degraded { path: entry.path.clone(), attribute, error });
     }
 
-    /// Owners are counted, and only the first is told: a plain user can set none of them.
+    /// Owners are counted, and only the first is reported: an ordinary user can set none of them.
     pub(crate) fn degrade_owner(&self, entry: &Entry, error: Errno) {
         self.0.degraded.lock().push_owner(|| Degraded {
             path: entry.path.clone(),
@@ -141,8 +142,8 @@ impl Target {
         });
     }
 
-    /// A name for what takes an existing object's place. Left over only by a crash; then it is
-    /// one of [`Target::extraneous`].
+    /// A temporary name for an object that replaces an existing one. It remains only after a crash,
+    /// and is [`Target::extraneous`] then.
     pub(crate) fn temporary_name(&self) -> Vec<u8> {
         let number = self.0.temporaries.fetch_add(1, Ordering::Relaxed);
         format!(".icecore-{}-{number}.part", std::process::id()).into_bytes()
@@ -179,9 +180,9 @@ fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// The moment after which whatever is born is ours. Inodes are stamped with the coarse clock
-/// (up to 10 ms behind) or with the fine one: we wait until the coarse one has passed this
-/// moment, so that nothing old is later and nothing new is earlier.
+/// The start time: what is created later is ours. Inodes get their times from the coarse clock (up
+/// to 10 ms behind) or from the fine one; waiting until the coarse clock has passed this time makes
+/// old objects earlier and new ones later.
 fn start_time() -> Result<Time, Errno> {
     let started = clock_gettime(ClockId::Realtime);
     loop {
@@ -196,12 +197,12 @@ fn start_time() -> Result<Time, Errno> {
 }
 
 impl Shared {
-    /// Created since the restore began.
+    /// Whether it was created since the restore started.
     pub(crate) fn is_ours(&self, stat: &rustix::fs::Statx) -> bool {
         system::birth_time(stat) > self.started
     }
 
-    /// `None` where nothing may be written: dry run, or the directory does not exist in it.
+    /// `None` if nothing may be written: in a dry run.
     pub(crate) fn writable<'a>(
         &self,
         directory: &'a Directory,

@@ -1,10 +1,10 @@
-//! Whether a restore into this target ended before all was durable.
+//! Detection of restores into this target that did not finish.
 //!
-//! After a power cut a file may have its length and its times, and zeros where its data should be.
-//! While a restore runs, a marker stands in the target: a small file that says since when files may be
-//! so. It is durable before the first file is written, and goes when all is. Who finds one believes
-//! the size and mtime of nothing that changed since. That costs two syncs a restore, and nothing a
-//! file.
+//! After a power failure, a file may have its length and times, but zeros instead of data. While a
+//! restore runs, a marker is in the target: a small file with the time since when files may be
+//! affected. It is durable before the first file is written, and removed when everything is. If a
+//! restore finds one, it does not trust the size and mtime of files that changed since. This costs
+//! two syncs per restore, and nothing per file.
 
 use crate::problem::{RestoreOperation, RestoreProblem};
 use crate::system::{self, READ};
@@ -14,14 +14,15 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx};
 use rustix::io::Errno;
 
-/// How names of markers begin.
+/// The prefix of the names of markers.
 const PREFIX: &[u8] = b".icecore-restore-";
 const TEXT: &str =
     "An icecore restore into this folder is under way or was cut short. Files changed since ";
 const BYTES_MAX: usize = 256;
-/// Clocks are set back: what changed so long before a restore began is doubted too.
+/// Clocks may be set back: files that changed this long before a restore started are not trusted
+/// either.
 const MARGIN_SECS: i64 = 86_400;
-/// Markers that are read; more than these are as one that makes no sense.
+/// The most markers that are read.
 const MARKERS_MAX: usize = 64;
 
 /// Whether a name in a target is that of a marker.
@@ -29,22 +30,22 @@ pub(crate) fn is_marker(name: &[u8]) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// What earlier restores left, and our own marker.
+/// The markers of earlier restores.
 #[derive(Default)]
 pub(crate) struct UnfinishedRestores {
     found: Vec<Vec<u8>>,
-    /// What changed since is not to be believed.
+    /// Files that changed since this time are not trusted.
     since_secs: Option<i64>,
 }
 
-/// Our own marker; locked, so that no other restore takes it away.
+/// Our own marker; locked, so that no other restore removes it.
 pub(crate) struct RestoreMarker {
     name: Vec<u8>,
     _file: OwnedFd,
 }
 
 impl UnfinishedRestores {
-    /// Looks for markers in the root of a target.
+    /// Finds markers in the root of a target.
     pub(crate) fn find(root: BorrowedFd<'_>) -> Result<Self, Errno> {
         let found = system::list(root, MARKERS_MAX, &|name| !is_marker(name))?;
         let sinces = found.iter().map(|name| since(root, name).unwrap_or(i64::MIN));
@@ -53,7 +54,7 @@ impl UnfinishedRestores {
     }
 }
 
-/// The moment that a marker names; `None` when it makes no sense.
+/// The time in a marker; `None` if it is invalid.
 fn since(root: BorrowedFd<'_>, name: &[u8]) -> Option<i64> {
     let file = rustix::fs::openat(root, name, READ, Mode::empty()).ok()?;
     let stat = system::stat_open(file.as_fd()).ok()?;
@@ -68,7 +69,7 @@ fn since(root: BorrowedFd<'_>, name: &[u8]) -> Option<i64> {
 }
 
 impl Target {
-    /// Durably notes in the target that a restore begins: before the first object is written.
+    /// Writes a durable marker into the target; call it before the first object is written.
     pub fn write_marker(&self) -> Result<(), RestoreProblem> {
         let Some(root) = self.0.writable(&self.0.root) else { return Ok(()) };
         let name = [PREFIX, self.own_number().as_bytes()].concat();
@@ -90,7 +91,7 @@ impl Target {
         // By the clock of the file system, which may be another machine's.
         let now_secs = system::stat_open(file)?.stx_ctime.tv_sec;
         let text = format!(
-            "{TEXT}{now_secs} (seconds since 1970) may lack content; a restore into it \nthat ends well makes them good and removes this file.\n"
+            "{TEXT}{now_secs} (seconds since 1970) may be incomplete; the next \nrestore into it that finishes repairs them and removes this file.\n"
         );
         system::write_all(file, text.as_bytes())?;
         let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
@@ -101,8 +102,9 @@ impl Target {
         Ok(())
     }
 
-    /// Takes the markers away: all that this restore wrote and compared is as durable as was asked
-    /// for. Those of others stay, if they run, and if nobody waited for the disks.
+    /// Removes the markers: everything that this restore wrote and compared is as durable as
+    /// requested. Markers of other restores are kept while they run, and if this restore did not
+    /// sync.
     pub(crate) fn remove_marker(&self) {
         let Some(root) = self.0.writable(&self.0.root) else { return };
         if let Some(marker) = self.0.marker.lock().take() {
@@ -114,8 +116,8 @@ impl Target {
         }
     }
 
-    /// Whether the content of what is there has to be looked at: its size and times were set by a
-    /// restore that did not end.
+    /// Whether the content of an existing file has to be compared, because a restore that did not
+    /// finish set its size and times.
     pub(crate) fn is_uncertain(&self, stat: &Statx, entry: &Entry) -> bool {
         let since = self.0.unfinished.since_secs;
         entry.kind() == Kind::File
@@ -129,7 +131,7 @@ fn create(root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(root, name, flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// Whether the restore that made a marker runs.
+/// Whether the restore that wrote a marker is running.
 fn is_held(root: BorrowedFd<'_>, name: &[u8]) -> bool {
     let Ok(file) = rustix::fs::openat(root, name, READ, Mode::empty()) else { return false };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)

@@ -1,4 +1,4 @@
-//! Looking at what is there: before writing (unchanged?) and after (as recorded?).
+//! Inspecting existing objects: before writing (unchanged?) and after (as recorded?).
 
 use crate::flags;
 use crate::handle::AttributeHandle;
@@ -14,7 +14,7 @@ use rustix::fs::{FileType, Mode, Statx};
 use rustix::io::Errno;
 use std::fs::File;
 
-/// An attribute that is not as recorded.
+/// An attribute that differs from the snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// Path below the target.
@@ -23,12 +23,12 @@ pub struct Difference {
     pub attribute: Attribute,
 }
 
-/// What an object that is there has in common with an entry.
+/// Whether an existing object matches an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContentMatch {
-    /// It is what would be restored.
+    /// It equals the entry.
     Equal,
-    /// It looks so, but a restore that did not end wrote it: its content has to be compared.
+    /// It seems equal, but a restore that did not finish wrote it: the content must be compared.
     Uncertain,
     /// It has to be restored.
     Different,
@@ -42,14 +42,14 @@ struct Found {
 }
 
 impl Target {
-    /// Whether the object is there with the same kind, size and mtime (symlinks: the same target):
-    /// a resumed restore need not fetch it. Its other attributes are put right then. Equal as well
-    /// for hard links, whichever inode it is.
+    /// Whether the object exists with the same kind, size and mtime (symlinks: the same target), so
+    /// that a resumed restore need not fetch it. Then its other attributes are corrected. The inode
+    /// does not matter.
     pub fn match_metadata(&self, entry: &Entry) -> ContentMatch {
         self.match_object(entry, false)
     }
 
-    /// The same of what [`ContentMatch::Uncertain`] was said, once its content was found equal.
+    /// The same after [`ContentMatch::Uncertain`], once the content was found equal.
     pub fn match_after_comparison(&self, entry: &Entry) -> ContentMatch {
         self.match_object(entry, true)
     }
@@ -74,9 +74,9 @@ impl Target {
         }
     }
 
-    /// Compares all attributes with what is on disk. Owners are not compared when the caller
-    /// may not set them (that is one degradation for the whole restore); links, inode numbers and
-    /// ctime never.
+    /// Compares all attributes with the object on disk. Owners are not compared if the process may
+    /// not set them (one degradation for the whole restore); link counts, inode numbers and ctime
+    /// never are.
     pub fn compare_metadata(&self, entry: &Entry) -> Vec<Difference> {
         let differing = match self.find(&entry.path) {
             Ok(found) => self.differing(&found, entry),
@@ -86,7 +86,7 @@ impl Target {
         differing.into_iter().map(|attribute| Difference { path: path(), attribute }).collect()
     }
 
-    /// A restored regular file, to read its content.
+    /// Opens a restored regular file to read its content.
     pub fn open_for_verify(&self, path: &[u8]) -> Result<File, RestoreProblem> {
         let problem =
             |cause: RestoreCause| RestoreProblem::new(path, RestoreOperation::Open, cause);
@@ -132,7 +132,7 @@ impl Target {
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
         let owner = (stat.stx_uid, stat.stx_gid) != self.0.owners.of(&entry.attributes);
         let may_chown = self.0.credentials.may_chown;
-        // Without the owner setuid and setgid are dropped, and that is right.
+        // Without the right owner, setuid and setgid were dropped on purpose.
         let bits = if owner && !may_chown { 0o1777 } else { 0o7777 };
         let mode = (system::mode(stat) ^ u32::from(entry.attributes.mode)) & bits;
         [
@@ -149,7 +149,8 @@ impl Target {
     }
 }
 
-/// Names of recorded attributes with another value, and of the user's that are not recorded.
+/// The names of recorded attributes that differ, and of attributes of the user that are not
+/// recorded.
 pub(crate) fn differing_xattrs(
     object: BorrowedFd<'_>,
     entry: &Entry,

@@ -1,5 +1,5 @@
-//! Extended attributes: in groups, because the order matters; compared and cleaned on objects
-//! that were there before.
+//! Extended attributes: set in groups, because the order matters; compared and cleaned on existing
+//! objects.
 
 use crate::acl;
 use crate::handle::AttributeHandle;
@@ -8,26 +8,26 @@ use crate::target::Target;
 use format::entry::{Entry, Xattr};
 use rustix::io::{Errno, Result};
 
-/// Largest value and largest list of names that Linux knows (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
+/// The largest value and the largest list of names in Linux (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const MAX_BYTES: usize = 65_536;
 
-/// What must wait until mode and owner stand: both reset or depend on them.
+/// Attributes that must be set after mode and owner, which reset them or on which they depend.
 pub(crate) fn comes_after_mode(name: &[u8]) -> bool {
     !name.starts_with(b"user.")
 }
 
-/// Changing the owner clears it, so does a write: the very last.
+/// Capabilities are last: changing the owner clears them, and so does a write.
 fn is_capability(name: &[u8]) -> bool {
     name == b"security.capability"
 }
 
-/// Attributes that are the user's; others (labels of the system, of the file system) are not
-/// removed from what was there before.
+/// Attributes of the user; others (labels of the system or the file system) are not removed from
+/// existing objects.
 pub(crate) fn is_ours_to_remove(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_") || is_capability(name)
 }
 
-/// All names on an object.
+/// The names of all attributes of an object.
 pub(crate) fn names(handle: AttributeHandle<'_>) -> Result<Vec<Vec<u8>>> {
     let mut buffer = vec![0; MAX_BYTES];
     let length = handle.xattr_names(&mut buffer)?;
@@ -35,7 +35,7 @@ pub(crate) fn names(handle: AttributeHandle<'_>) -> Result<Vec<Vec<u8>>> {
     Ok(names.map(<[u8]>::to_vec).collect())
 }
 
-/// A value; `None` when the object does not have it.
+/// The value of an attribute; `None` if the object does not have it.
 pub(crate) fn value(handle: AttributeHandle<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> {
     let mut buffer = vec![0; MAX_BYTES];
     match handle.xattr(name, &mut buffer) {
@@ -49,7 +49,7 @@ pub(crate) fn value(handle: AttributeHandle<'_>, name: &[u8]) -> Result<Option<V
 }
 
 impl Target {
-    /// `user.*`: before the mode, since a plain user must be able to write to the object.
+    /// Sets `user.*`: before the mode, since an ordinary user must be able to write to the object.
     pub(crate) fn set_user_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry) {
         let early = |x: &&Xattr| !comes_after_mode(&x.name);
         entry.attributes.xattrs.iter().filter(early).for_each(|x| {
@@ -57,7 +57,7 @@ impl Target {
         });
     }
 
-    /// ACLs and labels, then capabilities: after the mode.
+    /// Sets ACLs and labels, then capabilities: after the mode.
     pub(crate) fn set_late_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry, mode: u32) {
         let late = || entry.attributes.xattrs.iter().filter(|x| comes_after_mode(&x.name));
         for xattr in late().filter(|x| !is_capability(&x.name)) {
@@ -79,7 +79,7 @@ impl Target {
         result.is_ok()
     }
 
-    /// On an object that was there before: what the entry does not have goes.
+    /// Removes attributes from an existing object that the entry does not have.
     pub(crate) fn remove_other_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry) {
         let wanted = |name: &[u8]| entry.attributes.xattrs.iter().any(|x| x.name == name);
         for name in names(handle).unwrap_or_default() {
@@ -93,8 +93,8 @@ impl Target {
     }
 }
 
-/// With an ACL the group bits of the mode are its mask. Where the ACL did not take, they would
-/// give the owning group what the mask allows to others: it gets its own bits instead.
+/// With an ACL, the group bits of the mode are its mask. If the ACL cannot be set, they would give
+/// the owning group the rights of the mask; it gets its own bits instead.
 fn narrow_without_acl(handle: AttributeHandle<'_>, xattr: &Xattr, mode: u32) {
     let Some(group) = acl::owning_group_bits(&xattr.value) else {
         return;

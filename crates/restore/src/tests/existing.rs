@@ -258,8 +258,8 @@ fn names_that_fold_together_are_told_apart() {
     assert_eq!(fs::read(folder.at("d/Name")).unwrap(), b"one");
 }
 
-/// What a file system that folds shows, where the kernel has none: a second name of what this run made,
-/// and one name in the list while another was asked for.
+/// What a file system that folds shows, where the kernel has none: a second name of what this run
+/// made, and one name in the list while another was asked for.
 fn folded_names_are_played(folder: &TestFolder) {
     let target = folder.target(Overwrite::Always);
     target.directory(&directory("d", 0o755)).unwrap();
