@@ -1,5 +1,5 @@
-//! Opened records, the latest of them kept: pages and small chunks share records, and who wants
-//! one mostly wants its neighbours next.
+//! A cache of opened records: pages and small chunks share records, and the neighbors of an object
+//! are usually needed next.
 
 use crate::key_list::KeyListReader;
 use crate::{Error, Result};
@@ -11,17 +11,17 @@ use seal::{OpenedBlock, Opener};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Plaintext kept in memory, unless somebody says otherwise.
+/// Plaintext bytes kept in memory by default.
 const CACHE_BYTES: usize = 24 << 20;
 
-/// Fetches, opens and keeps records.
+/// Fetches, opens and caches records.
 pub(crate) struct BlockCache {
     store: Arc<dyn Store>,
     opener: Opener,
-    /// Where secrets of later key epochs come from.
+    /// The source of secrets of later key epochs.
     key_list_reader: Arc<KeyListReader>,
     cached: Mutex<CachedBlocks>,
-    /// Plaintext that may be kept.
+    /// Plaintext bytes that may be cached.
     bytes_max: usize,
 }
 
@@ -32,7 +32,7 @@ struct CachedBlocks {
     bytes: usize,
 }
 
-/// What a thread needs to open records; not shared.
+/// Buffers of one thread for opening records.
 pub(crate) struct Scratch {
     bytes: Vec<u8>,
     unpacker: zstd::bulk::Decompressor<'static>,
@@ -54,7 +54,7 @@ impl BlockCache {
         Self { store, opener, key_list_reader, cached: Mutex::default(), bytes_max: CACHE_BYTES }
     }
 
-    /// The same with room for so much plaintext.
+    /// Sets how many bytes of plaintext may be cached.
     pub(crate) fn with_cache_bytes(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
     }
@@ -78,7 +78,7 @@ impl BlockCache {
         Ok(opened)
     }
 
-    /// The payload of `id`, its content checked against its name by `name`.
+    /// The payload of `id`, verified against its id by `name`.
     pub(crate) fn object(
         &self,
         id: &ObjectId,
@@ -90,7 +90,7 @@ impl BlockCache {
         if name(payload) == *id { Ok(payload.to_vec()) } else { Err(Error::WrongContent(*id)) }
     }
 
-    /// Reads and opens the record at `place`; nothing is kept.
+    /// Reads and opens the record at `place`, without caching it.
     pub(crate) fn open_at(
         &self,
         place: RecordLocation,
@@ -100,7 +100,7 @@ impl BlockCache {
         self.open_or_heal(place, scratch)
     }
 
-    /// The same; it is kept.
+    /// Reads, opens and caches the record at `place`.
     pub(crate) fn open_and_cache(
         &self,
         place: RecordLocation,
@@ -111,17 +111,17 @@ impl BlockCache {
         Ok(opened)
     }
 
-    /// Where the records lie.
+    /// The repository.
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// Whether the record at `place` is one of those kept.
+    /// Whether the record at `place` is cached.
     pub(crate) fn is_cached(&self, place: RecordLocation) -> bool {
         self.lock().blocks.iter().any(|(other, _)| *other == place)
     }
 
-    /// The record that holds `id`, if it is one of those kept.
+    /// The record that holds `id`, if it is cached.
     fn cached_with(&self, id: &ObjectId) -> Option<Arc<OpenedBlock>> {
         let mut cached = self.lock();
         let at = cached.blocks.iter().position(|(_, opened)| opened.ids.contains(id))?;
@@ -131,8 +131,8 @@ impl BlockCache {
         Some(opened)
     }
 
-    /// Opens the record that was read from `place`; when it does not open, its container may have
-    /// parity that makes it good.
+    /// Opens the record that was read from `place`. If it does not open, parity of its container
+    /// may heal it.
     fn open_or_heal(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<OpenedBlock> {
         match self.open_fetched(place, scratch) {
             Err(_) if self.store.heal(place, &mut scratch.bytes) => {
@@ -142,7 +142,7 @@ impl BlockCache {
         }
     }
 
-    /// Opens the bytes of a record of `container`; they are used up.
+    /// Opens the bytes of a record of `container`; `bytes` is overwritten.
     pub(crate) fn open_bytes(
         &self,
         container: ContainerNo,
@@ -156,7 +156,7 @@ impl BlockCache {
         self.open_known(bytes, scratch)
     }
 
-    /// Opens the bytes of a record whose session is known; they are used up.
+    /// Opens the bytes of a record whose session key is known; `bytes` is overwritten.
     pub(crate) fn open_known(
         &self,
         bytes: &mut [u8],
@@ -173,7 +173,8 @@ impl BlockCache {
         Ok(self.opener.open(&mut scratch.bytes, &mut scratch.unpacker)?)
     }
 
-    /// Learns the session keys that a container holds: before what they seal, and at its end.
+    /// Learns the session keys in a container, which are before the records that they seal, and at
+    /// its end.
     pub(crate) fn learn_sessions(&self, container: ContainerNo) -> Result<()> {
         self.learn_from(&self.store.session_keys(container, false)?)
     }
@@ -185,15 +186,15 @@ impl BlockCache {
 
     fn learn_from(&self, keys: &[Vec<u8>]) -> Result<()> {
         let learned: Vec<Result<()>> = keys.iter().map(|key| self.learn_key(key)).collect();
-        // Each stands twice: one that is damaged costs nothing while the other is not.
+        // Each is stored twice: one good copy is enough.
         if learned.iter().any(Result::is_ok) {
             return Ok(());
         }
         learned.into_iter().next().unwrap_or(Ok(()))
     }
 
-    /// Learns the key of `session`, of which `container` holds a record. When its key record there
-    /// is damaged, the snapshot file of that session still has it (`docs/FORMAT.md`, section 15).
+    /// Learns the key of `session`, of which `container` holds a record. If the key record there is
+    /// damaged, the snapshot file of that session has a copy (`docs/FORMAT.md`, section 15).
     fn learn(&self, session: &SessionId, container: ContainerNo) -> Result<()> {
         let here = self.learn_sessions(container);
         if self.opener.knows_session(session) || self.learn_healed(session, container)? {
@@ -235,7 +236,7 @@ impl BlockCache {
     }
 }
 
-/// The objects of a record whose content is another than their names say.
+/// The objects of a record whose content does not match their ids.
 pub(crate) fn misnamed(ids: &IdKey, opened: &OpenedBlock) -> impl Iterator<Item = ObjectId> {
     let is_named = |at: usize, id: &ObjectId| {
         let payload = opened.payload(at);

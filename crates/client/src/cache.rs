@@ -1,10 +1,10 @@
-//! The chunk cache of a node: the pages of the last snapshot of a source, which name its chunks. With
-//! it a backup over a network need not fetch the snapshot before to see what changed, and a node
-//! that may only write can see it at all.
+//! The chunk cache of a node: the pages of the last snapshot of a source, which name its chunks.
+//! With it, a backup over a network need not fetch the previous snapshot to see what changed, and a
+//! node with a write-only key can see it at all.
 //!
-//! Two files: `pages` (appended to) and `index` (replaced as a whole at the end). Nothing here is
-//! believed: a page counts when its content has the id that is looked for. So a cache that is stale,
-//! torn, damaged, of another source or gone costs time, never a backup.
+//! Two files: `pages` (appended to) and `index` (replaced at the end). Nothing in it is trusted: a
+//! page is used only if its content matches the requested id. So a cache that is stale, torn,
+//! damaged, missing or of another source costs time, never a backup.
 //!
 //! ```text
 //!  pages:  | kind 1 | refs: count 4 | payload: length 4 | refs… | payload… |  one after the other
@@ -28,14 +28,14 @@ use tree::PageData;
 const MAGIC: [u8; 8] = *b"ICECACH1";
 const HEAD_BYTES: usize = 9;
 const ROW_BYTES: usize = 36;
-/// Longest index that is read: for more pages than any tree that fits a cache.
+/// The largest index that is read: for more pages than any tree that fits into a cache.
 const INDEX_BYTES_MAX: u64 = 512 << 20;
-/// What old pages may take beside those in use before they are thrown out.
+/// How much old pages may take besides those in use before they are removed.
 const GARBAGE_BYTES: u64 = 4 << 20;
-/// Longest page that is believed.
+/// The largest page that is accepted.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
-/// A cache of pages. Shared by threads.
+/// A cache of pages, shared by threads.
 pub struct ChunkCache {
     folder: PathBuf,
     max_bytes: u64,
@@ -48,37 +48,37 @@ pub struct ChunkCache {
 struct State {
     pages: File,
     length: u64,
-    /// Length of what the saved index knows of.
+    /// The length of the pages that the saved index covers.
     saved_length: u64,
-    /// Damage epoch of the repository when the cache was last saved.
+    /// The damage epoch of the repository when the cache was last saved.
     epoch: u64,
     places: FxHashMap<ObjectId, (u64, u32)>,
-    /// Those that this run met, and their bytes: the others are of snapshots long past.
+    /// The pages that this run used, and their bytes; the others are of old snapshots.
     used: FxHashSet<ObjectId>,
     used_bytes: u64,
-    /// Writing failed, or there is no room: nothing more is kept.
+    /// Writing failed, or there is no room: nothing more is added.
     is_full: bool,
 }
 
-/// What a cache did.
+/// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CacheReport {
-    /// Pages that were found in it.
+    /// Pages that were found.
     pub hits: u64,
-    /// Pages that were not.
+    /// Pages that were not found.
     pub misses: u64,
-    /// Pages whose content was not what their names say.
+    /// Pages whose content did not match their ids.
     pub damaged: u64,
-    /// Its size.
+    /// The size of the cache in bytes.
     pub bytes: u64,
 }
 
 impl ChunkCache {
-    /// Opens the cache in `folder`, or begins one; at most `max_bytes` large. `None` when another
-    /// process has it.
+    /// Opens or creates the cache in `folder`, with at most `max_bytes`. `None` if another process
+    /// uses it.
     ///
     /// # Errors
-    /// When the folder cannot be made or written to.
+    /// When the folder cannot be created or written.
     pub fn open(folder: &Path, max_bytes: u64) -> io::Result<Option<Self>> {
         std::fs::create_dir_all(folder)?;
         let pages = OpenOptions::new()
@@ -95,7 +95,7 @@ impl ChunkCache {
         let length = pages.metadata()?.len();
         let known = read_index(&folder.join("index"), length);
         let (length, epoch, places) = known.unwrap_or_default();
-        // What lies behind is of a run that did not end.
+        // Bytes behind it are from a run that did not finish.
         pages.set_len(length)?;
         let (used, used_bytes, saved_length) = (FxHashSet::default(), 0, length);
         let is_full = false;
@@ -105,7 +105,7 @@ impl ChunkCache {
         Ok(Some(Self { folder: folder.to_owned(), max_bytes, state, hits, misses, damaged }))
     }
 
-    /// The page `id`, if it is there and whole.
+    /// The page `id`, if it is there and intact.
     pub(crate) fn get(&self, id: &ObjectId, ids: &IdKey) -> Option<Arc<PageData>> {
         let place = self.state.lock().places.get(id).copied();
         let page = place.and_then(|place| self.read(place));
@@ -128,7 +128,7 @@ impl ChunkCache {
         self.state.lock().places.contains_key(id)
     }
 
-    /// Keeps a page. What cannot be kept is not.
+    /// Adds a page, if there is room.
     pub(crate) fn put(&self, id: ObjectId, kind: PageKind, refs: &[ObjectId], payload: &[u8]) {
         let mut state = self.state.lock();
         if state.is_full || state.places.contains_key(&id) {
@@ -155,10 +155,10 @@ impl ChunkCache {
         self.state.lock().epoch
     }
 
-    /// Saves what it holds, for the next run. A cache that is full begins anew then.
+    /// Saves the cache for the next run. A cache that is full keeps only the pages of this run.
     ///
     /// # Errors
-    /// When the index cannot be written; the next run begins anew.
+    /// When the index cannot be written; the next run starts with an empty cache.
     pub fn save(&self, epoch: u64) -> io::Result<()> {
         let mut state = self.state.lock();
         let garbage = state.length.saturating_sub(state.used_bytes);
@@ -180,13 +180,13 @@ impl ChunkCache {
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&bytes)?;
-        // No sync: after a power cut the sum tells, and the cache begins anew.
+        // No sync: after a power failure the checksum does not match, and the cache starts empty.
         std::fs::rename(&new, self.folder.join("index"))?;
         state.saved_length = state.length;
         Ok(())
     }
 
-    /// What it did.
+    /// The counters since the cache was opened.
     pub fn report(&self) -> CacheReport {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let bytes = self.state.lock().length;
@@ -205,7 +205,7 @@ impl ChunkCache {
 }
 
 impl Drop for State {
-    /// What was not saved would be cut off by the next run; nothing of it stays behind.
+    /// Removes what was not saved; the next run would truncate it anyway.
     fn drop(&mut self) {
         let _ = self.pages.set_len(self.saved_length.min(self.length));
     }
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// Writes the pages anew, without those that this run did not meet.
+    /// Rewrites the pages, without those that this run did not use.
     fn compact(&mut self, folder: &Path) -> io::Result<()> {
         let path = folder.join("pages.new");
         let mut options = OpenOptions::new();
@@ -236,8 +236,8 @@ impl State {
             places.insert(*id, (length, bytes));
             length += u64::from(bytes);
         }
-        // The index of before is longer than these pages, or its places hold others: either way
-        // nothing wrong is believed.
+        // The old index is longer than these pages, or its places hold other pages: either way
+        // nothing wrong is trusted.
         std::fs::rename(path, folder.join("pages"))?;
         (self.pages, self.places, self.length) = (new, places, length);
         Ok(())
@@ -259,7 +259,7 @@ fn decode(bytes: &[u8]) -> Option<PageData> {
 
 type Known = (u64, u64, FxHashMap<ObjectId, (u64, u32)>);
 
-/// The index, if it is whole and no newer than the pages.
+/// The index, if it is intact and no newer than the pages.
 fn read_index(path: &Path, pages_bytes: u64) -> Option<Known> {
     let length = std::fs::metadata(path).ok()?.len();
     let bytes = if length <= INDEX_BYTES_MAX { std::fs::read(path).ok()? } else { return None };

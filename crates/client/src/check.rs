@@ -1,5 +1,6 @@
-//! Check: do all snapshots restore? Structure always, every stored byte when asked for. Reads
-//! only, needs no lease, unless what has rotted is to be repaired first. Behind a server: `afar`.
+//! Check: can all snapshots be restored? The structure always, every stored byte on request. Only
+//! reads, and needs no lease, unless damage is to be repaired first. For a repository on a server:
+//! `remote`.
 
 mod damage;
 mod data;
@@ -17,31 +18,31 @@ use std::time::Instant;
 /// How to check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOptions {
-    /// Share of the containers to read wholly, in per cent; none when `None`.
+    /// Share of the containers to read completely, in percent; `None` for none.
     pub read_data_percent: Option<f64>,
     /// Threads that read; 0 for one per core.
     pub threads: usize,
-    /// Write what has rotted and can be healed as it was, before anything is checked.
+    /// First repair damage that parity can heal.
     pub repair: bool,
 }
 
-/// What is wrong, and whom it concerns.
+/// Damage, and the snapshots and paths that it affects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Damage {
     /// What is wrong.
     pub what: String,
-    /// Whether parity makes it good: it restores, and `check --repair` writes it as it was.
+    /// Whether parity can heal it: restores succeed, and `check --repair` repairs it.
     pub healable: bool,
-    /// Snapshots that need it.
+    /// Snapshots that it affects.
     pub snapshots: Vec<String>,
-    /// Paths that need it, the first ones; escaping is for who prints.
+    /// The first paths that it affects, not escaped.
     #[serde(skip)]
     pub paths: Vec<Vec<u8>>,
-    /// Paths of which there are so many that they are not named.
+    /// How many more paths it affects.
     pub more_paths: u64,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CheckReport {
     /// Snapshots checked.
@@ -50,25 +51,27 @@ pub struct CheckReport {
     pub pages: u64,
     /// Distinct chunks that the snapshots need.
     pub chunks: u64,
-    /// Containers looked at.
+    /// Containers inspected.
     pub containers: u64,
-    /// Containers read wholly.
+    /// Containers read completely.
     pub containers_read: u64,
-    /// Bytes read of them.
+    /// Bytes read from them.
     pub bytes_read: u64,
-    /// What was repaired, container by container.
+    /// What was repaired, one line per container.
     pub repaired: Vec<String>,
-    /// What is wrong; nothing is when this is empty and the check ended.
+    /// Damage; empty if everything that was checked is good.
     pub damages: Vec<Damage>,
-    /// Keys whose slots are damaged: they open nothing any more.
+    /// Keys whose slots are damaged and open nothing.
     pub damaged_keys: Vec<String>,
-    /// Whether the index names what is damaged, or a rebuild finds what is missing.
+    /// Whether a rebuild would help: the index refers to damaged data, or a container has what is
+    /// missing.
     pub needs_rebuild: bool,
-    /// What may be as it was meant, and somebody may miss.
+    /// What may be intended, but deserves a look.
     pub notes: Vec<Damage>,
-    /// Snapshots that others cite and that are not listed, where tombstones cannot be seen: forgotten, or lost.
+    /// Snapshots that others cite and that are not in the list, if tombstones cannot be read:
+    /// forgotten or lost.
     pub gaps: u64,
-    /// What cannot be checked from where this ran.
+    /// What cannot be checked remotely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<&'static str>,
     /// Wall time.
@@ -76,7 +79,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// The snapshots that damage concerns, each once.
+    /// The ids of the damaged snapshots, each once.
     pub fn damaged_snapshots(&self) -> Vec<String> {
         let named = self.damages.iter().filter(|damage| !damage.healable);
         let all: std::collections::BTreeSet<_> =
@@ -85,7 +88,10 @@ impl CheckReport {
     }
 }
 
-/// Checks the repository, or what of it can be seen from here.
+/// Checks the repository; on a server, what can be checked remotely.
+///
+/// # Errors
+/// When the storage is unreachable or the key cannot read; damage is reported, not returned.
 pub fn run(
     repository: &UnlockedRepository,
     options: &CheckOptions,
@@ -99,7 +105,8 @@ pub fn run(
         return Ok(report);
     }
     repository.local()?.refresh()?;
-    // Asking for what no one has reads the filters of the index, which a restore never does.
+    // Looking up an id that does not exist reads the filters of the index, which a restore never
+    // does.
     repository.local()?.index().find(&ids::ObjectId([0; ids::ObjectId::LEN]))?;
     let mut report = CheckReport::default();
     if options.repair {

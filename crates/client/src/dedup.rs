@@ -1,6 +1,6 @@
-//! Objects of which it is not known yet whether they are new: gathered in blocks, asked for in
-//! batches, and thinned when the answer comes. Nobody waits for one answer while others are under
-//! way.
+//! Deduplication by batched claims: unknown objects are gathered in blocks, the ids of a block are
+//! claimed at once, and known objects are dropped when the reply comes. No claim waits for the
+//! reply to another.
 
 use crate::Result;
 use format::record::RecordKind;
@@ -8,10 +8,10 @@ use repository::store::{PendingReply, WriteSession};
 use seal::Block;
 use std::collections::VecDeque;
 
-/// Questions under way. Each keeps its objects in memory until it is answered.
+/// Batched claims without a reply. Each keeps its objects in memory until then.
 const PENDING_MAX: usize = 4;
 
-/// Gathers and asks. `T` is what the caller wants to know again with each answer.
+/// Gathers objects and claims them in batches. `T` is returned to the caller with each result.
 pub(crate) struct DedupBatcher<T> {
     target_bytes: usize,
     gathered: Block,
@@ -25,14 +25,14 @@ struct PendingBatch<T> {
     answers: Box<dyn PendingReply>,
 }
 
-/// What an answer left: the objects that must be stored, and what was said of each.
+/// The result of a batched claim: the objects that must be stored, and for each whether it is new.
 pub(crate) struct DedupResult<T> {
     pub(crate) block: Block,
     pub(crate) claims: Vec<(T, bool)>,
 }
 
 impl<T> DedupBatcher<T> {
-    /// Gathers up to `target_bytes` for one question.
+    /// Gathers up to `target_bytes` for one claim.
     pub(crate) fn new(kind: RecordKind, target_bytes: usize) -> Self {
         let (tags, pending) = Default::default();
         Self { target_bytes, gathered: Block::new(kind), tags, pending }
@@ -54,7 +54,7 @@ impl<T> DedupBatcher<T> {
         Ok(())
     }
 
-    /// Asks for what was gathered.
+    /// Sends the claim for all gathered objects.
     pub(crate) fn send(&mut self, sink: &dyn WriteSession) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());
@@ -70,7 +70,7 @@ impl<T> DedupBatcher<T> {
         Ok(())
     }
 
-    /// The next block that is answered, if there is one; with `wait`, the next one in any case.
+    /// The result of the oldest claim, if its reply is here; with `wait`, waits for it.
     pub(crate) fn next_result(&mut self, wait: bool) -> Result<Option<DedupResult<T>>> {
         let is_due = |front: &PendingBatch<T>, under_way: usize| {
             wait || under_way > PENDING_MAX || front.answers.is_ready()
@@ -87,7 +87,7 @@ impl<T> DedupBatcher<T> {
     }
 }
 
-/// Puts what was sifted to what is gathered already. Returns the block that is full, if one is.
+/// Merges a result into the gathered block. Returns the block that is full, if one is.
 pub(crate) fn merge_blocks(
     gathered: &mut Block,
     mut result: Block,

@@ -1,33 +1,33 @@
-//! What time a snapshot counts for. Its own time is what the clock of a node said, or what somebody
-//! wrote there; the order in which a source's snapshots were made is not theirs to choose. Where both
-//! contradict each other nobody knows the age, so such a snapshot is held back: no rule is satisfied
-//! by it, nothing is pushed out by it, and it is not forgotten unless somebody names it.
+//! The time that a snapshot counts for. Its own time comes from the clock of a node, or from a
+//! user; the order in which the snapshots of a source were created comes from the repository. If
+//! the two contradict each other, the age is unknown and the snapshot is suspect: it satisfies no
+//! retention rule, pushes no other snapshot out, and is forgotten only by name.
 //!
-//! Where a server gave a receipt, its clock says the time.
+//! If a server gave a receipt, its clock decides.
 //!
-//! Pure: what time it is, is the caller's to say.
+//! Pure: the caller passes the current time.
 
 use crate::receipts::ReceiptStatus;
 use format::entry::Time;
 use format::manifest::Head;
 use std::collections::BTreeMap;
 
-/// Clocks may differ by so much, and no more: a day.
+/// How far clocks may differ: a day.
 const CLOCKS_SECS: i64 = 86_400;
-/// A clock that is set right goes back by so much: ten minutes.
+/// How far a clock that is corrected may go back: ten minutes.
 const SET_RIGHT_SECS: i64 = 600;
 
-/// What time a snapshot counts for.
+/// The time that a snapshot counts for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EffectiveTime {
-    /// This one: its own, or, when the clock was set right meanwhile, that of the one before.
+    /// This time: its own, or, if the clock was corrected meanwhile, that of the snapshot before.
     Known(Time),
-    /// None, since its time contradicts the order in which snapshots were made.
+    /// None, because its time contradicts the order of the snapshots; the reason.
     Suspect(String),
 }
 
 impl EffectiveTime {
-    /// The time that it counts for.
+    /// The time, if it is known.
     pub fn time(&self) -> Option<Time> {
         match self {
             Self::Known(time) => Some(*time),
@@ -36,18 +36,18 @@ impl EffectiveTime {
     }
 }
 
-/// The place of a snapshot in the order in which snapshots were made. A change of tags makes a new
-/// record of an old snapshot, which keeps the old one's place.
+/// The position of a snapshot in the order in which snapshots were created. A change of tags
+/// rewrites a snapshot, which keeps the position of the original.
 pub fn creation_order(head: &Head) -> (u64, u64) {
     (head.original.map_or(head.sequence, |(_, number)| number), head.sequence)
 }
 
-/// What its own clock said when the backup began.
+/// When the backup started, by the clock of the node.
 pub fn recorded_time(head: &Head) -> Time {
     Time { secs: head.time_secs, nanos: head.time_nanos }
 }
 
-/// The standing of each of the snapshots with these heads, which may be of several sources.
+/// The effective times of the snapshots with these heads, which may be of several sources.
 pub fn effective_times(heads: &[(Head, ReceiptStatus)], now_secs: i64) -> Vec<EffectiveTime> {
     let mut sources: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (at, (head, _)) in heads.iter().enumerate() {
@@ -65,7 +65,7 @@ pub fn effective_times(heads: &[(Head, ReceiptStatus)], now_secs: i64) -> Vec<Ef
     times.into_iter().flatten().collect()
 }
 
-/// The standing of the next snapshot of a source, made after one of the time `newest`.
+/// The effective time of the next snapshot of a source, after one of the time `newest`.
 fn next(
     own: Time,
     received: &ReceiptStatus,
@@ -73,7 +73,7 @@ fn next(
     now_secs: i64,
 ) -> EffectiveTime {
     let effective = match received {
-        ReceiptStatus::Untrusted => suspect("its receipt is signed by no server that is known"),
+        ReceiptStatus::Untrusted => suspect("no known server signed its receipt"),
         ReceiptStatus::Valid { times: Some((begun, received)), .. } => {
             by_receipt(own, *begun, *received)
         }
@@ -82,7 +82,7 @@ fn next(
     let is_future = |time: Time| time.secs > now_secs.saturating_add(CLOCKS_SECS);
     match effective {
         EffectiveTime::Known(time) if is_future(time) || is_future(own) => {
-            suspect("its time is not yet come")
+            suspect("its time is in the future")
         }
         EffectiveTime::Known(time) => {
             *newest = (*newest).max(Some(time));
@@ -96,14 +96,14 @@ fn suspect(why: &str) -> EffectiveTime {
     EffectiveTime::Suspect(why.to_owned())
 }
 
-/// The server's time, if the node's own one is near.
+/// The time of the server, if that of the node is close to it.
 fn by_receipt(own: Time, begun: Time, received: Time) -> EffectiveTime {
     let earliest = begun.secs.saturating_sub(CLOCKS_SECS);
     let latest = received.secs.saturating_add(CLOCKS_SECS);
     if (earliest..=latest).contains(&own.secs) {
         return EffectiveTime::Known(received);
     }
-    suspect("its time and that of the server's receipt are more than a day apart")
+    suspect("its time and the time of its receipt differ by more than a day")
 }
 
 /// Its own time, if it is not before that of an older one.

@@ -1,5 +1,5 @@
-//! What a command takes from the machine besides files: random bytes, the time of day, and the cipher
-//! that it is good at. All may be others, so tests set them.
+//! What a command takes from the machine besides files: random bytes, the time of day, and the
+//! cipher that the processor runs fastest. Tests replace them.
 
 use crate::Result;
 use crypto::Cipher;
@@ -7,25 +7,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Fills bytes with random ones. Keys are made of them: nobody may guess them.
+/// Fills a buffer with random bytes. Keys are derived from them, so they must be unpredictable.
 pub type Random = Arc<dyn Fn(&mut [u8]) -> std::result::Result<(), getrandom::Error> + Send + Sync>;
-/// Tells the time. It may jump: nothing may depend on it but what people are shown, and rules that
-/// they gave.
+/// Returns the current time. It may jump: only what people see, and rules that they set, may depend
+/// on it.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Where random bytes and times come from, and how records are sealed.
+/// The source of random bytes and times, and the cipher of new records.
 #[derive(Clone)]
 pub struct Environment {
-    /// Random bytes.
+    /// The source of random bytes.
     pub random: Random,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// What seals the records of new sessions.
+    /// The cipher of new sessions.
     pub cipher: Cipher,
 }
 
 impl Default for Environment {
-    /// Those of the operating system and the processor.
+    /// The environment of the operating system and the processor.
     fn default() -> Self {
         Self {
             random: Arc::new(getrandom::fill),
@@ -42,23 +42,26 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// Fills `bytes`; after an error they are of no use.
+    /// Fills `bytes` with random bytes.
+    ///
+    /// # Errors
+    /// When the source fails; `bytes` must not be used then.
     pub fn fill_random(&self, bytes: &mut [u8]) -> Result<()> {
         Ok((self.random)(bytes)?)
     }
 
-    /// Time since 1970; none before.
+    /// The time since 1970, or zero for earlier times.
     pub fn now(&self) -> Duration {
         (self.clock)().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
     }
 
-    /// The same in whole seconds.
+    /// The time since 1970, in whole seconds.
     pub fn now_secs(&self) -> i64 {
         i64::try_from(self.now().as_secs()).unwrap_or(i64::MAX)
     }
 
-    /// Makes something out of random bytes by a function that knows no error; one of the source is
-    /// the error of all.
+    /// Calls `make` with a source of random bytes; an error of the source is returned instead of
+    /// the result.
     pub(crate) fn with_random<T>(
         &self,
         make: impl FnOnce(&mut dyn FnMut(&mut [u8])) -> T,

@@ -1,123 +1,126 @@
-//! What can go wrong above the engine.
+//! Errors of the pipelines.
 
 use ids::{KeyEpoch, KeyId, ObjectId, SnapshotId};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a pipeline could not do what it was asked.
+/// Why a pipeline failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The engine failed.
+    /// An error of the repository engine.
     #[error(transparent)]
     Repository(#[from] repository::Error),
-    /// Keys or seals.
+    /// An error of keys or signatures.
     #[error(transparent)]
     Crypto(#[from] crypto::Error),
-    /// A record could not be made or opened.
+    /// A record could not be sealed or opened.
     #[error(transparent)]
     Seal(#[from] seal::Error),
-    /// Bytes are not what they should be.
+    /// Stored bytes do not follow the format.
     #[error(transparent)]
     Format(#[from] format::Error),
-    /// What to back up does not make sense.
+    /// The paths to back up are invalid, or the walk could not start.
     #[error(transparent)]
     Walk(#[from] capture::walk::WalkError),
-    /// The operating system would not give random bytes.
-    #[error("no random bytes: {0}")]
+    /// The operating system gave no random bytes.
+    #[error("the system gave no random bytes: {0}")]
     Random(#[from] getrandom::Error),
-    /// The key may only write.
-    #[error("this key can back up but not read")]
+    /// The key is write-only.
+    #[error("this key is write-only: it can back up but not read")]
     WriteOnly,
-    /// The key may only read.
-    #[error("this key can read but not back up")]
+    /// The key is read-only.
+    #[error("this key is read-only: it can read but not back up")]
     ReadOnly,
-    /// Only a full key may do this.
-    #[error("this needs a full key: one that can add and remove others")]
+    /// The operation requires a full key.
+    #[error("this requires a full key, one that can add and remove keys")]
     NeedsFullKey,
-    /// The key of this process signs nothing any more.
-    #[error("the key {0} was removed from this repository: what it signs counts for nothing")]
+    /// The key of this process was removed.
+    #[error("key {0} was removed from this repository: nothing that it signs is trusted")]
     KeyRemoved(KeyId),
-    /// What was stored after the key was removed.
+    /// The data was stored after the key was removed.
     #[error(
-        "this was stored in key epoch {epoch}, and this key reads up to epoch {newest}: it was removed before, or the key list has no delivery for it"
+        "this was stored in key epoch {epoch}, but this key reads only up to epoch {newest}: it was removed before, or the key list has no delivery for it"
     )]
     LaterEpoch {
-        /// The epoch in which it was stored.
+        /// The epoch in which the data was stored.
         epoch: KeyEpoch,
         /// The newest epoch that the key reads.
         newest: KeyEpoch,
     },
-    /// The storage shows a key list of the past.
+    /// The storage returned an old key list.
     #[error(
-        "the key list (keys/list) is of key epoch {epoch}, and this key was made in epoch {made_in}: the storage shows an old list"
+        "the key list (keys/list) is of key epoch {epoch}, but this key was created in epoch {made_in}: the storage returned an old list"
     )]
     OldKeyList {
         /// The epoch of the list.
         epoch: KeyEpoch,
-        /// The epoch in which the key was made.
+        /// The epoch in which the key was created.
         made_in: KeyEpoch,
     },
-    /// Nobody can say which keys count.
-    #[error("the key list (keys/list) is missing or damaged, and so is its copy")]
+    /// Without a key list, no key can be trusted.
+    #[error("the key list (keys/list) and its copy are missing or damaged")]
     NoKeyList,
-    /// The settings are not those that were made with the repository.
-    #[error("the settings of the repository (config) are not signed by its root key")]
+    /// The repository settings are not those that `init` signed.
+    #[error("the repository settings (config) are not signed by its root key")]
     ForgedConfig,
-    /// No slot opens with this password.
+    /// No key slot opens with this password or recovery key.
     #[error("no key of the repository opens with this password")]
     WrongKey,
     /// The content of an object does not match its id.
     #[error("the content of object {0} does not match its id")]
     WrongContent(ObjectId),
-    /// What was sealed is not what was to be sealed.
-    #[error("the manifest of the snapshot changed between memory and seal; nothing was published")]
+    /// The manifest changed in memory before it was sealed.
+    #[error(
+        "the manifest of the snapshot changed in memory before it was sealed; nothing was published"
+    )]
     ManifestChanged,
-    /// A snapshot that may not count: nobody vouches for it, or not for what it says of itself.
-    #[error("snapshot {id} is not trusted: {why}")]
+    /// A snapshot that no known key signed, or that names another node or source than its key
+    /// allows.
+    #[error("snapshot {id} is untrusted: {why}")]
     Untrusted {
         /// The snapshot.
         id: SnapshotId,
         /// What is wrong with it.
         why: String,
     },
-    /// No key with this id.
-    #[error("there is no key {0}")]
+    /// No key has this id.
+    #[error("key {0} not found")]
     KeyNotFound(KeyId),
-    /// No snapshot fits what was asked for.
+    /// No snapshot matches.
     #[error("no snapshot matches {0}")]
     SnapshotNotFound(String),
-    /// More than one snapshot fits.
+    /// More than one snapshot matches.
     #[error("{0} matches more than one snapshot")]
     Ambiguous(String),
-    /// No such path in a snapshot.
+    /// The snapshot does not contain this path.
     #[error("{0} is not in the snapshot")]
     PathNotFound(String),
-    /// A thread of the pipeline panicked; a bug.
-    #[error("a thread of the pipeline stopped")]
+    /// A worker thread panicked, which is a bug.
+    #[error("a worker thread stopped unexpectedly; this is a bug")]
     WorkerPanicked,
-    /// Stopped because the user asked for it.
+    /// The user cancelled the operation.
     #[error("cancelled")]
     Cancelled,
-    /// A file of this machine could not be used.
+    /// A local file could not be read or written.
     #[error("{path}: {source}")]
     File {
         /// The file.
         path: String,
-        /// The system's reason.
+        /// The reason that the system gave.
         source: std::io::Error,
     },
-    /// Nothing to back up could be read.
-    #[error("nothing could be read of {0}")]
+    /// None of the sources could be read.
+    #[error("nothing could be read from {0}")]
     NothingRead(String),
-    /// Asked for something that is not allowed or makes no sense.
+    /// The request is invalid or not allowed.
     #[error("{0}")]
     Usage(String),
 }
 
 impl Error {
-    /// Whether it says something of one snapshot, and nothing of others.
+    /// Whether the error concerns one snapshot only, so that others can still be read.
     pub fn concerns_one_snapshot(&self) -> bool {
         matches!(
             self,
@@ -129,8 +132,8 @@ impl Error {
         )
     }
 
-    /// Whether it says that stored bytes are lost or spoilt. All else (the way to the storage, this
-    /// machine, a wish to stop) says nothing of them.
+    /// Whether stored bytes are lost or damaged. Other errors (an unreachable storage, this
+    /// machine, a cancellation) say nothing about them.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Self::Repository(error) => error.is_damage(),

@@ -1,5 +1,5 @@
-//! The key list as it is read: whose signatures count, whom sessions are sealed to, and the secret of
-//! the key epoch for who needs it.
+//! Reading the key list: whose signatures count, to which keys sessions are sealed, and the secret
+//! of the current key epoch.
 
 use crate::{Error, Result, UnlockedRepository};
 use crypto::{KeyEntry, Recipient, RootVerifyKey, SignedKeyList, SlotInfo};
@@ -10,14 +10,14 @@ use rustc_hash::FxHashSet;
 use seal::Opener;
 use std::sync::Arc;
 
-/// Keys that are in no list, and were looked for: of more it is said without another look.
+/// Unknown keys that are remembered; beyond that the list is not read again for a new one.
 const STRANGERS_MAX: usize = 1024;
 
-/// The key list, as far as it was read.
+/// Reads the key list and caches it.
 pub(crate) struct KeyListReader {
     store: Arc<dyn Store>,
     root: RootVerifyKey,
-    /// The epoch in which the own key was made: no older list is believed.
+    /// The epoch in which our own key was created: no older list is accepted.
     made_in: KeyEpoch,
     state: Mutex<State>,
 }
@@ -26,17 +26,17 @@ pub(crate) struct KeyListReader {
 struct State {
     list: Option<Arc<SignedKeyList>>,
     strangers: FxHashSet<KeyId>,
-    /// The latest epoch whose secret was looked for in vain.
+    /// The latest epoch whose secret was not found.
     closed: Option<KeyEpoch>,
 }
 
 impl KeyListReader {
-    /// The list of `store`, for the holder of `slot`.
+    /// A reader of the key list in `store`, for the holder of `slot`.
     pub(crate) fn new(store: Arc<dyn Store>, slot: &SlotInfo) -> Self {
         Self { store, root: slot.root, made_in: slot.epoch, state: Mutex::default() }
     }
 
-    /// The list, read the first time.
+    /// The key list; read on the first call.
     pub(crate) fn list(&self) -> Result<Arc<SignedKeyList>> {
         let mut state = self.state.lock();
         if state.list.is_none() {
@@ -45,8 +45,8 @@ impl KeyListReader {
         state.list.clone().ok_or(Error::NoKeyList)
     }
 
-    /// The same, read again: another process may have changed it. An older list than one that was
-    /// seen is not believed.
+    /// Reads the key list again, because another process may have changed it. A list older than one
+    /// seen before is ignored.
     pub(crate) fn refresh(&self) -> Result<Arc<SignedKeyList>> {
         let new = Arc::new(self.read(true)?);
         let mut state = self.state.lock();
@@ -63,7 +63,7 @@ impl KeyListReader {
         self.verified(&bytes)
     }
 
-    /// The list in `bytes`, if the root key signed it and it is not older than the own key.
+    /// The key list in `bytes`, if the root key signed it and it is not older than our own key.
     pub(crate) fn verified(&self, bytes: &[u8]) -> Result<SignedKeyList> {
         let repository = self.store.config().repository;
         let list = SignedKeyList::verify(bytes, &self.root, repository);
@@ -76,19 +76,19 @@ impl KeyListReader {
         }
     }
 
-    /// What was written just now.
+    /// Caches a list that this process wrote.
     pub(crate) fn replace(&self, list: SignedKeyList) {
         self.state.lock().list = Some(Arc::new(list));
     }
 
-    /// Whether `id` is looked for the first time.
+    /// Whether `id` is looked up for the first time.
     fn is_new_stranger(&self, id: KeyId) -> bool {
         let strangers = &mut self.state.lock().strangers;
         strangers.len() < STRANGERS_MAX && strangers.insert(id)
     }
 
-    /// Learns a session key. When it was sealed in a later key epoch than `opener` reads, the list has
-    /// the secret of that epoch.
+    /// Learns a session key. If it was sealed in a later key epoch than `opener` reads, the key
+    /// list has the secret of that epoch.
     pub(crate) fn learn(&self, opener: &Opener, sealed: &[u8]) -> Result<()> {
         match opener.learn_session(sealed) {
             Err(seal::Error::Crypto(crypto::Error::LaterEpoch { epoch, .. })) => {
@@ -99,7 +99,7 @@ impl KeyListReader {
         }
     }
 
-    /// Lets `opener` read up to `epoch`, if the list tells how. In vain once is in vain for this process.
+    /// Lets `opener` read up to `epoch`, if the key list has the secrets. A failure is remembered.
     fn follow(&self, opener: &Opener, epoch: KeyEpoch) -> Result<()> {
         if self.state.lock().closed.is_some_and(|closed| epoch <= closed) {
             return Ok(());
@@ -115,7 +115,7 @@ impl KeyListReader {
     }
 }
 
-/// Nothing is damaged: the key was removed before this was stored.
+/// Not damage: the key was removed before this was stored.
 fn later(error: seal::Error) -> Error {
     match error {
         seal::Error::Crypto(crypto::Error::LaterEpoch { epoch, newest }) => {
@@ -126,21 +126,21 @@ fn later(error: seal::Error) -> Error {
 }
 
 impl UnlockedRepository {
-    /// All keys, as the root key vouches for them.
+    /// The key list: all keys that the root key certifies.
     ///
     /// # Errors
-    /// [`Error::NoKeyList`] when no good list is there.
+    /// [`Error::NoKeyList`] when there is no valid list.
     pub fn key_list(&self) -> Result<Arc<SignedKeyList>> {
         self.key_list_reader.list()
     }
 
-    /// The same, read again. An older one than one that was seen is not believed.
+    /// Reads the key list again. A list older than one seen before is ignored.
     pub(crate) fn refresh_key_list(&self) -> Result<Arc<SignedKeyList>> {
         self.key_list_reader.refresh()
     }
 
-    /// What the repository vouches for of the key `id`, which signs or did; `None` is a stranger, whose
-    /// signature is nobody's.
+    /// The entry of the key `id`, in use or removed; `None` for an unknown key, whose signatures do
+    /// not count.
     pub fn known_signer(&self, id: KeyId) -> Result<Option<KeyEntry>> {
         if let Some(signer) = self.key_list()?.signer(id) {
             return Ok(Some(signer.clone()));
@@ -152,12 +152,12 @@ impl UnlockedRepository {
         Ok(self.refresh_key_list()?.signer(id).cloned())
     }
 
-    /// Whom a new session is sealed to; an error when what this key signs would count for nothing.
+    /// The recipient of a new session; an error when the signatures of this key would not count.
     pub(crate) fn recipient(&self) -> Result<Recipient> {
         if !self.slot.role.writes() {
             return Err(Error::ReadOnly);
         }
-        // Far away the server looks when a session begins, and when it publishes.
+        // A server checks the key when a session begins and when it publishes.
         let list = if self.local().is_ok() { self.refresh_key_list() } else { self.key_list() }?;
         match list.is_live(self.slot.id) {
             true => Ok(self.keys.writer.recipient_in(&list)?),

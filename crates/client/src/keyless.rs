@@ -1,5 +1,5 @@
-//! What can be done with a repository without any of its keys: say whether all of it is there and as it was written,
-//! and give back the space of what was forgotten. For who keeps the repositories of others, and may not read them.
+//! Operations that need no key: scrub (is everything there, as it was written?) and reclaim. For
+//! servers that hold repositories that they must not read.
 
 use crate::manifest::MANIFEST_CONTEXT;
 use crate::manifest::TOMBSTONE_CONTEXT;
@@ -17,25 +17,25 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Damages that are told one by one; all are counted.
+/// Damages that are listed; all are counted.
 const TOLD_MAX: usize = 100;
-/// Snapshots that are named when reclaim refuses.
+/// Snapshots that are named if reclaim refuses.
 const NAMED_MAX: usize = 5;
 
-/// What a check without keys found.
+/// The result of a scrub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScrubReport {
-    /// Snapshots that are listed.
+    /// Snapshots in the list.
     pub snapshots: u64,
-    /// Containers that were read.
+    /// Containers read.
     pub containers: u64,
     /// Records in them.
     pub records: u64,
-    /// Bytes of these.
+    /// Bytes of these records.
     pub bytes: u64,
-    /// What is damaged or missing.
+    /// How many things are damaged or missing.
     pub damaged: u64,
-    /// The first of these, for people.
+    /// The first of them, for people.
     pub damages: Vec<String>,
 }
 
@@ -48,17 +48,18 @@ impl ScrubReport {
     }
 }
 
-/// Reads every record of every container and compares its checksum; looks whether all that each snapshot needs is in
-/// the index. Whether what is sealed is what it should be, only who has a key can say.
+/// Reads every record of every container, verifies its checksum, and checks that the index has
+/// everything that the snapshots need. Sealed content can only be verified with a key.
+///
+/// # Errors
+/// When the storage is unreachable; damage is reported, not returned.
 pub fn scrub(repository: &Repository) -> Result<ScrubReport> {
     let mut report = ScrubReport::default();
     for name in repository.current_snapshots()? {
         report.snapshots += 1;
         match repository.snapshot(name) {
             Ok(stored) if repository.is_complete(stored.head.root)? => {}
-            Ok(_) => {
-                report.damage(format!("snapshot {}: something that it needs is missing", name.id))
-            }
+            Ok(_) => report.damage(format!("snapshot {}: data that it needs is missing", name.id)),
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
             Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => report.damage(format!("snapshot {}: {error}", name.id)),
@@ -74,14 +75,14 @@ pub fn scrub(repository: &Repository) -> Result<ScrubReport> {
     Ok(report)
 }
 
-/// Snapshots that nobody forgot, that a later one of their source cites, and whose files are gone. One that nothing cites may be
-/// of a backup that stopped before it was done.
+/// Snapshots that a later one of their source cites, that nobody forgot, and whose files are
+/// missing. One that nothing cites may come from a backup that did not finish.
 fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
     let orphans: FxHashSet<_> = match orphans(repository) {
         Ok(orphans) => orphans.into_iter().collect(),
         Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => {
-            report.damage(format!("whether a snapshot was lost cannot be said: {error}"));
+            report.damage(format!("cannot determine whether a snapshot was lost: {error}"));
             return Ok(());
         }
     };
@@ -89,7 +90,7 @@ fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
         let Ok(stored) = repository.snapshot(name) else { continue };
         if orphans.contains(&stored.head.previous) {
             report.damage(format!(
-                "snapshot {} is gone and nobody forgot it: icecore rebuild brings it back",
+                "snapshot {} is missing and nobody forgot it; to restore it to the list: icecore rebuild",
                 stored.head.previous
             ));
         }
@@ -123,12 +124,12 @@ fn container(repository: &Repository, number: ContainerNo, report: &mut ScrubRep
     Ok(())
 }
 
-/// Gives back the space of what no snapshot needs. What is partly dead is copied record by record. When a snapshot that
-/// nobody forgot is in no list, its file was lost, and its data would look dead: then nothing is done, until
-/// somebody with a key has brought it back.
+/// Frees the space that no snapshot needs. Containers that are partly unused are copied record by
+/// record. If there is an orphaned snapshot, its data would look unused: then nothing is removed
+/// until somebody with a key has restored it to the list.
 ///
 /// # Errors
-/// [`Error::Usage`] in that case; those of the engine.
+/// [`Error::Usage`] in that case; errors of the engine.
 pub fn reclaim(
     repository: &Repository,
     holder: &str,
@@ -139,7 +140,7 @@ pub fn reclaim(
     if !orphans.is_empty() {
         let names: Vec<_> = orphans.iter().take(NAMED_MAX).map(ToString::to_string).collect();
         return Err(Error::Usage(format!(
-            "{} that nobody forgot are in no list ({}): nothing is removed",
+            "{} snapshots that nobody forgot are missing from the list ({}); nothing is removed",
             orphans.len(),
             names.join(", ")
         )));
@@ -152,7 +153,8 @@ pub fn reclaim(
     Ok(done?)
 }
 
-/// Snapshots of known keys that are whole, in no list, and that no known key forgot.
+/// Orphaned snapshots: complete, signed by a known key, not in the list, and not forgotten by a
+/// known key.
 fn orphans(repository: &Repository) -> Result<Vec<SnapshotId>> {
     let records: SnapshotRecords = orphans::scan_containers(repository, false)?;
     let keys = verify_keys(repository)?;
@@ -175,8 +177,8 @@ fn orphans(repository: &Repository) -> Result<Vec<SnapshotId>> {
     Ok(orphans)
 }
 
-/// What the tombstones name that a key of the key list signed, be it removed since. Of a stranger none is
-/// believed, as when a snapshot is brought back with keys.
+/// The snapshots named by tombstones that a key of the key list signed, even one removed since.
+/// Tombstones of unknown keys are ignored, as they are with keys.
 fn forgotten(
     repository: &Repository,
     keys: &FxHashMap<KeyId, VerifyKey>,
@@ -198,7 +200,7 @@ fn forgotten(
     dead
 }
 
-/// All who sign or did, by the list that the root key signed. Without it nobody could be told from a stranger.
+/// The keys that sign or did, from the key list that the root key signed.
 fn verify_keys(repository: &Repository) -> Result<FxHashMap<KeyId, VerifyKey>> {
     let config = repository.config();
     let root = RootVerifyKey::from_bytes(config.root_key);

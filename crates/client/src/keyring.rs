@@ -1,9 +1,9 @@
 //! Adding and removing keys.
 //!
-//! The key list is signed by the root key and stands beside the slots. It is written before a slot is
-//! added and before one is removed: a slot that opens and may not sign tells so, and a key that was
-//! removed never signs again, whenever the power goes. The list that ends a key that reads begins a
-//! key epoch: both are there, or neither is.
+//! The root key signs the key list, which lies beside the slots. The list is written before a slot
+//! is added and before one is removed: even after a power failure, a slot that opens but may not
+//! sign is noticed, and a removed key never signs again. The same write that removes a key that can
+//! read begins a key epoch, so both happen or neither.
 
 use crate::unlocked::{UnlockedRepository, new_slot};
 use crate::{Error, Result};
@@ -11,24 +11,31 @@ use crypto::{KdfParams, KeyList, KeyMaterial, NewSlot, Role, SlotSecret};
 use ids::{KeyEpoch, KeyId};
 use repository::lease::Lease;
 
-/// What came of removing a key.
+/// The result of removing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRemoval {
-    /// What its holder could do; `None` where its slot is damaged and the list does not know it.
+    /// The role of the key; `None` if its slot is damaged and the key list does not have it.
     pub role: Option<Role>,
-    /// The key epoch that begins with it; `None` when none does.
+    /// The key epoch that begins with the removal, if one does.
     pub begins: Option<KeyEpoch>,
-    /// It reads, and there are no more epochs: who knew it can read what is stored from now on.
+    /// The key can read and there are no more epochs: its holder can read what is stored from now
+    /// on.
     pub still_reads: bool,
 }
 
 impl UnlockedRepository {
-    /// What certifies others; an error for all but full keys.
+    /// The secrets that certify other keys.
+    ///
+    /// # Errors
+    /// [`Error::NeedsFullKey`] for all but full keys.
     pub fn certifier(&self) -> Result<&KeyMaterial> {
         self.keys.certifier.as_ref().ok_or(Error::NeedsFullKey)
     }
 
     /// Adds a key slot.
+    ///
+    /// # Errors
+    /// [`Error::NeedsFullKey`] for all but full keys.
     pub fn add_key(
         &self,
         role: Role,
@@ -39,7 +46,10 @@ impl UnlockedRepository {
         self.add(|epoch| NewSlot::new(role, label, self.now_secs(), epoch), secret, kdf)
     }
 
-    /// Adds a key slot that is bound to a node: its holder signs for that one alone.
+    /// Adds a key slot that is bound to a node: its holder can sign only for that node.
+    ///
+    /// # Errors
+    /// [`Error::NeedsFullKey`] for all but full keys.
     pub fn add_key_of_node(
         &self,
         role: Role,
@@ -57,7 +67,8 @@ impl UnlockedRepository {
         kdf: KdfParams,
     ) -> Result<KeyId> {
         let material = self.certifier()?;
-        // First: the epoch is that of the list which names the key, and who waits does not pay for a password each time.
+        // First, because the epoch comes from the current list, and waiting must not cost a
+        // password hash each time.
         let lease = self.lease("key add")?;
         let list = self.refresh_key_list()?;
         let (info, slot) = new_slot(material, &new(list.epoch()), secret, kdf, &self.environment)?;
@@ -67,12 +78,15 @@ impl UnlockedRepository {
         Ok(info.id)
     }
 
-    /// Removes a key: its slot opens nothing any more, what it signs from now on is nobody's, and it
-    /// cannot read what is stored from now on, unless it is a full one. Never the last full one. A slot
-    /// that is damaged goes like any other.
+    /// Removes a key: its slot opens nothing, its signatures from now on do not count, and it
+    /// cannot read what is stored from now on, unless it is a full key. The last full key cannot be
+    /// removed; a damaged slot can.
+    ///
+    /// # Errors
+    /// [`Error::NeedsFullKey`] for all but full keys; [`Error::KeyNotFound`].
     pub fn remove_key(&self, id: KeyId) -> Result<KeyRemoval> {
         let material = self.certifier()?;
-        // First, so that nobody else removes another one meanwhile.
+        // First, so that nobody else removes another key meanwhile.
         let lease = self.lease("key remove")?;
         let (slots, list) = (self.slots()?, self.refresh_key_list()?);
         let is_live = list.is_live(id);
@@ -84,7 +98,7 @@ impl UnlockedRepository {
         let mut others = slots.iter().filter(|(other, _)| *other != id);
         if !others.any(|(other, info)| info.role.certifies() && list.is_live(*other)) {
             return Err(Error::Usage(
-                "this is the last full key, which adds and removes others: add another one first: icecore key add".into(),
+                "this is the last full key, which adds and removes keys; add another full key first: icecore key add".into(),
             ));
         }
         let mut next = KeyList::clone(&list);
@@ -98,7 +112,8 @@ impl UnlockedRepository {
         Ok(KeyRemoval { role, begins, still_reads })
     }
 
-    /// The ids by which keys can be removed: those of all slots, damaged or not, and of those in use that have none.
+    /// The ids of all keys that can be removed: of all slots, damaged or not, and of keys in use
+    /// without a slot.
     pub fn key_ids(&self) -> Result<Vec<KeyId>> {
         let mut ids: Vec<_> = self.store.key_slots()?.into_iter().map(|(id, _)| id).collect();
         let list = self.refresh_key_list()?;
@@ -115,9 +130,9 @@ impl UnlockedRepository {
         Ok(())
     }
 
-    /// The file of `list`, with deliveries to the slots that are there.
+    /// The signed file of `list`, with deliveries to all slots.
     fn sign_key_list(&self, list: &KeyList, material: &KeyMaterial) -> Result<Vec<u8>> {
-        // Each under its name: a list of the folder may be of the past.
+        // Each by its name: a listing of the folder may be stale.
         let local = self.local()?;
         let slot = |id| Ok(local.key_slot(id)?.map(|slot| (id, slot)));
         let slots = list.pending_deliveries().filter_map(|id| slot(id).transpose());
@@ -126,15 +141,15 @@ impl UnlockedRepository {
         Ok(self.environment.with_random(sign)??)
     }
 
-    /// The number of the newest snapshot that is there.
+    /// The number of the newest snapshot.
     fn last_number(&self) -> Result<u64> {
         let names = self.local()?.current_snapshots()?;
         Ok(names.iter().map(|name| name.sequence).max().unwrap_or_default())
     }
 
-    /// Makes a lost key list anew from the slots that are there, and one that is of an earlier epoch
-    /// than `stored`, in which something was stored. Its version and epoch are beyond any that were
-    /// given, so that no key that was removed reads what comes. Whether that was needed.
+    /// Rebuilds the key list from the slots if it is lost, or older than the epoch `stored` in
+    /// which something was stored. Its version and epoch are higher than any before, so that no
+    /// removed key reads what is stored later. Returns whether it was needed.
     pub(crate) fn restore_key_list(&self, lease: &Lease, stored: Option<KeyEpoch>) -> Result<bool> {
         let known = match self.refresh_key_list() {
             Ok(list) if stored.is_none_or(|stored| stored <= list.epoch()) => return Ok(false),
@@ -153,7 +168,7 @@ impl UnlockedRepository {
             Some(list) => KeyList::clone(&list).continuing_from(version.max(list.version()), epoch),
             None => KeyList::new(material.repository).continuing_from(version, epoch),
         };
-        // A key that a known list says was removed stays so.
+        // A key that a known list says was removed stays removed.
         let entries = slots.into_iter().map(|(_, info)| info.entry());
         let new: Vec<_> = entries.filter(|entry| first.find(entry.id).is_none()).collect();
         let list = first.with_entries(new, self.now_secs())?;
@@ -164,5 +179,5 @@ impl UnlockedRepository {
     }
 }
 
-/// Fewer changes than so many powers of two are made under one lease.
+/// At most 2^16 changes are made under one lease.
 const VERSION_SHIFT: u32 = 16;

@@ -1,6 +1,6 @@
 //! Pipelines against a repository: backup, restore, forget, check, and their reports.
 //!
-//! Start reading at [`repository`] (a repository with keys), then [`backup`].
+//! Start reading at [`repository`] (a repository and the keys that open it), then [`backup`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

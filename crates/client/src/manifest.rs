@@ -1,5 +1,5 @@
-//! Manifests: making, signing, reading and trusting them; and finding the snapshot that a user
-//! means.
+//! Manifests: creating, signing, reading and verifying them; and finding the newest snapshot of a
+//! source.
 
 use crate::receipts::{ReceiptStatus, ReceiptVerifier};
 use crate::report::BackupReport;
@@ -20,40 +20,41 @@ use seal::{BlockCompressor, Level, Sealer};
 use serde::{Deserialize, Serialize};
 use tree::Root;
 
-/// What is sealed in a manifest. Later programs add fields; none is ever taken away.
+/// The sealed part of a manifest. Later versions add fields; none is ever removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ManifestBody {
     /// The machine that was backed up.
     pub node: String,
-    /// What was backed up, as the user named it; bytes that are no text are escaped.
+    /// The paths that were backed up, as the user named them; bytes that are not UTF-8 are escaped.
     pub paths: Vec<String>,
-    /// Labels of the user.
+    /// The tags of the user.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Whether parts of the source could not be read; stands in the head.
+    /// Whether parts of the source could not be read; stored in the head.
     #[serde(skip)]
     pub partial: bool,
-    /// Damage epoch of the repository when it was made: see `Repository::damage_epoch`.
+    /// The damage epoch of the repository when the snapshot was created: see
+    /// `Repository::damage_epoch`.
     #[serde(default)]
     pub damage_epoch: u64,
-    /// Program and version that wrote it.
+    /// The program and version that wrote it.
     #[serde(default)]
     pub program: String,
-    /// What the backup did.
+    /// The report of the backup.
     #[serde(default)]
     pub report: BackupReport,
 }
 
-/// A snapshot, read and trusted.
+/// A snapshot whose signature, body and receipt were verified.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Its name.
     pub name: SnapshotRef,
-    /// What lies in the clear.
+    /// The part that is not encrypted.
     pub head: Head,
-    /// What was sealed.
+    /// The sealed part.
     pub body: ManifestBody,
-    /// What a server says of it.
+    /// What is known of its receipt.
     pub receipt: ReceiptStatus,
 }
 
@@ -63,13 +64,13 @@ impl Snapshot {
         self.name.id
     }
 
-    /// When the backup began.
+    /// When the backup started, by the clock of the node.
     pub fn time(&self) -> Time {
         crate::effective_time::recorded_time(&self.head)
     }
 }
 
-/// Name of a source: its node and paths.
+/// The id of a source: a keyed hash of its node and paths.
 pub fn source_id(repository: &UnlockedRepository, node: &str, paths: &[String]) -> ObjectId {
     let mut text = node.to_owned();
     paths.iter().for_each(|path| {
@@ -158,8 +159,8 @@ pub(crate) fn seal_manifest(
     Ok(record)
 }
 
-/// Whether the manifest that was sealed is the one that was meant. It is small, and a snapshot whose manifest does not open
-/// is none: who may only write could not see that later either.
+/// Whether the manifest that was sealed is the one that was meant. It is small, and a snapshot
+/// whose manifest does not open is none: who may only write could not see that later either.
 fn opens_to(record: &SealedRecord, sealer: &Sealer, meant: &[u8]) -> Result<()> {
     let mut unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
     let opened = sealer.open_sealed(record, &mut unpacker);
@@ -194,7 +195,7 @@ pub(crate) fn tombstone(
     )?)
 }
 
-/// Reads manifests and checks who signed them.
+/// Reads manifests and verifies their signatures.
 pub struct ManifestReader<'a> {
     repository: &'a UnlockedRepository,
     signers: SignerCache<'a>,
@@ -203,14 +204,21 @@ pub struct ManifestReader<'a> {
 }
 
 impl<'a> ManifestReader<'a> {
-    /// A reader of `repository`'s manifests.
+    /// A reader of the manifests of `repository`.
+    ///
+    /// # Errors
+    /// When the list of receipt keys cannot be read.
     pub fn new(repository: &'a UnlockedRepository) -> Result<Self> {
         let unpacker = zstd::bulk::Decompressor::new().map_err(|_| seal::Error::Decompress)?;
         let (signers, receipts) = (SignerCache::new(repository), ReceiptVerifier::new(repository)?);
         Ok(Self { repository, signers, receipts, unpacker })
     }
 
-    /// The snapshot `name`: its signature, its body and that both belong together are checked.
+    /// Reads the snapshot `name` and verifies its signature, its body, and that both belong
+    /// together.
+    ///
+    /// # Errors
+    /// [`Error::Untrusted`] when a check fails; [`Error::WriteOnly`] for write-only keys.
     pub fn read(&mut self, name: SnapshotRef) -> Result<Snapshot> {
         self.open(self.repository.store.snapshot(name)?)
     }
@@ -222,7 +230,8 @@ impl<'a> ManifestReader<'a> {
         let body = ManifestBody { partial: head.is_partial(), ..self.body(&stored)? };
         receipt.check_node(&stored, &body.node)?;
         if source_id(self.repository, &body.node, &body.paths) != head.source {
-            let why = format!("it names the node '{}' and was made for another source", body.node);
+            let why =
+                format!("it names the node '{}' but was created for another source", body.node);
             return Err(Error::Untrusted { id: name.id, why });
         }
         check_signer(&signer, name, &body.node)?;
@@ -243,14 +252,17 @@ impl<'a> ManifestReader<'a> {
         let plain = opener.open_single(&mut bytes, &mut self.unpacker)?;
         let root = stored.head.root;
         if self.repository.keys.writer.ids.page_id(BODY_KIND, &[root], &plain) != stored.head.body {
-            let why = "its body is not the one that was signed".to_owned();
+            let why = "its body does not match its signature".to_owned();
             return Err(Error::Untrusted { id: stored.name.id, why });
         }
         Ok(serde_json::from_slice(&plain)
             .map_err(|_| format::Error::Invalid { what: "manifest body" })?)
     }
 
-    /// Who signed it; also possible with a write-only key. Nobody did whom no key list has.
+    /// The key that signed `stored`; works with a write-only key, too.
+    ///
+    /// # Errors
+    /// [`Error::Untrusted`] when the key list does not have that key, or the signature is wrong.
     pub fn check_signature(&self, stored: &StoredSnapshot) -> Result<Signer> {
         let signed = self.signers.verify_head(record::split(&stored.record)?.clear)?;
         let signed = signed.map(|(_, signer)| signer);
@@ -269,7 +281,8 @@ impl<'a> ManifestReader<'a> {
         check_signer(&self.check_signature(stored)?, stored.name, node)
     }
 
-    /// All snapshots in the order made. What cannot be read is given to `damaged`.
+    /// All snapshots in the order in which they were created. `damaged` is called for each that
+    /// cannot be read.
     pub fn all(&mut self, mut damaged: impl FnMut(SnapshotRef, Error)) -> Result<Vec<Snapshot>> {
         let mut all = Vec::new();
         let names = self.repository.store.snapshots()?;
@@ -291,11 +304,12 @@ fn check_signer(signer: &Signer, name: SnapshotRef, node: &str) -> Result<()> {
     if signer.may_sign_for(node) {
         return Ok(());
     }
-    let why = format!("the key of '{}' signed it, and it names the node '{node}'", signer.label);
+    let why = format!("the key of '{}' signed it, but it names the node '{node}'", signer.label);
     Err(Error::Untrusted { id: name.id, why })
 }
 
-/// Snapshots that are fetched at once: one may have two mebibytes, most have one or two thousand bytes.
+/// Snapshots that are fetched at once: one may have two mebibytes, most have one or two thousand
+/// bytes.
 const AT_ONCE: usize = 128;
 
 /// The snapshots `names` as they are stored, one after the other.
@@ -321,7 +335,7 @@ pub(crate) fn newest_of(
         Ok(()) => Ok(Some(newest)),
         Err(Error::Untrusted { id, why }) => {
             note(&format!(
-                "snapshot {id} is not trusted and not built upon: {why}. Look at it: icecore check"
+                "snapshot {id} is untrusted and not built upon: {why}. To see more: icecore check"
             ));
             newest_trusted(repository, &reader, source, node)
         }
@@ -356,7 +370,7 @@ fn newest_trusted(
     Ok(None)
 }
 
-/// The key that vouches for slots.
+/// The key that certifies key slots.
 pub fn root_key(repository: &UnlockedRepository) -> RootVerifyKey {
     RootVerifyKey::from_bytes(repository.store.config().root_key)
 }

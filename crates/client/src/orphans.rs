@@ -1,6 +1,5 @@
-//! Snapshots that lie in containers and are in no list: their files were lost, or their backups
-//! stopped before they were done. Nobody forgot them, so they are treated as if somebody missed
-//! them.
+//! Orphaned snapshots: in a container, but not in the list. Their files were lost, or their backups
+//! did not finish. Nobody forgot them, so they are treated as wanted.
 
 use crate::manifest::{ManifestReader, TOMBSTONE_CONTEXT, signed_message};
 use crate::signers::SignerCache;
@@ -14,14 +13,14 @@ use repository::rebuild::FoundManifest;
 use repository::snapshots::SnapshotRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The head of a manifest that a key of the repository signed.
+/// The head of a manifest, if a key of the repository signed it.
 pub(crate) fn verified_head(signers: &SignerCache<'_>, clear: &[u8]) -> Result<Option<Head>> {
     let signed = signers.verify_head(clear)?.ok();
     Ok(signed.map(|(head, _)| head))
 }
 
-/// The snapshots that `tombstones` name. One of a key that was removed counts: it has no number, so
-/// nobody can say when it was made. One of a stranger counts for nothing.
+/// The snapshots that `tombstones` name. Tombstones of removed keys count, since they have no
+/// number that would say when they were written; those of unknown keys do not.
 pub(crate) fn forgotten(
     signers: &SignerCache<'_>,
     tombstones: &[Vec<u8>],
@@ -45,8 +44,8 @@ pub(crate) fn forgotten(
     Ok(dead)
 }
 
-/// Brings all of them back whose data is there and that can be opened, before it is reclaimed.
-/// Returns how many. Containers that cannot be read are passed over when damage is accepted.
+/// Restores all orphans to the list whose data is complete and that can be opened, before their
+/// data is reclaimed. Returns how many. If damage is accepted, unreadable containers are skipped.
 pub(crate) fn restore_orphans(
     repository: &UnlockedRepository,
     lease: &repository::lease::Lease,
@@ -73,15 +72,15 @@ pub(crate) fn restore_orphans(
     Ok(back)
 }
 
-/// What the containers say of snapshots that were made and forgotten.
+/// The records of snapshots that were created and forgotten, from the containers.
 #[derive(Default)]
 pub(crate) struct SnapshotRecords {
     pub(crate) manifests: Vec<FoundManifest>,
     pub(crate) tombstones: Vec<Vec<u8>>,
 }
 
-/// Whether a manifest can be opened. One that cannot is of no use to anybody: who removed its file
-/// finds it gone. (Who may only write cannot know.)
+/// Whether a manifest can be opened. One that cannot is of no use: whoever removed its file finds
+/// it gone. (A write-only key cannot tell.)
 pub(crate) fn can_open(
     repository: &UnlockedRepository,
     head: Head,
@@ -95,7 +94,7 @@ pub(crate) fn can_open(
     Ok(ManifestReader::new(repository)?.open(stored).is_ok())
 }
 
-/// What the containers say. Those that cannot be read are passed over when damage is accepted.
+/// Scans the containers. If damage is accepted, unreadable ones are skipped.
 pub(crate) fn scan_containers(
     repository: &Repository,
     accept_damage: bool,

@@ -1,4 +1,4 @@
-//! Pages of snapshot trees: read through the cache of opened records, written into records of
+//! Pages of snapshot trees: read through the cache of opened records, and written into records of
 //! their own.
 
 use crate::blocks::{BlockCache, Scratch};
@@ -16,22 +16,22 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::{Cursor, PageData, PageSink, PageSource};
 
-/// Plaintext of one record of pages. Smaller than one of chunks: who looks up one entry opens a
-/// few of them.
+/// Plaintext bytes of a record of pages. Smaller than for chunks, because looking up one entry
+/// opens a few of them.
 const PAGE_BLOCK_BYTES: usize = 512 << 10;
-/// Pages are small, and better compressed than quickly.
+/// Pages are small: a better ratio is worth the time.
 const PAGE_LEVEL: Level = Level::Fixed(3);
-/// Decoded pages kept: a path of inner pages and some leaves.
+/// Decoded inner pages that are cached.
 const PAGES_MAX: usize = 256;
-/// Pages that are sent for before they are read: of leaves some ten thousand entries.
+/// Pages that are prefetched; as leaves, some ten thousand entries.
 const PREFETCH_PAGES: usize = 128;
-/// Their records together: mostly a few hundred kilobytes. What they take, the content of files
-/// cannot.
+/// Bytes of records that are prefetched for pages. It bounds what they take from the content of
+/// files.
 const PREFETCH_BYTES_MAX: usize = 1 << 20;
 
 /// Reads pages.
 pub struct PageReader<'a> {
-    /// None for who may only write: the cache has to do.
+    /// `None` for a write-only key: only the cache is available.
     blocks: Option<&'a BlockCache>,
     cache: Option<&'a ChunkCache>,
     ids: &'a IdKey,
@@ -41,22 +41,24 @@ pub struct PageReader<'a> {
 struct State {
     scratch: Scratch,
     latest: VecDeque<(ObjectId, Arc<PageData>)>,
-    /// Where pages lie that come soon.
+    /// The locations of the pages that will be read soon.
     expected: FxHashMap<ObjectId, RecordLocation>,
-    /// Records that were sent for and not read yet, and their bytes.
+    /// Records that were requested and not read yet, and their bytes.
     requested: FxHashSet<RecordLocation>,
     requested_bytes: usize,
 }
 
 impl<'a> PageReader<'a> {
-    /// Reads pages of `repository`.
+    /// A reader of the pages of `repository`.
+    ///
+    /// # Errors
+    /// [`Error::WriteOnly`] for write-only keys.
     pub fn new(repository: &'a UnlockedRepository) -> Result<Self> {
         let blocks = Some(repository.blocks()?);
         Ok(Self { blocks, ..Self::cached(repository, None)? })
     }
 
-    /// Reads pages from `cache`, and, as far as the key allows, those that are not in it from
-    /// `repository`.
+    /// A reader that uses `cache` first, and `repository` if the key can read.
     pub(crate) fn cached(
         repository: &'a UnlockedRepository,
         cache: Option<&'a ChunkCache>,
@@ -68,8 +70,8 @@ impl<'a> PageReader<'a> {
         Ok(Self { blocks, cache, ids, state: Mutex::new(state) })
     }
 
-    /// Says that the pages `ids` will be read next, in this order. Those that lie behind a network are
-    /// sent for, some at a time; who reads one after the other says it before each.
+    /// Announces that the pages `ids` will be read next, in this order. For a remote repository,
+    /// some of them are requested in advance. Call it before each read.
     pub(crate) fn prefetch(&self, ids: impl Iterator<Item = ObjectId>) -> Result<()> {
         let Some(blocks) = self.blocks.filter(|blocks| blocks.store().is_remote()) else {
             return Ok(());
@@ -121,7 +123,7 @@ impl State {
     fn request(&mut self, ids: &[ObjectId], blocks: &BlockCache) -> Result<()> {
         let places = blocks.store().locate(ids)?;
         for (id, place) in ids.iter().zip(places) {
-            // What is nowhere is told by who reads it.
+            // A missing page is reported when it is read.
             let Some(place) = place else { continue };
             self.expected.insert(*id, place);
             if !blocks.is_cached(place) && self.requested.insert(place) {
@@ -135,7 +137,7 @@ impl State {
         Ok(())
     }
 
-    /// The record that holds `id`, if it was sent for and is good.
+    /// The record that holds `id`, if it was requested and is good.
     fn requested_record(&mut self, id: &ObjectId, blocks: &BlockCache) -> Option<Arc<OpenedBlock>> {
         let place = self.expected.remove(id)?;
         if !self.requested.remove(&place) {
@@ -156,7 +158,7 @@ impl PageSource for PageReader<'_> {
             return Ok(page.clone());
         }
         let page = self.load(id, &mut state)?;
-        // Leaves are read once; inner pages are what is asked for again.
+        // Leaves are read once; only inner pages are needed again.
         if page.kind == PageKind::Inner {
             state.latest.push_front((*id, page.clone()));
             state.latest.truncate(PAGES_MAX);
@@ -165,19 +167,19 @@ impl PageSource for PageReader<'_> {
     }
 }
 
-/// A stretch of a snapshot whose page cannot be had. What comes after it can.
+/// A page of a snapshot that cannot be read. The entries after it can.
 #[derive(Debug)]
 pub(crate) struct LostPage {
     /// The page.
     pub(crate) id: ObjectId,
-    /// Path of its first entry; empty when that is not known.
+    /// The path of its first entry; empty if unknown.
     pub(crate) first: Vec<u8>,
     pub(crate) text: String,
 }
 
 impl LostPage {
-    /// What `error` of `cursor` cost; `None` when it is the tree that makes no sense, or nothing is
-    /// lost: the storage could not be reached, or somebody asked to stop.
+    /// The page that `error` of `cursor` lost; `None` if the tree is invalid, or nothing is lost
+    /// because the storage is unreachable or the user cancelled.
     pub(crate) fn at(cursor: &mut Cursor<'_, PageReader<'_>>, error: &Error) -> Option<Self> {
         let page = cursor.take_unreadable_page().filter(|_| error.is_damage())?;
         let text = match page.sums.entries {
@@ -194,7 +196,7 @@ impl std::fmt::Display for LostPage {
     }
 }
 
-/// Writes pages that are new. Shared by the threads of a backup.
+/// Writes new pages; shared by the threads of a backup.
 pub(crate) struct PageWriter<'a> {
     session: &'a dyn WriteSession,
     sealer: &'a Sealer,
@@ -228,7 +230,7 @@ impl<'a> PageWriter<'a> {
         Ok(Self { session, sealer, ids, cache, state: Mutex::new(state) })
     }
 
-    /// Stores `page` if it is new, and if a reader takes it: nothing else goes into a tree.
+    /// Stores `page` if it is new. A page that readers would reject is an error.
     pub(crate) fn put(&self, page: &Page) -> Result<ObjectId> {
         let id = self.ids.page_id(page.kind as u8, &page.refs, &page.payload);
         let bytes = page.payload.len() + page.refs.len() * ObjectId::LEN;
@@ -260,7 +262,7 @@ impl<'a> PageWriter<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the pages that turned out to be new.
+    /// Adds the pages that turned out to be new.
     fn take_results(&self, state: &mut WriterState, wait: bool) -> Result<()> {
         while let Some(result) = state.unknown.next_result(wait)? {
             state.plain_bytes += result.block.bytes() as u64;
@@ -273,7 +275,7 @@ impl<'a> PageWriter<'a> {
         Ok(())
     }
 
-    /// Stores what waits. Returns the bytes of all pages written.
+    /// Stores all pending pages. Returns the bytes of all pages written.
     pub(crate) fn finish(&self) -> Result<u64> {
         let mut state = self.lock();
         state.unknown.send(self.session)?;

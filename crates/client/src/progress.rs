@@ -1,33 +1,33 @@
-//! Where a pipeline is, for who shows it, and whether it is to stop.
+//! The progress of a pipeline, and the request to cancel it.
 
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Where a backup is; read by who shows it.
+/// The progress of a pipeline; other threads may read it at any time.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Objects that the walk met.
+    /// Objects processed.
     pub objects: AtomicU64,
-    /// Bytes of objects dealt with.
+    /// Bytes of the objects processed.
     pub bytes: AtomicU64,
     /// Bytes read.
     pub bytes_read: AtomicU64,
-    /// Objects of the whole source, once the walk has ended; 0 before.
+    /// All objects of the source; 0 until the walk has ended.
     pub total_objects: AtomicU64,
-    /// Bytes of the whole source, once the walk has ended; 0 before.
+    /// All bytes of the source; 0 until the walk has ended.
     pub total_bytes: AtomicU64,
-    /// Set to stop: what was stored so far is found by the next backup.
+    /// Set it to cancel. What a backup stored so far is found by the next one.
     pub cancel: AtomicBool,
     current: parking_lot::Mutex<Vec<u8>>,
 }
 
 impl Progress {
-    /// The path that is dealt with.
+    /// The path that is processed now.
     pub fn current(&self) -> Vec<u8> {
         self.current.lock().clone()
     }
 
-    /// Nothing is done yet, again.
+    /// Resets all counters.
     pub(crate) fn start_again(&self) {
         let totals = [&self.total_objects, &self.total_bytes];
         for counter in [&self.objects, &self.bytes, &self.bytes_read].into_iter().chain(totals) {
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// The walk has ended: all objects were met, and the source has so many bytes.
+    /// The walk has ended: all objects were visited, and the source has `bytes`.
     pub(crate) fn walked(&self, bytes: u64) {
         self.total_objects.store(self.objects.load(Ordering::Relaxed), Ordering::Relaxed);
         self.total_bytes.store(bytes, Ordering::Relaxed);

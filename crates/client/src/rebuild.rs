@@ -1,5 +1,5 @@
-//! Rebuild: index and snapshot list from the containers alone. Nothing is believed that is not
-//! signed by a key of the repository.
+//! Rebuild: the index and the list of snapshots from the containers alone. Only what a key of the
+//! repository signed is trusted.
 
 use crate::Result;
 use crate::orphans::{can_open, forgotten, verified_head};
@@ -17,39 +17,42 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a rebuild did.
+/// The result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RebuildReport {
     /// Containers read.
     pub containers: u64,
-    /// Objects now in the index.
+    /// Objects in the index now.
     pub objects: u64,
-    /// Snapshots there are now.
+    /// Snapshots in the list now.
     pub snapshots: u64,
-    /// Snapshots that were not in the list and are again.
+    /// Orphaned snapshots that were restored to the list.
     pub snapshots_restored: u64,
-    /// Manifests without a good signature, left alone.
+    /// Manifests without a valid signature, which were ignored.
     pub forged: u64,
-    /// Manifests of which something is missing, left alone unless asked for. A backup that failed
-    /// in its last step leaves one, and a reclaim may have taken what it needs.
+    /// Snapshots whose data is incomplete, ignored unless requested. A backup that failed in its
+    /// last step leaves one, and a reclaim may have removed what it needs.
     pub incomplete: u64,
-    /// Whether the key list was lost or of the past, and made anew with the key slots.
+    /// Whether the key list was lost or old, and rebuilt from the key slots.
     pub key_list_restored: bool,
-    /// What is damaged.
+    /// Damage that was found.
     pub damages: Vec<String>,
     /// Wall time.
     pub elapsed_secs: f64,
 }
 
-/// Rebuilds. Snapshots that are not listed any more come back when all of their data is there; with
-/// `incomplete` the others too.
+/// Rebuilds the repository. Orphaned snapshots are restored to the list if all of their data is
+/// there; with `incomplete`, also the others.
+///
+/// # Errors
+/// [`crate::Error::WrongKey`] when `secret` opens no key slot.
 pub fn run(
     storage: Arc<dyn Storage>,
     secret: SlotSecret<'_>,
     incomplete: bool,
 ) -> Result<RebuildReport> {
     let begun = Instant::now();
-    // The keys are tried first: who cannot open the repository shall not rebuild it.
+    // The keys are tried first: only who can open the repository may rebuild it.
     UnlockedRepository::unlock(
         &repository::config::Config::read(&*storage)?,
         repository::keys::key_slots(&*storage)?,
@@ -92,8 +95,8 @@ pub fn run(
     Ok(report)
 }
 
-/// The latest key epoch in which something was stored, by what opens: anybody could write a number.
-/// (Who may only write opens nothing, and changes no keys.)
+/// The latest key epoch in which something was stored, judged by records that can be opened, since
+/// anybody could write a number. (A write-only key opens nothing, and changes no keys.)
 fn latest_epoch(
     repository: &UnlockedRepository,
     found: &RebuildOutcome,
@@ -109,12 +112,12 @@ fn latest_epoch(
 }
 
 fn tell(damage: &ContainerDamage) -> String {
-    let way =
-        if damage.is_healable { " (its parity makes it good: icecore check --repair)" } else { "" };
-    format!("container {}: {}{way}", damage.container, damage.reason)
+    let advice =
+        if damage.is_healable { " (parity can heal it: icecore check --repair)" } else { "" };
+    format!("container {}: {}{advice}", damage.container, damage.reason)
 }
 
-/// The snapshots whose files are whole. One that is damaged is written anew from its container.
+/// The snapshots whose files are intact. A damaged one is rewritten from its container.
 fn readable(repository: &UnlockedRepository) -> Result<HashSet<SnapshotId>> {
     let mut ids = HashSet::new();
     for name in repository.local()?.current_snapshots()? {

@@ -1,5 +1,5 @@
-//! Receipts, as readers believe them: signed with a key that the repository or the server names, and
-//! made for this very snapshot, or for the one that it was made anew of.
+//! Verification of receipts: signed with a key that the repository or the server names, and for
+//! this snapshot, or for the one of which it is rewritten.
 
 use crate::manifest::signed_message;
 use crate::{Error, Result, UnlockedRepository};
@@ -9,21 +9,21 @@ use format::receipt::{CLOCK_UNCERTAIN, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES
 use repository::receipts::ReceiptKey;
 use repository::snapshots::StoredSnapshot;
 
-/// What is known of when a snapshot reached a server.
+/// What is known of the receipt of a snapshot: when a server received it, and from which node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReceiptStatus {
-    /// No server gave a receipt.
+    /// The snapshot has no receipt.
     #[default]
     Absent,
-    /// Its word.
+    /// A known server signed it for this snapshot.
     Valid {
         /// The node that sent it.
         node: String,
-        /// When its session began, and when it was received, by the server's clock; `None` when that
-        /// clock was in doubt.
+        /// When its session started and when it was received, by the server's clock; `None` when
+        /// the server did not trust its clock.
         times: Option<(Time, Time)>,
     },
-    /// There is a receipt, and nobody known made it, or not for this snapshot.
+    /// The receipt is not from a known server, or not for this snapshot.
     Untrusted,
 }
 
@@ -34,7 +34,8 @@ pub(crate) struct ReceiptVerifier<'a> {
 }
 
 impl<'a> ReceiptVerifier<'a> {
-    /// Those of `repository`. Where its list of keys is damaged none is known: then no receipt is believed.
+    /// Those of `repository`. Where its list of keys is damaged none is known: then no receipt is
+    /// believed.
     pub(crate) fn new(repository: &'a UnlockedRepository) -> Result<Self> {
         let keys = match repository.store.receipt_keys() {
             Err(repository::Error::Damaged { .. }) => Vec::new(),
@@ -72,7 +73,7 @@ impl ReceiptStatus {
     pub(crate) fn check_node(&self, stored: &StoredSnapshot, node: &str) -> Result<()> {
         match self {
             Self::Valid { node: sender, .. } if sender != node => {
-                let why = format!("the server received it from '{sender}', and it names '{node}'");
+                let why = format!("the server received it from '{sender}', but it names '{node}'");
                 Err(Error::Untrusted { id: stored.name.id, why })
             }
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Reclaim with keys: records that are partly dead are taken apart and put together anew.
+//! Reclaim with keys: records that are partly unused are opened and repacked.
 
 use crate::blocks::{BlockCache, Scratch};
 use crate::{Result, UnlockedRepository, orphans};
@@ -8,19 +8,19 @@ use seal::{Block, BlockCompressor, Level, Sealer};
 use serde::Serialize;
 use std::time::Instant;
 
-/// Plaintext of a repacked record.
+/// Plaintext bytes of a repacked record.
 const BLOCK_BYTES: usize = 2 << 20;
-/// Repacked data is old data: worth compressing a little better than in a hurry.
+/// Repacked data is old and will stay: worth a better compression.
 const LEVEL: Level = Level::Fixed(3);
 
 /// How to reclaim.
 #[derive(Clone, Copy, Debug)]
 pub struct ReclaimOptions {
-    /// Dead bytes that may stay, in per cent of all.
+    /// Unused bytes that may stay, in percent of all.
     pub max_waste_percent: f64,
-    /// Only say what would be done.
+    /// Change nothing; only report what would be done.
     pub dry_run: bool,
-    /// Give up what is lost already: see `repository::reclaim::ReclaimOptions`.
+    /// Give up data that is already lost: see `repository::reclaim::ReclaimOptions`.
     pub accept_damage: bool,
 }
 
@@ -30,42 +30,45 @@ impl Default for ReclaimOptions {
     }
 }
 
-/// What reclaim did, or would do.
+/// The result of a reclaim, or of a dry run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ReclaimReport {
     /// Containers before.
     pub containers: u64,
     /// Bytes in them.
     pub bytes: u64,
-    /// Objects that some snapshot reaches.
+    /// Objects that snapshots need.
     pub live_objects: u64,
-    /// Objects that none does.
+    /// Objects that no snapshot needs.
     pub dead_objects: u64,
-    /// Containers in which nothing lived.
+    /// Containers that were entirely unused.
     pub containers_removed: u64,
-    /// Containers whose live records were copied.
+    /// Containers whose used records were copied.
     pub containers_rewritten: u64,
     /// Bytes copied.
     pub bytes_copied: u64,
-    /// Bytes that came back.
+    /// Bytes freed.
     pub bytes_freed: u64,
-    /// Dead bytes that stay, by estimate.
+    /// Unused bytes that stay, estimated.
     pub bytes_wasted: u64,
-    /// Containers that were not rewritten for want of room.
+    /// Containers that were not rewritten because the disk was too full.
     pub containers_left: u64,
-    /// Pages and chunks that snapshots need and that are lost: given up.
+    /// Lost pages and chunks that snapshots need and that were given up.
     pub lost_objects: u64,
-    /// Containers with damaged records, written anew without these.
+    /// Containers that were rewritten without their damaged records.
     pub damaged_containers: u64,
-    /// Snapshots that nobody forgot and that were in no list: they are again.
+    /// Orphaned snapshots that were restored to the list.
     pub snapshots_restored: u64,
-    /// Whether nothing was done.
+    /// Whether this was a dry run.
     pub dry_run: bool,
     /// Wall time.
     pub elapsed_secs: f64,
 }
 
-/// Gives back the space of what no snapshot reaches.
+/// Frees the space that no snapshot needs.
+///
+/// # Errors
+/// When data that is needed cannot be read, unless damage is accepted.
 pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<ReclaimReport> {
     let begun = Instant::now();
     let engine = repository::reclaim::ReclaimOptions {
@@ -74,7 +77,7 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
         accept_damage: options.accept_damage,
     };
     let (done, snapshots_restored) = repository.with_reclaim_lease("reclaim", |lease| {
-        // The data of a snapshot whose file is lost looks like that of a forgotten one.
+        // The data of an orphaned snapshot looks like that of a forgotten one.
         let restored = if options.dry_run {
             0
         } else {
@@ -107,14 +110,14 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
     })
 }
 
-/// Opens records, and seals what lives in them under a key of its own.
+/// Opens records, and seals their used objects under a session key of its own.
 struct Keyed<'a> {
     repository: &'a UnlockedRepository,
     blocks: &'a BlockCache,
     sealer: Sealer,
     packer: BlockCompressor,
     scratch: Scratch,
-    /// Chunks, and pages: they never share a record.
+    /// Chunks and pages, which never share a record.
     gathering: [Block; 2],
     failed: Option<crate::Error>,
 }
@@ -165,7 +168,7 @@ impl<'a> Keyed<'a> {
         Ok(None)
     }
 
-    /// The engine knows no keys: what went wrong with them is a doubt to it.
+    /// The engine knows no keys: it only learns that there was a doubt, and the error is kept here.
     fn doubt<T>(&mut self, result: Result<T>) -> repository::Result<T> {
         result.map_err(|error| {
             let doubt = repository::Error::UncertainData(error.to_string());
@@ -175,7 +178,7 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// What is moved is what its name says: damage is not given a fresh seal.
+/// Objects are verified before they are moved: damage must not get a fresh seal.
 fn check_name(id: &ids::ObjectId, name: ids::ObjectId) -> Result<()> {
     if name == *id { Ok(()) } else { Err(crate::Error::WrongContent(*id)) }
 }

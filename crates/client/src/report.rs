@@ -1,51 +1,50 @@
-//! What a backup did: the session report, with the fields and formulas that administrators know
-//! from the first seed, plus where the time went and what it cost.
+//! The report of a backup: counters and ratios as administrators know them from other products, the
+//! time by stage, and the resources used.
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of a backup. Rates and ratios are computed from them, see [`BackupReport::ratios`].
+/// The counters of a backup. Rates and ratios are computed from them, see [`BackupReport::ratios`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackupReport {
-    /// Objects that the walk met: backed up + updated + unchanged + failed + skipped.
+    /// Objects that were inspected: backed up + updated + unchanged + failed + skipped.
     pub objects_inspected: u64,
-    /// Objects whose content was read and stored, or that are new.
+    /// Objects that are new, or whose content changed.
     pub objects_backed_up: u64,
-    /// Part of these that the snapshot before does not have. With `--full` nothing is compared, and all of them count;
-    /// 0 in snapshots of earlier versions.
+    /// New objects among these: not in the previous snapshot. With `--full` nothing is compared,
+    /// and all count. 0 in reports of earlier versions.
     pub objects_new: u64,
-    /// Objects of which only attributes changed.
+    /// Objects of which only the attributes changed.
     pub objects_updated: u64,
-    /// Objects taken over from the snapshot before.
+    /// Objects that are as they were in the previous snapshot.
     pub objects_unchanged: u64,
-    /// Part of these that were read again and found the same: changed a moment before the snapshot before, or
-    /// with `--full`.
+    /// Unchanged objects that had to be read again to know: racy ones, or all with `--full`.
     pub objects_read_again: u64,
     /// Objects that could not be read.
     pub objects_failed: u64,
-    /// Objects of which bytes or extended attributes are missing; stored without them.
+    /// Objects stored without some bytes or extended attributes, which could not be read.
     pub objects_incomplete: u64,
-    /// Objects left out by a rule after they were inspected.
+    /// Objects skipped by a rule (size, age, `nodump`) after they were inspected.
     pub objects_skipped: u64,
-    /// Objects left out by a pattern before anything was asked of them; not inspected.
+    /// Objects excluded by a pattern; not inspected.
     pub objects_excluded: u64,
-    /// Objects that were gone when they were to be read; not inspected any more.
+    /// Objects that vanished before they could be read; not counted as inspected.
     pub objects_vanished: u64,
-    /// Objects of the snapshot before that are no more.
+    /// Objects of the previous snapshot that no longer exist.
     pub objects_expired: u64,
     /// Always 0: a backup never deletes sources.
     pub objects_deleted: u64,
     /// Always 0: there are no management classes.
     pub objects_rebound: u64,
-    /// Objects all of whose stored chunks were there already.
+    /// Objects whose chunks were all stored already.
     pub objects_deduplicated: u64,
-    /// Objects with content that was sealed in this run.
+    /// Objects with at least one new chunk, sealed in this run.
     pub objects_encrypted: u64,
-    /// Objects stored raw since compressing them did not pay.
+    /// Objects stored uncompressed because compression did not help.
     pub objects_grew_on_compress: u64,
     /// Objects that changed while they were read.
     pub objects_changed_during_read: u64,
-    /// Readings that were repeated since the object changed.
+    /// How often an object was read again because it changed meanwhile.
     pub retries: u64,
     /// Bytes of all objects inspected.
     pub bytes_inspected: u64,
@@ -55,44 +54,45 @@ pub struct BackupReport {
     pub bytes_before_dedup: u64,
     /// Bytes of chunks that were new.
     pub bytes_after_dedup: u64,
-    /// Bytes written to the repository, with all overhead but the snapshot's own record.
+    /// Bytes written to the repository, with all overhead except the record of the snapshot itself.
     pub bytes_transferred: u64,
-    /// Bytes of tree pages that were new, before compression.
+    /// Bytes of new tree pages, before compression.
     pub bytes_of_pages: u64,
-    /// Chunks asked for.
+    /// All chunks of the files that were read.
     pub chunks_total: u64,
     /// Chunks that were new.
     pub chunks_new: u64,
-    /// Time spent handing records to the storage, summed over threads.
+    /// Seconds spent writing records to the storage, summed over threads.
     pub transfer_secs: f64,
-    /// Wall time of the whole backup.
+    /// Wall time of the whole backup, in seconds.
     pub elapsed_secs: f64,
-    /// Where the time of the threads went.
+    /// The time of the threads by stage.
     pub stages: StageTimes,
-    /// What it cost the machine.
+    /// The resources that the process used.
     pub cost: ResourceUsage,
 }
 
-/// Seconds by stage, summed over threads; `*_wait` is time in which a thread had nothing to do.
+/// Seconds by stage, summed over threads; `*_wait_secs` are times in which a thread had nothing to
+/// do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StageTimes {
     /// The ordering thread waits for the walk.
     pub walk_wait_secs: f64,
-    /// Reading files, with opening and closing.
+    /// Opening, reading and closing files.
     pub read_secs: f64,
-    /// Cutting and hashing, asking what is there.
+    /// Chunking and hashing, and looking up what is stored.
     pub hash_secs: f64,
-    /// Readers wait until a core is free to compress.
+    /// Threads wait for a free compressor.
     #[serde(alias = "press_wait_secs")]
     pub compressor_wait_secs: f64,
     /// Compressing and sealing.
     pub compress_secs: f64,
-    /// Handing records to the storage.
+    /// Writing records to the storage.
     pub store_secs: f64,
-    /// Threads wait because of the caps that were asked for.
+    /// Threads wait because of the resource limits that were set.
     pub limit_wait_secs: f64,
-    /// Readers wait for the server to say what it has.
+    /// Threads wait for replies of the server to claims.
     #[serde(alias = "answer_wait_secs")]
     pub reply_wait_secs: f64,
     /// Readers wait for work.
@@ -100,39 +100,39 @@ pub struct StageTimes {
     /// The ordering thread waits for readers.
     #[serde(alias = "order_wait_secs")]
     pub reorder_wait_secs: f64,
-    /// Making it durable and publishing it.
+    /// Making the snapshot durable and publishing it.
     pub commit_secs: f64,
 }
 
-/// What a run cost the machine.
+/// The resources that a run used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceUsage {
-    /// Processor seconds in the program.
+    /// Processor seconds in user mode.
     pub user_secs: f64,
-    /// Processor seconds in the kernel for it.
+    /// Processor seconds in the kernel.
     pub system_secs: f64,
-    /// Largest memory in use in bytes.
+    /// Peak resident memory, in bytes.
     pub peak_memory_bytes: u64,
-    /// Memory in use, added up over the time it was, in byte seconds: looked at ten times a second.
+    /// Resident memory integrated over time, in byte seconds, sampled ten times a second.
     pub memory_byte_secs: f64,
     /// Page faults without disk access.
     pub minor_faults: u64,
     /// Page faults that read the disk.
     pub major_faults: u64,
-    /// System calls that read or wrote, files and sockets (`syscr` and `syscw` of `/proc/self/io`): of
-    /// all calls a part, without opening, asking for attributes and the like.
+    /// System calls that read or write files and sockets (`syscr` and `syscw` of `/proc/self/io`);
+    /// opening files, reading attributes and the like are not included.
     pub io_calls: u64,
-    /// Bytes that had to come from the disk.
+    /// Bytes read from the disk.
     pub disk_read_bytes: u64,
-    /// Bytes that were sent to the disk.
+    /// Bytes written to the disk.
     pub disk_written_bytes: u64,
 }
 
-/// Less work than this, summed over threads, tells nothing of what held a backup back.
+/// With less measured time than this, summed over threads, no bottleneck is named.
 const MEASURED_SECS_MIN: f64 = 0.5;
 
-/// Ratios and rates, by the formulas of the seed (1 KB = 1,024 bytes there).
+/// Ratios and rates of a backup, in bytes per second and as fractions of 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratios {
     /// Bytes transferred per second of transfer time.
@@ -143,12 +143,12 @@ pub struct Ratios {
     pub compressed_by: f64,
     /// 1 - after / before deduplication.
     pub dedup_reduction: f64,
-    /// 1 - transferred / inspected. All of it when nothing had to be sent.
+    /// 1 - transferred / inspected; 1 if nothing had to be sent.
     pub total_reduction: f64,
 }
 
 impl BackupReport {
-    /// Ratios and rates of these counters.
+    /// The ratios and rates of these counters.
     pub fn ratios(&self) -> Ratios {
         let transferred = self.bytes_transferred as f64;
         Ratios {
@@ -160,7 +160,7 @@ impl BackupReport {
         }
     }
 
-    /// Whether the counts add up.
+    /// Whether the counters of objects add up to `objects_inspected`.
     pub fn adds_up(&self) -> bool {
         let parts = self.objects_backed_up
             + self.objects_updated
@@ -170,37 +170,42 @@ impl BackupReport {
         parts == self.objects_inspected
     }
 
-    /// One line: what held this backup back, and what would help; nothing when too little was measured
-    /// to say.
+    /// The bottleneck and how to remove it, in one line; `None` if too little was measured.
     pub fn bottleneck(&self) -> Option<String> {
         let stages = &self.stages;
         let candidates = [
             (
                 stages.walk_wait_secs,
                 "walking the source",
-                "more reader threads help on network file systems; a change journal would skip the walk",
+                "more reader threads (--threads) on network file systems",
             ),
             (
                 stages.read_secs,
                 "reading files",
-                "faster source disks, or --threads higher if the disks are idle",
+                "faster source disks, or a higher --threads if the disks are idle",
             ),
-            (stages.hash_secs, "cutting and hashing", "more processor cores"),
+            (stages.hash_secs, "chunking and hashing", "more processor cores"),
             (stages.compress_secs, "compressing", "more processor cores, or a lower --compression"),
             (stages.store_secs, "writing to the repository", "a faster repository disk"),
-            (stages.commit_secs, "making it durable", "a repository disk with faster syncs"),
+            (
+                stages.commit_secs,
+                "making the snapshot durable",
+                "a repository disk with faster syncs",
+            ),
             (
                 stages.reply_wait_secs,
-                "waiting for the server's answers",
-                "a server with less to do, or a shorter way to it",
+                "waiting for replies of the server",
+                "a less busy server, or a network with lower latency",
             ),
-            (stages.limit_wait_secs, "waiting for its own limits", "higher --limit-* values"),
+            (stages.limit_wait_secs, "waiting because of limits", "higher --limit-* values"),
         ];
         let total: f64 = candidates.iter().map(|(secs, ..)| secs).sum();
         let largest = candidates.iter().max_by(|a, b| a.0.total_cmp(&b.0));
         let (secs, what, advice) = largest.filter(|_| total >= MEASURED_SECS_MIN)?;
         let percent = 100.0 * secs / total;
-        Some(format!("{percent:.0} % of the work was {what} ({secs:.1} s); what helps: {advice}"))
+        Some(format!(
+            "{percent:.0} % of the time was spent {what} ({secs:.1} s); what helps: {advice}"
+        ))
     }
 }
 
@@ -218,19 +223,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_held_a_backup_back_is_said_when_it_was_measured() {
+    fn the_bottleneck_is_named_when_it_was_measured() {
         let stages =
             StageTimes { reply_wait_secs: 0.01, read_secs: 0.002, ..StageTimes::default() };
         assert_eq!(BackupReport { stages, ..BackupReport::default() }.bottleneck(), None);
         assert_eq!(BackupReport::default().bottleneck(), None);
         let stages = StageTimes { reply_wait_secs: 0.01, read_secs: 2.0, ..StageTimes::default() };
         let said = BackupReport { stages, ..BackupReport::default() }.bottleneck().unwrap();
-        assert!(said.contains("100 % of the work was reading files"), "{said}");
+        assert!(said.contains("100 % of the time was spent reading files"), "{said}");
     }
 
-    /// The figures of the first seed, in bytes.
+    /// The figures of a report of another product, in bytes.
     #[test]
-    fn the_seeds_report_is_computed_alike() {
+    fn a_known_report_is_computed_alike() {
         let gib = |value: f64| (value * 1024.0 * 1024.0 * 1024.0) as u64;
         let report = BackupReport {
             bytes_inspected: gib(438.16),

@@ -1,14 +1,14 @@
-//! Which snapshots stay: policies over the snapshots of each source, and forgetting the rest.
+//! Retention: which snapshots of each source are kept, and forgetting the others.
 //!
-//! Or of other groups, for who says so: backups whose paths change are many sources.
+//! Other groups are possible: backups whose paths change count as many sources.
 //!
-//! Pure but for [`UnlockedRepository::forget`]: what day a time falls on depends on the zone, so the
-//! calendar is the caller's. A policy that would leave nothing of a source is refused: that is
-//! never what somebody meant.
+//! Pure except for [`UnlockedRepository::forget`]: the day of a time depends on the time zone, so
+//! the caller passes the calendar. A policy that would keep nothing of a source is refused, because
+//! nobody means that.
 //!
-//! Partial snapshots push no complete one out: the rules are applied to the complete ones as if there
-//! were no others, and once more to all of them for the partial ones. The newest complete one stays
-//! in any case. What time a snapshot counts for, [`crate::effective_time`] says.
+//! Partial snapshots push no complete one out: the rules are applied to the complete ones as if
+//! there were no others, and again to all of them for the partial ones. The newest complete one is
+//! always kept. See [`crate::effective_time`] for the time that a snapshot counts for.
 
 mod groups;
 
@@ -21,10 +21,10 @@ use format::entry::Time;
 use repository::snapshots::SnapshotRef;
 use std::collections::BTreeMap;
 
-/// Names in one record that notes what was forgotten.
+/// Snapshots in one tombstone.
 const TOMBSTONE_NAMES_MAX: usize = 4096;
 
-/// A time by the calendar.
+/// A time in a calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CalendarTime {
     /// Year.
@@ -39,25 +39,25 @@ pub struct CalendarTime {
     pub week: (i32, u8),
 }
 
-/// Tells what a calendar on the wall shows.
+/// Converts a time to the local calendar.
 pub type Calendar<'a> = &'a dyn Fn(Time) -> CalendarTime;
 
-/// How many to keep of something.
+/// How many snapshots a rule keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// Not asked for.
+    /// The rule is not set.
     #[default]
     None,
-    /// The newest so many.
+    /// This many of the newest.
     Newest(u32),
     /// All.
     All,
 }
 
-/// What to keep. A snapshot stays when any of it says so.
+/// A retention policy. A snapshot is kept if any rule keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// The newest ones.
+    /// The newest snapshots.
     pub last: Keep,
     /// The newest of each hour that has one.
     pub hourly: Keep,
@@ -69,48 +69,49 @@ pub struct RetentionPolicy {
     pub monthly: Keep,
     /// The newest of each year.
     pub yearly: Keep,
-    /// What is at most this many seconds older than the newest of its source.
+    /// All that are at most this many seconds older than the newest of their source.
     pub within_secs: Option<u64>,
-    /// The newest of each hour, day, week, month and year, as far as they are at most so many seconds older than
-    /// the newest of their source.
+    /// The newest of each hour, day, week, month and year, within a time before the newest of their
+    /// source.
     pub within_secs_each: KeepWithin,
-    /// What has all tags of one of these lists.
+    /// All that have every tag of one of these lists.
     pub tags: Vec<Vec<String>>,
 }
 
-/// Seconds back from the newest snapshot of a source, for each span of the calendar.
+/// For each calendar period, how many seconds before the newest snapshot of a source the rule
+/// reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepWithin {
-    /// In which the newest of each hour stays.
+    /// For the newest of each hour.
     pub hourly: Option<u64>,
-    /// Of each day.
+    /// For the newest of each day.
     pub daily: Option<u64>,
-    /// Of each ISO week.
+    /// For the newest of each ISO week.
     pub weekly: Option<u64>,
-    /// Of each month.
+    /// For the newest of each month.
     pub monthly: Option<u64>,
-    /// Of each year.
+    /// For the newest of each year.
     pub yearly: Option<u64>,
 }
 
 impl RetentionPolicy {
-    /// Whether nothing was asked for: such a policy would keep nothing.
+    /// Whether no rule is set: such a policy would keep nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What becomes of a snapshot.
+/// Whether a snapshot is kept, and why.
 #[derive(Clone, Debug)]
 pub struct RetentionDecision<'a> {
     /// The snapshot.
     pub snapshot: &'a Snapshot,
-    /// Why it stays; it goes when there is no reason.
+    /// The reasons to keep it; without any it is forgotten.
     pub reasons: Vec<String>,
 }
 
 impl Group<'_> {
-    /// Whether the policy by itself would keep nothing of the group.
+    /// Whether the rules of the policy would keep nothing of the group.
     pub fn loses_all(&self) -> bool {
         let is_own = |why: &String| why != NEWEST_COMPLETE && !why.starts_with(SUSPECT);
         let is_dated = |decision: &RetentionDecision<'_>| decision.suspect_reason().is_none();
@@ -126,7 +127,7 @@ impl Group<'_> {
 }
 
 impl RetentionDecision<'_> {
-    /// Why its age is not known, if so.
+    /// Why the snapshot is suspect, if it is.
     pub fn suspect_reason(&self) -> Option<&str> {
         self.reasons.iter().find_map(|why| why.strip_prefix(SUSPECT))
     }
@@ -135,11 +136,11 @@ impl RetentionDecision<'_> {
 const SUSPECT: &str = "suspect: ";
 const NEWEST_COMPLETE: &str = "newest complete snapshot";
 
-/// A snapshot and the time that it counts for.
+/// A snapshot and its effective time.
 type Dated<'a> = (&'a Snapshot, Time);
 
-/// Applies `policy` to those of `snapshots` that `takes` wants, each source by itself. What is held
-/// back stays and pushes no other out; that is told by all snapshots of its source.
+/// Applies `policy` to the `snapshots` that `takes` selects, separately for each source. Suspect
+/// snapshots are kept and push no other out; they are recognized by all snapshots of their source.
 pub fn apply<'a>(
     policy: &RetentionPolicy,
     snapshots: &'a [Snapshot],
@@ -150,7 +151,8 @@ pub fn apply<'a>(
     apply_grouped(GroupBy::SOURCE, policy, snapshots, takes, calendar, now_secs)
 }
 
-/// The same, each group by itself. Which times are good is told by the source in any case: order is of sources.
+/// Like [`apply`], separately for each group. Suspect snapshots are always recognized by their
+/// source.
 pub fn apply_grouped<'a>(
     by: GroupBy,
     policy: &RetentionPolicy,
@@ -176,27 +178,27 @@ pub fn apply_grouped<'a>(
 /// The snapshots of a group.
 #[derive(Default)]
 struct Members<'a> {
-    /// Those whose time is known. Of each source the newest first.
+    /// Those with a known time, the newest of each source first.
     dated: Vec<Dated<'a>>,
-    /// The others, which stay.
+    /// Suspect ones, which are kept.
     suspects: Vec<RetentionDecision<'a>>,
 }
 
 impl<'a> Members<'a> {
-    /// What becomes of them, the newest first.
+    /// The decisions, the newest snapshot first.
     fn decide(
         mut self,
         policy: &RetentionPolicy,
         calendar: Calendar<'_>,
     ) -> Vec<RetentionDecision<'a>> {
-        // Stable: where times are equal the order of the source stays.
+        // Stable: equal times keep the order of the source.
         self.dated.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
         self.suspects.append(&mut decide(policy, &self.dated, calendar));
         self.suspects
     }
 }
 
-/// Puts those snapshots of one source that `takes` wants where they belong.
+/// Distributes the snapshots of one source that `takes` selects to their groups.
 fn distribute<'a>(
     mut snapshots: Vec<&'a Snapshot>,
     takes: &dyn Fn(&Snapshot) -> bool,
@@ -221,7 +223,7 @@ fn distribute<'a>(
     }
 }
 
-/// What becomes of snapshots whose time is known, the newest first: see the head of this file.
+/// Decides on snapshots with a known time, the newest first: see the head of this file.
 fn decide<'a>(
     policy: &RetentionPolicy,
     newest_first: &[Dated<'a>],
@@ -247,7 +249,7 @@ fn decide<'a>(
     decisions
 }
 
-/// Why each of these stays, if it does, as if there were no others.
+/// The reasons to keep each of these, as if there were no others.
 fn by_rules(
     policy: &RetentionPolicy,
     newest_first: &[Dated<'_>],
@@ -274,7 +276,7 @@ fn by_rules(
 fn within(policy: &RetentionPolicy, newest: Option<Time>, time: Time) -> Option<String> {
     let secs = i64::try_from(policy.within_secs?).unwrap_or(i64::MAX);
     let age = newest?.secs.saturating_sub(time.secs);
-    (age <= secs).then(|| "within the time".to_owned())
+    (age <= secs).then(|| "within the period".to_owned())
 }
 
 fn tagged(policy: &RetentionPolicy, snapshot: &Snapshot) -> Option<String> {
@@ -282,30 +284,30 @@ fn tagged(policy: &RetentionPolicy, snapshot: &Snapshot) -> Option<String> {
     policy.tags.iter().find(has_all).map(|tags| format!("tag {}", tags.join(",")))
 }
 
-/// A span of the calendar: of the snapshots in one, the newest stays.
+/// A rule for a calendar period: the newest snapshot in each is kept.
 struct Rule {
     name: &'static str,
     keep: Keep,
-    /// Only for what is at most so many seconds older than the newest.
+    /// Only for snapshots at most this many seconds older than the newest.
     within_secs: Option<u64>,
-    /// The number of a snapshot, and its time, to what is equal within a span.
+    /// Maps the number and time of a snapshot to its period.
     span: SpanOf,
     last: Option<Span>,
 }
 
-/// What is equal within a span of the calendar.
+/// Identifies a calendar period.
 type Span = (i64, i64, i64, i64);
 type SpanOf = fn(usize, CalendarTime) -> Span;
 
 impl Rule {
-    /// Whether it speaks of what is so many seconds older than the newest.
+    /// Whether it applies to a snapshot this many seconds older than the newest.
     fn reaches(&self, age: i64) -> bool {
         self.within_secs.is_none_or(|secs| age <= i64::try_from(secs).unwrap_or(i64::MAX))
     }
 
-    /// Why a snapshot stays. They come newest first, so the first of a span is its newest. The
-    /// oldest of all stays while the rule is not used up: the history shall reach back as far as
-    /// it can.
+    /// The reason to keep a snapshot. They come newest first, so the first of a period is its
+    /// newest. The oldest of all is kept while the rule is not used up, so that the history reaches
+    /// back as far as possible.
     fn reason(&mut self, at: usize, civil: CalendarTime, is_oldest: bool) -> Option<String> {
         let left = match &mut self.keep {
             Keep::None | Keep::Newest(0) => return None,
@@ -314,7 +316,7 @@ impl Rule {
         };
         let span = (self.span)(at, civil);
         let is_new = self.last != Some(span);
-        // A time that was named has its end: the history shall not reach beyond it.
+        // A rule with an end does not reach beyond it.
         if !is_new && (!is_oldest || self.within_secs.is_some()) {
             return None;
         }
@@ -348,16 +350,20 @@ fn rules(policy: &RetentionPolicy) -> [Rule; 11] {
         rule("weekly", policy.weekly, WEEKLY),
         rule("monthly", policy.monthly, MONTHLY),
         rule("yearly", policy.yearly, YEARLY),
-        within("hourly within the time:", each.hourly, HOURLY),
-        within("daily within the time:", each.daily, DAILY),
-        within("weekly within the time:", each.weekly, WEEKLY),
-        within("monthly within the time:", each.monthly, MONTHLY),
-        within("yearly within the time:", each.yearly, YEARLY),
+        within("hourly within the period:", each.hourly, HOURLY),
+        within("daily within the period:", each.daily, DAILY),
+        within("weekly within the period:", each.weekly, WEEKLY),
+        within("monthly within the period:", each.monthly, MONTHLY),
+        within("yearly within the period:", each.yearly, YEARLY),
     ]
 }
 
 impl UnlockedRepository {
-    /// Forgets snapshots: they are gone at once, what only they needed stays until `reclaim`. How many there were.
+    /// Forgets snapshots: they leave the list at once, and `reclaim` frees the data that only they
+    /// needed. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`Error::NeedsFullKey`] on a server, for all but full keys.
     pub fn forget(&self, names: &[SnapshotRef]) -> Result<u64> {
         match self.local() {
             _ if names.is_empty() => Ok(0),
@@ -377,7 +383,7 @@ impl UnlockedRepository {
         })
     }
 
-    /// The server asks for the signature of a full key: who has none need not ask.
+    /// A server requires the signature of a full key, so others need not try.
     fn forget_there(&self, names: &[SnapshotRef]) -> Result<u64> {
         if self.keys.certifier.is_none() {
             return Err(Error::NeedsFullKey);

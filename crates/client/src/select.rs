@@ -1,8 +1,8 @@
-//! Which snapshot the user means: `latest`, the beginning of an id, or a time; optionally of one
-//! node; optionally with a path in it.
+//! Finds the snapshot that a user names: `latest`, a prefix of an id, or a time; optionally of one
+//! node, and optionally with a path in it.
 //!
-//! Newest is what was made last, whatever clocks said. Of several sources, the newest snapshot of each
-//! is looked at, the newest first: the first one that has the path is meant.
+//! The newest is the one created last, whatever the clocks said. With several sources, the newest
+//! snapshot of each is tried, the newest first, and the first one that contains the path is used.
 
 use crate::browse;
 use crate::effective_time;
@@ -16,48 +16,48 @@ use ids::ObjectId;
 use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use rustc_hash::FxHashSet;
 
-/// Longest id in hexadecimal digits.
+/// The length of an id in hexadecimal digits.
 const ID_DIGITS_MAX: usize = 2 * ids::SnapshotId::LEN;
 
-/// A way to name a snapshot.
+/// How a snapshot is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectBy {
-    /// The newest, or that which came so many before it of the same source.
+    /// The newest, or the one this many before it of the same source.
     Latest(u32),
-    /// The one whose id begins so.
+    /// By a prefix of its id.
     IdPrefix(String),
-    /// The newest at or before this time.
+    /// The newest one at or before this time.
     AtOrBefore(Time),
 }
 
-/// What names a snapshot.
+/// Names a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSelector {
-    /// Which one.
+    /// How it is named.
     pub by: SelectBy,
-    /// Only of this node.
+    /// Only snapshots of this node.
     pub node: Option<String>,
 }
 
-/// What a snapshot is looked for by, besides its name.
+/// Further conditions on a snapshot.
 #[derive(Clone, Copy)]
 pub struct SnapshotFilter<'a> {
-    /// Whether it may be meant.
+    /// Whether a snapshot may be chosen.
     pub snapshot: &'a dyn Fn(&Snapshot) -> bool,
-    /// What is looked for in it; empty when that is all of it.
+    /// The path that it should contain; empty for any.
     pub path: &'a [u8],
 }
 
 impl SnapshotFilter<'_> {
-    /// Any.
+    /// No conditions.
     pub const ANY: SnapshotFilter<'static> = SnapshotFilter { snapshot: &|_| true, path: b"" };
 }
 
-/// Reads a time as users write it. What a local time is, only the caller knows.
+/// Parses a time as users write it; the caller knows the local time zone.
 pub type TimeParser<'a> = &'a dyn Fn(&str) -> Option<Time>;
 
 impl SnapshotSelector {
-    /// Reads `latest`, `latest~1`, an id or a time, each with or without `@node`.
+    /// Parses `latest`, `latest~1`, an id or a time, each with or without `@node`.
     pub fn parse(text: &str, time: TimeParser<'_>) -> Option<Self> {
         let (name, node) = match text.split_once('@') {
             Some((_, node)) if node.is_empty() || node.contains([':', '/']) => return None,
@@ -75,8 +75,8 @@ impl SnapshotSelector {
         Some(Self { by, node })
     }
 
-    /// Reads `SNAP` or `SNAP:PATH`. Times have colons too: the longest beginning that names a
-    /// snapshot does.
+    /// Parses `SNAP` or `SNAP:PATH`. Times contain colons, too, so the longest prefix that names a
+    /// snapshot is used.
     pub fn parse_with_path(text: &[u8], time: TimeParser<'_>) -> Option<(Self, Vec<u8>)> {
         let colons = text.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
         let ends = colons.chain([text.len()]);
@@ -92,14 +92,17 @@ fn is_id(text: &str) -> bool {
     (1..=ID_DIGITS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A path as snapshots have it: no slash in front or at the end, no empty names, no `.`.
+/// Normalizes a path as snapshots store it: no leading or trailing slash, no empty names, no `.`.
 pub fn clean_path(path: &[u8]) -> Vec<u8> {
     let names = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
     names.collect::<Vec<_>>().join(&b'/')
 }
 
-/// The snapshot that `selector` names and `filter`. What is damaged or not trusted and might have been
-/// meant is told to `note`.
+/// Finds the snapshot that `selector` names and `filter` accepts. `note` is called for snapshots
+/// that are damaged or untrusted and might have been meant.
+///
+/// # Errors
+/// [`Error::SnapshotNotFound`], [`Error::Ambiguous`]; [`Error::WriteOnly`] for write-only keys.
 pub fn find(
     repository: &UnlockedRepository,
     selector: &SnapshotSelector,
@@ -126,8 +129,11 @@ pub fn find(
     }
 }
 
-/// The name of the snapshot whose id `selector` gives, whether or not it can be read; `None` when it
-/// names a snapshot in another way, or only of a node.
+/// Resolves a selector that is a prefix of an id, whether or not the snapshot can be read; `None`
+/// for other selectors, and for those with a node.
+///
+/// # Errors
+/// [`Error::SnapshotNotFound`], [`Error::Ambiguous`].
 pub fn resolve_id(
     repository: &UnlockedRepository,
     selector: &SnapshotSelector,
@@ -148,7 +154,7 @@ fn find_by_id(repository: &UnlockedRepository, prefix: &str) -> Result<SnapshotR
     Ok(first)
 }
 
-/// A snapshot as the clear tells it.
+/// The unencrypted part of a snapshot.
 type Candidate = (SnapshotRef, Head, ReceiptStatus);
 
 /// A search for the newest one.
@@ -158,7 +164,7 @@ struct Search<'a> {
     selector: &'a SnapshotSelector,
     filter: SnapshotFilter<'a>,
     note: &'a mut dyn FnMut(&str),
-    /// The newest one that may be meant: it need not be fetched again.
+    /// The newest candidate, kept so that it need not be fetched again.
     kept: Option<StoredSnapshot>,
 }
 
@@ -186,7 +192,7 @@ impl Search<'_> {
         Ok(all)
     }
 
-    /// Keeps it when it is newer than what is kept, and old enough.
+    /// Keeps a candidate if it is newer than the one kept, and old enough.
     fn keep(&mut self, new: StoredSnapshot) {
         let is_newer = |old: &StoredSnapshot| {
             effective_time::creation_order(&old.head) < effective_time::creation_order(&new.head)
@@ -200,7 +206,7 @@ impl Search<'_> {
         }
     }
 
-    /// Leaves those at or before `time`. One whose time is not known may be of any.
+    /// Retains the candidates at or before `time`. Suspect ones are removed: their time is unknown.
     fn keep_at_or_before(&mut self, time: Time, candidates: &mut Vec<Candidate>) {
         let heads: Vec<_> =
             candidates.iter().map(|(_, head, word)| (*head, word.clone())).collect();
@@ -212,8 +218,8 @@ impl Search<'_> {
         });
     }
 
-    /// The newest of `candidates` that has the path, or that which came `back` before it of the same
-    /// source. When none has the path, the newest: who asked is told what it lacks.
+    /// The newest of `candidates` that contains the path, or the one `back` before it of the same
+    /// source. If none contains the path, the newest: the caller then reports the missing path.
     fn newest(&mut self, candidates: &[Candidate], back: u32) -> Result<Snapshot> {
         let (mut passed, mut first) = (FxHashSet::default(), None);
         for (at, (name, head, _)) in candidates.iter().enumerate() {
@@ -233,7 +239,7 @@ impl Search<'_> {
         }
     }
 
-    /// What came `back` before `snapshot`, of the `older` ones.
+    /// The snapshot `back` before `snapshot`, among the `older` ones.
     fn before(&mut self, snapshot: Snapshot, older: &[Candidate], back: u32) -> Result<Snapshot> {
         let (source, mut found, mut left): (ObjectId, _, _) =
             (snapshot.head.source, snapshot, back);
@@ -248,7 +254,7 @@ impl Search<'_> {
         if left == 0 { Ok(found) } else { Err(missing(self.selector)) }
     }
 
-    /// The snapshot, if it can be read, counts, and may be meant.
+    /// Reads a snapshot, if it is readable, trusted and accepted.
     fn read(&mut self, name: SnapshotRef) -> Result<Option<Snapshot>> {
         let read = match self.kept.take_if(|kept| kept.name == name) {
             Some(kept) => self.reader.open(kept),
@@ -275,20 +281,20 @@ impl Search<'_> {
             Ok(_) => Ok(true),
             Err(Error::PathNotFound(_)) => Ok(false),
             Err(error) if error.is_unreachable() => Err(error),
-            // Damaged pages are told by who reads them.
+            // Whoever reads damaged pages reports them.
             Err(_) => Ok(true),
         }
     }
 }
 
-/// Damage of one snapshot costs no other. What would fail for all of them ends the search.
+/// Skips a damaged snapshot. An error that would occur with all of them ends the search.
 fn pass_over(name: SnapshotRef, error: Error, note: &mut dyn FnMut(&str)) -> Result<()> {
     if matches!(error, Error::Repository(repository::Error::Storage(_)) | Error::WriteOnly) {
         return Err(error);
     }
     match error {
-        Error::Untrusted { .. } => note(&format!("{error}; it is passed over")),
-        _ => note(&format!("snapshot {} cannot be read and is passed over: {error}", name.id)),
+        Error::Untrusted { .. } => note(&format!("{error}; it is skipped")),
+        _ => note(&format!("snapshot {} cannot be read and is skipped: {error}", name.id)),
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Who may sign: the keys that the repository vouches for. All heads of manifests are checked here.
+//! The keys whose signatures count. Every head of a manifest is checked here.
 
 use crate::manifest::{MANIFEST_CONTEXT, signed_message};
 use crate::{Result, UnlockedRepository};
@@ -8,16 +8,16 @@ use ids::KeyId;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-/// A key that signs, or did.
+/// A key that signs snapshots, or did until it was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
-    /// Verifies what it signed.
+    /// Verifies its signatures.
     pub verify_key: VerifyKey,
-    /// Label of its slot.
+    /// The label of its slot.
     pub label: String,
-    /// Whether the label is the only node for which it may sign.
+    /// Whether it may sign only for the node that the label names.
     pub is_bound: bool,
-    /// The last number of a snapshot that it may have signed; `None` while it is in use.
+    /// The highest snapshot number that it may have signed; `None` while it is in use.
     pub valid_up_to: Option<u64>,
 }
 
@@ -34,7 +34,8 @@ impl Signer {
 }
 
 impl UnlockedRepository {
-    /// The key `id`, as far as the repository vouches for it; `None` is a stranger.
+    /// The key `id`, if it is in the key list; `None` for an unknown key, whose signatures do not
+    /// count.
     pub fn signer(&self, id: KeyId) -> Result<Option<Signer>> {
         let signer = |known: crypto::KeyEntry| Signer {
             verify_key: known.verify_key,
@@ -46,11 +47,11 @@ impl UnlockedRepository {
     }
 }
 
-/// A head and who signed it, or why nobody did.
+/// A head and its signer, or why the signature does not count.
 pub(crate) type VerifiedHead = std::result::Result<(Head, Signer), String>;
 
-/// Signers that were looked for. Each is looked for under its name and once: a list of them may be
-/// of the past, and what a new key signed would look forged.
+/// Signers that were looked up, each once and by its id: a stale key list would make the signatures
+/// of a new key look forged.
 pub(crate) struct SignerCache<'a> {
     pub(crate) repository: &'a UnlockedRepository,
     known: Mutex<FxHashMap<KeyId, Option<Signer>>>,
@@ -75,10 +76,10 @@ impl<'a> SignerCache<'a> {
     /// The head in `clear` and who signed it, or why nobody did.
     pub(crate) fn verify_head(&self, clear: &[u8]) -> Result<VerifiedHead> {
         let Ok((head, signature)) = Head::decode(clear) else {
-            return Ok(Err("its head makes no sense".into()));
+            return Ok(Err("its head is invalid".into()));
         };
         let Some(signer) = self.find(head.writer)? else {
-            let why = format!("no key of this repository has signed it (key {})", head.writer);
+            let why = format!("no key of this repository signed it (key {})", head.writer);
             return Ok(Err(why));
         };
         let message = signed_message(self.repository, MANIFEST_CONTEXT, manifest::unsigned(clear));
@@ -86,7 +87,10 @@ impl<'a> SignerCache<'a> {
             return Ok(Err(format!("its signature is not that of key {}", head.writer)));
         }
         if !signer.may_sign_number(head.sequence) {
-            return Ok(Err(format!("key {} was removed before it was made", head.writer)));
+            return Ok(Err(format!(
+                "key {} was removed before the snapshot was created",
+                head.writer
+            )));
         }
         Ok(Ok((head, signer)))
     }

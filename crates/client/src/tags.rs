@@ -1,7 +1,8 @@
-//! Changing the labels of snapshots.
+//! Changing the tags of snapshots.
 //!
-//! Manifests are signed and never change: a snapshot with other tags is a new record of the same
-//! tree and time, after which the old one is forgotten. Killed in between, both are there.
+//! Manifests are signed and never change: a snapshot with other tags is a new manifest of the same
+//! tree and time, and then the original is forgotten. If the process is killed in between, both
+//! exist.
 
 use crate::manifest::{self, NewManifest, Snapshot};
 use crate::{Error, Result, UnlockedRepository};
@@ -9,17 +10,17 @@ use format::inner::Sums;
 use repository::snapshots::SnapshotRef;
 use tree::Root;
 
-/// What to change.
+/// A change of tags.
 #[derive(Clone, Debug, Default)]
 pub struct TagChange {
-    /// Tags that it shall have.
+    /// Tags to add.
     pub add: Vec<String>,
-    /// Tags that it shall not have.
+    /// Tags to remove.
     pub remove: Vec<String>,
 }
 
 impl TagChange {
-    /// The tags after the change, without repetitions.
+    /// The tags after the change, without duplicates.
     fn of(&self, tags: &[String]) -> Vec<String> {
         let mut new: Vec<String> = Vec::new();
         for tag in tags.iter().filter(|tag| !self.remove.contains(tag)).chain(&self.add) {
@@ -31,7 +32,10 @@ impl TagChange {
     }
 }
 
-/// Gives `snapshot` other tags: its new name, or `None` when nothing changes.
+/// Changes the tags of `snapshot`; returns its new name, or `None` if nothing changes.
+///
+/// # Errors
+/// [`Error::Usage`] for a key that is bound to another node.
 pub fn change(
     repository: &UnlockedRepository,
     snapshot: &Snapshot,
@@ -44,9 +48,9 @@ pub fn change(
     }
     let own = &repository.slot;
     if own.bound && own.label != body.node {
-        // What it signed would not be trusted, and the original would be gone.
+        // The new manifest would be untrusted, and the original forgotten.
         let what = format!(
-            "this key is of the node '{}', and cannot change the tags of snapshots of '{}'",
+            "this key is bound to the node '{}' and cannot change the tags of snapshots of '{}'",
             own.label, body.node
         );
         return Err(Error::Usage(what));
@@ -65,7 +69,7 @@ fn publish(
     let head = &snapshot.head;
     let previous = manifest::newest_of(repository, &head.source, &body.node, &mut |_| ())?;
     let sealer = repository.sealer()?;
-    // It fails when the snapshot is gone: who forgot it meanwhile meant it.
+    // Fails if the snapshot was forgotten meanwhile: that was intended.
     let session =
         repository.local()?.begin(&lease, Some(snapshot.name), sealer.session_record())?;
     let new = NewManifest {

@@ -1,5 +1,4 @@
-//! Caps that keep a backup from being felt: bytes a second read and written, and a share of the
-//! processors.
+//! Resource limits of a backup: bytes per second read and written, and a share of the processors.
 
 use crate::Result;
 use crate::progress::Progress;
@@ -8,21 +7,21 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a run may use at most; 0: no limit.
+/// The resource limits of a run; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceLimits {
-    /// Bytes a second that are read from the source.
+    /// Bytes per second read from the source.
     pub read_bytes_per_sec: u64,
-    /// Bytes a second that are written to the repository.
+    /// Bytes per second written to the repository.
     pub write_bytes_per_sec: u64,
-    /// Share of all processors of the machine that the process may use, in per cent.
+    /// The share of all processors of the machine that the process may use, in percent.
     pub cpu_percent: u32,
 }
 
-/// Longest sleep before somebody looks whether the run was cancelled.
+/// The longest sleep between two checks for a cancellation.
 const NAP: Duration = Duration::from_millis(100);
 
-/// The caps of a run, shared by its threads.
+/// Enforces the limits of a run; shared by its threads.
 pub(crate) struct Throttle<'a> {
     progress: &'a Progress,
     read: Rate,
@@ -39,13 +38,13 @@ impl<'a> Throttle<'a> {
         Self { progress, read, write, cpu, written }
     }
 
-    /// Before or after so many bytes of the source are read. Returns the seconds waited.
+    /// Waits because `bytes` of the source are read. Returns the seconds waited.
     pub(crate) fn read(&self, bytes: u64) -> Result<f64> {
         self.wait(self.read.due(bytes).max(self.cpu.due()))
     }
 
-    /// After some were written to the repository, `total` bytes in this run by all threads. Returns
-    /// the seconds waited.
+    /// Waits after a write to the repository; `total` is what all threads wrote in this run.
+    /// Returns the seconds waited.
     pub(crate) fn wrote(&self, total: u64) -> Result<f64> {
         let bytes = total.saturating_sub(self.written.fetch_max(total, Ordering::Relaxed));
         self.wait(self.write.due(bytes).max(self.cpu.due()))
@@ -62,10 +61,10 @@ impl<'a> Throttle<'a> {
     }
 }
 
-/// Bytes a second.
+/// A limit in bytes per second.
 struct Rate {
     bytes_per_sec: u64,
-    /// When everything that was let through is paid for.
+    /// When the bytes let through so far are within the rate.
     paid: Mutex<Instant>,
 }
 
@@ -74,7 +73,7 @@ impl Rate {
         Self { bytes_per_sec, paid: Mutex::new(Instant::now()) }
     }
 
-    /// How long to wait for `bytes` more; who asks later waits longer.
+    /// How long to wait for `bytes` more; later callers wait longer.
     fn due(&self, bytes: u64) -> Duration {
         if self.bytes_per_sec == 0 || bytes == 0 {
             return Duration::ZERO;
@@ -82,7 +81,7 @@ impl Rate {
         let cost = Duration::from_secs_f64(bytes as f64 / self.bytes_per_sec as f64);
         let mut paid = self.paid.lock();
         let now = Instant::now();
-        // Time in which nothing passed is not saved up: a cap is a cap.
+        // Idle time is not saved up: there are no bursts above the rate.
         *paid = (*paid).max(now) + cost;
         paid.saturating_duration_since(now)
     }
@@ -90,7 +89,7 @@ impl Rate {
 
 /// Processor time of the process, all threads together.
 struct CpuShare {
-    /// Processors that it may fill; 0: all.
+    /// The number of processors to use; 0 for all.
     processors: f64,
     begun: Instant,
     used: Duration,
@@ -103,7 +102,7 @@ impl CpuShare {
         Self { processors, begun: Instant::now(), used: cpu_time() }
     }
 
-    /// How long nobody may work until the share is kept.
+    /// How long to sleep to stay within the share.
     fn due(&self) -> Duration {
         if self.processors == 0.0 {
             return Duration::ZERO;

@@ -1,11 +1,11 @@
-//! What backups did over time, and what the repository holds.
+//! Totals of what a repository holds.
 
 use crate::{Result, UnlockedRepository};
 use ids::ContainerNo;
 use repository::container;
 use serde::Serialize;
 
-/// What a repository holds.
+/// The totals of a repository.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RepositoryTotals {
     /// Snapshots.
@@ -18,11 +18,14 @@ pub struct RepositoryTotals {
     pub objects: u64,
     /// Keys that open it.
     pub keys: u64,
-    /// Bytes that the disk can still take.
+    /// Free bytes of the disk.
     pub free_bytes: u64,
 }
 
-/// What the repository holds now.
+/// Counts what the repository holds now.
+///
+/// # Errors
+/// When the repository is on a server, or its storage cannot be read.
 pub fn repository_totals(repository: &UnlockedRepository) -> Result<RepositoryTotals> {
     let local = &repository.local()?;
     let storage = &**local.storage();

@@ -1,4 +1,4 @@
-//! A repository with keys: what every command opens.
+//! A repository and the keys that open it: what every command works on.
 
 use crate::blocks::BlockCache;
 use crate::environment::Environment;
@@ -18,34 +18,34 @@ use repository::store::{Store, WriteLease};
 use seal::Opener;
 use std::sync::Arc;
 
-/// An open repository and what its key allows.
+/// An open repository, and the keys that one key slot gave.
 pub struct UnlockedRepository {
-    /// Where what it holds lies: here, or behind a server.
+    /// The repository, local or on a server.
     pub store: Arc<dyn Store>,
-    /// The engine, when it lies here.
+    /// The engine, if the repository is local.
     local: Option<Arc<Repository>>,
-    /// The keys.
+    /// The keys of the slot.
     pub keys: KeyRing,
     /// The slot that was opened.
     pub slot: SlotInfo,
-    /// Where random bytes and times come from.
+    /// The source of random bytes and times.
     pub(crate) environment: Environment,
-    /// Opened records, for who may read.
+    /// Opened records; `None` for write-only keys.
     pub(crate) blocks: Option<BlockCache>,
-    /// Which keys there are, and the key epoch.
+    /// The keys of the repository, and the key epoch.
     pub(crate) key_list_reader: Arc<KeyListReader>,
 }
 
-/// What `init` may choose.
+/// The settings of a new repository.
 #[derive(Clone, Copy, Debug)]
 pub struct InitOptions {
-    /// What sizes of chunks may tell.
+    /// Whether the sizes of chunks may reveal known files.
     pub privacy: Privacy,
-    /// Smallest, average and largest chunk in bytes.
+    /// The smallest, average and largest chunk, in bytes.
     pub chunks: chunker::Params,
-    /// Cost of the password.
+    /// The cost of deriving a key from the password.
     pub kdf: KdfParams,
-    /// Parity of every container in per cent; 0 for none.
+    /// Parity of each container, in percent; 0 for none.
     pub parity_percent: u32,
 }
 
@@ -61,7 +61,10 @@ impl Default for InitOptions {
 }
 
 impl UnlockedRepository {
-    /// Makes a repository that `secret` opens.
+    /// Creates a repository that `secret` opens.
+    ///
+    /// # Errors
+    /// When `storage` already holds a repository, or cannot be written.
     pub fn init(
         storage: Arc<dyn Storage>,
         secret: SlotSecret<'_>,
@@ -70,7 +73,7 @@ impl UnlockedRepository {
         Self::init_with_environment(storage, secret, options, Environment::default())
     }
 
-    /// The same with other surroundings than those of the system.
+    /// Like [`Self::init`], with the given environment.
     pub fn init_with_environment(
         storage: Arc<dyn Storage>,
         secret: SlotSecret<'_>,
@@ -87,37 +90,43 @@ impl UnlockedRepository {
         Ok(Self::assemble(repository, slot, keys).with_environment(environment))
     }
 
-    /// This with other surroundings than those of the system.
+    /// Replaces the environment of the system.
     pub fn with_environment(self, environment: Environment) -> Self {
         Self { environment, ..self }
     }
 
-    /// This with room for so many bytes of opened records. What does not fit is read again, as it is
-    /// where a tree has more pages than there is room.
+    /// Sets how many bytes of opened records are kept in memory. Records beyond that are read
+    /// again.
     pub fn with_cache_bytes(self, bytes_max: usize) -> Self {
         Self { blocks: self.blocks.map(|blocks| blocks.with_cache_bytes(bytes_max)), ..self }
     }
 
-    /// Opens the repository in `storage` with `secret`.
+    /// Opens the repository in `storage`.
+    ///
+    /// # Errors
+    /// [`Error::WrongKey`] when `secret` opens no key slot.
     pub fn open(storage: Arc<dyn Storage>, secret: SlotSecret<'_>) -> Result<Self> {
         Self::open_local(Repository::open(storage)?, secret)
     }
 
-    /// An open repository with what `secret` opens.
+    /// Unlocks a local repository that is open.
     pub(crate) fn open_local(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
         let slots = repository::keys::key_slots(&**repository.storage())?;
         let (slot, keys) = Self::unlock(repository.config(), slots, secret)?;
         Ok(Self::assemble(repository, slot, keys))
     }
 
-    /// What `secret` opens of a repository that lies elsewhere.
+    /// Unlocks a repository that a server holds.
+    ///
+    /// # Errors
+    /// [`Error::WrongKey`] when `secret` opens no key slot.
     pub fn open_store(store: Arc<dyn Store>, secret: SlotSecret<'_>) -> Result<Self> {
         let (slot, keys) = Self::unlock(store.config(), store.key_slots()?, secret)?;
         Ok(Self::with_store(store, None, slot, keys))
     }
 
-    /// Opens the slot that `secret` fits, of several the one that may most, and believes the settings
-    /// when they are those of its root. A damaged slot does not keep another from opening.
+    /// Opens the slot that fits `secret` (of several, the one with the most rights), and verifies
+    /// the settings with its root key. A damaged slot does not prevent another one from opening.
     pub(crate) fn unlock(
         config: &Config,
         mut slots: Vec<(KeyId, Vec<u8>)>,
@@ -157,12 +166,15 @@ impl UnlockedRepository {
         Self { store, local, keys, slot, environment, blocks, key_list_reader }
     }
 
-    /// The engine, for what can only be done where the repository lies.
+    /// The engine, for operations that need a local repository.
+    ///
+    /// # Errors
+    /// When the repository is on a server.
     pub fn local(&self) -> Result<&Arc<Repository>> {
         Ok(self.local.as_ref().ok_or(repository::Error::LocalOnly)?)
     }
 
-    /// Opened records; an error for write-only keys.
+    /// The cache of opened records; an error for write-only keys.
     pub(crate) fn blocks(&self) -> Result<&BlockCache> {
         self.blocks.as_ref().ok_or(Error::WriteOnly)
     }
@@ -172,18 +184,22 @@ impl UnlockedRepository {
         self.environment.now_secs()
     }
 
-    /// The keys that read; an error for write-only keys.
+    /// The keys for reading.
+    ///
+    /// # Errors
+    /// [`Error::WriteOnly`] for write-only keys.
     pub fn reader_keys(&self) -> Result<&ReaderKeys> {
         self.keys.reader.as_ref().ok_or(Error::WriteOnly)
     }
 
-    /// The right to write, for `purpose`.
+    /// Takes the write lease; `purpose` is shown to others who wait for it.
     pub fn lease(&self, purpose: &str) -> Result<Arc<Lease>> {
         Ok(self.local()?.lease(&holder(purpose))?)
     }
 
-    /// Does `work` with the right to write, wherever the repository lies. Who loses that right while it works meets all kinds of
-    /// errors, since another process changes everything under it; only the loss is worth telling.
+    /// Does `work` under a write lease, on a local repository or on a server. If the lease is lost,
+    /// `work` can fail in many ways, because another process changes the repository; only the loss
+    /// is reported.
     pub(crate) fn with_write_lease<T>(
         &self,
         purpose: &str,
@@ -195,7 +211,7 @@ impl UnlockedRepository {
         Ok(done)
     }
 
-    /// The same for work that gives space back: on a full disk it has the room that is kept for it.
+    /// Does `work`, which frees space, under a write lease; on a full disk it may use the reserve.
     pub(crate) fn with_reclaim_lease<T>(
         &self,
         purpose: &str,
@@ -213,7 +229,10 @@ impl UnlockedRepository {
         done.map_err(|error| lease_lost_or(lease.verify(), error))
     }
 
-    /// How files are cut in this repository.
+    /// The chunker of this repository.
+    ///
+    /// # Errors
+    /// When the chunk sizes in the config are invalid.
     pub fn chunker(&self) -> Result<chunker::Chunker> {
         let config = self.store.config();
         let [min, average, max] = config.chunk_bytes;
@@ -229,13 +248,13 @@ impl UnlockedRepository {
         Ok(chunker::Chunker::new(privacy, &self.keys.writer.chunker.0, params))
     }
 
-    /// Decides where pages end; belongs to the domain.
+    /// The key that decides where pages end; one for each dedup domain.
     pub(crate) fn cut_key(&self) -> u64 {
         let id = self.keys.writer.ids.page_id(0, &[], b"icecore page cut key");
         id.0.iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte))
     }
 
-    /// A session's sealer with fresh keys; an error when what it makes could not be signed.
+    /// A sealer with fresh session keys; an error for keys that may not write.
     pub(crate) fn sealer(&self) -> Result<seal::Sealer> {
         let recipient = self.recipient()?;
         let mut random = [0; 80];
@@ -244,28 +263,28 @@ impl UnlockedRepository {
         Ok(seal::Sealer::with_recipient(&recipient, writer, random, cipher))
     }
 
-    /// The key slots, those that are certified.
+    /// The key slots with a valid certificate.
     pub fn slots(&self) -> Result<Vec<(KeyId, SlotInfo)>> {
         let slots = self.store.key_slots()?.into_iter();
         let good = slots.filter_map(|(id, slot)| Some((id, self.certified(id, &slot)?)));
         Ok(good.collect())
     }
 
-    /// A damaged slot is as good as none; `check` tells of it.
+    /// Damaged slots are left out; `check` reports them.
     fn certified(&self, id: KeyId, slot: &[u8]) -> Option<SlotInfo> {
         let info = crypto::verify_slot_certificate(slot, &self.slot.root).ok()?;
-        // Under the name of another it would vouch for what that one signed, and fail.
+        // Under another id it would be used to verify what that key signed, and fail.
         (info.id == id).then_some(info)
     }
 }
 
-/// The secrets of a new repository.
+/// Generates the secrets of a new repository.
 pub fn new_material(environment: &Environment, options: InitOptions) -> Result<KeyMaterial> {
     let material = environment.with_random(|random| KeyMaterial::generate(random))?;
     Ok(material.with_privacy(options.privacy))
 }
 
-/// A key slot for `secret`, and what it says about itself.
+/// Creates a key slot for `secret`; returns its public part and its bytes.
 pub fn new_slot(
     material: &KeyMaterial,
     new: &NewSlot<'_>,
@@ -278,7 +297,7 @@ pub fn new_slot(
     Ok((crypto::slot_info(&slot)?, slot))
 }
 
-/// When it is a slot's turn to be tried: by what it may, so that ids, which are random, decide nothing.
+/// Slots are tried by their rights, the most powerful first: ids are random and decide nothing.
 fn role_rank(slot: &[u8]) -> u8 {
     match crypto::slot_info(slot).map(|info| info.role) {
         Ok(Role::Full) => 0,
@@ -289,7 +308,7 @@ fn role_rank(slot: &[u8]) -> u8 {
     }
 }
 
-/// The keys of a new repository: its first slots, and the list of them.
+/// The key files of a new repository: its first slots, and the signed key list.
 pub fn new_keys(
     material: &KeyMaterial,
     slots: Vec<(SlotInfo, Vec<u8>)>,
@@ -302,7 +321,7 @@ pub fn new_keys(
     Ok(Keys { slots, key_list })
 }
 
-/// The settings of a new repository.
+/// The signed settings of a new repository.
 pub fn new_config(material: &KeyMaterial, options: InitOptions, now_secs: i64) -> Config {
     let (root_key, privacy) = (*material.root_verify_key().as_bytes(), options.privacy as u8);
     let chunk_bytes = [options.chunks.min, options.chunks.average, options.chunks.max];
@@ -310,21 +329,21 @@ pub fn new_config(material: &KeyMaterial, options: InitOptions, now_secs: i64) -
     config.with_parity(options.parity_percent).signed(|settings| material.sign_config(settings))
 }
 
-/// Settings count when the root key of the slot that was opened signed them: chunk sizes and parity
-/// are not the storage's to choose. Privacy stands in both, and must be the same.
+/// Settings are valid if the root key of the opened slot signed them: the storage must not choose
+/// chunk sizes and parity. Privacy is stored in both places and must be equal.
 fn check_config(config: &Config, slot: &SlotInfo) -> Result<()> {
     let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature);
     let is_good = signed.is_ok() && config.privacy == slot.privacy as u8;
     if is_good { Ok(()) } else { Err(Error::ForgedConfig) }
 }
 
-/// Who takes a lease, for people.
+/// The holder of a lease, as people see it.
 fn holder(purpose: &str) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{purpose} on {host}, process {}", std::process::id())
 }
 
-/// What to tell of `error`: that the lease was lost, when it was.
+/// The loss of the lease, if it was lost; else `error`.
 fn lease_lost_or(verified: repository::Result<()>, error: Error) -> Error {
     match verified {
         Err(lost @ repository::Error::LeaseLost { .. }) => lost.into(),

@@ -1,5 +1,5 @@
-//! Extended attributes that lie in chunks: fetched by who needs them, when it needs them, so that
-//! those of many objects are never in memory at once.
+//! Extended attributes in chunks: fetched on demand, so that those of many objects are never in
+//! memory at once.
 
 use crate::blocks::{BlockCache, Scratch};
 use crate::{Error, Result};
@@ -8,7 +8,7 @@ use format::entry::{Attributes, Entry, Segment, Xattr};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// `entry` with its extended attributes, wherever they lie.
+/// `entry` with its extended attributes, fetched if they are in chunks.
 pub(crate) fn whole<'e>(
     entry: &'e Entry,
     blocks: &BlockCache,
@@ -23,7 +23,7 @@ pub(crate) fn whole<'e>(
     Ok(Cow::Owned(Entry { attributes, ..entry.clone() }))
 }
 
-/// A decoder has seen to it that the runs are chunks, and not too many.
+/// The decoder has verified that the runs are chunks, and their number.
 fn read(runs: &[Segment], blocks: &BlockCache, ids: &IdKey) -> Result<Vec<Xattr>> {
     let (mut bytes, mut scratch) = (Vec::new(), Scratch::new()?);
     for run in runs {

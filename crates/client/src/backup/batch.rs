@@ -1,5 +1,5 @@
-//! Batches: neighbours of the walk that travel together, so that they lie together at rest and
-//! hand-overs between threads are few.
+//! Batches: neighboring objects of the walk that are processed together, so that they are stored
+//! together and threads exchange few messages.
 
 use capture::walk::{Directory, Row};
 use format::entry::Entry;
@@ -7,49 +7,49 @@ use format::inner::Child;
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// Objects of a batch at most.
+/// The most objects in a batch.
 const ITEMS_MAX: usize = 1024;
-/// Objects of a batch that have to be read, at most.
+/// The most objects to read in a batch.
 const JOBS_MAX: usize = 64;
-/// Bytes of a batch that have to be read: about the plaintext of one record.
+/// The most bytes to read in a batch: about the plaintext of one record.
 const JOB_BYTES_MAX: u64 = 1 << 20;
 
-/// An object that has to be read.
+/// An object to read.
 pub(super) struct Job {
-    /// What is known of it; its content is what the worker adds.
+    /// What is known; the worker adds the content.
     pub(super) entry: Entry,
     pub(super) directory: Arc<Directory>,
     pub(super) name: CString,
     pub(super) row: Row,
-    /// What it was in the snapshot before.
+    /// Its entry in the previous snapshot.
     pub(super) previous: Option<Entry>,
 }
 
 /// An object that was read.
 pub(super) struct Read {
     pub(super) entry: Entry,
-    /// What differs from the snapshot before.
+    /// What changed since the previous snapshot.
     pub(super) change: EntryChange,
 }
 
-/// What reading an object brought.
+/// What changed in an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EntryChange {
-    /// The snapshot before does not have it.
+    /// The previous snapshot does not have it.
     New,
-    /// Another content.
+    /// Its content.
     Content,
-    /// Only its attributes differ.
+    /// Only its attributes.
     Attributes,
-    /// It is as it was: it had to be read to know.
+    /// Nothing, which only reading could show.
     Nothing,
 }
 
 /// One object of a batch, or a whole page of unchanged ones.
 pub(super) enum Item {
-    /// Taken over from the snapshot before.
+    /// Taken over from the previous snapshot.
     Unchanged(Entry),
-    /// A whole page taken over; its entries in case it does not fit here.
+    /// A whole page taken over; its entries, in case the page does not fit here.
     Page(Child, Vec<Entry>),
     /// To be read.
     Job(Box<Job>),
@@ -57,13 +57,13 @@ pub(super) enum Item {
     Link(Box<Job>),
     /// Read.
     Done(Box<Read>),
-    /// Could not be read; told to the monitor already.
+    /// Could not be read; already reported to the monitor.
     Failed,
-    /// Was gone when it was to be read.
+    /// Vanished before it could be read.
     Vanished,
 }
 
-/// Neighbours of the walk.
+/// Neighboring objects of the walk.
 #[derive(Default)]
 pub(super) struct Batch {
     items: Vec<Item>,
@@ -86,12 +86,12 @@ impl Batch {
         self.items.push(item);
     }
 
-    /// Whether it is time to hand it over.
+    /// Whether it is time to send it.
     pub(super) fn is_full(&self) -> bool {
         self.objects >= ITEMS_MAX || self.jobs >= JOBS_MAX || self.job_bytes >= JOB_BYTES_MAX
     }
 
-    /// Whether a worker has anything to do in it.
+    /// Whether it has work for a worker.
     pub(super) fn has_jobs(&self) -> bool {
         self.jobs > 0
     }

@@ -1,4 +1,4 @@
-//! A stream of bytes on its way into chunks.
+//! Chunking of a stream of bytes.
 
 use super::chunk_writer::ChunkWriter;
 use super::context::BackupContext;
@@ -8,14 +8,14 @@ use super::run_list::RunListBuilder;
 use crate::Result;
 use std::ops::Range;
 
-/// A stream of bytes on its way into chunks: keeps what is not cut yet.
+/// Cuts a stream of bytes into chunks; buffers what is not cut yet.
 pub(super) struct ChunkBuffer {
     buffer: Vec<u8>,
-    /// What is filled and not cut yet.
+    /// The part that is filled and not cut yet.
     filled: Range<usize>,
 }
 
-/// Room in which a chunk is looked for, at least twice the largest chunk.
+/// The size of the buffer; at least twice the largest chunk.
 const CHUNK_BUFFER_BYTES: usize = 2 << 20;
 
 impl ChunkBuffer {
@@ -23,12 +23,12 @@ impl ChunkBuffer {
         Self { buffer: Vec::new(), filled: 0..0 }
     }
 
-    /// Nothing is in it any more; its memory is used again.
+    /// Empties the buffer and keeps its memory.
     pub(super) fn restart(&mut self) {
         self.filled = 0..0;
     }
 
-    /// Room for at least one more piece; what is in it is moved to the front.
+    /// Free space for at least one more piece; the content is moved to the front.
     pub(super) fn room(&mut self, shared: &BackupContext<'_>) -> &mut [u8] {
         self.buffer.copy_within(self.filled.clone(), 0);
         self.filled = 0..self.filled.len();
@@ -40,12 +40,12 @@ impl ChunkBuffer {
         &mut self.buffer[self.filled.end..wanted]
     }
 
-    /// Says how many bytes of [`ChunkBuffer::room`] were filled.
+    /// Notes how many bytes of [`ChunkBuffer::room`] were filled.
     pub(super) fn fill(&mut self, bytes: usize) {
         self.filled.end += bytes;
     }
 
-    /// Cuts as far as the bytes tell; all of them when `at_end`.
+    /// Cuts as many chunks as the content determines; everything if `at_end`.
     pub(super) fn cut(
         &mut self,
         at_end: bool,

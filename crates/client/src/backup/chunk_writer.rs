@@ -1,4 +1,4 @@
-//! From bytes to chunks in blocks: name, ask, gather, seal.
+//! From bytes to stored chunks: hash, claim, gather in blocks, seal.
 
 use super::context::BackupContext;
 use super::counters::{Counters, timed};
@@ -37,7 +37,7 @@ impl<'a> ChunkWriter<'a> {
         self.shared
     }
 
-    /// Names `bytes` as one chunk, and keeps them if they are new.
+    /// Hashes `bytes` as one chunk, and stores it if it is new.
     pub(super) fn chunk(&mut self, bytes: &[u8], object: &mut ObjectDedup) -> Result<ObjectId> {
         let (session, ids) = (self.shared.session, self.shared.ids);
         let hash_secs = &mut self.counters.report.stages.hash_secs;
@@ -69,12 +69,12 @@ impl<'a> ChunkWriter<'a> {
         Ok(id)
     }
 
-    /// An object is done.
+    /// Counts an object that is done.
     pub(super) fn count(&mut self, object: &ObjectDedup) {
         object.count(&mut self.counters.report);
     }
 
-    /// Keeps the chunks that turned out to be new.
+    /// Adds the chunks that turned out to be new.
     fn take_results(&mut self, wait: bool) -> Result<()> {
         loop {
             let wait_secs = &mut self.counters.report.stages.reply_wait_secs;
@@ -95,14 +95,14 @@ impl<'a> ChunkWriter<'a> {
         }
     }
 
-    /// Waits as long as the caps ask for so many bytes of the source.
+    /// Waits as the limits require for `bytes` of the source.
     pub(super) fn may_read(&mut self, bytes: u64) -> Result<()> {
         let waited = self.shared.throttle.read(bytes)?;
         self.counters.report.stages.limit_wait_secs += waited;
         Ok(())
     }
 
-    /// Seals and stores `block`, whoever gathered it.
+    /// Seals and stores `block`, which any worker may have gathered.
     pub(super) fn seal(&mut self, block: &mut Block) -> Result<()> {
         self.seal_now(block)?;
         let waited = self.shared.throttle.wrote(self.shared.session.stored_bytes())?;
@@ -130,7 +130,7 @@ impl<'a> ChunkWriter<'a> {
         stored
     }
 
-    /// Stores what was gathered.
+    /// Stores everything that was gathered.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.unknown.send(self.shared.session)?;
         self.take_results(true)?;

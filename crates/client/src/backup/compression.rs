@@ -1,19 +1,19 @@
-//! How hard to compress, by what is the bottleneck: when threads wait for the network, their time is
-//! better spent on fewer bytes; when the network waits for them, it is not.
+//! Chooses the compression level by the bottleneck: while threads wait for the network, more
+//! compression pays; while the network waits for them, it does not.
 
 use parking_lot::Mutex;
 use seal::AUTO_STEP_MAX;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-/// Blocks over which waits and work are compared.
+/// The number of blocks over which waiting and working are compared.
 const BLOCKS: u32 = 8;
-/// Waiting for more than this share of the time is worth more effort...
+/// Waiting for more than this share of the time raises the level...
 const HARDER_ABOVE: f64 = 0.5;
-/// ...and for less than this, less.
+/// ...and for less than this share lowers it.
 const EASIER_BELOW: f64 = 0.1;
 
-/// The effort of all who compress.
+/// The compression level of all threads.
 #[derive(Default)]
 pub(super) struct CompressionController {
     level: AtomicU8,
@@ -28,12 +28,12 @@ struct Window {
 }
 
 impl CompressionController {
-    /// The effort for the next block.
+    /// The level for the next block.
     pub(super) fn level(&self) -> u8 {
         self.level.load(Ordering::Relaxed)
     }
 
-    /// A block took this long to compress, and then waited this long for room on the way.
+    /// Notes that a block took `working` to compress, and then waited `waiting` to be sent.
     pub(super) fn note(&self, working: Duration, waiting: Duration) {
         let mut window = self.window.lock();
         window.blocks += 1;

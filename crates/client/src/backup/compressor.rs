@@ -7,15 +7,15 @@ use format::record::SealedRecord;
 use parking_lot::{Condvar, Mutex};
 use seal::{Block, BlockCompressor, Sealer};
 
-/// What compressing and sealing needs. There are as many as cores, however many threads read: so
-/// memory stays small, and readers that wait for disks never crowd out those that compute.
+/// Compresses and seals blocks. There is one per core, whatever the number of reading threads:
+/// memory stays small, and threads that wait for disks do not slow down compression.
 pub(super) struct Compressor {
     pub(super) record: SealedRecord,
     packer: BlockCompressor,
     verifier: Option<zstd::bulk::Decompressor<'static>>,
 }
 
-/// The presses that are free.
+/// The free compressors.
 pub(super) struct CompressorPool {
     free: Mutex<Vec<Compressor>>,
     returned: Condvar,
@@ -56,7 +56,7 @@ impl Compressor {
         })
     }
 
-    /// Compresses and seals `block`, and checks the result if wanted.
+    /// Compresses and seals `block`, and verifies the result if requested.
     pub(super) fn seal(
         &mut self,
         block: &mut Block,

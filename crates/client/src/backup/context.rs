@@ -15,7 +15,7 @@ use repository::store::WriteSession;
 use seal::Sealer;
 use std::sync::atomic::Ordering;
 
-/// What all workers share.
+/// What the threads of a backup share.
 pub(super) struct BackupContext<'a> {
     pub(super) options: &'a BackupOptions,
     pub(super) progress: &'a Progress,
@@ -59,7 +59,7 @@ impl<'a> BackupContext<'a> {
         })
     }
 
-    /// Shows where the walk is.
+    /// Adds a batch of the walk to the progress.
     pub(super) fn show(&self, batch: &Batch) {
         let (mut objects, mut bytes) = (0, 0);
         for item in batch.items() {

@@ -1,21 +1,21 @@
-//! Counting: each thread has its own tally, added up at the end.
+//! Counters: each thread has its own, added up at the end.
 
 use super::memory::MemoryWatch;
 use crate::report::{BackupReport, ResourceUsage, StageTimes};
 use capture::walk::SkippedCounts;
 use std::time::{Duration, Instant};
 
-/// What one thread counted.
+/// The counters of one thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
     pub(super) report: BackupReport,
 }
 
 impl Counters {
-    /// Adds what another thread counted.
+    /// Adds the counters of another thread.
     pub(super) fn add(&mut self, other: &Self) {
         let (sum, more) = (&mut self.report, &other.report);
-        // Wrapping: a thread may take back what another one counted.
+        // Wrapping: a thread may subtract what another one counted.
         let add = |left: &mut u64, right: u64| *left = left.wrapping_add(right);
         add(&mut sum.objects_inspected, more.objects_inspected);
         add(&mut sum.objects_backed_up, more.objects_backed_up);
@@ -43,13 +43,13 @@ impl Counters {
         add_stages(&mut sum.stages, &more.stages);
     }
 
-    /// A chunk of so many bytes has to be stored.
+    /// Counts a new chunk.
     pub(super) fn count_new(&mut self, bytes: usize) {
         self.report.chunks_new += 1;
         self.report.bytes_after_dedup += bytes as u64;
     }
 
-    /// Notes what the walk left out.
+    /// Counts what the walk skipped and excluded.
     pub(super) fn count_skipped(&mut self, skipped: &SkippedCounts) {
         let by_rule = skipped.by_size + skipped.by_age + skipped.by_nodump;
         self.report.objects_skipped += by_rule;
@@ -71,7 +71,7 @@ fn add_stages(sum: &mut StageTimes, more: &StageTimes) {
     sum.reorder_wait_secs += more.reorder_wait_secs;
 }
 
-/// Adds the time of `work` to `secs`.
+/// Adds the seconds that `work` takes to `secs`.
 pub(super) fn timed<T>(secs: &mut f64, work: impl FnOnce() -> T) -> T {
     let before = Instant::now();
     let result = work();
@@ -79,7 +79,7 @@ pub(super) fn timed<T>(secs: &mut f64, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Measures what the process costs from some moment on.
+/// Measures the resources that the process uses from a moment on.
 pub(super) struct UsageMeter {
     start: ResourceUsage,
     memory: MemoryWatch,
@@ -106,7 +106,7 @@ impl UsageMeter {
     }
 }
 
-/// What the process used so far, but for memory over time.
+/// What the process used so far, except memory over time.
 fn usage() -> ResourceUsage {
     let mut cost = ResourceUsage::default();
     if let Ok(stat) = std::fs::read_to_string("/proc/self/stat") {

@@ -1,4 +1,4 @@
-//! What a backup would do.
+//! The dry run of a backup.
 
 use super::batch::{Batch, Item};
 use super::counters::Counters;
@@ -11,7 +11,8 @@ use crate::{Result, UnlockedRepository};
 use capture::walk::{Walk, WalkEvent};
 use format::entry::Entry;
 
-/// What a backup would do, without doing it: counts, and what would be read, with its size.
+/// Determines what a backup would do: returns the counters, and calls `would_read` for each object
+/// that would be read.
 pub fn dry_run(
     repository: &UnlockedRepository,
     options: &BackupOptions,
@@ -49,7 +50,7 @@ fn count_dry(batch: &mut Batch, counters: &mut Counters, would_read: &mut impl F
                 counters.report.objects_new += u64::from(job.previous.is_none());
             }
             Item::Link(job) => {
-                // Its content is read under its first name.
+                // Its content is counted under its first name.
                 would_read(&Entry { size: 0, ..job.entry.clone() });
                 counters.report.objects_backed_up += 1;
                 counters.report.objects_new += u64::from(job.previous.is_none());

@@ -1,14 +1,14 @@
-//! Memory over time: the bytes that the process had in use, added up over the seconds that it had them.
+//! Memory over time: the integral of resident memory, in byte seconds.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How often it is looked at.
+/// The sampling period.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The sum so far, and what was seen last.
+/// The integral so far, and the last sample.
 struct Integral {
     byte_secs: f64,
     seen_at: Instant,
@@ -16,7 +16,7 @@ struct Integral {
 }
 
 impl Integral {
-    /// Between two looks it is taken for their mean.
+    /// Between two samples, their mean is assumed.
     fn step(&mut self, now: Instant, bytes: u64) {
         let secs = now.duration_since(self.seen_at).as_secs_f64();
         self.byte_secs += (self.seen as f64 + bytes as f64) / 2.0 * secs;
@@ -24,7 +24,7 @@ impl Integral {
     }
 }
 
-/// Watches the memory of this process as long as it lives.
+/// Samples the memory of this process while it exists.
 pub(super) struct MemoryWatch {
     integral: Arc<Mutex<Integral>>,
     /// The thread ends when this is dropped.
@@ -36,7 +36,7 @@ impl MemoryWatch {
         let first = Integral { byte_secs: 0.0, seen_at: Instant::now(), seen: resident_bytes() };
         let (integral, (end, ended)) = (Arc::new(Mutex::new(first)), channel());
         let shared = integral.clone();
-        // Without a thread (no room for one) begin and end are looked at, and nothing between.
+        // If no thread can be started, only the start and the end are sampled.
         let _ =
             std::thread::Builder::new().name("memory".into()).spawn(move || watch(&shared, &ended));
         Self { integral, _end: end }
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(integral.byte_secs, 1000.0 + 400.0 + 150.0);
     }
 
-    /// The last size times the whole time, as it was once told, is far from it.
+    /// The last size times the elapsed time would be far off.
     #[test]
     fn memory_that_came_and_went_is_seen() {
         const BYTES: usize = 256 << 20;

@@ -1,5 +1,5 @@
-//! Merging the walk with the snapshot before: two sorted streams, side by side, in constant
-//! memory. Decides what has to be read.
+//! Merges the walk with the previous snapshot: two sorted streams, in constant memory. Decides what
+//! has to be read.
 
 use super::batch::{Batch, Item, Job};
 use super::counters::Counters;
@@ -25,9 +25,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tree::Cursor;
 
-/// Distinct attributes remembered, so that entries share them.
+/// Distinct attribute sets that are cached, so that entries share them.
 const ATTRIBUTES_MAX: usize = 4096;
-/// Waits shorter than this are the cost of asking.
+/// Shorter waits are the cost of the call itself.
 const WAIT_MIN: Duration = Duration::from_micros(20);
 
 /// The merge.
@@ -35,28 +35,27 @@ pub(super) struct Merge<'a> {
     full: bool,
     ignore_inode: bool,
     previous: Option<Previous<'a>>,
-    /// Set when what the snapshot before cites may be lost: asked for every chunk.
+    /// Set if chunks of the previous snapshot may be lost: then each is looked up.
     distrust: Option<&'a dyn WriteSession>,
-    /// Of the current page: chunks that are not there any more.
+    /// Chunks of the current page that are lost.
     missing: FxHashSet<ObjectId>,
     owners: OwnerNames,
     attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
     /// Files with more than one name that are being read in this run.
     linked: FxHashSet<LinkGroup>,
     counters: Counters,
-    /// Attributes of the snapshot before, and the same on the file system where they are now.
+    /// Attributes of the previous snapshot, and the same with the new identity of the file system.
     moved: Option<(Arc<Attributes>, Arc<Attributes>)>,
 }
 
 type AttributeKey = (Kind, u16, u32, u32, u64, u32);
 
-/// The snapshot before, as far as it was not merged yet.
+/// The part of the previous snapshot that is not merged yet.
 struct Previous<'a> {
     cursor: Cursor<'a, PageReader<'a>>,
     page: Option<Child>,
     waiting: VecDeque<Entry>,
-    /// Entries of the current page that were met unchanged, all from its first one on; `None`
-    /// once something else came between.
+    /// Unchanged entries from the start of the current page; `None` once one of them changed.
     matched: Option<Vec<Entry>>,
 }
 
@@ -87,7 +86,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// One object of the walk.
+    /// Merges one object of the walk.
     pub(super) fn entry(
         &mut self,
         found: &WalkEntry<'_>,
@@ -95,7 +94,7 @@ impl<'a> Merge<'a> {
         monitor: &dyn BackupMonitor,
     ) -> Result<()> {
         if found.path.is_empty() {
-            // The root of everything has no name of its own.
+            // The root of the snapshot has no entry.
             return Ok(());
         }
         self.counters.report.objects_inspected += 1;
@@ -114,7 +113,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Something that the walk could not tell of.
+    /// Counts and reports a problem of the walk.
     pub(super) fn problem(
         &mut self,
         _path: &[u8],
@@ -130,7 +129,7 @@ impl<'a> Merge<'a> {
         monitor.problem(problem);
     }
 
-    /// The walk is at its end: what is left of the snapshot before is no more.
+    /// Ends the merge: what is left of the previous snapshot no longer exists.
     pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         self.flush(batch);
         while self.next_before(monitor)?.is_some() {
@@ -149,7 +148,7 @@ impl<'a> Merge<'a> {
         self.counters.clone()
     }
 
-    /// The entry of the snapshot before at `path`; passes over those that are no more.
+    /// The entry of the previous snapshot at `path`; skips those that no longer exist.
     fn before(
         &mut self,
         path: &[u8],
@@ -177,8 +176,8 @@ impl<'a> Merge<'a> {
         Ok(self.previous.as_mut().and_then(|previous| previous.waiting.pop_front()))
     }
 
-    /// Goes to the next page of the snapshot before when the current one is used up. A page whose
-    /// entries all were met unchanged goes on as a page.
+    /// Goes to the next page of the previous snapshot when the current one is used up. A page whose
+    /// entries are all unchanged is taken over as a page.
     fn load_page(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         let Some(previous) = &mut self.previous else { return Ok(()) };
         if !previous.waiting.is_empty() {
@@ -202,10 +201,10 @@ impl<'a> Merge<'a> {
             Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(error) if error.is_unreachable() => return Err(error),
             Err(error) => {
-                // The old tree is damaged: go on without it. All that follows is read again, and
-                // what is missing is stored again.
+                // The old tree is damaged: continue without it. Everything that follows is read
+                // again, and what is missing is stored again.
                 monitor.note(&format!(
-                    "the snapshot before cannot be read ({error}): files are read again"
+                    "the previous snapshot cannot be read ({error}): files are read again"
                 ));
                 self.previous = None;
             }
@@ -220,13 +219,13 @@ impl<'a> Merge<'a> {
             return batch.push(Item::Unchanged(Entry { attributes, ..before }));
         }
         match self.previous.as_mut().and_then(|previous| previous.matched.as_mut()) {
-            // A page that may be lost is built anew from its entries.
+            // A page that may be lost is rebuilt from its entries.
             Some(matched) if self.distrust.is_none() => matched.push(before),
             _ => batch.push(Item::Unchanged(before)),
         }
     }
 
-    /// What was held back in the hope of a whole page goes on entry by entry.
+    /// Passes on the unchanged entries one by one, because the page changed.
     fn flush(&mut self, batch: &mut Batch) {
         let Some(previous) = &mut self.previous else { return };
         let held = previous.matched.take().unwrap_or_default();
@@ -266,9 +265,9 @@ impl<'a> Merge<'a> {
             && before.links == links_of(row)
     }
 
-    /// Whether it is the inode that it was. The time of birth tells when the number was used again,
-    /// and, where the file system has another identity now (a snapshot of it, a device that got
-    /// another number), that it is the same file all the same.
+    /// Whether it is the same inode. The birth time shows whether the inode number was reused, and,
+    /// if the file system has another identity now (a snapshot of it, or another device number),
+    /// that it is still the same file.
     fn is_same_inode(&self, before: &Entry, found: &WalkEntry<'_>) -> bool {
         let is_same_system = before.attributes.file_system == found.file_system;
         if self.ignore_inode {
@@ -281,7 +280,7 @@ impl<'a> Merge<'a> {
         before.inode == found.row.inode && is_same_birth
     }
 
-    /// The same attributes on another file system.
+    /// The same attributes, on another file system.
     fn moved_to(&mut self, file_system: u64, attributes: &Arc<Attributes>) -> Arc<Attributes> {
         match &self.moved {
             Some((before, now))
@@ -297,7 +296,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Whether all that an entry cites is stored, as far as there is reason to ask.
+    /// Whether all chunks of an entry are stored, if there is a reason to look.
     fn is_there(&self, before: &Entry) -> bool {
         match &before.content {
             _ if self.distrust.is_none() => true,
@@ -351,7 +350,7 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Chunks of these entries that are not stored any more, asked for a page at a time.
+/// The chunks of these entries that are lost, queried for a page at a time.
 fn missing_of(
     distrust: Option<&dyn WriteSession>,
     entries: &VecDeque<Entry>,
@@ -371,7 +370,7 @@ fn ids_of(runs: &[Segment]) -> impl Iterator<Item = ObjectId> {
     runs.iter().filter_map(Segment::id)
 }
 
-/// Link counts of directories only mirror their sub-directories.
+/// The link count of a directory only reflects its subdirectories.
 fn links_of(row: &Row) -> u32 {
     if row.kind == Kind::Directory { 1 } else { row.links }
 }

@@ -1,4 +1,4 @@
-//! Backup: walk, merge with the snapshot before, read what changed, store what is new.
+//! Backup: walk, merge with the previous snapshot, read what changed, store what is new.
 //!
 //! ```text
 //!  walk ──▶ merge (this thread) ──▶ queue ──▶ workers: read, cut, hash, compress, seal ──▶ session
@@ -6,9 +6,9 @@
 //!                    └──────────▶ reorder ◀────────────────────┘
 //!                                     └──▶ tree builder ──▶ pages ──▶ session
 //! ```
-//! Batches go to the workers and come back in the order of the walk, at most a fixed number of
-//! them under way, so memory does not grow with the number of objects. Read `run` first, then
-//! `pipeline`, `merge`, `worker`, `reorder`, `publish`.
+//! Batches go to the workers and come back in the order of the walk. Their number is bounded, so
+//! memory does not grow with the number of objects. Read `run` first, then `pipeline`, `merge`,
+//! `worker`, `reorder`, `publish`.
 
 mod batch;
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What a backup tells while it runs.
+//! Messages of a backup while it runs.
 
 use capture::CaptureProblem;
 
-/// What a backup tells while it runs. Called by many threads.
+/// Receives the messages of a backup while it runs. Called by many threads.
 pub trait BackupMonitor: Sync {
-    /// An object could not be read, or not wholly.
+    /// An object could not be read, or not completely.
     fn problem(&self, problem: &CaptureProblem);
-    /// Something that a person should know: why a snapshot could not be built upon, for one.
+    /// A message for people, for example why a snapshot could not be built upon.
     fn note(&self, text: &str);
 }

@@ -1,11 +1,11 @@
-//! What became of the chunks of one object. Some answers come when the object is long done, so who
-//! counts objects waits for the last of them.
+//! Whether the chunks of an object were new. Some replies come after the object is done, so it is
+//! counted with the last of them.
 
 use crate::report::BackupReport;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What became of one object's bytes, as far as it is known.
+/// The claims of the chunks of one object, as far as they are known.
 #[derive(Clone, Default)]
 pub(super) struct ObjectDedup {
     chunks: u64,
@@ -13,31 +13,31 @@ pub(super) struct ObjectDedup {
     pending: Option<Rc<PendingObject>>,
 }
 
-/// An object of which answers are missing.
+/// An object with missing replies.
 #[derive(Default)]
 pub(super) struct PendingObject {
-    /// Answers that are missing.
+    /// The number of missing replies.
     missing: Cell<u64>,
-    /// All its chunks were seen, and none of them was new so far.
+    /// All chunks were seen, and none was new so far.
     is_closed: Cell<bool>,
     /// It was counted, or has a new chunk.
     is_decided: Cell<bool>,
 }
 
 impl ObjectDedup {
-    /// Chunks that are not the content of an object: nothing is counted for them.
+    /// For chunks that are not file content: nothing is counted.
     pub(super) fn beside_content() -> Self {
         let pending = PendingObject { is_decided: Cell::new(true), ..PendingObject::default() };
         Self { pending: Some(Rc::new(pending)), ..Self::default() }
     }
 
-    /// A chunk of which it is known whether it is new.
+    /// Adds a chunk whose claim is known.
     pub(super) fn known(&mut self, is_new: bool) {
         self.chunks += 1;
         self.new_chunks += u64::from(is_new);
     }
 
-    /// A chunk that has to be asked for; give what is returned to [`PendingObject::answer`].
+    /// Adds an unknown chunk; call [`PendingObject::answer`].
     pub(super) fn unknown(&mut self) -> Rc<PendingObject> {
         self.chunks += 1;
         let pending = self.pending.get_or_insert_default();
@@ -45,7 +45,7 @@ impl ObjectDedup {
         pending.clone()
     }
 
-    /// The object is done: counts it, now or with its last answer.
+    /// Counts the object, which is done: now, or with its last reply.
     pub(super) fn count(&self, report: &mut BackupReport) {
         match &self.pending {
             _ if self.chunks == 0 => {}
@@ -63,7 +63,7 @@ impl ObjectDedup {
 }
 
 impl PendingObject {
-    /// An answer came.
+    /// A reply arrived.
     pub(super) fn answer(&self, is_new: bool, report: &mut BackupReport) {
         self.missing.set(self.missing.get().saturating_sub(1));
         if is_new && !self.is_decided.replace(true) {

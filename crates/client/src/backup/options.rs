@@ -1,4 +1,4 @@
-//! What to back up, and how.
+//! The options of a backup.
 
 use crate::cache::ChunkCache;
 use crate::throttle::ResourceLimits;
@@ -12,46 +12,46 @@ use std::sync::Arc;
 /// What to back up, and how.
 #[derive(Clone)]
 pub struct BackupOptions {
-    /// Trees to back up.
+    /// The trees to back up.
     pub roots: Vec<SourceRoot>,
-    /// Name of this machine in the repository.
+    /// The name of this node in the repository.
     pub node: String,
-    /// The paths as the user means them; with the node they name the source.
+    /// The paths as the user named them; node and paths identify the source.
     pub paths: Vec<String>,
-    /// Labels.
+    /// Tags of the snapshot.
     pub tags: Vec<String>,
-    /// What the walk goes into and leaves out.
+    /// What the walk enters and skips.
     pub walk: capture::walk::WalkOptions,
     /// How files are read.
     pub read: ReadOptions,
-    /// Threads that read; 0: as many as the disks of the source like. Compressing takes as many as
-    /// there are cores, whatever this is.
+    /// Threads that read; 0 chooses by the type of the disks. Compression always uses all cores.
     pub threads: usize,
-    /// How hard to compress.
+    /// The compression level.
     pub level: seal::Level,
-    /// Read everything, whatever its times say.
+    /// Read everything, without change detection.
     pub full: bool,
-    /// Inode numbers mean nothing on this file system.
+    /// Ignore inode numbers, for file systems on which they change.
     pub ignore_inode: bool,
-    /// Open every record again before it is stored.
+    /// Open and verify every record before it is stored.
     pub verify_blocks: bool,
-    /// What the run may use at most.
+    /// Resource limits.
     pub limits: ResourceLimits,
-    /// Pages of the last snapshot, kept on this machine.
+    /// The chunk cache of this node.
     pub cache: Option<Arc<ChunkCache>>,
-    /// Something that was named is missing: the snapshot is partial, whatever else is read.
+    /// A path that the user named is missing: the snapshot is partial even if everything else is
+    /// read.
     pub is_partial: bool,
-    /// The time that the snapshot shall have instead of now.
+    /// The time of the snapshot, instead of now.
     pub time: Option<Time>,
-    /// Make no snapshot when it would hold the same as the one before.
+    /// Create no snapshot if nothing changed since the previous one.
     pub skip_if_unchanged: bool,
 }
 
-/// What a manifest holds beside the names: the report, with room.
+/// Room in a manifest for what is not a name, mostly the report.
 const MANIFEST_REST_BYTES: usize = 64 << 10;
 
 impl BackupOptions {
-    /// Names that no manifest can hold are told before anything is read, and not at the commit.
+    /// Rejects names that no manifest can hold, before anything is read.
     pub(super) fn check_names(&self) -> Result<()> {
         let names = (&self.node, &self.paths, &self.tags);
         let bytes = serde_json::to_vec(&names).map_or(usize::MAX, |names| names.len());

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 use capture::walk::{Walk, WalkEvent};
 use std::time::Instant;
 
-/// Runs walk, workers and order until the source is done.
+/// Runs the walk, the workers and the reorder buffer until the source is done.
 pub(super) fn run(
     options: &BackupOptions,
     shared: &BackupContext<'_>,
@@ -27,7 +27,7 @@ pub(super) fn run(
             .collect();
         let fed = feed(&mut walk, &mut merge, &mut reorder, shared, &queue);
         let drained = fed.and_then(|()| reorder.drain(&queue));
-        // Closed in any case: workers that wait must not wait for ever.
+        // Always closed: waiting workers must not wait forever.
         queue.close();
         let mut counters = Counters::default();
         let mut failed = None;
@@ -37,7 +37,7 @@ pub(super) fn run(
                 Err(error) => failed = Some(error),
             }
         }
-        // What stopped a worker is the reason; that its batch never came back is the result.
+        // The error of a worker is the cause; a batch that never came back is the consequence.
         if let Some(error) = failed {
             return Err(error);
         }
@@ -53,7 +53,7 @@ pub(super) fn run(
     })
 }
 
-/// Moves batches from the walk to the workers and on to the tree.
+/// Moves batches from the walk to the workers, and on to the tree.
 fn feed(
     walk: &mut Walk,
     merge: &mut Merge<'_>,
@@ -65,7 +65,7 @@ fn feed(
     loop {
         let before = Instant::now();
         let event = walk.next();
-        // Only waits are worth a look at the clock's difference; most calls take nanoseconds.
+        // Most calls take nanoseconds and are not counted as waiting.
         merge.waited(before.elapsed());
         match event {
             Some(WalkEvent::Entry(found)) => merge.entry(&found, &mut batch, shared.monitor)?,

@@ -1,4 +1,4 @@
-//! The snapshot before: which one a backup builds on, and how far it is trusted.
+//! The previous snapshot: which one a backup builds on, and how far it is trusted.
 
 use super::monitor::BackupMonitor;
 use super::options::BackupOptions;
@@ -9,7 +9,7 @@ use repository::snapshots::StoredSnapshot;
 use repository::store::{WriteLease, WriteSession};
 use seal::Sealer;
 
-/// The newest snapshot of the source of `options` that may be built upon.
+/// The newest trusted snapshot of the source.
 pub(super) fn newest(
     repository: &UnlockedRepository,
     options: &BackupOptions,
@@ -19,7 +19,7 @@ pub(super) fn newest(
     manifest::newest_of(repository, &source, &options.node, &mut |text| monitor.note(text))
 }
 
-/// A session on the newest snapshot of the source, if there is one.
+/// Begins a session based on the newest snapshot of the source, if there is one.
 pub(super) fn begin_session(
     repository: &UnlockedRepository,
     writer: &dyn WriteLease,
@@ -47,14 +47,14 @@ pub(super) fn previous_pages<'a>(
     let cache = options.cache.as_deref();
     let is_cached = cache.is_some_and(|cache| cache.has(&previous.head.root));
     if repository.reader_keys().is_err() && !is_cached {
-        monitor.note("this key cannot read: all files are read again, what is stored is not sent");
+        monitor.note("this key is write-only: all files are read again, but stored chunks are not sent again");
         return Ok(None);
     }
     Ok(Some(PageReader::cached(repository, cache)?))
 }
 
-/// Whether something may have been lost since the snapshot before was made: then what is taken
-/// over from it is looked for, and stored again where it is missing.
+/// Whether data may have been lost since the previous snapshot. Then every chunk taken over from it
+/// is looked up, and stored again if it is missing.
 pub(super) fn distrusts(
     repository: &UnlockedRepository,
     options: &BackupOptions,
@@ -63,7 +63,7 @@ pub(super) fn distrusts(
 ) -> Result<bool> {
     let Some(previous) = previous.filter(|_| reads) else { return Ok(false) };
     if repository.reader_keys().is_err() {
-        // The manifest says when it was made; who cannot read it remembers when the cache was.
+        // The manifest has the damage epoch; a write-only key relies on the one in the cache.
         let epoch = options.cache.as_ref().map(|cache| cache.epoch());
         return Ok(epoch != Some(repository.store.damage_epoch()));
     }

@@ -1,4 +1,4 @@
-//! The end of a backup: its report, its manifest, and its snapshot.
+//! The end of a backup: its report, its manifest and its snapshot.
 
 use super::counters::{Counters, UsageMeter};
 use super::options::BackupOptions;
@@ -11,22 +11,22 @@ use repository::store::WriteSession;
 use seal::Sealer;
 use std::time::Instant;
 
-/// How a backup ended.
+/// The outcome of a backup.
 #[derive(Clone, Debug)]
 pub struct BackupOutcome {
-    /// The snapshot; when it was skipped, the one before.
+    /// The snapshot; the previous one if none was created.
     pub snapshot: SnapshotRef,
-    /// Nothing had changed, and no snapshot was made, as asked.
+    /// No snapshot was created because nothing had changed, as requested.
     pub is_skipped: bool,
-    /// Its number in the chain of its source.
+    /// The number of the snapshot within its source.
     pub source_sequence: u64,
-    /// What it did.
+    /// The report.
     pub report: BackupReport,
     /// Whether parts of the source could not be read.
     pub partial: bool,
 }
 
-/// When a backup began, and what the process had cost until then.
+/// When a backup started, and what the process had used until then.
 pub(super) struct RunStart {
     pub(super) time: Time,
     pub(super) clock: Instant,
@@ -40,15 +40,15 @@ impl RunStart {
         Self { time, clock: Instant::now(), cost: UsageMeter::start() }
     }
 
-    /// With the time that the options ask for.
+    /// The start of a backup, with the time from the options.
     pub(super) fn of(repository: &UnlockedRepository, options: &BackupOptions) -> Self {
         let begun = Self::new(repository);
         Self { time: options.time.unwrap_or(begun.time), ..begun }
     }
 }
 
-/// Whether a new snapshot would be the `previous` one once more: the same tree, nothing of which had to be stored, and both
-/// complete.
+/// Whether the new snapshot would equal the `previous` one: the same tree, nothing new stored, and
+/// both complete.
 pub(super) fn is_same(previous: &StoredSnapshot, root: &tree::Root, report: &BackupReport) -> bool {
     let is_new = report.chunks_new > 0 || report.bytes_of_pages > 0;
     let is_partial = report.objects_failed > 0 || report.objects_incomplete > 0;
@@ -100,8 +100,8 @@ pub(super) fn publish(
     };
     let (before, source_sequence) = (Instant::now(), manifest.source_sequence());
     let committed = manifest::commit(repository, session, sealer, manifest, &body)?;
-    // The stored report cannot know how long storing it took; the one that is shown does. Amounts are the
-    // same in both: without the snapshot's own record.
+    // The stored report cannot contain the time of its own commit; the one that is shown does.
+    // Amounts are equal in both: without the record of the snapshot itself.
     report.stages.commit_secs = before.elapsed().as_secs_f64();
     report.elapsed_secs = begun.clock.elapsed().as_secs_f64();
     report.cost = begun.cost.read();

@@ -1,4 +1,4 @@
-//! The queue between the ordering thread and the workers.
+//! The queue between the main thread and the workers.
 
 use super::batch::Batch;
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use seal::Block;
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 
-/// Something for a worker to do.
+/// A task for a worker.
 pub(super) enum Task {
     /// Read the jobs of a batch, and send it back.
     Read(Batch, SyncSender<Batch>),
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Queue {
-    /// A batch to be read. The number under way is bounded by who sends them.
+    /// Adds a batch to read. The sender bounds the number of pending batches.
     pub(super) fn push(&self, batch: Batch, reply: SyncSender<Batch>) -> Result<()> {
         let mut state = self.state.lock();
         if state.failed {
@@ -42,8 +42,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Gives a block to a worker that has nothing to do; gives it back when there is none. So one
-    /// huge file keeps all cores busy, and many files need no hand-over.
+    /// Hands a block to an idle worker, or returns it if there is none. So one huge file keeps all
+    /// cores busy, and many small files need no handover.
     pub(super) fn offer(&self, block: Block) -> Option<Block> {
         let mut state = self.state.lock();
         let waiting = state.tasks.len();
@@ -55,7 +55,7 @@ impl Queue {
         None
     }
 
-    /// The next task; `None` when there will be no more.
+    /// The next task; `None` when the queue is closed.
     pub(super) fn next(&self) -> Option<Task> {
         let mut state = self.state.lock();
         loop {
@@ -80,7 +80,7 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    /// A worker failed: the others stop, and whoever waits for a batch is told.
+    /// A worker failed: the others stop, and waiting for a batch ends.
     pub(super) fn fail(&self) {
         let mut state = self.state.lock();
         state.failed = true;

@@ -1,4 +1,5 @@
-//! How many threads read: many where disks answer many questions at once, few where heads move.
+//! The number of reading threads: more for solid-state disks and networks, fewer for spinning
+//! disks.
 
 use super::options::BackupOptions;
 use rustix::fs::{major, minor, stat};
@@ -6,12 +7,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Solid state, network, or unknown: latency is hidden by asking ahead.
+/// For solid-state disks, networks and unknown devices: concurrent reads hide the latency.
 const READERS: usize = 6;
-/// A disk that seeks: more readers only make it seek more.
+/// For a spinning disk: more readers only cause more seeks.
 const READERS_OF_SPINNING: usize = 2;
 
-/// Threads that read the sources of `options`.
+/// The number of threads for the sources of `options`.
 pub(super) fn count(options: &BackupOptions) -> usize {
     if options.threads > 0 {
         return options.threads;
@@ -20,7 +21,7 @@ pub(super) fn count(options: &BackupOptions) -> usize {
     if spins { READERS_OF_SPINNING } else { READERS }
 }
 
-/// Whether `path` lies on a disk that says it rotates. Virtual disks say so without knowing.
+/// Whether `path` is on a spinning disk. Virtual disks always claim to be one.
 fn spins(path: &Path) -> bool {
     let Ok(status) = stat(path) else { return false };
     let device = format!("/sys/dev/block/{}:{}", major(status.st_dev), minor(status.st_dev));

@@ -1,5 +1,4 @@
-//! Back in order: batches come back from the workers in any order and leave in that of the
-//! walk, into the tree.
+//! Reorder: batches come back from the workers in any order, and go into the tree in path order.
 
 use super::batch::{Batch, EntryChange, Item, Job, Read};
 use super::counters::Counters;
@@ -16,16 +15,16 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 use tree::Builder;
 
-/// Batches under way: what bounds the memory between walk and tree.
+/// The most pending batches; bounds the memory between walk and tree.
 const BATCHES_MAX: usize = 48;
 
-/// A batch under way.
+/// A pending batch.
 enum Pending {
     Ready(Batch),
     AtWorker(Receiver<Batch>),
 }
 
-/// What the other names of a file take over from the first.
+/// What further names of a file take over from the first one.
 struct Linked {
     attributes: Arc<Attributes>,
     size: u64,
@@ -36,7 +35,7 @@ struct Linked {
     names_left: u32,
 }
 
-/// Batches under way, and the tree that they end in.
+/// The pending batches, and the tree that they go into.
 pub(super) struct ReorderBuffer<'a> {
     pending: VecDeque<Pending>,
     builder: Builder<&'a PageWriter<'a>>,
@@ -61,7 +60,8 @@ impl<'a> ReorderBuffer<'a> {
         }
     }
 
-    /// Sends a batch on its way. Waits for the oldest one when too many are.
+    /// Sends a batch to the workers, if it has work. Waits for the oldest one if too many are
+    /// pending.
     pub(super) fn send(&mut self, batch: Batch, queue: &Queue) -> Result<()> {
         if batch.has_jobs() {
             let (reply, answer) = sync_channel(1);
@@ -91,7 +91,7 @@ impl<'a> ReorderBuffer<'a> {
         Ok((root, self.counters))
     }
 
-    /// Takes what is ready at the front, without waiting.
+    /// Takes the ready batches at the front, without waiting.
     fn take_ready(&mut self, queue: &Queue) -> Result<()> {
         while let Some(front) = self.pending.front_mut() {
             if let Pending::AtWorker(answer) = front {
@@ -179,8 +179,8 @@ impl<'a> ReorderBuffer<'a> {
         self.builder.push(&entry)
     }
 
-    /// A further name of a file: all but the path is the first one's. An inode that was used again
-    /// since the first one was read belongs to another group.
+    /// A further name of a file: everything but the path comes from the first name. If the inode
+    /// was reused since the first name was read, it belongs to another group.
     fn link(&mut self, job: Job, queue: &Queue) -> Result<()> {
         let (key, is_new) = (job.entry.link_group(), job.previous.is_none());
         let Some(first) = self.linked.get_mut(&key) else { return self.read_alone(job, queue) };
@@ -206,8 +206,8 @@ impl<'a> ReorderBuffer<'a> {
         self.builder.push(&entry)
     }
 
-    /// The first name could not be read or was gone: the file is read under this one, which is
-    /// then the first for those that follow.
+    /// The first name could not be read or vanished: the file is read under this name, which
+    /// becomes the first.
     fn read_alone(&mut self, job: Job, queue: &Queue) -> Result<()> {
         let mut alone = Batch::default();
         alone.push(Item::Job(Box::new(job)));

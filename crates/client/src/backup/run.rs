@@ -14,10 +14,14 @@ use crate::progress::Progress;
 use crate::{Error, Result, UnlockedRepository};
 use repository::store::WriteLease;
 
-/// Sessions that may be lost in one backup: a server that dies each time is to be looked at.
+/// How many sessions may be lost in one backup: a server that fails each time needs attention.
 const SESSIONS_MAX: usize = 100;
 
-/// Backs up, and publishes a snapshot.
+/// Backs up the source and publishes a snapshot.
+///
+/// # Errors
+/// [`Error::Cancelled`]; [`Error::NothingRead`]; errors of the storage. Objects that cannot be read
+/// are no error: they go to `monitor`, and the snapshot is partial.
 pub fn run(
     repository: &UnlockedRepository,
     options: &BackupOptions,
@@ -34,12 +38,12 @@ pub fn run(
         match done {
             Err(Error::Repository(repository::Error::SessionLost)) => {
                 monitor.note(
-                    "the server lost the session: it is begun again, and finds what was stored",
+                    "the server lost the session: starting again; data that is already stored is not sent again",
                 );
                 progress.start_again();
                 begun = RunStart { clock: begun.clock, ..RunStart::of(repository, options) };
             }
-            // A key was removed since the key list was read: what is stored now is sealed in a new epoch.
+            // A key was removed since the key list was read: a new key epoch has begun.
             Err(Error::Repository(repository::Error::KeysChanged)) => {
                 repository.refresh_key_list()?;
                 progress.start_again();
@@ -101,8 +105,9 @@ fn write_snapshot(
     if let Some(cache) = &options.cache
         && let Err(error) = cache.save(repository.store.damage_epoch())
     {
-        monitor
-            .note(&format!("the chunk cache cannot be saved ({error}): the next run does without"));
+        monitor.note(&format!(
+            "cannot save the chunk cache ({error}): the next backup runs without it"
+        ));
     }
     Ok(done)
 }

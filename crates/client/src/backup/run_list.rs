@@ -8,16 +8,16 @@ use format::list;
 use ids::ObjectId;
 use std::sync::Arc;
 
-/// Runs listed in an entry itself; more go into list pages of about this many.
+/// The most runs in an entry itself; more go into list pages of about this many.
 const RUNS_INLINE_MAX: usize = 1024;
-/// After so many lists (of some 400 GB of file) the next ones become twice as long, up to
+/// After this many lists (for about 400 GB of a file) the next ones become twice as long, up to
 /// [`LIST_RUNS_MAX`]: an entry holds no more than [`PAGE_REFS_MAX`] of them, which is some 370 TB.
 const LISTS_A_STEP: usize = 4096;
 const LIST_STEPS_MAX: usize = 5;
-/// Runs of a list page at most: half of what a reader believes.
+/// The most runs in a list page: half of what readers accept.
 const LIST_RUNS_MAX: usize = PAGE_REFS_MAX / 2;
 
-/// Runs of one file on their way into its entry.
+/// Collects the runs of one file.
 #[derive(Default)]
 pub(super) struct RunListBuilder {
     runs: Vec<Segment>,
@@ -30,7 +30,7 @@ impl RunListBuilder {
         self.push(Segment::Data(id, length), pages)
     }
 
-    /// A hole; joined with one before it.
+    /// Adds a hole; merged with a hole before it.
     pub(super) fn hole(&mut self, length: u64, pages: &PageWriter<'_>) -> Result<()> {
         if let Some(Segment::Hole(before)) = self.runs.last_mut() {
             *before += length;
@@ -43,8 +43,8 @@ impl RunListBuilder {
     fn push(&mut self, run: Segment, pages: &PageWriter<'_>) -> Result<()> {
         self.bytes += run.length();
         self.runs.push(run);
-        // Lists end where a chunk's name says so: a file that grew or changed shares most of
-        // them with its past.
+        // The id of a chunk decides where a list ends: a file that grew or changed shares most
+        // lists with its earlier version.
         let ends = matches!(run, Segment::Data(id, _) if id.0[0] == 0);
         let step = (self.lists.len() / LISTS_A_STEP).min(LIST_STEPS_MAX);
         let most = ((4 * RUNS_INLINE_MAX) << step).min(LIST_RUNS_MAX);
@@ -60,12 +60,13 @@ impl RunListBuilder {
         Ok(())
     }
 
-    /// Whether there are more than an entry holds: then what `finish` gives is not stored.
+    /// Whether there are more than an entry can hold; then the result of `finish` must not be
+    /// stored.
     pub(super) fn are_too_many(&self) -> bool {
         self.lists.len() >= PAGE_REFS_MAX
     }
 
-    /// The content that an entry keeps.
+    /// The content of the entry.
     pub(super) fn finish(mut self, pages: &PageWriter<'_>) -> Result<Content> {
         if self.lists.is_empty() && self.runs.len() <= RUNS_INLINE_MAX {
             let runs: Arc<[Segment]> = self.runs.into();

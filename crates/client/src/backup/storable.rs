@@ -1,9 +1,10 @@
-//! Whether a reader takes what a backup made.
+//! The limits of the format, checked before an entry is stored.
 
 use capture::CaptureProblem;
 use format::entry::Entry;
 
-/// An error when no reader would take `entry`: it is left out, and its neighbours stay.
+/// A problem if `entry` exceeds the limits of the format: it is left out, and the other entries
+/// stay.
 pub(super) fn storable(
     entry: &Entry,
     path: impl Fn() -> Vec<u8>,

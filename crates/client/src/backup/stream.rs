@@ -1,4 +1,4 @@
-//! Backup of a stream: what a program prints becomes a file in a snapshot of its own.
+//! Backup of a stream: the output of a program becomes a file in a snapshot of its own.
 
 use super::chunk_buffer::ChunkBuffer;
 use super::chunk_writer::ChunkWriter;
@@ -23,8 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tree::Builder;
 
-/// Backs up what `input` gives, as the file `name`. `confirm` is asked at its end, before anything
-/// is published: a command that failed makes no snapshot.
+/// Backs up `input` as the file `name`. `confirm` is called at the end, before anything is
+/// published: a failed command creates no snapshot.
+///
+/// # Errors
+/// [`Error::Usage`] for an invalid name; the error of `confirm`; as [`super::run`].
 pub fn run_stream(
     repository: &UnlockedRepository,
     options: &BackupOptions,
@@ -35,7 +38,9 @@ pub fn run_stream(
     monitor: &dyn BackupMonitor,
 ) -> Result<BackupOutcome> {
     if !format::entry::is_clean_path(name) {
-        return Err(Error::Usage("the name of a stream is a relative path without '..'".into()));
+        return Err(Error::Usage(
+            "the name of a stream must be a relative path without '..'".into(),
+        ));
     }
     options.check_names()?;
     let begun = RunStart::of(repository, options);
@@ -73,7 +78,7 @@ pub fn run_stream(
     })
 }
 
-/// A session, begun once more when a key was removed since the key list was read.
+/// Begins a session; again if a key was removed since the key list was read.
 fn begin(
     repository: &UnlockedRepository,
     writer: &dyn WriteLease,
@@ -90,7 +95,7 @@ fn begin(
     }
 }
 
-/// Stores the stream with helpers that seal while it is read.
+/// Stores the stream; other threads seal while it is read.
 fn store(shared: &BackupContext<'_>, input: &mut dyn Read) -> Result<(Content, u64, Counters)> {
     let queue = Queue::default();
     std::thread::scope(|scope| {
@@ -128,7 +133,7 @@ fn read_all(
         shared.progress.bytes.fetch_add(length as u64, Ordering::Relaxed);
         cutter.cut(length == 0, &mut writer, &mut runs, &mut stored)?;
         if runs.are_too_many() {
-            let text = "the input is longer than a snapshot can hold: back it up in parts";
+            let text = "the input is longer than a snapshot can hold; back it up in parts";
             return Err(Error::Usage(text.into()));
         }
         if length == 0 {
@@ -140,7 +145,7 @@ fn read_all(
     Ok((runs.finish(shared.pages)?, size, writer.counters))
 }
 
-/// 0 is the end of the input, and nothing else is: a signal that interrupts is no end.
+/// Reads once; 0 is the end of the input. An interrupted read is repeated.
 fn read_some(input: &mut dyn Read, room: &mut [u8]) -> Result<usize> {
     loop {
         match input.read(room) {
@@ -151,7 +156,7 @@ fn read_some(input: &mut dyn Read, room: &mut [u8]) -> Result<usize> {
     }
 }
 
-/// The entries of the snapshot: the directories that the name asks for, and the file.
+/// The entries of the snapshot: the directories in the name, and the file.
 fn entries(name: &[u8], content: Content, size: u64, time: format::entry::Time) -> Vec<Entry> {
     let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     let mut entries: Vec<_> =

@@ -1,4 +1,4 @@
-//! A worker: reads the objects of batches, and stores what is new of them.
+//! A worker: reads the objects of batches and stores what is new.
 
 use super::batch::{Batch, EntryChange, Item, Job, Read};
 use super::chunk_buffer::ChunkBuffer;
@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Larger files are read piece by piece.
+/// Larger files are read in pieces.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
-/// A file within one page of memory has no hole worth keeping.
+/// In smaller files, holes are not worth keeping.
 const HOLE_BYTES_MIN: u64 = 4096;
-/// Files up to this many bytes lie in their entry: less than what naming a chunk costs.
+/// Files up to this many bytes are stored in their entry: less than a reference to a chunk takes.
 const INLINE_BYTES_MAX: usize = 48;
 
 /// Works until the queue is closed.
@@ -48,9 +48,9 @@ struct Worker<'a> {
 
 /// Why an object is not in the snapshot.
 enum Missing {
-    /// The world's fault; the neighbours go on.
+    /// A problem of this object; the backup continues.
     Object(CaptureProblem),
-    /// The repository's fault; the backup stops.
+    /// An error of the repository; the backup stops.
     Repository(crate::Error),
 }
 
@@ -74,7 +74,7 @@ impl<'a> Worker<'a> {
             self.writer.counters.report.stages.reader_wait_secs += before.elapsed().as_secs_f64();
             match task {
                 Some(Task::Read(batch, reply)) => {
-                    // Nobody waits any more when the backup has failed elsewhere.
+                    // Nobody waits for it if the backup failed elsewhere.
                     let _ = reply.send(self.batch(batch)?);
                 }
                 Some(Task::Seal(mut block)) => self.writer.seal(&mut block)?,
@@ -244,14 +244,14 @@ impl<'a> Worker<'a> {
         self.other(job)
     }
 
-    /// Everything that is never opened.
+    /// An object that is never opened.
     fn other(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
         let mut xattrs = xattrs::of_object(&job.directory, &job.name);
         if let Some(problem) = problem_of(&job, &xattrs) {
             match (problem.vanished(), job.row.kind) {
                 (false, _) => self.shared.monitor.problem(&problem),
-                // A directory that is gone was listed before: what was in it may be in the snapshot. One
-                // that was made up, above what is stored under another path, never was there.
+                // A directory that vanished was listed before, and its content may be in the
+                // snapshot. A made-up one, above a source stored under another path, never existed.
                 (true, Kind::Directory) => xattrs.error = None,
                 (true, _) => return Err(Missing::Object(problem)),
             }
@@ -259,7 +259,7 @@ impl<'a> Worker<'a> {
         Ok(self.with_xattrs(job.entry, xattrs)?)
     }
 
-    /// The entry with its extended attributes: in itself when they are few, else in chunks.
+    /// Adds the extended attributes to the entry; in chunks if they are large.
     fn with_xattrs(&mut self, mut entry: Entry, xattrs: Xattrs) -> Result<Entry> {
         if xattrs.error.is_some() {
             entry.status |= STATUS_PARTIAL;
@@ -289,13 +289,13 @@ impl<'a> Worker<'a> {
         Ok(runs)
     }
 
-    /// What could not be read wholly is told, and makes the snapshot partial.
+    /// Counts an object that could not be read completely; it makes the snapshot partial.
     fn note_partial(&mut self, entry: &Entry) {
         let is_partial = entry.status & STATUS_PARTIAL != 0;
         self.writer.counters.report.objects_incomplete += u64::from(is_partial);
     }
 
-    /// The entry of a file that was read: its attributes are those at the end of the reading.
+    /// The entry of a file that was read, with its attributes after reading.
     fn complete(
         &mut self,
         job: Job,
@@ -345,8 +345,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Too large for memory, or with holes to find (where the file system compresses, that is a guess
-/// which costs two calls).
+/// Whether a file is too large for memory, or may have holes (a guess that costs two calls on file
+/// systems that compress).
 fn is_piecewise(row: &Row) -> bool {
     row.size > SMALL_BYTES_MAX || (row.size > HOLE_BYTES_MIN && row.is_sparse())
 }
@@ -356,7 +356,7 @@ fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<CaptureProblem> {
     xattrs.problem(job.directory.path_of(job.name.to_bytes()))
 }
 
-/// What differs between the snapshot before and now.
+/// What changed since the previous snapshot.
 fn change(before: &Entry, now: &Entry) -> EntryChange {
     let has_same_content =
         before.kind() == now.kind() && before.size == now.size && before.content == now.content;

@@ -1,4 +1,4 @@
-//! The bytes of a file: for `cat`, `dump` and whoever shows one.
+//! The content of a file, for `cat` and `dump`.
 
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use std::io::Write;
 use tree::PageSource;
 
-/// Zeros written at a time for a hole.
+/// Zeros, written for a hole piece by piece.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Reads the content of files, each chunk checked against its name.
+/// Reads the content of files, and verifies each chunk against its id.
 pub struct ContentReader<'a> {
     repository: &'a UnlockedRepository,
     pages: &'a PageReader<'a>,
@@ -26,13 +26,13 @@ impl<'a> ContentReader<'a> {
         Ok(Self { repository, pages, scratch: Scratch::new()? })
     }
 
-    /// `entry` with its extended attributes, wherever they lie.
+    /// `entry` with its extended attributes, fetched if they are in chunks.
     pub fn with_xattrs<'e>(&self, entry: &'e Entry) -> Result<Cow<'e, Entry>> {
         crate::xattrs::whole(entry, self.repository.blocks()?, &self.repository.keys.writer.ids)
     }
 
-    /// Writes the content of `entry` to `output`; holes are zeros. Exactly as many bytes as its
-    /// size says, or an error.
+    /// Writes the content of `entry` to `output`; holes are zeros. Writes exactly as many bytes as
+    /// its size says, or returns an error.
     pub fn copy(&mut self, entry: &Entry, output: &mut dyn Write) -> Result<()> {
         match &entry.content {
             Content::None => ends_at(entry, 0),

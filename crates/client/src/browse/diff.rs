@@ -1,4 +1,4 @@
-//! What differs between two snapshots, as a user sees it.
+//! The differences between two snapshots, as a user sees them.
 
 use super::cursor;
 use super::find::{same_attributes, same_version};
@@ -9,34 +9,34 @@ use format::entry::Entry;
 use tree::Change;
 use tree::cursor::is_below;
 
-/// What kind of difference.
+/// The kind of a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DifferenceKind {
     /// Only in the second snapshot.
     Added,
     /// Only in the first.
     Removed,
-    /// Other content.
+    /// The content differs.
     Content,
-    /// The same content; other rights, owner, times or attributes.
+    /// The content is equal; mode, owner, times or attributes differ.
     Attributes,
-    /// Another kind of object.
+    /// The kind of object differs.
     Type,
 }
 
-/// A difference; `before` and `now` as far as there is one.
+/// A difference between two snapshots.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// What kind.
+    /// Its kind.
     pub kind: DifferenceKind,
-    /// In the first snapshot.
+    /// The entry in the first snapshot, if there is one.
     pub before: Option<Entry>,
-    /// In the second.
+    /// The entry in the second snapshot, if there is one.
     pub now: Option<Entry>,
 }
 
 impl Difference {
-    /// The path.
+    /// The path of the object.
     pub fn path(&self) -> &[u8] {
         self.now.as_ref().or(self.before.as_ref()).map_or(&[], |entry| &entry.path)
     }

@@ -1,6 +1,7 @@
-//! Searching all snapshots: each distinct version of a file once, with the snapshots that have it.
+//! Searching all snapshots: each distinct version of an object once, with the snapshots that
+//! contain it.
 //!
-//! The first tree of a source is read as a whole, of every later one only what differs.
+//! The first tree of a source is read completely; of every later one, only what differs.
 
 use super::{below, cursor};
 use crate::Result;
@@ -16,12 +17,12 @@ use tree::{Change, diff};
 pub struct Version<'a> {
     /// The object.
     pub entry: Entry,
-    /// The snapshots that have it, oldest first.
+    /// The snapshots that contain it, the oldest first.
     pub snapshots: Vec<&'a Snapshot>,
 }
 
-/// All versions of what `wanted` says, by path and then by time. `snapshots` are in the order of
-/// time.
+/// All versions of the objects for which `wanted` is true, by path and then by time. `snapshots`
+/// must be in the order of their times.
 pub fn versions<'a>(
     pages: &PageReader<'_>,
     snapshots: &'a [Snapshot],
@@ -84,7 +85,7 @@ fn search<'a>(
 /// Versions whose last snapshot is not known yet.
 struct Open<'f, 'a> {
     found: &'f mut Vec<Version<'a>>,
-    /// By path: the entry, and the number of the first snapshot that has it.
+    /// By path: the entry, and the index of the first snapshot that contains it.
     since: HashMap<Vec<u8>, (Entry, usize)>,
 }
 
@@ -93,7 +94,7 @@ impl<'a> Open<'_, 'a> {
         self.since.insert(entry.path.clone(), (entry, at));
     }
 
-    /// The version at `path` was last in the last of `until`.
+    /// Ends the version at `path`: the last of `until` was the last snapshot that contains it.
     fn end(&mut self, path: &[u8], until: &[&'a Snapshot]) {
         if let Some((entry, from)) = self.since.remove(path) {
             self.found
@@ -109,7 +110,7 @@ impl<'a> Open<'_, 'a> {
     }
 }
 
-/// Equal versions that came and went, or that several sources have, become one.
+/// Merges equal versions that disappeared and came back, or that several sources contain.
 fn collapsed(found: Vec<Version<'_>>) -> Vec<Version<'_>> {
     let mut all: Vec<Version<'_>> = Vec::with_capacity(found.len());
     for version in found {
@@ -126,12 +127,12 @@ fn collapsed(found: Vec<Version<'_>>) -> Vec<Version<'_>> {
     all
 }
 
-/// Whether a user would call both the same: inode numbers and change times do not count.
+/// Whether two entries are the same version to a user: inode numbers and change times do not count.
 pub fn same_version(a: &Entry, b: &Entry) -> bool {
     a.content == b.content && a.size == b.size && a.mtime == b.mtime && same_attributes(a, b)
 }
 
-/// Whether kind, rights, owner and extended attributes are equal.
+/// Whether kind, mode, owner, flags and extended attributes are equal.
 pub(crate) fn same_attributes(a: &Entry, b: &Entry) -> bool {
     let (left, right) = (&a.attributes, &b.attributes);
     left.kind == right.kind

@@ -1,7 +1,7 @@
-//! Patterns of names for searching: `*`, `?`, `[a-z]`, and `**` across directories. Bytes, not
-//! characters, so that every name can be met.
+//! Patterns for searching: `*`, `?`, `[a-z]`, and `**` across directories. They match bytes, not
+//! characters, so that every name can be matched.
 
-/// A pattern: without a slash it speaks of names, with one of whole paths.
+/// A pattern: without a slash it matches names, with one it matches whole paths.
 #[derive(Clone, Debug)]
 pub struct Glob {
     pattern: Vec<u8>,
@@ -10,7 +10,7 @@ pub struct Glob {
 }
 
 impl Glob {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn new(pattern: &[u8], ignore_case: bool) -> Self {
         let of_paths = pattern.contains(&b'/');
         let mut pattern = pattern.strip_prefix(b"/").unwrap_or(pattern).to_vec();
@@ -20,7 +20,7 @@ impl Glob {
         Self { pattern, of_paths, ignore_case }
     }
 
-    /// Whether the pattern means `path`.
+    /// Whether the pattern matches `path`.
     pub fn matches(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let text = if self.of_paths { path } else { name };
@@ -36,8 +36,8 @@ impl Glob {
     }
 }
 
-/// Whether `pattern` means `path`: name by name, where the name `**` stands for any number.
-/// Goes back only to the last `**`, so the time is at most pattern times path.
+/// Whether `pattern` matches `path`, name by name; `**` matches any number of names. Backtracks
+/// only to the last `**`, so the time is at most proportional to pattern times path.
 fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
     let slash = |byte: &u8| *byte == b'/';
     let (pattern, names): (Vec<_>, Vec<_>) =
@@ -48,7 +48,7 @@ fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
         match (pattern.get(at), names.get(name)) {
             (None, None) => return true,
             (Some(&b"**"), next) => {
-                // At the end it wants something in the directory, not the directory.
+                // At the end it matches what is in the directory, not the directory itself.
                 if at + 1 == pattern.len() {
                     return next.is_some();
                 }
@@ -70,7 +70,7 @@ fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
     }
 }
 
-/// The same within a name, with `*` and bytes.
+/// The same within a name, with `*`.
 fn matches_name(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut of_name) = (0, 0);
     let mut last: Option<(usize, usize)> = None;
@@ -99,21 +99,21 @@ fn matches_name(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// How many bytes of the pattern stand for `byte`, if they do.
+/// How many bytes of the pattern match `byte`, if they do.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => (byte != b'/').then_some(1),
         [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
         [b'[', rest @ ..] => match class(rest, byte) {
             Some((taken, is_in)) => (is_in && byte != b'/').then_some(taken + 1),
-            None => (byte == b'[').then_some(1), // never closed: a plain bracket
+            None => (byte == b'[').then_some(1), // not closed: a literal bracket
         },
         [plain, ..] => (*plain == byte).then_some(1),
         [] => None,
     }
 }
 
-/// Length of a class behind its `[`, and whether `byte` is in it.
+/// The length of a class after its `[`, and whether `byte` is in it.
 fn class(text: &[u8], byte: u8) -> Option<(usize, bool)> {
     let negated = matches!(text.first(), Some(b'!' | b'^'));
     let (mut at, mut is_in) = (usize::from(negated), false);

@@ -1,4 +1,4 @@
-//! What is in a directory of a snapshot.
+//! The content of a directory in a snapshot.
 
 use super::{cursor, entry};
 use crate::Result;
@@ -6,8 +6,8 @@ use crate::manifest::Snapshot;
 use crate::pages::PageReader;
 use format::entry::{Entry, Kind};
 
-/// Calls `visit` for what lies in the directory `path`, not for what lies in directories there.
-/// Of anything that is no directory, `visit` sees the thing itself.
+/// Calls `visit` for the objects in the directory `path`, not for those in its subdirectories. If
+/// `path` is not a directory, calls it for the object itself.
 pub fn children(
     pages: &PageReader<'_>,
     snapshot: &Snapshot,

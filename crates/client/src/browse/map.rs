@@ -1,11 +1,11 @@
-//! Where the bytes of an object lie: how many chunks, how many bytes of data without holes.
+//! How much data an object refers to: its chunks, and their bytes without holes.
 
 use super::content::read_list;
 use crate::Result;
 use crate::pages::PageReader;
 use format::entry::{Content, Entry, Segment};
 
-/// What an object takes in the repository, before deduplication and compression.
+/// The data of an object, before deduplication and compression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredSize {
     /// Chunks that it refers to.
@@ -25,7 +25,7 @@ impl StoredSize {
     }
 }
 
-/// What `entry` takes.
+/// The data that `entry` refers to.
 pub fn stored_size(pages: &PageReader<'_>, entry: &Entry) -> Result<StoredSize> {
     let mut stored_size = StoredSize::default();
     stored_size.add(&entry.attributes.xattr_runs);

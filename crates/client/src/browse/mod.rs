@@ -1,4 +1,4 @@
-//! Looking into snapshots: listing, searching, reading, comparing. Nothing here writes.
+//! Reading snapshots: listing, searching, reading files, comparing. Nothing here writes.
 
 pub mod content;
 pub mod diff;
@@ -18,14 +18,20 @@ pub fn cursor<'a>(pages: &'a PageReader<'a>, snapshot: &Snapshot) -> Cursor<'a, 
     Cursor::new(pages, snapshot.head.root, snapshot.head.level)
 }
 
-/// The entry at `path`; an error when there is none.
+/// The entry at `path`.
+///
+/// # Errors
+/// [`Error::PathNotFound`].
 pub fn entry(pages: &PageReader<'_>, snapshot: &Snapshot, path: &[u8]) -> Result<Entry> {
     let found = tree::cursor::find(pages, snapshot.head.root, snapshot.head.level, path)?;
     found.ok_or_else(|| no_path(path))
 }
 
-/// Calls `visit` for the entry at `path` and all below it, in order; the empty path is the top,
-/// which has no entry.
+/// Calls `visit` for the entry at `path` and everything below it, in order; the empty path is the
+/// root, which has no entry.
+///
+/// # Errors
+/// [`Error::PathNotFound`]; the error of `visit`.
 pub fn below(
     pages: &PageReader<'_>,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! Whom damage concerns: snapshots and paths. Only looked for when there is damage.
+//! The snapshots and paths that damage affects; searched only if there is damage.
 
 use super::data::ContainerFindings;
 use super::structure::StructureFindings;
@@ -12,7 +12,7 @@ use repository::check::{ContainerDamage, IdPrefix, lost_objects};
 use rustc_hash::FxHashSet;
 use tree::{Cursor, PageSource};
 
-/// Paths named for each kind of damage; the number of others is told.
+/// Paths listed for each damage; the others are counted.
 const PATHS_MAX: usize = 100;
 
 pub(super) fn attribute(
@@ -30,16 +30,16 @@ pub(super) fn attribute(
         report.damages.push(Damage { what, healable, ..Damage::default() });
     }
     if !found.missing.is_empty() {
-        let what = format!("{} chunks are in no container", found.missing.len());
+        let what = format!("{} chunks are missing from all containers", found.missing.len());
         report.damages.push(Damage { what, ..Damage::default() });
     }
-    // An index that is older than the containers lacks what is there.
+    // The index may be older than the containers.
     let is_missed = !found.missing.is_empty() || !found.bad_pages.is_empty();
     report.needs_rebuild |= is_missed && seen.has_unnamed;
     let mut wanted = found.missing.clone();
     if seen.has_losses() {
         let lost = lost_objects(repository.local()?, |place, id| seen.is_lost(place, id))?;
-        // Else what is damaged is already out of the index.
+        // Otherwise the index no longer refers to the damaged data.
         report.needs_rebuild |= !lost.is_empty();
         wanted.extend(lost);
     }
@@ -49,7 +49,7 @@ pub(super) fn attribute(
     search(repository, found, &wanted, report)
 }
 
-/// Which snapshots and paths need what is `wanted`, or a page that is bad.
+/// Finds the snapshots and paths that need a `wanted` object or a bad page.
 pub(super) fn search(
     repository: &UnlockedRepository,
     found: &StructureFindings,
@@ -64,12 +64,12 @@ pub(super) fn search(
     Ok(())
 }
 
-/// What could only be read by its parity while the structure was checked, and is not said yet.
+/// Records that could only be read with the help of parity, and are not reported yet.
 fn healed(repository: &UnlockedRepository, seen: &ContainerFindings) -> Vec<ContainerDamage> {
     let damage = |place: RecordLocation| ContainerDamage {
         range: Some((place.offset.into(), place.length.into())),
         is_healable: true,
-        ..ContainerDamage::of_container(place.container, "it was read from parity".into())
+        ..ContainerDamage::of_container(place.container, "it was healed from parity".into())
     };
     let said: FxHashSet<_> = seen.damages.iter().map(|it| (it.container, it.range)).collect();
     let healed = repository.store.healed().into_iter().map(damage);
@@ -82,7 +82,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What of a snapshot is concerned.
+    /// Reports the paths of one snapshot.
     fn snapshot(
         &self,
         pages: &PageReader<'_>,
@@ -119,7 +119,7 @@ impl Search<'_> {
             }
         }
         if count > 0 {
-            let what = format!("{count} files of snapshot {id} cannot be restored wholly");
+            let what = format!("{count} files of snapshot {id} cannot be restored completely");
             tell(what, paths, count);
         }
         Ok(())

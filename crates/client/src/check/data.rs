@@ -1,6 +1,6 @@
-//! Data: every record of a container is read, its checksum and its seal are checked, and every
-//! object in it is compared with its name. Manifests and tombstones are read always: they tell
-//! which snapshots there should be.
+//! Data: reads every record of a container, verifies its checksum and its seal, and compares every
+//! object with its id. Manifests and tombstones are always read: they say which snapshots should
+//! exist.
 
 use super::{CheckOptions, CheckReport};
 use crate::blocks::{Scratch, misnamed};
@@ -18,22 +18,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What the containers hold besides objects, and what of them is damaged.
+/// What the containers hold besides objects, and their damage.
 #[derive(Default)]
 pub(super) struct ContainerFindings {
     pub(super) damages: Vec<ContainerDamage>,
-    /// Places of records that are damaged.
+    /// The locations of damaged records.
     pub(super) bad: Vec<RecordLocation>,
-    /// Objects that are not what their names say, in records that are good.
+    /// Objects that do not match their ids, in good records.
     pub(super) wrong: FxHashSet<(RecordLocation, IdPrefix)>,
-    /// Containers that are not what they should be: the objects that are there, with the offsets
-    /// of their records. None where nothing can be read.
+    /// Damaged containers: the objects that can be read, with the offsets of their records; empty
+    /// if none can.
     pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, IdPrefix)>>,
-    /// Whether a container that the index does not name holds objects.
+    /// Whether a container that is not in the index holds objects.
     pub(super) has_unnamed: bool,
-    /// Clear parts of the manifests.
+    /// The clear parts of the manifests.
     pub(super) manifests: Vec<Vec<u8>>,
-    /// Clear parts of the tombstones.
+    /// The clear parts of the tombstones.
     pub(super) tombstones: Vec<Vec<u8>>,
 }
 
@@ -48,7 +48,7 @@ impl ContainerFindings {
         self.tombstones.append(&mut other.tombstones);
     }
 
-    /// Whether `id` cannot be had from `place`, where the index says it lies.
+    /// Whether `id` cannot be read from `place`, its location in the index.
     pub(super) fn is_lost(&self, place: RecordLocation, id: IdPrefix) -> bool {
         let there = self.partly.get(&place.container);
         there.is_some_and(|there| !there.contains(&(place.offset, id)))
@@ -96,8 +96,8 @@ pub(super) fn check(
     Ok(total.seen)
 }
 
-/// All containers that the index names or that are there; whether the index names them. Some hold
-/// no object, but say which snapshots were made and forgotten.
+/// All containers in the index or in the storage, and whether the index has them. Some hold no
+/// objects, only records of snapshots that were created and forgotten.
 fn containers(repository: &UnlockedRepository) -> Result<BTreeMap<ContainerNo, bool>> {
     let files = repository.local()?.containers()?;
     let there = files.iter().filter(|file| file.finished).map(|file| (file.number, false));
@@ -106,8 +106,8 @@ fn containers(repository: &UnlockedRepository) -> Result<BTreeMap<ContainerNo, b
     Ok(all)
 }
 
-/// Which containers are read wholly: all, or an even sample that moves with the day, so that
-/// checks of a tenth each come round.
+/// Chooses the containers to read completely: all, or an even sample that moves with the day, so
+/// that daily checks of a tenth cover everything.
 pub(super) fn choose(numbers: &[ContainerNo], percent: Option<f64>, now_secs: i64) -> Vec<bool> {
     let Some(percent) = percent else { return vec![false; numbers.len()] };
     let share = (percent / 100.0).clamp(0.0, 1.0);
@@ -141,7 +141,7 @@ fn work(
     }
 }
 
-/// What a thread needs to look into containers.
+/// What a thread needs to check containers.
 struct ContainerChecker<'a> {
     repository: &'a UnlockedRepository,
     scratch: Scratch,
@@ -149,7 +149,7 @@ struct ContainerChecker<'a> {
 }
 
 impl ContainerChecker<'_> {
-    /// Looks into one container, and wholly if it was `chosen`. Returns the bytes read of it then.
+    /// Checks one container, completely if it was `chosen`; returns the bytes read then.
     fn container(
         &mut self,
         number: ContainerNo,
@@ -160,7 +160,7 @@ impl ContainerChecker<'_> {
         let mut seen = ContainerFindings::default();
         let opened = open_container(self.repository.local()?, number, &mut seen.damages)?;
         let Some(OpenContainer { reader, rows }) = opened else {
-            // One that nobody names may be removed at this moment.
+            // One that is not in the index may be removed at this moment.
             if !is_named {
                 seen.damages.clear();
             }
@@ -180,7 +180,7 @@ impl ContainerChecker<'_> {
             self.row(&reader, row, &mut seen)?;
             progress.bytes_read.fetch_add(row.length.into(), Ordering::Relaxed);
         }
-        // What is known to be damaged is said once.
+        // Damage is reported once.
         if chosen && seen.damages.is_empty() {
             seen.damages.extend(check_parity(self.repository.local()?, &reader)?);
         }
@@ -212,7 +212,7 @@ impl ContainerChecker<'_> {
         Ok(())
     }
 
-    /// Looks into the record that was read from `place`.
+    /// Checks the record that was read from `place`.
     fn record(&mut self, place: RecordLocation, seen: &mut ContainerFindings) -> Result<()> {
         let record = record::verify(&self.buffer)?;
         match record.header.kind {

@@ -1,5 +1,5 @@
-//! History: whether every snapshot that was made is listed or was forgotten. A file that is gone
-//! from a folder leaves no gap to see there; what cites it, and what lies in the containers, does.
+//! History: is every snapshot that was created in the list, or forgotten? A missing file leaves no
+//! gap in a folder; snapshots that cite it, and the containers, show it.
 
 use super::data::ContainerFindings;
 use super::structure::StructureFindings;
@@ -21,7 +21,7 @@ pub(super) fn check(
     report: &mut CheckReport,
 ) -> Result<()> {
     let signers = SignerCache::new(repository);
-    // One of a key that was removed since explains a gap as well as any.
+    // Tombstones of keys that were removed since are valid, too.
     let forgotten = forgotten(&signers, &seen.tombstones)?;
     let mut stored = stored(&signers, &seen.manifests)?;
     let comes_back =
@@ -37,16 +37,16 @@ pub(super) fn check(
         if before == NOBODY || is_known(&before) {
             continue;
         }
-        let way = match stored.remove(&before) {
+        let advice = match stored.remove(&before) {
             Some(head) if comes_back(&head)? => {
                 report.needs_rebuild = true;
-                "icecore rebuild brings it back"
+                "to restore it to the list: icecore rebuild"
             }
-            Some(_) => "its manifest lies in a container, but not all of its data does",
-            None => "its manifest is in no container either",
+            Some(_) => "its manifest is in a container, but some of its data is missing",
+            None => "its manifest is missing from all containers, too",
         };
         let what = format!(
-            "snapshot {before} is gone and nobody forgot it ({way}); the next one of its source cites it"
+            "snapshot {before} is missing and nobody forgot it ({advice}); the next snapshot of its source cites it"
         );
         let snapshots = vec![before.to_string()];
         report.damages.push(Damage { what, snapshots, ..Damage::default() });
@@ -54,7 +54,7 @@ pub(super) fn check(
     for (id, head) in stored {
         if comes_back(&head)? {
             let what = format!(
-                "snapshot {id} lies in a container and is not listed: its file was lost, or its backup stopped before it was done (icecore rebuild brings it back)"
+                "snapshot {id} is in a container but not in the list: its file was lost, or its backup did not finish (to restore it to the list: icecore rebuild)"
             );
             let snapshots = vec![id.to_string()];
             report.notes.push(Damage { what, snapshots, ..Damage::default() });
@@ -63,7 +63,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The snapshots that have files. The list may be of the past: what it lacks is looked for by name.
+/// The snapshots that have files. The listing may be stale, so missing ones are looked up by name.
 fn listed(
     repository: &UnlockedRepository,
     stored: &FxHashMap<SnapshotId, Head>,
@@ -81,7 +81,7 @@ fn listed(
     Ok(listed)
 }
 
-/// The snapshots whose manifests lie in containers, signed by a key of the repository.
+/// The snapshots whose manifests are in containers and signed by a key of the repository.
 fn stored(signers: &SignerCache<'_>, manifests: &[Vec<u8>]) -> Result<FxHashMap<SnapshotId, Head>> {
     let mut stored = FxHashMap::default();
     for clear in manifests {

@@ -1,5 +1,5 @@
-//! Key slots, the key list and the settings: each is as its maker made it, lies under its own
-//! name, and what stands twice does so.
+//! Key slots, the key list and the settings: each has a valid signature and its own name, and what
+//! is stored twice is there twice.
 
 use super::{CheckReport, Damage};
 use crate::{Result, UnlockedRepository};
@@ -7,7 +7,7 @@ use crypto::{KeyEntry, LAST_KEY_EPOCH};
 use ids::KeyId;
 use repository::config::Config;
 
-/// What stands twice and is lost or damaged in one place.
+/// Files that are stored twice, with one copy lost or damaged.
 fn ills(repository: &UnlockedRepository) -> Result<Vec<(&'static str, String)>> {
     let mut ills = Config::problems(&**repository.local()?.storage())?;
     ills.extend(repository.local()?.key_list_problems()?);
@@ -17,10 +17,10 @@ fn ills(repository: &UnlockedRepository) -> Result<Vec<(&'static str, String)>> 
 pub(super) fn check(repository: &UnlockedRepository, report: &mut CheckReport) -> Result<()> {
     let damages = &mut report.damages;
     let mut tell = |what, healable| damages.push(Damage { what, healable, ..Damage::default() });
-    // Without it nobody can say what is forged: `rebuild` makes it anew.
+    // Without the key list, forgeries cannot be recognized; `rebuild` restores it.
     let list = repository.refresh_key_list()?;
     for (name, why) in ills(repository)? {
-        tell(format!("{why} ({name}, which stands twice)"), true);
+        tell(format!("{why} ({name}, which is stored twice)"), true);
     }
     for (id, slot) in repository.local()?.key_slots()? {
         match crypto::verify_slot_certificate(&slot, &repository.slot.root) {
@@ -29,7 +29,8 @@ pub(super) fn check(repository: &UnlockedRepository, report: &mut CheckReport) -
                 report.damaged_keys.push(id.to_string());
             }
             Ok(_) if list.is_live(id) => {}
-            // A removal that was cut off, or somebody put it back: it signs nothing either way.
+            // Its removal did not finish, or somebody put it back: its signatures do not count
+            // either way.
             Ok(_) => report.notes.push(Damage { what: left(id), ..Damage::default() }),
             Err(error) => {
                 tell(unusable(id, &error.to_string()), false);
@@ -46,16 +47,16 @@ pub(super) fn check(repository: &UnlockedRepository, report: &mut CheckReport) -
     Ok(())
 }
 
-/// Said once there are no more key epochs.
-const LAST: &str = "this is the last key epoch: whoever holds a key that is removed from now on can read what is stored later. Make a new repository: icecore init";
+/// The note in the last key epoch.
+const LAST: &str = "this is the last key epoch: the holder of a key that is removed from now on can still read what is stored later. Create a new repository: icecore init";
 
-/// The list is at least of the epoch in which everything was stored that opened.
+/// The key list must not be older than the newest epoch of any record that was opened.
 pub(super) fn check_epoch(repository: &UnlockedRepository, report: &mut CheckReport) -> Result<()> {
     let (list, latest) =
         (repository.key_list()?, repository.blocks()?.opener().latest_opened_epoch());
     if latest > list.epoch() {
         let what = format!(
-            "the key list is of key epoch {}, and something was stored in epoch {latest}: the list is an old one, and removed keys look valid; with a full key: icecore rebuild",
+            "the key list is of key epoch {}, but data was stored in epoch {latest}: the list is old, and removed keys look valid. With a full key: icecore rebuild",
             list.epoch()
         );
         report.damages.push(Damage { what, ..Damage::default() });
@@ -66,26 +67,26 @@ pub(super) fn check_epoch(repository: &UnlockedRepository, report: &mut CheckRep
 fn undelivered(entry: &KeyEntry) -> String {
     let id = entry.id;
     format!(
-        "key {id} ({}) cannot read what is stored now: its slot was not there when the key epoch began. If it is there again, any change of keys gives it the secret; else: icecore key remove {id}",
+        "key {id} ({}) cannot read what is stored now, because its slot was missing when the key epoch began. If the slot is back, the next change of keys delivers the secret; otherwise: icecore key remove {id}",
         entry.label
     )
 }
 
 fn unusable(id: KeyId, reason: &str) -> String {
-    format!("key {id}: {reason}; its password opens nothing any more")
+    format!("key {id}: {reason}; its password no longer opens the repository")
 }
 
 fn left(id: KeyId) -> String {
-    format!("key {id} was removed, and its slot is there: icecore key remove {id}")
+    format!("key {id} was removed, but its slot still exists: icecore key remove {id}")
 }
 
-/// Writes again what stands twice and is ill in one place.
+/// Restores the lost or damaged copy of files that are stored twice.
 pub(super) fn repair(
     repository: &UnlockedRepository,
     lease: &repository::lease::Lease,
     report: &mut CheckReport,
 ) -> Result<()> {
-    // Only one that the root key signed is copied.
+    // Only a list that the root key signed is copied.
     repository.refresh_key_list()?;
     let ills = ills(repository)?;
     if ills.iter().any(|(name, _)| !name.starts_with("keys/")) {

@@ -1,5 +1,5 @@
-//! Check of a repository that lies behind a server: what a reader can see from there. Containers, parity and the index are
-//! their host's to check; that all which snapshots need can be read, and is what its name says, is checked here.
+//! Check of a repository on a server. The server checks containers, parity and the index; this
+//! checks that everything that the snapshots need can be read and matches its id.
 
 use super::data::choose;
 use super::structure::{ChunkLocator, StructureFindings};
@@ -14,10 +14,10 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-/// Records that are sent for before they are read; the way itself takes as many of them as it has room for.
+/// Records that are requested in advance; the connection takes as many as it has room for.
 const PREFETCH_RECORDS: usize = 128;
 
-/// What is checked by who holds the containers alone.
+/// What only the host of the containers can check.
 const LEFT_OUT: [&str; 4] = ["containers", "parity", "index", "tombstones"];
 
 pub(super) fn run(
@@ -30,14 +30,14 @@ pub(super) fn run(
         return Err(repository::Error::LocalOnly.into());
     }
     report.left_out = LEFT_OUT.to_vec();
-    // Without it nobody can say what is forged.
+    // Without the key list, forged snapshots cannot be recognized.
     repository.refresh_key_list()?;
     let mut located = ChunkLocator::new(&*repository.store, options.read_data_percent.is_some());
     let found = structure::check_with(repository, Some(&mut located), progress, report)?;
     history(&found, &repository.store.snapshots()?, report);
     let mut lost = located.missing;
     if !lost.is_empty() {
-        let what = format!("{} chunks are in no container", lost.len());
+        let what = format!("{} chunks are missing from all containers", lost.len());
         report.damages.push(Damage { what, ..Damage::default() });
     }
     if let Some(percent) = options.read_data_percent {
@@ -51,8 +51,9 @@ pub(super) fn run(
     Ok(())
 }
 
-/// What cites a snapshot that is not listed: it was forgotten, or lost. Tombstones say which, and lie where the containers
-/// do. A receipt of nobody known is told, since what has it is held back.
+/// Counts snapshots that others cite and that are not in the list: forgotten or lost. Only
+/// tombstones say which, and they lie in the containers. Untrusted receipts are noted, because they
+/// make a snapshot suspect.
 fn history(
     found: &StructureFindings,
     listed: &[repository::snapshots::SnapshotRef],
@@ -64,13 +65,13 @@ fn history(
     report.gaps = cited.filter(is_gone).collect::<FxHashSet<_>>().len() as u64;
     for snapshot in found.snapshots.iter().filter(|it| it.receipt == ReceiptStatus::Untrusted) {
         let id = snapshot.id();
-        let what = format!("the receipt of snapshot {id} is signed by no server that is known");
+        let what = format!("no known server signed the receipt of snapshot {id}");
         let snapshots = vec![id.to_string()];
         report.notes.push(Damage { what, snapshots, ..Damage::default() });
     }
 }
 
-/// Reads records, and compares what is in them with its names.
+/// Reads records, and compares their content with its ids.
 struct DataCheck<'a> {
     repository: &'a UnlockedRepository,
     report: &'a mut CheckReport,
@@ -80,7 +81,7 @@ struct DataCheck<'a> {
     lost: FxHashSet<IdPrefix>,
 }
 
-/// An object, and where it lies.
+/// An object and its record location.
 type LocatedObject = (RecordLocation, ObjectId);
 
 impl<'a> DataCheck<'a> {
@@ -93,7 +94,7 @@ impl<'a> DataCheck<'a> {
         Ok(Self { repository, report, progress, scratch: Scratch::new()?, buffer, lost })
     }
 
-    /// All of `objects`, or those in a share of the containers.
+    /// Reads `objects`, or those in a share of the containers.
     fn read(&mut self, mut objects: Vec<LocatedObject>, percent: f64) -> Result<()> {
         objects.sort_unstable();
         let numbers: BTreeSet<_> = objects.iter().map(|(place, _)| place.container).collect();
@@ -119,7 +120,7 @@ impl<'a> DataCheck<'a> {
         Ok(())
     }
 
-    /// One record, with those of its objects that snapshots need.
+    /// Checks one record, with those of its objects that snapshots need.
     fn record(&mut self, objects: &[LocatedObject]) -> Result<()> {
         let place = objects[0].0;
         let Err(error) = self.holds(place, objects, true) else { return Ok(()) };
@@ -140,7 +141,8 @@ impl<'a> DataCheck<'a> {
         Ok(())
     }
 
-    /// Whether the record at `place` holds all of these as their names say. It is read first, or in the buffer already.
+    /// Whether the record at `place` holds all of these objects. It is read first, unless it is in
+    /// the buffer.
     fn holds(
         &mut self,
         place: RecordLocation,
@@ -164,7 +166,7 @@ impl<'a> DataCheck<'a> {
         }
     }
 
-    /// Whether a reclaim has moved all of these meanwhile, and they are good where they lie now.
+    /// Whether a reclaim moved all of these meanwhile, and they are good at their new location.
     fn moved(&mut self, objects: &[LocatedObject]) -> Result<bool> {
         let ids: Vec<_> = objects.iter().map(|(_, id)| *id).collect();
         let places = self.repository.store.locate(&ids)?;

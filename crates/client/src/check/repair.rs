@@ -1,12 +1,11 @@
-//! Repair: containers that have rotted are written as they were, by their parity.
+//! Repair: damaged containers are rewritten as they were, with the help of parity.
 
 use super::CheckReport;
 use crate::progress::Progress;
 use crate::{Result, UnlockedRepository};
 use repository::parity::{RepairOutcome, remove_unfinished, repair};
 
-/// Repairs what can be. What cannot is left alone: the check that follows names it, and whom it
-/// concerns.
+/// Repairs what parity can heal. The check that follows reports the rest, and what it affects.
 pub(super) fn run(
     repository: &UnlockedRepository,
     progress: &Progress,

@@ -1,5 +1,5 @@
-//! Structure: every snapshot is signed, its pages are what their names say, and every chunk that
-//! they need is in the index.
+//! Structure: every snapshot is signed, its pages match their ids, and every chunk that they need
+//! is in the index.
 
 use super::{CheckReport, Damage};
 use crate::manifest::{ManifestReader, Snapshot};
@@ -16,31 +16,31 @@ use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use tree::{PageData, PageSource};
 
-/// Chunks are sorted and made unique whenever this many came.
+/// Chunks are sorted and deduplicated whenever this many were added.
 const COMPACT_EVERY: usize = 1 << 20;
 
-/// What the structure says.
+/// The result of the structure check.
 pub(super) struct StructureFindings {
     pub(super) snapshots: Vec<Snapshot>,
-    /// Snapshots whose files make no sense.
+    /// Snapshots whose files are invalid.
     pub(super) unreadable: Vec<SnapshotId>,
     /// Pages that cannot be read.
     pub(super) bad_pages: FxHashSet<ObjectId>,
-    /// Chunks that the index does not have.
+    /// Chunks that are not in the index.
     pub(super) missing: FxHashSet<IdPrefix>,
 }
 
-/// Ids that are asked for at once, of a repository that is far away.
+/// Ids in one query to a remote repository.
 const AT_ONCE: usize = 16 << 10;
 
-/// Where chunks lie, as a repository that is far away says.
+/// Locates chunks in a remote repository.
 pub(super) struct ChunkLocator<'a> {
     store: &'a dyn Store,
     batch: Vec<ObjectId>,
     seen: FxHashSet<IdPrefix>,
     /// Chunks that it does not have.
     pub(super) missing: FxHashSet<IdPrefix>,
-    /// Where the others lie, when they are to be read.
+    /// The locations of the others, if they are to be read.
     pub(super) places: Vec<(RecordLocation, ObjectId)>,
     is_kept: bool,
 }
@@ -73,7 +73,7 @@ impl<'a> ChunkLocator<'a> {
 
 #[derive(Default)]
 struct Walk<'a, 'b> {
-    /// Of a repository that is far away.
+    /// Set for a remote repository.
     located: Option<&'b mut ChunkLocator<'a>>,
     pages: FxHashSet<ObjectId>,
     bad_pages: FxHashSet<ObjectId>,
@@ -89,7 +89,7 @@ pub(super) fn check(
     check_with(repository, None, progress, report)
 }
 
-/// The same of a repository that is far away, which says where chunks lie: `missing` are in `located` then.
+/// Like [`check`]; for a remote repository, `located` collects the missing chunks.
 pub(super) fn check_with(
     repository: &UnlockedRepository,
     located: Option<&mut ChunkLocator<'_>>,
@@ -125,10 +125,10 @@ pub(super) fn check_with(
     Ok(StructureFindings { snapshots, unreadable, bad_pages: walk.bad_pages, missing })
 }
 
-/// The repository gives a number once. Two snapshots with one come from two pasts: somebody
-/// showed a writer an old state. A source's own number may stand twice without that: when a
-/// backup failed in its last step, or its file was lost, the next one builds on the one before
-/// it, and a rebuild brings both.
+/// The repository assigns each number once. Two snapshots with the same number come from two
+/// histories: somebody presented an old state to a writer. The number within a source may repeat
+/// without that: if a backup failed in its last step, or its file was lost, the next one builds on
+/// the snapshot before it, and a rebuild restores both.
 fn check_chains(snapshots: &[Snapshot], report: &mut CheckReport) {
     let mut seen = FxHashSet::default();
     for snapshot in snapshots.iter().filter(|snapshot| !seen.insert(snapshot.head.sequence)) {
@@ -139,7 +139,7 @@ fn check_chains(snapshots: &[Snapshot], report: &mut CheckReport) {
     }
 }
 
-/// The page, once all of it makes sense: who had the key may have sealed anything.
+/// The page, once all of it was decoded: a holder of the key could have sealed anything.
 fn understood(page: Arc<PageData>) -> Result<Arc<PageData>> {
     match page.kind {
         PageKind::Inner => drop(inner::decode(&page.refs, &page.payload)?),
@@ -183,7 +183,7 @@ impl Walk<'_, '_> {
                     .objects
                     .fetch_add(page.refs.len() as u64, std::sync::atomic::Ordering::Relaxed);
             }
-            // Reversed: the first page below is read next, and its neighbours lie beside it.
+            // Reversed: the first page below is read next, and its neighbors lie beside it.
             stack.extend(page.refs.iter().rev().filter(|id| id.is_page()));
             page.refs.iter().filter(|id| !id.is_page()).try_for_each(|id| self.add(id))?;
         }
@@ -201,7 +201,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Asks for the rest of what lies far away.
+    /// Queries the rest of a remote repository.
     fn ask(&mut self) -> Result<()> {
         let Some(located) = &mut self.located else { return Ok(()) };
         located.ask()

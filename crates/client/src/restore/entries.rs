@@ -1,4 +1,4 @@
-//! Which entries are restored, and under which path of the target.
+//! The entries to restore, and their paths in the target.
 
 use super::RestoreOptions;
 use super::roots::Roots;
@@ -13,16 +13,16 @@ use std::path::Path;
 use tree::Cursor;
 use tree::cursor::{find, is_below};
 
-/// What is restored.
+/// The selection of a restore.
 pub(super) struct Selection {
     subpath: Vec<u8>,
-    /// What paths lose at their front.
+    /// The prefix that paths lose.
     prefix: Vec<u8>,
-    /// The target is a directory of the snapshot, and does not just get one object.
+    /// The target gets the content of a directory, and not just one object.
     pub(super) is_directory: bool,
     include: Option<Gitignore>,
     exclude: Option<Gitignore>,
-    /// By the letter; all when empty.
+    /// Literal paths; all if empty.
     paths: Vec<Vec<u8>>,
     roots: Roots,
 }
@@ -41,7 +41,7 @@ impl Selection {
         };
         let (include, exclude) = (patterns(&options.include)?, patterns(&options.exclude)?);
         let paths = options.paths.clone();
-        // One that is missing is a mistake, and told before anything is written.
+        // A missing path is a mistake, and reported before anything is written.
         for path in &paths {
             find(pages, snapshot.head.root, snapshot.head.level, path)?
                 .ok_or_else(|| Error::PathNotFound(String::from_utf8_lossy(path).into_owned()))?;
@@ -50,13 +50,13 @@ impl Selection {
         Ok(Self { subpath, prefix, is_directory, include, exclude, paths, roots })
     }
 
-    /// Whether the snapshot knows all that was in the directory `path` of the target.
+    /// Whether the snapshot has the complete content of the directory `path` of the target.
     pub(super) fn is_known(&self, path: &[u8]) -> bool {
         let path = [&self.prefix, path].concat();
         self.roots.know(path.strip_suffix(b"/").unwrap_or(&path))
     }
 
-    /// Where in the target `path` of the snapshot is; the whole of it is `/`.
+    /// The path in the target of `path` of the snapshot; `/` for the target itself.
     fn place_of(&self, path: &[u8]) -> Vec<u8> {
         match path.strip_prefix(&self.prefix[..]) {
             Some(path) if !path.is_empty() => path.to_vec(),
@@ -64,12 +64,12 @@ impl Selection {
         }
     }
 
-    /// Whether what begins at `path` of the snapshot lies behind all that is restored.
+    /// Whether `path` of the snapshot comes after everything that is restored.
     fn ends_before(&self, path: &[u8]) -> bool {
         compare_paths(path, &self.subpath).is_gt() && !is_below(path, &self.subpath)
     }
 
-    /// Whether `path` of the snapshot is wanted.
+    /// Whether `path` of the snapshot is selected.
     fn wants(&self, path: &[u8], is_directory: bool) -> bool {
         let is_named = |named: &Vec<u8>| path == *named || is_below(path, named);
         if !self.paths.is_empty() && !self.paths.iter().any(is_named) {
@@ -82,7 +82,7 @@ impl Selection {
         self.include.as_ref().is_none_or(&matches) && !self.exclude.as_ref().is_some_and(&matches)
     }
 
-    /// The same of a path of the target, whether the snapshot has it or not.
+    /// Whether a path of the target is selected, whether or not it is in the snapshot.
     pub(super) fn wants_in_target(&self, path: &[u8], is_directory: bool) -> bool {
         self.wants(&[&self.prefix, path].concat(), is_directory)
     }
@@ -96,8 +96,8 @@ impl Selection {
     }
 }
 
-/// A directory loses its whole path (its content lands in the target), anything else all but its
-/// name.
+/// A directory loses its whole path, because its content goes into the target; anything else loses
+/// all but its name.
 fn prefix_of(
     pages: &PageReader<'_>,
     snapshot: &Snapshot,
@@ -125,7 +125,7 @@ fn patterns(lines: &[String]) -> Result<Option<Gitignore>> {
     builder.build().map(Some).map_err(|error| Error::Usage(format!("patterns: {error}")))
 }
 
-/// The entries of a restore in order, with their paths in the target.
+/// The entries of a restore in path order, with their paths in the target.
 pub(super) struct Entries<'a> {
     cursor: Cursor<'a, PageReader<'a>>,
     pages: &'a PageReader<'a>,
@@ -144,8 +144,8 @@ pub(super) enum Next {
     End,
 }
 
-/// An entry, and whether it is wanted. Directories that are not may hold what is; the others tell
-/// what the snapshot has, for what is to be removed.
+/// An entry, and whether it is selected. Directories that are not may contain what is; the others
+/// show what the snapshot has, to recognize extraneous objects.
 pub(super) struct Selected {
     pub(super) entry: Entry,
     pub(super) wanted: bool,
@@ -161,7 +161,7 @@ impl<'a> Entries<'a> {
         Ok(Self { cursor, pages, selection, is_sought: false })
     }
 
-    /// What comes next below the chosen path.
+    /// The next step below the chosen path.
     pub(super) fn step(&mut self) -> Result<Next> {
         match self.entry() {
             Ok(found) => Ok(found.map_or(Next::End, Next::Entry)),
@@ -182,7 +182,8 @@ impl<'a> Entries<'a> {
             self.is_sought = true;
         }
         loop {
-            // Page by page, so that those below one are sent for before the first of them is read.
+            // Page by page, so that the pages below one are requested before the first of them is
+            // read.
             while self.cursor.buffered().is_empty() {
                 self.prefetch_pages()?;
                 if !self.cursor.step()? {
@@ -194,7 +195,7 @@ impl<'a> Entries<'a> {
                 return Ok(None);
             }
             if entry.path.len() < prefix.len() {
-                // The chosen directory itself: its place is the target.
+                // The chosen directory itself is the target.
                 continue;
             }
             let wanted = self.selection.wants(&entry.path, entry.kind() == Kind::Directory);
@@ -203,7 +204,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// The pages that come next are sent for, when they lie far away.
+    /// Prefetches the next pages from a remote repository.
     fn prefetch_pages(&self) -> Result<()> {
         let subpath = &self.selection.subpath;
         let pages = self.cursor.upcoming_pages().take_while(|page| is_below(&page.first, subpath));

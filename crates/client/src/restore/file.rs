@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// A file under way.
+/// A file that is being restored.
 pub(super) struct FileJob {
     pub(super) entry: Entry,
-    /// Its one chunk is all of it.
+    /// It has only one chunk.
     pub(super) is_single: bool,
     state: Mutex<State>,
-    /// Pieces not written yet, and one while the planner still adds some.
+    /// Pieces not written yet, plus one while the planner still adds some.
     left: AtomicUsize,
     failed: AtomicBool,
 }
@@ -22,7 +22,7 @@ pub(super) struct FileJob {
 enum State {
     New,
     Open(Arc<OpenFile>),
-    /// There is nothing to write, or writing failed.
+    /// Nothing to write, or writing failed.
     Over,
 }
 
@@ -32,7 +32,7 @@ impl FileJob {
         Self { entry, is_single, state: Mutex::new(State::New), left, failed }
     }
 
-    /// Another piece will be written.
+    /// Announces another piece.
     pub(super) fn expect_piece(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
@@ -51,7 +51,7 @@ impl FileJob {
         self.done(shared);
     }
 
-    /// A hole of the file.
+    /// Writes a hole.
     pub(super) fn hole(&self, offset: u64, length: u64, shared: &RestoreContext<'_>) {
         shared.pass(length);
         if let Some(file) = self.file(shared)
@@ -61,7 +61,7 @@ impl FileJob {
         }
     }
 
-    /// A piece cannot be had: the file is not restored.
+    /// A piece is lost: the file is not restored.
     pub(super) fn lost(&self, shared: &RestoreContext<'_>, text: &str) {
         if !self.failed.swap(true, Ordering::Relaxed) {
             super::Counters::add(&shared.counters.damaged, 1);
@@ -70,7 +70,7 @@ impl FileJob {
         self.done(shared);
     }
 
-    /// The same for an error, which is given back when it is no damage.
+    /// Like [`Self::lost`], if `error` is damage; else returns it.
     pub(super) fn lost_by(
         &self,
         shared: &RestoreContext<'_>,
@@ -83,7 +83,7 @@ impl FileJob {
         Ok(())
     }
 
-    /// One piece less to wait for. The last one finishes the file.
+    /// A piece is done. The last one finishes the file.
     pub(super) fn done(&self, shared: &RestoreContext<'_>) {
         if self.left.fetch_sub(1, Ordering::AcqRel) > 1 || self.is_single {
             return;
@@ -115,7 +115,7 @@ impl FileJob {
         }
     }
 
-    /// The open file, opened by who needs it first.
+    /// The open file; opened on first use.
     fn file(&self, shared: &RestoreContext<'_>) -> Option<Arc<OpenFile>> {
         let mut state = self.state.lock();
         if matches!(*state, State::New) {
@@ -129,7 +129,7 @@ impl FileJob {
 
     fn open(&self, shared: &RestoreContext<'_>) -> State {
         let parent = shared.target.parent_of(&self.entry.path);
-        // What is there already may have its attributes set right, and stay.
+        // An existing file may stay, with its attributes corrected.
         let entry =
             if shared.is_new { Cow::Borrowed(&self.entry) } else { shared.whole(&self.entry) };
         match parent.and_then(|parent| shared.target.start_file(&parent, &entry)) {
@@ -159,7 +159,7 @@ impl FileJob {
 }
 
 impl RestoreContext<'_> {
-    /// A file is there now.
+    /// Counts a file that was written.
     pub(super) fn wrote(&self, entry: &Entry, outcome: RestoreOutcome) {
         match outcome {
             RestoreOutcome::Created | RestoreOutcome::Replaced => {
@@ -170,7 +170,7 @@ impl RestoreContext<'_> {
         }
     }
 
-    /// Nothing had to be written.
+    /// Counts an object that did not have to be written.
     pub(super) fn settled(&self, entry: &Entry, outcome: RestoreOutcome) {
         match outcome {
             RestoreOutcome::Kept => super::Counters::add(&self.counters.kept, 1),

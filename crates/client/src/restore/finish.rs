@@ -1,5 +1,5 @@
-//! Second pass: further names of files, what is to be removed later, and directories from the leaves
-//! upward, once nothing in them changes any more.
+//! Second pass: further names of files, extraneous objects to remove later, and directories from
+//! the leaves upward, once nothing in them changes.
 
 use super::Counters;
 use super::entries::{Entries, Next, Selected, Selection};
@@ -17,25 +17,25 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use tree::cursor::is_below;
 
-/// A directory whose content is being passed.
+/// A directory whose content is being visited.
 struct OpenDirectory {
     entry: Entry,
-    /// It is wanted itself, or something in it is.
+    /// It is selected itself, or something in it is.
     used: bool,
     names: Names,
 }
 
-/// Names in a directory, when others are to be removed. By their hashes: a directory may have
-/// millions of names, and two with one hash only let something stay.
+/// The names in a directory, if extraneous objects are to be removed. Stored as hashes: a directory
+/// may have millions of names, and a collision only keeps something.
 #[derive(Default)]
 struct Names(FxHashSet<u64>);
 
-/// What the pass is for.
+/// What the pass handles.
 #[derive(Clone, Copy)]
 pub(super) enum FinishPass<'a> {
     /// Everything.
     All,
-    /// What had to wait until these objects could be restored.
+    /// Objects that had to wait until directories of their names were removed.
     Late(&'a FxHashSet<Vec<u8>>),
 }
 
@@ -48,11 +48,11 @@ struct Finisher<'a> {
     open: Vec<OpenDirectory>,
     /// Names in the target itself.
     top: Names,
-    /// First names of files with several, and how many names are left.
+    /// The first names of files with several, and how many names are left.
     first: FxHashMap<LinkGroup, (Vec<u8>, u32)>,
 }
 
-/// Runs the pass; `removals` gets what the snapshot does not have.
+/// Runs the pass; extraneous objects are added to `removals`.
 pub(super) fn run(
     shared: &RestoreContext<'_>,
     selection: &Selection,
@@ -67,7 +67,7 @@ pub(super) fn run(
         shared.check()?;
         match entries.step()? {
             Next::Entry(selected) => finisher.entry(selected)?,
-            // Names of files and times of directories are lost with it.
+            // Further names and the attributes of directories are lost with it.
             Next::Lost(lost) => shared.lost_page(&lost),
             Next::End => break,
         }
@@ -86,7 +86,7 @@ impl Finisher<'_> {
         self.leave_until(|directory| is_below(&entry.path, &directory.path))?;
         match self.part {
             FinishPass::All if wanted => self.open.iter_mut().for_each(|open| open.used = true),
-            // Something was put into it since it was finished.
+            // Something was restored into it after it was finished.
             FinishPass::Late(paths) if wanted && paths.contains(&entry.path) => {
                 self.open.iter_mut().rev().take(1).for_each(|open| open.used = true);
             }
@@ -108,12 +108,12 @@ impl Finisher<'_> {
         if wanted && has_further_names(&entry) { self.name(entry) } else { Ok(()) }
     }
 
-    /// Whether it is planned what to remove.
+    /// Whether removals are planned in this pass.
     fn plans(&self) -> bool {
         self.shared.options.delete && matches!(self.part, FinishPass::All)
     }
 
-    /// Finishes directories until one is left that `keep` says still has something in it.
+    /// Finishes directories until `keep` returns true for one.
     fn leave_until(&mut self, keep: impl Fn(&Entry) -> bool) -> Result<()> {
         while let Some(open) = self.open.pop_if(|open| !keep(&open.entry)) {
             if self.plans() && (open.used || self.selection.has_include()) {
@@ -129,8 +129,9 @@ impl Finisher<'_> {
         Ok(())
     }
 
-    /// Notes what of a directory the snapshot does not have. Only where it knows all that was
-    /// there: neither above the paths that were backed up nor in what was mounted and not entered.
+    /// Notes the extraneous objects in a directory, but only where the snapshot has the complete
+    /// content: neither above the paths that were backed up, nor in mount points that were not
+    /// entered.
     fn plan_in(&mut self, directory: &[u8], names: &Names) -> Result<()> {
         let target = self.shared.target;
         let is_passed = names.0.is_empty() && target.is_mount_point(directory);
@@ -154,13 +155,13 @@ impl Finisher<'_> {
         Ok(())
     }
 
-    /// A directory that has the name of an object of the snapshot goes as well.
+    /// Also removes a directory that has the name of another kind of object in the snapshot.
     fn plan_in_the_way(&mut self, path: &[u8]) -> Result<()> {
         let is_in_the_way = self.plans() && self.shared.in_the_way.lock().contains(path);
         if is_in_the_way { self.removals.add(path) } else { Ok(()) }
     }
 
-    /// A name of an object that has several.
+    /// Handles one name of an object that has several.
     fn name(&mut self, entry: Entry) -> Result<()> {
         let key = entry.link_group();
         let Some((first, left)) = self.first.get_mut(&key) else {
@@ -201,8 +202,8 @@ impl Finisher<'_> {
         Ok(())
     }
 
-    /// Where no link can be made, the object is written once more: that is told, unless it is told
-    /// already that it could not be.
+    /// If a link cannot be created, writes the object again. That is reported, unless a failure is
+    /// reported already.
     fn instead_of_link(&self, entry: Entry) -> Result<()> {
         let failed = || self.shared.counters.failed.load(Ordering::Relaxed);
         let (path, before) = (entry.path.clone(), failed());
@@ -216,7 +217,7 @@ impl Finisher<'_> {
         Ok(())
     }
 
-    /// The content of a file once more.
+    /// Writes the content of a file again.
     fn copy(&self, entry: Entry) -> Result<()> {
         let shared = self.shared;
         let mut scratch = Scratch::new()?;

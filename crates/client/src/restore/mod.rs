@@ -1,12 +1,13 @@
-//! Restore: entries from the tree, chunks in the order in which they lie, files from many threads.
+//! Restore: entries in the order of the tree, chunks in the order of the containers, files by many
+//! threads.
 //!
 //! ```text
 //!  entries ──▶ windows: which records hold what they need ──▶ queue ──▶ workers: open a record
 //!     │                                                                 once, write all it holds
-//!     └──▶ second pass: hard links, then directories from the leaves upward; what the snapshot
-//!          does not have is noted, and removed at the very end, if nothing was lost
+//!     └──▶ second pass: hard links, then directories from the leaves upward; extraneous objects
+//!          are noted, and removed at the very end, if nothing was lost
 //! ```
-//! Neither the number of objects nor the size of a file makes memory grow. Read [`run`], then
+//! Memory depends neither on the number of objects nor on the size of files. Read [`run`], then
 //! `plan`, `work`, `finish`, `removal`.
 
 mod entries;
@@ -37,84 +38,85 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use work::RestoreContext;
 
-/// How to restore.
+/// The options of a restore.
 #[derive(Clone, Default)]
 pub struct RestoreOptions {
-    /// What happens to what is there already.
+    /// What happens to existing objects.
     pub overwrite: Overwrite,
-    /// Remove what the snapshot does not have, below the paths that were backed up: once all of the
-    /// snapshot is restored, and not at all when something of it is lost.
+    /// Remove extraneous objects below the paths that were backed up, after everything is restored,
+    /// and only if nothing of the snapshot is lost.
     pub delete: bool,
-    /// Read everything again and compare.
+    /// Read everything again and compare it with the snapshot.
     pub verify: bool,
     /// Change nothing; count what would be done.
     pub dry_run: bool,
-    /// Only what these patterns match (as in a `.gitignore`).
+    /// Restore only what these patterns match (as in a `.gitignore`).
     pub include: Vec<String>,
-    /// All but what these patterns match.
+    /// Do not restore what these patterns match.
     pub exclude: Vec<String>,
     /// Threads that fetch and write; 0 for one per core.
     pub threads: usize,
-    /// Owners by number instead of by name.
+    /// Restore owners by number instead of by name.
     pub numeric_owners: bool,
-    /// All belongs to who restores, whatever was recorded.
+    /// Ignore the recorded owners: everything belongs to the user who restores.
     pub no_owner: bool,
-    /// Do not wait until all is on the disk.
+    /// Do not wait until everything is on the disk.
     pub no_sync: bool,
-    /// Pages that are kept on this machine: each is fetched once, though the tree is read twice. What
-    /// a restore adds is gone when it ends.
+    /// The chunk cache of this node: each page is fetched once, though the tree is read twice. What
+    /// a restore adds is dropped when it ends.
     pub cache: Option<Arc<ChunkCache>>,
-    /// The target was chosen by somebody else, who may restore only below this folder: no link leads out of it.
+    /// The target must be below this folder, and no link may lead out of it: for targets that
+    /// another party chose.
     pub target_below: Option<PathBuf>,
-    /// Only these paths of the snapshot and what is below them, taken by the letter; all when empty.
+    /// Restore only these literal paths of the snapshot and everything below them; all if empty.
     pub paths: Vec<Vec<u8>>,
 }
 
-/// What a restore did.
+/// The report of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RestoreReport {
     /// Regular files written.
     pub files: u64,
-    /// Directories.
+    /// Directories restored.
     pub directories: u64,
-    /// Symbolic links, further names, FIFOs, sockets and devices.
+    /// Symbolic links, hard links, FIFOs, sockets and devices restored.
     pub links: u64,
     /// Bytes of the files written.
     pub bytes: u64,
-    /// Objects that were there already, equal.
+    /// Existing objects that were equal.
     pub unchanged: u64,
-    /// Objects that were there and stay, as asked.
+    /// Existing objects that were kept, as requested.
     pub kept: u64,
-    /// Objects that were removed.
+    /// Extraneous objects that were removed.
     pub deleted: u64,
     /// Objects that could not be restored.
     pub failed: u64,
-    /// How many of them for damage: objects, and pages of which each names many.
+    /// How many of these because of damage: objects, and pages with many objects each.
     pub damaged: u64,
     /// Attributes that could not be set.
     pub degraded: u64,
-    /// Objects that were read again and compared.
+    /// Objects that were verified.
     pub verified: u64,
     /// Objects that differ from the snapshot.
     pub differing: u64,
-    /// Records that had rotted and were read from parity.
+    /// Damaged records that were healed from parity.
     pub healed_records: u64,
     /// Wall time.
     pub elapsed_secs: f64,
 }
 
-/// What a restore tells while it runs. Called by many threads.
+/// Receives the messages of a restore while it runs. Called by many threads.
 pub trait RestoreMonitor: Sync {
-    /// An object could not be restored, or lacks something; `path` is that in the target.
+    /// An object could not be restored, or not completely; `path` is relative to the target.
     fn problem(&self, path: &[u8], text: &str);
 
-    /// What the snapshot does not have was removed at `path`: so many objects, itself included. In a
-    /// dry run: would be.
+    /// Extraneous objects were removed at `path`: their number, with itself. In a dry run: would be
+    /// removed.
     fn removed(&self, path: &[u8], objects: u64) {
         let _ = (path, objects);
     }
 
-    /// Something that a person should know of the whole.
+    /// A message for people that concerns the whole restore.
     fn note(&self, text: &str) {
         let _ = text;
     }
@@ -128,7 +130,7 @@ impl RestoreReport {
     }
 }
 
-/// Counters that threads share.
+/// Counters that the threads share.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) files: AtomicU64,
@@ -171,8 +173,12 @@ impl Counters {
     }
 }
 
-/// Restores `subpath` of `snapshot` (all of it when empty) into `target`. A directory's content
-/// lands in `target` itself.
+/// Restores `subpath` of `snapshot` (everything if empty) into `target`. The content of a directory
+/// goes into `target` itself.
+///
+/// # Errors
+/// [`Error::PathNotFound`]; [`Error::Cancelled`]; errors of the storage and of the target. Objects
+/// that cannot be restored are no error: they go to `monitor`.
 pub fn run(
     repository: &UnlockedRepository,
     snapshot: &Snapshot,
@@ -190,7 +196,7 @@ pub fn run(
     let blocks = repository.blocks()?;
     let pages = PageReader::cached(repository, options.cache.as_deref())?;
     let selection = Selection::new(&pages, snapshot, subpath, options)?;
-    // A path that somebody else chose is resolved once, below.
+    // A path that another party chose is resolved only once, below.
     let is_new = options.target_below.is_none()
         && std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
     let place = open_target(target, options).map_err(|problem| target_error(target, &problem))?;
@@ -226,7 +232,7 @@ pub fn run(
     Ok(RestoreReport { healed_records, ..report })
 }
 
-/// What is restored.
+/// The tree to restore.
 struct Tree<'a> {
     pages: &'a PageReader<'a>,
     snapshot: &'a Snapshot,
@@ -249,7 +255,7 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// What had the name of a directory that is removed by now.
+    /// Restores objects whose names were taken by directories that are removed now.
     fn restore_late(&self, shared: &RestoreContext<'_>, has_removed: bool) -> Result<()> {
         let paths = std::mem::take(&mut *shared.in_the_way.lock());
         if paths.is_empty() {
@@ -257,7 +263,7 @@ impl Tree<'_> {
         }
         if !has_removed {
             paths.iter().for_each(|path| {
-                shared.failed(path, "a directory has this name, and nothing is removed")
+                shared.failed(path, "a directory has this name, and nothing was removed")
             });
             return Ok(());
         }
@@ -266,7 +272,8 @@ impl Tree<'_> {
         finish::run(shared, self.selection, &mut self.entries()?, part, &mut none)
     }
 
-    /// First pass: everything but further names and the attributes of directories; or `only` some.
+    /// First pass: everything except further names and the attributes of directories; or `only`
+    /// some.
     fn write(&self, shared: &RestoreContext<'_>, only: Option<&FxHashSet<Vec<u8>>>) -> Result<()> {
         let threads = threads(shared.options);
         let (queue, tasks) = crossbeam_channel::bounded(threads * work::TASKS_PER_THREAD);
@@ -285,7 +292,7 @@ impl Tree<'_> {
             for worker in workers {
                 done = done.and(worker.join().unwrap_or(Err(Error::WorkerPanicked)));
             }
-            // What ended one ends all, each with an error of its own.
+            // An error that ends one thread ends all of them.
             shared.fatal.lock().take().map_or(done.and(planned), Err)
         })
     }

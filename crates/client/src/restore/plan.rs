@@ -1,5 +1,5 @@
-//! Planning in windows: which records hold what the next files need, in the order in which they
-//! lie.
+//! Planning in windows: which records hold what the next files need, in the order of the
+//! containers.
 
 use super::Counters;
 use super::entries::{Entries, Next};
@@ -20,15 +20,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tree::PageSource;
 
-/// Objects of a window: neighbours in the tree are neighbours at rest, save for the interleaving
-/// of the threads that wrote them, which a window is much longer than.
+/// Objects in a window. Neighbors in the tree are neighbors in the containers, except for the
+/// interleaving of the threads that wrote them; a window is much longer than that.
 const WINDOW_ENTRIES: usize = 8192;
-/// Pieces of a window.
+/// Pieces in a window.
 const WINDOW_USES: usize = 16384;
-/// Objects without chunks that travel together.
+/// Objects without chunks in one task.
 const PLAIN_MAX: usize = 64;
 
-/// Plans.
+/// Plans a restore.
 pub(super) struct Planner<'a> {
     shared: &'a RestoreContext<'a>,
     pages: &'a PageReader<'a>,
@@ -36,11 +36,12 @@ pub(super) struct Planner<'a> {
     plain: Vec<Entry>,
     uses: Vec<ChunkUse>,
     entries: usize,
-    /// Inodes whose first name was met, and how many more they have: these are linked later.
+    /// Files whose first name was visited, and how many more names they have; these are linked
+    /// later.
     linked: FxHashMap<LinkGroup, u32>,
-    /// Only these objects, when some had to wait.
+    /// Only these objects, in the pass for objects that had to wait.
     only: Option<&'a FxHashSet<Vec<u8>>>,
-    /// For content that is compared.
+    /// A buffer for comparing content.
     buffer: Vec<u8>,
 }
 
@@ -95,7 +96,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether another name of the object was met. Those of which all were met are forgotten.
+    /// Whether another name of the object was visited before.
     fn is_further_name(&mut self, entry: &Entry) -> bool {
         if !has_further_names(entry) {
             return false;
@@ -112,7 +113,7 @@ impl<'a> Planner<'a> {
         true
     }
 
-    /// Whether the object is not to be restored now.
+    /// Whether the object is restored later.
     fn is_put_off(&self, entry: &Entry) -> bool {
         if let Some(only) = self.only {
             return !only.contains(&entry.path);
@@ -126,7 +127,7 @@ impl<'a> Planner<'a> {
             && shared.put_off(&entry.path)
     }
 
-    /// Whether a file is there already, so that nothing need be fetched.
+    /// Whether an equal file exists already, so that nothing has to be fetched.
     fn is_unchanged(&mut self, entry: &Entry) -> Result<bool> {
         let shared = self.shared;
         if shared.options.overwrite != Overwrite::IfChanged {
@@ -167,7 +168,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// A file of very many runs: list by list, window by window.
+    /// A file with very many runs: list by list, window by window.
     fn listed_file(&mut self, entry: Entry, lists: &[ObjectId]) -> Result<()> {
         let size = entry.size;
         let job = Arc::new(FileJob::new(entry, false));
@@ -223,7 +224,7 @@ impl<'a> Planner<'a> {
         if is_full { self.flush() } else { Ok(()) }
     }
 
-    /// Sends the window: one task for each record, in the order in which they lie.
+    /// Sends the window: one task for each record, in the order of the containers.
     fn flush(&mut self) -> Result<()> {
         self.entries = 0;
         self.send_plain()?;
@@ -238,14 +239,16 @@ impl<'a> Planner<'a> {
         for (used, place) in uses.into_iter().zip(places) {
             match place {
                 Some(place) => placed.push((place, used)),
-                None => {
-                    used.file.lost(self.shared, &format!("chunk {} is in no container", used.id))
-                }
+                None => used.file.lost(
+                    self.shared,
+                    &format!("chunk {} is missing from all containers", used.id),
+                ),
             }
         }
         placed.sort_by_key(|(place, _)| *place);
         let records = by_record(placed);
-        // All of the window, before a worker gets the first: a long way never runs dry within it.
+        // All records of the window, before a worker gets the first: latency is hidden within a
+        // window.
         for (place, _) in &records {
             self.shared.repository.store.prefetch(*place)?;
         }
@@ -257,7 +260,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Sorted uses, gathered by the record that holds them.
+/// Groups sorted uses by record.
 fn by_record(placed: Vec<(RecordLocation, ChunkUse)>) -> Vec<(RecordLocation, Vec<ChunkUse>)> {
     let mut records: Vec<(RecordLocation, Vec<ChunkUse>)> = Vec::new();
     for (place, used) in placed {
@@ -269,13 +272,13 @@ fn by_record(placed: Vec<(RecordLocation, ChunkUse)>) -> Vec<(RecordLocation, Ve
     records
 }
 
-/// Whether the object may have names beside this one: links and FIFOs, too. The links of a
-/// directory are those of its own parts.
+/// Whether the object may have other names; also for symlinks and FIFOs. The link count of a
+/// directory only reflects its subdirectories.
 pub(super) fn has_further_names(entry: &Entry) -> bool {
     entry.links > 1 && entry.kind() != Kind::Directory
 }
 
-/// The runs of a file, list by list: it may have more than memory is meant for.
+/// Reads the runs of a file, list by list: there may be more than fit into memory.
 pub(super) struct RunReader<'a> {
     pages: &'a PageReader<'a>,
     lists: &'a [ObjectId],

@@ -1,6 +1,5 @@
-//! Removing what the snapshot does not have: planned while the tree is read, done at the very end,
-//! and only when nothing at all of the snapshot was lost. What could not be read may be what the
-//! target has.
+//! Removal of extraneous objects: planned while the tree is read, done at the very end, and only if
+//! nothing of the snapshot was lost. What could not be read may be what the target has.
 
 use super::Counters;
 use super::entries::Selection;
@@ -15,10 +14,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Paths kept in memory; more of them wait in a file without a name.
+/// Bytes of paths kept in memory; more go into an unnamed file.
 const MEMORY_MAX: usize = 4 << 20;
 
-/// The paths to remove, each ended by a NUL, which no path holds.
+/// The paths to remove, each terminated by a NUL.
 #[derive(Default)]
 pub(super) struct Removals {
     waiting: Vec<u8>,
@@ -42,7 +41,7 @@ impl Removals {
         Ok(())
     }
 
-    /// Gives each path to `remove`, in the order added.
+    /// Calls `remove` for each path, in the order added.
     fn each(mut self, mut remove: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         if let Some(mut file) = self.file.take() {
             file.rewind().map_err(in_temp_dir)?;
@@ -59,7 +58,7 @@ fn in_temp_dir(source: std::io::Error) -> Error {
     Error::File { path: std::env::temp_dir().display().to_string(), source }
 }
 
-/// A file that is gone with the process.
+/// A temporary file that disappears with the process.
 fn unnamed_file() -> Result<File> {
     let (folder, mode) = (std::env::temp_dir(), Mode::RUSR | Mode::WUSR);
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
@@ -74,30 +73,30 @@ fn unnamed_file() -> Result<File> {
     Ok(file.into())
 }
 
-/// Whether it makes sense to remove what the snapshot does not have.
+/// Refuses `--delete` where it would be dangerous.
 pub(super) fn refuse(snapshot: &Snapshot, target: &Path) -> Result<()> {
     if is_root(target) {
         return Err(Error::Usage(
-            "restore --delete never removes anything in '/': restore one folder of the snapshot into its place, as in SNAP:/etc --target /etc --delete".into(),
+            "restore --delete never removes anything in '/'; restore one folder of the snapshot instead, as in SNAP:/etc --target /etc --delete".into(),
         ));
     }
     if snapshot.body.partial {
         return Err(Error::Usage(
-            "the snapshot is partial: --delete would remove what could not be read when it was made; restore without --delete, or from a complete snapshot".into(),
+            "the snapshot is partial: --delete would remove what could not be read when it was created; restore without --delete, or from a complete snapshot".into(),
         ));
     }
     Ok(())
 }
 
-/// Whether a path leads to `/`, whatever it is called.
+/// Whether a path leads to `/`, through links or not.
 fn is_root(path: &Path) -> bool {
     let inode = |path: &Path| std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
     let here = inode(path);
     here.is_some() && here == inode(Path::new("/"))
 }
 
-/// Removes what was planned, if all of the snapshot was read and restored; else says why not.
-/// Whether it was done.
+/// Removes the planned paths, if everything was restored; otherwise reports why not. Returns
+/// whether it was done.
 pub(super) fn run(
     shared: &RestoreContext<'_>,
     selection: &Selection,
@@ -105,7 +104,7 @@ pub(super) fn run(
 ) -> Result<bool> {
     if shared.is_incomplete.load(Ordering::Relaxed) {
         shared.monitor.note(
-            "nothing was removed from the target: parts of the snapshot could not be restored, and what is there may be these",
+            "nothing was removed from the target: parts of the snapshot could not be restored, and may be what is there",
         );
         return Ok(false);
     }

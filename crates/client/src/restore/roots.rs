@@ -1,6 +1,6 @@
-//! What a snapshot knows wholly: what is below the paths that were backed up. Of the directories
-//! above these it has only the way down, and who removes there what it lacks removes what was never
-//! backed up.
+//! The directories whose complete content a snapshot has: those below the paths that were backed
+//! up. Of directories above them it has only the path; removing extraneous objects there would
+//! remove what was never backed up.
 
 use tree::cursor::is_below;
 
@@ -8,19 +8,19 @@ use tree::cursor::is_below;
 pub(super) struct Roots(Vec<Vec<u8>>);
 
 impl Roots {
-    /// From what a manifest says was backed up. What makes no sense is no root.
+    /// From the paths in a manifest; invalid ones are ignored.
     pub(super) fn new(paths: &[String]) -> Self {
         let clean = |path: Vec<u8>| path.strip_prefix(b"/").map(<[u8]>::to_vec).unwrap_or(path);
         Self(paths.iter().filter_map(|path| unescaped(path)).map(clean).collect())
     }
 
-    /// Whether the snapshot knows all that was in the directory `path`.
+    /// Whether the snapshot has the complete content of the directory `path`.
     pub(super) fn know(&self, path: &[u8]) -> bool {
         self.0.iter().any(|root| path == root || is_below(path, root))
     }
 }
 
-/// The bytes that the manifest shows as this text (`docs/FORMAT.md`, section 12).
+/// Unescapes a path of a manifest (`docs/FORMAT.md`, section 12).
 fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut left = text.as_bytes();

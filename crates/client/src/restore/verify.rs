@@ -1,5 +1,5 @@
 //! Third pass: everything is read again and compared with the snapshot. Chunks are compared by
-//! their names, so nothing is fetched.
+//! their ids, so nothing is fetched.
 
 use super::entries::{Entries, Next};
 use super::plan::RunReader;
@@ -13,7 +13,7 @@ use restore::Attribute;
 use std::fs::File;
 use std::io::Read;
 
-/// Objects that travel together.
+/// Objects in one batch.
 const BATCH: usize = 64;
 
 /// Runs the pass.
@@ -58,8 +58,8 @@ fn work(shared: &RestoreContext<'_>, batches: &Receiver<Vec<Entry>>) -> Result<(
     Ok(())
 }
 
-/// Compares one object. What differs is one line, and none when it was told that it could not be
-/// restored.
+/// Compares one object. Differences are reported in one line, unless its failure was reported
+/// already.
 fn object(
     shared: &RestoreContext<'_>,
     pages: &PageReader<'_>,
@@ -92,8 +92,7 @@ fn object(
     }
 }
 
-/// Whether a file that is there has the content of the entry. What cannot be read of the one or the
-/// other is not equal.
+/// Whether an existing file has the content of the entry; if either cannot be read, it has not.
 pub(super) fn has_content(
     shared: &RestoreContext<'_>,
     pages: &PageReader<'_>,
@@ -104,7 +103,7 @@ pub(super) fn has_content(
     Ok(content(shared, pages, entry, buffer).unwrap_or(false))
 }
 
-/// Whether the file's bytes are those of the snapshot.
+/// Whether the bytes of the file are those of the snapshot.
 fn content(
     shared: &RestoreContext<'_>,
     pages: &PageReader<'_>,
@@ -145,7 +144,7 @@ fn same(
     }
 }
 
-/// A hole reads as zeros. Real holes are skipped: a terabyte of nothing takes no time.
+/// Whether the next `length` bytes are zeros. Holes are skipped: a terabyte of them takes no time.
 fn zeros(file: &File, length: u64, buffer: &mut Vec<u8>) -> std::result::Result<bool, String> {
     use rustix::fs::{SeekFrom, seek};
     /// Bytes read at once.

@@ -1,4 +1,4 @@
-//! Workers of a restore: each opens a record once and writes all that it holds.
+//! The workers of a restore: each opens a record once and writes everything that it holds.
 
 use super::file::FileJob;
 use super::{Counters, RestoreMonitor, RestoreOptions};
@@ -18,11 +18,11 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tasks that wait for each thread: two windows of small files and more, so that the next one is
-/// planned, with all its questions to a server, while this one comes.
+/// Queued tasks per thread: more than two windows of small files, so that the next window is
+/// planned, with all its queries to a server, while this one arrives.
 pub(super) const TASKS_PER_THREAD: usize = 256;
 
-/// What all threads share.
+/// What the threads of a restore share.
 pub(super) struct RestoreContext<'a> {
     pub(super) repository: &'a UnlockedRepository,
     pub(super) blocks: &'a BlockCache,
@@ -31,35 +31,36 @@ pub(super) struct RestoreContext<'a> {
     pub(super) counters: &'a Counters,
     pub(super) progress: &'a Progress,
     pub(super) monitor: &'a dyn RestoreMonitor,
-    /// The target was empty: nothing can be unchanged in it.
+    /// The target was empty: nothing in it can be unchanged.
     pub(super) is_new: bool,
-    /// The target's path, for errors.
+    /// The path of the target, for errors.
     pub(super) place: &'a str,
-    /// The target has no more room.
+    /// The target is full.
     pub(super) is_full: AtomicBool,
-    /// Something could not be restored: nobody knows all that the snapshot has, and nothing is
-    /// removed from the target.
+    /// Something could not be restored: the content of the snapshot is not completely known, and
+    /// nothing is removed from the target.
     pub(super) is_incomplete: AtomicBool,
-    /// Pages of the snapshot that could not be read: each is told once.
+    /// Pages of the snapshot that could not be read; each is reported once.
     pub(super) lost_pages: Mutex<FxHashSet<ObjectId>>,
-    /// Objects whose names directories have that are not empty: they come when these are removed.
+    /// Objects whose names are taken by directories that are not empty; restored once these are
+    /// removed.
     pub(super) in_the_way: Mutex<FxHashSet<Vec<u8>>>,
-    /// What was told to have failed: the pass that compares does not tell it again.
+    /// Hashes of paths whose failure was reported, so that verification does not report it again.
     pub(super) reported: Mutex<FxHashSet<u64>>,
-    /// Why all ends, and that it does.
+    /// The error that ends the restore.
     pub(super) fatal: Mutex<Option<Error>>,
     pub(super) is_over: AtomicBool,
 }
 
-/// Objects that may wait for directories to be removed, and paths that are told only once. What is
-/// beyond fails, or is told twice.
+/// The most objects that can wait for a removal, and the most paths whose failure is remembered.
+/// Beyond that, objects fail, or are reported twice.
 const REMEMBERED_MAX: usize = 1 << 16;
 
-/// Something for a worker to do.
+/// A task for a worker.
 pub(super) enum Task {
-    /// Objects that need no chunk.
+    /// Objects without chunks.
     Plain(Vec<Entry>),
-    /// A record, and what is in it that is needed.
+    /// A record, and the chunks in it that are needed.
     Record(RecordLocation, Vec<ChunkUse>),
 }
 
@@ -67,13 +68,13 @@ pub(super) enum Task {
 pub(super) struct ChunkUse {
     pub(super) file: Arc<FileJob>,
     pub(super) id: ObjectId,
-    /// Its length, as the file has it.
+    /// Its length according to the file.
     pub(super) length: u32,
-    /// Where in the file it goes.
+    /// Its offset in the file.
     pub(super) offset: u64,
 }
 
-/// Works until there is no more.
+/// Works until the queue is closed.
 pub(super) fn run(shared: &RestoreContext<'_>, tasks: &Receiver<Task>) -> Result<()> {
     let mut scratch = Scratch::new()?;
     for task in tasks {
@@ -81,7 +82,7 @@ pub(super) fn run(shared: &RestoreContext<'_>, tasks: &Receiver<Task>) -> Result
         match task {
             Task::Plain(entries) => entries.iter().for_each(|entry| plain(shared, entry)),
             Task::Record(place, uses) => {
-                // The others stop at their next task.
+                // The other threads stop at their next task.
                 if let Err(error) = record(shared, place, &uses, &mut scratch) {
                     shared.end(error);
                 }
@@ -91,7 +92,7 @@ pub(super) fn run(shared: &RestoreContext<'_>, tasks: &Receiver<Task>) -> Result
     Ok(())
 }
 
-/// An object that needs no chunk.
+/// Restores an object without chunks.
 pub(super) fn plain(shared: &RestoreContext<'_>, entry: &Entry) {
     let target = shared.target;
     let whole =
@@ -133,7 +134,7 @@ fn record(
             uses.iter()
                 .for_each(|used| write(shared, used, at.get(&used.id).map(|at| (&opened, *at))));
         }
-        // Reclaim may have moved it meanwhile, or it is damaged: one by one then.
+        // Reclaim may have moved it, or it is damaged: fetch the chunks one by one.
         Err(error) => {
             if let Error::Repository(error) = &error
                 && error.is_container_missing()
@@ -157,13 +158,13 @@ fn fetch(shared: &RestoreContext<'_>, used: &ChunkUse, scratch: &mut Scratch) ->
     Ok(())
 }
 
-/// Writes a chunk where it goes, its content checked against its name.
+/// Writes a chunk, after its content was verified against its id.
 fn write(shared: &RestoreContext<'_>, used: &ChunkUse, found: Option<(&OpenedBlock, usize)>) {
     let Some((opened, at)) = found else {
         return used.file.lost(shared, &format!("chunk {} is not where the index says", used.id));
     };
     let bytes = opened.payload(at);
-    // Another length would be written over what comes next.
+    // A wrong length would overwrite what follows.
     let is_as_long = bytes.len() == used.length as usize;
     if !is_as_long || shared.repository.keys.writer.ids.chunk_id(bytes) != used.id {
         return used
@@ -175,7 +176,7 @@ fn write(shared: &RestoreContext<'_>, used: &ChunkUse, found: Option<(&OpenedBlo
 }
 
 impl RestoreContext<'_> {
-    /// `entry` with its extended attributes; without them, and told so, when they cannot be read.
+    /// `entry` with its extended attributes; if they cannot be read, that is reported.
     pub(super) fn whole<'e>(&self, entry: &'e Entry) -> Cow<'e, Entry> {
         let whole = xattrs::whole(entry, self.blocks, &self.repository.keys.writer.ids);
         whole.unwrap_or_else(|error| {
@@ -189,7 +190,7 @@ impl RestoreContext<'_> {
         })
     }
 
-    /// An object could not be restored.
+    /// Reports an object that could not be restored.
     pub(super) fn failed(&self, path: &[u8], text: &str) {
         self.is_incomplete.store(true, Ordering::Relaxed);
         Counters::add(&self.counters.failed, 1);
@@ -201,12 +202,12 @@ impl RestoreContext<'_> {
         self.monitor.problem(path, text);
     }
 
-    /// Whether it was told that `path` could not be restored.
+    /// Whether the failure of `path` was reported.
     pub(super) fn is_reported(&self, path: &[u8]) -> bool {
         self.reported.lock().contains(&FxBuildHasher.hash_one(path))
     }
 
-    /// The target did not take an object.
+    /// Handles an object that the target did not accept.
     pub(super) fn problem(&self, problem: &RestoreProblem) {
         self.note_space(problem);
         if !self.waits_for_removal(problem) {
@@ -214,7 +215,7 @@ impl RestoreContext<'_> {
         }
     }
 
-    /// Whether the object comes later, once the directory that has its name is removed.
+    /// Whether the object is restored later, once the directory of its name is removed.
     fn waits_for_removal(&self, problem: &RestoreProblem) -> bool {
         self.options.delete
             && problem.error == RestoreCause::NotEmpty
@@ -231,8 +232,8 @@ impl RestoreContext<'_> {
         has_room
     }
 
-    /// A page of the snapshot cannot be read. Its entries have no names any more; the first path
-    /// and their number are known from the page above.
+    /// Reports a page of the snapshot that cannot be read. The names of its entries are lost; the
+    /// first path and their number are known from the page above.
     pub(super) fn lost_page(&self, lost: &LostPage) {
         if self.lost_pages.lock().insert(lost.id) {
             Counters::add(&self.counters.damaged, 1);
@@ -240,14 +241,14 @@ impl RestoreContext<'_> {
         }
     }
 
-    /// A further name could not be linked: it is an object of its own.
+    /// Reports a further name that could not be linked and became a copy.
     pub(super) fn lacks_link(&self, path: &[u8]) {
         Counters::add(&self.counters.degraded, 1);
-        self.monitor.problem(path, "Link not restored: it is a copy of its own");
+        self.monitor.problem(path, "Link not restored: it is a separate copy");
     }
 
-    /// Notes in the target that a restore begins. Where that cannot be, it is told: an
-    /// interruption will not be noticed.
+    /// Notes in the target that a restore begins. If that fails, it is reported: an interruption
+    /// would not be noticed.
     pub(super) fn write_marker(&self) -> Result<()> {
         match self.target.write_marker() {
             Ok(()) => Ok(()),
@@ -257,20 +258,20 @@ impl RestoreContext<'_> {
             }
             Err(problem) => {
                 self.monitor.note(&format!(
-                    "{problem}: after a power cut the next restore would take what this one wrote for whole; use --overwrite always then"
+                    "{problem}: after a power failure, the next restore would take incomplete files for complete ones; use --overwrite always then"
                 ));
                 Ok(())
             }
         }
     }
 
-    /// Ends the restore: what is not damage says nothing of the data, and goes for all of it.
+    /// Ends the restore with an error that is not damage, since it would occur everywhere.
     pub(super) fn end(&self, error: Error) {
         self.fatal.lock().get_or_insert(error);
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether to go on.
+    /// Returns an error if the restore must stop.
     pub(super) fn check(&self) -> Result<()> {
         if self.is_over.load(Ordering::Relaxed) {
             return Err(Error::WorkerPanicked);
@@ -282,12 +283,12 @@ impl RestoreContext<'_> {
         self.progress.check()
     }
 
-    /// A full target ends the restore: everything after would fail alike.
+    /// A full target ends the restore: everything else would fail, too.
     pub(super) fn note_space(&self, problem: &RestoreProblem) {
         self.is_full.fetch_or(problem.no_space(), Ordering::Relaxed);
     }
 
-    /// Counts in a dry run.
+    /// Counts a write in a dry run.
     pub(super) fn would_write(&self, used: &ChunkUse) {
         if used.offset == 0 {
             self.pass(used.file.entry.size);
@@ -295,18 +296,18 @@ impl RestoreContext<'_> {
         }
     }
 
-    /// So many bytes of files are dealt with, and nothing was written.
+    /// Adds bytes of files that are done without writing to the progress.
     pub(super) fn pass(&self, bytes: u64) {
         self.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many bytes of files are written.
+    /// Adds written bytes to the progress.
     fn advance(&self, bytes: u64) {
         self.pass(bytes);
         self.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Tells what could not be set.
+    /// Reports the attributes that could not be set.
     pub(super) fn report_degraded(&self) {
         let degraded = self.target.take_degraded();
         let others = degraded.list.len() as u64 + degraded.more;
@@ -315,12 +316,12 @@ impl RestoreContext<'_> {
             self.monitor.problem(&one.path, &one.reason());
         }
         if degraded.more > 0 {
-            let more = format!("and {} attributes more that could not be restored", degraded.more);
+            let more = format!("and {} more attributes that could not be restored", degraded.more);
             self.monitor.note(&more);
         }
         if let Some(first) = &degraded.first_owner {
             self.monitor.note(&format!(
-                "the owners of {} objects are not restored: {} (only root may give files to others); the first is {}",
+                "the owners of {} objects are not restored: {} (only root can change owners); the first is {}",
                 degraded.owners,
                 first.error,
                 String::from_utf8_lossy(&first.path),

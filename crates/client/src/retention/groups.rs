@@ -1,22 +1,22 @@
-//! Which snapshots a policy looks at together.
+//! Groups of snapshots that a retention policy is applied to.
 
 use super::RetentionDecision;
 use crate::manifest::Snapshot;
 use serde::Serialize;
 
-/// What snapshots of a group have in common; without anything all are one group.
+/// What the snapshots of a group have in common; if nothing is set, all are one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupBy {
-    /// The machine.
+    /// The node.
     pub node: bool,
-    /// What was backed up.
+    /// The paths that were backed up.
     pub paths: bool,
     /// The tags, in any order.
     pub tags: bool,
 }
 
 impl GroupBy {
-    /// Each source by itself: what one backup command covers on a node.
+    /// One group for each source.
     pub const SOURCE: Self = Self { node: true, paths: true, tags: false };
 
     /// The group of `snapshot`.
@@ -36,13 +36,13 @@ impl GroupBy {
     }
 }
 
-/// What the snapshots of a group have in common; `None` where they may differ.
+/// What the snapshots of a group have in common; `None` for what may differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GroupKey<'a> {
-    /// The machine.
+    /// The node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<&'a str>,
-    /// What was backed up.
+    /// The paths that were backed up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<&'a [String]>,
     /// The tags, sorted.
@@ -55,6 +55,6 @@ pub struct GroupKey<'a> {
 pub struct Group<'a> {
     /// What they have in common.
     pub key: GroupKey<'a>,
-    /// What becomes of each.
+    /// The decision on each.
     pub decisions: Vec<RetentionDecision<'a>>,
 }
