@@ -58,7 +58,7 @@ SABOTAGES = {
         test("server", "promises_of_all_sessions")),
     "keys for receipts are remembered": (
         "crates/icecore/src/node.rs",
-        "        receipt_keys::believe(&self.folder, &remote, &context.out)?;\n",
+        "        receipt_keys::believe(&self.folder, &remote, caller.out)?;\n",
         "        let _ = receipt_keys::believe;\n",
         test("icecore", "a_node_remembers_its_servers_keys")),
     "a server tells its own key first": (

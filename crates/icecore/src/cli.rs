@@ -1,9 +1,8 @@
-//! The command line: global options, and the list of commands.
+//! The command line as a whole. It stands above everything: nothing but `main` looks at it.
 
-use crate::commands;
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
+use crate::commands::Command;
+use crate::options::Global;
+use clap::Parser;
 
 /// Back up files to an encrypted, deduplicated repository, and restore them.
 #[derive(Parser, Debug)]
@@ -22,113 +21,4 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// Options of every command.
-#[derive(Args, Debug, Default, Clone)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
-    // An empty variable counts as unset: clap's own parser would call it an error.
-    /// Directory of the repository.
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "ICECORE_REPO",
-        hide_env_values = true,
-        value_parser = OsStringValueParser::new().map(PathBuf::from)
-    )]
-    pub(crate) repo: Option<PathBuf>,
-    /// Read the password or recovery key from this file [env: ICECORE_PASSWORD_FILE; the password itself: ICECORE_PASSWORD].
-    #[arg(short, long, global = true, value_name = "FILE")]
-    pub(crate) password_file: Option<PathBuf>,
-    /// Take the password from the output of this command [env: ICECORE_PASSWORD_COMMAND].
-    #[arg(long, global = true, value_name = "COMMAND", conflicts_with = "password_file")]
-    pub(crate) password_command: Option<String>,
-    /// Use a profile of the config file.
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "ICECORE_PROFILE",
-        hide_env_values = true
-    )]
-    pub(crate) profile: Option<String>,
-    /// Print one JSON object per line; the last one is a summary or an error.
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Print only problems.
-    #[arg(short, long, global = true)]
-    pub(crate) quiet: bool,
-    // Last: what follows a flattened group stands below its heading.
-    #[command(flatten)]
-    pub(crate) server: ServerOptions,
-}
-
-/// Options for a machine that is a node of a server.
-#[derive(Args, Debug, Default, Clone)]
-#[command(next_help_heading = "Options for a node of a server")]
-pub(crate) struct ServerOptions {
-    /// Agent state directory [default: /var/lib/icecore/agent for root, otherwise in the user's state directory].
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "ICECORE_AGENT_DIR",
-        hide_env_values = true,
-        value_parser = OsStringValueParser::new().map(PathBuf::from)
-    )]
-    pub(crate) agent_dir: Option<PathBuf>,
-    /// Read the backups of another node's domain. The server must have granted it.
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) domain: Option<String>,
-    /// The agent starts this for a node command: repositories of a config file do not apply.
-    #[arg(long, global = true, hide = true)]
-    pub(crate) node_command: bool,
-    /// Connections per job, 1 to 10 [default: as many as raise the throughput].
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
-    pub(crate) streams: Option<u8>,
-    /// Size of the socket buffers [default: chosen by the system].
-    #[arg(long, global = true, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
-    pub(crate) socket_buffer: Option<u64>,
-}
-
-/// The commands.
-#[derive(Subcommand, Debug)]
-pub(crate) enum Command {
-    Init(commands::init::Init),
-    Backup(Box<commands::backup::Backup>),
-    Snapshots(commands::snapshots::Snapshots),
-    Ls(commands::ls::Ls),
-    Find(commands::find::Find),
-    Diff(commands::diff::Diff),
-    Cat(commands::cat::Cat),
-    Dump(commands::dump::Dump),
-    Map(commands::map::Map),
-    Restore(Box<commands::restore::Restore>),
-    Check(commands::check::Check),
-    Forget(Box<commands::forget::Forget>),
-    Reclaim(commands::reclaim::Reclaim),
-    #[command(hide = true, alias = "gc")]
-    Prune(commands::reclaim::Reclaim),
-    Stats(commands::stats::Stats),
-    Key(commands::key::Key),
-    Tag(commands::tag::Tag),
-    Rebuild(commands::rebuild::Rebuild),
-    Bench(commands::bench::Bench),
-    Explain(Box<commands::explain::Explain>),
-    Server(Box<commands::server::Server>),
-    Agent(commands::agent::Agent),
-    Storage(commands::storage::Storage),
-    Net(commands::net::Net),
-    Version(commands::version::Version),
-    #[command(hide = true)]
-    Mount(commands::words::Mount),
-    #[command(hide = true)]
-    Unlock(commands::words::Unlock),
-    Completions(commands::completions::Completions),
-    Man(commands::completions::Man),
-    #[command(name = "exit-codes")]
-    ExitCodes(commands::exit_codes::ExitCodes),
 }

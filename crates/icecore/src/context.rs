@@ -1,9 +1,12 @@
 //! What every command works with: the repository, the password, the output.
 
-use crate::cli::Global;
-use crate::commands::snapshots::Filter;
 use crate::failure::{Failure, Result};
-use crate::node::Node;
+use crate::filter::Filter;
+use crate::node::cache;
+use crate::node::job::Job;
+use crate::node::renewal::Renewal;
+use crate::node::{Caller, Node, not_enrolled};
+use crate::options::Global;
 use crate::out::Out;
 use crate::profile::Profile;
 use crate::secret::{self, Ask, Secret};
@@ -98,8 +101,49 @@ impl Context {
     pub(crate) fn node(&self) -> Result<Option<Node>> {
         match self.named_repo() {
             Some(named) => self.refuse_domain_beside(&named).map(|()| None),
-            None => Node::find(self),
+            None => self.agent(),
         }
+    }
+
+    /// This machine as a node, whatever repository is named.
+    pub(crate) fn agent(&self) -> Result<Option<Node>> {
+        Node::find(self.agent_folder(), &self.out)
+    }
+
+    /// The same, for a command that needs one.
+    pub(crate) fn enrolled(&self) -> Result<Node> {
+        self.agent()?.ok_or_else(|| not_enrolled(&self.agent_folder()))
+    }
+
+    /// As whom this command works with a node.
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller {
+            options: &self.global,
+            profile: &self.profile,
+            out: &self.out,
+            streams: self.streams(),
+            wait_control: self.wait_control(),
+        }
+    }
+
+    /// Opens the repository of `node`.
+    pub(crate) fn open_node(&self, node: &Node, purpose: Purpose) -> Result<UnlockedRepository> {
+        let opened = node.open(&self.caller(), purpose)?;
+        opened.doubts.into_iter().for_each(|doubt| self.doubt(doubt));
+        let _ = self.remote.set(opened.remote); // one command opens once
+        Ok(opened.archive)
+    }
+
+    /// A job that the server, if there is one, is told of.
+    pub(crate) fn job(&self, stage: &'static str) -> Job {
+        let Some(remote) = self.remote().cloned() else { return Job::local() };
+        let (progress, out) = (self.progress.clone(), self.out.clone());
+        Job::begin(remote, (progress, out), Renewal::new(&self.agent_folder()), (stage, false))
+    }
+
+    /// Where the chunk caches are.
+    pub(crate) fn caches(&self) -> PathBuf {
+        cache::default_folder(&self.agent_folder())
     }
 
     /// From now on doubts are kept for [`Context::doubts`].
@@ -178,9 +222,7 @@ impl Context {
         if let Some(node) = self.node()? {
             self.watch_signals();
             crate::descriptors::make_room()?;
-            let (archive, remote) = node.open(self, purpose)?;
-            let _ = self.remote.set(remote); // one command opens once
-            return Ok(archive);
+            return self.open_node(&node, purpose);
         }
         let storage = self.storage()?;
         let secret = self.secret(Ask::Once)?;

@@ -12,9 +12,12 @@ mod context;
 mod descriptors;
 mod escape;
 mod failure;
+mod filter;
 mod node;
+mod options;
 mod out;
 mod password_cost;
+mod paths;
 mod place;
 mod profile;
 mod progress;
@@ -65,8 +68,8 @@ pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
 
 fn run(cli: Cli) -> Code {
     let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
-    let result =
-        Context::new(cli.global, &out).and_then(|context| commands::run(&cli.command, &context));
+    let result = Context::new(cli.global, &out)
+        .and_then(|context| commands::run(&cli.command, &context, Cli::command));
     let result = result.and_then(|code| Failure::heard_or_not(out.flush()).map(|()| code));
     result.unwrap_or_else(|failure| out.fail(&failure))
 }
@@ -122,5 +125,18 @@ mod tests {
                 assert_eq!(parses(all.map(OsString::from)), is_good, "{words:?}");
             }
         }
+    }
+
+    #[test]
+    fn commands_of_other_programs_are_answered_and_none_of_them_is_ours() {
+        use commands::words::{COMMANDS, answer};
+        for (word, _) in COMMANDS {
+            assert!(Cli::command().find_subcommand(word).is_none(), "{word}");
+            let error = Cli::try_parse_from(["icecore", word]).unwrap_err();
+            assert!(answer(&error).unwrap().hint.unwrap().starts_with("Use "), "{word}");
+        }
+        let error = Cli::try_parse_from(["icecore", "bakcup"]).unwrap_err();
+        assert!(answer(&error).is_none());
+        assert!(error.to_string().contains("backup"), "{error}");
     }
 }

@@ -9,8 +9,10 @@ mod receipt_keys;
 pub(crate) mod renewal;
 
 use crate::codes::Code;
-use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::options::Global;
+use crate::out::Out;
+use crate::profile::Profile;
 use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
 use api::domains::{Privacy, Settings};
@@ -19,7 +21,7 @@ use client::UnlockedRepository;
 use crypto::SlotSecret;
 use memory::Memory;
 use remote::{Endpoint, Purpose, Remote};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -37,10 +39,27 @@ pub(crate) struct Node {
     pub(crate) identity: Identity,
 }
 
+/// Who works with the node, and with which options.
+pub(crate) struct Caller<'a> {
+    pub(crate) options: &'a Global,
+    pub(crate) profile: &'a Profile,
+    pub(crate) out: &'a Out,
+    /// Streams of a job; 0 for as many as help.
+    pub(crate) streams: u8,
+    pub(crate) wait_control: remote::WaitControl,
+}
+
+/// The repository of a domain, opened.
+pub(crate) struct Opened {
+    pub(crate) archive: UnlockedRepository,
+    pub(crate) remote: Arc<Remote>,
+    /// What the server shows that is older or other than what this machine remembers.
+    pub(crate) doubts: Vec<String>,
+}
+
 impl Node {
-    /// What the folder of this machine says; `None` when it is no node.
-    pub(crate) fn find(context: &Context) -> Result<Option<Self>> {
-        let folder = context.agent_folder();
+    /// What the agent state directory says; `None` if this machine is not a node.
+    pub(crate) fn find(folder: PathBuf, out: &Out) -> Result<Option<Self>> {
         match access::identity::agent(&folder) {
             Ok(Some(_)) => {}
             // Of another user: for who may not read it, this machine is no node.
@@ -52,22 +71,22 @@ impl Node {
             Ok(None) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        renewal::renew(&folder, &context.out);
+        renewal::renew(&folder, out);
         let identity = Identity::load(&folder)?;
         Ok(Some(Self { folder, identity }))
     }
 
     /// The server, for `purpose`.
-    pub(crate) fn target(&self, context: &Context, purpose: Purpose) -> Result<Endpoint> {
-        let server = &context.global.server;
+    pub(crate) fn endpoint(&self, caller: &Caller<'_>, purpose: Purpose) -> Result<Endpoint> {
+        let server = &caller.options.server;
         let is_job = matches!(purpose, Purpose::Backup | Purpose::Restore | Purpose::Agent);
         Ok(Endpoint {
             host: self.identity.server.host.clone(),
             port: self.identity.server.port,
             tls: access::reloading_certificate::tls(&self.folder, &self.identity, protocol::ALPN)?,
-            domain: self.domain(context).unwrap_or_default(),
+            domain: self.domain(caller).unwrap_or_default(),
             buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
-            streams: context.streams(),
+            streams: caller.streams,
             limits: [0, 0],
             first_patience: if is_job && !is_on_terminal() {
                 FIRST_PATIENCE
@@ -75,26 +94,22 @@ impl Node {
                 Duration::ZERO
             },
             patience: if is_job { JOB_PATIENCE } else { LOOK_PATIENCE },
-            wait_control: context.wait_control(),
+            wait_control: caller.wait_control.clone(),
         })
     }
 
     /// The domain that is named, when it is not the node's own.
-    fn domain(&self, context: &Context) -> Option<String> {
-        let named = context.global.server.domain.clone();
+    fn domain(&self, caller: &Caller<'_>) -> Option<String> {
+        let named = caller.options.server.domain.clone();
         named.filter(|name| *name != self.identity.agent.domain.to_string())
     }
 
     /// Opens the repository on the server.
-    pub(crate) fn open(
-        &self,
-        context: &Context,
-        purpose: Purpose,
-    ) -> Result<(UnlockedRepository, Arc<Remote>)> {
-        let target = self.target(context, purpose)?;
-        let failed = |error| context.failure(client::Error::Repository(error));
-        let secret = match self.domain(context) {
-            Some(domain) => self.secret_of(&domain, context)?,
+    pub(crate) fn open(&self, caller: &Caller<'_>, purpose: Purpose) -> Result<Opened> {
+        let endpoint = self.endpoint(caller, purpose)?;
+        let failed = |error| Failure::from(error).at_server();
+        let secret = match self.domain(caller) {
+            Some(domain) => self.secret_of(&domain, caller)?,
             None => Own::Key(self.own_secret()?),
         };
         let remote = match &secret {
@@ -102,17 +117,17 @@ impl Node {
             Own::Key(secret) if self.may_make_repository() => {
                 let settings = self.identity.agent.settings;
                 let make = || keys::make(&self.folder, secret, self.role(), settings);
-                Remote::connect_or_init(&target, purpose, make)
+                Remote::connect_or_init(&endpoint, purpose, make)
             }
-            _ => Remote::connect(&target, purpose),
+            _ => Remote::connect(&endpoint, purpose),
         };
-        let remote = remote.map_err(failed)?;
-        self.tell_limits(&remote, context);
+        let remote = remote.map_err(client::Error::Repository).map_err(failed)?;
+        tell_limits(&remote, caller.out);
         let archive = match &secret {
             Own::Key(secret) => {
                 let own =
                     UnlockedRepository::open_store(remote.clone(), SlotSecret::Recovery(**secret));
-                match self.typed_instead(context)? {
+                match self.typed_instead(caller)? {
                     Some(typed) if own.is_err() => {
                         UnlockedRepository::open_store(remote.clone(), typed.slot())
                     }
@@ -122,14 +137,13 @@ impl Node {
             Own::Typed(secret) => UnlockedRepository::open_store(remote.clone(), secret.slot()),
         };
         let is_typed = matches!(secret, Own::Typed(_));
-        let archive = archive.map_err(|error| of_typed(context.failure(error), is_typed))?;
-        if self.domain(context).is_none() {
+        let archive = archive.map_err(|error| of_typed(failed(error), is_typed))?;
+        if self.domain(caller).is_none() {
             self.check_repository(&archive)?;
         }
-        receipt_keys::believe(&self.folder, &remote, &context.out)?;
+        receipt_keys::believe(&self.folder, &remote, caller.out)?;
         let doubts = Memory::load(&self.folder, &archive).doubts(&archive)?;
-        doubts.into_iter().for_each(|doubt| context.doubt(doubt));
-        Ok((archive, remote))
+        Ok(Opened { archive, remote, doubts })
     }
 
     /// The repository of the node's own domain is always the same one.
@@ -149,9 +163,9 @@ impl Node {
 
     /// Where only nodes know keys: a recovery key that a person has, for a machine that is new in
     /// its domain.
-    fn typed_instead(&self, context: &Context) -> Result<Option<crate::secret::Secret>> {
+    fn typed_instead(&self, caller: &Caller<'_>) -> Result<Option<crate::secret::Secret>> {
         match self.identity.agent.keys {
-            KeyMode::Client => crate::secret::get_if_given(&context.global, &context.profile),
+            KeyMode::Client => crate::secret::get_if_given(caller.options, caller.profile),
             KeyMode::Managed => Ok(None),
         }
     }
@@ -197,12 +211,12 @@ impl Node {
     /// What opens the domain of another node: a key that the server makes for who was granted it,
     /// or, where only nodes know keys, the recovery key or password that a person has. The server is
     /// asked first: a password that lies in the environment is of another repository.
-    fn secret_of(&self, domain: &str, context: &Context) -> Result<Own> {
+    fn secret_of(&self, domain: &str, caller: &Caller<'_>) -> Result<Own> {
         match self.granted_key(domain) {
             Ok(key) => Ok(Own::Key(key)),
             Err(failure) if failure.code == Code::Usage => Err(failure),
             Err(failure) => {
-                let typed = crate::secret::get_if_given(&context.global, &context.profile)?;
+                let typed = crate::secret::get_if_given(caller.options, caller.profile)?;
                 typed.map(Own::Typed).ok_or(failure)
             }
         }
@@ -221,11 +235,11 @@ impl Node {
         let _: api::enroll::IssuedKey = blocking::wait(client.post("/node/keys", &request))?;
         Ok(secret)
     }
+}
 
-    fn tell_limits(&self, remote: &Remote, context: &Context) {
-        if let Some(([up, down], reason)) = remote.new_limits() {
-            context.out.note(&network::limits(up, down, &reason));
-        }
+fn tell_limits(remote: &Remote, out: &Out) {
+    if let Some(([up, down], reason)) = remote.new_limits() {
+        out.note(&network::limits(up, down, &reason));
     }
 }
 
@@ -252,8 +266,7 @@ fn of_typed(failure: Failure, is_typed: bool) -> Failure {
 }
 
 /// This machine is no node, and somebody relies on it.
-pub(crate) fn not_enrolled(context: &Context) -> Failure {
-    let folder = context.agent_folder();
+pub(crate) fn not_enrolled(folder: &Path) -> Failure {
     Failure::new(
         Code::Failed,
         format!("this machine is not a node of a server ({})", folder.display()),

@@ -1,9 +1,9 @@
 //! Where the password comes from: flags, then the environment, then the profile, then the person
 //! at the terminal. A recovery key is taken wherever a password is.
 
-use crate::cli::Global;
 use crate::codes::Code;
 use crate::failure::{Failure, Result};
+use crate::options::Global;
 use crate::profile::Profile;
 use crypto::SlotSecret;
 use std::ffi::{OsStr, OsString};

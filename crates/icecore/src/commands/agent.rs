@@ -10,7 +10,7 @@ use crate::commands::init::Privacy;
 use crate::commands::token_given::TokenGiven;
 use crate::context::Context;
 use crate::failure::Result;
-use crate::node::{Node, keys};
+use crate::node::keys;
 use crate::time;
 use access::{Identity, blocking};
 use api::enroll::KeyMode;
@@ -121,12 +121,11 @@ impl Agent {
 
 /// Where only nodes know keys: makes them, and tells where the recovery key waits to be put away.
 fn tell_recovery(context: &Context) -> Result<()> {
-    let Some(node) =
-        Node::find(context)?.filter(|node| node.identity.agent.keys == KeyMode::Client)
+    let Some(node) = context.agent()?.filter(|node| node.identity.agent.keys == KeyMode::Client)
     else {
         return Ok(());
     };
-    node.open(context, remote::Purpose::Read)?;
+    context.open_node(&node, remote::Purpose::Read)?;
     recovery::tell(context, &node.folder)
 }
 

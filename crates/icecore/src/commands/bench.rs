@@ -1,9 +1,10 @@
 //! `icecore bench`: what this machine could do at best.
 
-use super::backup::{absolute, processors};
+use super::backup::processors;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::paths::absolute;
 use crate::rates::{self, Rate};
 use crate::units;
 use capture::bench::{BenchResult, bench_read, bench_walk};

@@ -1,11 +1,11 @@
 //! `icecore cat`.
 
 use super::ls::{kind_name, link_target};
-use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
+use crate::filter::Filter;
 use client::browse::{self, content::ContentReader};
 use client::pages::PageReader;
 use format::entry::{Entry, Kind};

@@ -126,7 +126,7 @@ fn advice_from_afar(report: &CheckReport, domain: &str) -> Option<String> {
 /// What a machine can see whose key reads nothing: the newest snapshot of each of its sources, who signed it, and that it
 /// is none from before what this machine remembers.
 fn remembered(context: &Context, archive: &client::UnlockedRepository) -> Result<Code> {
-    let Some(node) = context.node()? else { return Err(crate::node::not_enrolled(context)) };
+    let node = context.enrolled()?;
     let memory = crate::node::memory::Memory::load(&node.folder, archive);
     let damages: Vec<_> = context.doubts().into_iter().map(doubt).collect();
     damages.iter().try_for_each(|damage| tell(context, damage))?;

@@ -1,11 +1,9 @@
 //! `icecore completions` and `icecore man`: made from the same definitions as the flags.
 
-use crate::cli::Cli;
 use crate::codes::{self, Code};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::out::Nothing;
-use clap::CommandFactory;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -21,9 +19,9 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+    pub(crate) fn run(&self, context: &Context, describe: fn() -> clap::Command) -> Result<Code> {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "icecore", &mut text);
+        clap_complete::generate(self.shell, &mut describe(), "icecore", &mut text);
         context.out.stdout().write_all(&text)?;
         context.out.summary_beside(Code::Complete, &Nothing {})
     }
@@ -41,8 +39,8 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let pages = pages()?;
+    pub(crate) fn run(&self, context: &Context, describe: fn() -> clap::Command) -> Result<Code> {
+        let pages = pages(describe())?;
         match &self.dir {
             Some(dir) => {
                 std::fs::create_dir_all(dir).map_err(|error| Failure::file(dir, &error))?;
@@ -58,8 +56,7 @@ impl Man {
 }
 
 /// The page of every command, by its name with dashes.
-fn pages() -> Result<Vec<(String, Vec<u8>)>> {
-    let mut root = Cli::command();
+fn pages(mut root: clap::Command) -> Result<Vec<(String, Vec<u8>)>> {
     root.build();
     let mut waiting = vec![root];
     let mut pages = Vec::new();

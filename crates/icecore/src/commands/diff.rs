@@ -1,11 +1,11 @@
 //! `icecore diff`.
 
 use super::ls::{finished, stop};
-use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
+use crate::filter::Filter;
 use crate::terminal::Paint;
 use crate::units;
 use client::browse::{

@@ -1,9 +1,9 @@
 //! `icecore dump`.
 
-use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::filter::Filter;
 use crate::tarball::Tarball;
 use crate::units;
 use client::browse;

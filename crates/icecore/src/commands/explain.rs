@@ -1,10 +1,11 @@
 //! `icecore explain`.
 
-use super::backup::{Choice, absolute, excludes};
+use super::backup::{Choice, excludes};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
+use crate::paths::absolute;
 use capture::excludes::{ExcludeDecision, Rule, explain, nodump_above};
 use serde::Serialize;
 use std::ffi::OsString;

@@ -1,11 +1,11 @@
 //! `icecore find`.
 
 use super::ls::{self, kind_name};
-use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Result;
+use crate::filter::Filter;
 use crate::{time, units};
 use client::browse::find::{self, Version};
 use client::browse::glob::Glob;

@@ -2,10 +2,11 @@
 
 use super::backup::parse_tag;
 use super::groups::{self, parse_groups};
-use super::snapshots::{Filter, short_id};
+use super::snapshots::short_id;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::filter::Filter;
 use crate::profile::{Amount, Retention};
 use crate::terminal::Paint;
 use crate::wait::Wait;

@@ -1,10 +1,10 @@
 //! `icecore ls`.
 
-use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
+use crate::filter::Filter;
 use crate::{time, units};
 use client::browse;
 use client::manifest::Snapshot;

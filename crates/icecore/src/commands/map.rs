@@ -1,11 +1,11 @@
 //! `icecore map`.
 
 use super::ls::{finished, kind_name, stop};
-use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::Result;
+use crate::filter::Filter;
 use crate::time;
 use client::browse::{
     self,

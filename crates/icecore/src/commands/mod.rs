@@ -32,13 +32,56 @@ mod token_given;
 pub(crate) mod version;
 pub(crate) mod words;
 
-use crate::cli::Command;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
+use clap::Subcommand;
 
-/// Runs one command.
-pub(crate) fn run(command: &Command, context: &Context) -> Result<Code> {
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    Init(init::Init),
+    Backup(Box<backup::Backup>),
+    Snapshots(snapshots::Snapshots),
+    Ls(ls::Ls),
+    Find(find::Find),
+    Diff(diff::Diff),
+    Cat(cat::Cat),
+    Dump(dump::Dump),
+    Map(map::Map),
+    Restore(Box<restore::Restore>),
+    Check(check::Check),
+    Forget(Box<forget::Forget>),
+    Reclaim(reclaim::Reclaim),
+    #[command(hide = true, alias = "gc")]
+    Prune(reclaim::Reclaim),
+    Stats(stats::Stats),
+    Key(key::Key),
+    Tag(tag::Tag),
+    Rebuild(rebuild::Rebuild),
+    Bench(bench::Bench),
+    Explain(Box<explain::Explain>),
+    Server(Box<server::Server>),
+    Agent(agent::Agent),
+    Storage(storage::Storage),
+    Net(net::Net),
+    Version(version::Version),
+    #[command(hide = true)]
+    Mount(words::Mount),
+    #[command(hide = true)]
+    Unlock(words::Unlock),
+    Completions(completions::Completions),
+    Man(completions::Man),
+    #[command(name = "exit-codes")]
+    ExitCodes(exit_codes::ExitCodes),
+}
+
+/// Runs one command; `describe` describes the whole command line.
+pub(crate) fn run(
+    command: &Command,
+    context: &Context,
+    describe: fn() -> clap::Command,
+) -> Result<Code> {
     match command {
         Command::Init(init) => init.run(context),
         Command::Backup(backup) => backup.run(context),
@@ -70,8 +113,8 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Code> {
         Command::Version(version) => version.run(context),
         Command::Mount(mount) => mount.run(),
         Command::Unlock(unlock) => unlock.run(),
-        Command::Completions(completions) => completions.run(context),
-        Command::Man(man) => man.run(context),
+        Command::Completions(completions) => completions.run(context, describe),
+        Command::Man(man) => man.run(context, describe),
         Command::ExitCodes(exit_codes) => exit_codes.run(context),
     }
 }

@@ -1,11 +1,10 @@
 //! `icecore restore`.
 
-use super::snapshots::Filter;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
-use crate::node::job::Job;
+use crate::filter::Filter;
 use crate::node::{cache, network};
 use crate::out::Out;
 use crate::progress::{Shown, Total};
@@ -127,8 +126,11 @@ impl Restore {
                 objects: report.objects_inspected,
                 bytes: report.bytes_inspected,
             });
-        let cache = cache::to_read(context, &archive, &snapshot.head.source);
-        let job = Job::begin(context, "restore", false);
+        let cache = context.remote().and_then(|_| {
+            let folder = cache::folder(&context.caches(), &archive, &snapshot.head.source);
+            cache::to_read(&folder)
+        });
+        let job = context.job("restore");
         let shown = Shown::start(&context.progress, &context.out, total);
         let told = Told::new(&context.out, self.dry_run);
         let report = restore::run(

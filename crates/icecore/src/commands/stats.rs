@@ -1,9 +1,10 @@
 //! `icecore stats`.
 
-use super::snapshots::{Filter, short_id};
+use super::snapshots::short_id;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
+use crate::filter::Filter;
 use crate::table::{Table, left, right};
 use crate::{escape, session_report, time, units};
 use api::domains::Privacy;

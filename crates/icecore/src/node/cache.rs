@@ -1,6 +1,5 @@
 //! The chunk caches of this machine: one for each source of each repository.
 
-use crate::context::Context;
 use client::UnlockedRepository;
 use client::cache::ChunkCache;
 use ids::ObjectId;
@@ -11,16 +10,15 @@ use std::sync::Arc;
 /// Bytes of a cache, where nobody says otherwise.
 pub(crate) const BYTES: u64 = 1 << 30;
 
-/// Where the cache of `source` is; below `place`, if that is given.
-pub(crate) fn folder(
-    context: &Context,
-    archive: &UnlockedRepository,
-    source: &ObjectId,
-    place: Option<&Path>,
-) -> PathBuf {
-    let place = place.map_or_else(|| context.agent_folder().join("cache"), Path::to_owned);
+/// Where the caches are, unless another directory is given.
+pub(crate) fn default_folder(agent_folder: &Path) -> PathBuf {
+    agent_folder.join("cache")
+}
+
+/// Where the cache of `source` is, below `caches`.
+pub(crate) fn folder(caches: &Path, archive: &UnlockedRepository, source: &ObjectId) -> PathBuf {
     let repository = archive.store.config().repository.to_string();
-    place.join(repository).join(source.to_string())
+    caches.join(repository).join(source.to_string())
 }
 
 /// The cache in `folder`; `None` when somebody else uses it.
@@ -28,12 +26,7 @@ pub(crate) fn open(folder: &Path, max_bytes: u64) -> io::Result<Option<Arc<Chunk
     Ok(ChunkCache::open(folder, max_bytes)?.map(Arc::new))
 }
 
-/// The same for who only reads: without one it works, too, and nobody need know.
-pub(crate) fn to_read(
-    context: &Context,
-    archive: &UnlockedRepository,
-    source: &ObjectId,
-) -> Option<Arc<ChunkCache>> {
-    context.remote()?;
-    open(&folder(context, archive, source, None), BYTES).ok().flatten()
+/// The same for reading: without a cache it works, too, and nobody need know.
+pub(crate) fn to_read(folder: &Path) -> Option<Arc<ChunkCache>> {
+    open(folder, BYTES).ok().flatten()
 }

@@ -2,9 +2,9 @@
 //! renews the certificate of its machine meanwhile.
 
 use crate::codes::Code;
-use crate::context::Context;
 use crate::node::network;
 use crate::node::renewal::Renewal;
+use crate::out::Out;
 use client::backup::Progress;
 use remote::Remote;
 use remote::metrics::NetworkReport;
@@ -24,14 +24,20 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// A job on a repository of this machine: there is nobody to tell.
+    pub(crate) fn local() -> Self {
+        Self { remote: None, stop: None, thread: None }
+    }
+
     /// Begins to tell. The server shows `stage`, and paths unless `is_sealed`.
-    pub(crate) fn begin(context: &Context, stage: &'static str, is_sealed: bool) -> Self {
-        let Some(remote) = context.remote().cloned() else {
-            return Self { remote: None, stop: None, thread: None };
-        };
+    pub(crate) fn begin(
+        remote: Arc<Remote>,
+        (progress, out): (Arc<Progress>, Arc<Out>),
+        mut renewal: Renewal,
+        (stage, is_sealed): (&'static str, bool),
+    ) -> Self {
         let (stop, stopped) = channel();
-        let (teller, progress) = (remote.clone(), context.progress.clone());
-        let (out, mut renewal) = (context.out.clone(), Renewal::new(&context.agent_folder()));
+        let teller = remote.clone();
         let thread = std::thread::spawn(move || {
             while stopped.recv_timeout(TELL_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if let Some(([up, down], reason)) = teller.new_limits() {

@@ -6,7 +6,6 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::node::renewal::Renewal;
-use crate::node::{Node, not_enrolled};
 use api::commands::NodeCommand;
 use remote::{Purpose, Remote};
 use std::collections::BTreeSet;
@@ -22,7 +21,7 @@ const DONE_MAX: usize = 4096;
 
 /// Waits for commands until it is told to stop.
 pub(super) fn run(context: &Context) -> Result<Code> {
-    Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
+    context.enrolled()?;
     if let Some(warning) = super::recovery::warning(&context.agent_folder())? {
         context.out.note(&warning);
     }
@@ -44,8 +43,8 @@ pub(super) fn run(context: &Context) -> Result<Code> {
 /// One connection, as long as it lasts.
 fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
     // Read anew: this machine may have enrolled again.
-    let node = Node::find(context)?.ok_or_else(|| not_enrolled(context))?;
-    let target = node.target(context, Purpose::Agent)?;
+    let node = context.enrolled()?;
+    let target = node.endpoint(&context.caller(), Purpose::Agent)?;
     let failed = |error| context.failure(client::Error::Repository(error));
     let connection = Remote::connect_control(&target, Purpose::Agent).map_err(failed)?;
     context.out.line(&format!("connected to {}", target.describe()))?;

@@ -8,7 +8,7 @@ mod within;
 
 use flags::Detail;
 pub(crate) use flags::{Backup, Choice, parse_tag};
-pub(crate) use source::{absolute, excludes, node_name, processors};
+pub(crate) use source::{excludes, node_name, processors};
 
 use crate::codes::Code;
 use crate::context::Context;
@@ -55,7 +55,7 @@ impl Backup {
         }
         self.prepare_cache(context, &archive, &mut options);
         options.is_partial = missing;
-        let job = Job::begin(context, "backup", false);
+        let job = context.job("backup");
         let shown = Shown::start(&context.progress, &context.out, expected(&archive, &options));
         let done = self
             .wait
@@ -92,7 +92,8 @@ impl Backup {
             return;
         }
         let source = source_id(archive, &options.node, &options.paths);
-        let folder = cache::folder(context, archive, &source, self.chunk_cache.as_deref());
+        let caches = self.chunk_cache.clone().unwrap_or_else(|| context.caches());
+        let folder = cache::folder(&caches, archive, &source);
         match cache::open(&folder, self.chunk_cache_size) {
             Ok(cache @ Some(_)) => options.cache = cache,
             Ok(None) => context

@@ -6,7 +6,7 @@ use crate::commands::reach::{DATA_DEFAULT, Reach};
 use crate::commands::storage::DATA_DEFAULT as STORAGE_DATA_DEFAULT;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::node::{Node, network, not_enrolled};
+use crate::node::{network, not_enrolled};
 use api::Name;
 use api::storage_servers::{StorageServer, StorageServers};
 use remote::net_test::NetworkTest;
@@ -74,15 +74,15 @@ impl Way {
 
 /// From this node to its server.
 pub(super) fn of_node(context: &Context) -> Result<Way> {
-    let node = Node::find(context)?.ok_or_else(|| {
-        let known = not_enrolled(context);
+    let node = context.agent()?.ok_or_else(|| {
+        let known = not_enrolled(&context.agent_folder());
         let hint = known.hint.clone().unwrap_or_default();
         known.hint(format!("{hint}. On a server: icecore net test --help"))
     })?;
     Ok(Way {
         from: format!("node {}", node.identity.agent.node),
         to: "the server".to_owned(),
-        target: node.target(context, Purpose::Measure)?,
+        target: node.endpoint(&context.caller(), Purpose::Measure)?,
         hint: "Check that the server runs, and that its port is reachable from here.",
     })
 }

@@ -2,9 +2,9 @@
 
 use super::parse_tag;
 use crate::codes::Code;
-use crate::commands::snapshots::Filter;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::filter::Filter;
 use crate::units;
 use crate::wait::Wait;
 use client::UnlockedRepository;

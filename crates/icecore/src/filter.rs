@@ -1,0 +1,39 @@
+//! The options that choose snapshots: by node, tag and path.
+
+use crate::escape;
+use client::manifest::Snapshot;
+
+/// Which snapshots to look at.
+#[derive(clap::Args, Debug, Default, Clone)]
+pub(crate) struct Filter {
+    /// Only snapshots of this node.
+    #[arg(long, alias = "host", value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Only snapshots with this tag. If given several times: with all of these tags.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    /// Only snapshots of this path.
+    #[arg(long = "path", value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+}
+
+impl Filter {
+    /// Whether it asks for anything.
+    pub(crate) fn is_any(&self) -> bool {
+        self.node.is_some() || !self.tags.is_empty() || !self.paths.is_empty()
+    }
+
+    /// Whether `snapshot` is meant.
+    pub(crate) fn takes(&self, snapshot: &Snapshot) -> bool {
+        let body = &snapshot.body;
+        self.node.as_ref().is_none_or(|node| *node == body.node)
+            && self.tags.iter().all(|tag| body.tags.contains(tag))
+            && self.paths.iter().all(|path| is_among(path, &body.paths))
+    }
+}
+
+/// As it was typed (streams have names), or as `backup` would have taken it.
+fn is_among(typed: &str, paths: &[String]) -> bool {
+    let taken = crate::paths::absolute(typed.as_ref()).map(|path| escape::escape(&path));
+    paths.iter().any(|path| path == typed || taken.as_ref().is_ok_and(|taken| path == taken))
+}
