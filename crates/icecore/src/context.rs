@@ -68,7 +68,7 @@ impl Context {
             )
         })?;
         self.refuse_domain_beside(&named)?;
-        crate::place::refuse_addresses(&named)?;
+        crate::location::refuse_addresses(&named)?;
         Ok(named)
     }
 
@@ -87,8 +87,8 @@ impl Context {
         if self.global.server.node_command {
             return None;
         }
-        let mut places = [&self.global.repo, &self.profile.repo].into_iter().flatten();
-        places.find(|path| !path.as_os_str().is_empty()).cloned()
+        let mut given = [&self.global.repo, &self.profile.repo].into_iter().flatten();
+        given.find(|path| !path.as_os_str().is_empty()).cloned()
     }
 
     /// The folder of what this machine is to its server.
@@ -188,7 +188,7 @@ impl Context {
     }
 
     /// The repository's directory as text, for hints.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn location(&self) -> String {
         match self.named_repo() {
             Some(repo) => repo.display().to_string(),
             None => "DIR".to_owned(),
@@ -202,7 +202,7 @@ impl Context {
         let storage = LocalStorage::open(&repo).map_err(|error| {
             let location = repo.display().to_string();
             let missing = is_absent(&error).then_some(repository::Error::NoRepository { location });
-            Failure::from(missing.unwrap_or(error.into())).at(&self.place())
+            Failure::from(missing.unwrap_or(error.into())).at(&self.location())
         })?;
         Ok(Arc::new(storage))
     }
@@ -272,7 +272,7 @@ impl Context {
         if self.remote().is_some() || self.named_repo().is_none() {
             return failure.at_server();
         }
-        failure.at(&self.place())
+        failure.at(&self.location())
     }
 
     /// The snapshot that `text` names, and the path in it.

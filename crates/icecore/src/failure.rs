@@ -53,16 +53,16 @@ impl Failure {
         self
     }
 
-    /// The repository at `place` could not be used: fills in what to type.
-    pub(crate) fn at(mut self, place: &str) -> Self {
+    /// The repository at `location` could not be used: fills in what to type.
+    pub(crate) fn at(mut self, location: &str) -> Self {
         let hint = match self.code {
-            Code::NoRepository => format!("Create one: icecore init --repo {}", quoted(place)),
+            Code::NoRepository => format!("Create one: icecore init --repo {}", quoted(location)),
             Code::InUse => "Wait for it: --wait 10m. Commands that only read work meanwhile.".into(),
             Code::WrongKey => "Check ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file. A recovery key works too.".into(),
-            Code::NotAllowed => format!("Check the permissions: ls -la {}", quoted(place)),
-            Code::Damage => format!("To see what is affected: icecore check --repo {}", quoted(place)),
-            Code::NoSpace => format!("Make room on the disk, or forget old snapshots: icecore forget --keep-last 10 --repo {0} && icecore reclaim --repo {0}", quoted(place)),
-            Code::Unreachable => format!("Check that it is mounted: df {}", quoted(place)),
+            Code::NotAllowed => format!("Check the permissions: ls -la {}", quoted(location)),
+            Code::Damage => format!("To see what is affected: icecore check --repo {}", quoted(location)),
+            Code::NoSpace => format!("Make room on the disk, or forget old snapshots: icecore forget --keep-last 10 --repo {0} && icecore reclaim --repo {0}", quoted(location)),
+            Code::Unreachable => format!("Check that it is mounted: df {}", quoted(location)),
             _ => return self,
         };
         self.hint.get_or_insert(hint);

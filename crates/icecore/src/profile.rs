@@ -86,7 +86,7 @@ struct Config {
 impl Profile {
     /// The profile `name` of the first config file that exists; without a name its defaults.
     pub(crate) fn load(name: Option<&str>) -> Result<Self> {
-        for file in places() {
+        for file in config_files() {
             match std::fs::read_to_string(&file) {
                 Ok(text) => {
                     let profile =
@@ -105,7 +105,7 @@ impl Profile {
             let failure = Failure::usage(format!(
                 "there is no profile '{name}', because there is no config file"
             ));
-            let own = places().swap_remove(0);
+            let own = config_files().swap_remove(0);
             Err(failure
                 .hint(format!("Create one: {}, or {SYSTEM_FILE} for all users", own.display())))
         })
@@ -159,7 +159,7 @@ impl Profile {
 }
 
 /// The user's file, then that of the machine.
-fn places() -> Vec<PathBuf> {
+fn config_files() -> Vec<PathBuf> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));

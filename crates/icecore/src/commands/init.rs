@@ -60,8 +60,9 @@ impl Init {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let repo = context.repo()?;
         let secret = context.secret(Ask::Twice)?;
-        let storage = LocalStorage::create(&repo)
-            .map_err(|error| Failure::from(repository::Error::from(error)).at(&context.place()))?;
+        let storage = LocalStorage::create(&repo).map_err(|error| {
+            Failure::from(repository::Error::from(error)).at(&context.location())
+        })?;
         refuse_what_lost_its_config(&storage, context)?;
         let privacy = match self.privacy {
             Privacy::Standard => crypto::Privacy::Standard,
@@ -72,16 +73,16 @@ impl Init {
         let archive = UnlockedRepository::init(Arc::new(storage), secret.slot(), options)
             .map_err(|error| context.failure(error))?;
         let id = archive.store.config().repository;
-        let place = context.place();
-        context.out.line(&format!("Created repository {id} at {place}"))?;
+        let location = context.location();
+        context.out.line(&format!("Created repository {id} at {location}"))?;
         context.out.line("Nobody can reset the password. Without it, or a recovery key, the backups cannot be read.")?;
         context.out.line(&format!(
             "To make a recovery key for printing: icecore key recovery --repo {}",
-            quoted(&place)
+            quoted(&location)
         ))?;
         let made = Made {
             repository: id.to_string(),
-            location: place,
+            location,
             privacy: self.privacy,
             parity_percent: self.parity,
             key: archive.slot.id.to_string(),
@@ -97,7 +98,7 @@ fn refuse_what_lost_its_config(storage: &LocalStorage, context: &Context) -> Res
         return Ok(());
     }
     let message =
-        format!("{} contains snapshots, but its file 'config' is missing", context.place());
+        format!("{} contains snapshots, but its file 'config' is missing", context.location());
     Err(Failure::new(Code::Damage, message).hint(
         "Copy the file back from a copy of the repository, or create a new repository elsewhere.",
     ))

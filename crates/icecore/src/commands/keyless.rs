@@ -95,24 +95,24 @@ impl Reclaiming {
 
 /// A snapshot that is missed is brought back by who has a key.
 fn failed(context: &Context, error: client::Error, folder: &Path) -> Failure {
-    let place = folder.display().to_string();
+    let location = folder.display().to_string();
     if matches!(error, client::Error::Usage(_)) {
         return Failure::new(Code::Damage, error.to_string()).hint(format!(
             "With a key of the domain, on this machine: icecore rebuild --repo {} --password-file FILE",
-            quoted(&place)
+            quoted(&location)
         ));
     }
     match error {
         client::Error::Repository(repository::Error::InUse { .. }) => {
-            Failure::from(error).at(&place)
+            Failure::from(error).at(&location)
         }
         error => context.failure(error),
     }
 }
 
 fn opened(folder: &Path) -> Result<Repository> {
-    let place = folder.display().to_string();
+    let location = folder.display().to_string();
     let storage = LocalStorage::open(folder)
-        .map_err(|error| Failure::from(repository::Error::from(error)).at(&place))?;
-    Repository::open(Arc::new(storage)).map_err(|error| Failure::from(error).at(&place))
+        .map_err(|error| Failure::from(repository::Error::from(error)).at(&location))?;
+    Repository::open(Arc::new(storage)).map_err(|error| Failure::from(error).at(&location))
 }

@@ -1,7 +1,7 @@
 //! `icecore net`.
 
 mod control_server;
-mod ways;
+mod routes;
 
 use crate::codes::Code;
 use crate::context::Context;
@@ -12,10 +12,10 @@ use crate::units::{count, rate};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use remote::metrics::NetworkReport;
 use remote::net_test::{Measurement, NetworkTest};
+use routes::Route;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
-use ways::Way;
 
 /// Test the network between nodes, the server and storage servers.
 #[derive(clap::Args, Debug)]
@@ -55,7 +55,7 @@ struct Test {
     data: Option<PathBuf>,
 }
 
-/// Whose way it is.
+/// Whose route it is.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// A node of a server.
@@ -88,24 +88,26 @@ impl Test {
     fn run(&self, context: &Context) -> Result<Code> {
         self.check_flags()?;
         context.watch_signals();
-        let ways = match self.from {
+        let routes = match self.from {
             Role::Node => return self.of_node(context),
-            Role::Storage => vec![ways::of_storage(self.data.as_deref(), context)?],
-            Role::Server => ways::of_server(self.data.as_deref(), self.to.as_ref(), context)?,
+            Role::Storage => vec![routes::of_storage(self.data.as_deref(), context)?],
+            Role::Server => routes::of_server(self.data.as_deref(), self.to.as_ref(), context)?,
         };
-        self.each(&ways, context)
+        self.each(&routes, context)
     }
 
     /// One that fails does not keep the others from being measured.
-    fn each(&self, ways: &[Way], context: &Context) -> Result<Code> {
+    fn each(&self, routes: &[Route], context: &Context) -> Result<Code> {
         let (mut last, mut failed) = (None, None);
-        for way in ways {
-            let measured = way.connect().and_then(|test| self.measure(way, &test, context));
+        for route in routes {
+            let measured = route.connect().and_then(|test| self.measure(route, &test, context));
             match measured {
                 Ok(shown) => last = Some(shown),
-                Err(failure) if ways.len() == 1 => return Err(failure),
+                Err(failure) if routes.len() == 1 => return Err(failure),
                 Err(failure) => {
-                    context.out.note(&format!("{} to {}: {}", way.from, way.to, failure.message));
+                    context
+                        .out
+                        .note(&format!("{} to {}: {}", route.from, route.to, failure.message));
                     failed = Some(failure);
                 }
             }
@@ -126,37 +128,37 @@ impl Test {
 
     /// To the server, and to where that one sends its nodes.
     fn of_node(&self, context: &Context) -> Result<Code> {
-        let way = ways::of_node(context)?;
-        let test = way.connect()?;
-        let place = way.open(&test, context)?;
-        let mut last = self.measure(&way, &test, context)?;
+        let route = routes::of_node(context)?;
+        let test = route.connect()?;
+        let place = route.open(&test, context)?;
+        let mut last = self.measure(&route, &test, context)?;
         drop(test);
         if let Some(place) = place {
-            let way = way.led_to(place);
-            let test = way.connect()?;
-            if way.open(&test, context)?.is_some() {
-                return Err(way.sends_on());
+            let route = route.led_to(place);
+            let test = route.connect()?;
+            if route.open(&test, context)?.is_some() {
+                return Err(route.sends_on());
             }
-            last = self.measure(&way, &test, context)?;
+            last = self.measure(&route, &test, context)?;
         }
         summary(Some(last), context)
     }
 
     /// Measures, and shows it.
-    fn measure(&self, way: &Way, test: &NetworkTest, context: &Context) -> Result<Shown> {
+    fn measure(&self, route: &Route, test: &NetworkTest, context: &Context) -> Result<Shown> {
         let measured = test.measure(Duration::from_secs(self.seconds));
-        let measured = measured.map_err(|error| way.failed(error))?;
+        let measured = measured.map_err(|error| route.failed(error))?;
         let shown = Shown {
-            from: way.from.clone(),
-            to: way.to.clone(),
-            server: way.target.describe(),
+            from: route.from.clone(),
+            to: route.to.clone(),
+            server: route.target.describe(),
             verdict: network::verdict(&measured.sending, measured.sending_secs)
                 .unwrap_or_else(|| "unknown: too little data was sent".to_owned()),
             measured,
             network: test.report(),
         };
         if context.out.json {
-            context.out.item("way", &shown, String::new)?;
+            context.out.item("route", &shown, String::new)?;
         }
         for line in lines(&shown) {
             context.out.print(&escape::text(&line))?;
@@ -165,7 +167,7 @@ impl Test {
     }
 }
 
-/// The way that data takes is the last one.
+/// The route that data takes is the last one.
 fn summary(last: Option<Shown>, context: &Context) -> Result<Code> {
     match last {
         Some(last) => context.out.summary(Code::Complete, &last),

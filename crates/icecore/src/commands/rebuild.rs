@@ -32,7 +32,7 @@ impl Rebuild {
         let report = self
             .wait
             .patiently(context, run)
-            .map_err(|error| Failure::from(error).at(&context.place()))?;
+            .map_err(|error| Failure::from(error).at(&context.location()))?;
         for damage in &report.damages {
             let told = context.out.print(&format!("damage: {}", escape::text(damage)));
             Failure::heard_or_not(told)?;

@@ -9,7 +9,7 @@ impl Site {
     fn ways(ran: Ran) -> Vec<Value> {
         let lines = ran.ends(0).lines();
         let (ways, last): (Vec<_>, Vec<_>) =
-            lines.into_iter().partition(|line| line["message_type"] == "way");
+            lines.into_iter().partition(|line| line["message_type"] == "route");
         assert_eq!(last.last().unwrap()["server"], ways.last().unwrap()["server"]);
         ways
     }

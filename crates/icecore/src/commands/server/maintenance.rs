@@ -55,11 +55,11 @@ impl ForgetIn {
         let open = || {
             let opened = server::control::Control::open_to_forget(&reach.data(), &self.domain);
             let (folder, secret) = opened.map_err(|error| self.unopened(error))?;
-            let place = folder.display().to_string();
+            let location = folder.display().to_string();
             let storage = LocalStorage::open(&folder)
-                .map_err(|error| Failure::from(repository::Error::from(error)).at(&place))?;
+                .map_err(|error| Failure::from(repository::Error::from(error)).at(&location))?;
             let opened = UnlockedRepository::open(Arc::new(storage), SlotSecret::Recovery(*secret));
-            opened.map_err(|error| Failure::from(error).at(&place))
+            opened.map_err(|error| Failure::from(error).at(&location))
         };
         let reclaim = format!(": icecore server reclaim {} (or use --prune)", self.domain);
         self.forget.run_in(context, open, &reclaim)

@@ -1,4 +1,4 @@
-//! The ways that can be measured: who calls whom, with which certificate.
+//! The routes that can be measured: who calls whom, with which certificate.
 
 use super::control_server;
 use crate::codes::Code;
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A way that is measured.
-pub(super) struct Way {
+/// A route that is measured.
+pub(super) struct Route {
     /// Who calls, for people.
     pub(super) from: String,
     /// Who is called.
@@ -26,7 +26,7 @@ pub(super) struct Way {
     hint: &'static str,
 }
 
-impl Way {
+impl Route {
     pub(super) fn connect(&self) -> Result<NetworkTest> {
         NetworkTest::connect(&self.target).map_err(|error| self.failed(error))
     }
@@ -73,13 +73,13 @@ impl Way {
 }
 
 /// From this node to its server.
-pub(super) fn of_node(context: &Context) -> Result<Way> {
+pub(super) fn of_node(context: &Context) -> Result<Route> {
     let node = context.agent()?.ok_or_else(|| {
         let known = not_enrolled(&context.agent_folder());
         let hint = known.hint.clone().unwrap_or_default();
         known.hint(format!("{hint}. On a server: icecore net test --help"))
     })?;
-    Ok(Way {
+    Ok(Route {
         from: format!("node {}", node.identity.agent.node),
         to: "the server".to_owned(),
         target: node.endpoint(&context.caller(), Purpose::Measure)?,
@@ -88,12 +88,12 @@ pub(super) fn of_node(context: &Context) -> Result<Way> {
 }
 
 /// From this storage server to its server.
-pub(super) fn of_storage(data: Option<&Path>, context: &Context) -> Result<Way> {
+pub(super) fn of_storage(data: Option<&Path>, context: &Context) -> Result<Route> {
     let folder = folder(data, "ICECORE_STORAGE_DATA", STORAGE_DATA_DEFAULT);
     let identity = access::storage_server::StorageIdentity::load(&folder)?;
     let tls = identity.tls(protocol::ALPN)?;
     let (host, port) = (identity.server.host.clone(), identity.server.port);
-    Ok(Way {
+    Ok(Route {
         from: format!("storage server {}", identity.settings.storage),
         to: "the server".to_owned(),
         target: target(host, port, tls, context),
@@ -106,7 +106,7 @@ pub(super) fn of_server(
     data: Option<&Path>,
     to: Option<&Name>,
     context: &Context,
-) -> Result<Vec<Way>> {
+) -> Result<Vec<Route>> {
     let folder = folder(data, "ICECORE_DATA", DATA_DEFAULT);
     let StorageServers { storage_servers } = Reach::on(&folder).get("/storage-servers")?;
     let is_meant = |storage: &StorageServer| match to {
@@ -130,7 +130,7 @@ fn to_storage(
     storage: &StorageServer,
     tls: Arc<rustls::ClientConfig>,
     context: &Context,
-) -> Result<Way> {
+) -> Result<Route> {
     let name = &storage.name;
     let (Some(host), Some(port), false) = (storage.names.first(), storage.port, storage.revoked)
     else {
@@ -140,7 +140,7 @@ fn to_storage(
             Failure::new(Code::Failed, text).hint("Start it on its machine: icecore storage")
         );
     };
-    Ok(Way {
+    Ok(Route {
         from: "the server".to_owned(),
         to: format!("storage server {name}"),
         target: target(host.clone(), port, tls, context),

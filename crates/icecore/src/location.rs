@@ -1,4 +1,4 @@
-//! Where a repository may lie: a directory. What looks like an address is refused, not made into one.
+//! Where a repository can be: in a directory. What looks like a URL is refused, and no directory of that name is made.
 
 use crate::failure::{Failure, Result, quoted};
 use std::os::unix::ffi::OsStrExt;
@@ -7,13 +7,13 @@ use std::path::Path;
 /// Letters of the shortest scheme: a single one is hardly an address.
 const SCHEME_MIN: usize = 2;
 
-/// Fails when `place` reads as an address of something that is not supported: `s3:bucket`,
+/// Fails when `location` reads as an address of something that is not supported: `s3:bucket`,
 /// `sftp://host/dir`, `host:/dir`.
-pub(crate) fn refuse_addresses(place: &Path) -> Result<()> {
-    if !is_address(place.as_os_str().as_bytes()) {
+pub(crate) fn refuse_addresses(location: &Path) -> Result<()> {
+    if !is_address(location.as_os_str().as_bytes()) {
         return Ok(());
     }
-    let shown = place.display().to_string();
+    let shown = location.display().to_string();
     let failure = Failure::usage(format!(
         "'{shown}' looks like a URL, but a repository is a directory or is on an Icecore server: object storage, SFTP and HTTP are not supported yet"
     ));
@@ -24,8 +24,8 @@ pub(crate) fn refuse_addresses(place: &Path) -> Result<()> {
 }
 
 /// `scheme:` in front, or `://` anywhere.
-fn is_address(place: &[u8]) -> bool {
-    let first = place.split(|byte| *byte == b'/').next().unwrap_or_default();
+fn is_address(location: &[u8]) -> bool {
+    let first = location.split(|byte| *byte == b'/').next().unwrap_or_default();
     let Some(end) = first.iter().position(|byte| *byte == b':') else { return false };
     let scheme = &first[..end];
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+.-_@".contains(byte);
@@ -51,13 +51,13 @@ mod tests {
             "me@host:dir",
             "file:///mnt/x",
         ];
-        refused.iter().for_each(|place| {
-            assert!(refuse_addresses(Path::new(place)).is_err(), "{place}");
+        refused.iter().for_each(|location| {
+            assert!(refuse_addresses(Path::new(location)).is_err(), "{location}");
         });
         let taken =
             ["/mnt/backup", "backup", "./s3:foo", "/mnt/a:b", "dir/a:b", "../x:y", "C:", "a b:c"];
-        taken.iter().for_each(|place| {
-            assert!(refuse_addresses(Path::new(place)).is_ok(), "{place}");
+        taken.iter().for_each(|location| {
+            assert!(refuse_addresses(Path::new(location)).is_ok(), "{location}");
         });
     }
 }
