@@ -122,6 +122,14 @@ fn from_command(command: &OsStr) -> Result<Secret> {
     Ok(Secret::new(output.stdout))
 }
 
+/// Asks the person at the terminal a question; only `y` and `yes` mean yes.
+pub(crate) fn confirm(question: &str) -> Result<bool> {
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
 /// Asks the person at the terminal.
 pub(crate) fn prompt(what: &str, ask: Ask) -> Result<Secret> {
     let first = ask_for(&format!("{what}: "))?;

@@ -11,10 +11,14 @@ use crate::progress::{Shown, Total};
 use crate::session_report::Failed;
 use crate::units;
 use ::restore::Overwrite;
+use client::UnlockedRepository;
+use client::backup::Progress;
+use client::manifest::Snapshot;
 use client::restore::{self, RestoreMonitor, RestoreOptions, RestoreReport};
 use client::select::clean_path;
 use serde::Serialize;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -31,8 +35,8 @@ equal are left alone, so an interrupted restore can be run again and continues. 
 could not be restored.
 
 --delete deletes, and lists, what the snapshot does not contain, but only below the paths that were backed \
-up. It does so after everything is restored, and deletes nothing if parts of the snapshot are lost. Try \
-it with --dry-run first.
+up. It does so after everything is restored, and deletes nothing if parts of the snapshot are lost. On a \
+terminal it asks first; try it with --dry-run.
 
 While a restore runs, the target contains a file .icecore-restore-... After an interruption, this file \
 tells the next restore to compare contents. With --no-sync, restore does not wait until the data is on \
@@ -62,6 +66,9 @@ pub(crate) struct Restore {
     /// Delete what is in the target but not in the snapshot, below the paths that were backed up.
     #[arg(long)]
     delete: bool,
+    /// With --delete on a terminal: do not ask before deleting.
+    #[arg(short, long, requires = "delete")]
+    yes: bool,
     /// Read all restored data again and compare it.
     #[arg(long)]
     verify: bool,
@@ -130,6 +137,7 @@ impl Restore {
             let folder = cache::folder(&context.caches(), &archive, &snapshot.head.source);
             cache::to_read(&folder)
         });
+        self.ask_to_delete(context, &archive, (&snapshot, &path))?;
         let job = context.job("restore");
         let shown = Shown::start(&context.progress, &context.out, total);
         let told = Told::new(&context.out, self.dry_run);
@@ -163,6 +171,37 @@ impl Restore {
         };
         job.end(code(&report), &summary);
         context.out.summary(code(&report), &summary)
+    }
+
+    /// On a terminal, lists what would be deleted and asks. Scripts have said what they want.
+    fn ask_to_delete(
+        &self,
+        context: &Context,
+        archive: &UnlockedRepository,
+        (snapshot, path): (&Snapshot, &[u8]),
+    ) -> Result<()> {
+        let is_watched = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let is_asked = self.delete && !self.dry_run && !self.yes && is_watched;
+        if !is_asked || context.out.json {
+            return Ok(());
+        }
+        let options = RestoreOptions { dry_run: true, verify: false, ..self.options() };
+        // Counters of its own: what is only looked at is no progress.
+        let (progress, told) = (Progress::default(), Told::new(&context.out, true));
+        let would = restore::run(archive, snapshot, path, &self.target, &options, &progress, &told);
+        let would = would.map_err(|error| context.failure(error))?;
+        if would.deleted == 0 {
+            return Ok(());
+        }
+        context.out.flush()?;
+        let objects = units::many(would.deleted, "object");
+        let target = escape::escape(self.target.as_os_str().as_bytes());
+        let question = format!("Delete {objects} in {target} that the snapshot does not contain?");
+        if crate::secret::confirm(&question)? {
+            return Ok(());
+        }
+        Err(Failure::new(Code::Failed, "not confirmed: nothing was restored or deleted")
+            .hint("To restore without deleting, leave out --delete."))
     }
 
     /// A pattern that matches nothing is a mistake, and nobody shall take it for a restore.
