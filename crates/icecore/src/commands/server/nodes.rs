@@ -9,9 +9,11 @@ use crate::failure::Result;
 use crate::table::{Table, left};
 use crate::terminal::Paint;
 use api::Name;
+use api::jobs::Jobs;
 use api::nodes::{ForgetPermission, ForgetScope, Node, Nodes as Listed};
 use api::status::Done;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// List nodes.
 #[derive(clap::Args, Debug)]
@@ -26,18 +28,20 @@ struct Count {
 impl Nodes {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let Listed { nodes } = reach.get("/nodes")?;
+        let backups = if context.out.json { Backups::default() } else { Backups::get(reach)? };
         let mut table = Table::new(&[
             left("NODE"),
             left("DOMAIN"),
             left("ROLE"),
             left("STATE"),
             left("LAST SEEN"),
+            left("LAST GOOD BACKUP"),
             left("FROM"),
             left("VERSION"),
         ]);
         for node in &nodes {
             context.out.record("node", node)?;
-            table.row(row(node));
+            table.row(row(node, &backups));
             if node.alarm.is_some() {
                 table.paint(3, Paint::Red);
             }
@@ -55,7 +59,39 @@ impl Nodes {
     }
 }
 
-fn row(node: &Node) -> [String; 7] {
+/// Complete backups that are looked at for the last one of each node: as many as the server lists at once.
+const BACKUPS_MAX: usize = 1000;
+
+/// When each node last made a complete backup.
+#[derive(Default)]
+struct Backups {
+    last: BTreeMap<String, i64>,
+    /// There are no older ones than those that were looked at.
+    is_all: bool,
+}
+
+impl Backups {
+    fn get(reach: &Reach) -> Result<Self> {
+        let path = format!("/jobs?kind=backup&state=complete&limit={BACKUPS_MAX}");
+        let Jobs { jobs, next } = reach.get(&path)?;
+        let mut last = BTreeMap::new();
+        for job in jobs {
+            // The newest is the first.
+            last.entry(job.node).or_insert(job.ended.unwrap_or(job.begun));
+        }
+        Ok(Self { last, is_all: next.is_none() })
+    }
+
+    fn of(&self, node: &Name) -> String {
+        match self.last.get(node.as_str()) {
+            Some(ended) => ago(Some(*ended)),
+            None if self.is_all => "never".to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
+fn row(node: &Node, backups: &Backups) -> [String; 8] {
     let state = match (node.revoked, node.connected) {
         _ if node.alarm.is_some() => "ALARM",
         (true, _) => "revoked",
@@ -73,6 +109,7 @@ fn row(node: &Node) -> [String; 7] {
         role,
         state.to_owned(),
         if node.connected { "now".to_owned() } else { ago(node.last_seen) },
+        backups.of(&node.name),
         escape::text(node.address.as_deref().unwrap_or_default()),
         escape::text(node.version.as_deref().unwrap_or_default()),
     ]
