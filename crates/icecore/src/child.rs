@@ -138,7 +138,7 @@ fn bind_to(parent: Pid) -> io::Result<()> {
     }
 }
 
-/// Input that may wait for ever: it ends when `progress` is cancelled. Who reads it asks then.
+/// Input that may block forever: it ends when `progress` is cancelled. The reader then checks why.
 pub(crate) struct Interruptible<'a, R> {
     pub(crate) input: R,
     pub(crate) progress: &'a Progress,

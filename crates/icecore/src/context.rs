@@ -72,7 +72,7 @@ impl Context {
         Ok(named)
     }
 
-    /// A domain lies on a server. Beside the repository of a directory it would be passed over, and
+    /// A domain is on a server. If a local repository were used instead, the domain would be ignored, and
     /// somebody would take the one for the other.
     fn refuse_domain_beside(&self, repo: &Path) -> Result<()> {
         let Some(domain) = &self.global.server.domain else { return Ok(()) };
@@ -134,7 +134,7 @@ impl Context {
         Ok(opened.archive)
     }
 
-    /// A job that the server, if there is one, is told of.
+    /// A job that reports to the server, if there is one.
     pub(crate) fn job(&self, stage: &'static str) -> Job {
         let Some(remote) = self.remote().cloned() else { return Job::local() };
         let (progress, out) = (self.progress.clone(), self.out.clone());
@@ -175,7 +175,7 @@ impl Context {
         self.global.server.streams.or_else(|| self.streams.get().copied()).unwrap_or(0)
     }
 
-    /// The server that was connected to, if the repository lies on one.
+    /// The connected server, if the repository is on one.
     pub(crate) fn remote(&self) -> Option<&Arc<Remote>> {
         self.remote.get()
     }
@@ -244,7 +244,7 @@ impl Context {
         self.watch_signals();
     }
 
-    /// For who waits for a server: a signal ends that at once, and people are told.
+    /// For waiting for a server: a signal ends the wait at once, and people see why they wait.
     pub(crate) fn wait_control(&self) -> remote::WaitControl {
         let (progress, out) = (self.progress.clone(), self.out.clone());
         remote::WaitControl {
@@ -298,7 +298,7 @@ impl Context {
         )
     }
 
-    /// All snapshots that can be read and count, oldest first, and those that do not; these are told.
+    /// All usable snapshots, oldest first, and the unusable ones, which are reported.
     pub(crate) fn snapshots(
         &self,
         archive: &UnlockedRepository,
@@ -308,7 +308,7 @@ impl Context {
         Ok((all, unread))
     }
 
-    /// The same, and nothing is told.
+    /// The same without reporting.
     pub(crate) fn listed(
         &self,
         archive: &UnlockedRepository,
@@ -384,7 +384,7 @@ fn unread_text((name, error): &Unread) -> String {
     }
 }
 
-/// A file is no repository either.
+/// A file is not a repository either.
 fn is_absent(error: &StorageError) -> bool {
     error.is_not_found() || error.source.kind() == ErrorKind::NotADirectory
 }

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-/// Bytes as text to show: what is no text, and every control character, as `\xNN`; a backslash
+/// Bytes as text to show: invalid UTF-8 and every control character as `\xNN`; a backslash
 /// twice, so that no two names look alike. Characters that turn the direction of text or take no
 /// room count as control characters.
 pub(crate) fn escape(bytes: &[u8]) -> String {
@@ -78,7 +78,7 @@ impl JsonPath {
     }
 }
 
-/// JSON escapes control characters by itself; only what is no text needs help.
+/// JSON escapes control characters itself; only invalid UTF-8 needs help.
 fn escape_invalid(bytes: &[u8]) -> String {
     let mut shown = String::new();
     for part in bytes.utf8_chunks() {

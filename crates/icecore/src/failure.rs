@@ -88,7 +88,7 @@ impl Failure {
         self
     }
 
-    /// Whether what was told found a reader changes nothing about what was done.
+    /// Output that nobody reads changes nothing about what was done.
     pub(crate) fn heard_or_not(told: Result<()>) -> Result<()> {
         told.or_else(|failure| if failure.is_quiet { Ok(()) } else { Err(failure) })
     }
@@ -140,7 +140,7 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// Output that could not be written. A reader that went away is no failure worth words.
+/// Output that could not be written. If the reader went away, there is nobody to tell.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let is_quiet = error.kind() == ErrorKind::BrokenPipe;

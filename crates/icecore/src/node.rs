@@ -39,7 +39,7 @@ pub(crate) struct Node {
     pub(crate) identity: Identity,
 }
 
-/// Who works with the node, and with which options.
+/// The command that works with the node, and its options.
 pub(crate) struct Caller<'a> {
     pub(crate) options: &'a Global,
     pub(crate) profile: &'a Profile,
@@ -62,7 +62,7 @@ impl Node {
     pub(crate) fn find(folder: PathBuf, out: &Out) -> Result<Option<Self>> {
         match access::identity::agent(&folder) {
             Ok(Some(_)) => {}
-            // Of another user: for who may not read it, this machine is no node.
+            // It belongs to another user: for this one, the machine is not a node.
             Err(access::Error::File { source, .. })
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
@@ -175,7 +175,7 @@ impl Node {
         agent.keys == KeyMode::Client && agent.repository.is_none()
     }
 
-    /// Who shows another privacy or parity than that which the node was told at enrollment would have it store in a way that
+    /// A server that shows other privacy or parity than at enrollment would make the node store in a form that
     /// tells more.
     fn check_settings(&self, archive: &UnlockedRepository) -> Result<()> {
         let wanted = self.identity.agent.settings;
@@ -265,7 +265,7 @@ fn of_typed(failure: Failure, is_typed: bool) -> Failure {
     Failure { hint: Some(hint.into()), ..failure }
 }
 
-/// This machine is no node, and somebody relies on it.
+/// This machine is not a node, but the command needs one.
 pub(crate) fn not_enrolled(folder: &Path) -> Failure {
     Failure::new(
         Code::Failed,

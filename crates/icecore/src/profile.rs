@@ -126,7 +126,7 @@ impl Profile {
         Ok(own.or(defaults))
     }
 
-    /// A way to get the password that is nearer hides the other one.
+    /// The more specific source of the password hides the other one.
     fn or(self, other: Self) -> Self {
         let has_password = self.password_file.is_some() || self.password_command.is_some();
         let password = if has_password { Self::default() } else { other.clone() };
@@ -187,7 +187,7 @@ fn wrong(file: &Path, reason: &str) -> Failure {
         .hint(format!("Correct it: \"${{EDITOR:-vi}}\" {}", quoted(&file.display().to_string())))
 }
 
-/// On one line; the picture that the parser draws of a place needs many.
+/// On one line; the excerpt that the parser draws needs many.
 fn said(text: &str, error: &toml::de::Error) -> String {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let said = match error.span() {

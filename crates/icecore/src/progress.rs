@@ -20,7 +20,7 @@ const EVERY: &str = "ICECORE_PROGRESS_SECS";
 const EVERY_MAX: u64 = 86_400;
 /// The rate is that of this time: what was long ago tells nothing of now.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
-/// The time left is not told before this part is done: it would jump about.
+/// The time left is shown only after this part is done: before, it would jump about.
 const PART_MIN: f64 = 0.02;
 /// A path is shown where this many characters are left for it.
 const PATH_MIN: usize = 16;
@@ -96,7 +96,7 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// How often somebody wants to hear, as the environment says it; what is no number of seconds says nothing.
+/// The interval that the environment asks for; anything but a number of seconds counts as unset.
 fn asked(text: Option<&str>) -> Option<Duration> {
     let secs = text?.parse().ok().filter(|secs| (1..=EVERY_MAX).contains(secs));
     secs.map(Duration::from_secs)

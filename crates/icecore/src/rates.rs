@@ -91,7 +91,7 @@ fn encrypt(name: &str, cipher: Cipher, data: &[u8]) -> Rate {
     })
 }
 
-/// Runs `work`, which deals with the whole data, until the clock can tell.
+/// Runs `work`, which processes all the data, until the time is long enough to measure.
 fn measure(what: String, mut work: impl FnMut()) -> Rate {
     let (start, mut rounds) = (Instant::now(), 0);
     while start.elapsed() < TIME_MIN {

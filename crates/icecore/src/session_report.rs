@@ -6,7 +6,7 @@ use client::report::BackupReport;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Failed paths that the summary names; all of them were told when they were met.
+/// Failed paths that the summary names; all of them were reported when they failed.
 const FAILED_MAX: usize = 3;
 /// Width of the labels of the summary.
 const SHORT_WIDTH: usize = 12;

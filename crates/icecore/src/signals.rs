@@ -1,5 +1,5 @@
 //! Stopping when asked to: the first signal asks the command to end, and one that does not hear
-//! it is ended. Being killed at any moment is safe by the order of every commit.
+//! it is ended. Being killed at any moment is safe: every commit publishes last.
 
 use crate::child;
 use crate::codes::Code;

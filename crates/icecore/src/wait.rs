@@ -43,7 +43,7 @@ impl Wait {
     }
 }
 
-/// Who has the repository, if that is why it failed.
+/// The process that holds the repository, if that is why the work failed.
 fn holder(error: &client::Error) -> Option<&str> {
     match error {
         client::Error::Repository(repository::Error::InUse { holder }) => Some(holder),

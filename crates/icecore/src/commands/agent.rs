@@ -67,7 +67,7 @@ struct Shown<'a> {
     agent: &'a access::identity::Agent,
     certificate_expires: String,
     folder: String,
-    /// Whether the recovery key of the domain lies there.
+    /// Whether the recovery key of the domain is there.
     holds_recovery_key: bool,
 }
 

@@ -226,7 +226,7 @@ struct Pruned {
     reclaimed: client::reclaim::ReclaimReport,
 }
 
-/// What is to become of snapshots; told when it is so.
+/// What will happen to snapshots; printed after it has happened.
 #[derive(Default)]
 struct Plan {
     kept: usize,

@@ -104,7 +104,7 @@ impl Ls {
         context.out.summary(Code::Complete, &count)
     }
 
-    /// What lies in the directories that were backed up: who looks at a snapshot wants to see these, and not the way to them.
+    /// The content of the directories that were backed up: people want to see these, not the directories above them.
     fn sources(
         &self,
         context: &Context,

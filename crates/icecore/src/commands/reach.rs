@@ -1,4 +1,4 @@
-//! The way to a server: its address and secrets from flags, and what its errors mean here.
+//! The connection to a server: its URL and secrets from options, and what its errors mean here.
 
 use crate::codes::Code;
 use crate::failure::{Failure, Result};

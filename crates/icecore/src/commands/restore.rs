@@ -118,7 +118,7 @@ struct Summary<'a> {
 
 impl Restore {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        // A server that hears nothing takes the machine for lost.
+        // Without a word, the server would take the machine for lost.
         self.restore(context).inspect_err(|failure| context.tell_failed(failure))
     }
 
@@ -361,7 +361,7 @@ impl RestoreMonitor for Told<'_> {
             format!("{verb}  {}{rest}", escape::escape(path))
         };
         let removed = Removed { path: JsonPath::as_is(path), objects, dry_run: self.dry_run };
-        // Who does not listen is no reason to stop in the middle.
+        // Output that nobody reads is no reason to stop in the middle.
         let _ = self.out.item("removed", &removed, shown);
     }
 

@@ -54,11 +54,11 @@ impl<'a> Session<'a> {
 
 #[derive(Serialize)]
 struct Summary {
-    /// What sizes and cut points of what is stored tell.
+    /// What sizes and boundaries of the stored chunks reveal.
     privacy: Privacy,
     /// Parity of all that is stored, in per cent; 0 for none.
     parity_percent: u32,
-    /// What the repository holds; only where it lies is that known.
+    /// What the repository contains; known only on the machine that holds it.
     #[serde(flatten)]
     totals: Option<RepositoryTotals>,
     /// Bytes of all files of all snapshots, as if each were stored in full.

@@ -1,4 +1,4 @@
-//! A job as the server sees it: where it is, told every second, and how it ended. One that takes weeks
+//! A job as the server sees it: its progress, sent every second, and how it ended. A job that takes weeks
 //! renews the certificate of its machine meanwhile.
 
 use crate::codes::Code;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// A job that is told of until it ends. On a repository of this machine it does nothing.
+/// A job that reports to the server until it ends. For a local repository it does nothing.
 pub(crate) struct Job {
     remote: Option<Arc<Remote>>,
     stop: Option<Sender<()>>,
@@ -57,7 +57,7 @@ impl Job {
         let is_complete = matches!(code, Code::Complete | Code::Partial);
         if let Some(remote) = self.remote.take() {
             let report = serde_json::to_string(report).unwrap_or_default();
-            // The snapshot is there, whoever hears of it.
+            // The snapshot exists, even if the server does not learn how the job ended.
             let _ = remote.finish(is_complete, &report);
         }
     }
@@ -76,7 +76,7 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// It failed. Who cannot be told finds out.
+    /// The job failed. A server that cannot be told notices that the session ended.
     fn drop(&mut self) {
         self.quiet();
         if let Some(remote) = self.remote.take() {

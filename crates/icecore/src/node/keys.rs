@@ -1,4 +1,4 @@
-//! Keys of domains that only their nodes know: made here, never told to the server.
+//! Keys of client-held domains: made here, never sent to the server.
 
 use crate::failure::{Failure, Result};
 use api::domains::Settings;

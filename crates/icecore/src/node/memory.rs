@@ -1,6 +1,6 @@
 //! What this machine remembers of its snapshots on the server: the last one of each source. A server
 //! that shows an older state, or another one, is noticed; it may have been an administrator who
-//! forgot snapshots, so it is told and not forbidden.
+//! forgot snapshots, so this is reported and not refused.
 
 use crate::failure::Result;
 use client::UnlockedRepository;

@@ -19,7 +19,7 @@ pub(super) fn renew(folder: &Path, out: &Out) {
     }
 }
 
-/// Renews for something that lasts. Its connections take what the folder has when they are made anew.
+/// Renews for a long-running job. Its connections use the new certificate when they reconnect.
 pub(crate) struct Renewal {
     folder: PathBuf,
     looked: Instant,

@@ -1,4 +1,4 @@
-//! The agent: keeps a connection to the server, and starts jobs when told. It listens nowhere, and
+//! The agent: stays connected to the server and starts jobs when the server requests them. It listens nowhere, and
 //! runs nothing but this program, with arguments that it puts together itself.
 
 use super::node_commands::{self, Outcome};
@@ -42,7 +42,7 @@ pub(super) fn run(context: &Context) -> Result<Code> {
 
 /// One connection, as long as it lasts.
 fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
-    // Read anew: this machine may have enrolled again.
+    // Read again: this machine may have enrolled again.
     let node = context.enrolled()?;
     let target = node.endpoint(&context.caller(), Purpose::Agent)?;
     let failed = |error| context.failure(client::Error::Repository(error));

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Characters of a job's last words that the server is told.
+/// Maximum number of characters of a job's last line that are sent to the server.
 const WORDS_MAX: usize = 900;
 
 /// How a command ended.

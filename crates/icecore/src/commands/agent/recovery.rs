@@ -1,5 +1,5 @@
 //! `icecore agent recovery`: the recovery key of a domain whose keys only its nodes know lies in the agent's folder until a
-//! person has it elsewhere. Who reads it reads every backup of the domain.
+//! person has put it away. Whoever reads it can read every backup of the domain.
 
 use crate::codes::Code;
 use crate::context::Context;
@@ -55,7 +55,7 @@ impl Recovery {
         context.out.summary(Code::Complete, &told)
     }
 
-    /// Who has a copy with a typing error has none.
+    /// A copy with a typing error is worthless.
     fn compare(&self, key: &str, file: &str) -> Result<()> {
         let copy = match &self.copy {
             Some(copy) => secret::from_file(copy)?,
@@ -78,7 +78,7 @@ fn nothing_there(folder: &Path) -> Failure {
     )
 }
 
-/// That the key lies there, for people; nothing when it does not.
+/// A warning that the key is still there; nothing if it is not.
 pub(super) fn warning(folder: &Path) -> Result<Option<String>> {
     let waiting = keys::waiting_recovery(folder)?;
     Ok(waiting.map(|(path, _)| {

@@ -72,7 +72,7 @@ pub(crate) struct Backup {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// The paths were chosen by the server, which may see only what lies below these folders.
+    /// The server chose the paths, and may see only what is in these directories.
     #[arg(long, value_name = "DIR", hide = true)]
     pub(crate) within: Vec<PathBuf>,
     /// Reader threads [default: chosen for the disks].

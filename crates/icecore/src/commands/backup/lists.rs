@@ -56,7 +56,7 @@ fn names(bytes: &[u8], end: u8) -> Vec<OsString> {
     parts.map(|name| OsString::from_vec(name.to_vec())).collect()
 }
 
-/// The paths stand in the snapshot: there is room for so many.
+/// The paths are stored in the snapshot, which has limited room for them.
 pub(super) fn refuse_too_many(paths: &[String]) -> Result<()> {
     // As JSON has them: with quotes, a comma, and a backslash before each backslash.
     let bytes: usize = paths.iter().map(|path| path.len() + path.matches('\\').count() + 3).sum();

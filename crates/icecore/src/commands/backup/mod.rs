@@ -80,7 +80,7 @@ impl Backup {
     }
 
     /// On a node, and for a key that cannot read: the pages of the last snapshot are kept here. Without them a backup works,
-    /// too, but who cannot read has nothing else to tell what changed.
+    /// too, but a key that cannot read has no other means to see what changed.
     fn prepare_cache(
         &self,
         context: &Context,
@@ -191,7 +191,7 @@ fn leave_out_missing(options: &mut BackupOptions, monitor: &Told<'_>) -> Result<
     Ok(options.roots.len() < named)
 }
 
-/// What the last backup of the same had, to tell how much is left. Only where somebody looks.
+/// Objects and bytes of the last backup of the same source, to show how much is left. Only on a terminal.
 fn expected(archive: &UnlockedRepository, options: &BackupOptions) -> Option<Total> {
     if !progress::is_on_terminal() {
         return None;

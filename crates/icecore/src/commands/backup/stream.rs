@@ -42,13 +42,13 @@ pub(super) fn from_command(
 ) -> Result<BackupOutcome> {
     let failed = |source: io::Error| Error::File { path: shown(command), source };
     let running = RefCell::new(None);
-    // Dropped before `running`: what hears no signal hears that nobody reads.
+    // Dropped before `running`: a command that ignores signals notices that nobody reads.
     let mut input = Printed { command, running: &running, output: None, progress };
     let mut confirm = || {
         let mut running = running.borrow_mut();
         let running = running.as_mut().ok_or_else(|| failed(io::Error::other("never started")))?;
         let status = running.wait(progress).map_err(failed)?;
-        // A signal meant for us may reach the command first: that is no failure of its own.
+        // A signal meant for us may reach the command first: then it did not fail by itself.
         not_cancelled(progress)?;
         match status {
             Some(status) if status.success() => Ok(()),

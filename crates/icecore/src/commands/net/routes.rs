@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// A route that is measured.
 pub(super) struct Route {
-    /// Who calls, for people.
+    /// The caller, for people.
     pub(super) from: String,
-    /// Who is called.
+    /// The other end.
     pub(super) to: String,
     pub(super) target: Endpoint,
     /// What to do when nobody answers.
@@ -31,7 +31,7 @@ impl Route {
         NetworkTest::connect(&self.target).map_err(|error| self.failed(error))
     }
 
-    /// Opens the domain of a node: jobs keep to the limits that are told then, and may be sent elsewhere.
+    /// Opens the domain of a node, as a job does: the server then announces bandwidth limits and may name a storage server.
     pub(super) fn open(
         &self,
         test: &NetworkTest,

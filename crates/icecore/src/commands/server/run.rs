@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// When the server stops, work that is under way has so long to end. It may be cut off at any moment.
+/// When the server stops, running work has this time to end. It is safe to interrupt it at any moment.
 pub(crate) const THREADS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How the server is started.
@@ -102,7 +102,7 @@ async fn keep_up(control: Arc<Control>) {
     }
 }
 
-/// Tells everybody. Who asks twice does not wait.
+/// Ends all sessions. A second signal does not wait for them.
 pub(crate) async fn stop(shared: &Shared) {
     tokio::select! {
         () = shared.stop() => {}

@@ -1,4 +1,4 @@
-//! The way of a storage server to the control server: the HTTP API, with its own certificate.
+//! The connection of a storage server to the control server: the HTTP API, with its own certificate.
 
 use access::{Error, LiveIdentity};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use server::storage_server::{ControlServer, ControlServerError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who does not answer for so long is away: nodes wait for the answer.
+/// A control server that does not reply within this time is unreachable: nodes wait for the reply.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Asks the control server, always with the certificate of the moment.
@@ -28,7 +28,7 @@ impl ControlServer for Asking {
     }
 }
 
-/// It said no, or there is no answer.
+/// It refused, or there is no reply.
 fn trouble(error: Error) -> ControlServerError {
     const SAYS_NO: [api::Code; 2] = [api::Code::NotAllowed, api::Code::Usage];
     match error {

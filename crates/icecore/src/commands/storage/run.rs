@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the control server is told how it is: who was revoked goes within two of these.
+/// Interval of heartbeats to the control server: a revoked node is out within two of them.
 const NEWS_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether the certificate has to be renewed.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
