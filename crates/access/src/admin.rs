@@ -1,4 +1,4 @@
-//! The administrator's way to a server.
+//! How an administrator reaches a server.
 
 use crate::files::read;
 use crate::{Client, Error, Result, Url};
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Variable with the administrator's token.
+/// Environment variable with the administrator's token.
 pub const TOKEN_VARIABLE: &str = "ICECORE_ADMIN_TOKEN";
 
-/// How to reach a server as its administrator.
+/// Where the server is, for its administrator.
 #[derive(Clone, Debug, Default)]
 pub struct Admin {
-    /// The server's folder, on the server's machine.
+    /// The server's folder, on its own machine.
     pub data: Option<PathBuf>,
-    /// The server's address, from elsewhere.
+    /// The server's address, from another machine.
     pub server: Option<String>,
-    /// Certificate of its certificate authority, from elsewhere.
+    /// File with the CA certificate, on another machine.
     pub ca: Option<PathBuf>,
 }
 
 impl Admin {
-    /// A client.
+    /// A client of its API.
     ///
     /// # Errors
-    /// [`Error::File`] and [`Error::Damaged`] when the folder is not that of a server that was started.
+    /// [`Error::File`] and [`Error::Damaged`] when the folder does not belong to a server that has run.
     pub fn client(&self) -> Result<Client> {
         let server = self.address()?;
         let place = self.ca.clone().or_else(|| self.in_data("ca/ca.pem"));
@@ -33,7 +33,7 @@ impl Admin {
         Ok(Client::new(server, Arc::new(tls)).with_token(self.token()?))
     }
 
-    /// What was given; else the second line of `address`, which is for this machine.
+    /// The given address; otherwise the second line of `address`, which is for this machine.
     fn address(&self) -> Result<Url> {
         if let Some(server) = &self.server {
             return server.parse();

@@ -1,4 +1,4 @@
-//! A client of the HTTP API: one connection a call, and a limit on everything.
+//! A client of the HTTP API: one connection for each call, and limits on time and size.
 
 use crate::{Error, Identity, Result, Url};
 use bytes::Bytes;
@@ -22,10 +22,10 @@ use zeroize::Zeroizing;
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const CALL_TIME: Duration = Duration::from_secs(90);
-/// A list of very many snapshots is the largest answer.
+/// The largest reply is a list of very many snapshots.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// Asks a server.
+/// A client of the API of one server.
 pub struct Client {
     server: Url,
     tls: Arc<ClientConfig>,
@@ -33,7 +33,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that says who it is by its certificate, or not at all.
+    /// A client that authenticates with its certificate, or not at all.
     pub fn new(server: Url, tls: Arc<ClientConfig>) -> Self {
         Self { server, tls, token: None }
     }
@@ -46,21 +46,21 @@ impl Client {
         Ok(Self::new(identity.server.clone(), identity.tls(pki::ALPN_HTTP)?))
     }
 
-    /// This with the administrator's token.
+    /// Adds the administrator's token.
     #[must_use]
     pub fn with_token(self, token: Zeroizing<String>) -> Self {
         Self { token: Some(token), ..self }
     }
 
-    /// What stands at `path`.
+    /// Reads `path`.
     ///
     /// # Errors
-    /// [`Error::Server`] when it says no; others when the way to it is the trouble.
+    /// [`Error::Server`] when the server refuses; others when it is unreachable.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.call(Method::GET, path, Bytes::new()).await
     }
 
-    /// Removes what stands at `path`.
+    /// Deletes `path`.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -163,7 +163,7 @@ impl Client {
         Error::Answer { server: self.server.place(), why: why.to_string() }
     }
 
-    /// TLS 1.3 tells of a refused certificate only with the first answer.
+    /// TLS 1.3 reports a refused certificate only with the first reply.
     fn broken(&self, error: &hyper::Error) -> Error {
         let server = self.server.place();
         let mut source = std::error::Error::source(error);

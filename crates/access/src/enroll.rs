@@ -1,7 +1,7 @@
 //! Enrollment: this machine becomes a node.
 //!
-//! What is sent is kept before it is sent: when the answer is lost, the same command with the same token sends the same
-//! again and gets the same answer.
+//! The request is saved before it is sent: when the reply is lost, the same command with the same token sends the same
+//! request again and gets the same reply.
 
 use crate::files::{self, read};
 use crate::identity::{self, damaged};
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::sync::Arc;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Holds a request until it is answered.
+/// Holds a request until its reply.
 const PENDING: &str = "pending.toml";
 
-/// What was sent, or is about to be.
+/// A request that was sent, or is about to be.
 #[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 struct Pending {
     /// SHA-256 of the token's secret, hex.
@@ -29,16 +29,16 @@ struct Pending {
     slot_secret: String,
 }
 
-/// Makes a node of this machine, and keeps in `folder` what it is. Where it is one already, only with `replace`.
+/// Enrolls this machine as a node, and saves its identity in `folder`. An existing identity is replaced only with `replace`.
 ///
 /// # Errors
-/// [`Error::Token`] for what is no token; [`Error::Stranger`] when the server is not the one that made it;
-/// [`Error::Server`] when it is used or too old; [`Error::Enrolled`].
+/// [`Error::Token`] for an invalid token; [`Error::Stranger`] when another server issued it; [`Error::Server`] when it was
+/// used or has expired; [`Error::Enrolled`].
 pub async fn enroll(url: &str, token: &str, folder: &Path, replace: bool) -> Result<EnrollReply> {
     enroll_with_privacy(url, token, folder, replace, Privacy::Standard).await
 }
 
-/// The same for a machine that puts up with no less than `privacy`.
+/// The same for a machine that accepts no less than `privacy`.
 ///
 /// # Errors
 /// Those of [`enroll`]; [`Error::LessPrivate`] when the domain has less.
@@ -76,7 +76,7 @@ pub async fn enroll_with_privacy(
     Ok(told)
 }
 
-/// The request that was made for this token before, or a new one, durably kept.
+/// The saved request for this token, or a new one, saved durably.
 fn pending(folder: &Path, token: &Token) -> Result<Pending> {
     let (path, name) = (folder.join(PENDING), HEXLOWER.encode(&pki::fingerprint(&token.secret)));
     if let Some(text) = read(&path)?

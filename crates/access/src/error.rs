@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a server, and what to do about it.
+//! Errors of reaching a server, and what to do about them.
 
 use api::domains::Privacy;
 use std::io;
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong on the way to a server.
+/// Why a server could not be reached or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is none.
+    /// The address is not valid.
     #[error("'{0}' is not a server address: write https://HOST:PORT")]
     Url(String),
-    /// The token is none.
+    /// The token is not valid.
     #[error(transparent)]
     Token(#[from] api::token::BadToken),
-    /// Nobody answers.
+    /// The server is unreachable.
     #[error("the server {server} is unreachable: {source}")]
     Unreachable {
         /// Host and port.
@@ -29,10 +29,10 @@ pub enum Error {
     TimedOut {
         /// Host and port.
         server: String,
-        /// At what.
+        /// The step that took too long.
         what: &'static str,
     },
-    /// The other end is not the server that it should be.
+    /// The other end is another server than expected.
     #[error(
         "{server} is not the expected server: its certificate is from another certificate authority"
     )]
@@ -40,21 +40,21 @@ pub enum Error {
         /// Host and port.
         server: String,
     },
-    /// The server has other names.
+    /// The server's certificate is for other names.
     #[error("the certificate of {server} is not valid for this name")]
     OtherName {
         /// Host and port.
         server: String,
     },
-    /// The server's certificate is not good at this time.
+    /// The server's certificate is not valid at this time.
     #[error("{said}, by the certificate of {server}")]
     Clock {
         /// Host and port.
         server: String,
-        /// What it says of the clock here.
+        /// What that says about the clock of this machine.
         said: String,
     },
-    /// The connection could not be secured, or broke.
+    /// TLS failed, or the connection broke.
     #[error("the connection to {server} failed: {why}")]
     Connection {
         /// Host and port.
@@ -62,10 +62,10 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// The server says no.
+    /// The server refused the request.
     #[error("{0}")]
     Server(api::Failure),
-    /// The server says what is no answer.
+    /// The reply of the server is not valid.
     #[error("invalid reply from {server}: {why}")]
     Answer {
         /// Host and port.
@@ -73,45 +73,45 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// This machine is no node.
+    /// This machine is not enrolled as a node.
     #[error("this machine is not enrolled: there is no {}", path.display())]
     NotEnrolled {
-        /// What was looked for.
+        /// The missing file.
         path: PathBuf,
     },
-    /// This machine is no storage server.
+    /// This machine is not enrolled as a storage server.
     #[error("this folder does not belong to a storage server: there is no {}", path.display())]
     NoStorage {
-        /// What was looked for.
+        /// The missing file.
         path: PathBuf,
     },
-    /// This machine is a node already.
+    /// This machine is already enrolled as a node.
     #[error("this machine is already enrolled, as '{node}' at {server}")]
     Enrolled {
-        /// As which node.
+        /// Name of the node.
         node: String,
-        /// Where.
+        /// The server.
         server: String,
     },
-    /// The server would make a node of this machine in a domain that tells more than it puts up with.
+    /// The domain has less privacy than this machine accepts.
     #[error("the domain '{domain}' has {has} privacy, and this machine asks for {wants}")]
     LessPrivate {
         /// The domain.
         domain: String,
-        /// What it has.
+        /// Its privacy.
         has: Privacy,
-        /// What was asked for.
+        /// The requested privacy.
         wants: Privacy,
     },
-    /// This folder is of a storage server already.
+    /// This folder already belongs to a storage server.
     #[error("this folder already belongs to the storage server '{storage}' of {server}")]
     StorageEnrolled {
-        /// Which storage server.
+        /// Name of the storage server.
         storage: String,
-        /// Where.
+        /// The server.
         server: String,
     },
-    /// A file could not be used.
+    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
@@ -119,7 +119,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file is damaged.
     #[error("{}: {why}", path.display())]
     Damaged {
         /// The file.
@@ -127,10 +127,10 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// Certificates.
+    /// A certificate or key is not valid.
     #[error(transparent)]
     Pki(#[from] pki::Error),
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("the system provides no random bytes")]
     NoRandom,
 }

@@ -1,4 +1,4 @@
-//! Files of the agent's folder: written beside and renamed, so that each is whole or as it was.
+//! Files of the agent's folder: written to a new file and renamed, so that each is either new or unchanged.
 
 use crate::{Error, Result};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -7,15 +7,15 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Larger files than this are none of ours.
+/// Larger files than this are not ours.
 const BYTES_MAX: u64 = 256 << 10;
 
-/// Makes the folder with its parents, for its owner only.
+/// Creates the folder with its parents, accessible to its owner only.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(file(folder))
 }
 
-/// The text of a file; `None` when there is none.
+/// The text of a file; `None` if it does not exist.
 pub fn read(path: &Path) -> Result<Option<Zeroizing<String>>> {
     let opened = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -26,7 +26,7 @@ pub fn read(path: &Path) -> Result<Option<Zeroizing<String>>> {
     Ok(Some(text))
 }
 
-/// Durably replaces a file; its owner alone may read it.
+/// Durably replaces a file, readable by its owner only.
 pub fn write(path: &Path, text: &str) -> Result<()> {
     let steps = || {
         let mut part = path.as_os_str().to_owned();
@@ -42,7 +42,7 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
     steps().map_err(file(path))
 }
 
-/// Durably removes a file, if it is there.
+/// Durably removes a file, if it exists.
 pub fn remove(path: &Path) -> Result<()> {
     remove_if_there(path).and_then(|()| sync_parent(path)).map_err(file(path))
 }

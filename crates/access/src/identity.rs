@@ -1,4 +1,4 @@
-//! Who this machine is to its server.
+//! The identity of this machine as a node of its server.
 //!
 //! ```text
 //! ca.pem      certificate of the server's certificate authority
@@ -36,24 +36,24 @@ pub struct Agent {
     pub keys: KeyMode,
     /// What the node may do.
     pub role: Role,
-    /// What the repository of the domain is made with. The node goes by it: another repository is not used.
+    /// Settings of the domain's repository. The node relies on them: it uses no other repository.
     #[serde(flatten)]
     pub settings: Settings,
-    /// The repository of the domain, hex.
+    /// Id of the domain's repository, hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// The node's key slot, hex.
+    /// Id of the node's key slot, hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// Who this machine is to its server.
+/// The identity of this machine as a node of its server.
 pub struct Identity {
-    /// What the folder says.
+    /// The file `agent.toml`.
     pub agent: Agent,
-    /// Where the server is.
+    /// Address of the server.
     pub server: Url,
-    /// Opens the node's key slot; `None` where only nodes know keys.
+    /// Opens the node's key slot; `None` with client-held keys.
     pub slot_secret: Option<Zeroizing<[u8; 32]>>,
     /// The node's certificate.
     pub certificate: pki::Facts,
@@ -65,7 +65,7 @@ impl Identity {
     /// Reads the folder.
     ///
     /// # Errors
-    /// [`Error::NotEnrolled`]; [`Error::Damaged`] when files do not hold what they should; [`Error::File`].
+    /// [`Error::NotEnrolled`]; [`Error::Damaged`] for damaged files; [`Error::File`].
     pub fn load(folder: &Path) -> Result<Self> {
         let missing = |name: &str| Error::NotEnrolled { path: folder.join(name) };
         let text = |name: &str| read(&folder.join(name))?.ok_or_else(|| missing(name));
@@ -84,7 +84,7 @@ impl Identity {
     /// TLS to the server as this node, for the protocol `alpn` ([`pki::ALPN_DATA`], [`pki::ALPN_HTTP`]).
     ///
     /// # Errors
-    /// [`Error::Pki`] when the certificates are none.
+    /// [`Error::Pki`] for invalid certificates.
     pub fn tls(&self, alpn: &[u8]) -> Result<Arc<ClientConfig>> {
         let identity = Some((&**self.node_pem, &**self.node_pem));
         Ok(Arc::new(pki::client::client_config(&self.ca_pem, identity, alpn)?))
@@ -95,13 +95,13 @@ impl Identity {
         &self.node_pem
     }
 
-    /// Whether it is time for the next certificate: a third of the life of this one is left.
+    /// Whether it is time to renew the certificate: a third of its lifetime is left.
     pub fn is_renewal_due(&self, now_secs: i64) -> bool {
         self.certificate.not_after_secs - now_secs < pki::certificate_authority::NODE_SECS / 3
     }
 }
 
-/// The file `agent.toml`; `None` when there is none.
+/// Reads the file `agent.toml`; `None` if it does not exist.
 ///
 /// # Errors
 /// [`Error::Damaged`], [`Error::File`].
@@ -111,7 +111,7 @@ pub fn agent(folder: &Path) -> Result<Option<Agent>> {
     parsed.map_err(|error| damaged(folder, AGENT, error.message()))
 }
 
-/// Notes which repository the domain has: for who made it with keys of its own.
+/// Saves the id of the domain's repository, which this node has created with its own keys.
 ///
 /// # Errors
 /// [`Error::NotEnrolled`], [`Error::Damaged`], [`Error::File`].
@@ -127,7 +127,7 @@ fn write_agent(folder: &Path, agent: &Agent) -> Result<()> {
     files::write(&folder.join(AGENT), &text)
 }
 
-/// Keeps what enrollment gave. What was there counts no more from the first step on, and what is new from the last.
+/// Saves the identity from enrollment. The old one is void from the first step on, the new one valid from the last.
 pub(crate) fn keep(
     folder: &Path,
     server: &Url,

@@ -1,8 +1,8 @@
 //! How a machine reaches its server: identity, enrollment, renewal, the HTTP API.
 //!
-//! [`enroll::enroll`] makes a node of this machine and keeps what it is in a folder; [`Identity::load`] reads it again,
-//! for who connects; [`renew::renew_if_due`] keeps the certificate fresh, [`LiveIdentity`] that of a storage server. [`Client`] asks the API as a node,
-//! [`admin::Admin`] as an administrator.
+//! [`enroll::enroll`] enrolls this machine as a node and saves its identity in a folder; [`Identity::load`] reads it.
+//! [`renew::renew_if_due`] renews the certificate, [`LiveIdentity`] that of a running storage server. [`Client`] calls the
+//! API as a node, [`admin::Admin`] as an administrator.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -28,7 +28,7 @@ pub use url::{PORT_DEFAULT, Url};
 
 use std::path::PathBuf;
 
-/// Where an agent keeps what it is, when nobody says: of the system for root, of the user for others.
+/// Default folder of an agent's identity: a system folder for root, one in the home folder for other users.
 pub fn default_folder() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/var/lib/icecore/agent");

@@ -1,5 +1,5 @@
-//! The identity of a storage server that runs: its certificate is renewed in time, shown to who connects, and used to
-//! ask the server. Connections that are open stay as they are.
+//! The identity of a running storage server: its certificate is renewed in time, shown to new connections, and used to
+//! call the control server. Open connections are not affected.
 
 use crate::storage_server::{StorageIdentity, renew};
 use crate::{Client, Error, Result, blocking};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The identity in a folder, in use.
+/// The identity in a folder, while it is in use.
 pub struct LiveIdentity {
     folder: PathBuf,
     ca: CertificateDer<'static>,
@@ -17,7 +17,7 @@ pub struct LiveIdentity {
     used: Mutex<Used>,
 }
 
-/// What is in use of the folder.
+/// The part of the folder that is in use.
 struct Used {
     /// Serial number of the certificate.
     serial: String,
@@ -44,7 +44,7 @@ impl LiveIdentity {
         Ok(Arc::new(Self { folder: folder.to_owned(), ca, shown, used }))
     }
 
-    /// TLS of who listens: each new connection is shown the certificate that is in use then.
+    /// TLS configuration to listen with: each new connection is shown the current certificate.
     ///
     /// # Errors
     /// [`Error::Pki`].
@@ -52,13 +52,13 @@ impl LiveIdentity {
         Ok(Arc::new(pki::server::server_config(self.shown.clone(), &self.ca)?))
     }
 
-    /// A client of the server's API, with the certificate that is in use now.
+    /// A client of the control server's API, with the current certificate.
     pub fn client(&self) -> Arc<Client> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).client.clone()
     }
 
-    /// Gets the next certificate when it is time, and uses the one that the folder has then. Tells whether that is
-    /// another one than before.
+    /// Renews the certificate when it is due, and uses the one that the folder has then. Returns whether the certificate
+    /// changed.
     ///
     /// # Errors
     /// As [`renew`], and as [`StorageIdentity::load`].
@@ -78,7 +78,8 @@ impl LiveIdentity {
         Ok(true)
     }
 
-    /// Looks after it, now and then, for as long as it is waited for. What fails is told, and tried again.
+    /// Calls [`Self::renew_if_due`] at this interval for as long as the future is polled. Errors are passed to `failed`, and
+    /// it tries again.
     pub async fn renew_forever(
         self: Arc<Self>,
         every: Duration,

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// TLS to the server as the node of `folder`, for the protocol `alpn` ([`pki::ALPN_DATA`], [`pki::ALPN_HTTP`]).
-/// `identity` is what the folder said; its certificate is shown for as long as no other one can be read.
+/// The certificate of `identity` is shown while no other one can be read.
 ///
 /// # Errors
-/// [`crate::Error::Pki`] when the certificates are none.
+/// [`crate::Error::Pki`] for invalid certificates.
 pub fn tls(folder: &Path, identity: &Identity, alpn: &[u8]) -> Result<Arc<ClientConfig>> {
     let mut config = ClientConfig::clone(&*identity.tls(alpn)?);
     let last = Mutex::new(pki::client::certified(identity.node_pem())?);
@@ -26,7 +26,7 @@ pub fn tls(folder: &Path, identity: &Identity, alpn: &[u8]) -> Result<Arc<Client
 #[derive(Debug)]
 struct ReloadingCertificate {
     file: PathBuf,
-    /// What was read last.
+    /// The certificate that was read last.
     last: Mutex<Arc<CertifiedKey>>,
 }
 
@@ -38,7 +38,7 @@ impl ReloadingCertificate {
 }
 
 impl ResolvesClientCert for ReloadingCertificate {
-    /// A folder that cannot be read at this moment ends nobody's work: it is read again at the next handshake.
+    /// A folder that cannot be read now ends no job: it is read again at the next handshake.
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let read = self.read();
         let mut last = self.last.lock();

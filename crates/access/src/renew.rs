@@ -1,4 +1,4 @@
-//! Renewal: the next certificate, while the last one is still good.
+//! Renewal: the next certificate, while the current one is still valid.
 
 use crate::identity::NODE;
 use crate::{Client, Identity, Result, files};
@@ -12,17 +12,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// The key that was asked for last, behind the serial number of the certificate with which it was.
+/// The key of the last request, after the serial number of the certificate that sent it.
 const WANTED: &str = "next.key";
-/// Who holds its lock renews.
+/// The process that holds its lock renews.
 const TURN: &str = "renew.lock";
 const TURN_WITHIN: Duration = Duration::from_secs(60);
 const TURN_LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Gets the next certificate when it is time; tells when the one ends that the folder has now, and whether it is new.
+/// Renews the certificate when it is due. Returns when the current certificate expires, and whether it is new.
 ///
 /// # Errors
-/// [`crate::Error::NotEnrolled`]; what [`renew`] fails with.
+/// [`crate::Error::NotEnrolled`]; those of [`renew`].
 pub async fn renew_if_due(folder: &Path, now_secs: i64) -> Result<(i64, bool)> {
     let identity = Identity::load(folder)?;
     if !identity.is_renewal_due(now_secs) {
@@ -31,11 +31,11 @@ pub async fn renew_if_due(folder: &Path, now_secs: i64) -> Result<(i64, bool)> {
     Ok((renew(folder).await?.expires, true))
 }
 
-/// Gets the next certificate. The key that is asked for is kept until the answer is: asked again, it gets the same
+/// Gets the next certificate. The requested key is saved until the reply is: a repeated request gets the same
 /// certificate, where another key would look like another machine. One process of this machine renews at a time.
 ///
 /// # Errors
-/// [`crate::Error::Server`] when the node is revoked; others when the way to the server is the trouble.
+/// [`crate::Error::Server`] when the node is revoked; others when the server is unreachable.
 pub async fn renew(folder: &Path) -> Result<RenewReply> {
     let _turn = turn(folder).await?;
     // Under the lock: another process may have renewed meanwhile.
@@ -52,12 +52,12 @@ pub async fn renew(folder: &Path) -> Result<RenewReply> {
     Ok(renewed)
 }
 
-/// What was asked for is there: the next renewal is for another key.
+/// The reply was saved: the next renewal uses another key.
 pub(crate) fn answered(folder: &Path) -> Result<()> {
     files::remove(&folder.join(WANTED))
 }
 
-/// The key that was asked for with the certificate of this moment, or a new one.
+/// The key requested with the current certificate, or a new one.
 pub(crate) fn wanted(folder: &Path, with: &str) -> Result<NodeKey> {
     let path = folder.join(WANTED);
     if let Some(text) = files::read(&path)?

@@ -1,4 +1,4 @@
-//! This machine as a storage server of a server: enrollment, identity, renewal.
+//! This machine as a storage server: enrollment, identity, renewal.
 //!
 //! ```text
 //! ca.pem        certificate of the server's certificate authority
@@ -23,27 +23,27 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 const CA: &str = "ca.pem";
 const CERTIFICATE: &str = "storage.pem";
 const SETTINGS: &str = "storage.toml";
-/// Holds a request until it is answered.
+/// Holds a request until its reply.
 const PENDING: &str = "pending.toml";
 
 /// The file `storage.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Address of the server.
+    /// Address of the control server.
     pub server: String,
-    /// Its name there.
+    /// Name of the storage server.
     pub storage: Name,
-    /// Where it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// By which names nodes call it.
+    /// Names under which nodes reach it.
     pub names: Vec<String>,
 }
 
-/// Who this machine is, as a storage server.
+/// The identity of this machine as a storage server.
 pub struct StorageIdentity {
-    /// What the folder says.
+    /// The file `storage.toml`.
     pub settings: Settings,
-    /// Where the server is.
+    /// Address of the control server.
     pub server: Url,
     /// Its certificate.
     pub certificate: pki::Issued,
@@ -57,7 +57,7 @@ impl StorageIdentity {
     /// Reads the folder.
     ///
     /// # Errors
-    /// [`Error::NoStorage`]; [`Error::Damaged`] when files do not hold what they should; [`Error::File`].
+    /// [`Error::NoStorage`]; [`Error::Damaged`] for damaged files; [`Error::File`].
     pub fn load(folder: &Path) -> Result<Self> {
         let missing = |name: &str| Error::NoStorage { path: folder.join(name) };
         let text = |name: &str| read(&folder.join(name))?.ok_or_else(|| missing(name));
@@ -70,7 +70,7 @@ impl StorageIdentity {
         Ok(Self { settings, server, certificate, ca_pem, pem })
     }
 
-    /// A client of the server's API that says who it is.
+    /// A client of the control server's API with this identity.
     ///
     /// # Errors
     /// [`Error::Pki`].
@@ -78,7 +78,7 @@ impl StorageIdentity {
         Ok(Client::new(self.server.clone(), self.tls(pki::ALPN_HTTP)?))
     }
 
-    /// TLS to the server as this storage server, for the protocol `alpn`.
+    /// TLS to the control server as this storage server, for the protocol `alpn`.
     ///
     /// # Errors
     /// [`Error::Pki`].
@@ -87,13 +87,13 @@ impl StorageIdentity {
         Ok(Arc::new(pki::client::client_config(&self.ca_pem, identity, alpn)?))
     }
 
-    /// Whether it is time for the next certificate: a third of the life of this one is left.
+    /// Whether it is time to renew the certificate: a third of its lifetime is left.
     pub fn is_renewal_due(&self, now_secs: i64) -> bool {
         self.certificate.not_after_secs - now_secs < pki::certificate_authority::NODE_SECS / 3
     }
 }
 
-/// What was sent, or is about to be.
+/// A request that was sent, or is about to be.
 #[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 struct Pending {
     /// SHA-256 of the token's secret, hex.
@@ -102,8 +102,8 @@ struct Pending {
     request: String,
 }
 
-/// Makes a storage server of this machine, and keeps in `folder` what it is. Where it is one already, only with
-/// `replace`: repositories stay.
+/// Enrolls this machine as a storage server, and saves its identity in `folder`. An existing identity is replaced only
+/// with `replace`; repositories stay.
 ///
 /// # Errors
 /// As [`crate::enroll::enroll`].
@@ -141,7 +141,7 @@ pub async fn enroll(
     Ok(told)
 }
 
-/// What was there counts no more from the first step on, and what is new from the last.
+/// Saves the identity. The old one is void from the first step on, the new one valid from the last.
 fn keep(
     folder: &Path,
     told: &EnrollStorageServerReply,
@@ -156,7 +156,7 @@ fn keep(
     files::write(&folder.join(SETTINGS), &text)
 }
 
-/// The request that was made for this token before, or a new one, durably kept.
+/// The saved request for this token, or a new one, saved durably.
 fn pending(folder: &Path, token: &Token) -> Result<Pending> {
     let (path, name) = (folder.join(PENDING), HEXLOWER.encode(&pki::fingerprint(&token.secret)));
     if let Some(text) = read(&path)?
@@ -173,11 +173,11 @@ fn pending(folder: &Path, token: &Token) -> Result<Pending> {
     Ok(pending)
 }
 
-/// Gets the next certificate. As with nodes, the key that is asked for is kept until the answer is: another key would look
-/// like another machine.
+/// Gets the next certificate. As with nodes, the requested key is saved until the reply is: another key would look like
+/// another machine.
 ///
 /// # Errors
-/// [`Error::Server`] when the storage server is revoked; others when the way to the server is the trouble.
+/// [`Error::Server`] when the storage server is revoked; others when the control server is unreachable.
 pub async fn renew(folder: &Path) -> Result<()> {
     let _turn = turn(folder).await?;
     let storage = StorageIdentity::load(folder)?;

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// The port when none is named.
+/// Default port.
 pub const PORT_DEFAULT: u16 = 8477;
 
 /// Address of a server: `https://HOST:PORT`.

@@ -1,5 +1,5 @@
-//! The audit log: who did what. Each entry's hash covers the one before, so that a changed or removed entry shows;
-//! that the end was cut off shows to who kept the newest hash.
+//! The audit log: who did what. Each entry's hash covers the one before, so that a changed or removed entry is detected.
+//! A removed end is detected by whoever kept the newest hash.
 
 use crate::{By, Catalog, Result};
 use api::status::AuditEntry;
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 const CONTEXT: &str = "icecore 2026 audit entry v1";
 
-/// Adds an entry to what is being changed.
+/// Adds an entry to the running transaction.
 pub(crate) fn note(
     change: &Transaction<'_>,
     by: By<'_>,
@@ -29,7 +29,7 @@ pub(crate) fn note(
     Ok(())
 }
 
-/// Lengths stand before texts, so that no two entries are the same bytes.
+/// Each text is preceded by its length, so that different entries never hash the same bytes.
 fn chained(before: &[u8; 32], id: i64, time: i64, texts: [&str; 4]) -> Hash {
     let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
     hasher.update(before).update(&id.to_le_bytes()).update(&time.to_le_bytes());
@@ -39,19 +39,19 @@ fn chained(before: &[u8; 32], id: i64, time: i64, texts: [&str; 4]) -> Hash {
     hasher.finalize()
 }
 
-/// What a look over the whole log finds.
+/// Result of verifying the whole log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// How many entries there are.
+    /// Number of entries.
     pub total: u64,
-    /// The first that does not fit the one before.
+    /// Number of the first entry whose hash does not match.
     pub broken_at: Option<u64>,
-    /// Hash of the newest, hex.
+    /// Hash of the newest entry, hex.
     pub head: String,
 }
 
 impl Catalog {
-    /// Notes something that changes nothing else in the catalog.
+    /// Adds an entry for an action that changes nothing else in the catalog.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
@@ -59,7 +59,7 @@ impl Catalog {
         self.change(|change| note(change, by, action, subject, detail))
     }
 
-    /// The newest entries with numbers under `before`, newest first.
+    /// The newest entries with numbers below `before`, newest first.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
@@ -75,7 +75,7 @@ impl Catalog {
         })
     }
 
-    /// Computes the whole chain again.
+    /// Verifies the whole hash chain.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].

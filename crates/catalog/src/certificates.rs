@@ -1,4 +1,4 @@
-//! Certificates of nodes, and of storage servers: the same rules hold for both.
+//! Certificates of nodes and of storage servers: the same rules apply to both.
 
 use crate::audit::note;
 use crate::error::found;
@@ -7,7 +7,7 @@ use crate::{By, Catalog, Result};
 use api::Name;
 use rusqlite::{OptionalExtension, Transaction};
 
-/// A certificate that was issued.
+/// An issued certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// Its serial number, lower-case hex.
@@ -18,7 +18,7 @@ pub struct Certificate {
     pub not_after: i64,
 }
 
-/// What a certificate makes of who has it.
+/// Kind of the holder of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A node.
@@ -64,55 +64,55 @@ impl Holder {
     }
 }
 
-/// What decides whether a certificate is let in.
+/// Status of a certificate, which decides whether it may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Whose it is.
+    /// Name of the holder.
     pub holder: Name,
     /// Valid until.
     pub not_after: i64,
-    /// It was revoked, or who has it was.
+    /// Whether it or its holder was revoked.
     pub revoked: bool,
-    /// It was shown before.
+    /// Whether it was ever shown.
     pub used: bool,
-    /// Another one was given out in its place, before it was ever shown.
+    /// Whether another one was issued in its place before it was ever shown.
     pub superseded: bool,
-    /// When the certificate that came after it was shown for the first time.
+    /// When its successor was first shown.
     pub successor_used: Option<i64>,
 }
 
-/// A renewal that is asked for.
+/// A request for a renewal.
 #[derive(Clone, Copy, Debug)]
 pub struct Renewal<'a> {
-    /// What asks.
+    /// Kind of the holder.
     pub of: Holder,
-    /// Who asks.
+    /// Name of the holder.
     pub holder: &'a Name,
-    /// Serial number of the certificate that it shows.
+    /// Serial number of the certificate that it showed.
     pub predecessor: &'a str,
-    /// Hash of the public key that it asks for.
+    /// Hash of the requested public key.
     pub key: &'a [u8; 32],
     /// The next certificate.
     pub next: &'a Certificate,
-    /// The same, PEM.
+    /// The next certificate, PEM.
     pub pem: &'a str,
     /// Version of its program.
     pub version: &'a str,
 }
 
-/// What came of it.
+/// Result of a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewed {
-    /// It is good from now on.
+    /// The next certificate is valid from now on.
     New,
-    /// The same key asked before: it gets what it got then.
+    /// The same key was requested before: the same certificate again.
     Before {
         /// The certificate, PEM.
         pem: String,
         /// Valid until.
         not_after: i64,
     },
-    /// The next certificate is in use already: two have this one. Both are stopped.
+    /// The next certificate is already in use: two machines have this one. Both are stopped.
     Forked,
 }
 
@@ -126,7 +126,7 @@ struct Link {
 }
 
 impl Catalog {
-    /// What is known of the certificate `serial` of a node or storage server; `None` for one that was not issued here.
+    /// Status of the certificate `serial` of a node or storage server; `None` for one that was not issued here.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
@@ -154,7 +154,7 @@ impl Catalog {
         })
     }
 
-    /// Notes that a certificate was shown for the first time. Of no weight by itself: not in the audit log.
+    /// Records that a certificate was shown for the first time. Not in the audit log.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
@@ -167,12 +167,13 @@ impl Catalog {
         })
     }
 
-    /// Adds the next certificate of a node or storage server. The last one stays good until the next one is shown: who
-    /// never got that asks again, with the same key, and gets the same. Who asks with another key takes the place of one
-    /// that nobody has shown yet; once it was shown, two have the last one, and both are stopped.
+    /// Adds the next certificate of a node or storage server. The current one stays valid until the next one is shown: a
+    /// holder that never received it repeats the request with the same key and gets the same. A request with another key
+    /// replaces a certificate that was not shown yet; once it was shown, two machines have the current one, and both are
+    /// stopped.
     ///
     /// # Errors
-    /// [`crate::Error::Missing`] for who is revoked or gone, [`crate::Error::Sqlite`].
+    /// [`crate::Error::Missing`] when the holder is revoked or does not exist, [`crate::Error::Sqlite`].
     pub fn renew(&self, by: By<'_>, asked: Renewal<'_>) -> Result<Renewed> {
         let table = asked.of.table();
         self.change(|change| {
@@ -202,8 +203,8 @@ impl Catalog {
         })
     }
 
-    /// Two have the certificate `serial`: whose it is is revoked with all its certificates, until it enrolls again, and
-    /// says why.
+    /// Two machines have the certificate `serial`: its holder is revoked with all its certificates until it enrolls again,
+    /// and gets an alarm.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
@@ -212,7 +213,7 @@ impl Catalog {
     }
 }
 
-/// What came after the certificate that is shown.
+/// The successor of the certificate that was shown.
 fn after(change: &Transaction<'_>, table: &Table, asked: Renewal<'_>) -> Result<Option<Link>> {
     let Table { name, holder, .. } = table;
     let is_known = format!("SELECT count(*) FROM {name} WHERE serial = ?1 AND {holder} = ?2");

@@ -1,4 +1,4 @@
-//! Commands to nodes.
+//! Node commands.
 
 use crate::audit::note;
 use crate::error::found;
@@ -24,7 +24,7 @@ impl Catalog {
     /// Adds a command.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the node is not there or revoked, [`Error::Sqlite`].
+    /// [`Error::Missing`] when the node does not exist or is revoked, [`Error::Sqlite`].
     pub fn add_command(&self, by: By<'_>, task: &Task) -> Result<NodeCommand> {
         self.change(|change| {
             let node = task.node();
@@ -47,7 +47,7 @@ impl Catalog {
         })
     }
 
-    /// The commands that `node` has not ended, oldest first.
+    /// Commands of `node` that have not ended, oldest first.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -76,8 +76,8 @@ impl Catalog {
         })
     }
 
-    /// Gives up commands that were made before `made` and that nobody took: a restore that nobody remembers must not
-    /// begin when a machine comes back after months. Tells how many.
+    /// Fails pending commands that were given before `made`: a forgotten restore must not start when a machine comes back after
+    /// months. Returns how many.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -101,10 +101,10 @@ impl Catalog {
         })
     }
 
-    /// Notes what `node` says of its command. One that has ended stays so.
+    /// Records the state that `node` reports for its command. A command that has ended does not change.
     ///
     /// # Errors
-    /// [`Error::Missing`] when it has no such command, [`Error::Sqlite`].
+    /// [`Error::Missing`] when the node has no such open command, [`Error::Sqlite`].
     pub fn update_command(
         &self,
         by: By<'_>,

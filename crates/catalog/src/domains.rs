@@ -16,15 +16,15 @@ pub struct Domain {
     pub name: Name,
     /// Who knows its keys.
     pub keys: KeyMode,
-    /// Its repository, hex; `None` as long as there is none.
+    /// Id of its repository, hex; `None` while there is none.
     pub repository: Option<String>,
     /// The secret of the server's key slot, sealed; for managed domains.
     pub sealed: Option<Vec<u8>>,
-    /// When it was made.
+    /// When it was created.
     pub made: i64,
-    /// The storage server that holds it; `None` for the server itself.
+    /// The storage server that stores it; `None` for the control server.
     pub storage: Option<Name>,
-    /// What its repository is made with.
+    /// Settings of its repository.
     pub settings: Settings,
 }
 
@@ -56,7 +56,7 @@ impl Catalog {
         })
     }
 
-    /// One domain, if there is one.
+    /// One domain, if it exists.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -104,7 +104,7 @@ impl Catalog {
         })
     }
 
-    /// Notes which repository a domain has.
+    /// Records the repository of a domain.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Sqlite`].

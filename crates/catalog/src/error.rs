@@ -1,51 +1,51 @@
-//! What can go wrong with the catalog.
+//! Errors of the catalog.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong with the catalog.
+/// Errors of the catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// SQLite says no.
+    /// SQLite failed.
     #[error("the catalog: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// It was made by a later program.
+    /// A newer program created the catalog.
     #[error("the catalog has version {found}; this program supports up to {known}")]
     Newer {
         /// Its version.
         found: u32,
-        /// The last that is known.
+        /// The newest version that this program supports.
         known: u32,
     },
-    /// There is no such thing.
+    /// The object does not exist.
     #[error("there is no {what} '{name}'")]
     Missing {
-        /// What was looked for.
-        what: &'static str,
-        /// By this name.
-        name: String,
-    },
-    /// The thing is there already.
-    #[error("the {what} '{name}' exists already")]
-    Exists {
-        /// What.
+        /// Kind of the object.
         what: &'static str,
         /// Its name.
         name: String,
     },
-    /// The token is not known, used, or has ended.
+    /// The object already exists.
+    #[error("the {what} '{name}' exists already")]
+    Exists {
+        /// Kind of the object.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The token is unknown, used or expired.
     #[error("the token is {0}")]
     Token(TokenRefusal),
 }
 
-/// Why a token is not good.
+/// Why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenRefusal {
-    /// No such token was made here.
+    /// It was not issued here.
     Unknown,
-    /// Somebody has enrolled with it.
+    /// It was used.
     Used,
-    /// Its time is over.
+    /// It has expired.
     Expired,
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Display for TokenRefusal {
     }
 }
 
-/// For what should have changed one row.
+/// Checks that exactly one row was changed.
 pub(crate) fn found(rows: usize, what: &'static str, name: impl ToString) -> Result<()> {
     if rows == 0 { Err(Error::Missing { what, name: name.to_string() }) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Grants: which node may read which domain beside its own, and the key slots made for that.
+//! Grants: which node may read which domain besides its own, and the key slots issued for that.
 
 use crate::audit::note;
 use crate::error::found;
@@ -8,14 +8,14 @@ use api::Name;
 use api::domains::Grant;
 use rusqlite::{OptionalExtension, Row};
 
-/// A key slot that was made for a grant.
+/// A key slot issued for a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantedKey {
-    /// The slot, hex.
+    /// Id of the slot, hex.
     pub key: String,
-    /// Whose it is.
+    /// The node.
     pub node: Name,
-    /// In this domain.
+    /// The domain.
     pub domain: Name,
 }
 
@@ -38,7 +38,7 @@ impl Catalog {
         })
     }
 
-    /// The grant of `domain` to `node` that holds at `now_secs`.
+    /// The grant of `domain` to `node` that is valid at `now_secs`.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -53,7 +53,7 @@ impl Catalog {
         })
     }
 
-    /// Adds a grant, or changes its end.
+    /// Adds a grant, or changes its expiry.
     ///
     /// # Errors
     /// [`Error::Missing`] when node or domain is, [`Error::Sqlite`].
@@ -95,8 +95,8 @@ impl Catalog {
         })
     }
 
-    /// Notes a key slot that is about to be made for a grant: one that is noted and not there is harmless, the other
-    /// way round it would stay for ever.
+    /// Records a key slot before it is created: a record without a slot is harmless, a slot without a record would stay for
+    /// ever.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -111,7 +111,7 @@ impl Catalog {
         })
     }
 
-    /// Key slots whose grant ended, was withdrawn, or whose node is revoked or gone: to be removed.
+    /// Key slots to remove: their grant expired or was withdrawn, or their node was revoked or removed.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -131,7 +131,7 @@ impl Catalog {
         })
     }
 
-    /// Key slots of nodes that were revoked, removed or enrolled anew: to be removed.
+    /// Key slots of nodes that were revoked, removed or enrolled again: to be removed.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -149,7 +149,7 @@ impl Catalog {
         })
     }
 
-    /// Notes that the key slot of a node that is gone was removed.
+    /// Records that the key slot of a former node was removed.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -161,7 +161,7 @@ impl Catalog {
         })
     }
 
-    /// The keys that were made for a grant.
+    /// The keys issued for a grant.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -176,7 +176,7 @@ impl Catalog {
         })
     }
 
-    /// Forgets a key slot that was removed, and grants that have ended.
+    /// Deletes the record of a removed key slot, and expired grants.
     ///
     /// # Errors
     /// [`Error::Sqlite`].

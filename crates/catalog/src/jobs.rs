@@ -10,42 +10,42 @@ const PAGE_MAX: u32 = 1_000;
 const COLUMNS: &str = "id, node, domain, kind, what, begun, ended, state, objects, bytes,
     bytes_read, bytes_wire, stage, path, snapshot, error, cancelled";
 
-/// A job that begins.
+/// A new job.
 #[derive(Clone, Copy, Debug)]
 pub struct NewJob<'a> {
-    /// Whose it is.
+    /// The node.
     pub node: &'a str,
-    /// The domain it works with.
+    /// The domain.
     pub domain: &'a str,
     /// `backup` or `restore`.
     pub kind: &'a str,
     /// What is backed up or restored.
     pub what: &'a str,
-    /// When it begins.
+    /// Start time.
     pub begun: i64,
 }
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending<'a> {
-    /// When.
+    /// End time.
     pub ended: i64,
-    /// How.
+    /// Final state.
     pub state: JobState,
-    /// How far it was.
+    /// Final progress.
     pub progress: &'a Progress,
-    /// The snapshot made.
+    /// Id of the snapshot.
     pub snapshot: Option<&'a str>,
     /// Why it failed.
     pub error: Option<&'a str>,
-    /// Whether it was asked to end.
+    /// Whether its cancellation was requested.
     pub cancelled: bool,
     /// Its report.
     pub report: &'a str,
 }
 
 impl Catalog {
-    /// A job begins; gives its number.
+    /// Adds a job and returns its number.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -60,7 +60,7 @@ impl Catalog {
         })
     }
 
-    /// A job ended. One that has ended already stays as it is.
+    /// Records the end of a job. A job that has ended does not change.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -92,7 +92,7 @@ impl Catalog {
         })
     }
 
-    /// Jobs that ran when the server stopped are lost; tells how many.
+    /// Marks jobs as lost that were running when the server stopped. Returns how many.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -151,7 +151,7 @@ impl Catalog {
     }
 }
 
-/// How many jobs a page has.
+/// Number of jobs on a page.
 pub fn page(filter: &JobFilter) -> u32 {
     filter.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
 }

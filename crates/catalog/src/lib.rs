@@ -1,8 +1,8 @@
 //! What a server knows: nodes, tokens, domains, grants, jobs. SQLite.
 //!
-//! All SQL of the program is here. What changes the catalog is one transaction with its line in the audit log, durable
-//! when the call returns. How far jobs are is kept in memory by who runs them, and written when they begin and end: a
-//! thousand sessions must not cost a thousand syncs a second.
+//! All SQL of the program is here. Each change is one transaction with its entry in the audit log, durable when the call
+//! returns. The progress of jobs is kept in memory; jobs are written when they start and end: a thousand sessions must not
+//! cost a thousand syncs a second.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -28,10 +28,10 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long one process waits for another one that holds the file, such as a backup of it.
+/// How long to wait for another process that holds the file, such as a backup of it.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 
-/// An open catalog. Readers do not wait for a writer's sync, and short looks not for long ones.
+/// An open catalog. Readers do not wait for a writer's sync, and short reads do not wait for long ones.
 pub struct Catalog {
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
@@ -48,10 +48,10 @@ pub struct By<'a> {
 }
 
 impl Catalog {
-    /// Opens the catalog at `path`, and makes it when it is missing.
+    /// Opens the catalog at `path`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Newer`] for one of a later program; [`Error::Sqlite`].
+    /// [`Error::Newer`] for the catalog of a newer program; [`Error::Sqlite`].
     pub fn open(path: &Path) -> Result<Self> {
         let mut writer = Connection::open(path)?;
         writer.busy_timeout(BUSY_WAIT)?;
@@ -64,7 +64,7 @@ impl Catalog {
         Ok(Self { writer: Mutex::new(writer), reader, historian })
     }
 
-    /// One transaction: all of it is durable, or nothing happened.
+    /// One transaction: everything is durable, or nothing changed.
     fn change<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
         let mut writer = self.writer.lock();
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -73,12 +73,12 @@ impl Catalog {
         Ok(done)
     }
 
-    /// Reads what was last committed: some rows by their key.
+    /// Reads committed data: some rows by their key.
     fn look<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         work(&self.reader.lock())
     }
 
-    /// The same for what may take long: history, whole tables. Who is let in does not wait for it.
+    /// The same for reads that may take long, such as history and whole tables. Connecting nodes do not wait for them.
     fn look_long<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         work(&self.historian.lock())
     }

@@ -1,4 +1,4 @@
-//! Limits of bandwidth, as they were written.
+//! Bandwidth limits, as they were entered.
 
 use crate::audit::note;
 use crate::error::found;
@@ -22,7 +22,7 @@ impl Catalog {
         })
     }
 
-    /// Adds a limit; gives it with its number.
+    /// Adds a limit and returns it with its number.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].

@@ -18,21 +18,21 @@ pub struct Node {
     pub domain: Name,
     /// What it may do.
     pub role: Role,
-    /// Its key slot, hex; `None` where only the node knows keys.
+    /// Id of its key slot, hex; `None` with client-held keys.
     pub key: Option<String>,
     /// When it enrolled.
     pub made: i64,
     /// When it was last seen.
     pub last_seen: Option<i64>,
-    /// From where.
+    /// Address from which it connected.
     pub address: Option<String>,
     /// Version of its program.
     pub version: Option<String>,
-    /// Its certificates are good no more.
+    /// Whether it is revoked.
     pub revoked: bool,
-    /// When the last of its certificates ends.
+    /// When the last of its certificates expires.
     pub certificate_expires: Option<i64>,
-    /// Why it was stopped, when nobody revoked it by hand.
+    /// Why the server stopped it by itself.
     pub alarm: Option<String>,
     /// Which snapshots it may forget.
     pub forget: ForgetScope,
@@ -85,7 +85,7 @@ impl Catalog {
         })
     }
 
-    /// One node, if there is one.
+    /// One node, if it exists.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
@@ -96,7 +96,7 @@ impl Catalog {
         })
     }
 
-    /// Notes which nodes were seen: name, address, when. Of no weight: not in the audit log.
+    /// Records when nodes were last seen: name, address, time. Not in the audit log.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
@@ -131,7 +131,7 @@ impl Catalog {
         })
     }
 
-    /// Says which snapshots a node may forget from now on.
+    /// Sets which snapshots a node may forget from now on.
     ///
     /// # Errors
     /// [`crate::Error::Missing`], [`crate::Error::Sqlite`].
@@ -148,7 +148,7 @@ impl Catalog {
         })
     }
 
-    /// Forgets a node with its certificates and grants. Its domain and what is stored there stay.
+    /// Removes a node with its certificates and grants. Its domain and what is stored there stay.
     ///
     /// # Errors
     /// [`crate::Error::Missing`], [`crate::Error::Sqlite`].

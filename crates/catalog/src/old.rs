@@ -1,4 +1,4 @@
-//! What is so old that nobody asks for it: jobs and commands that ended long ago. The audit log stays whole.
+//! Deletes jobs and commands that ended long ago. The audit log stays complete.
 //!
 //! Numbers rise with time, so the old ones stand at the beginning: a look ends with the first that is young, and no index
 //! is needed. Each batch is one transaction: whoever begins a job meanwhile waits for one of them, not for all.
@@ -46,8 +46,8 @@ struct Batch {
 }
 
 impl Catalog {
-    /// Deletes jobs that ended before `before`, and commands that ended and are older; tells how many rows. What runs or
-    /// waits stays, however old.
+    /// Deletes jobs that ended before `before`, and ended commands that are older. Returns the number of rows. Running jobs and
+    /// pending commands stay, however old.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].

@@ -1,4 +1,4 @@
-//! Further storage servers: tokens with which they enroll, their certificates, and how they were when last heard of.
+//! Storage servers: their enrollment tokens, certificates and last heartbeats.
 
 use crate::audit::note;
 use crate::certificates::{self, Certificate, Holder};
@@ -15,43 +15,43 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 pub struct StorageServer {
     /// Its name.
     pub name: Name,
-    /// Names in its certificate; by the first one nodes call it.
+    /// Names in its certificate; nodes use the first.
     pub names: Vec<String>,
-    /// Its port, once it has run.
+    /// Its port; `None` until its first start.
     pub port: Option<u16>,
     /// When it enrolled.
     pub made: i64,
-    /// When it was last heard of.
+    /// Time of its last heartbeat.
     pub last_seen: Option<i64>,
     /// Version of its program.
     pub version: Option<String>,
-    /// Free and all bytes of its disk.
+    /// Free bytes and size of its disk.
     pub bytes: [Option<u64>; 2],
-    /// Its certificates are good no more.
+    /// Whether it is revoked.
     pub revoked: bool,
-    /// Domains that lie on it.
+    /// Number of domains that it stores.
     pub domains: u64,
-    /// Why it was stopped, when nobody revoked it by hand.
+    /// Why the control server stopped it by itself.
     pub alarm: Option<String>,
 }
 
-/// What a token of a storage server is good for.
+/// What a token of a storage server allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageServerTokenUse {
-    /// To enroll under this name.
+    /// Enrollment under this name.
     Good(Name),
-    /// This very request was answered before.
+    /// The same request was answered before: the same reply again.
     Answered(Box<EnrollStorageServerReply>),
 }
 
-/// What is written when a machine becomes a storage server.
+/// A new storage server.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageServerEnrollment<'a> {
     /// The token's hash.
     pub token: &'a TokenHash,
     /// SHA-256 of what the machine sent.
     pub request: &'a [u8; 32],
-    /// What it is told.
+    /// The reply to it.
     pub answer: &'a EnrollStorageServerReply,
     /// Its certificate.
     pub certificate: &'a Certificate,
@@ -94,7 +94,7 @@ impl Catalog {
         })
     }
 
-    /// One of them, if there is one.
+    /// One storage server, if it exists.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -125,7 +125,7 @@ impl Catalog {
         })
     }
 
-    /// What the token is good for, at `now_secs`, for who sends `request`.
+    /// What the token allows at `now_secs`, for the machine that sends `request`.
     ///
     /// # Errors
     /// [`Error::Token`], [`Error::Sqlite`].
@@ -138,8 +138,8 @@ impl Catalog {
         self.look(|look| token(look, hash, request, now_secs))
     }
 
-    /// Uses the token: the machine is a storage server with a certificate, or nothing happened. One of the same name is
-    /// replaced: its certificates are good no more. Its domains are those of the new one.
+    /// Uses the token and adds the storage server with its certificate, or changes nothing. It replaces one of the same name,
+    /// whose certificates become invalid and whose domains it takes over.
     ///
     /// # Errors
     /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].
@@ -178,7 +178,7 @@ impl Catalog {
         })
     }
 
-    /// Notes how a storage server is. Of no weight: not in the audit log.
+    /// Records the last heartbeat of a storage server. Not in the audit log.
     ///
     /// # Errors
     /// [`Error::Sqlite`].
@@ -201,7 +201,7 @@ impl Catalog {
         })
     }
 
-    /// A job that was given up goes on after all.
+    /// Marks a lost job as running again.
     ///
     /// # Errors
     /// [`Error::Sqlite`].

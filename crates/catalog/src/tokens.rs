@@ -10,7 +10,7 @@ use api::domains::WantedSettings;
 use api::enroll::{EnrollReply, KeyMode, Role};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
-/// How long used and ended tokens are remembered: 30 days. Who comes with one later is told that it is not known.
+/// How long used and expired tokens are kept: 30 days. Later they are unknown.
 const REMEMBER_SECS: i64 = 30 * 86_400;
 
 /// SHA-256 of a token's secret.
@@ -19,39 +19,39 @@ pub type TokenHash = [u8; 32];
 /// What a token allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenTerms {
-    /// The node that may enroll.
+    /// The node that enrolls with it.
     pub node: Name,
     /// Its domain.
     pub domain: Name,
     /// What it may do.
     pub role: Role,
-    /// Who knows the keys, when the domain is made.
+    /// Who knows the keys, if the domain is created.
     pub keys: KeyMode,
-    /// When the token ends.
+    /// When the token expires.
     pub expires: i64,
-    /// The storage server that holds the domain, when it is made.
+    /// The storage server of the domain, if it is created.
     pub storage: Option<Name>,
-    /// What the repository of the domain must be made with.
+    /// Required settings of the domain's repository.
     pub settings: WantedSettings,
 }
 
-/// What a token is good for.
+/// What a token allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenUse {
-    /// To enroll.
+    /// Enrollment.
     Good(TokenTerms),
-    /// This very request was answered before, and the answer was perhaps lost: here it is again.
+    /// The same request was answered before, and the reply may have been lost: the same reply again.
     Answered(Box<EnrollReply>),
 }
 
-/// What is written when a machine becomes a node.
+/// A new node.
 #[derive(Clone, Copy, Debug)]
 pub struct Enrollment<'a> {
     /// The token's hash.
     pub token: &'a TokenHash,
     /// SHA-256 of what the machine sent.
     pub request: &'a [u8; 32],
-    /// What it is told.
+    /// The reply to it.
     pub answer: &'a EnrollReply,
     /// Its certificate.
     pub certificate: &'a Certificate,
@@ -89,7 +89,7 @@ impl Catalog {
         })
     }
 
-    /// What the token is good for, at `now_secs`, for who sends `request`.
+    /// What the token allows at `now_secs`, for the machine that sends `request`.
     ///
     /// # Errors
     /// [`Error::Token`], [`Error::Sqlite`].
@@ -97,8 +97,8 @@ impl Catalog {
         self.look(|look| token(look, hash, request, now_secs))
     }
 
-    /// Uses the token: the machine is a node with a certificate, or nothing happened. A node of the same name is
-    /// replaced: its certificates are good no more.
+    /// Uses the token and adds the node with its certificate, or changes nothing. It replaces a node of the same name, whose
+    /// certificates become invalid.
     ///
     /// # Errors
     /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].

@@ -13,11 +13,11 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::net::IpAddr;
 
 const DAY_SECS: i64 = 86_400;
-/// How long a certificate authority lives: ten years. Its end is the end of all that it issued.
+/// Validity of a certificate authority: ten years. Everything that it issued ends with it.
 const CA_SECS: i64 = 3650 * DAY_SECS;
-/// How long a server's certificate lives.
+/// Validity of a server's certificate, in seconds.
 pub const SERVER_SECS: i64 = 90 * DAY_SECS;
-/// How long a node's certificate lives: what a stolen one is good for, unless it is revoked.
+/// Validity of a node's certificate, in seconds: a stolen one is useful for this long unless it is revoked.
 pub const NODE_SECS: i64 = 30 * DAY_SECS;
 
 /// A certificate authority.
@@ -34,7 +34,7 @@ pub struct NewCertificateAuthority {
     pub key_pem: String,
 }
 
-/// A certificate that was issued.
+/// An issued certificate.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The certificate, PEM.
@@ -50,10 +50,10 @@ pub struct Issued {
 }
 
 impl Issued {
-    /// A certificate that was kept.
+    /// Reads a saved certificate.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] when it is none.
+    /// [`Error::Unreadable`] when it is not a certificate.
     pub fn from_pem(pem: &str) -> Result<Self> {
         let der = crate::client::certificate_of(pem)?;
         let facts = crate::inspect(&der)?;
@@ -62,7 +62,7 @@ impl Issued {
     }
 }
 
-/// Under which names a server is called.
+/// Names under which a server is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerNames {
     /// Host names.
@@ -71,7 +71,7 @@ pub struct ServerNames {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Whether `name` can stand in a certificate: an address, or a host name (RFC 1123).
+/// Whether `name` can be used in a certificate: an address, or a host name (RFC 1123).
 pub fn is_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     let is_label = |label: &str| {
@@ -125,10 +125,10 @@ impl CertificateAuthority {
         })
     }
 
-    /// Loads a certificate authority that was kept.
+    /// Loads a saved certificate authority.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] when certificate or key is not as it was made.
+    /// [`Error::Unreadable`] when certificate or key is damaged.
     pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Self> {
         let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .map_err(unreadable("the CA certificate"))?;
@@ -148,10 +148,10 @@ impl CertificateAuthority {
         fingerprint(&self.certificate)
     }
 
-    /// A certificate for the server's key, under these names, for 90 days.
+    /// Issues a certificate for the server's key, under these names, for 90 days.
     ///
     /// # Errors
-    /// [`Error::Name`] for a name that is none; [`Error::Unreadable`] for the key.
+    /// [`Error::Name`] for an invalid name; [`Error::Unreadable`] for the key.
     pub fn issue_server(
         &self,
         key_pem: &str,
@@ -165,11 +165,11 @@ impl CertificateAuthority {
         self.issue(params, now_secs, SERVER_SECS, |params, issuer| params.signed_by(&key, issuer))
     }
 
-    /// A certificate for the node `name` from its request (PEM), for 30 days. Of the request only the public key is
-    /// used: whatever else it asks for, it does not get.
+    /// Issues a certificate for the node `name` from its request (PEM), for 30 days. Only the public key of the request is
+    /// used; anything else in it is ignored.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] and [`Error::Request`] when the request is not what agents make.
+    /// [`Error::Unreadable`] and [`Error::Request`] when the request is not like those of agents.
     pub fn issue_node(&self, request_pem: &str, name: &str, now_secs: i64) -> Result<Issued> {
         let request = request::parse(request_pem)?;
         let mut params = CertificateParams::default();
@@ -180,11 +180,11 @@ impl CertificateAuthority {
         })
     }
 
-    /// A certificate for a storage server from its request (PEM), for 30 days: to serve under `names`, and to ask the
-    /// server as `name`. Of the request only the public key is used.
+    /// Issues a certificate for a storage server from its request (PEM), for 30 days: to serve under `names`, and to call the
+    /// control server as `name`. Only the public key of the request is used.
     ///
     /// # Errors
-    /// [`Error::Unreadable`], [`Error::Request`]; [`Error::Name`] for a name that is none.
+    /// [`Error::Unreadable`], [`Error::Request`]; [`Error::Name`] for an invalid name.
     pub fn issue_storage(
         &self,
         request_pem: &str,
@@ -238,7 +238,7 @@ pub(crate) fn private_key(pem: &str) -> Result<PrivateKeyDer<'static>> {
     Ok(PrivateKeyDer::Pkcs8(key))
 }
 
-/// Of a certificate to serve under `names`.
+/// Parameters of a certificate to serve under `names`.
 fn named_params(names: &ServerNames) -> Result<CertificateParams> {
     let mut params = CertificateParams::default();
     for host in &names.hosts {

@@ -1,4 +1,4 @@
-//! The agent's side of TLS.
+//! The client's side of TLS.
 
 use crate::certificate_authority::private_key;
 use crate::error::unreadable;
@@ -11,11 +11,11 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::sync::Arc;
 
-/// TLS to a server of the certificate authority in `ca_pem` and of no other, for the protocol `alpn`. With `identity`
-/// (certificate and key, both PEM) it says who it is.
+/// TLS to a server whose certificate is from the CA in `ca_pem` and no other, for the protocol `alpn`. With `identity`
+/// (certificate and key, both PEM) the client authenticates itself.
 ///
 /// # Errors
-/// [`crate::Error::Unreadable`] when something is not what it should be.
+/// [`crate::Error::Unreadable`] for an invalid certificate or key.
 pub fn client_config(
     ca_pem: &str,
     identity: Option<(&str, &str)>,
@@ -36,8 +36,8 @@ pub fn client_config(
     Ok(finish(config, alpn))
 }
 
-/// TLS to a server of the certificate authority whose fingerprint begins with `fingerprint`, and that shows its certificate. For
-/// the first contact.
+/// TLS to a server whose CA certificate has a fingerprint that begins with `fingerprint`; the server must show that
+/// certificate. For the first contact.
 ///
 /// # Errors
 /// When the library fails.
@@ -51,10 +51,10 @@ pub fn pinned_config(fingerprint: &[u8; 16], alpn: &[u8]) -> Result<ClientConfig
     Ok(finish(config, alpn))
 }
 
-/// The first certificate in `pem`, and the key there, to be shown.
+/// The first certificate and the key in `pem`.
 ///
 /// # Errors
-/// [`crate::Error::Unreadable`] when one of them is none.
+/// [`crate::Error::Unreadable`] when one of them is not valid.
 pub fn certified(pem: &str) -> Result<Arc<CertifiedKey>> {
     let chain = vec![certificate(pem, "the node's certificate")?];
     Ok(Arc::new(CertifiedKey::from_der(chain, private_key(pem)?, &provider())?))
@@ -74,12 +74,12 @@ pub(crate) fn certificate(pem: &str, what: &'static str) -> Result<CertificateDe
 /// The first certificate in `pem`, DER.
 ///
 /// # Errors
-/// [`crate::Error::Unreadable`] when there is none.
+/// [`crate::Error::Unreadable`] if there is none.
 pub fn certificate_of(pem: &str) -> Result<CertificateDer<'static>> {
     certificate(pem, "the certificate")
 }
 
-/// What a refused certificate says of the clocks, when it was refused for its time: that is what is wrong most of the time.
+/// What to tell the user when a certificate was refused because of its validity: usually a clock is wrong.
 pub fn wrong_clock(error: &rustls::Error) -> Option<String> {
     use rustls::{CertificateError as Refused, Error::InvalidCertificate};
     let InvalidCertificate(refused) = error else { return None };

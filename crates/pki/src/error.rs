@@ -1,30 +1,30 @@
-//! What can go wrong with certificates.
+//! Errors of certificates.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong with certificates.
+/// Errors of certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Bytes that should be a certificate, key or request are none.
+    /// Bytes are not a valid certificate, key or request.
     #[error("{what} cannot be read")]
     Unreadable {
-        /// What it should have been.
+        /// What they should have been.
         what: &'static str,
     },
-    /// A request asks for what is not given.
+    /// A certificate request is refused.
     #[error("the certificate request is refused: {0}")]
     Request(&'static str),
-    /// A name that cannot stand in a certificate.
+    /// A name that cannot be used in a certificate.
     #[error("'{0}' cannot be used in a certificate")]
     Name(String),
-    /// Making a certificate failed.
+    /// A certificate could not be issued.
     #[error("cannot issue a certificate: {0}")]
     Issue(#[from] rcgen::Error),
-    /// A TLS configuration could not be made.
+    /// A TLS configuration is not valid.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("the system provides no random bytes")]
     NoRandom,
 }

@@ -1,9 +1,9 @@
-//! What a certificate says. Believe it only after TLS has verified it.
+//! Reads a certificate. Trust the result only after TLS has verified the certificate.
 
 use crate::Result;
 use crate::error::unreadable;
 
-/// What is read out of a certificate.
+/// Contents of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Serial number, lower-case hex without leading zeros.
@@ -19,7 +19,7 @@ pub struct Facts {
 /// Reads a certificate (DER).
 ///
 /// # Errors
-/// [`crate::Error::Unreadable`] when the bytes are no certificate.
+/// [`crate::Error::Unreadable`] when the bytes are not a certificate.
 pub fn inspect(certificate: &[u8]) -> Result<Facts> {
     let (_, parsed) =
         x509_parser::parse_x509_certificate(certificate).map_err(unreadable("the certificate"))?;

@@ -1,5 +1,5 @@
-//! Trust in exactly one ca, of which only a fingerprint is known: the first contact of an agent. Who stands in
-//! the middle has another certificate authority, and would need 2^128 tries for one with the same fingerprint.
+//! Trusts exactly one CA, of which only a fingerprint is known: the first contact of an agent. A man in the middle has
+//! another CA, and would need 2^128 attempts for one with the same fingerprint.
 
 use crate::fingerprint;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -22,7 +22,7 @@ impl PinnedCa {
         Self { fingerprint, provider }
     }
 
-    /// The CA certificate among what the server shows.
+    /// The CA certificate in the chain of the server.
     fn find<'a>(&self, shown: &'a [CertificateDer<'a>]) -> Option<&'a CertificateDer<'a>> {
         shown.iter().find(|shown| fingerprint(shown)[..16] == self.fingerprint)
     }

@@ -1,10 +1,10 @@
-//! Requests for certificates: what an agent makes, and what the certificate authority reads.
+//! Certificate signing requests: created by agents, read by the certificate authority.
 
 use crate::error::unreadable;
 use crate::{Error, Result};
 use rcgen::{CertificateParams, CertificateSigningRequestParams, DistinguishedName, KeyPair};
 
-/// A request is some 300 bytes; more is not looked at.
+/// A request has about 300 bytes; longer ones are refused.
 pub const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 /// An agent's secret key, and its request.
@@ -16,7 +16,7 @@ pub struct NodeKey {
 }
 
 impl NodeKey {
-    /// Makes a key and a request for it. The request names nobody: the server knows who asks.
+    /// Creates a key and a request for it. The request has no name: the server knows the machine by other means.
     ///
     /// # Errors
     /// When the system's randomness fails.
@@ -28,7 +28,7 @@ impl NodeKey {
     /// A request for the key in `key_pem`.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] when it is no key.
+    /// [`Error::Unreadable`] when it is not a key.
     pub fn of(key_pem: &str) -> Result<Self> {
         let key = KeyPair::from_pem(key_pem).map_err(unreadable("the node's key"))?;
         Ok(Self { request_pem: request(&key)?, key_pem: key_pem.to_owned() })
@@ -41,10 +41,10 @@ fn request(key: &KeyPair) -> Result<String> {
     Ok(params.serialize_request(key)?.pem()?)
 }
 
-/// Reads a request (PEM) and checks that its maker has the secret key.
+/// Reads a request (PEM) and verifies that its sender has the secret key.
 ///
 /// # Errors
-/// [`Error::Unreadable`] when it is none or its signature is wrong; [`Error::Request`] for a key of another kind.
+/// [`Error::Unreadable`] when it is not a request or its signature is wrong; [`Error::Request`] for a key of another kind.
 pub fn parse(request_pem: &str) -> Result<CertificateSigningRequestParams> {
     if request_pem.len() > REQUEST_BYTES_MAX {
         return Err(Error::Request("it is too long"));

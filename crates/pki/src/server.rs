@@ -10,7 +10,7 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The certificate that a server shows; can be replaced while it runs.
+/// The certificate that a server shows; it can be replaced while the server runs.
 #[derive(Debug)]
 pub struct ServerCertificate {
     shown: RwLock<Arc<CertifiedKey>>,
@@ -20,16 +20,16 @@ impl ServerCertificate {
     /// Shows `issued`, and behind it the certificate of the `ca` that issued it: a machine that enrolls knows only its fingerprint.
     ///
     /// # Errors
-    /// [`crate::Error::Unreadable`] when the key is none.
+    /// [`crate::Error::Unreadable`] for an invalid key.
     pub fn new(issued: &Issued, key_pem: &str, ca: &CertificateDer<'static>) -> Result<Arc<Self>> {
         let shown = RwLock::new(certified(issued, key_pem, ca)?);
         Ok(Arc::new(Self { shown }))
     }
 
-    /// Shows another one from the next connection on.
+    /// Replaces the certificate, from the next connection on.
     ///
     /// # Errors
-    /// [`crate::Error::Unreadable`] when the key is none.
+    /// [`crate::Error::Unreadable`] for an invalid key.
     pub fn replace(
         &self,
         issued: &Issued,
@@ -57,8 +57,8 @@ fn certified(
     Ok(Arc::new(CertifiedKey::from_der(chain, private_key(key_pem)?, &provider())?))
 }
 
-/// TLS of a server: version 1.3, both protocols, and a client's certificate verified against `ca` when it shows
-/// one. Whether one is needed, and whether it is still good, is for who admits.
+/// TLS of a server: version 1.3, both protocols; a client's certificate, if shown, is verified against `ca`. Whether one is
+/// needed, and whether it is still accepted, is decided by access control.
 ///
 /// # Errors
 /// When the CA certificate is not valid.

@@ -1,12 +1,12 @@
-//! What a decoder or a state machine refuses.
+//! Errors of decoders and state machines.
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why bytes are no packet, or a packet may not come now.
+/// Why bytes are not a packet, or a packet is not allowed now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The bytes do not decode.
+    /// The bytes cannot be decoded.
     #[error("{packet}: {reason}")]
     Malformed {
         /// The packet.
@@ -17,28 +17,28 @@ pub enum Error {
     /// No packet has this number.
     #[error("unknown packet {0}")]
     Unknown(u8),
-    /// A packet is longer than its kind may be.
+    /// A packet is longer than the packet table allows.
     #[error("{packet} of {bytes} bytes exceeds the limit of {limit}")]
     TooLong {
         /// The packet.
         packet: &'static str,
         /// Its length.
         bytes: usize,
-        /// The most that is allowed.
+        /// The limit.
         limit: usize,
     },
-    /// The packet comes from the wrong end.
+    /// This end may not send the packet.
     #[error("{0} may not be sent by this end")]
     WrongEnd(&'static str),
-    /// The packet may not come now.
+    /// The packet is not allowed in this state.
     #[error("{packet} is not allowed {state}")]
     OutOfOrder {
         /// The packet.
         packet: &'static str,
-        /// What the connection is at.
+        /// State of the connection.
         state: &'static str,
     },
-    /// An answer to nothing that was asked.
+    /// A reply without a request.
     #[error("{packet} answers no request")]
     Unrequested {
         /// The packet.

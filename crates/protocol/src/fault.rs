@@ -1,14 +1,14 @@
-//! Kinds of errors on the wire. Numbers never change their meaning.
+//! Error codes of the protocol. Numbers never change their meaning.
 
 use crate::packet::{Packet, PathBytes};
 
-/// What kind of error a `Fault` tells.
+/// Error code of a `Fault`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Code {
-    /// The other end does not keep to the protocol.
+    /// The other end violates the protocol.
     Protocol = 1,
-    /// There is no version that both speak.
+    /// Both ends have no version in common.
     Version = 2,
     /// The node may not do this.
     NotAllowed = 3,
@@ -18,31 +18,31 @@ pub enum Code {
     NoRepository = 5,
     /// The domain has a repository already.
     Exists = 6,
-    /// Somebody else writes to the repository.
+    /// Another writer holds the repository.
     InUse = 7,
-    /// A snapshot is not there.
+    /// The snapshot does not exist.
     SnapshotMissing = 8,
-    /// An object is in no container.
+    /// No container has the object.
     ObjectMissing = 9,
-    /// A container is not there.
+    /// The container does not exist.
     ContainerMissing = 10,
     /// Bytes of the repository are damaged.
     Damaged = 11,
     /// The disk of the repository is full.
     NoSpace = 12,
-    /// The storage of the server failed.
+    /// The server's storage failed.
     Storage = 13,
     /// Too much at once: try again later.
     Busy = 14,
-    /// There is no such session, or no longer.
+    /// The session does not exist, or no longer.
     NoSession = 15,
     /// The job was cancelled.
     Cancelled = 16,
-    /// The server is shutting down: come back.
+    /// The server is shutting down: reconnect later.
     ShuttingDown = 17,
     /// It failed otherwise.
     Failed = 18,
-    /// The keys of the domain have changed since they were looked at: read the key list again.
+    /// The keys of the domain changed since the client read them: read the key list again.
     KeysChanged = 19,
 }
 
@@ -70,18 +70,18 @@ impl Code {
         Code::KeysChanged,
     ];
 
-    /// The code with this number; an unknown one is a failure like others.
+    /// The code with this number; an unknown one is [`Code::Failed`].
     pub fn from_number(number: u16) -> Self {
         Self::ALL.into_iter().find(|code| *code as u16 == number).unwrap_or(Code::Failed)
     }
 
-    /// Whether coming back later, with the same request, may help.
+    /// Whether the same request may succeed later.
     pub fn is_transient(self) -> bool {
         matches!(self, Code::Busy | Code::ShuttingDown)
     }
 }
 
-/// A `Fault`. Control characters are taken out of `message`: it may cite what a peer sent.
+/// A `Fault`. Control characters are removed from `message`: it may quote what a peer sent.
 pub fn fault(code: Code, message: &str, hint: &str, about: &[u8]) -> Packet {
     let clean = |text: &str| -> String {
         let text: String = text.chars().filter(|it| !it.is_control()).collect();

@@ -1,10 +1,10 @@
-//! How the fields of packets lie: little-endian numbers, byte strings with their length as a varint.
+//! Encoding of the fields of packets: little-endian numbers, byte strings with their length as a varint.
 
 use crate::limits::{IDS_MAX, KEYS_MAX, PATH_BYTES_MAX, SLOTS_MAX, SNAPSHOTS_MAX, TEXT_BYTES_MAX};
 use format::wire::{Reader, put_string, put_varint};
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation, SnapshotId};
 
-/// Something that a packet is made of.
+/// A field of a packet.
 pub(crate) trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(reader: &mut Reader<'_>) -> format::Result<Self>;
@@ -201,7 +201,7 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// Most items of a list of this type.
+/// A type that lists may contain, with the maximum number of items.
 pub(crate) trait Item: Field {
     const COUNT_MAX: usize;
 }

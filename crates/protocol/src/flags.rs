@@ -1,8 +1,8 @@
-//! Yes or no for each id of a question: a bit each, the first one lowest.
+//! One flag for each id of a request: one bit each, lowest bit first.
 
 use crate::{Error, Packet, Result};
 
-/// The packet that says `answers`.
+/// The packet with these flags.
 pub fn pack(answers: &[bool]) -> Packet {
     let mut bits = vec![0u8; answers.len().div_ceil(8)];
     for (at, _) in answers.iter().enumerate().filter(|(_, yes)| **yes) {
@@ -11,7 +11,7 @@ pub fn pack(answers: &[bool]) -> Packet {
     Packet::Flags { count: answers.len() as u32, bits }
 }
 
-/// The answers to a question of `count` ids.
+/// The flags in the reply to a request with `count` ids.
 pub fn unpack(said: u32, bits: &[u8], count: usize) -> Result<Vec<bool>> {
     if said as usize != count || bits.len() != count.div_ceil(8) {
         return Err(Error::Unrequested { packet: "Answers" });

@@ -4,7 +4,7 @@
 //!  0     1         4             8            12
 //! | kind | 0  0  0 | request (4) | length (4) | body…
 //! ```
-//! There is no checksum: TLS vouches for every byte, and records carry their own.
+//! There is no checksum: TLS protects every byte, and records carry their own.
 
 use crate::packet::{self, End};
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ pub const HEADER_BYTES: usize = 12;
 pub struct Header {
     /// Number of the packet.
     pub kind: u8,
-    /// Number of the request that this is or answers; 0 for what is neither.
+    /// Number of the request that this packet is or answers; 0 for neither.
     pub request: u32,
     /// Length of the body in bytes.
     pub body_bytes: usize,
@@ -34,8 +34,7 @@ impl Header {
         bytes
     }
 
-    /// The header in `bytes`, of a packet that `from` may send and that is no longer than its kind
-    /// may be.
+    /// Decodes a header. The packet must be one that `from` may send, and within its limit.
     pub fn decode(bytes: &[u8; HEADER_BYTES], from: End) -> Result<Self> {
         let (kind, rest) = (bytes[0], &bytes[1..]);
         let rule = packet::rule(kind).ok_or(Error::Unknown(kind))?;

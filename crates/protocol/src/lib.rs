@@ -1,8 +1,8 @@
-//! Packets between agents and servers: pure codecs and state machines. `docs/PROTOCOL.md` tells the
-//! same in words; tests compare the two.
+//! Packets between nodes and servers: pure codecs and state machines. The specification is
+//! `docs/PROTOCOL.md`; tests compare the two.
 //!
-//! Start reading at [`packet`], then [`state`] (what may come when) and [`window`] (what is sent
-//! again after a cut).
+//! Start reading at [`packet`], then [`state`] (which packet may come when) and [`window`] (what is
+//! sent again after a disconnect).
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -19,13 +19,13 @@ pub mod window;
 pub use error::{Error, Result};
 pub use packet::Packet;
 
-/// Oldest version that this program speaks.
+/// Oldest version that this program supports.
 pub const VERSION_OLDEST: u16 = 3;
-/// Newest version that this program speaks.
+/// Newest version that this program supports.
 pub const VERSION_NEWEST: u16 = 3;
 /// Name of the data protocol in the TLS handshake (ALPN).
 pub const ALPN: &[u8] = b"icecore/1";
-/// The version that both ends speak, given the range of the other one.
+/// The newest version that both ends support, given the range of the other end.
 pub fn common_version(oldest: u16, newest: u16) -> Option<u16> {
     let version = newest.min(VERSION_NEWEST);
     (version >= oldest.max(VERSION_OLDEST)).then_some(version)

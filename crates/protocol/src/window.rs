@@ -1,18 +1,18 @@
-//! What was sent and not yet acknowledged: the bound of what a client keeps in memory, and what it
-//! sends again after a cut.
+//! The send window: what was sent and not yet acknowledged. It bounds what a client keeps in memory,
+//! and is sent again after a disconnect.
 
 use crate::{Error, Result};
 use std::collections::VecDeque;
 
-/// Frames of one stream on their way; `T` holds one.
+/// Frames of one stream in flight; `T` holds one.
 #[derive(Debug)]
 pub struct Window<T> {
-    /// Most bytes on their way; one frame always fits.
+    /// Maximum of bytes in flight; one frame always fits.
     limit_bytes: usize,
-    /// Those not acknowledged, oldest first, with their lengths.
+    /// Frames that are not acknowledged, oldest first, with their lengths.
     sent: VecDeque<(T, usize)>,
     bytes: usize,
-    /// Frames that were acknowledged.
+    /// Number of acknowledged frames.
     acknowledged: u64,
 }
 
@@ -27,13 +27,16 @@ impl<T> Window<T> {
         self.sent.is_empty() || self.bytes + bytes <= self.limit_bytes
     }
 
-    /// Notes a frame that is sent.
+    /// Adds a frame that is being sent.
     pub fn push(&mut self, frame: T, bytes: usize) {
         self.bytes += bytes;
         self.sent.push_back((frame, bytes));
     }
 
-    /// The other end has taken `applied` frames, all told.
+    /// The other end has taken `applied` frames in total.
+    ///
+    /// # Errors
+    /// [`Error::NotSent`] when the count falls, or exceeds what was sent.
     pub fn acknowledge(&mut self, applied: u64) -> Result<()> {
         let more = applied.checked_sub(self.acknowledged).ok_or(Error::NotSent)?;
         if more > self.sent.len() as u64 {
@@ -46,7 +49,7 @@ impl<T> Window<T> {
         Ok(())
     }
 
-    /// The frames that the other end may not have, oldest first.
+    /// Frames that the other end may not have, oldest first.
     pub fn unacknowledged(&self) -> impl Iterator<Item = &T> {
         self.sent.iter().map(|(frame, _)| frame)
     }
@@ -56,12 +59,12 @@ impl<T> Window<T> {
         self.sent.is_empty()
     }
 
-    /// Frames sent so far, all told.
+    /// Number of frames sent so far.
     pub fn sent_frames(&self) -> u64 {
         self.acknowledged + self.sent.len() as u64
     }
 
-    /// Bytes on their way.
+    /// Bytes in flight.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

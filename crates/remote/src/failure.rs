@@ -1,4 +1,4 @@
-//! Why a stream is of no more use, or a request was not done; as errors of the engine.
+//! Why a stream or a request failed, and the same as an error of the repository engine.
 
 use format::wire::Reader;
 use ids::{ContainerNo, ObjectId, SnapshotId};
@@ -8,37 +8,37 @@ use repository::Error;
 use repository::storage::StorageError;
 use std::io::{self, ErrorKind};
 
-/// Why something was not done.
+/// Why a stream or a request failed.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// The server said so.
+    /// The server replied with a `Fault`.
     Fault {
-        /// What kind of error.
+        /// Its code.
         code: Code,
         /// What happened.
         message: String,
         /// What to do.
         hint: String,
-        /// What it is about.
+        /// Id or number of what it is about.
         about: Vec<u8>,
     },
-    /// The server cannot be reached.
+    /// The server is unreachable.
     Unreachable {
-        /// Where it should be.
+        /// Its host and port.
         server: String,
         /// Why.
         reason: String,
-        /// The kind of error.
+        /// Kind of the I/O error.
         kind: ErrorKind,
     },
-    /// The server does not keep to the protocol.
+    /// The server violates the protocol.
     ProtocolError(String),
-    /// The server asked to stop.
+    /// The server cancelled the job, with this reason.
     Cancelled(String),
 }
 
 impl Failure {
-    /// What a `Fault` says.
+    /// The failure in a `Fault`; any other packet is an unexpected reply.
     pub(crate) fn from_packet(packet: Packet) -> Self {
         match packet {
             Packet::Fault { code, message, hint, about } => {
@@ -50,14 +50,14 @@ impl Failure {
         }
     }
 
-    /// Somebody asked to stop, here, while the server was waited for.
+    /// The user stopped waiting for the server.
     pub(crate) fn stopped() -> Self {
         let (message, hint) =
             ("stopped while the server was unreachable".to_owned(), String::new());
         Self::Fault { code: Code::NotAllowed, message, hint, about: Vec::new() }
     }
 
-    /// Whether coming back may help.
+    /// Whether a retry may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Fault { code, .. } => code.is_transient(),
@@ -66,7 +66,7 @@ impl Failure {
         }
     }
 
-    /// The session that something belonged to is no more.
+    /// The session of a request has ended.
     pub(crate) fn session_over() -> Self {
         let (message, hint) = ("the session has ended".to_owned(), String::new());
         Self::Fault { code: Code::NoSession, message, hint, about: Vec::new() }
@@ -77,7 +77,7 @@ impl Failure {
         matches!(self, Self::Fault { code: Code::NoSession, .. })
     }
 
-    /// The same as an error of the engine.
+    /// The same as an error of the repository engine.
     pub fn into_error(self) -> Error {
         match self {
             Self::Fault { code, message, hint, about } => of_fault(code, message, hint, &about),

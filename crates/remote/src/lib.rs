@@ -4,8 +4,8 @@
 //!  threads of pipelines ──▶ stream: requests, window ◀──▶ driver (one thread): TLS, frames, coming
 //!        (they block)            (state, no I/O)                back after a cut
 //! ```
-//! What the server sends is believed no more than what a disk gives: records are sealed, manifests
-//! signed, ids recomputed by who opens them.
+//! What the server sends is trusted no more than what a disk returns: records are sealed, manifests
+//! signed, and ids are recomputed when they are opened.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

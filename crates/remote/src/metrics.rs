@@ -1,4 +1,4 @@
-//! What the connection did: bytes, waits, and what the kernel says; and what held it back.
+//! Metrics of a connection: bytes, waits, and the kernel's statistics.
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use transport::socket::Buffers;
 use transport::tcp_info::TcpInfo;
 use transport::waits::Waits;
 
-/// Samples closer than this say nothing of a rate.
+/// Samples closer than this say nothing about a rate.
 const SAMPLE_SECS_MIN: f64 = 0.1;
 
 /// Counters of all streams to one server.
@@ -17,22 +17,22 @@ const SAMPLE_SECS_MIN: f64 = 0.1;
 pub struct Metrics {
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
-    /// Bytes written so far, frames that are under way included.
+    /// Bytes written so far, including frames in flight.
     pub(crate) moved: AtomicU64,
     pub(crate) disconnects: AtomicU64,
-    /// There was nothing to send.
+    /// Waits because there was nothing to send.
     pub(crate) full_waits: Waits,
     buffers: Mutex<Option<Buffers>>,
     sockets: Mutex<BTreeMap<u8, Socket>>,
 }
 
-/// What the kernel said of a stream: of its connection now, and of those before.
+/// The kernel's statistics of a stream: of its current connection, and of those before.
 #[derive(Clone, Copy, Default)]
 struct Socket {
     now: TcpInfo,
     past: TcpInfo,
     sampled: Option<Instant>,
-    /// Most bytes a second that came in between two samples.
+    /// Highest rate between two samples, in bytes per second.
     fastest: f64,
 }
 
@@ -51,7 +51,7 @@ impl Socket {
     }
 }
 
-/// The same, to be shown.
+/// The metrics as reports show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct NetworkReport {
@@ -59,50 +59,50 @@ pub struct NetworkReport {
     pub sent_bytes: u64,
     /// Bytes from the server.
     pub received_bytes: u64,
-    /// Bytes of records that were sent again after a cut.
+    /// Bytes of records sent again after a disconnect.
     pub resent_bytes: u64,
     /// Connections that were lost.
     pub disconnects: u64,
-    /// Times that the sender waited for something to send, and seconds.
+    /// How often the sender waited for data to send.
     pub full_waits: u64,
     /// Seconds of these.
     pub full_wait_secs: f64,
-    /// Times that the pipeline waited for room to send, and seconds.
+    /// How often the pipeline waited for room in the send window.
     pub empty_waits: u64,
     /// Seconds of these.
     pub empty_wait_secs: f64,
     /// Round trip in milliseconds.
     pub rtt_ms: f64,
-    /// Smallest round trip.
+    /// Smallest round trip in milliseconds.
     pub min_rtt_ms: f64,
-    /// Streams, at most.
+    /// Number of streams.
     pub streams: u64,
-    /// Segments sent again, on all streams; so are the times below.
+    /// Retransmitted segments, on all streams.
     pub retransmitted: u32,
     /// Bytes that the server's kernel has acknowledged, on all streams.
     pub acked_bytes: u64,
-    /// Seconds in which there was something to send.
+    /// Seconds in which there was data to send, on all streams.
     pub busy_secs: f64,
-    /// Part of them in which the other end's receive window was full.
+    /// Seconds of these in which the other end's receive window was full.
     pub receiver_limited_secs: f64,
-    /// Part of them in which the send buffer was full.
+    /// Seconds of these in which the send buffer was full.
     pub send_buffer_limited_secs: f64,
-    /// Bytes that may be on their way as far as congestion goes.
+    /// Congestion window in bytes.
     pub congestion_window_bytes: u64,
-    /// Buffer size that was asked for; 0 when left to the system.
+    /// Requested buffer size in bytes; 0 when left to the system.
     pub buffer_asked_bytes: u64,
-    /// Send buffer as granted at the start.
+    /// Send buffer as granted at the start, in bytes.
     pub send_buffer_bytes: u64,
-    /// Receive buffer as granted at the start.
+    /// Receive buffer as granted at the start, in bytes.
     pub receive_buffer_bytes: u64,
-    /// Most bytes a second to the server, by the limits that hold now; 0 for any rate.
+    /// Current bandwidth limit to the server, in bytes per second; 0 for none.
     pub limit_up_bytes_per_sec: u64,
-    /// The same from the server.
+    /// Current bandwidth limit from the server, in bytes per second; 0 for none.
     pub limit_down_bytes_per_sec: u64,
 }
 
 impl NetworkReport {
-    /// This, with the limits that hold up and down.
+    /// Adds the current bandwidth limits, up and down.
     pub(crate) fn within(self, [up, down]: [u64; 2]) -> Self {
         Self { limit_up_bytes_per_sec: up, limit_down_bytes_per_sec: down, ..self }
     }
@@ -140,7 +140,7 @@ impl Metrics {
         self.sockets.lock().entry(number).or_default().sample(info);
     }
 
-    /// Bytes that the way from the server holds, as far as was seen: fastest rate by shortest round trip.
+    /// Bandwidth-delay product of the route from the server, in bytes: highest rate by shortest round trip.
     pub(crate) fn bandwidth_delay_bytes(&self) -> usize {
         let socket = self.sockets.lock().get(&0).copied().unwrap_or_default();
         (socket.fastest * f64::from(socket.now.min_rtt_micros) / 1e6) as usize

@@ -1,5 +1,5 @@
-//! Measuring the way to a server: round trip, and rate in both directions. Who measures needs no domain, only to be
-//! greeted: so it goes from a node, from a storage server and from the control server alike.
+//! Measures the network to a server: round trip, and throughput in both directions. It needs no domain, only a `Welcome`,
+//! so it works from a node, a storage server and the control server.
 
 use crate::dial::dial;
 use crate::driver::ConnectionDriver;
@@ -22,33 +22,33 @@ use tokio::sync::oneshot;
 
 /// Noise is sent in packets of this size.
 const PACKET_BYTES: usize = 256 << 10;
-/// Noise is asked for in pieces that take about this long.
+/// Random data are requested in pieces that take about this long.
 const ASKED_AHEAD: Duration = Duration::from_millis(500);
 const ASKED_BYTES_MIN: u64 = 512 << 10;
 const ASKED_BYTES_MAX: u64 = 256 << 20;
-/// Time for the first answer.
+/// Time for the first reply.
 const GREETS_WITHIN: Duration = Duration::from_secs(30);
-/// Round trips measured.
+/// Number of round trips to measure.
 const PINGS: usize = 10;
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Measurement {
-    /// Median round trip of a small request in milliseconds: with TLS and the server's own time.
+    /// Median round trip of a small request in milliseconds, including TLS and the server's own time.
     pub round_trip_ms: f64,
     /// Bytes per second to the server.
     pub up_bytes_per_sec: f64,
     /// Bytes per second from the server.
     pub down_bytes_per_sec: f64,
-    /// What the network did while noise went to the server: of the other direction this end's kernel knows little.
+    /// Metrics while sending; this end's kernel knows little of the other direction.
     #[serde(skip)]
     pub sending: NetworkReport,
-    /// How long that took.
+    /// Duration of sending in seconds.
     #[serde(skip)]
     pub sending_secs: f64,
 }
 
-/// A connection to measure with. One that is cut is not connected again: what it measured would be worth nothing.
+/// A connection for a measurement. It does not reconnect: the result would be worthless.
 pub struct NetworkTest {
     stream: Arc<Stream>,
     server_messages: Arc<ServerMessages>,
@@ -57,11 +57,11 @@ pub struct NetworkTest {
     _runtime: Runtime,
 }
 
-/// Whether there is a connection.
+/// Result of connecting.
 type DialResult = std::result::Result<(), Failure>;
 
 impl NetworkTest {
-    /// Connects and is greeted. Of `endpoint` the domain and the patience are of no account.
+    /// Connects and exchanges `Hello`. Domain and patience of `endpoint` are ignored.
     pub fn connect(endpoint: &Endpoint) -> Result<Self> {
         let runtime = Runtime::start().map_err(Failure::into_error)?;
         let server_messages = Arc::new(ServerMessages::new(endpoint.limits));
@@ -87,8 +87,8 @@ impl NetworkTest {
         }
     }
 
-    /// Opens a domain, as jobs do: then the limits are told. Returns host and port of the storage server when the domain
-    /// lies on another one; whether that is believed is for the caller to say.
+    /// Opens a domain, as jobs do: then the server sends its limits. Returns host and port of the storage server when the
+    /// domain lies on one; the caller decides whether to trust that.
     pub fn open(&self, domain: &str) -> Result<Option<(String, u16)>> {
         match self.stream.call(&StreamRole::Open(Purpose::Measure).request(domain))? {
             // What the server says right behind its answer is here when the next one is.
@@ -98,7 +98,7 @@ impl NetworkTest {
         }
     }
 
-    /// Limits that the server has told since the last call, and why.
+    /// Bandwidth limits that the server sent since the last call, and the reason.
     pub fn new_limits(&self) -> Option<([u64; 2], String)> {
         self.server_messages.new_limits()
     }
@@ -120,7 +120,7 @@ impl NetworkTest {
         })
     }
 
-    /// What the connection did so far.
+    /// Metrics of the connection so far.
     pub fn report(&self) -> NetworkReport {
         let waits = &self.stream.empty_waits;
         self.metrics.report((waits.count(), waits.secs()), 0).within(self.server_messages.limits())
@@ -141,7 +141,7 @@ impl NetworkTest {
         Ok(times[PINGS / 2])
     }
 
-    /// No more is sent ahead than arrives in `ahead` seconds: on a slow way the end would keep one waiting.
+    /// No more is in flight than arrives in `ahead` seconds: on a slow route the end would take long.
     fn up(&self, time: Duration, ahead: f64) -> Result<f64> {
         let mut noise = vec![0; PACKET_BYTES];
         let _ = getrandom::fill(&mut noise);

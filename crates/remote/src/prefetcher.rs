@@ -1,5 +1,5 @@
-//! What is sent for before it is read, in the order in which it will be: records, and the session keys
-//! of their containers. A restore over a long way never waits a round trip for each.
+//! Requests records before they are read, in the order in which they will be, and the session keys of
+//! their containers. A restore over a long route does not wait a round trip for each.
 
 use crate::metrics::Metrics;
 use crate::stream::{Pending, Stream};
@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 32 << 20;
 const REQUESTS_MAX: usize = 96;
 const _: () = assert!(REQUESTS_MAX < protocol::limits::REQUESTS_MAX / 2);
 
-/// What is wanted.
+/// Records to prefetch.
 pub(crate) struct Prefetcher {
     metrics: Arc<Metrics>,
     wanted: Mutex<Wanted>,
@@ -29,13 +29,13 @@ pub(crate) struct Prefetcher {
 
 #[derive(Default)]
 struct Wanted {
-    /// On their way, or here.
+    /// Requested: in flight, or received.
     requested: FxHashMap<RecordLocation, VecDeque<Pending>>,
     requests: usize,
     bytes: usize,
-    /// Not sent for yet, for want of room.
+    /// Not requested yet, because too much is in flight.
     queued: VecDeque<RecordLocation>,
-    /// Keys of each container that a record was wanted of, until they are taken.
+    /// Keys of each container of a prefetched record, until they are taken.
     keys: FxHashMap<ContainerNo, Option<Pending>>,
 }
 
@@ -44,14 +44,14 @@ impl Prefetcher {
         Self { metrics, wanted: Mutex::default() }
     }
 
-    /// The record at `location` will be read, after all those that were wanted before.
+    /// Prefetches the record at `location`, after all those before.
     pub(crate) fn prefetch(&self, stream: &Arc<Stream>, location: RecordLocation) -> Result<()> {
         let mut wanted = self.wanted.lock();
         wanted.queued.push_back(location);
         wanted.send_for(stream, self.room())
     }
 
-    /// The answer that is on its way for `location`, if it was wanted.
+    /// The pending reply for `location`, if it was prefetched.
     pub(crate) fn take(
         &self,
         stream: &Arc<Stream>,
@@ -75,7 +75,7 @@ impl Prefetcher {
         Ok(pending)
     }
 
-    /// The same of the keys in a container.
+    /// The same for the keys of a container.
     pub(crate) fn take_keys(&self, container: ContainerNo) -> Option<Pending> {
         self.wanted.lock().keys.get_mut(&container)?.take()
     }

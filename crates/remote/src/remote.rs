@@ -1,4 +1,4 @@
-//! A connection to a server, and what was opened with it.
+//! A repository on a server, and the connection to it.
 
 use crate::driver::ConnectionDriver;
 use crate::metrics::{Metrics, NetworkReport};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use transport::socket::Buffers;
 
-/// What a stream says when its connection is new.
+/// What a stream requests on a new connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StreamRole {
     /// It opens a domain.
@@ -41,7 +41,7 @@ impl StreamRole {
     }
 }
 
-/// What the server says of the domain.
+/// The server's reply to `Open`.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) node: String,
@@ -70,7 +70,7 @@ pub struct Remote {
     pub(crate) opened: Opened,
     pub(crate) config: Config,
     pub(crate) prefetcher: Prefetcher,
-    /// The list of snapshots, asked for at once.
+    /// The list of snapshots, requested early.
     pub(crate) listed: Mutex<Option<Pending>>,
     /// Fetched once: what comes later is no slot of anything that this connection looks at.
     pub(crate) slots: OnceLock<Vec<(KeyId, Vec<u8>)>>,
@@ -83,7 +83,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Connects. The repository must have been made: see [`Remote::connect_or_init`].
+    /// Connects. The repository must exist: see [`Remote::connect_or_init`].
     pub fn connect(endpoint: &Endpoint, purpose: Purpose) -> Result<Arc<Self>> {
         let handshake = Handshake::connect(endpoint, purpose)?;
         if handshake.opened.config.is_empty() {
@@ -92,7 +92,7 @@ impl Remote {
         handshake.assemble()
     }
 
-    /// Connects, and makes the repository with `make` when the domain has none yet.
+    /// Connects, and creates the repository with `make` if the domain has none yet.
     pub fn connect_or_init(
         endpoint: &Endpoint,
         purpose: Purpose,
@@ -106,23 +106,23 @@ impl Remote {
         handshake.assemble()
     }
 
-    /// Connects for what needs no repository: commands, measuring.
+    /// Opens a control connection: for node commands and measurements, without a repository.
     pub fn connect_control(endpoint: &Endpoint, purpose: Purpose) -> Result<ControlConnection> {
         Handshake::connect(endpoint, purpose).map(ControlConnection)
     }
 
-    /// The keys for receipts that the server told: its own first, then those that the repository names.
+    /// Receipt keys as the server sent them: its own first, then those that the repository names.
     pub fn server_receipt_keys(&self) -> &[ReceiptKey] {
         &self.opened.receipt_keys
     }
 
-    /// Believes receipts of these keys and of no others, for who remembers what the server told before.
+    /// Trusts receipts of these keys and of no others: for a caller that remembers earlier keys of the server.
     pub fn trust_receipt_keys(&self, keys: Vec<ReceiptKey>) {
         // Once, when it is opened.
         let _ = self.trusted_receipt_keys.set(keys);
     }
 
-    /// The node, as the server knows it, and the domain.
+    /// Names of the node and of the domain, as the server knows them.
     pub fn names(&self) -> (&str, &str) {
         (&self.opened.node, &self.opened.domain)
     }
@@ -137,12 +137,12 @@ impl Remote {
         self.opened.may_write
     }
 
-    /// Whether the node may make the repository.
+    /// Whether the node may create the repository.
     pub fn may_init(&self) -> bool {
         self.opened.may_init
     }
 
-    /// The server's clock when it was connected to, seconds since 1970.
+    /// The server's clock at connection time, seconds since 1970.
     pub fn server_time_secs(&self) -> i64 {
         self.opened.time_secs
     }
@@ -152,37 +152,37 @@ impl Remote {
         self.opened.buffers
     }
 
-    /// Limits that the server has told since the last call, and why.
+    /// Bandwidth limits that the server sent since the last call, and the reason.
     pub fn new_limits(&self) -> Option<([u64; 2], String)> {
         self.server_messages.new_limits()
     }
 
-    /// Tells the server where the job is.
+    /// Reports the progress of the job.
     pub fn progress(&self, objects: u64, bytes: u64, bytes_read: u64, stage: &str, path: &[u8]) {
         let end = path.len().min(protocol::limits::PATH_BYTES_MAX);
         let (stage, path) = (stage.to_owned(), PathBytes(path[..end].to_vec()));
         self.first.tell(&Packet::Progress { objects, bytes, bytes_read, stage, path });
     }
 
-    /// Tells the server how the job ended, with a report for people and programs.
+    /// Ends the job, with a report for people and programs.
     pub fn finish(&self, is_complete: bool, report: &str) -> Result<()> {
         let report = report.as_bytes().to_vec();
         self.first.call(&Packet::Finish { is_complete, report }).map(|_| ())
     }
 
-    /// The job failed here; who cannot be told finds out.
+    /// Reports that the job failed on this node; errors are ignored.
     pub fn abandon(&self) {
         self.abandon_because("the job failed on the node");
     }
 
-    /// The same, with the reason.
+    /// The same, with a reason.
     pub fn abandon_because(&self, why: &str) {
         if !self.first.is_over() {
             let _ = self.finish(false, why);
         }
     }
 
-    /// Whoever comes back after a cut opens the domain again, and not a session that is over.
+    /// After a disconnect the domain is opened again, not a session that has ended.
     pub(crate) fn leave_session(&self) {
         *self.role.lock() = StreamRole::Open(self.purpose);
         self.leave_streams();
@@ -195,7 +195,7 @@ impl Remote {
         }
     }
 
-    /// What the connection did so far.
+    /// Metrics of the connection so far.
     pub fn report(&self) -> NetworkReport {
         let streams = self.streams();
         let waits = streams.iter().map(|stream| &stream.empty_waits);
@@ -243,11 +243,11 @@ impl Drop for Remote {
     }
 }
 
-/// A connection for what needs no repository.
+/// A connection without a repository, for node commands.
 pub struct ControlConnection(Handshake);
 
 impl ControlConnection {
-    /// The next command of the server: its number and JSON. Waits so long.
+    /// The next node command: its number and JSON. Waits up to `wait`.
     pub fn next_command(&self, wait: Duration) -> Result<Option<(u64, Vec<u8>)>> {
         let command = self.0.server_messages.next_command(wait);
         if command.is_none() && self.0.stream.is_over() {
@@ -257,20 +257,20 @@ impl ControlConnection {
         Ok(command)
     }
 
-    /// Tells how a command ended.
+    /// Reports how a node command ended.
     pub fn command_done(&self, command: u64, is_complete: bool, report: &str) -> Result<()> {
         let report = report.as_bytes().to_vec();
         self.0.stream.call(&Packet::CommandDone { command, is_complete, report }).map(|_| ())
     }
 
-    /// What the connection did so far.
+    /// Metrics of the connection so far.
     pub fn report(&self) -> NetworkReport {
         let waits = &self.0.stream.empty_waits;
         self.0.metrics.report((waits.count(), waits.secs()), 0)
     }
 }
 
-/// A connection whose domain may have no repository yet.
+/// A new connection, whose domain may have no repository yet.
 struct Handshake {
     endpoint: Endpoint,
     route: Arc<Route>,

@@ -1,14 +1,14 @@
-//! Where the domain of a connection lies: at the control server, or where that one sends its nodes. All streams of a
-//! connection share it.
+//! Where the domain of a connection lies: on the control server, or on the storage server that it redirects to. All
+//! streams share it.
 
 use crate::Endpoint;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// A storage server that does not answer for so long may have moved: the control server knows.
+/// After this long without a connection the domain may have moved: the control server knows.
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
 
-/// The way to a domain.
+/// The route to a domain.
 pub(crate) struct Route {
     /// The control server.
     pub(crate) control_server: Endpoint,

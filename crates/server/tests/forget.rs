@@ -148,7 +148,7 @@ async fn no_other_domain_and_no_domain_of_the_server_forgets() {
         let may = ForgetPermission { scope: ForgetScope::Own };
         let path = format!("/nodes/{node}/forget");
         let said = admin.post::<Done>(&path, &may).await.unwrap_err().to_string();
-        assert!(said.contains("no node can forget") || said.contains("write-only"), "{said}");
+        assert!(said.contains("no node may forget") || said.contains("write-only"), "{said}");
     }
     web.write("file", b"content");
     let own = web.backup().await;

@@ -67,7 +67,7 @@ async fn who_has_none_is_told_so() {
     let connection = connected(&server, &web).await;
     tokio::time::sleep(ENDED).await;
     let said = hears_a_command(connection).await.unwrap_err();
-    assert!(said.contains("the certificate of") && said.contains("has ended"), "{said}");
+    assert!(said.contains("the certificate of") && said.contains("has expired"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,17 +1,17 @@
-//! What can go wrong between two ends.
+//! Errors of a connection.
 
 use std::io;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a connection is of no more use.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The network, or TLS.
+    /// The network or TLS failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The other end does not keep to the protocol.
+    /// The other end violates the protocol.
     #[error(transparent)]
     Protocol(#[from] protocol::Error),
     /// The other end closed the connection.
@@ -20,9 +20,9 @@ pub enum Error {
     /// The other end is silent, or too slow.
     #[error("the other end sent less than {bytes} bytes in {secs} s")]
     TooSlow {
-        /// What it should have sent at least.
+        /// The minimum that it should have sent, in bytes.
         bytes: usize,
-        /// In this time.
+        /// In this many seconds.
         secs: u64,
     },
 }

@@ -1,5 +1,5 @@
-//! Reading and writing frames. Reading can be interrupted between any two bytes and goes on where it
-//! was; no memory is taken for a body before its header was accepted.
+//! Reading and writing frames. Reading can be interrupted between any two bytes and continues where it
+//! stopped; no memory is allocated for a body before its header was accepted.
 
 use crate::rate::Rate;
 use crate::{Error, Result};
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// A body comes at least this fast, or its sender is gone or means harm.
+/// A slower body means that its sender is gone or hostile.
 const BODY_BYTES_PER_WINDOW_MIN: usize = 16 << 10;
 const BODY_WINDOW: Duration = Duration::from_secs(30);
-/// Time for the other end to take a piece.
+/// Time for the other end to take one piece of a frame.
 const TAKEN_WITHIN: Duration = Duration::from_secs(120);
-/// Largest piece that is read at once, so that limits of rate are kept evenly.
+/// Largest piece that is read at once, so that bandwidth limits are kept evenly.
 const PIECE_BYTES: usize = 256 << 10;
-/// What is thrown away is read in pieces of this size.
+/// Discarded data are read in pieces of this size.
 const SCRATCH_BYTES: usize = 4 << 10;
 
 /// Reads frames that `from` sends.
@@ -26,9 +26,9 @@ pub struct FrameReader<R> {
     from: End,
     header: [u8; HEADER_BYTES],
     filled: usize,
-    /// Bytes that came in.
+    /// Bytes received.
     pub bytes: u64,
-    /// The same, for others to see.
+    /// The same, shared with others.
     moved: Arc<AtomicU64>,
 }
 
@@ -38,12 +38,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Self { stream, from, header: [0; HEADER_BYTES], filled: 0, bytes: 0, moved: Arc::default() }
     }
 
-    /// This, counting what comes in into `moved`, too.
+    /// Also counts received bytes into `moved`.
     pub fn counting(self, moved: Arc<AtomicU64>) -> Self {
         Self { moved, ..self }
     }
 
-    /// The next header. Dropped before it is done, it goes on where it was.
+    /// The next header. A call that is dropped before it ends continues with the next call.
     pub async fn header(&mut self) -> Result<Header> {
         while self.filled < HEADER_BYTES {
             match self.stream.read(&mut self.header[self.filled..]).await? {
@@ -57,7 +57,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(header)
     }
 
-    /// The body that follows `header`, no faster than `rate` and no slower than decency asks.
+    /// The body that follows `header`, no faster than `rate`.
+    ///
+    /// # Errors
+    /// [`Error::TooSlow`] for a body that arrives too slowly.
     pub async fn body(&mut self, header: Header, rate: &Rate) -> Result<Vec<u8>> {
         let mut body = Vec::new();
         while body.len() < header.body_bytes {
@@ -81,8 +84,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(body)
     }
 
-    /// Throws away what comes, whatever it is, until the other end closes or so many bytes came. No
-    /// frame can be read after that.
+    /// Reads and discards everything until the other end closes or this many bytes arrived. No frame can
+    /// be read after that.
     pub async fn discard(&mut self, bytes_max: usize, rate: &Rate) -> Result<()> {
         let mut scratch = [0; SCRATCH_BYTES];
         let mut left = bytes_max;
@@ -108,8 +111,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// Writes `frame`, no faster than `rate`, and counts into `moved`. Who does not take a piece in time
-/// is gone.
+/// Writes `frame`, no faster than `rate`, and counts its bytes into `moved`.
+///
+/// # Errors
+/// [`Error::TooSlow`] when the other end does not take a piece in time.
 pub async fn write<W: AsyncWrite + Unpin>(
     stream: &mut W,
     frame: &[u8],

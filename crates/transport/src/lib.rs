@@ -1,5 +1,5 @@
-//! Frames over TLS and TCP: reading within limits, rates, socket options, and what the kernel says
-//! of a connection. Shared by both ends; knows nothing of what packets mean.
+//! Frames over TLS and TCP: reading within limits, bandwidth limits, socket options, and the kernel's
+//! statistics of a connection. Both ends use it; it does not know what packets mean.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

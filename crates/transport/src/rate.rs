@@ -1,17 +1,17 @@
-//! Limits of rate that can change while they hold.
+//! Bandwidth limits that can change at any time.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What may go at once after a pause.
+/// How much may be sent at once after a pause.
 const BURST: Duration = Duration::from_millis(50);
-/// Pieces that a limited stream is cut into.
+/// Size of the pieces of a limited stream.
 const PIECE_BYTES_MIN: usize = 4 << 10;
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
-/// A limit in bytes per second, for all who share it.
+/// A bandwidth limit in bytes per second, shared by all its users.
 #[derive(Debug, Default)]
 pub struct Rate(Mutex<State>);
 
@@ -19,7 +19,7 @@ pub struct Rate(Mutex<State>);
 struct State {
     /// 0 for no limit.
     bytes_per_sec: u64,
-    /// When all that was taken so far would have gone at this rate.
+    /// When everything taken so far would have been sent at this rate.
     paid_until: Option<Instant>,
 }
 
@@ -42,7 +42,7 @@ impl Rate {
         self.state().bytes_per_sec
     }
 
-    /// Whether there is one.
+    /// Whether there is a limit.
     pub fn is_limited(&self) -> bool {
         self.bytes_per_sec() > 0
     }
@@ -53,13 +53,13 @@ impl Rate {
         (per_burst as usize).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
-    /// Waits until `bytes` may go.
+    /// Waits until `bytes` may be sent.
     pub async fn take(&self, bytes: usize) {
         let Some(until) = self.pay(bytes, Instant::now()) else { return };
         tokio::time::sleep_until(until).await;
     }
 
-    /// When `bytes` may go; `None` for at once.
+    /// When `bytes` may be sent; `None` for at once.
     fn pay(&self, bytes: usize, now: Instant) -> Option<Instant> {
         let mut state = self.state();
         if state.bytes_per_sec == 0 {

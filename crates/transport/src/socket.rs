@@ -1,6 +1,6 @@
-//! Socket options. Buffer sizes are left to the kernel, which grows them as the path needs; who asks
-//! for a size gets it before connect or listen, because afterwards it is too late for the window
-//! scale that both ends agree upon.
+//! Socket options. Buffer sizes are left to the kernel, which grows them as the path needs. A requested
+//! size is set before connect or listen: later it would not change the window scale that both ends
+//! agree on.
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
@@ -8,24 +8,24 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// A peer that does not answer for so long is gone.
+/// A peer that does not acknowledge for this long is gone.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 const KEEPALIVE: Duration = Duration::from_secs(20);
-/// Connections that wait to be accepted: all agents may come back at once.
+/// Backlog of connections to accept: all agents may reconnect at once.
 const BACKLOG: i32 = 4096;
 
-/// Sizes of a socket's buffers: asked for, and granted by the kernel.
+/// Sizes of a socket's buffers: requested, and granted by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// What was asked for; 0 when it was left to the system.
+    /// Requested size in bytes; 0 when left to the system.
     pub asked_bytes: usize,
-    /// The send buffer as granted. The kernel counts its own overhead in and so doubles what is asked.
+    /// The send buffer as granted, in bytes. The kernel adds its own overhead and so doubles the request.
     pub send_bytes: usize,
-    /// The receive buffer as granted.
+    /// The receive buffer as granted, in bytes.
     pub receive_bytes: usize,
 }
 
-/// Connects to `address`; with `buffer_bytes` other than 0 its buffers have this size.
+/// Connects to `address`, with buffers of `buffer_bytes` unless that is 0.
 pub async fn connect(address: SocketAddr, buffer_bytes: usize) -> io::Result<(TcpStream, Buffers)> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -41,8 +41,7 @@ pub async fn connect(address: SocketAddr, buffer_bytes: usize) -> io::Result<(Tc
     Ok((stream, granted))
 }
 
-/// Listens on `address`; with `buffer_bytes` other than 0 all its connections have buffers of this
-/// size.
+/// Listens on `address`; connections have buffers of `buffer_bytes` unless that is 0.
 pub fn listen(address: SocketAddr, buffer_bytes: usize) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -59,7 +58,7 @@ pub fn listen(address: SocketAddr, buffer_bytes: usize) -> io::Result<TcpListene
     TcpListener::from_std(socket.into())
 }
 
-/// What every connection wants: small packets at once, and to hear of it when the other end is gone.
+/// Sets the options of every connection: small packets are sent at once, and a lost peer is noticed.
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;

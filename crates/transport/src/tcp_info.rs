@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection: tcp(7), `TCP_INFO`.
+//! The kernel's statistics of a TCP connection: tcp(7), `TCP_INFO`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,15 +11,15 @@ const BYTES: usize = 256;
 pub struct TcpInfo {
     /// Smoothed round trip in microseconds.
     pub rtt_micros: u32,
-    /// Smallest round trip seen.
+    /// Smallest round trip seen, in microseconds.
     pub min_rtt_micros: u32,
-    /// Segments that may be on their way.
+    /// Congestion window in segments.
     pub window_segments: u32,
-    /// Bytes of a segment.
+    /// Bytes per segment.
     pub segment_bytes: u32,
-    /// Segments sent again, all told.
+    /// Retransmitted segments in total.
     pub retransmitted: u32,
-    /// Bytes that the other end has confirmed.
+    /// Bytes that the other end has acknowledged.
     pub bytes_acked: u64,
     /// Bytes received.
     pub bytes_received: u64,
