@@ -113,7 +113,7 @@ def xor(left, right):
 
 
 def heal(data, head):
-    """What is protected, with the bad shards of each group computed anew."""
+    """What is protected, with the damaged shards of each group computed from parity."""
     healed, field = [], Field()
     sums_at, parity_at = 0, head.parity_at
     for number, count in enumerate(head.groups):

@@ -105,7 +105,7 @@ impl Chunker {
     /// Length of the first chunk of `data`, which starts where the last chunk ended.
     ///
     /// `None` when that takes more data (only when `!at_end` and `data.len() < max`), or when
-    /// `data` is empty. The search starts anew with each call: pass at least `max` bytes at a time
+    /// `data` is empty. Each call starts the search again: pass at least `max` bytes at a time
     /// where there are as many.
     pub fn next_cut(&self, data: &[u8], at_end: bool) -> Option<usize> {
         let seen = &data[..data.len().min(self.params.max as usize)];

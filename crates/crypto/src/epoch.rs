@@ -105,7 +105,7 @@ impl EpochSecrets {
         self.secret(epoch).map(|secret| secret.recipient())
     }
 
-    /// Whom the sessions of `epoch` are sealed to; `None` for a later one.
+    /// The recipient of sessions of `epoch`; `None` for a later one.
     pub(crate) fn recipient(&self, epoch: KeyEpoch) -> Option<Recipient> {
         let public = self.recipient_secret(epoch)?.public();
         Some(Recipient { epoch, public })

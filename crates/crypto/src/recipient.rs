@@ -26,7 +26,7 @@ impl RecipientPublic {
     }
 }
 
-/// Opens the sealed sessions of one key epoch; who reads computes it (`crate::epoch`).
+/// Opens the sealed sessions of one key epoch; a reader computes it (`crate::epoch`).
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct RecipientSecret([u8; 32]);
 

@@ -112,7 +112,7 @@ impl ReaderKeys {
 
 /// The keys that a password or recovery key opened.
 pub struct KeyRing {
-    /// Names and seals; who only reads has no signing key in it, and no chunker.
+    /// Makes ids and seals; without signing key and chunker for a read-only key.
     pub writer: WriterKeys,
     /// The keys for reading; a write-only key has none.
     pub reader: Option<ReaderKeys>,

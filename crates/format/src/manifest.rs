@@ -127,7 +127,7 @@ fn original(id: [u8; SnapshotId::LEN], number: u64) -> Option<(SnapshotId, u64)>
     (!is_nothing).then_some((SnapshotId(id), number))
 }
 
-/// What later versions add for who knows it. The signature covers it.
+/// Fields of later versions. The signature covers them.
 fn skip_extension(reader: &mut Reader<'_>) -> Result<()> {
     let length = usize::from(reader.u16()?);
     if length > MANIFEST_EXTENSION_MAX {

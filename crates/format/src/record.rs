@@ -228,7 +228,7 @@ pub fn verify(bytes: &[u8]) -> Result<Record<'_>> {
     Ok(record)
 }
 
-/// The record at the start of `bytes`, its checksum not looked at: for who opens the seal, which
+/// The record at the start of `bytes`, without verifying its checksum: for callers that open the seal, which
 /// is the stronger check over the same bytes.
 pub fn split(bytes: &[u8]) -> Result<Record<'_>> {
     let header = Header::decode(bytes)?;

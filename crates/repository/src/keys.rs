@@ -101,7 +101,7 @@ pub fn key_list(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
     FILES.read(storage)
 }
 
-/// Whether the bytes are as they were written. Who signed them is not for the engine to say.
+/// Checks that the bytes are as they were written. The engine does not verify the signature.
 fn is_list(bytes: &[u8]) -> format::Result<()> {
     let (covered, sum) = bytes
         .split_last_chunk::<CHECKSUM_BYTES>()

@@ -356,7 +356,7 @@ mod tests {
         assert!(storage.create("x.part").err().unwrap().already_exists());
     }
 
-    /// Who may put links there reads and writes nothing elsewhere through us.
+    /// Links in the storage do not make the program read or write elsewhere.
     #[test]
     fn a_link_is_not_followed() {
         let (directory, storage) = storage();

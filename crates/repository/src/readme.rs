@@ -1,4 +1,4 @@
-//! A few lines for who finds a repository in some years and does not know what it is. No program
+//! A few lines for a person who finds a repository in some years and does not know what it is. No program
 //! reads them.
 
 use crate::Result;

@@ -227,7 +227,7 @@ fn read_container(
         range,
         ..ContainerDamage::of_container(file.number, reason)
     };
-    // A disk that fails once is asked again: what is left out here is stored anew.
+    // A read that fails once is repeated: the next backup stores again what is left out here.
     let open = || ContainerReader::open(&*repository.storage, file.number);
     let reader = match open().or_else(|_| open()) {
         Ok(reader) => reader,
@@ -292,7 +292,7 @@ impl Scan {
     }
 
     /// Once more over a damaged container, as its parity makes it good: what can be read in this
-    /// way need not be stored anew. Whether that is all of it.
+    /// way need not be stored again. Returns whether that is all of it.
     fn again(&mut self, reader: &ContainerReader) -> Result<bool> {
         let Some(healed) = reader.healed()? else { return Ok(false) };
         let mut scan = Self::default();
@@ -304,7 +304,7 @@ impl Scan {
         Ok(walk.damaged.is_empty())
     }
 
-    /// Objects that nobody can open are left out: whoever backs them up stores them anew.
+    /// Objects that cannot be opened are left out, so that the next backup stores them again.
     fn leave_out(&mut self, keys: &SnapshotKeys<'_>) -> Result<Vec<String>> {
         let mut reasons = Vec::new();
         let sessions: Vec<_> = self.placed.keys().copied().collect();

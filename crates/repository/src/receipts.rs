@@ -7,7 +7,7 @@ use format::wire::checksum;
 
 pub(crate) const NAME: &str = "receipts";
 const MAGIC: &[u8; 8] = b"ICERECP1";
-/// Keys that are kept: a server has one, and another one only after it was set up anew.
+/// Maximum number of keys: a server has one, and another one only after it was set up again.
 const KEYS_MAX: usize = 64;
 const KEY_BYTES: usize = 32;
 const SUM_BYTES: usize = 16;

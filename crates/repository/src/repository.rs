@@ -166,7 +166,7 @@ impl Repository {
             LeasePurpose::Store => settle(),
             LeasePurpose::Reclaim => reserve::with(&*self.storage, settle),
         };
-        // Who was robbed meanwhile finds what another one is changing.
+        // A writer that lost its lease in the meantime finds what its successor is changing.
         if let Err(error) = settled {
             lease.verify()?;
             return Err(error);

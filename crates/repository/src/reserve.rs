@@ -14,7 +14,7 @@ const EMPTY: u64 = 7;
 const BYTES_MIN: u64 = 4 << 20;
 /// What is kept for each container there ever was, up to a whole one: 1/256 of its size.
 const BYTES_PER_CONTAINER: u64 = crate::container::TARGET_BYTES / 256;
-/// An index is written anew before the old one goes. A row of 24 bytes with its part of the filter
+/// A new index is written before the old one is removed. A row of 24 bytes with its part of the filter
 /// (2), the fence and the page takes less than this.
 const BYTES_PER_ROW: u64 = 28;
 const STEP_BYTES: usize = 256 << 10;
@@ -36,7 +36,7 @@ impl Repository {
         BYTES_MIN + copies.min(crate::container::TARGET_BYTES) + self.index_room()
     }
 
-    /// Bytes that it takes at most to write the index anew.
+    /// Maximum number of bytes to write a new index.
     pub(crate) fn index_room(&self) -> u64 {
         self.index().entries().saturating_mul(BYTES_PER_ROW)
     }
@@ -66,7 +66,7 @@ fn fill(storage: &dyn Storage, bytes: u64) -> StorageResult<()> {
     let mut missing =
         (0..EMPTY).map(|number| format!("{number}")).filter(|name| !names.contains(name));
     missing.try_for_each(|name| storage.create(&format!("{DIRECTORY}/{name}")).map(drop))?;
-    // Half of it is enough: it is not written anew whenever the index grows.
+    // Half of it is enough: it is not rewritten whenever the index grows.
     if length(storage)? < bytes / 2 {
         storage.remove(SPACE)?;
         write(storage, bytes)?;

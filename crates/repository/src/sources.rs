@@ -1,5 +1,5 @@
-//! Which source a snapshot is of. Looked up once: who has many sources in one repository would else read every
-//! snapshot file to find that a new source has none.
+//! The source of each snapshot, read once: with many sources in one repository, every new source would otherwise read
+//! all snapshot files to find that it has none.
 
 use crate::snapshots::{SnapshotRef, StoredSnapshot};
 use crate::{Error, Repository, Result};

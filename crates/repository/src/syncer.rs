@@ -24,7 +24,7 @@ pub(crate) const UNFINISHED_MAX: usize = SYNC_QUEUE + 3;
 /// Containers that had to be written again, each with the number of its copy.
 pub(crate) type Renumbered = FxHashMap<ContainerNo, ContainerNo>;
 
-/// Who makes full containers durable.
+/// Makes full containers durable.
 pub(crate) enum Syncer {
     /// A thread: nobody waits for the disk before the queue is full.
     Thread { queue: SyncSender<ContainerWriter>, thread: JoinHandle<Result<Renumbered>> },

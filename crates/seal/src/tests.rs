@@ -71,7 +71,7 @@ fn every_flipped_bit_is_found() {
     let opener = opener(&ring, &sealer);
     let good = record.to_bytes();
     let mut unpacker = zstd::bulk::Decompressor::new().unwrap();
-    // The last 16 bytes are the checksum for who has no key; the seal does not cover it.
+    // The last 16 bytes are the checksum for readers without a key; the seal does not cover it.
     for bit in 0..(good.len() - 16) * 8 {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);

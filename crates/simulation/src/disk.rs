@@ -368,7 +368,7 @@ impl Disk {
     }
 
     fn run_interleaved(&self) {
-        // Taken out, so that what it does itself has no guest.
+        // Removed while it runs, so that its own operations are not interleaved.
         let Some(mut interleaved) = self.interleaved.lock().take() else { return };
         interleaved();
         self.interleaved.lock().get_or_insert(interleaved);

@@ -92,7 +92,7 @@ impl Machine {
         Ok(self.server.path(parent)?.join(name))
     }
 
-    /// What this machine changes itself it lists anew.
+    /// The machine lists a directory again after its own changes.
     fn changes(&self, path: &Path) {
         if let Some(folder) = path.parent() {
             locked(&self.lists).remove(folder);

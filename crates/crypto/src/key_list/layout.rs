@@ -25,7 +25,7 @@ const FLAG_REMOVED: u8 = 2;
 /// A delivery to it stands behind the entries.
 const FLAG_DELIVERED: u8 = 4;
 
-/// The version of the list in `bytes`, for who has no key: whether it is signed is another question.
+/// The version of the list in `bytes`. Needs no key, and does not verify the signature.
 ///
 /// # Errors
 /// [`Error::Damaged`] when the bytes are no list.
@@ -135,7 +135,7 @@ fn message(signed: &[u8]) -> Vec<u8> {
     [context::KEY_LIST.as_bytes(), signed].concat()
 }
 
-/// The same that the engine uses: who has no key tells a list from a damaged one.
+/// The checksum that the engine uses: it detects a damaged list without a key.
 pub(super) fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_LEN] {
     let mut sum = [0; CHECKSUM_LEN];
     sum.copy_from_slice(&blake3::hash(bytes).as_bytes()[..CHECKSUM_LEN]);

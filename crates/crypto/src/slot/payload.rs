@@ -50,7 +50,7 @@ pub(super) fn encode(
     Ok(out)
 }
 
-/// The key that checks what a slot's holder signs: zeros for who signs nothing.
+/// The key that verifies signatures of the slot's holder; zeros for a key that does not sign.
 pub(super) fn verify_key(role: Role, seed: &[u8; 32]) -> VerifyKey {
     match role.writes() {
         true => Signer::from_seed(*seed).public(),
@@ -58,7 +58,7 @@ pub(super) fn verify_key(role: Role, seed: &[u8; 32]) -> VerifyKey {
     }
 }
 
-/// Whom later secrets are delivered to: zeros for who needs none.
+/// The key that later secrets are delivered to; zeros for a key that needs none.
 pub(super) fn delivery_key(role: Role, seed: &[u8; 32]) -> DeliveryKey {
     match role.needs_deliveries() {
         true => delivery::public_of(seed),

@@ -24,7 +24,7 @@ fn slot(role: Role, secret: SlotSecret<'_>) -> Vec<u8> {
     .expect("fits")
 }
 
-/// Whom is sealed to in the epoch of all these slots.
+/// The recipient in the epoch of all these slots.
 fn recipient() -> crate::Recipient {
     material().epochs.recipient(EPOCH).expect("an epoch")
 }
@@ -118,7 +118,7 @@ fn no_slot_but_a_full_one_holds_the_domain_secret() {
     }
 }
 
-/// Who could compute them needs no deliveries, and who may not read gets none.
+/// A key that can compute them needs no deliveries, and a key that may not read gets none.
 #[test]
 fn a_slot_has_a_delivery_key_where_it_reads_and_is_not_full() {
     let of = |role| slot_info(&slot(role, PASSWORD)).expect("intact").delivery;

@@ -1,4 +1,4 @@
-//! A container as it was before it rotted: for who reads, made good group by group.
+//! A container as it was written, for readers: healed group by group.
 
 use super::group::Shards;
 use crate::storage::{FileReader, StorageError, StorageResult};

@@ -1,6 +1,6 @@
 //! Writing a container that has rotted as it was. The old file stays until the new one is durable
 //! and every record in it is good; then the new one takes its name. Both have the same bytes
-//! wherever the old one was not rotten, so nobody who reads has to know.
+//! wherever the old one was not damaged, so readers need not know.
 
 use super::encode::Encoder;
 use super::healed::HealedFile;
@@ -63,7 +63,7 @@ pub fn repair(
     Ok(RepairOutcome::Repaired(damage))
 }
 
-/// What is written anew.
+/// What the repair writes.
 struct Source {
     file: Arc<dyn FileReader>,
     /// Without parity.

@@ -1,5 +1,5 @@
 //! Reading all containers for damaged records, when somebody gives up what is lost: what nobody can
-//! read is left out, and the container written anew without it.
+//! read is left out, and the container rewritten without it.
 
 use super::LiveSet;
 use super::plan::first_unsettled;

@@ -275,7 +275,7 @@ fn reclaim(running: &WriterProcess, max_waste_percent: f64, accept_damage: bool)
 /// Ids that a rebuild keeps in memory: so few that it writes several runs.
 const REBUILD_IDS: usize = 20;
 
-/// Makes index and snapshots anew, as a client with keys does it. Says whether anything was found
+/// Rebuilds index and snapshots, as a pipeline with keys does. Returns whether anything was found
 /// damaged.
 pub(super) fn rebuild(disk: &Arc<Disk>) -> Result<bool> {
     rebuild_in_parts(disk, REBUILD_IDS)

@@ -48,7 +48,7 @@ pub fn a_container_that_is_gone(bed: &mut TestBed) {
     bed.must_succeed("to forget", bed.forget(&next, &first));
 }
 
-/// A container is lost for good. A backup stores anew what the source still has; the rest is given
+/// A container is lost for good. A backup stores again what the source still has; the rest is given
 /// up, and nothing else.
 pub fn a_container_that_is_given_up(bed: &mut TestBed) {
     let Some(running) = bed.start() else { return };
