@@ -587,11 +587,11 @@ SABOTAGES = {
         "    OFlags::DIRECTORY",
         test("restore", "old_kernels")),
     "links are not read through": (
-        "crates/capture/src/read/mod.rs", "let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;",
+        "crates/capture/src/read.rs", "let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;",
         "let flags = OFlags::NONBLOCK;",
         test("capture", "another_file_in_its_place_is_taken_and_another_kind_is_not")),
     "what is read is a file": (
-        "crates/capture/src/read/mod.rs", "if now.kind == Kind::File { Ok(now) }",
+        "crates/capture/src/read.rs", "if now.kind == Kind::File { Ok(now) }",
         "if now.kind == Kind::File || true { Ok(now) }",
         test("capture", "another_file_in_its_place")),
     "a small file that changes is told": (

@@ -143,7 +143,7 @@ impl Error {
         }
     }
 
-    /// Whether it is the way to the storage that failed: it says nothing of the data.
+    /// Whether the storage could not be reached or used: the error says nothing about the data.
     pub(crate) fn is_unreachable(&self) -> bool {
         matches!(self, Self::Repository(error) if error.is_unreachable())
     }

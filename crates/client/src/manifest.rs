@@ -100,7 +100,7 @@ pub(crate) struct NewManifest {
     pub(crate) previous_id: Option<SnapshotId>,
     pub(crate) time: Time,
     pub(crate) root: Root,
-    /// What it is made anew of, with its number.
+    /// The original of a rewritten snapshot, with its number.
     pub(crate) original: Option<(SnapshotId, u64)>,
 }
 

@@ -20,7 +20,8 @@ pub(crate) struct Global {
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub(crate) repo: Option<PathBuf>,
-    /// Read the password or recovery key from this file [env: ICECORE_PASSWORD_FILE; the password itself: ICECORE_PASSWORD].
+    /// Read the password or recovery key from this file [env: ICECORE_PASSWORD_FILE; the password itself:
+    /// ICECORE_PASSWORD].
     #[arg(short, long, global = true, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
     /// Take the password from the output of this command [env: ICECORE_PASSWORD_COMMAND].

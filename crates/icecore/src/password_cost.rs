@@ -9,8 +9,8 @@ const MIN: KdfParams = KdfParams::DEFAULT;
 /// What each guess of the new password costs.
 #[derive(clap::Args, Debug, Default, Clone, Copy)]
 pub(crate) struct PasswordCost {
-    /// Memory that each use of the password needs, and each attempt to guess it: 19MiB to 1GiB [default: 19MiB]. A machine
-    /// with less memory cannot use the password.
+    /// Memory that each use of the password needs, and each attempt to guess it: 19MiB to 1GiB [default: 19MiB]. A
+    /// machine with less memory cannot use the password.
     #[arg(long = "password-cost", value_name = "SIZE", value_parser = memory_kib)]
     memory_kib: Option<u32>,
     /// Passes over that memory: 2 to 16 [default: 2].

@@ -17,8 +17,8 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Does `work`, and does it again while it says that the repository is in use. What lost its right to write in the middle
-    /// is not begun again.
+    /// Does `work`, and does it again while it says that the repository is in use. What lost its right to write in
+    /// the middle is not begun again.
     pub(crate) fn patiently<T>(
         self,
         context: &Context,

@@ -19,7 +19,7 @@ const PREFIX: &[u8] = b".icecore-restore-";
 const TEXT: &str =
     "An icecore restore into this folder is under way or was cut short. Files changed since ";
 const BYTES_MAX: usize = 256;
-/// Clocks may be set back: files that changed this long before a restore started are not trusted
+/// Clocks may be set back: files that changed this long before a restore started are untrusted
 /// either.
 const MARGIN_SECS: i64 = 86_400;
 /// The most markers that are read.
@@ -34,7 +34,7 @@ pub(crate) fn is_marker(name: &[u8]) -> bool {
 #[derive(Default)]
 pub(crate) struct UnfinishedRestores {
     found: Vec<Vec<u8>>,
-    /// Files that changed since this time are not trusted.
+    /// Files that changed since this time are untrusted.
     since_secs: Option<i64>,
 }
 

@@ -137,7 +137,7 @@ fn special_files_are_told_by_kind_with_their_numbers() {
 }
 
 #[test]
-fn an_unreadable_directory_does_not_cost_its_neighbours() {
+fn an_unreadable_directory_does_not_cost_its_neighbors() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), &[b"a/f", b"locked/f", b"z/f"]);
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();

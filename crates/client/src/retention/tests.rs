@@ -162,7 +162,7 @@ fn a_source_that_would_lose_all_is_seen() {
 
 /// A change of tags makes a new record of an old snapshot: with the place of the old one.
 #[test]
-fn a_snapshot_that_was_made_anew_keeps_its_place_and_is_no_anomaly() {
+fn a_rewritten_snapshot_keeps_its_position_and_is_no_anomaly() {
     let mut anew = snapshot(5, 0, &[]);
     (anew.head.flags, anew.head.original) = (REWRITTEN, Some((SnapshotId([1; 16]), 1)));
     let all = [anew, snapshot(3, DAY, &[])];
@@ -278,7 +278,7 @@ fn nothing_that_is_wrong_costs_a_good_snapshot() {
             within_secs: Some(random(200) * 3600),
             ..RetentionPolicy::default()
         };
-        // What begins in the past is held back by nothing: the first may be dated as it likes.
+        // A first snapshot in the past is never suspect: the first may be dated as it likes.
         let first = all.iter().position(|one| good.first().is_some_and(|it| it.name == one.name));
         let Some(first) = first else { continue };
         let after = kept(&policy, &all[first..]);

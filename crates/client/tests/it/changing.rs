@@ -2,7 +2,7 @@
 
 use crate::testkit::build::{noise, write};
 use crate::testkit::faulty::{FaultyStorage, Plan};
-use crate::testkit::{Heard, NAME, PASSWORD, Place, restore_to, restore_with};
+use crate::testkit::{Heard, NAME, PASSWORD, TestFolder, restore_to, restore_with};
 use client::UnlockedRepository;
 use client::backup::Progress;
 use std::io::Write;
@@ -35,7 +35,7 @@ fn calm_files(root: &Path) {
 }
 
 /// Backs up while files are disturbed: the calm ones are exact. Returns what was complained about.
-fn assert_neighbours_are_exact(place: &Place, disturb: impl Fn(u64) + Sync) -> Vec<String> {
+fn assert_neighbors_are_exact(place: &TestFolder, disturb: impl Fn(u64) + Sync) -> Vec<String> {
     let repository = place.init();
     calm_files(&place.source());
     let mut complaints = Vec::new();
@@ -65,11 +65,11 @@ fn assert_neighbours_are_exact(place: &Place, disturb: impl Fn(u64) + Sync) -> V
 
 #[test]
 fn growing_logs_are_stored_and_cost_nobody() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let root = place.source();
     write(&root, "logs/small", b"begin\n");
     write(&root, "logs/large", &noise(1, 1_500_000));
-    let complaints = assert_neighbours_are_exact(&place, |_| {
+    let complaints = assert_neighbors_are_exact(&place, |_| {
         for name in ["small", "large"] {
             let mut file = std::fs::OpenOptions::new()
                 .append(true)
@@ -83,10 +83,10 @@ fn growing_logs_are_stored_and_cost_nobody() {
 
 #[test]
 fn truncated_and_rewritten_files_cost_nobody() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let root = place.source();
     let (short, long) = (noise(1, 10_000), noise(2, 2_000_000));
-    let complaints = assert_neighbours_are_exact(&place, |turn| {
+    let complaints = assert_neighbors_are_exact(&place, |turn| {
         for name in ["a", "b"] {
             write(&root, format!("rewritten/{name}"), if turn % 2 == 0 { &short } else { &long });
         }
@@ -96,10 +96,10 @@ fn truncated_and_rewritten_files_cost_nobody() {
 
 #[test]
 fn replaced_and_vanishing_files_cost_nobody() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let root = place.source();
     write(&root, "moving/start", b"x");
-    let complaints = assert_neighbours_are_exact(&place, |turn| {
+    let complaints = assert_neighbors_are_exact(&place, |turn| {
         let at = |name: u64| root.join(format!("moving/{}", name % 30));
         let _ = std::fs::write(at(turn), noise(turn, 500));
         let _ = std::fs::rename(at(turn), at(turn * 7 + 3));
@@ -114,9 +114,9 @@ fn replaced_and_vanishing_files_cost_nobody() {
 
 #[test]
 fn appearing_and_vanishing_directories_cost_nobody() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let root = place.source();
-    let complaints = assert_neighbours_are_exact(&place, |turn| {
+    let complaints = assert_neighbors_are_exact(&place, |turn| {
         let at = root.join(format!("dirs/{}/deep/er", turn % 5));
         let _ = std::fs::create_dir_all(&at);
         let _ = std::fs::write(at.join("file"), noise(turn, 300));
@@ -127,7 +127,7 @@ fn appearing_and_vanishing_directories_cost_nobody() {
 
 #[test]
 fn a_file_that_changed_while_it_was_read_is_marked_and_read_again() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let root = place.source();
     write(&root, "busy", &noise(1, 6_000_000));
     let repository = place.init();
@@ -149,7 +149,7 @@ fn a_file_that_changed_while_it_was_read_is_marked_and_read_again() {
 /// Calls `then` once, at the first container of a backup: the walk is over by then, the reading
 /// is not.
 fn backup_with_an_event(
-    place: &Place,
+    place: &TestFolder,
     then: impl Fn() + Send + 'static,
 ) -> client::backup::BackupOutcome {
     drop(place.init());
@@ -169,7 +169,7 @@ fn backup_with_an_event(
     client::backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap()
 }
 
-fn many_megabytes_first(place: &Place) {
+fn many_megabytes_first(place: &TestFolder) {
     for number in 0..6 {
         place.write(&format!("a/{number}"), &noise(number, 1_000_000));
     }
@@ -177,7 +177,7 @@ fn many_megabytes_first(place: &Place) {
 
 #[test]
 fn a_file_whose_first_name_vanishes_is_stored_under_its_second() {
-    let place = Place::new();
+    let place = TestFolder::new();
     many_megabytes_first(&place);
     place.write("z/first", &noise(77, 5_000));
     std::fs::hard_link(place.source().join("z/first"), place.source().join("z/second")).unwrap();
@@ -196,7 +196,7 @@ fn a_file_whose_first_name_vanishes_is_stored_under_its_second() {
 
 #[test]
 fn a_file_that_becomes_a_fifo_does_not_hang_the_backup() {
-    let place = Place::new();
+    let place = TestFolder::new();
     many_megabytes_first(&place);
     place.write("z/file", &noise(1, 5_000));
     place.write("z/large", &noise(1, 2_000_000));

@@ -1,9 +1,9 @@
-//! A check by who has no more of the repository than a server's answers: it finds what a check beside the containers finds
-//! of what snapshots need, and what a server makes up.
+//! A check by who has no more of the repository than a server's answers: it finds what a check beside the containers
+//! finds of what snapshots need, and what a server makes up.
 
 use crate::far::Far;
 use crate::testkit::build::{noise, small_tree};
-use crate::testkit::{Place, checked, init_with_parity};
+use crate::testkit::{TestFolder, checked, init_with_parity};
 use client::UnlockedRepository;
 use client::backup::Progress;
 use client::check::{self, CheckOptions, CheckReport};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 /// Three snapshots, each with a file of its own.
-fn made(place: &Place, repository: &UnlockedRepository) -> Vec<SnapshotRef> {
+fn made(place: &TestFolder, repository: &UnlockedRepository) -> Vec<SnapshotRef> {
     small_tree(&place.source(), 1);
     let day = |day: u64| {
         place.write(&format!("day {day}"), &noise(day, 300_000));
@@ -22,7 +22,7 @@ fn made(place: &Place, repository: &UnlockedRepository) -> Vec<SnapshotRef> {
     (1..=3).map(day).collect()
 }
 
-fn seen(place: &Place, percent: Option<f64>) -> CheckReport {
+fn seen(place: &TestFolder, percent: Option<f64>) -> CheckReport {
     let (_, repository) = Far::of(place);
     let options = CheckOptions { read_data_percent: percent, ..CheckOptions::default() };
     check::run(&repository, &options, &Progress::default()).unwrap()
@@ -33,7 +33,7 @@ fn paths(report: &CheckReport) -> BTreeSet<Vec<u8>> {
 }
 
 /// The files of containers, the largest first.
-fn containers(place: &Place) -> Vec<PathBuf> {
+fn containers(place: &TestFolder) -> Vec<PathBuf> {
     let files = place.files().into_iter().filter(|name| name.starts_with("containers/"));
     let mut files: Vec<_> = files.map(|name| place.repository().join(name)).collect();
     files.sort_by_key(|file| std::cmp::Reverse(std::fs::metadata(file).unwrap().len()));
@@ -49,7 +49,7 @@ fn flip(file: &PathBuf, at: usize) {
 
 #[test]
 fn a_good_repository_is_good_from_afar_and_all_that_is_read_was_sent_for() {
-    let place = Place::new();
+    let place = TestFolder::new();
     made(&place, &place.init());
     let near = checked(&place.open()).unwrap();
     let structure = seen(&place, None);
@@ -75,7 +75,7 @@ fn a_good_repository_is_good_from_afar_and_all_that_is_read_was_sent_for() {
 /// No content: all that is read is pages, of long names that have nothing in common.
 #[test]
 fn pages_are_sent_for_and_a_check_waits_for_few_answers() {
-    let place = Place::new();
+    let place = TestFolder::new();
     for number in 0..12_000u64 {
         let name: String = noise(number, 100).iter().map(|byte| format!("{byte:02x}")).collect();
         place.write(&format!("empty{}/{name}", number % 90), b"");
@@ -95,7 +95,7 @@ fn pages_are_sent_for_and_a_check_waits_for_few_answers() {
 
 #[test]
 fn damage_is_found_with_the_snapshots_and_paths_that_it_concerns() {
-    let place = Place::new();
+    let place = TestFolder::new();
     made(&place, &place.init());
     for file in containers(&place) {
         let place = place.copied();
@@ -112,7 +112,7 @@ fn damage_is_found_with_the_snapshots_and_paths_that_it_concerns() {
 
 #[test]
 fn a_container_that_was_dropped_is_missed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     made(&place, &place.init());
     std::fs::remove_file(&containers(&place)[0]).unwrap();
     let report = seen(&place, Some(100.0));
@@ -122,7 +122,7 @@ fn a_container_that_was_dropped_is_missed() {
 /// Records that are good, in the place of others: as no disk does it.
 #[test]
 fn a_server_that_gives_other_records_is_found_out() {
-    let place = Place::new();
+    let place = TestFolder::new();
     made(&place, &place.init());
     let (far, repository) = Far::of(&place);
     let options = CheckOptions { read_data_percent: Some(100.0), ..CheckOptions::default() };
@@ -140,7 +140,7 @@ fn a_server_that_gives_other_records_is_found_out() {
 
 #[test]
 fn snapshots_that_are_gone_leave_gaps_and_forged_ones_are_damage() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let names = made(&place, &place.init());
     let file = |name: SnapshotRef| {
         place.repository().join(format!("snapshots/{:010x}-{}", name.sequence, name.id))
@@ -160,7 +160,7 @@ fn snapshots_that_are_gone_leave_gaps_and_forged_ones_are_damage() {
 
 #[test]
 fn what_parity_makes_good_is_told_and_costs_no_snapshot() {
-    let place = Place::new();
+    let place = TestFolder::new();
     made(&place, &init_with_parity(place.storage(), 20));
     let file = &containers(&place)[0];
     let length = std::fs::metadata(file).unwrap().len() as usize;
@@ -172,7 +172,7 @@ fn what_parity_makes_good_is_told_and_costs_no_snapshot() {
 
 #[test]
 fn a_share_of_the_containers_is_a_share() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     (0..9).for_each(|_| drop(made(&place, &repository)));
     let (some, all) = (seen(&place, Some(40.0)), seen(&place, Some(100.0)));

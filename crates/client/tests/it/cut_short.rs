@@ -3,7 +3,7 @@
 
 use crate::testkit::build::noise;
 use crate::testkit::faulty::{FaultyStorage, Plan};
-use crate::testkit::{Heard, NAME, PASSWORD, Place, Tree, assert_same, snapshot};
+use crate::testkit::{Heard, NAME, PASSWORD, TestFolder, Tree, assert_same, snapshot};
 use client::backup::Progress;
 use client::restore::{self, RestoreOptions, RestoreReport};
 use client::{Error, UnlockedRepository};
@@ -12,20 +12,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a small file. All of them are some dozen records: a restore that is stopped at one of the first has most before it.
+/// Bytes of a small file. All of them are some dozen records: a restore that is stopped at one of the first has most
+/// before it.
 const SMALL: usize = 12_000;
 /// All files of the source together.
 const BYTES: u64 = 2_000 * SMALL as u64 + 400_000;
 
 struct Lab {
-    place: Place,
+    place: TestFolder,
     name: SnapshotRef,
     tree: Tree,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         for number in 0..2_000u64 {
             place.write(&format!("d{}/{number:04}", number % 5), &noise(number, SMALL));
         }

@@ -2,7 +2,7 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::state::differences;
-use crate::testkit::{NAME, PASSWORD, Place, Tree, checked, restore_with};
+use crate::testkit::{NAME, PASSWORD, TestFolder, Tree, checked, restore_with};
 use client::{UnlockedRepository, rebuild};
 use repository::snapshots::SnapshotRef;
 use std::path::Path;
@@ -50,14 +50,14 @@ impl Region {
 
 /// A repository with two snapshots, and how it was after the first.
 struct Lab {
-    place: Place,
-    older: Place,
+    place: TestFolder,
+    older: TestFolder,
     made: Vec<(SnapshotRef, Tree)>,
 }
 
 impl Lab {
     fn new() -> Arc<Self> {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let repository = place.init();
         let tree = place.state();
@@ -75,7 +75,7 @@ impl Lab {
     }
 
     /// A copy with one damage; `None` when there is nothing to do it to.
-    fn damaged(&self, name: &str, region: Region, damage: Damage) -> Option<Place> {
+    fn damaged(&self, name: &str, region: Region, damage: Damage) -> Option<TestFolder> {
         let copy = self.place.copied();
         let path = copy.repository().join(name);
         let mut bytes = std::fs::read(&path).unwrap();
@@ -124,7 +124,7 @@ fn tried<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'stati
     }
 }
 
-fn open(place: &Place) -> client::Result<UnlockedRepository> {
+fn open(place: &TestFolder) -> client::Result<UnlockedRepository> {
     UnlockedRepository::open(place.storage(), PASSWORD)
 }
 
@@ -179,7 +179,7 @@ fn row(
     let what = format!("{damage:?} {region:?} of {}", name.chars().take(28).collect::<String>());
     let (place, other) = (lab.damaged(name, region, damage)?, lab.damaged(name, region, damage)?);
     let (place, other) = (Arc::new(place), Arc::new(other));
-    let column = |verb: &str, place: &Arc<Place>, says: fn(&Lab, &Place) -> String| {
+    let column = |verb: &str, place: &Arc<TestFolder>, says: fn(&Lab, &TestFolder) -> String| {
         let (lab, place) = (lab.clone(), place.clone());
         tried(&format!("{verb} after {what}"), move || says(&lab, &place))
     };
@@ -192,11 +192,11 @@ fn row(
     Some(format!("{what:52} | {opened} | {checked} | {restored} | {backed_up} | {rebuilt}"))
 }
 
-fn open_says(_: &Lab, place: &Place) -> String {
+fn open_says(_: &Lab, place: &TestFolder) -> String {
     open(place).map_or_else(|error| short(&error), |_| "ok".into())
 }
 
-fn check_says(_: &Lab, place: &Place) -> String {
+fn check_says(_: &Lab, place: &TestFolder) -> String {
     match open(place).and_then(|repository| checked(&repository)) {
         Ok(report) if report.damages.is_empty() => "clean".to_owned(),
         Ok(report) => format!("{} damages", report.damages.len()),
@@ -204,13 +204,13 @@ fn check_says(_: &Lab, place: &Place) -> String {
     }
 }
 
-fn restore_says(lab: &Lab, place: &Place) -> String {
+fn restore_says(lab: &Lab, place: &TestFolder) -> String {
     let Ok(repository) = open(place) else { return "not opened".to_owned() };
     restored(&repository, &lab.made, &place.at("targets")).unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
 /// A backup says that it failed, or what it says it stored restores, or its damage is found.
-fn backup_says(lab: &Lab, place: &Place) -> String {
+fn backup_says(lab: &Lab, place: &TestFolder) -> String {
     let Ok(repository) = open(place) else { return "not opened".to_owned() };
     match lab.place.try_backup(&repository) {
         Err(error) => short(&error),
@@ -219,7 +219,7 @@ fn backup_says(lab: &Lab, place: &Place) -> String {
 }
 
 /// After a rebuild the next backup is whole, whatever was lost.
-fn rebuild_says(lab: &Lab, place: &Place) -> String {
+fn rebuild_says(lab: &Lab, place: &TestFolder) -> String {
     let report = match rebuild::run(place.storage(), PASSWORD, false) {
         Err(error) => return short(&error),
         Ok(report) => report,

@@ -13,7 +13,7 @@ mod harm;
 mod lab;
 mod needs;
 
-use crate::testkit::{Place, checked, files_below};
+use crate::testkit::{TestFolder, checked, files_below};
 use client::check::{self, Damage};
 use client::{UnlockedRepository, rebuild, reclaim};
 use harm::{Harm, How, Kind};
@@ -115,7 +115,7 @@ impl Matrix {
     /// What there is to be had of `made`; `None` when the repository does not open.
     fn state<'a>(
         &self,
-        place: &Place,
+        place: &TestFolder,
         made: impl IntoIterator<Item = &'a Made>,
         what: &str,
     ) -> Option<State> {
@@ -158,7 +158,7 @@ impl Matrix {
         }
     }
 
-    fn run(&self, command: Command, place: &Place, what: &str) -> Result<String, String> {
+    fn run(&self, command: Command, place: &TestFolder, what: &str) -> Result<String, String> {
         let text = |error: client::Error| error.to_string().chars().take(40).collect::<String>();
         let rebuild = |incomplete| {
             let report = rebuild::run(place.storage(), secret(place), incomplete).map_err(text)?;
@@ -223,7 +223,7 @@ impl Matrix {
     fn heal(
         &self,
         harm: &Harm,
-        place: &Place,
+        place: &TestFolder,
         left: &[&Made],
         before: Option<&State>,
         what: &str,
@@ -369,7 +369,7 @@ fn a_restore_that_deletes_spares_everything_while_a_page_is_lost() {
     let lab = Lab::new();
     let target = lab.place.at("target");
     let options = client::restore::RestoreOptions { delete: true, ..Default::default() };
-    let restore = |place: &Place| {
+    let restore = |place: &TestFolder| {
         let name = lab.made[0].name;
         crate::testkit::restore_with(&place.open(), name, b"", &target, &options).unwrap()
     };

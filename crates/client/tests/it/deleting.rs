@@ -3,7 +3,7 @@
 
 use crate::testkit::build::{noise, small_tree, write};
 use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
-use crate::testkit::{Heard, NAME, PASSWORD, Place, snapshot};
+use crate::testkit::{Heard, NAME, PASSWORD, TestFolder, snapshot};
 use capture::walk::SourceRoot;
 use client::backup::{self, Progress};
 use client::manifest::Snapshot;
@@ -34,8 +34,8 @@ fn restored(
 }
 
 /// A backup of the source as `/home/x`, and a target with strangers at every level.
-fn nested() -> (Place, UnlockedRepository, SnapshotRef) {
-    let place = Place::new();
+fn nested() -> (TestFolder, UnlockedRepository, SnapshotRef) {
+    let place = TestFolder::new();
     small_tree(&place.source(), 1);
     let repository = place.init();
     let shown_as = Some(b"/home/x".to_vec());
@@ -46,7 +46,7 @@ fn nested() -> (Place, UnlockedRepository, SnapshotRef) {
     (place, repository, done.snapshot)
 }
 
-fn with_strangers(place: &Place) -> PathBuf {
+fn with_strangers(place: &TestFolder) -> PathBuf {
     let target = place.at("target");
     for name in [
         "precious",
@@ -98,7 +98,7 @@ fn nothing_is_removed_in_the_root_directory_nor_for_a_partial_snapshot() {
 /// More files than fit into a leaf, links among them, and an archive that keeps no page in memory:
 /// every pass reads its pages from the storage, as with more than 24 MiB of them.
 struct Large {
-    place: Place,
+    place: TestFolder,
     name: SnapshotRef,
     plan: Arc<Plan>,
     repository: UnlockedRepository,
@@ -106,7 +106,7 @@ struct Large {
 
 impl Large {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         for number in 0..3_000u64 {
             place.write(&format!("d{}/{number:04}", number % 7), &noise(number, 40));
         }
@@ -120,7 +120,7 @@ impl Large {
         Self { place, name, plan, repository }
     }
 
-    fn open(place: &Place, plan: &Arc<Plan>) -> UnlockedRepository {
+    fn open(place: &TestFolder, plan: &Arc<Plan>) -> UnlockedRepository {
         let storage = FaultyStorage::new(&place.repository(), plan);
         UnlockedRepository::open(storage, PASSWORD).unwrap().with_cache_bytes(0)
     }
@@ -173,10 +173,10 @@ fn pages_that_are_lost_between_the_passes_end_all_removing_and_are_told() {
     let last = target.join(NAME).join("d6/2995");
     std::fs::remove_file(&last).unwrap();
     let (repository, marker) = (large.place.repository(), last.clone());
-    let mut is_spoilt = false;
+    let mut is_damaged = false;
     large.plan.watch(Box::new(move |call| {
-        if !is_spoilt && call.verb == "read" && marker.exists() {
-            is_spoilt = true;
+        if !is_damaged && call.verb == "read" && marker.exists() {
+            is_damaged = true;
             spoil(&repository);
         }
     }));

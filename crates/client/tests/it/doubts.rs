@@ -5,7 +5,7 @@ use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::forge::{Forge, entry, file};
 use crate::testkit::{
-    CHEAP, PASSWORD, Place, Tree, assert_clean, checked, copy_tree, rebuilt, reclaimed,
+    CHEAP, PASSWORD, TestFolder, Tree, assert_clean, checked, copy_tree, rebuilt, reclaimed,
     restore_with, snapshot,
 };
 use client::retention::{self, CalendarTime, Keep, RetentionPolicy};
@@ -19,15 +19,15 @@ const AGENT: SlotSecret<'static> = SlotSecret::Password(b"of the agent");
 
 /// A repository and its past: how it was after each step.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     made: Vec<(SnapshotRef, Tree)>,
-    past: Vec<Place>,
+    past: Vec<TestFolder>,
 }
 
 impl Lab {
     /// Three backups; the first one is forgotten and its space reclaimed.
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let repository = place.init();
         let mut lab = Self { place, made: Vec::new(), past: Vec::new() };
@@ -49,7 +49,7 @@ impl Lab {
     }
 
     /// Puts `name` back as it was then.
-    fn put_back(&self, past: &Place, name: &str) -> Place {
+    fn put_back(&self, past: &TestFolder, name: &str) -> TestFolder {
         let copy = self.place.copied();
         let (from, to) = (past.repository().join(name), copy.repository().join(name));
         if from.is_dir() {
@@ -61,7 +61,7 @@ impl Lab {
         copy
     }
 
-    fn assert_all_restore(&self, place: &Place) {
+    fn assert_all_restore(&self, place: &TestFolder) {
         let repository = place.open();
         for (name, tree) in &self.made {
             self.place.assert_restores(&repository, *name, tree);
@@ -69,7 +69,7 @@ impl Lab {
     }
 
     /// Whatever was put back: the next backup is whole, and after a rebuild so are all others.
-    fn assert_goes_on(&self, place: &Place, what: &str) {
+    fn assert_goes_on(&self, place: &TestFolder, what: &str) {
         let repository = place.open();
         let tree = self.place.state();
         let done = self.place.backup(&repository);
@@ -141,8 +141,8 @@ fn a_storage_that_goes_back_as_a_whole_is_sound_and_not_noticed() {
 #[test]
 fn a_storage_that_drops_replays_or_swaps_a_snapshot_is_found() {
     let lab = Lab::new();
-    let folder = |place: &Place| place.repository().join("snapshots");
-    let names = |place: &Place| {
+    let folder = |place: &TestFolder| place.repository().join("snapshots");
+    let names = |place: &TestFolder| {
         let of = |name: &String| name.starts_with("snapshots/");
         place.files().into_iter().filter(of).collect::<Vec<_>>()
     };
@@ -204,7 +204,7 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
     const YEAR: i64 = 365 * 86_400;
     let now = client::environment::Environment::default().now_secs();
     for jump in [10 * YEAR, -10 * YEAR, -now, -now - 5 * YEAR] {
-        let place = Place::new();
+        let place = TestFolder::new();
         let repository = place.init();
         let times = [now - 2 * 86_400, now - 86_400, now + jump, now, now + 60];
         let made: Vec<_> = times
@@ -244,7 +244,7 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
 /// takes them for stored: found, named, and never given out as his.
 #[test]
 fn who_only_writes_can_poison_and_is_found_and_believed_by_nobody() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     repository.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
     let content = noise(5, 900);
@@ -274,7 +274,7 @@ fn who_only_writes_can_poison_and_is_found_and_believed_by_nobody() {
 /// Knowing the name of a chunk gives nobody its bytes who cannot read anyway.
 #[test]
 fn who_only_writes_steals_nothing_by_knowing_a_name() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     repository.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
     let content = noise(5, 900);

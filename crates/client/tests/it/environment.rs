@@ -2,7 +2,7 @@
 
 use crate::testkit::build::small_tree;
 use crate::testkit::{
-    CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, copy_tree, reclaimed, snapshot,
+    CHEAP, PASSWORD, SMALL_CHUNKS, TestFolder, Tree, assert_clean, copy_tree, reclaimed, snapshot,
 };
 use client::environment::Environment;
 use client::unlocked::InitOptions;
@@ -47,14 +47,14 @@ fn options() -> InitOptions {
 
 /// A repository with two snapshots, the first of which nobody needs.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     names: [SnapshotRef; 2],
     tree: Tree,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let repository = place.init();
         let first = place.backup(&repository).snapshot;
@@ -120,7 +120,7 @@ fn random_bytes_that_cannot_be_had_are_an_error_and_nothing_is_stored() {
 #[test]
 fn an_init_without_random_bytes_makes_nothing() {
     for at in 0.. {
-        let place = Place::new();
+        let place = TestFolder::new();
         let made = UnlockedRepository::init_with_environment(
             place.storage(),
             PASSWORD,
@@ -144,7 +144,7 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
     for start in 0..times().len() {
         let mut times = times();
         times.rotate_left(start);
-        let (place, environment) = (Place::new(), jumping(times));
+        let (place, environment) = (TestFolder::new(), jumping(times));
         let made = UnlockedRepository::init_with_environment(
             place.storage(),
             PASSWORD,
@@ -177,7 +177,7 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
 /// (`proof/reader/golden.py`).
 #[test]
 fn what_a_machine_without_aes_sealed_is_read_by_all() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let _ = place.init();
     let repository = place.open().with_environment(Environment {
         cipher: Cipher::ChaCha20Poly1305,

@@ -2,7 +2,7 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{
-    CHEAP, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, checked, init, rebuilt, snapshot,
+    CHEAP, PASSWORD, SMALL_CHUNKS, TestFolder, Tree, assert_clean, checked, init, rebuilt, snapshot,
 };
 use client::keyring::KeyRemoval;
 use client::{Error, UnlockedRepository, rebuild};
@@ -25,7 +25,7 @@ fn secret(number: u8) -> SlotSecret<'static> {
 
 /// A repository of a full key and some others, with one snapshot.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     owner: UnlockedRepository,
     keys: Vec<KeyId>,
     first: (SnapshotRef, Tree),
@@ -33,7 +33,7 @@ struct Lab {
 
 impl Lab {
     fn new(roles: &[Role]) -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let owner = place.init();
         let first = (place.backup(&owner).snapshot, place.state());
@@ -193,7 +193,7 @@ fn a_key_that_got_no_secret_is_named_and_gets_it_with_the_next_change() {
     assert_clean(&lab.place.open());
 }
 
-/// Whoever was removed and has the storage could drop the list, so that it is made anew.
+/// Whoever was removed and has the storage could drop the list, so that it is created again.
 #[test]
 fn without_any_list_a_new_one_begins_a_later_epoch_than_anything_shows() {
     let lab = Lab::new(&[Role::Reader, Role::Reader]);
@@ -216,7 +216,7 @@ fn without_any_list_a_new_one_begins_a_later_epoch_than_anything_shows() {
 }
 
 #[test]
-fn a_list_of_the_past_is_found_and_replaced_and_ends_in_a_later_epoch() {
+fn a_stale_key_list_is_found_and_replaced_and_ends_in_a_later_epoch() {
     let lab = Lab::new(&[Role::Reader]);
     let old = KEY_LIST.map(|name| {
         let path = lab.place.repository().join(name);
@@ -272,7 +272,7 @@ fn a_list_older_than_the_key_is_refused() {
 /// goes on, or it is removed and another one has begun.
 #[test]
 fn a_removal_that_is_cut_off_at_any_step_removes_wholly_or_not_at_all() {
-    let (place, disk) = (Place::new(), Disk::new(Random::new(1), false));
+    let (place, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
     small_tree(&place.source(), 1);
     let owner = init(Arc::new(disk.process()), SMALL_CHUNKS);
     let first = (place.backup(&owner).snapshot, place.state());

@@ -2,7 +2,7 @@
 
 use crate::testkit::build::noise;
 use crate::testkit::{
-    NAME, PASSWORD, Place, Tree, assert_same, restore_to, restore_with, snapshot,
+    NAME, PASSWORD, TestFolder, Tree, assert_same, restore_to, restore_with, snapshot,
 };
 use client::cache::ChunkCache;
 use client::manifest::ManifestReader;
@@ -32,7 +32,7 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    pub(crate) fn of(place: &Place) -> (Arc<Self>, UnlockedRepository) {
+    pub(crate) fn of(place: &TestFolder) -> (Arc<Self>, UnlockedRepository) {
         let near = place.open().store;
         let (trips, reads, unasked, wanted, instead) = Default::default();
         let far = Arc::new(Self { near, trips, reads, wanted, unasked, instead });
@@ -125,7 +125,7 @@ impl Store for Far {
 }
 
 /// Two windows of files in several thousand, and some lists' worth of a large one.
-fn wide(place: &Place) -> SnapshotRef {
+fn wide(place: &TestFolder) -> SnapshotRef {
     for number in 0..9000u64 {
         place.write(&format!("d{}/{number}", number % 40), &noise(number, 1100));
     }
@@ -135,7 +135,7 @@ fn wide(place: &Place) -> SnapshotRef {
 
 #[test]
 fn a_restore_waits_for_few_answers_and_all_it_reads_was_sent_for() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let name = wide(&place);
     let (far, repository) = Far::of(&place);
     let target = place.at("restored");
@@ -150,7 +150,7 @@ fn a_restore_waits_for_few_answers_and_all_it_reads_was_sent_for() {
 
 #[test]
 fn pages_are_sent_for_before_they_are_read() {
-    let place = Place::new();
+    let place = TestFolder::new();
     // No content: all that is read is pages, of long names that have nothing in common.
     for number in 0..12_000u64 {
         let name: String = noise(number, 100).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -165,7 +165,7 @@ fn pages_are_sent_for_before_they_are_read() {
 
 #[test]
 fn a_directory_is_restored_without_pages_of_others() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let name = wide(&place);
     let (far, repository) = Far::of(&place);
     let target = place.at("restored");
@@ -179,7 +179,7 @@ fn a_directory_is_restored_without_pages_of_others() {
 
 #[test]
 fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let name = wide(&place);
     let (far, repository) = Far::of(&place);
     let folder = place.at("cache");
@@ -207,7 +207,7 @@ fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
 
 #[test]
 fn many_snapshots_are_listed_with_one_round_trip_for_many() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     for number in 0..20u64 {
         place.write("one", &noise(number, 100));

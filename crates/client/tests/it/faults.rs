@@ -3,7 +3,8 @@
 use crate::testkit::build::small_tree;
 use crate::testkit::faulty::{Call, Fault, FaultyStorage, Plan};
 use crate::testkit::{
-    PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, copy_tree, init, leftovers, restore_with,
+    PASSWORD, SMALL_CHUNKS, TestFolder, Tree, assert_clean, copy_tree, init, leftovers,
+    restore_with,
 };
 use client::backup::Progress;
 use client::{UnlockedRepository, check, rebuild};
@@ -13,14 +14,14 @@ use std::sync::Arc;
 
 /// A repository with one snapshot, and a source that has moved on.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     first: (SnapshotRef, Tree),
     now: Tree,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let repository = place.init();
         let tree = place.state();
@@ -32,19 +33,19 @@ impl Lab {
     }
 
     /// A fresh copy of the repository; the source is shared.
-    fn copied(&self) -> Place {
+    fn copied(&self) -> TestFolder {
         self.place.copied()
     }
 
     /// A backup on storage with this plan; whether it said that it succeeded.
-    fn backup(&self, copy: &Place, plan: &Arc<Plan>) -> client::Result<SnapshotRef> {
+    fn backup(&self, copy: &TestFolder, plan: &Arc<Plan>) -> client::Result<SnapshotRef> {
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
         Ok(self.place.try_backup(&repository)?.snapshot)
     }
 
     /// What must hold after anything: nothing acknowledged is lost, and it goes on.
-    fn assert_sound(&self, copy: &Place, acknowledged: Option<SnapshotRef>, what: &str) {
+    fn assert_sound(&self, copy: &TestFolder, acknowledged: Option<SnapshotRef>, what: &str) {
         eprintln!("{what}");
         let repository = copy.open();
         assert_clean(&repository);
@@ -175,7 +176,7 @@ fn after_a_full_disk_was_made_larger_no_leftovers_stay() {
 #[test]
 fn a_storage_that_cannot_be_reached_is_no_damage() {
     let lab = Lab::new();
-    let looked = |copy: &Place, plan: &Arc<Plan>| {
+    let looked = |copy: &TestFolder, plan: &Arc<Plan>| {
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
         let options =
@@ -183,7 +184,7 @@ fn a_storage_that_cannot_be_reached_is_no_damage() {
         let report = check::run(&repository, &options, &Progress::default())?;
         Ok((report.damages, report.notes))
     };
-    let rebuilt = |copy: &Place, plan: &Arc<Plan>| {
+    let rebuilt = |copy: &TestFolder, plan: &Arc<Plan>| {
         let storage = FaultyStorage::new(&copy.repository(), plan);
         let report = rebuild::run(storage, PASSWORD, false)?;
         Ok((report.damages, report.incomplete))
@@ -192,11 +193,11 @@ fn a_storage_that_cannot_be_reached_is_no_damage() {
     away_at_every(&lab, "rebuild", rebuilt);
 }
 
-/// `act` without a way to the storage at its first operation, at its second, and so on.
+/// `act` with an unreachable storage at its first operation, at its second, and so on.
 fn away_at_every<T: Default + PartialEq + std::fmt::Debug>(
     lab: &Lab,
     what: &str,
-    act: impl Fn(&Place, &Arc<Plan>) -> client::Result<T>,
+    act: impl Fn(&TestFolder, &Arc<Plan>) -> client::Result<T>,
 ) {
     for at in 0.. {
         let (copy, plan) = (lab.copied(), Plan::failing(Fault::Away, at));
@@ -280,7 +281,7 @@ fn a_small_backup_costs_few_syncs() {
 
 #[test]
 fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
-    let place = Place::new();
+    let place = TestFolder::new();
     small_tree(&place.source(), 1);
     let repository = place.init();
     let first = place.backup(&repository);
@@ -294,7 +295,7 @@ fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
         dry_run: false,
         accept_damage: false,
     };
-    let run = |copy: &Place, plan: &Arc<Plan>| {
+    let run = |copy: &TestFolder, plan: &Arc<Plan>| {
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
         client::reclaim::run(&repository, &options)
@@ -369,7 +370,7 @@ fn a_restore_from_a_disk_with_one_bad_read_names_what_it_lost_or_fails() {
 #[test]
 fn init_that_fails_anywhere_can_be_repeated() {
     for at in 0.. {
-        let place = Place::new();
+        let place = TestFolder::new();
         std::fs::create_dir(place.repository()).unwrap();
         let plan = Plan::failing(Fault::Dead, at);
         let options =
@@ -405,7 +406,7 @@ fn a_lost_lease_publishes_nothing() {
             calls += 1;
             if calls == 1 {
                 // What another one leaves who believed us dead.
-                let other = Place::new();
+                let other = TestFolder::new();
                 copy_tree(&thief, &other.repository());
                 drop(other.open().lease("the thief").unwrap());
                 std::fs::copy(other.repository().join("lease"), thief.join("lease")).unwrap();
@@ -425,7 +426,7 @@ fn a_lost_lease_publishes_nothing() {
 /// chunks no index knows.
 #[test]
 fn a_session_whose_run_could_not_be_written_forgets_no_place() {
-    let (place, plan) = (Place::new(), Plan::failing_on("create", "index/spill"));
+    let (place, plan) = (TestFolder::new(), Plan::failing_on("create", "index/spill"));
     drop(place.storage());
     let repository = init(FaultyStorage::new(&place.repository(), &plan), SMALL_CHUNKS);
     let lease = repository.lease("test").unwrap();

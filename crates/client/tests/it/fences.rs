@@ -4,7 +4,9 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{Call, FaultyStorage, Plan};
-use crate::testkit::{CHEAP, PASSWORD, Place, assert_clean, init_with_parity, reclaimed, repaired};
+use crate::testkit::{
+    CHEAP, PASSWORD, TestFolder, assert_clean, init_with_parity, reclaimed, repaired,
+};
 use client::{UnlockedRepository, rebuild};
 use crypto::{Role, SlotSecret};
 use format::parity::SHARD_BYTES;
@@ -13,17 +15,17 @@ use std::sync::Arc;
 
 /// A repository with a snapshot, and a source that has moved on.
 struct Lab {
-    place: Place,
+    place: TestFolder,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.init();
         Self::in_use(place)
     }
 
-    fn in_use(place: Place) -> Self {
+    fn in_use(place: TestFolder) -> Self {
         small_tree(&place.source(), 1);
         place.backup(&place.open());
         place.write("more", &noise(2, 60_000));
@@ -220,7 +222,7 @@ fn a_rebuild_looks_at_the_lease_before_each_step() {
 
 #[test]
 fn a_repair_takes_the_place_of_what_has_rotted_after_a_look_at_the_lease() {
-    let place = Place::new();
+    let place = TestFolder::new();
     init_with_parity(place.storage(), 10);
     let lab = Lab::in_use(place);
     let name = lab.place.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::testkit::build::small_tree;
 use crate::testkit::forge::{Forge, file};
-use crate::testkit::{CHEAP, Heard, PASSWORD, Place, checked, rebuilt, snapshot};
+use crate::testkit::{CHEAP, Heard, PASSWORD, TestFolder, checked, rebuilt, snapshot};
 use client::backup::{self, Progress};
 use client::manifest::source_id;
 use client::select::{self, SelectBy, SnapshotSelector};
@@ -19,7 +19,7 @@ const AGENT: SlotSecret<'static> = SlotSecret::Password(b"agent");
 
 /// A repository with a snapshot of its owner, and an agent that may only write.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     owner: UnlockedRepository,
     agent: UnlockedRepository,
     made: SnapshotRef,
@@ -27,7 +27,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let owner = place.init();
         owner.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
@@ -123,7 +123,7 @@ fn a_slot_under_the_name_of_another_vouches_for_nothing() {
 }
 
 /// Whether `name` does not count, for a reason with these words.
-fn is_not_trusted(repository: &UnlockedRepository, name: SnapshotRef, why: &str) -> bool {
+fn is_untrusted(repository: &UnlockedRepository, name: SnapshotRef, why: &str) -> bool {
     matches!(snapshot(repository, name), Err(Error::Untrusted { why: said, .. }) if said.contains(why))
 }
 
@@ -135,7 +135,7 @@ fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing(
     let forge = Forge::new(&lab.agent).of_source(own).at(4_000_000_000);
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
     let repository = lab.place.open();
-    assert!(is_not_trusted(&repository, name, "another source"));
+    assert!(is_untrusted(&repository, name, "another source"));
     let latest = SnapshotSelector { by: SelectBy::Latest(0), node: None };
     let mut notes = Vec::new();
     let found = select::find(&repository, &latest, select::SnapshotFilter::ANY, &mut |text| {
@@ -143,12 +143,9 @@ fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing(
     })
     .unwrap();
     assert_eq!(found.name, lab.made);
-    assert!(
-        notes[0].contains(&name.id.to_string()) && notes[0].contains("not trusted"),
-        "{notes:?}"
-    );
+    assert!(notes[0].contains(&name.id.to_string()) && notes[0].contains("untrusted"), "{notes:?}");
     let damages = checked(&repository).unwrap().damages;
-    assert!(damages.iter().any(|damage| damage.what.contains("not trusted")), "{damages:?}");
+    assert!(damages.iter().any(|damage| damage.what.contains("untrusted")), "{damages:?}");
     // It is removed by its name, and by nothing else.
     repository.forget(&[name]).unwrap();
     assert_eq!(checked(&repository).unwrap().damages, []);

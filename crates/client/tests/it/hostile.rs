@@ -2,7 +2,7 @@
 //! but what an honest one could do. Whatever they hold, nothing outside of a target changes.
 
 use crate::testkit::forge::{Forge, LARGE_CHUNK, directory, entry, file, linked, symlink};
-use crate::testkit::{Place, checked, options, reclaimed, snapshot};
+use crate::testkit::{TestFolder, checked, options, reclaimed, snapshot};
 use client::backup::Progress;
 use client::browse::content::ContentReader;
 use client::browse::{self, diff, find};
@@ -31,14 +31,14 @@ const SEEN_ENOUGH: u64 = 64 << 20;
 
 /// A repository with one good snapshot, a target, and a canary beside it.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     repository: UnlockedRepository,
     good: SnapshotRef,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.write("file", b"what a good one has in it");
         let repository = place.init();
         let good = place.backup(&repository).snapshot;
@@ -358,7 +358,7 @@ fn a_root_of_another_level_or_kind_is_refused() {
         forge.publish(list, 0)
     })
     .assert_refused("a list as a root");
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     let forge = Forge::new(&repository);
     let chunk = forge.chunk(b"chunk");

@@ -3,7 +3,7 @@
 
 use crate::testkit::build::noise;
 use crate::testkit::forge::{Forge, file, linked};
-use crate::testkit::{Place, restore_with};
+use crate::testkit::{TestFolder, restore_with};
 use crate::volume::Volume;
 use client::backup::BackupOutcome;
 use format::entry::{Attributes, Entry, Time};
@@ -21,8 +21,8 @@ fn unchanged_of(done: &BackupOutcome) -> (u64, u64) {
 }
 
 /// A place whose source has two file systems in it: `m` and `z`.
-fn with_two_volumes(outside: &Place) -> Option<(Place, Volume, Volume)> {
-    let place = Place::below(outside.folder.path());
+fn with_two_volumes(outside: &TestFolder) -> Option<(TestFolder, Volume, Volume)> {
+    let place = TestFolder::below(outside.folder.path());
     let (m, z) = (place.source().join("m"), place.source().join("z"));
     let (m, z) = (
         Volume::make("ext4", outside.folder.path(), &m)?,
@@ -36,7 +36,7 @@ fn with_two_volumes(outside: &Place) -> Option<(Place, Volume, Volume)> {
 
 #[test]
 fn a_mount_that_appears_or_goes_makes_no_other_file_system_be_read_again() {
-    let outside = Place::on_disk();
+    let outside = TestFolder::on_disk();
     let Some((place, m, z)) = with_two_volumes(&outside) else { return };
     let repository = place.init();
     let first = place.backup(&repository);
@@ -60,7 +60,7 @@ fn a_mount_that_appears_or_goes_makes_no_other_file_system_be_read_again() {
 /// A snapshot of a volume has another identity, and the same files: their times of birth say so.
 #[test]
 fn a_file_system_with_another_identity_and_the_same_files_is_not_read_again() {
-    let outside = Place::on_disk();
+    let outside = TestFolder::on_disk();
     let Some((place, m, _z)) = with_two_volumes(&outside) else { return };
     let repository = place.init();
     place.backup(&repository);
@@ -76,7 +76,7 @@ fn a_file_system_with_another_identity_and_the_same_files_is_not_read_again() {
 /// Another file system in its place, whose files look alike: inode, size and times are the same.
 #[test]
 fn another_file_system_in_its_place_is_read() {
-    let outside = Place::on_disk();
+    let outside = TestFolder::on_disk();
     let Some((place, m, _z)) = with_two_volumes(&outside) else { return };
     let repository = place.init();
     place.backup(&repository);
@@ -98,7 +98,7 @@ fn born(entry: Entry, secs: i64) -> Entry {
 /// The second pair has the inode that the first one had when the walk met it.
 #[test]
 fn two_files_that_had_one_inode_after_the_other_are_not_linked() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     let entries = [("a", "one", 7), ("b", "two", 8), ("c", "one", 7), ("d", "two", 8)]
         .map(|(path, bytes, secs)| born(linked(file(path, bytes.as_bytes()), 66), secs));

@@ -4,7 +4,8 @@
 use crate::testkit::build::{noise, set_mtime, small_tree};
 use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{
-    Heard, PASSWORD, Place, Tree, assert_clean, checked, copy_tree, rebuilt, reclaimed, snapshot,
+    Heard, PASSWORD, TestFolder, Tree, assert_clean, checked, copy_tree, rebuilt, reclaimed,
+    snapshot,
 };
 use client::{Error, UnlockedRepository, reclaim};
 use repository::snapshots::SnapshotRef;
@@ -13,13 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A repository of which a third is garbage: two snapshots, one forgotten between them.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     made: Vec<(SnapshotRef, Tree)>,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let repository = place.init();
         let mut made = Vec::new();
@@ -213,7 +214,7 @@ fn g5_who_lost_the_lease_removes_nothing_more() {
         }
         if call.verb == "publish" && call.name == "index/state" && !done {
             done = true;
-            let other = Place::new();
+            let other = TestFolder::new();
             copy_tree(&thief, &other.repository());
             drop(other.open().lease("the thief").unwrap());
             std::fs::copy(other.repository().join("lease"), thief.join("lease")).unwrap();

@@ -2,15 +2,15 @@
 
 use crate::testkit::build::{noise, set_mtime, small_tree, write};
 use crate::testkit::faulty::{FaultyStorage, Plan};
-use crate::testkit::{Heard, NAME, PASSWORD, Place, Tree, assert_clean, snapshot};
+use crate::testkit::{Heard, NAME, PASSWORD, TestFolder, Tree, assert_clean, snapshot};
 use client::backup::{BackupOutcome, Progress};
 use client::report::BackupReport;
 use proptest::prelude::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-fn begin() -> (Place, client::UnlockedRepository, BackupOutcome) {
-    let place = Place::new();
+fn begin() -> (TestFolder, client::UnlockedRepository, BackupOutcome) {
+    let place = TestFolder::new();
     small_tree(&place.source(), 1);
     let repository = place.init();
     let first = place.backup(&repository);
@@ -235,7 +235,7 @@ proptest! {
     fn every_one_of_four_snapshots_restores_as_the_tree_was(
         rounds in prop::collection::vec(prop::collection::vec(change(), 0..25), 4),
     ) {
-        let place = Place::new();
+        let place = TestFolder::new();
         let repository = place.init();
         let mut model: Vec<(repository::snapshots::SnapshotRef, Tree)> = Vec::new();
         for (round, changes) in rounds.iter().enumerate() {

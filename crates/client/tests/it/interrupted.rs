@@ -2,7 +2,7 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{FaultyStorage, Plan};
-use crate::testkit::{Heard, PASSWORD, Place, assert_clean, copy_tree, leftovers, reclaimed};
+use crate::testkit::{Heard, PASSWORD, TestFolder, assert_clean, copy_tree, leftovers, reclaimed};
 use client::backup::{self, Progress};
 use client::{Error, UnlockedRepository};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 const MIB: usize = 1 << 20;
 
 /// 24 MiB that do not compress, in files of all sizes, one of them large.
-fn source(place: &Place) {
+fn source(place: &TestFolder) {
     for number in 0..16 {
         place.write(&format!("files/{number}"), &noise(number, MIB / 2));
     }
@@ -19,7 +19,7 @@ fn source(place: &Place) {
 }
 
 /// Cancels at the write number `at` of a backup.
-fn cancelled_at(place: &Place, at: usize) {
+fn cancelled_at(place: &TestFolder, at: usize) {
     let progress = Arc::new(Progress::default());
     let (mut appends, cancel) = (0, progress.clone());
     let plan = Plan::watched(Box::new(move |call| {
@@ -36,7 +36,7 @@ fn cancelled_at(place: &Place, at: usize) {
 
 #[test]
 fn a_cancelled_backup_publishes_nothing_and_costs_nothing_twice() {
-    let place = Place::new();
+    let place = TestFolder::new();
     source(&place);
     drop(place.init());
     cancelled_at(&place, 8);
@@ -59,7 +59,7 @@ fn a_cancelled_backup_publishes_nothing_and_costs_nothing_twice() {
 
 #[test]
 fn the_same_process_goes_on_after_a_cancelled_backup() {
-    let place = Place::new();
+    let place = TestFolder::new();
     source(&place);
     let repository = place.init();
     let progress = Progress::default();
@@ -75,7 +75,7 @@ fn the_same_process_goes_on_after_a_cancelled_backup() {
 
 #[test]
 fn cancelled_many_times_it_comes_to_its_end() {
-    let place = Place::new();
+    let place = TestFolder::new();
     source(&place);
     drop(place.init());
     for _ in 0..4 {
@@ -91,7 +91,7 @@ fn cancelled_many_times_it_comes_to_its_end() {
 /// A reclaim after a backup was killed settles what it left, and takes it away.
 #[test]
 fn reclaim_after_a_cancelled_backup_gives_its_space_back() {
-    let place = Place::new();
+    let place = TestFolder::new();
     small_tree(&place.source(), 1);
     let repository = place.init();
     let tree = place.state();
@@ -114,7 +114,7 @@ fn reclaim_after_a_cancelled_backup_gives_its_space_back() {
 /// The repository as it is at any moment of a backup is what a power cut may leave.
 #[test]
 fn a_copy_taken_while_a_backup_runs_is_a_sound_repository() {
-    let place = Place::new();
+    let place = TestFolder::new();
     small_tree(&place.source(), 1);
     drop(place.init());
     let first = place.backup(&place.open());
@@ -139,7 +139,7 @@ fn a_copy_taken_while_a_backup_runs_is_a_sound_repository() {
         std::fs::read_dir(&to).unwrap().map(|image| image.unwrap().path()).collect();
     assert!(images.len() > 3, "{}", images.len());
     for image in images {
-        let copy = Place::new();
+        let copy = TestFolder::new();
         copy_tree(&image.join("repository"), &copy.repository());
         let repository = copy.open();
         assert_clean(&repository);

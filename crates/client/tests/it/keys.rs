@@ -1,20 +1,20 @@
 //! Who may do what.
 
 use crate::testkit::build::small_tree;
-use crate::testkit::{CHEAP, PASSWORD, Place, assert_clean, checked};
+use crate::testkit::{CHEAP, PASSWORD, TestFolder, assert_clean, checked};
 use client::{Error, UnlockedRepository};
 use crypto::{Role, SlotSecret};
 
 const OTHER: SlotSecret<'static> = SlotSecret::Password(b"other");
 
-fn lab() -> (Place, UnlockedRepository) {
-    let place = Place::new();
+fn lab() -> (TestFolder, UnlockedRepository) {
+    let place = TestFolder::new();
     small_tree(&place.source(), 1);
     let repository = place.init();
     (place, repository)
 }
 
-fn open(place: &Place, secret: SlotSecret<'_>) -> client::Result<UnlockedRepository> {
+fn open(place: &TestFolder, secret: SlotSecret<'_>) -> client::Result<UnlockedRepository> {
     UnlockedRepository::open(place.storage(), secret)
 }
 
@@ -117,7 +117,7 @@ fn a_repository_is_made_once() {
     assert!(open(&place, PASSWORD).is_ok());
 }
 
-fn lose_config(place: &Place) {
+fn lose_config(place: &TestFolder) {
     let names = repository::config::NAMES;
     names.iter().for_each(|name| std::fs::remove_file(place.repository().join(name)).unwrap());
 }
@@ -125,7 +125,7 @@ fn lose_config(place: &Place) {
 /// Its slots are signed by a root key that nobody has any more.
 #[test]
 fn an_init_that_was_killed_before_its_config_leaves_no_key_behind() {
-    let place = Place::new();
+    let place = TestFolder::new();
     drop(place.init());
     lose_config(&place);
     small_tree(&place.source(), 1);

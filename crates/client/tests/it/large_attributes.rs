@@ -1,9 +1,9 @@
-//! Extended attributes of megabytes, as XFS has them: they lie in chunks, cost no neighbour, and
+//! Extended attributes of megabytes, as XFS has them: they lie in chunks, cost no neighbor, and
 //! come back.
 
 use crate::testkit::build::{noise, set_xattr};
 use crate::testkit::forge::{Forge, entry, file};
-use crate::testkit::{Place, assert_clean, reclaimed, restore_with, snapshot};
+use crate::testkit::{TestFolder, assert_clean, reclaimed, restore_with, snapshot};
 use crate::volume::Volume;
 use client::browse::content::ContentReader;
 use client::browse::map::stored_size;
@@ -17,15 +17,15 @@ const LARGE: usize = 60_000;
 const MANY: usize = 140;
 
 /// A place on an XFS of its own, with 50 small files.
-fn on_xfs(outside: &Place) -> Option<(Volume, Place)> {
+fn on_xfs(outside: &TestFolder) -> Option<(Volume, TestFolder)> {
     let mount = outside.at("xfs");
     let volume = Volume::make("xfs", outside.folder.path(), &mount)?;
-    let place = Place::below(&mount);
+    let place = TestFolder::below(&mount);
     (0..50).for_each(|at| place.write(&format!("d/f{at:02}"), &noise(at, 700)));
     Some((volume, place))
 }
 
-fn give_attributes(place: &Place, name: &str, count: usize) {
+fn give_attributes(place: &TestFolder, name: &str, count: usize) {
     for at in 0..count {
         let value = noise(at as u64, LARGE);
         set_xattr(&place.source().join(name), &format!("user.a{at:03}"), &value);
@@ -33,8 +33,8 @@ fn give_attributes(place: &Place, name: &str, count: usize) {
 }
 
 #[test]
-fn a_file_with_megabytes_of_attributes_comes_back_with_its_neighbours() {
-    let outside = Place::on_disk();
+fn a_file_with_megabytes_of_attributes_comes_back_with_its_neighbors() {
+    let outside = TestFolder::on_disk();
     let Some((_volume, place)) = on_xfs(&outside) else { return };
     give_attributes(&place, "d/f07", MANY);
     give_attributes(&place, "d", 3);
@@ -61,10 +61,10 @@ fn a_file_with_megabytes_of_attributes_comes_back_with_its_neighbours() {
     place.assert_restores(&repository, third.snapshot, &before);
 }
 
-/// What a file has beyond the limit is told by its path; the rest of it and its neighbours stay.
+/// What a file has beyond the limit is told by its path; the rest of it and its neighbors stay.
 #[test]
-fn more_attributes_than_a_snapshot_holds_are_told_and_cost_no_neighbour() {
-    let outside = Place::on_disk();
+fn more_attributes_than_a_snapshot_holds_are_told_and_cost_no_neighbor() {
+    let outside = TestFolder::on_disk();
     let Some((_volume, place)) = on_xfs(&outside) else { return };
     give_attributes(&place, "d/f07", 1200);
     let repository = place.init();
@@ -83,7 +83,7 @@ fn more_attributes_than_a_snapshot_holds_are_told_and_cost_no_neighbour() {
 /// It failed at the commit, when all was read and stored.
 #[test]
 fn names_that_no_manifest_holds_are_told_before_anything_is_read() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("a", b"content");
     let repository = place.init();
     let back_up = |bytes: usize| {
@@ -116,7 +116,7 @@ fn small_ones(count: usize) -> Vec<Xattr> {
 
 #[test]
 fn stored_attributes_are_restored_compared_counted_and_shown() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     let forge = Forge::new(&repository);
     let entries = [entry(Kind::Directory, "d"), forged(&forge, "d/f", &small_ones(20))];
@@ -138,7 +138,7 @@ fn stored_attributes_are_restored_compared_counted_and_shown() {
 
 #[test]
 fn lost_attributes_are_told_and_the_file_comes_without_them() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     let forge = Forge::new(&repository);
     let mut lost = forged(&forge, "lost", &small_ones(1));

@@ -1,7 +1,7 @@
 //! Caps: slower, and nothing else.
 
 use crate::testkit::build::noise;
-use crate::testkit::{Heard, Place};
+use crate::testkit::{Heard, TestFolder};
 use client::backup::{BackupOptions, BackupOutcome, Progress, run};
 use client::throttle::ResourceLimits;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const MIB: usize = 1 << 20;
 
 fn run_with(limits: ResourceLimits) -> (BackupOutcome, Duration) {
-    let place = Place::new();
+    let place = TestFolder::new();
     (0..8).for_each(|number| place.write(&format!("file{number}"), &noise(number, MIB / 2)));
     place.write("large", &noise(99, 2 * MIB));
     let repository = place.init();

@@ -1,7 +1,7 @@
 //! What opening a repository costs: a password's hash, a few small files, and nothing for each snapshot.
 
 use crate::testkit::faulty::{FaultyStorage, Plan};
-use crate::testkit::{PASSWORD, Place, SMALL_CHUNKS};
+use crate::testkit::{PASSWORD, SMALL_CHUNKS, TestFolder};
 use client::UnlockedRepository;
 use client::unlocked::InitOptions;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ const WITHIN: Duration = Duration::from_millis(50);
 const TRIES: usize = 40;
 
 /// A repository with so many snapshots.
-fn repository(snapshots: u64) -> Place {
-    let place = Place::new();
+fn repository(snapshots: u64) -> TestFolder {
+    let place = TestFolder::new();
     let options = InitOptions { chunks: SMALL_CHUNKS, ..InitOptions::default() };
     let repository = UnlockedRepository::init(place.storage(), PASSWORD, options).unwrap();
     for number in 0..snapshots {
@@ -24,7 +24,7 @@ fn repository(snapshots: u64) -> Place {
 }
 
 /// Calls of the storage that opening makes.
-fn calls(place: &Place) -> usize {
+fn calls(place: &TestFolder) -> usize {
     let plan = Plan::none();
     UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
     plan.calls().len()

@@ -3,8 +3,8 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
 use crate::testkit::{
-    NAME, PASSWORD, Place, Tree, assert_clean, assert_same, checked, init_with_parity, leftovers,
-    rebuilt, reclaimed, repaired, restore_to, restore_with,
+    NAME, PASSWORD, TestFolder, Tree, assert_clean, assert_same, checked, init_with_parity,
+    leftovers, rebuilt, reclaimed, repaired, restore_to, restore_with,
 };
 use client::{UnlockedRepository, check};
 use format::parity::{Geometry, SHARD_BYTES};
@@ -22,7 +22,7 @@ const PERCENT: u32 = 10;
 
 /// A repository with parity and two snapshots.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     made: Vec<(SnapshotRef, Tree)>,
 }
 
@@ -34,7 +34,7 @@ struct Victim {
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         place.write("large", &noise(9, 700_000));
         let repository = init_with_parity(place.storage(), PERCENT);
@@ -54,7 +54,7 @@ impl Lab {
     }
 
     /// A copy in which these sectors of the container are lost.
-    fn rotten(&self, victim: &Victim, sectors: Range<usize>) -> Place {
+    fn rotten(&self, victim: &Victim, sectors: Range<usize>) -> TestFolder {
         let copy = self.place.copied();
         let mut bytes = victim.good.clone();
         let end = bytes.len().min(sectors.end * SHARD_BYTES);
@@ -63,14 +63,14 @@ impl Lab {
         copy
     }
 
-    fn assert_restores(&self, place: &Place) {
+    fn assert_restores(&self, place: &TestFolder) {
         for (name, tree) in &self.made {
             self.place.assert_restores(&place.open(), *name, tree);
         }
     }
 }
 
-fn containers(place: &Place) -> Vec<String> {
+fn containers(place: &TestFolder) -> Vec<String> {
     place.files().into_iter().filter(|name| name.ends_with(".ice")).collect()
 }
 
@@ -79,7 +79,7 @@ fn assert_healable(report: &check::CheckReport, what: &str) {
     assert!(report.damages.iter().all(|damage| damage.healable), "{what}: {:#?}", report.damages);
 }
 
-fn assert_repairs(place: &Place, victim: &Victim, what: &str) {
+fn assert_repairs(place: &TestFolder, victim: &Victim, what: &str) {
     let report = repaired(&place.open()).unwrap();
     assert_eq!(report.damages, [], "{what}");
     assert_eq!(report.repaired.len(), 1, "{what}");
@@ -89,7 +89,7 @@ fn assert_repairs(place: &Place, victim: &Victim, what: &str) {
 }
 
 /// What every container of a repository says of itself.
-fn rot(place: &Place) -> Vec<ShardDamage> {
+fn rot(place: &TestFolder) -> Vec<ShardDamage> {
     let repository = place.open();
     let storage = repository.local().unwrap().storage();
     let files = container::list(&**storage, ContainerNo(0)).unwrap();
@@ -318,7 +318,7 @@ fn what_an_interrupted_backup_left_gets_its_parity_when_it_is_saved() {
 
 #[test]
 fn a_repository_without_parity_has_none_and_is_repaired_by_nothing() {
-    let place = Place::new();
+    let place = TestFolder::new();
     small_tree(&place.source(), 1);
     let repository = place.init();
     place.backup(&repository);
@@ -375,7 +375,7 @@ fn a_repair_with_a_sync_that_fails_once_loses_nothing() {
 /// The same on a disk that loses what was not synced.
 fn repair_ends_at_every_step(fault: SimFault) {
     for step in 0.. {
-        let (place, disk) = (Place::new(), Disk::new(Random::new(step), false));
+        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(step), false));
         small_tree(&place.source(), 1);
         let open = || UnlockedRepository::open(Arc::new(disk.process()), PASSWORD);
         let first = {
@@ -407,7 +407,7 @@ fn repair_ends_at_every_step(fault: SimFault) {
 #[test]
 fn the_sync_of_a_repair_is_needed() {
     let is_lost = |fate| {
-        let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
+        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
         small_tree(&place.source(), 1);
         let repository = init_with_parity(Arc::new(disk.process()), PERCENT);
         place.backup(&repository);

@@ -2,7 +2,8 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{
-    PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, assert_same, init, reclaimed, restore_to,
+    PASSWORD, SMALL_CHUNKS, TestFolder, Tree, assert_clean, assert_same, init, reclaimed,
+    restore_to,
 };
 use client::UnlockedRepository;
 use repository::snapshots::SnapshotRef;
@@ -15,7 +16,7 @@ const STEP: u64 = 3;
 
 /// A repository with one snapshot, and a source that has moved on.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     disk: Arc<Disk>,
     first: (SnapshotRef, Tree),
     now: Tree,
@@ -23,7 +24,7 @@ struct Lab {
 
 impl Lab {
     fn new(fate: u64) -> Self {
-        let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
+        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
         small_tree(&place.source(), 1);
         let repository = init(Arc::new(disk.process()), SMALL_CHUNKS);
         let tree = place.state();

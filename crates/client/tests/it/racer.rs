@@ -2,7 +2,7 @@
 //! the rights of another, as fast as he can: nothing that the symlinks lead to changes.
 
 use crate::testkit::build::{noise, set_mtime, set_xattr, write};
-use crate::testkit::{Heard, Place, Tree, assert_same, snapshot};
+use crate::testkit::{Heard, TestFolder, Tree, assert_same, snapshot};
 use ::restore::Overwrite;
 use client::backup::Progress;
 use client::restore::{self, RestoreOptions};
@@ -80,7 +80,7 @@ fn race(target: &Path, out: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
 
 #[test]
 fn folders_swapped_for_symlinks_during_a_whole_restore_lead_nowhere() {
-    let place = Place::on_disk();
+    let place = TestFolder::on_disk();
     source(&place.source());
     let repository = place.init();
     let made = place.backup(&repository).snapshot;

@@ -3,13 +3,13 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
 use crate::testkit::{
-    PASSWORD, Place, Tree, assert_clean, checked, rebuilt, reclaimed, restore_with, snapshot,
+    PASSWORD, TestFolder, Tree, assert_clean, checked, rebuilt, reclaimed, restore_with, snapshot,
 };
 use client::{Error, UnlockedRepository};
 use repository::snapshots::SnapshotRef;
 
-fn lab() -> (Place, Vec<(SnapshotRef, Tree)>) {
-    let place = Place::new();
+fn lab() -> (TestFolder, Vec<(SnapshotRef, Tree)>) {
+    let place = TestFolder::new();
     small_tree(&place.source(), 1);
     let repository = place.init();
     let mut made = Vec::new();
@@ -21,14 +21,14 @@ fn lab() -> (Place, Vec<(SnapshotRef, Tree)>) {
     (place, made)
 }
 
-fn assert_all_restore(place: &Place, made: &[(SnapshotRef, Tree)]) {
+fn assert_all_restore(place: &TestFolder, made: &[(SnapshotRef, Tree)]) {
     let repository = place.open();
     for (name, tree) in made {
         place.assert_restores(&repository, *name, tree);
     }
 }
 
-fn remove(place: &Place, name: &str) {
+fn remove(place: &TestFolder, name: &str) {
     std::fs::remove_dir_all(place.repository().join(name)).unwrap();
 }
 
@@ -191,7 +191,7 @@ fn a_whole_container_gone_is_healed_by_rebuild_and_backup() {
     }
 }
 
-/// The state that counted earlier losses is lost itself: what was made between is not trusted.
+/// The state that counted earlier losses is lost itself: what was made between is untrusted.
 #[test]
 fn a_rebuild_after_the_state_was_lost_distrusts_snapshots_made_since_the_one_before() {
     let (place, _) = lab();
@@ -224,7 +224,7 @@ fn after_all_containers_were_damaged_a_backup_makes_a_whole_snapshot() {
 }
 
 /// A backup on storage that fails at this call, which is made once.
-fn fail_backup(place: &Place, verb: &'static str, prefix: &'static str) {
+fn fail_backup(place: &TestFolder, verb: &'static str, prefix: &'static str) {
     let plan = Plan::failing_on(verb, prefix);
     let repository =
         UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
@@ -234,7 +234,7 @@ fn fail_backup(place: &Place, verb: &'static str, prefix: &'static str) {
 
 /// After a rebuild all that was acknowledged restores, no number was given twice, and check does
 /// not speak of a fork.
-fn assert_one_history(place: &Place, made: &[(SnapshotRef, Tree)], what: &str) {
+fn assert_one_history(place: &TestFolder, made: &[(SnapshotRef, Tree)], what: &str) {
     rebuilt(place);
     assert_all_restore(place, made);
     let repository = place.open();

@@ -2,7 +2,7 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
-use crate::testkit::{PASSWORD, Place, Tree, assert_clean, leftovers, reclaimed, snapshot};
+use crate::testkit::{PASSWORD, TestFolder, Tree, assert_clean, leftovers, reclaimed, snapshot};
 use client::UnlockedRepository;
 use client::{Error, reclaim};
 use format::record::RecordKind;
@@ -11,7 +11,7 @@ use repository::snapshots::SnapshotRef;
 use std::path::PathBuf;
 
 struct Lab {
-    place: Place,
+    place: TestFolder,
     repository: UnlockedRepository,
     made: Vec<(SnapshotRef, Tree)>,
 }
@@ -19,7 +19,7 @@ struct Lab {
 impl Lab {
     /// A repository with some generations of a tree, of which each replaces a large file.
     fn with(generations: u64) -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let repository = place.init();
         let mut lab = Self { place, repository, made: Vec::new() };
@@ -101,7 +101,7 @@ fn a_reclaim_that_met_a_full_disk_stores_nothing_twice() {
     lab.generation(2);
     lab.forget(0);
     let (name, tree) = &lab.made[0];
-    let bytes_after = |copy: &Place| {
+    let bytes_after = |copy: &TestFolder| {
         reclaimed(&copy.open());
         lab.place.assert_restores(&copy.open(), *name, tree);
         copy.bytes()

@@ -1,7 +1,7 @@
 //! Restoring parts, and into what is there already.
 
 use crate::testkit::build::{noise, small_tree};
-use crate::testkit::{NAME, Place, Tree, assert_same, restore_with};
+use crate::testkit::{NAME, TestFolder, Tree, assert_same, restore_with};
 use client::UnlockedRepository;
 use client::restore::{RestoreOptions, RestoreReport};
 use repository::snapshots::SnapshotRef;
@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
 struct Lab {
-    place: Place,
+    place: TestFolder,
     repository: UnlockedRepository,
     name: SnapshotRef,
     tree: Tree,
@@ -18,7 +18,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let repository = place.init();
         let tree = place.state();
@@ -247,7 +247,7 @@ fn delete_leaves_alone_what_was_not_selected() {
 }
 
 #[test]
-fn restoring_one_file_with_delete_leaves_its_neighbours_alone() {
+fn restoring_one_file_with_delete_leaves_its_neighbors_alone() {
     let lab = Lab::new();
     crate::testkit::build::write(&lab.target(), "precious", b"x");
     lab.restore("tree/dir0/file3", RestoreOptions { delete: true, ..RestoreOptions::default() });

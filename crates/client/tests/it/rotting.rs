@@ -3,7 +3,7 @@
 
 use crate::testkit::build::{small_tree, write};
 use crate::testkit::state::differences;
-use crate::testkit::{NAME, PASSWORD, Place, SMALL_CHUNKS, Tree, init, restore_with};
+use crate::testkit::{NAME, PASSWORD, SMALL_CHUNKS, TestFolder, Tree, init, restore_with};
 use client::UnlockedRepository;
 use client::restore::RestoreOptions;
 use repository::snapshots::SnapshotRef;
@@ -18,7 +18,7 @@ const STRANGERS: [&str; 3] = ["stranger", "dir0/stranger", "zz"];
 const FATES: u64 = 3;
 
 struct Lab {
-    place: Place,
+    place: TestFolder,
     disk: Arc<Disk>,
     name: SnapshotRef,
     tree: Tree,
@@ -26,7 +26,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let (place, disk) = (Place::new(), Disk::new(Random::new(1), false));
+        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
         small_tree(&place.source(), 1);
         let repository = init(Arc::new(disk.process()), SMALL_CHUNKS);
         let name = place.backup(&repository).snapshot;

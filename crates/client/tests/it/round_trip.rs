@@ -1,7 +1,7 @@
 //! What went in comes out.
 
 use crate::testkit::build::{self, node, noise, set_mtime, set_xattr, write};
-use crate::testkit::{NAME, Place, Tree, assert_clean, assert_same, init, restore_with};
+use crate::testkit::{NAME, TestFolder, Tree, assert_clean, assert_same, init, restore_with};
 use client::restore;
 use rustix::fs::{self, FileType, IFlags, Mode, OFlags};
 use std::ffi::OsStr;
@@ -170,7 +170,7 @@ fn nasty_tree(root: &Path) {
 }
 
 /// Backs up, restores with `--verify`, and compares.
-fn assert_round_trip(place: &Place, repository: &client::UnlockedRepository) -> Tree {
+fn assert_round_trip(place: &TestFolder, repository: &client::UnlockedRepository) -> Tree {
     let before = place.state();
     let done = place.backup(repository);
     assert!(!done.partial);
@@ -190,7 +190,7 @@ fn assert_round_trip(place: &Place, repository: &client::UnlockedRepository) -> 
 
 #[test]
 fn every_kind_name_link_and_attribute_comes_back() {
-    let place = Place::on_disk();
+    let place = TestFolder::on_disk();
     nasty_tree(&place.source());
     let repository = place.init();
     assert_round_trip(&place, &repository);
@@ -199,7 +199,7 @@ fn every_kind_name_link_and_attribute_comes_back() {
 
 #[test]
 fn files_at_the_borders_of_every_size_come_back() {
-    let place = Place::new();
+    let place = TestFolder::new();
     sizes(&place.source());
     let repository = init(place.storage(), chunker::Params::DEFAULT);
     assert_round_trip(&place, &repository);
@@ -207,21 +207,21 @@ fn files_at_the_borders_of_every_size_come_back() {
 
 #[test]
 fn holes_come_back_as_holes() {
-    let place = Place::on_disk();
+    let place = TestFolder::on_disk();
     sparse_but_huge(&place);
     let repository = place.init();
     assert_round_trip(&place, &repository);
 }
 
 /// Hashing the state of a terabyte of nothing would take long: that one has a test of its own.
-fn sparse_but_huge(place: &Place) {
+fn sparse_but_huge(place: &TestFolder) {
     sparse(&place.source());
     std::fs::remove_file(place.source().join("sparse/huge")).unwrap();
 }
 
 #[test]
 fn a_terabyte_of_nothing_takes_no_time() {
-    let place = Place::on_disk();
+    let place = TestFolder::on_disk();
     sparse(&place.source());
     let repository = place.init();
     let done = place.backup(&repository);
@@ -246,7 +246,7 @@ fn a_terabyte_of_nothing_takes_no_time() {
 
 #[test]
 fn a_small_file_with_a_hole_comes_back() {
-    let place = Place::on_disk();
+    let place = TestFolder::on_disk();
     let file = std::fs::File::create(place.source().join("small")).unwrap();
     file.set_len(1 << 20).unwrap();
     file.write_all_at(b"end", (1 << 20) - 3).unwrap();
@@ -256,7 +256,7 @@ fn a_small_file_with_a_hole_comes_back() {
 
 #[test]
 fn a_file_of_thousands_of_chunks_comes_back_through_its_lists() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("huge", &noise(1, 40 * MIB));
     let chunks = chunker::Params { min: 4 << 10, average: 16 << 10, max: 64 << 10 };
     let repository = init(place.storage(), chunks);
@@ -277,7 +277,7 @@ fn a_file_of_thousands_of_chunks_comes_back_through_its_lists() {
 
 #[test]
 fn a_source_of_nothing_but_a_directory_comes_back() {
-    let place = Place::new();
+    let place = TestFolder::new();
     set_mtime(&place.source(), 1_500_000_000, 7);
     let repository = place.init();
     assert_round_trip(&place, &repository);
@@ -285,7 +285,7 @@ fn a_source_of_nothing_but_a_directory_comes_back() {
 
 #[test]
 fn a_single_file_can_be_a_source() {
-    let place = Place::new();
+    let place = TestFolder::new();
     place.write("one", &noise(3, 50_000));
     let repository = place.init();
     let mut options = place.options();
@@ -299,7 +299,7 @@ fn a_single_file_can_be_a_source() {
 
 #[test]
 fn a_hardened_repository_brings_everything_back_too() {
-    let place = Place::new();
+    let place = TestFolder::new();
     build::small_tree(&place.source(), 1);
     place.write("large", &noise(5, 2 * MIB));
     let options = client::unlocked::InitOptions {

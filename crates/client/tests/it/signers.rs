@@ -2,7 +2,9 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::forge::{Forge, file};
-use crate::testkit::{CHEAP, PASSWORD, Place, assert_clean, checked, rebuilt, repaired, snapshot};
+use crate::testkit::{
+    CHEAP, PASSWORD, TestFolder, assert_clean, checked, rebuilt, repaired, snapshot,
+};
 use client::{Error, UnlockedRepository};
 use crypto::{Role, SlotSecret};
 use ids::KeyId;
@@ -12,14 +14,14 @@ use std::path::PathBuf;
 const OTHER: SlotSecret<'static> = SlotSecret::Password(b"other");
 
 struct Lab {
-    place: Place,
+    place: TestFolder,
     owner: UnlockedRepository,
     other: KeyId,
 }
 
 impl Lab {
     fn new(role: Role) -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         small_tree(&place.source(), 1);
         let owner = place.init();
         place.backup(&owner);

@@ -6,8 +6,8 @@
 
 use crate::testkit::build::{noise, small_tree, write};
 use crate::testkit::{
-    CHEAP, NAME, PASSWORD, Place, SMALL_CHUNKS, Tree, assert_clean, assert_same, checked, init,
-    reclaimed, restore_with, snapshot,
+    CHEAP, NAME, PASSWORD, SMALL_CHUNKS, TestFolder, Tree, assert_clean, assert_same, checked,
+    init, reclaimed, restore_with, snapshot,
 };
 use client::backup::Progress;
 use client::{UnlockedRepository, check, rebuild, tags};
@@ -28,7 +28,7 @@ fn is_all() -> bool {
 
 /// A repository with two snapshots, and a source that has moved on.
 struct Lab {
-    place: Place,
+    place: TestFolder,
     disk: Arc<Disk>,
     snapshots: Vec<(SnapshotRef, Tree)>,
     now: Tree,
@@ -36,7 +36,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let (place, disk) = (Place::new(), Disk::new(Random::new(1), false));
+        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
         disk.make_network_file_system();
         drop(init(Arc::new(disk.process()), SMALL_CHUNKS));
         let mut lab = Self { now: place.state(), place, disk, snapshots: Vec::new() };
@@ -251,7 +251,7 @@ fn stale_listings_lose_nothing_in_any_command() {
 #[test]
 fn a_check_calls_no_stale_listing_damage() {
     for fate in 0..if is_all() { 400 } else { 12 } {
-        let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
+        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
         disk.make_network_file_system();
         drop(init(Arc::new(disk.process()), SMALL_CHUNKS));
         let generation = |number: u64| {
@@ -276,7 +276,7 @@ fn a_check_calls_no_stale_listing_damage() {
 #[test]
 fn what_a_new_key_signed_is_believed_although_no_list_has_it() {
     for fate in 0..20 {
-        let (place, disk) = (Place::new(), Disk::new(Random::new(fate), false));
+        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
         disk.make_network_file_system();
         let secret = SlotSecret::Password(b"new");
         small_tree(&place.source(), 1);

@@ -1,7 +1,7 @@
 //! What programs print.
 
 use crate::testkit::build::noise;
-use crate::testkit::{Heard, Place, assert_clean, leftovers, options, restore_to};
+use crate::testkit::{Heard, TestFolder, assert_clean, leftovers, options, restore_to};
 use client::backup::{BackupOutcome, Progress, run_stream};
 use client::{Error, Result, UnlockedRepository};
 use std::io::Read;
@@ -24,7 +24,7 @@ fn stored(repository: &UnlockedRepository, name: &[u8], bytes: &[u8]) -> BackupO
 }
 
 fn assert_holds(
-    place: &Place,
+    place: &TestFolder,
     repository: &UnlockedRepository,
     done: &BackupOutcome,
     name: &str,
@@ -38,7 +38,7 @@ fn assert_holds(
 
 #[test]
 fn a_stream_comes_back_as_a_file_in_its_directories() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     for length in [0, 1, 48, 49, 5_000, 3 << 20] {
         let bytes = noise(length as u64, length);
@@ -50,7 +50,7 @@ fn a_stream_comes_back_as_a_file_in_its_directories() {
 
 #[test]
 fn a_large_stream_is_stored_once() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     let bytes = noise(1, 12 << 20);
     let first = stored(&repository, b"dump", &bytes);
@@ -62,7 +62,7 @@ fn a_large_stream_is_stored_once() {
 
 #[test]
 fn a_program_that_failed_makes_no_snapshot() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     let bytes = noise(1, 1 << 20);
     let failed = store(&repository, b"dump", &mut &bytes[..], &mut || {
@@ -92,7 +92,7 @@ impl Read for Broken {
 
 #[test]
 fn an_input_that_breaks_makes_no_snapshot() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     let failed = store(&repository, b"dump", &mut Broken(2), &mut || Ok(()));
     assert!(matches!(failed, Err(Error::File { .. })), "{failed:?}");
@@ -114,7 +114,7 @@ impl Read for Trickle<'_> {
 
 #[test]
 fn an_interrupted_read_does_not_end_the_stream() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     let bytes = noise(4, 300);
     let done = store(&repository, b"slow", &mut Trickle(&bytes, false), &mut || Ok(())).unwrap();
@@ -123,7 +123,7 @@ fn an_interrupted_read_does_not_end_the_stream() {
 
 #[test]
 fn names_that_lead_elsewhere_are_refused() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let repository = place.init();
     for name in [&b"/etc/passwd"[..], b"../x", b"a/../b", b"", b"a//b", b"a/", b"a\0b"] {
         let refused = store(&repository, name, &mut &b"x"[..], &mut || Ok(()));

@@ -20,7 +20,8 @@ use serde::Serialize;
 /// Run or manage the agent: this machine as a node of a server.
 #[derive(clap::Args, Debug)]
 ///
-/// Without a subcommand, runs the agent: it stays connected to the server and runs the backups and restores that the server requests.
+/// Without a subcommand, runs the agent: it stays connected to the server and runs the backups and restores that the
+/// server requests.
 #[command(
     after_help = "Examples:\n  icecore agent enroll https://backup.example.com:8477 ice1-...\n  icecore agent status"
 )]

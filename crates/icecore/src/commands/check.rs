@@ -123,8 +123,8 @@ fn advice_from_afar(report: &CheckReport, domain: &str) -> Option<String> {
     ))
 }
 
-/// What a machine can see whose key reads nothing: the newest snapshot of each of its sources, who signed it, and that it
-/// is none from before what this machine remembers.
+/// What a machine can see whose key reads nothing: the newest snapshot of each of its sources, who signed it, and
+/// that it is none from before what this machine remembers.
 fn remembered(context: &Context, archive: &client::UnlockedRepository) -> Result<Code> {
     let node = context.enrolled()?;
     let memory = crate::node::memory::Memory::load(&node.folder, archive);

@@ -52,8 +52,8 @@ pub(crate) struct Forget {
     keep: KeepFlags,
     #[command(flatten)]
     filter: Filter,
-    /// Apply the policy to groups of `source` (node and paths), `node`, `paths` or `tags`, joined by commas. With `node`
-    /// alone, backups of different paths compete with each other.
+    /// Apply the policy to groups of `source` (node and paths), `node`, `paths` or `tags`, joined by commas. With
+    /// `node` alone, backups of different paths compete with each other.
     #[arg(long, value_name = "WHAT", default_value = "source", value_parser = parse_groups, conflicts_with = "snapshots")]
     group_by: GroupBy,
     /// Forget snapshots that can no longer be read, by their ids.
@@ -268,8 +268,8 @@ impl Forget {
         self.forget(context, &archive, (&policy, &filter), &reclaim)
     }
 
-    /// The same in a repository that was opened already; the config file is of this machine's own backups, and says nothing
-    /// here.
+    /// The same in a repository that was opened already; the config file is of this machine's own backups, and says
+    /// nothing here.
     pub(crate) fn run_in(
         &self,
         context: &Context,

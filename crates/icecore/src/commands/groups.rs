@@ -28,8 +28,8 @@ pub(crate) fn parse_groups(text: &str) -> Result<GroupBy, String> {
     Ok(by)
 }
 
-/// The groups of `all`, which are oldest first; of each the newest `latest`. Without a word of groups all are one, but the
-/// newest are those of each source.
+/// The groups of `all`, which are oldest first; of each the newest `latest`. Without a word of groups all are one,
+/// but the newest are those of each source.
 pub(crate) fn groups(by: GroupBy, all: &[Snapshot], latest: Option<u32>) -> Vec<Group<'_>> {
     let is_asked = by != GroupBy::default();
     if !is_asked && latest.is_none() {

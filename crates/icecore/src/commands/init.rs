@@ -21,7 +21,8 @@ pub(crate) struct Init {
     /// What chunk sizes reveal to an observer of the storage. With `hardened` they reveal nothing about the key.
     #[arg(long, value_enum, default_value = "standard")]
     privacy: Privacy,
-    /// Parity in percent of the stored data, to repair damaged sectors: 1 to 25, or 0 for none. Cannot be changed later.
+    /// Parity in percent of the stored data, to repair damaged sectors: 1 to 25, or 0 for none. Cannot be changed
+    /// later.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=25))]
     parity: u32,
     #[command(flatten)]

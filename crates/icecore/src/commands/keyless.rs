@@ -1,5 +1,5 @@
-//! What the host of a server or storage server does with a repository whose keys it does not have: `icecore server check`,
-//! `reclaim`, and the same of `icecore storage`.
+//! What the host of a server or storage server does with a repository whose keys it does not have: `icecore server
+//! check`, `reclaim`, and the same of `icecore storage`.
 
 use super::check::parse_percent;
 use crate::codes::Code;

@@ -34,8 +34,9 @@ enum Action {
 
 /// Measure round-trip time and throughput in both directions, through TLS, as jobs do.
 ///
-/// Tests the route from a node to its server, and, if its domain is on a storage server, the route to that one, which the
-/// data takes. With --from: from a storage server to its control server, or from the server to its storage servers.
+/// Tests the route from a node to its server, and, if its domain is on a storage server, the route to that one, which
+/// the data takes. With --from: from a storage server to its control server, or from the server to its storage
+/// servers.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore net test\n  icecore net test --seconds 30 --json\n  icecore net test --domain web-01\n  icecore net test --socket-buffer 64KiB\n  icecore net test --from storage --data /srv/icecore\n  icecore net test --from server --to disk-1 --data /srv/icecore\n\nTo list storage servers: icecore server storage-servers"

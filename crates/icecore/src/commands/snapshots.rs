@@ -26,7 +26,8 @@ pub(crate) struct Snapshots {
     /// Only the newest N snapshots of each group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     latest: Option<u32>,
-    /// Group snapshots by `source` (node and paths), `node`, `paths` or `tags`, joined by commas [default with --latest: source].
+    /// Group snapshots by `source` (node and paths), `node`, `paths` or `tags`, joined by commas [default with
+    /// --latest: source].
     #[arg(long, value_name = "WHAT", value_parser = parse_groups)]
     group_by: Option<GroupBy>,
 }

@@ -1,5 +1,5 @@
-//! `icecore forget` on a node, where the domain lies on a server; and what an administrator does for domains whose keys the
-//! server has.
+//! `icecore forget` on a node, where the domain lies on a server; and what an administrator does for domains whose
+//! keys the server has.
 
 use crate::administration::{agent, govern, start, token};
 use crate::machine::{Machine, Ran, ended};

@@ -321,7 +321,7 @@ fn a_backup_finds_a_storage_server_that_moved() {
 }
 
 #[test]
-fn a_backup_outlives_the_governing_server() {
+fn a_backup_outlives_the_control_server() {
     let mut site = Site::new();
     site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");
@@ -334,7 +334,7 @@ fn a_backup_outlives_the_governing_server() {
 }
 
 #[test]
-fn who_comes_while_the_governing_server_is_away_waits_for_it() {
+fn who_comes_while_the_control_server_is_away_waits_for_it() {
     let mut site = Site::new();
     site.enroll("web", &[]);
     let mut backup = site.begin_backup("web");

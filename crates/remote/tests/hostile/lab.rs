@@ -1,7 +1,7 @@
 //! A repository with a backup in it, and who restores from it or backs up to it through a server that lies.
 
 use crate::fake::{Asked, Fake, Reply};
-use crate::testkit::{self, PASSWORD, Place};
+use crate::testkit::{self, PASSWORD, TestFolder};
 use client::UnlockedRepository;
 use remote::{Endpoint, Purpose, Remote};
 use repository::snapshots::SnapshotRef;
@@ -14,14 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A place with a source of a small and a large file, backed up.
 pub(crate) struct Lab {
-    pub(crate) place: Place,
+    pub(crate) place: TestFolder,
     pub(crate) archive: UnlockedRepository,
     pub(crate) good: SnapshotRef,
 }
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         place.write("small", b"a small file");
         let mut noise = vec![0; 400 << 10];
         getrandom::fill(&mut noise).unwrap();

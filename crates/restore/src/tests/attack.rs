@@ -1,4 +1,4 @@
-//! Hostile snapshots and hostile neighbours: the canary beside the target stays.
+//! Hostile snapshots and hostile neighbors: the canary beside the target stays.
 
 use crate::testing::*;
 use crate::{ContentMatch, Overwrite, RestoreCause};

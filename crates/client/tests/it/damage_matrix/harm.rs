@@ -1,7 +1,7 @@
 //! What can be done to which part of which file.
 
 use super::lab::Lab;
-use crate::testkit::Place;
+use crate::testkit::TestFolder;
 use format::container::{HEADER_BYTES, Row, TRAILER_BYTES};
 use format::record::{self, CHECKSUM_BYTES, RecordKind};
 use ids::ContainerNo;
@@ -50,7 +50,7 @@ impl Kind {
     }
 
     /// The files of this kind.
-    pub(crate) fn files(self, place: &Place) -> Vec<String> {
+    pub(crate) fn files(self, place: &TestFolder) -> Vec<String> {
         let fits = |name: &String| name.starts_with(self.prefix());
         place.files().into_iter().filter(fits).collect()
     }
@@ -136,7 +136,7 @@ impl Harm {
     }
 
     /// A copy of the repository with this damage; `None` when nothing is another thing then.
-    pub(crate) fn done(&self, lab: &Lab) -> Option<Place> {
+    pub(crate) fn done(&self, lab: &Lab) -> Option<TestFolder> {
         let copy = lab.place.copied();
         let path = copy.repository().join(&self.file);
         let mut bytes = std::fs::read(&path).unwrap();
@@ -177,7 +177,7 @@ impl Harm {
 
     /// Two files of a kind take each other's names; where there is one only, it is a stranger's. Two
     /// runs of the index say the same in any order, so that theirs is a stranger's too.
-    fn swapped(&self, lab: &Lab, copy: Place, before: &[u8]) -> Option<Place> {
+    fn swapped(&self, lab: &Lab, copy: TestFolder, before: &[u8]) -> Option<TestFolder> {
         let files = self.kind.files(&lab.place);
         let next = files.iter().cycle().skip_while(|file| **file != self.file).nth(1)?;
         let there = if *next == self.file || self.kind == Kind::Run {
@@ -193,7 +193,7 @@ impl Harm {
     }
 }
 
-fn length(place: &Place, file: &str) -> usize {
+fn length(place: &TestFolder, file: &str) -> usize {
     std::fs::metadata(place.repository().join(file)).unwrap().len() as usize
 }
 

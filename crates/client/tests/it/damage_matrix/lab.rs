@@ -1,7 +1,7 @@
 //! The repository that is damaged: made once, copied for every cell.
 
 use crate::testkit::build::noise;
-use crate::testkit::{CHEAP, NAME, PASSWORD, Place, restore_with, snapshot};
+use crate::testkit::{CHEAP, NAME, PASSWORD, TestFolder, restore_with, snapshot};
 use client::UnlockedRepository;
 use crypto::{Role, SlotSecret};
 use repository::snapshots::SnapshotRef;
@@ -24,11 +24,11 @@ pub(crate) struct Made {
 
 /// A repository with a forgotten snapshot and three others, a container for each, and a tombstone.
 pub(crate) struct Lab {
-    pub(crate) place: Place,
+    pub(crate) place: TestFolder,
     /// As it was two backups ago.
-    pub(crate) older: Place,
+    pub(crate) older: TestFolder,
     /// Another repository of the same source.
-    pub(crate) stranger: Place,
+    pub(crate) stranger: TestFolder,
     pub(crate) made: Vec<Made>,
 }
 
@@ -46,7 +46,7 @@ impl Lab {
     }
 
     fn draw() -> Self {
-        let place = Place::new();
+        let place = TestFolder::new();
         first_source(&place);
         let repository = place.init();
         repository.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
@@ -65,7 +65,7 @@ impl Lab {
     }
 }
 
-fn first_source(place: &Place) {
+fn first_source(place: &TestFolder) {
     for number in 0..TINY_FILES {
         place.write(&format!("tiny{}/file{number:03}", number % 4), &noise(number, 20));
     }
@@ -75,7 +75,7 @@ fn first_source(place: &Place) {
     place.write("zz-last", &noise(77, 5_000));
 }
 
-fn generation(place: &Place, repository: &UnlockedRepository, seed: u64) -> Made {
+fn generation(place: &TestFolder, repository: &UnlockedRepository, seed: u64) -> Made {
     place.write("large", &noise(1_000 + seed, 40_000));
     place.write(&format!("tiny{}/file{seed:03}", seed % 4), &noise(2_000 + seed, 30));
     let name = place.backup(repository).snapshot;
@@ -83,8 +83,8 @@ fn generation(place: &Place, repository: &UnlockedRepository, seed: u64) -> Made
 }
 
 /// Somebody else's repository: its files have the same names where names are fixed.
-fn stranger(place: &Place) -> Place {
-    let other = Place::new();
+fn stranger(place: &TestFolder) -> TestFolder {
+    let other = TestFolder::new();
     let repository = other.init();
     for _ in 0..3 {
         place.backup(&repository);
@@ -93,13 +93,13 @@ fn stranger(place: &Place) -> Place {
 }
 
 /// Opens with the first password that opens.
-pub(crate) fn open(place: &Place) -> client::Result<UnlockedRepository> {
+pub(crate) fn open(place: &TestFolder) -> client::Result<UnlockedRepository> {
     UnlockedRepository::open(place.storage(), PASSWORD)
         .or_else(|error| UnlockedRepository::open(place.storage(), OTHER).map_err(|_| error))
 }
 
 /// The password that still opens, for who opens by himself.
-pub(crate) fn secret(place: &Place) -> SlotSecret<'static> {
+pub(crate) fn secret(place: &TestFolder) -> SlotSecret<'static> {
     if UnlockedRepository::open(place.storage(), OTHER).is_ok() { OTHER } else { PASSWORD }
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Fault {
     Once,
     /// It and all after it fail: the disk died.
     Dead,
-    /// Once there is no way to the storage.
+    /// Once the storage cannot be reached.
     Away,
     /// What writes fails from then on: the disk is full.
     Full,

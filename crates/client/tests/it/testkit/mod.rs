@@ -72,11 +72,11 @@ impl restore::RestoreMonitor for Heard {
 }
 
 /// A scratch directory with a source beside it; gone when dropped.
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     pub(crate) folder: TempDir,
 }
 
-impl Place {
+impl TestFolder {
     /// In memory, where a sync costs nothing.
     pub(crate) fn new() -> Self {
         Self::below(Path::new("/dev/shm"))
@@ -181,7 +181,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestFolder {
     /// Trees may hold what `remove_dir_all` cannot remove.
     fn drop(&mut self) {
         let _ = std::process::Command::new("rm").arg("-rf").arg(self.folder.path()).status();
@@ -281,7 +281,7 @@ pub(crate) fn reclaimed(repository: &UnlockedRepository) -> reclaim::ReclaimRepo
     .unwrap()
 }
 
-pub(crate) fn rebuilt(place: &Place) -> rebuild::RebuildReport {
+pub(crate) fn rebuilt(place: &TestFolder) -> rebuild::RebuildReport {
     rebuild::run(place.storage(), PASSWORD, false).unwrap()
 }
 
@@ -318,7 +318,7 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) {
 }
 
 /// What only an unfinished run leaves: it must be gone after the next one.
-pub(crate) fn leftovers(place: &Place) -> Vec<String> {
+pub(crate) fn leftovers(place: &TestFolder) -> Vec<String> {
     let is_left =
         |name: &String| name.ends_with(".part") || name.ends_with(".new") || name.contains("spill");
     place.files().into_iter().filter(is_left).collect()

@@ -1,5 +1,5 @@
-//! The file `allow.toml` beside the identity of a machine: what its server may command. Nothing is allowed because it is
-//! missing, and it is not believed when others may write to it.
+//! The file `allow.toml` beside the identity of a machine: what its server may command. Nothing is allowed because it
+//! is missing, and it is not believed when others may write to it.
 
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! `icecore agent recovery`: the recovery key of a domain whose keys only its nodes know lies in the agent's folder until a
-//! person has put it away. Whoever reads it can read every backup of the domain.
+//! `icecore agent recovery`: the recovery key of a domain whose keys only its nodes know lies in the agent's folder
+//! until a person has put it away. Whoever reads it can read every backup of the domain.
 
 use crate::codes::Code;
 use crate::context::Context;

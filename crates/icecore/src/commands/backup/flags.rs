@@ -55,8 +55,8 @@ pub(crate) struct Backup {
     /// Store the single PATH as if it were at this path.
     #[arg(long = "as", value_name = "PATH")]
     pub(crate) shown_as: Option<PathBuf>,
-    /// Time of the snapshot instead of now, not in the future: '2026-11-20 14:00:05'. A time before the newest snapshot of
-    /// the same source makes the new snapshot suspect: it is listed, and no rule of `forget` counts it.
+    /// Time of the snapshot instead of now, not in the future: '2026-11-20 14:00:05'. A time before the newest
+    /// snapshot of the same source makes the new snapshot suspect: it is listed, and no rule of `forget` counts it.
     #[arg(long, value_name = "TIME", value_parser = time::parse_moment)]
     pub(crate) time: Option<Time>,
     /// Make no snapshot if nothing has changed since the last one.
@@ -108,8 +108,8 @@ pub(crate) struct Backup {
     /// What to print at the end.
     #[arg(long, value_enum, value_name = "DETAIL", default_value = "summary")]
     pub(crate) report: Detail,
-    /// On a node of a server, and with a write-only key: maximum size of the chunk cache of each source on this machine; 0
-    /// for no cache.
+    /// On a node of a server, and with a write-only key: maximum size of the chunk cache of each source on this
+    /// machine; 0 for no cache.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = units::parse_bytes)]
     pub(crate) chunk_cache_size: u64,
     /// Directory of the chunk cache [default: in the agent state directory].
@@ -120,8 +120,8 @@ pub(crate) struct Backup {
 /// What is excluded from a backup; the same for `explain`.
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct Choice {
-    /// Exclude what matches this pattern, as in .gitignore. A pattern that begins with `/` is an absolute path; one that
-    /// contains a slash is relative to the current directory.
+    /// Exclude what matches this pattern, as in .gitignore. A pattern that begins with `/` is an absolute path; one
+    /// that contains a slash is relative to the current directory.
     #[arg(short, long = "exclude", value_name = "PATTERN")]
     pub(crate) excludes: Vec<String>,
     /// The same, ignoring case. Applied after --exclude.
@@ -130,7 +130,8 @@ pub(crate) struct Choice {
     /// Exclude what matches a pattern in this file. A pattern that contains a slash is an absolute path.
     #[arg(long = "exclude-from", alias = "exclude-file", value_name = "FILE")]
     pub(crate) exclude_files: Vec<PathBuf>,
-    /// Exclude the content of directories that contain a file NAME (that begins with HEADER). A named PATH is never excluded.
+    /// Exclude the content of directories that contain a file NAME (that begins with HEADER). A named PATH is never
+    /// excluded.
     #[arg(long = "exclude-if-present", value_name = "NAME[:HEADER]", value_parser = OsStringValueParser::new().try_map(|text| ExcludeTag::parse(&text)))]
     pub(crate) tags_that_exclude: Vec<ExcludeTag>,
     /// Exclude what .gitignore files in the source exclude.

@@ -31,7 +31,8 @@ impl Route {
         NetworkTest::connect(&self.target).map_err(|error| self.failed(error))
     }
 
-    /// Opens the domain of a node, as a job does: the server then announces bandwidth limits and may name a storage server.
+    /// Opens the domain of a node, as a job does: the server then announces bandwidth limits and may name a storage
+    /// server.
     pub(super) fn open(
         &self,
         test: &NetworkTest,

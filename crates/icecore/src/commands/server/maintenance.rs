@@ -1,4 +1,5 @@
-//! `icecore server check`, `reclaim`, `forget`: what the host of a server does with domains whose keys it does not have.
+//! `icecore server check`, `reclaim`, `forget`: what the host of a server does with domains whose keys it does not
+//! have.
 
 use crate::codes::Code;
 use crate::commands::forget::Forget;

@@ -142,8 +142,8 @@ impl Revoke {
 
 /// Allow a node to forget snapshots remotely: those that the server received from it.
 ///
-/// Without this permission, nodes remove nothing. The domain must have client keys, and the node must sign with a full key
-/// of the domain.
+/// Without this permission, nodes remove nothing. The domain must have client keys, and the node must sign with a
+/// full key of the domain.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server allow-forget db-01\n  icecore server allow-forget db-01 --all\n\nWhoever breaks into such a node can remove its backups. It is safer to forget on the server, and to keep a second copy."

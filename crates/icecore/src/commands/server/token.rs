@@ -19,9 +19,9 @@ pub(crate) struct TokenArgs {
     /// Name of the node: a-z, 0-9, '.', '_', '-'.
     #[arg(value_name = "NODE")]
     node: Name,
-    /// Dedup domain of the node [default: its own]. Nodes of one domain share their stored data and must trust each other:
-    /// each can find out whether another one has stored certain data, and can store a false chunk that damages later
-    /// backups of the same data by others (a restore detects it, but the chunk is lost).
+    /// Dedup domain of the node [default: its own]. Nodes of one domain share their stored data and must trust each
+    /// other: each can find out whether another one has stored certain data, and can store a false chunk that damages
+    /// later backups of the same data by others (a restore detects it, but the chunk is lost).
     #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
     domain: Option<String>,
     /// Who has the keys of a new domain.
@@ -36,8 +36,8 @@ pub(crate) struct TokenArgs {
     /// Storage server that holds a new domain [default: this server].
     #[arg(long, value_name = "STORAGE")]
     on: Option<Name>,
-    /// Privacy of a new domain: what chunk sizes reveal to an observer of the storage. With `hardened` they reveal nothing
-    /// about the key. Cannot be changed later [default: standard].
+    /// Privacy of a new domain: what chunk sizes reveal to an observer of the storage. With `hardened` they reveal
+    /// nothing about the key. Cannot be changed later [default: standard].
     #[arg(long, value_enum)]
     privacy: Option<Privacy>,
     /// Parity of a new domain in percent, to repair damaged sectors: 1 to 25, or 0 for none.

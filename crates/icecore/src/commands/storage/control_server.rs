@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A control server that does not reply within this time is unreachable: nodes wait for the reply.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Asks the control server, always with the certificate of the moment.
+/// Asks the control server, always with the current certificate.
 pub(super) struct Asking(pub(super) Arc<LiveIdentity>);
 
 impl ControlServer for Asking {

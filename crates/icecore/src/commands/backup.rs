@@ -79,8 +79,8 @@ impl Backup {
             .hint("Leave out --node. To tell sources apart, use --tag NAME or --as PATH"))
     }
 
-    /// On a node, and for a key that cannot read: the pages of the last snapshot are kept here. Without them a backup works,
-    /// too, but a key that cannot read has no other means to see what changed.
+    /// On a node, and for a key that cannot read: the pages of the last snapshot are kept here. Without them a backup
+    /// works, too, but a key that cannot read has no other means to see what changed.
     fn prepare_cache(
         &self,
         context: &Context,
